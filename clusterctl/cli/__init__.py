@@ -1,0 +1,1 @@
+"""The face: verbs, options, exit codes. Nothing heavy is imported before a verb runs."""

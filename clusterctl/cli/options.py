@@ -1,0 +1,64 @@
+"""Options that several verbs share, and the state that the top-level callback leaves for them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+InventoryArgument = Annotated[
+    Optional[Path],  # noqa: UP045 - typer evaluates this at run time on 3.10
+    typer.Argument(
+        metavar="[INVENTORY]",
+        help="Inventory file; default: $CLUSTERCTL_INVENTORY, ./inventory.yaml, else this machine.",
+        show_default=False,
+    ),
+]
+InventoryOption = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option(
+        "--inventory",
+        "-i",
+        metavar="INVENTORY",
+        help="Inventory file; default: $CLUSTERCTL_INVENTORY, ./inventory.yaml, else this machine.",
+        show_default=False,
+    ),
+]
+LimitOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--limit", metavar="NODESET", help="Only these nodes or groups, e.g. 'gpu[01-04],spare'."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout; talk goes to stderr.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")]
+OnlyOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--only", metavar="R,..", help="Only these requirements."),
+]
+SkipOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--skip", metavar="R,..", help="All requirements but these."),
+]
+FanoutOption = Annotated[
+    Optional[int],  # noqa: UP045
+    typer.Option("--fanout", min=1, help="Nodes contacted at once.", show_default=False),
+]
+AcceptHostKeysOption = Annotated[
+    bool,
+    typer.Option(
+        "--accept-new-host-keys",
+        help="Record the host keys of nodes never seen before; changed keys are always refused.",
+    ),
+]
+RunsOption = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option("--runs", metavar="DIR", help="Where run folders go; default: $CLUSTERCTL_RUNS, else ./runs."),
+]
+
+
+def names(text: str | None) -> tuple[str, ...] | None:
+    """Split a comma-separated option; None stays None."""
+    if text is None:
+        return None
+    return tuple(part.strip() for part in text.split(",") if part.strip())

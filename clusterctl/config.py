@@ -1,0 +1,90 @@
+"""Settings of the tool itself: flag > environment > configuration file > default, and which of them won."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import yaml
+
+from clusterctl.errors import ConfigError
+
+T = TypeVar("T", int, float, str)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting(Generic[T]):
+    """One setting: its name in the file, its type and default, and what it is for."""
+
+    name: str
+    default: T
+    help: str
+
+    @property
+    def variable(self) -> str:
+        return f"CLUSTERCTL_{self.name.upper()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen(Generic[T]):
+    """A setting's value and where it came from (``flag``, ``$VARIABLE``, a file's path, or ``default``)."""
+
+    value: T
+    origin: str
+
+
+FANOUT = Setting("fanout", 64, "nodes contacted at once")
+CONNECT_TIMEOUT_S = Setting("connect_timeout_s", 10.0, "seconds to wait for a node to answer SSH")
+COMMAND_TIMEOUT_S = Setting("command_timeout_s", 120.0, "seconds a node may take to gather its facts")
+APPLY_TIMEOUT_S = Setting("apply_timeout_s", 1800.0, "seconds a node may take for all its changes")
+SETTINGS: tuple[Setting[Any], ...] = (FANOUT, CONNECT_TIMEOUT_S, COMMAND_TIMEOUT_S, APPLY_TIMEOUT_S)
+
+
+def config_path() -> Path:
+    """Return the configuration file's path (XDG base directory specification)."""
+    home = os.environ.get("XDG_CONFIG_HOME") or str(Path("~/.config").expanduser())
+    return Path(home) / "clusterctl" / "config.yaml"
+
+
+def _from_file(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path} cannot be read as YAML: {error}", hint="mend or remove the file") from None
+    known = {setting.name for setting in SETTINGS}
+    unknown = sorted(set(document) - known) if isinstance(document, dict) else ["(not a mapping)"]
+    if unknown:
+        raise ConfigError(
+            f"{path}: unknown settings: {', '.join(map(str, unknown))}",
+            hint=f"known settings are: {', '.join(sorted(known))}",
+        )
+    return dict(document)
+
+
+def resolve(setting: Setting[T], flag: T | None = None) -> Chosen[T]:
+    """Return a setting's value and its origin; raise ConfigError when a value has the wrong type."""
+    if flag is not None:
+        return Chosen(flag, "flag")
+    raw: Any = os.environ.get(setting.variable)
+    origin = f"${setting.variable}"
+    if raw is None:
+        path = config_path()
+        document = _from_file(path)
+        if setting.name not in document:
+            return Chosen(setting.default, "default")
+        raw, origin = document[setting.name], str(path)
+    kind = type(setting.default)
+    try:
+        value = kind(raw)
+    except (TypeError, ValueError):
+        raise ConfigError(
+            f"{origin}: {setting.name} is {raw!r}, but {kind.__name__} was expected",
+            hint=f"{setting.name}: {setting.help}",
+        ) from None
+    if isinstance(value, (int, float)) and value <= 0:
+        raise ConfigError(f"{origin}: {setting.name} must be above zero, not {raw!r}")
+    return Chosen(value, origin)

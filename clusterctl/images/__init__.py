@@ -1,0 +1,1 @@
+"""Container images that carry the collective library."""

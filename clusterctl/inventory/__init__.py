@@ -1,0 +1,1 @@
+"""The inventory: one YAML file becomes a frozen model of nodes and settings."""

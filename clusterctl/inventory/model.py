@@ -1,0 +1,210 @@
+"""The inventory's model: what the YAML file may say, and the resolved nodes that every later stage reads."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+NodeName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?$")]
+VariableName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+PciSelector = Annotated[
+    str,
+    StringConstraints(
+        pattern=r"^(class:[0-9a-fA-F]{2,6}|[0-9a-fA-F]{4}:([0-9a-fA-F]{4}|\*)"
+        r"|([0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])$"
+    ),
+]
+
+
+class Model(BaseModel):
+    """A frozen model that refuses unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class Become(str, Enum):
+    """How commands become root on a node."""
+
+    AUTO = "auto"
+    """Root already, else sudo."""
+    NONE = "none"
+    """Never: checks that need root answer ``unknown``."""
+    SUDO = "sudo"
+
+
+class Launcher(str, Enum):
+    """What starts the ranks of a benchmark."""
+
+    OPENMPI = "openmpi"
+    MPICH = "mpich"
+    TORCHRUN = "torchrun"
+    SRUN = "srun"
+
+
+class AcsSettings(Model):
+    """Which PCIe ports count, and whether a virtual machine's may be touched."""
+
+    in_vm: Literal["leave", "disable"] = "leave"
+    """Inside a virtual machine ACS is the isolation of passed-through devices: leave it, unless told otherwise."""
+    gpu_devices: tuple[PciSelector, ...] = ()
+    """PCI devices that count as GPUs: ``class:0302``, ``10de:*``, ``8086:10d3`` or an address; empty: NVIDIA's."""
+    nic_devices: tuple[PciSelector, ...] = ()
+    """PCI devices that count as RDMA NICs; empty: those that carry an RDMA device."""
+    persist: bool = True
+    """Install a systemd unit that clears the redirection again at every boot."""
+
+
+class PeermemSettings(Model):
+    """Which GPUDirect RDMA mechanism, and where nv_peer_mem's source comes from when it has to be built."""
+
+    mechanism: Literal["auto", "dma-buf", "nvidia-peermem", "nv_peer_mem", "none"] = "auto"
+    source: str | None = None
+    """A directory or tarball on the controller with the source of an out-of-tree module, for ``nv_peer_mem``."""
+    module: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]+$")] = "nv_peer_mem"
+    """The name of the module that this source builds."""
+
+
+class RdmaLinkSettings(Model):
+    """What a node's RDMA ports must reach."""
+
+    min_rate_gbps: float | None = Field(default=None, gt=0)
+    require: bool | None = None
+    """True: a node without an RDMA device is unmet; false: never judged; unset: not applicable without a device."""
+
+
+class DockerSettings(Model):
+    """Whether docker is wanted and may be installed."""
+
+    require: bool = True
+    package: str | None = None
+    """The package to install; unset: the distribution's own (docker.io on Debian and Ubuntu, docker-ce on RHEL)."""
+
+
+class RequirementSettings(Model):
+    """Settings of single requirements, and those left out altogether."""
+
+    skip: tuple[str, ...] = ()
+    acs: AcsSettings = AcsSettings()
+    peermem: PeermemSettings = PeermemSettings()
+    rdma_link: RdmaLinkSettings = RdmaLinkSettings()
+    docker: DockerSettings = DockerSettings()
+    memlock: Literal["unlimited"] | Annotated[int, Field(gt=0)] = "unlimited"
+    """KiB of memory that a process may lock, in a non-interactive SSH session."""
+    cpu_governor: str = "performance"
+
+
+class ContainerSettings(Model):
+    """The container that runs on every node. Defaults are least privilege for RDMA."""
+
+    image: str | None = None
+    name: str = "clusterctl"
+    privileged: bool = False
+    gpus: Literal["all", "cdi", "none"] = "all"
+    network: str = "host"
+    ipc: str | None = None
+    shm_size: str | None = "32g"
+    memlock: str | None = "-1"
+    stack: str | None = "67108864"
+    devices: tuple[str, ...] = ("/dev/infiniband",)
+    cap_add: tuple[str, ...] = ("IPC_LOCK",)
+    volumes: tuple[str, ...] = ()
+    interactive: bool = False
+    detach: bool = False
+    remove: bool = True
+    command: tuple[str, ...] = ()
+    env: dict[VariableName, str] = Field(default_factory=dict)
+
+
+class NodeSettings(Model):
+    """What may be said of a node, of a group, or of all nodes under ``defaults``; unset keys fall through."""
+
+    user: str | None = None
+    port: int | None = Field(default=None, ge=1, le=65535)
+    identity_file: str | None = None
+    proxy_jump: str | None = None
+    """``[user@]host[:port]``, as in ssh_config."""
+    become: Become | None = None
+    connection: Literal["ssh", "local"] | None = None
+    gpus: int | None = Field(default=None, ge=0, le=64)
+    """GPUs per node; unset: as found. Without GPUs, ranks go by cores."""
+    slots: int | None = Field(default=None, ge=1, le=4096)
+    """Ranks per node; unset: its GPUs, or without any its cores."""
+    socket_ifname: str | None = None
+    """Network interface for TCP (NCCL_SOCKET_IFNAME, btl_tcp_if_include)."""
+    rdma_devices: str | None = None
+    """NCCL_IB_HCA syntax: ``=mlx5_0,mlx5_1`` exact, ``^mlx5_2`` without."""
+    python: str | None = None
+    """The Python interpreter on the node that has torch; unset: python3."""
+    mpirun: str | None = None
+    """mpirun's path on the node that launches; unset: mpirun."""
+    all_reduce_perf: str | None = None
+    """The path of all_reduce_perf on the nodes; unset: as found."""
+    requirements: RequirementSettings | None = None
+    container: ContainerSettings | None = None
+    env: dict[VariableName, str] | None = None
+
+
+class NodeSpec(NodeSettings):
+    """One entry under ``nodes``: a name, or a range of names such as ``gpu[01-16]``."""
+
+    name: str = Field(min_length=1, max_length=1024)
+    address: str | None = Field(default=None, min_length=1, max_length=1024)
+    """Host name or address, or a range of as many; unset: the name."""
+
+
+class GroupSpec(NodeSettings):
+    """Settings for a set of nodes, between ``defaults`` and the node's own."""
+
+    nodes: str = Field(min_length=1, max_length=4096)
+    """A node set: ``gpu[01-08],spare``."""
+
+
+class InventoryFile(Model):
+    """The file as written."""
+
+    version: Literal[1]
+    launcher: Launcher = Launcher.OPENMPI
+    defaults: NodeSettings = NodeSettings()
+    groups: dict[str, GroupSpec] = Field(default_factory=dict)
+    nodes: tuple[NodeSpec, ...] = Field(min_length=1)
+
+
+class Node(Model):
+    """One node with every setting resolved (node over groups in file order over defaults)."""
+
+    name: NodeName
+    address: str
+    user: str | None = None
+    port: int | None = None
+    identity_file: str | None = None
+    proxy_jump: str | None = None
+    become: Become = Become.AUTO
+    connection: Literal["ssh", "local"] = "ssh"
+    gpus: int | None = None
+    slots: int | None = None
+    socket_ifname: str | None = None
+    rdma_devices: str | None = None
+    python: str | None = None
+    mpirun: str | None = None
+    all_reduce_perf: str | None = None
+    requirements: RequirementSettings = RequirementSettings()
+    container: ContainerSettings = ContainerSettings()
+    env: dict[str, str] = Field(default_factory=dict)
+    groups: tuple[str, ...] = ()
+
+
+class Inventory(Model):
+    """All nodes in file order. ``source`` is the file's path, or None for the default (this machine)."""
+
+    nodes: tuple[Node, ...]
+    launcher: Launcher = Launcher.OPENMPI
+    source: str | None = None
+
+    def node(self, name: str) -> Node:
+        """Return the node of this name; KeyError when there is none."""
+        for node in self.nodes:
+            if node.name == name:
+                return node
+        raise KeyError(name)

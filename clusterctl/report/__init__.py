@@ -1,0 +1,1 @@
+"""Results and verdicts as tables and documents for people and scripts."""

@@ -1,0 +1,130 @@
+"""What a requirement is: a pure judgement of facts, and the steps (with their undo) that would make it true."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Protocol, Union
+
+if TYPE_CHECKING:
+    from clusterctl.facts.model import NodeFacts
+    from clusterctl.inventory.model import Node
+
+Json = Union[None, bool, int, float, str, "list[Json]", "dict[str, Json]"]
+
+
+class Status(str, Enum):
+    """What a requirement's judge can say."""
+
+    MET = "met"
+    UNMET = "unmet"
+    UNKNOWN = "unknown"
+    NOT_APPLICABLE = "not-applicable"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A judgement: never without a reason, and with the evidence that it rests on."""
+
+    requirement: str
+    status: Status
+    reason: str
+    evidence: Mapping[str, Json] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WriteFile:
+    """Make a file have this content and mode; undo restores the old bytes, mode and owner, or removes it."""
+
+    description: str
+    path: str
+    content: str
+    mode: int = 0o644
+
+
+@dataclass(frozen=True, slots=True)
+class WriteValue:
+    """Write a value to a sysfs or procfs file, with read-back; ``prior`` is what it held."""
+
+    description: str
+    path: str
+    value: str
+    prior: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetRegister:
+    """Write a PCI configuration register by ``setpci`` name, with numeric read-back; ``prior`` in hex, as read."""
+
+    description: str
+    device: str
+    register: str
+    value: str
+    prior: str
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """Run a command that changes something, and the command that takes it back.
+
+    ``creates``/``guard``: a command whose success says that there is nothing to do (and then nothing to undo).
+    """
+
+    description: str
+    argv: tuple[str, ...]
+    undo: tuple[str, ...] | None
+    guard: tuple[str, ...] | None = None
+    timeout_s: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class LoadModule:
+    """Load a kernel module; undo unloads it if it was this step that loaded it."""
+
+    description: str
+    module: str
+
+
+@dataclass(frozen=True, slots=True)
+class EnableUnit:
+    """Enable (and start) a systemd unit; undo restores whether it was enabled and active."""
+
+    description: str
+    unit: str
+    start: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class InstallPackages:
+    """Install packages with the distribution's manager; undo removes those that this step newly brought."""
+
+    description: str
+    manager: str  # apt | dnf
+    packages: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PutTree:
+    """Copy a directory or tarball from the controller to a directory on the node; undo removes it."""
+
+    description: str
+    source: str
+    path: str
+
+
+Step = Union[WriteFile, WriteValue, SetRegister, Command, LoadModule, EnableUnit, InstallPackages, PutTree]
+
+
+class Requirement(Protocol):
+    """A module of this package: ``NAME``, ``TITLE``, ``judge`` and ``steps``."""
+
+    NAME: str
+    TITLE: str
+
+    def judge(self, facts: NodeFacts, node: Node) -> Verdict:
+        """Say whether the node meets the requirement; pure."""
+
+    def steps(self, facts: NodeFacts, node: Node) -> tuple[Step, ...]:
+        """Return what would make it true, in order; empty when it is met or nothing can be done; pure."""

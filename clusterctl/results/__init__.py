@@ -1,0 +1,1 @@
+"""What was measured: the result's model and the run that it belongs to."""

@@ -1,0 +1,112 @@
+"""The run folder ``runs/<id>/``: one file per stage, written whole or not at all, readable by its owner only."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from clusterctl.errors import ConfigError
+
+STAGES = ("inventory", "facts", "plan", "apply", "artifacts", "launch", "results", "report")
+
+
+def default_root() -> Path:
+    """Return the folder that holds run folders: ``$CLUSTERCTL_RUNS``, else ``./runs``."""
+    return Path(os.environ.get("CLUSTERCTL_RUNS") or "runs")
+
+
+def write_atomically(path: Path, data: bytes, mode: int = 0o600) -> None:
+    """Replace ``path`` by ``data`` so that a reader, or a crash, sees the old file or the new one."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        Path(name).chmod(mode)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+@dataclass(frozen=True, slots=True)
+class RunDir:
+    """One run: ``path`` is its folder, ``id`` the folder's name (UTC time, verb, four random hex digits)."""
+
+    path: Path
+
+    @property
+    def id(self) -> str:
+        return self.path.name
+
+    @classmethod
+    def create(cls, verb: str, root: Path | None = None) -> RunDir:
+        """Make a new run folder (mode 0700) below ``root``; raise ConfigError when that is impossible."""
+        base = root if root is not None else default_root()
+        stamp = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
+        path = base / f"{stamp}-{verb}-{secrets.token_hex(2)}"
+        try:
+            base.mkdir(parents=True, exist_ok=True)
+            path.mkdir(mode=0o700)
+        except OSError as error:
+            raise ConfigError(
+                f"cannot make the run folder {path}: {error.strerror}",
+                hint="choose another place with --runs DIR or $CLUSTERCTL_RUNS",
+            ) from error
+        return cls(path)
+
+    @classmethod
+    def open(cls, name: str, root: Path | None = None) -> RunDir:
+        """Open an existing run by its id or its path; raise ConfigError naming the runs there are."""
+        base = root if root is not None else default_root()
+        for candidate in (base / name, Path(name)):
+            if candidate.is_dir():
+                return cls(candidate)
+        known = sorted(entry.name for entry in base.glob("*-*") if entry.is_dir())[-5:]
+        raise ConfigError(
+            f"there is no run {name!r} in {base}",
+            hint="the latest runs are: " + ", ".join(known) if known else "no run has been recorded there",
+        )
+
+    def file(self, stage: str) -> Path:
+        """Return the path of one stage's JSON file."""
+        return self.path / f"{stage}.json"
+
+    def write(self, stage: str, document: Mapping[str, Any]) -> Path:
+        """Write one stage's file (JSON, UTF-8, indented) atomically and return its path."""
+        path = self.file(stage)
+        text = json.dumps(document, indent=1, ensure_ascii=False, sort_keys=False)
+        write_atomically(path, text.encode() + b"\n")
+        return path
+
+    def read(self, stage: str) -> Any:
+        """Return one stage's document; raise ConfigError when it is missing or damaged."""
+        path = self.file(stage)
+        try:
+            return json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise ConfigError(
+                f"run {self.id} has no {stage}.json",
+                hint=f"it did not get as far as the stage {stage!r}; start a new run",
+            ) from None
+        except ValueError as error:
+            raise ConfigError(f"{path} is damaged: {error}", hint="start a new run") from None
+
+    def folder(self, name: str) -> Path:
+        """Return (and make, mode 0700) a folder inside the run, for logs and the like."""
+        path = self.path / name
+        path.mkdir(mode=0o700, exist_ok=True)
+        return path
