@@ -1,0 +1,165 @@
+/* collective_core: the C ABI. The only public header; every symbol starts with cc_ (macros with CC_).
+ *
+ * Collectives block the calling thread until the local part is complete. A communicator runs one
+ * operation at a time, in the order in which it is called; every rank must call the same operations in the
+ * same order with the same arguments (a difference is reported as CC_ERROR_DESYNC). Different
+ * communicators are independent. The first error of a communicator is sticky: every later call returns it,
+ * and every other rank is told who failed and why.
+ *
+ * Buffers are host memory. In place means: all_reduce and broadcast with send == recv; all_gather with
+ * send == recv + rank * count elements; reduce_scatter with recv == send + rank * count elements. Any
+ * other overlap of send and recv is undefined. No alignment is required. */
+#ifndef COLLECTIVE_CORE_COLLECTIVE_CORE_H_
+#define COLLECTIVE_CORE_COLLECTIVE_CORE_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define CC_VERSION_MAJOR 0
+#define CC_VERSION_MINOR 1
+#define CC_VERSION_PATCH 0
+#define CC_VERSION_NUMBER (CC_VERSION_MAJOR * 10000 + CC_VERSION_MINOR * 100 + CC_VERSION_PATCH)
+
+#if defined(__GNUC__)
+#define CC_API __attribute__((visibility("default")))
+#else
+#define CC_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum cc_result {
+  CC_SUCCESS = 0,
+  CC_ERROR_INVALID_ARGUMENT = 1, /* a value that can never be right: null pointer, unknown dtype, bad rank */
+  CC_ERROR_INVALID_USAGE = 2,    /* right values at the wrong moment: after fork, two ranks with one number */
+  CC_ERROR_SYSTEM = 3,           /* a system call failed; the text has errno */
+  CC_ERROR_REMOTE = 4,           /* another rank failed, died or left; the text names it */
+  CC_ERROR_TIMEOUT = 5,          /* the deadline of the operation or of the initialisation passed */
+  CC_ERROR_ABORTED = 6,          /* cc_comm_abort was called on this communicator */
+  CC_ERROR_DESYNC = 7,           /* ranks called different operations; the text has both calls */
+  CC_ERROR_INTERNAL = 8,         /* a defect of this library */
+  CC_IN_PROGRESS = 9             /* cc_comm_get_async_error only: an operation is running, no error so far */
+} cc_result;
+
+typedef enum cc_dtype {
+  CC_FLOAT64 = 0,
+  CC_FLOAT32 = 1,
+  CC_FLOAT16 = 2,
+  CC_BFLOAT16 = 3,
+  CC_INT8 = 4,
+  CC_UINT8 = 5,
+  CC_INT32 = 6,
+  CC_UINT32 = 7,
+  CC_INT64 = 8,
+  CC_UINT64 = 9
+} cc_dtype;
+
+/* Integers wrap around. 16-bit floats are added in f32 and rounded once per hop. MIN and MAX propagate
+ * NaN. AVG is the sum divided once by the number of ranks (integers: truncated toward zero). */
+typedef enum cc_redop { CC_SUM = 0, CC_PROD = 1, CC_MIN = 2, CC_MAX = 3, CC_AVG = 4 } cc_redop;
+
+typedef enum cc_transport {
+  CC_TRANSPORT_AUTO = 0, /* shared memory inside a node, TCP between nodes */
+  CC_TRANSPORT_SHM = 1,  /* shared memory only; initialisation fails if two ranks cannot share a segment */
+  CC_TRANSPORT_TCP = 2   /* TCP between all ranks */
+} cc_transport;
+
+#define CC_UNIQUE_ID_BYTES 128
+typedef struct cc_unique_id {
+  unsigned char bytes[CC_UNIQUE_ID_BYTES];
+} cc_unique_id;
+
+/* Set size to sizeof(cc_config) and everything else to zero, then change what you need. Zero or NULL means
+ * "take the environment variable, else the default". Fields are only ever added at the end. */
+typedef struct cc_config {
+  size_t size;
+  int64_t timeout_ms;      /* deadline of every operation; CCORE_TIMEOUT_S, default 300 s */
+  int64_t init_timeout_ms; /* deadline of cc_comm_init_rank; CCORE_INIT_TIMEOUT_S, default 120 s */
+  int32_t transport;       /* cc_transport; CCORE_TRANSPORT=auto|shm|tcp */
+  int32_t reserved;        /* zero */
+  const char* node_id;     /* ranks with equal node_id are one node; CCORE_NODE_ID, default host + boot id */
+  const char* interface_name; /* network interface of TCP; CCORE_SOCKET_IFNAME */
+  const char* address;        /* numeric address to bind and announce; CCORE_SOCKET_ADDR */
+} cc_config;
+
+/* As cc_config. timeout_ms 0 means the deadline of the communicator. */
+typedef struct cc_op_options {
+  size_t size;
+  int64_t timeout_ms;
+} cc_op_options;
+
+#define CC_HOST_BYTES 256
+#define CC_ADDRESS_BYTES 64
+/* What is known of a rank; set size before the call. Texts end with a zero byte. */
+typedef struct cc_peer_info {
+  size_t size;
+  int32_t rank;
+  int32_t node;                   /* index of its node, counted in the order of the lowest rank on each */
+  int32_t local_rank;             /* its place among the ranks of its node */
+  int32_t local_size;             /* ranks on its node */
+  int64_t pid;
+  uint64_t payload_bytes_sent;     /* by this rank to it since initialisation, without headers */
+  uint64_t payload_bytes_received; /* by this rank from it */
+  char host[CC_HOST_BYTES];       /* its host name */
+  char address[CC_ADDRESS_BYTES]; /* its TCP address, numeric */
+  char transport[16];             /* between this rank and it: "self", "shm" or "tcp" */
+} cc_peer_info;
+
+typedef struct cc_comm cc_comm;
+
+CC_API int cc_version(void);
+CC_API const char* cc_version_string(void);
+/* A short constant text for a code; never NULL. */
+CC_API const char* cc_error_string(cc_result code);
+/* The first error of the communicator in words, or, with NULL, the last error of this thread outside of a
+ * communicator. Empty when there is none. Valid until the next call on the same thread. */
+CC_API const char* cc_last_error(const cc_comm* comm);
+/* Bytes per element; 0 for an unknown type. */
+CC_API size_t cc_dtype_size(cc_dtype dtype);
+
+/* Makes an id and starts the rendezvous in this process, which must stay alive until all ranks are
+ * initialised. Send the id to all ranks by a trusted way: it holds the secret that authenticates them. */
+CC_API cc_result cc_get_unique_id(cc_unique_id* id);
+/* Makes the same id on every rank from an address (numeric or name), a port and a secret text. The process
+ * with is_root != 0 listens there; the others wait for it in cc_comm_init_rank. */
+CC_API cc_result cc_unique_id_from_address(cc_unique_id* id, const char* address, int port, const char* secret,
+                                           int is_root);
+
+/* Joins rank of nranks; returns on all ranks together. config may be NULL. On failure *comm is NULL and
+ * cc_last_error(NULL) has the cause. */
+CC_API cc_result cc_comm_init_rank(cc_comm** comm, int nranks, const cc_unique_id* id, int rank,
+                                   const cc_config* config);
+/* Frees the communicator. Not collective: it tells the others goodbye and does not wait for them. An
+ * operation still running on another thread is aborted first. NULL is allowed. */
+CC_API cc_result cc_comm_destroy(cc_comm* comm);
+/* Ends the running operation on every rank with an error. Callable from any thread while the communicator
+ * exists; returns in less than a second. The communicator can then only be destroyed. */
+CC_API cc_result cc_comm_abort(cc_comm* comm);
+/* Stores CC_SUCCESS, CC_IN_PROGRESS or the first error in *state, without waiting. */
+CC_API cc_result cc_comm_get_async_error(const cc_comm* comm, cc_result* state);
+
+CC_API cc_result cc_comm_rank(const cc_comm* comm, int* rank);
+CC_API cc_result cc_comm_size(const cc_comm* comm, int* nranks);
+CC_API cc_result cc_comm_peer_info(const cc_comm* comm, int rank, cc_peer_info* info);
+
+/* recv[i] = send_0[i] op send_1[i] op ... ; bit-identical on all ranks. options may be NULL everywhere. */
+CC_API cc_result cc_all_reduce(const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op,
+                               cc_comm* comm, const cc_op_options* options);
+/* recv of every rank = send of root. send is read on root only. */
+CC_API cc_result cc_broadcast(const void* send, void* recv, size_t count, cc_dtype dtype, int root, cc_comm* comm,
+                              const cc_op_options* options);
+/* recv (nranks * count) = send (count) of rank 0, of rank 1, ... */
+CC_API cc_result cc_all_gather(const void* send, void* recv, size_t count, cc_dtype dtype, cc_comm* comm,
+                               const cc_op_options* options);
+/* recv (count) = block `rank` of the reduction of send (nranks * count). */
+CC_API cc_result cc_reduce_scatter(const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op,
+                                   cc_comm* comm, const cc_op_options* options);
+CC_API cc_result cc_barrier(cc_comm* comm, const cc_op_options* options);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* COLLECTIVE_CORE_COLLECTIVE_CORE_H_ */
