@@ -1,0 +1,100 @@
+"""The command ``clusterctl``: its verbs, its top-level options, and the one place that turns errors into exits."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import click
+import typer
+
+from clusterctl import __version__, log
+from clusterctl.cli import console
+from clusterctl.cli.bench import bench
+from clusterctl.cli.bootstrap import bootstrap
+from clusterctl.cli.check import check
+from clusterctl.cli.lab import app as lab_app
+from clusterctl.cli.render import app as render_app
+from clusterctl.cli.undo import undo
+from clusterctl.errors import ClusterctlError
+
+INTERRUPTED = 130
+
+app = typer.Typer(
+    name="clusterctl",
+    help="Make bare GPU nodes reachable by SSH a proven training cluster.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(check)
+app.command()(bootstrap)
+app.command()(undo)
+app.command()(bench)
+app.add_typer(render_app, name="render")
+app.add_typer(lab_app, name="lab")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        console.data(f"clusterctl {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    verbose: Annotated[
+        int, typer.Option("--verbose", "-v", count=True, help="Say more on stderr; twice: everything.")
+    ] = 0,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only errors on stderr.")] = False,
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Make bare GPU nodes reachable by SSH a proven training cluster."""
+    log.configure(-1 if quiet else min(verbose, 2))
+
+
+def _report(error: ClusterctlError, as_json: bool) -> None:
+    if as_json:
+        console.emit_json(
+            {
+                "schema": "clusterctl.error/1",
+                "error": {"message": error.message, "hint": error.hint, "exit_code": error.exit_code},
+            }
+        )
+    console.talk(f"error: {error.message}")
+    if error.hint:
+        console.talk(f"hint: {error.hint}")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line and return its exit code (docs/architecture.md, "The contract")."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    as_json = "--json" in arguments
+    try:
+        outcome = app(args=arguments, prog_name="clusterctl", standalone_mode=False)
+    except ClusterctlError as error:
+        _report(error, as_json)
+        return error.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return 2
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        console.talk("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader of stdout (head, less) has gone; the shell's convention is to end quietly.
+        sys.stderr.close()
+        return 141
+    return int(outcome) if isinstance(outcome, int) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,96 @@
+"""What every verb that contacts nodes starts from: the inventory, a way to its nodes, and their facts."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clusterctl import config
+from clusterctl.cli import console
+
+if TYPE_CHECKING:
+    from clusterctl.facts.model import NodeFacts
+    from clusterctl.inventory.model import Inventory, Node
+    from clusterctl.transport.base import Failure, HostMap, Transport
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """An inventory and how its nodes are reached."""
+
+    inventory: Inventory
+    connect: Callable[[Node], Transport]
+    fanout: int
+    command_timeout_s: float
+
+    def gather(self) -> HostMap[NodeFacts]:
+        """Gather the facts of every node, over one new connection and one exec each."""
+        from clusterctl.facts.gather import gather
+        from clusterctl.transport.fanout import fan_out
+
+        progress = Progress("gathering facts", len(self.inventory.nodes))
+
+        def work(node: Node, transport: Transport) -> NodeFacts:
+            return gather(transport, node, timeout_s=self.command_timeout_s)
+
+        outcome = fan_out(
+            self.inventory.nodes, self.connect, work, fanout=self.fanout, on_done=progress.advance
+        )
+        progress.end()
+        return outcome
+
+
+class Progress:
+    """A counter on one line of stderr, shown only to a person at a terminal."""
+
+    def __init__(self, what: str, total: int) -> None:
+        self._what, self._total, self._done = what, total, 0
+        self._shown = sys.stderr.isatty() and total > 1
+
+    def advance(self, _node: str, _outcome: object) -> None:
+        self._done += 1
+        if self._shown:
+            sys.stderr.write(f"\r{self._what}: {self._done}/{self._total}")
+            sys.stderr.flush()
+
+    def end(self) -> None:
+        if self._shown:
+            sys.stderr.write("\r\033[K")
+            sys.stderr.flush()
+
+
+def open_session(
+    inventory: Path | None,
+    *,
+    limit: str | None = None,
+    fanout: int | None = None,
+    accept_new_host_keys: bool = False,
+) -> Session:
+    """Load the inventory (contacting nothing) and prepare connections to its nodes."""
+    from clusterctl.inventory import load
+    from clusterctl.transport.connect import Connector
+
+    loaded = load.load(inventory)
+    if limit is not None:
+        loaded = load.limit(loaded, limit)
+    connector = Connector(
+        accept_new_host_keys=accept_new_host_keys,
+        connect_timeout_s=config.resolve(config.CONNECT_TIMEOUT_S).value,
+    )
+    return Session(
+        inventory=loaded,
+        connect=connector,
+        fanout=config.resolve(config.FANOUT, fanout).value,
+        command_timeout_s=config.resolve(config.COMMAND_TIMEOUT_S).value,
+    )
+
+
+def say_failures(failures: dict[str, Failure]) -> None:
+    """Name every node that gave no answer, with its reason and what to do, on stderr."""
+    for name, failure in failures.items():
+        console.talk(f"{name}: {failure.kind.value}: {failure.message}")
+    for hint in dict.fromkeys(failure.hint for failure in failures.values() if failure.hint):
+        console.talk(f"hint: {hint}")
