@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
-import click
 import typer
 
 from clusterctl import __version__, log
@@ -20,6 +19,9 @@ from clusterctl.cli.undo import undo
 from clusterctl.errors import ClusterctlError
 
 INTERRUPTED = 130
+
+# Typer carries its own copy of click since 0.2x and the click package before: both are reached through Typer.
+ClickException: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
 app = typer.Typer(
     name="clusterctl",
@@ -80,13 +82,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ClusterctlError as error:
         _report(error, as_json)
         return error.exit_code
-    except click.exceptions.NoArgsIsHelpError as error:
+    except ClickException as error:
         error.show()
-        return 2
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
+        return int(error.exit_code)
+    except (typer.Abort, KeyboardInterrupt):
         console.talk("interrupted")
         return INTERRUPTED
     except BrokenPipeError:

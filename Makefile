@@ -1,0 +1,77 @@
+# The one task runner. `make demo` needs no root; `make test` installs what the tests need (root on Debian or Ubuntu).
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/pip --disable-pip-version-check --quiet
+# A CPU build is enough here and spares gigabytes of CUDA; on a GPU machine: make demo TORCH=torch
+TORCH ?= torch==2.13.0
+PYTEST := $(BIN)/pytest
+
+help: ## Say what there is
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --upgrade pip
+
+# The stamp depends on every source, so that what is installed is never older than the checkout.
+SOURCES := $(shell find clusterctl collective_core templates inventories -type f -not -name '*.pyc' 2>/dev/null) pyproject.toml
+$(VENV)/.installed: $(SOURCES) | $(VENV)/bin/python
+	$(PIP) install --force-reinstall --no-deps .
+	$(PIP) install .
+	@touch $@
+
+$(VENV)/.torch: | $(VENV)/bin/python
+	$(BIN)/python -c 'import torch' 2>/dev/null || $(PIP) install numpy $(TORCH)
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
+	$(PIP) install --group dev
+	@touch $@
+
+install: $(VENV)/.installed ## Build collective_core and install everything into .venv
+
+demo: $(VENV)/.torch $(VENV)/.installed ## all_reduce and ResNet50 on this machine, no root, no GPU needed
+	$(BIN)/clusterctl bench --collective all_reduce -np 2
+	$(BIN)/clusterctl bench --model resnet50 --scaling 1,2
+
+dev: $(VENV)/.torch $(VENV)/.dev $(VENV)/.installed ## Everything the tests use, inside .venv
+
+prerequisites: ## Install the system packages that the tests use (root)
+	tests/prerequisites.sh
+
+lint: dev ## Formatting, lint, types and import contracts
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+unit: dev ## Pure logic: no network, no processes that matter
+	$(PYTEST) tests/unit tests/facts tests/requirements tests/golden tests/contract
+
+core: dev ## collective_core: schedules, transports, faults, torch, mpirun
+	$(PYTEST) tests/core
+
+integration: dev ## Real sshd, real mpirun
+	$(PYTEST) tests/integration
+
+lab: dev ## Real guests (QEMU) and a real docker engine
+	$(PYTEST) tests/lab
+
+test: prerequisites lint ## Everything
+	$(PYTEST) tests
+
+bench: dev ## Side-by-side measurements against peers
+	$(BIN)/python benchmarks/check_vs_ansible.py
+
+schema: dev ## Regenerate inventories/schema.json
+	$(BIN)/python -m clusterctl.inventory.schema > inventories/schema.json
+
+clean: ## Remove the venv and what was built
+	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+
+.PHONY: help install demo dev prerequisites lint unit core integration lab test bench schema clean

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Installs the Debian or Ubuntu packages that the test tiers use. Does nothing when all are there.
+set -euo pipefail
+
+packages=(
+  git make gcc g++ python3-venv          # build
+  openssh-server openssh-client sudo     # transport
+  openmpi-bin                            # launch
+  busybox-static csh pciutils            # the probe and the runner under other shells
+  iproute2 iptables docker.io debootstrap zstd cpio e2fsprogs qemu-system-x86 ipxe-qemu qemu-utils  # lab
+)
+
+missing=()
+for package in "${packages[@]}"; do
+  dpkg-query -W -f '${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
+done
+[ ${#missing[@]} -eq 0 ] && exit 0
+
+if [ "$(id -u)" != 0 ]; then
+  echo "these packages are missing: ${missing[*]}" >&2
+  echo "run as root: apt-get install ${missing[*]}" >&2
+  [ "${CI:-}" = true ] && exit 1
+  echo "going on without them: the tiers that need them say so" >&2
+  exit 0
+fi
+export DEBIAN_FRONTEND=noninteractive
+apt-get update -qq
+# Services must not start by themselves on a build machine; the tests start what they use.
+policy=/usr/sbin/policy-rc.d
+made_policy=
+if [ ! -e "$policy" ]; then
+  printf '#!/bin/sh\nexit 101\n' > "$policy"
+  chmod +x "$policy"
+  made_policy=yes
+fi
+trap '[ -z "$made_policy" ] || rm -f "$policy"' EXIT
+apt-get install -y -qq --no-install-recommends "${missing[@]}" > /dev/null
