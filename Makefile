@@ -21,7 +21,6 @@ $(VENV)/bin/python:
 # The stamp depends on every source, so that what is installed is never older than the checkout.
 SOURCES := $(shell find clusterctl collective_core templates inventories -type f -not -name '*.pyc' 2>/dev/null) pyproject.toml
 $(VENV)/.installed: $(SOURCES) | $(VENV)/bin/python
-	$(PIP) install --force-reinstall --no-deps .
 	$(PIP) install .
 	@touch $@
 

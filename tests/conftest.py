@@ -1,0 +1,57 @@
+"""What all tiers share: the installed command, and a missing tier that fails in CI and says why elsewhere."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="session")
+def clusterctl() -> Path:
+    """The console script that was installed beside this interpreter."""
+    script = Path(sys.executable).parent / "clusterctl"
+    assert script.is_file(), f"{script} is missing: pip install . first"
+    return script
+
+
+@pytest.fixture
+def run_clusterctl(clusterctl: Path, tmp_path: Path) -> Run:
+    """Run the installed command in an empty folder, with its run folders below it."""
+
+    def run(
+        *arguments: str, env: Mapping[str, str] | None = None, timeout_s: float = 300, cwd: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("CLUSTERCTL_")}
+        environment |= {"CLUSTERCTL_RUNS": str(tmp_path / "runs"), **(env or {})}
+        return subprocess.run(
+            [str(clusterctl), *arguments],
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            env=environment,
+            cwd=cwd or tmp_path,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+
+    return run
+
+
+def unavailable(reason: str) -> None:
+    """End a test whose tier cannot run here: a failure in CI, elsewhere a skip that says why."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"this tier must run in CI: {reason}")
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def tier_unavailable() -> Callable[[str], None]:
+    """``unavailable`` for the tiers' own fixtures."""
+    return unavailable

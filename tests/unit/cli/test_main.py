@@ -1,0 +1,86 @@
+"""The command line itself: exit codes, what is imported before a verb runs, and errors as JSON."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from clusterctl.cli import main as cli
+from clusterctl.errors import InventoryError
+
+HEAVY = ("fabric", "paramiko", "docker", "pydantic", "jinja2", "yaml", "rich", "torch")
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", "import sys; from clusterctl.cli.main import main; sys.exit(main())", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_help_imports_nothing_heavy() -> None:
+    program = (
+        "import sys\nfrom clusterctl.cli.main import main\nmain(['--help'])\n"
+        f"print('HEAVY', [name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.splitlines()[-1] == "HEAVY []"
+
+
+def test_help_names_every_verb() -> None:
+    done = run("--help")
+    assert done.returncode == 0
+    for verb in ("check", "bootstrap", "undo", "render", "bench", "lab"):
+        assert f"\n  {verb} " in done.stdout
+
+
+def test_version() -> None:
+    done = run("--version")
+    assert (done.returncode, done.stdout.split()[0]) == (0, "clusterctl")
+
+
+@pytest.mark.parametrize(
+    "arguments", [("no-such-verb",), ("check", "--no-such-option"), ("check", "--fanout", "0"), ("check", "a", "b")]
+)
+def test_a_wrong_command_line_exits_2(arguments: tuple[str, ...]) -> None:
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_an_expected_error_becomes_its_exit_code_with_its_hint(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(**_: object) -> None:
+        raise InventoryError("nodes: expected at least one", hint="add a node")
+
+    monkeypatch.setattr(cli, "app", refuse)
+    assert cli.main(["check"]) == 4
+    assert capsys.readouterr().err == "error: nodes: expected at least one\nhint: add a node\n"
+
+
+def test_an_expected_error_is_one_json_document_when_asked(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(**_: object) -> None:
+        raise InventoryError("nodes: expected at least one", hint="add a node")
+
+    monkeypatch.setattr(cli, "app", refuse)
+    assert cli.main(["check", "--json"]) == 4
+    document = json.loads(capsys.readouterr().out)
+    assert document["error"] == {"message": "nodes: expected at least one", "hint": "add a node", "exit_code": 4}
+
+
+def test_an_interrupt_exits_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(**_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "app", interrupt)
+    assert cli.main(["check"]) == 130
