@@ -1,1 +1,0 @@
-"""Container images that carry the collective library."""
