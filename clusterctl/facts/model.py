@@ -1,0 +1,175 @@
+"""Everything that one probe says of a node: ``NodeFacts``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from clusterctl.facts.base import Part, Reading, ReadStatus
+from clusterctl.facts.model_devices import (
+    ACS_FLAGS,
+    Acs,
+    Bridge,
+    Gpu,
+    GpuDriver,
+    GpuFacts,
+    GpuTopology,
+    Link,
+    NvLinks,
+    Pci,
+    PciDevice,
+)
+from clusterctl.facts.model_fabric import (
+    Gid,
+    GpuDirect,
+    Interface,
+    KernelModule,
+    KernelModules,
+    Network,
+    Rdma,
+    RdmaDevice,
+    RdmaPort,
+)
+from clusterctl.facts.model_host import (
+    UNLIMITED,
+    ConfigLine,
+    Cpu,
+    CpuTopology,
+    Governor,
+    HugePages,
+    Limit,
+    Limits,
+    Memory,
+    NumaNode,
+    OsRelease,
+    RootAccess,
+    System,
+    Virtualization,
+)
+from clusterctl.facts.model_services import (
+    Clock,
+    Docker,
+    DockerEngine,
+    ManagedFile,
+    Mount,
+    Package,
+    Services,
+    Software,
+    Space,
+    Storage,
+    Sysctl,
+    Tool,
+    Unit,
+)
+
+__all__ = [
+    "ACS_FLAGS",
+    "UNLIMITED",
+    "Acs",
+    "Bridge",
+    "Clock",
+    "ConfigLine",
+    "Cpu",
+    "CpuTopology",
+    "Docker",
+    "DockerEngine",
+    "Gid",
+    "Governor",
+    "Gpu",
+    "GpuDirect",
+    "GpuDriver",
+    "GpuFacts",
+    "GpuTopology",
+    "HugePages",
+    "Interface",
+    "KernelModule",
+    "KernelModules",
+    "Limit",
+    "Limits",
+    "Link",
+    "ManagedFile",
+    "Memory",
+    "Mount",
+    "Network",
+    "NodeFacts",
+    "NumaNode",
+    "NvLinks",
+    "OsRelease",
+    "Package",
+    "Pci",
+    "PciDevice",
+    "Rdma",
+    "RdmaDevice",
+    "RdmaPort",
+    "ReadStatus",
+    "Reading",
+    "RootAccess",
+    "SectionNote",
+    "Services",
+    "Software",
+    "Space",
+    "Storage",
+    "Sysctl",
+    "System",
+    "Tool",
+    "Unit",
+    "Virtualization",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class SectionNote(Part):
+    """How one section of the probe ended, kept as evidence."""
+
+    name: str
+    status: ReadStatus
+    exit_status: int | None
+    error: str
+    cut: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts(Part):
+    """A node as one probe saw it. Times are the controller's, in seconds since the epoch."""
+
+    name: str
+    gathered_at: float
+    duration_s: float
+    root: RootAccess
+    system: System
+    cpu: Cpu
+    memory: Memory
+    limits: Limits
+    modules: KernelModules
+    gpudirect: GpuDirect
+    pci: Pci
+    gpu: GpuFacts
+    rdma: Rdma
+    network: Network
+    docker: Docker
+    storage: Storage
+    clock: Clock
+    services: Services
+    software: Software
+    sysctls: tuple[Sysctl, ...]
+    managed_files: tuple[ManagedFile, ...]
+    sections: tuple[SectionNote, ...]
+
+    def sysctl(self, name: str) -> str | None:
+        """Return a kernel parameter that the probe reads (``net.core.rmem_max``), or None."""
+        return next((s.value for s in self.sysctls if s.name == name), None)
+
+    def managed_file(self, path: str) -> str | None:
+        """Return the text of a file that clusterctl put on the node, or None."""
+        return next((f.text for f in self.managed_files if f.path == path), None)
+
+    @property
+    def in_vm(self) -> bool | None:
+        """Whether the node is a virtual machine; None when that is not known."""
+        virtualization = self.system.virtualization.value
+        return None if virtualization is None else virtualization.is_vm
+
+    @property
+    def in_container(self) -> bool | None:
+        """Whether the node is a container; None when that is not known."""
+        virtualization = self.system.virtualization.value
+        return None if virtualization is None else virtualization.is_container

@@ -1,0 +1,162 @@
+"""The facts of a node's devices: the PCI tree with its ACS words, and GPUs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from clusterctl.facts.base import Part, Reading
+
+ACS_FLAGS = {
+    "source-validation": 0x01,
+    "translation-blocking": 0x02,
+    "request-redirect": 0x04,
+    "completion-redirect": 0x08,
+    "upstream-forwarding": 0x10,
+    "egress-control": 0x20,
+    "direct-translated": 0x40,
+}
+"""Bits of the ACS capability and control words (PCI Express Base Specification, Access Control Services)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acs(Part):
+    """The ACS extended capability of a port: its offset, capability word (+4) and control word (+6)."""
+
+    offset: int
+    capability: int
+    control: int
+
+    @property
+    def enabled(self) -> tuple[str, ...]:
+        """Names of the control bits that are set."""
+        return tuple(name for name, bit in ACS_FLAGS.items() if self.control & bit)
+
+
+@dataclass(frozen=True, slots=True)
+class Bridge(Part):
+    """A PCI-to-PCI bridge.
+
+    ``kind`` is root-port, upstream-port, downstream-port, pcie-to-pci, pci-to-pcie or pci, or None when the
+    capability list could not be read (needs root). ``acs`` is ``absent`` on a port without the capability,
+    ``denied`` without root, ``failed`` where the extended configuration space cannot be reached.
+    """
+
+    kind: str | None
+    acs: Reading[Acs]
+
+
+@dataclass(frozen=True, slots=True)
+class Link(Part):
+    """A PCIe link's speed (GT/s) and width (lanes), now and at most; None where the kernel does not say."""
+
+    speed_gtps: float | None
+    width: int | None
+    max_speed_gtps: float | None
+    max_width: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PciDevice(Part):
+    """One PCI function. ``path`` holds the addresses from the root port down to this device."""
+
+    address: str
+    class_code: str  # six hexadecimal digits, e.g. 030200
+    vendor: str  # four hexadecimal digits
+    device: str
+    driver: str | None
+    numa_node: int | None
+    iommu_group: int | None
+    path: tuple[str, ...]
+    link: Link
+    bridge: Bridge | None
+    physical_function: str | None = None
+
+    @property
+    def is_nvidia_gpu(self) -> bool:
+        """A display or 3D controller of NVIDIA's."""
+        return self.vendor == "10de" and self.class_code[:2] == "03"
+
+
+@dataclass(frozen=True, slots=True)
+class Pci(Part):
+    """The PCI tree in address order."""
+
+    devices: Reading[tuple[PciDevice, ...]]
+
+    def device(self, address: str) -> PciDevice | None:
+        """Return the device at a full address (``0000:3b:00.0``)."""
+        return next((d for d in self.devices.or_else(()) if d.address == address), None)
+
+    @property
+    def nvidia_gpus(self) -> tuple[PciDevice, ...]:
+        """GPUs as the bus shows them, with or without a driver."""
+        return tuple(d for d in self.devices.or_else(()) if d.is_nvidia_gpu)
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu(Part):
+    """One GPU as nvidia-smi reports it; None for what it does not support or answer."""
+
+    index: int
+    uuid: str
+    name: str
+    pci_address: str
+    driver_version: str
+    memory_bytes: int | None
+    persistence: bool | None
+    ecc: bool | None
+    uncorrected_ecc_errors: int | None
+    link: Link
+    """Speeds are derived from the PCIe generation."""
+    mig: bool | None
+    compute_mode: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class GpuTopology(Part):
+    """``nvidia-smi topo -m``: the columns' names and, for each row, the connection to each column."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[str, ...]], ...]
+    cpu_affinity: tuple[tuple[str, str], ...]
+    nic_names: tuple[tuple[str, str], ...]
+
+    def connection(self, row: str, column: str) -> str | None:
+        """Return e.g. ``NV18``, ``PIX``, ``SYS``; None when either is not in the matrix."""
+        cells = dict(self.rows).get(row)
+        return cells[self.columns.index(column)] if cells is not None and column in self.columns else None
+
+
+@dataclass(frozen=True, slots=True)
+class NvLinks(Part):
+    """One GPU's NVLinks in order: GB/s per direction, None where inactive."""
+
+    gpu: int
+    link_gbps: tuple[float | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GpuDriver(Part):
+    """The loaded kernel driver (/proc/driver/nvidia/version) and its flavour: ``open`` or ``proprietary``."""
+
+    version: str
+    flavour: str
+
+
+@dataclass(frozen=True, slots=True)
+class GpuFacts(Part):
+    """GPUs and their driver."""
+
+    devices: Reading[tuple[Gpu, ...]]
+    topology: Reading[GpuTopology]
+    nvlinks: Reading[tuple[NvLinks, ...]]
+    driver: Reading[GpuDriver]
+    module_license: Reading[str]
+    """``modinfo -F license nvidia``: Dual MIT/GPL (open) or NVIDIA (proprietary)."""
+
+    @property
+    def open_kernel_module(self) -> bool | None:
+        """Whether the open kernel modules are in use; None when neither source says."""
+        if self.driver.value is not None:
+            return self.driver.value.flavour == "open"
+        return None if self.module_license.value is None else "GPL" in self.module_license.value

@@ -1,0 +1,153 @@
+"""The facts of the fast path: kernel modules, the GPUDirect mechanisms, RDMA devices, network interfaces."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from clusterctl.facts.base import Part, Reading
+from clusterctl.facts.model_host import ConfigLine
+
+
+@dataclass(frozen=True, slots=True)
+class KernelModule(Part):
+    """A loaded module; ``taints`` as in /proc/modules (O: out of tree, P: proprietary, E: unsigned)."""
+
+    name: str
+    taints: str
+
+
+@dataclass(frozen=True, slots=True)
+class KernelModules(Part):
+    """Loaded modules, modules on disk that are out of tree or NVIDIA's, and what boot loads."""
+
+    loaded: Reading[tuple[KernelModule, ...]]
+    installed: Reading[tuple[str, ...]]
+    """Names (underscores) of the running kernel's modules that are out of tree, or NVIDIA's."""
+    at_boot: tuple[ConfigLine, ...]
+    """Lines of modules-load.d and /etc/modules."""
+    options: tuple[ConfigLine, ...]
+    """Lines of modprobe.d about NVIDIA, peer memory and RDMA modules."""
+    headers: Reading[str]
+    """The folder with the running kernel's build files."""
+
+    def is_loaded(self, name: str) -> bool | None:
+        """Whether a module is loaded (dashes and underscores are the same); None when that is not known."""
+        if self.loaded.value is None:
+            return None
+        return name.replace("-", "_") in {module.name for module in self.loaded.value}
+
+    def is_installed(self, name: str) -> bool | None:
+        """Whether modprobe could load an out-of-tree or NVIDIA module; None when that is not known."""
+        return None if self.installed.value is None else name.replace("-", "_") in self.installed.value
+
+    def loads_at_boot(self, name: str) -> bool:
+        """Whether modules-load.d or /etc/modules names the module."""
+        wanted = name.replace("-", "_")
+        return any(line.text.strip().replace("-", "_") == wanted for line in self.at_boot)
+
+
+@dataclass(frozen=True, slots=True)
+class GpuDirect(Part):
+    """Evidence for the three GPUDirect RDMA mechanisms (NCCL net_ib/gdr.cc reads the same paths)."""
+
+    nv_peer_mem_version: Reading[str]
+    """/sys/kernel/mm/memory_peers/nv_mem/version, or nv_mem_nc's."""
+    nvidia_peermem_version: Reading[str]
+    """/sys/module/nvidia_peermem/version."""
+    peer_memory_api: Reading[bool]
+    """Whether the RDMA stack exports ib_register_peer_memory_client."""
+    ofed_version: Reading[str]
+    """The version of an out-of-tree RDMA stack (MLNX_OFED, DOCA-OFED), from its modules."""
+    verbs_dmabuf: Reading[bool]
+    """Whether libibverbs has ibv_reg_dmabuf_mr."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gid(Part):
+    """One entry of a port's GID table; ``type`` and ``netdev`` are None where the kernel has none for it."""
+
+    index: int
+    gid: str
+    type: str | None
+    netdev: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RdmaPort(Part):
+    """One port: ``state`` ACTIVE, DOWN...; ``phys_state`` LinkUp, Disabled...; ``rate_gbps`` in Gb/s."""
+
+    number: int
+    state: str
+    phys_state: str
+    rate_gbps: float | None
+    rate: str
+    link_layer: str
+    lid: int | None
+    sm_lid: int | None
+    gids: tuple[Gid, ...]
+    counters: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RdmaDevice(Part):
+    """One RDMA device. A virtual one (Soft-RoCE) has no PCI address but a parent network device."""
+
+    name: str
+    node_guid: str
+    fw_ver: str | None
+    board_id: str | None
+    node_type: str | None
+    pci_address: str | None
+    numa_node: int | None
+    netdevs: tuple[str, ...]
+    ports: tuple[RdmaPort, ...]
+
+    @property
+    def is_virtual(self) -> bool:
+        return self.pci_address is None
+
+
+@dataclass(frozen=True, slots=True)
+class Rdma(Part):
+    """RDMA devices from sysfs, and the userspace that programs need to use them."""
+
+    devices: Reading[tuple[RdmaDevice, ...]]
+    libibverbs: str | None
+    """Path of libibverbs.so.1."""
+    providers: tuple[str, ...]
+    """Names of installed providers (mlx5, rxe...)."""
+    uverbs: tuple[str, ...]
+    """Device files below /dev/infiniband."""
+    listed: Reading[tuple[str, ...]]
+    """Devices that ``ibv_devices`` lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interface(Part):
+    """One network interface; ``speed_mbps`` is None where the link is down or virtual."""
+
+    name: str
+    operstate: str
+    mtu: int
+    address: str
+    speed_mbps: int | None
+    driver: str | None
+    pci_address: str | None
+    numa_node: int | None
+    master: str | None
+    addresses: tuple[str, ...]
+    """With prefix length, e.g. 10.0.0.4/24."""
+
+
+@dataclass(frozen=True, slots=True)
+class Network(Part):
+    """Network interfaces; ``addresses_known`` is False where ``ip`` is missing on the node."""
+
+    interfaces: Reading[tuple[Interface, ...]]
+    addresses_known: bool
+    default_route: Reading[str]
+    """The interface of the IPv4 default route."""
+
+    def interface(self, name: str) -> Interface | None:
+        """Return the interface of this name."""
+        return next((i for i in self.interfaces.or_else(()) if i.name == name), None)
