@@ -2,10 +2,49 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from enum import Enum
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, WithJsonSchema
+
+REQUIREMENT_NAMES = (
+    "acs",
+    "peermem",
+    "rdma-userspace",
+    "rdma-link",
+    "gpu-driver",
+    "gpu-persistence",
+    "fabric-manager",
+    "docker",
+    "container-toolkit",
+    "memlock",
+    "cpu-governor",
+    "numa-balancing",
+    "network-buffers",
+    "cluster-file",
+    "shared-dir",
+    "ssh-mesh",
+    "time-sync",
+)
+"""The stable names of requirements, as users write them in inventories and options."""
+
+
+def _requirement_name(name: str) -> str:
+    if name not in REQUIREMENT_NAMES:
+        close = get_close_matches(name, REQUIREMENT_NAMES, n=1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        raise ValueError(
+            f"unknown requirement {name!r}; expected one of {', '.join(REQUIREMENT_NAMES)}{hint}"
+        )
+    return name
+
+
+RequirementName = Annotated[
+    str,
+    AfterValidator(_requirement_name),
+    WithJsonSchema({"type": "string", "enum": list(REQUIREMENT_NAMES)}),
+]
 
 NodeName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?$")]
 VariableName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
@@ -16,6 +55,30 @@ PciSelector = Annotated[
         r"|([0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])$"
     ),
 ]
+# None of these may begin with '-': they become words of command lines, where it would make them options.
+Address = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_:][A-Za-z0-9._:%-]*$", max_length=253)]
+User = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.@+\\-]*[$]?$", max_length=128)]
+ProxyJump = Annotated[
+    str,
+    StringConstraints(
+        pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.+\\-]*@)?([A-Za-z0-9_][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.%]+\])(:[0-9]{1,5})?"
+        r"(,([A-Za-z0-9_][A-Za-z0-9_.+\\-]*@)?([A-Za-z0-9_][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.%]+\])(:[0-9]{1,5})?)*$"
+    ),
+]
+InterfaceSelector = Annotated[
+    str,
+    StringConstraints(pattern=r"^(\^=|\^|=)?[A-Za-z0-9_][A-Za-z0-9_.@-]*(,[A-Za-z0-9_][A-Za-z0-9_.@-]*)*$"),
+]
+RdmaSelector = Annotated[
+    str,
+    StringConstraints(
+        pattern=r"^(\^=|\^|=)?[A-Za-z0-9_][A-Za-z0-9_.-]*(:[0-9]+)?(,[A-Za-z0-9_][A-Za-z0-9_.-]*(:[0-9]+)?)*$"
+    ),
+]
+Word = Annotated[str, StringConstraints(pattern=r"^[^\s-]\S*$", max_length=4096)]
+FilePath = Annotated[str, StringConstraints(pattern=r"^[^-]", max_length=4096)]
+NumberText = Annotated[str, WithJsonSchema({"type": ["string", "number"]})]
+"""A text that is mostly a number; unquoted numbers are taken as they are written."""
 
 
 class Model(BaseModel):
@@ -47,9 +110,9 @@ class AcsSettings(Model):
     """Which PCIe ports count, and whether a virtual machine's may be touched."""
 
     in_vm: Literal["leave", "disable"] = "leave"
-    """Inside a virtual machine ACS is the isolation of passed-through devices: leave it, unless told otherwise."""
+    """In a virtual machine ACS isolates passed-through devices: leave it, unless told otherwise."""
     gpu_devices: tuple[PciSelector, ...] = ()
-    """PCI devices that count as GPUs: ``class:0302``, ``10de:*``, ``8086:10d3`` or an address; empty: NVIDIA's."""
+    """PCI devices that count as GPUs: ``class:0302``, ``10de:*`` or an address; empty: NVIDIA's."""
     nic_devices: tuple[PciSelector, ...] = ()
     """PCI devices that count as RDMA NICs; empty: those that carry an RDMA device."""
     persist: bool = True
@@ -61,7 +124,7 @@ class PeermemSettings(Model):
 
     mechanism: Literal["auto", "dma-buf", "nvidia-peermem", "nv_peer_mem", "none"] = "auto"
     source: str | None = None
-    """A directory or tarball on the controller with the source of an out-of-tree module, for ``nv_peer_mem``."""
+    """Directory or tarball on this machine with the source of an out-of-tree module, for ``nv_peer_mem``."""
     module: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]+$")] = "nv_peer_mem"
     """The name of the module that this source builds."""
 
@@ -71,7 +134,7 @@ class RdmaLinkSettings(Model):
 
     min_rate_gbps: float | None = Field(default=None, gt=0)
     require: bool | None = None
-    """True: a node without an RDMA device is unmet; false: never judged; unset: not applicable without a device."""
+    """True: a node without a device is unmet; false: never judged; unset: not applicable without one."""
 
 
 class DockerSettings(Model):
@@ -79,13 +142,14 @@ class DockerSettings(Model):
 
     require: bool = True
     package: str | None = None
-    """The package to install; unset: the distribution's own (docker.io on Debian and Ubuntu, docker-ce on RHEL)."""
+    """The package to install; unset: docker.io on Debian and Ubuntu, docker-ce on RHEL."""
 
 
 class RequirementSettings(Model):
     """Settings of single requirements, and those left out altogether."""
 
-    skip: tuple[str, ...] = ()
+    skip: tuple[RequirementName, ...] = ()
+    """Requirements that are not judged."""
     acs: AcsSettings = AcsSettings()
     peermem: PeermemSettings = PeermemSettings()
     rdma_link: RdmaLinkSettings = RdmaLinkSettings()
@@ -98,32 +162,42 @@ class RequirementSettings(Model):
 class ContainerSettings(Model):
     """The container that runs on every node. Defaults are least privilege for RDMA."""
 
-    image: str | None = None
-    name: str = "clusterctl"
+    image: Word | None = None
+    """Image reference: ``registry/name:tag`` or ``name@sha256:...``."""
+    name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")] = "clusterctl"
     privileged: bool = False
+    """Give the container the whole host. RDMA does not need it; setpci and modprobe belong on the host."""
     gpus: Literal["all", "cdi", "none"] = "all"
-    network: str = "host"
-    ipc: str | None = None
-    shm_size: str | None = "32g"
-    memlock: str | None = "-1"
-    stack: str | None = "67108864"
-    devices: tuple[str, ...] = ("/dev/infiniband",)
-    cap_add: tuple[str, ...] = ("IPC_LOCK",)
-    volumes: tuple[str, ...] = ()
+    """``all``: --gpus all; ``cdi``: --device nvidia.com/gpu=all, which podman knows as well; ``none``."""
+    network: Word = "host"
+    """RoCE needs the host's network: the GID's interface must be visible."""
+    ipc: Word | None = None
+    shm_size: Annotated[NumberText, StringConstraints(pattern=r"^[0-9]+[bkmgBKMG]?$")] | None = "32g"
+    """Size of /dev/shm; NCCL wants 1 GiB per 8 ranks. Without effect when ``ipc`` is host."""
+    memlock: Annotated[NumberText, StringConstraints(pattern=r"^(-1|[0-9]+)(:(-1|[0-9]+))?$")] | None = "-1"
+    """Bytes that may be locked; docker does not take over the host's limit."""
+    stack: Annotated[NumberText, StringConstraints(pattern=r"^[0-9]+(:[0-9]+)?$")] | None = "67108864"
+    """Bytes of stack."""
+    devices: tuple[Word, ...] = ("/dev/infiniband",)
+    cap_add: tuple[Annotated[str, StringConstraints(pattern=r"^[A-Z_]+$")], ...] = ("IPC_LOCK",)
+    """Capabilities; IPC_LOCK has effect only for root inside, hence the memlock limit beside it."""
+    volumes: tuple[Word, ...] = ()
+    """``/on/the/host:/in/the/container[:ro]``."""
     interactive: bool = False
     detach: bool = False
     remove: bool = True
     command: tuple[str, ...] = ()
-    env: dict[VariableName, str] = Field(default_factory=dict)
+    env: dict[VariableName, NumberText] = Field(default_factory=dict)
 
 
 class NodeSettings(Model):
     """What may be said of a node, of a group, or of all nodes under ``defaults``; unset keys fall through."""
 
-    user: str | None = None
+    user: User | None = None
     port: int | None = Field(default=None, ge=1, le=65535)
-    identity_file: str | None = None
-    proxy_jump: str | None = None
+    identity_file: FilePath | None = None
+    """Private key on this machine; relative paths start at the inventory's folder, ``~`` is your home."""
+    proxy_jump: ProxyJump | None = None
     """``[user@]host[:port]``, as in ssh_config."""
     become: Become | None = None
     connection: Literal["ssh", "local"] | None = None
@@ -131,19 +205,19 @@ class NodeSettings(Model):
     """GPUs per node; unset: as found. Without GPUs, ranks go by cores."""
     slots: int | None = Field(default=None, ge=1, le=4096)
     """Ranks per node; unset: its GPUs, or without any its cores."""
-    socket_ifname: str | None = None
+    socket_ifname: InterfaceSelector | None = None
     """Network interface for TCP (NCCL_SOCKET_IFNAME, btl_tcp_if_include)."""
-    rdma_devices: str | None = None
+    rdma_devices: RdmaSelector | None = None
     """NCCL_IB_HCA syntax: ``=mlx5_0,mlx5_1`` exact, ``^mlx5_2`` without."""
-    python: str | None = None
+    python: FilePath | None = None
     """The Python interpreter on the node that has torch; unset: python3."""
-    mpirun: str | None = None
+    mpirun: FilePath | None = None
     """mpirun's path on the node that launches; unset: mpirun."""
-    all_reduce_perf: str | None = None
+    all_reduce_perf: FilePath | None = None
     """The path of all_reduce_perf on the nodes; unset: as found."""
     requirements: RequirementSettings | None = None
     container: ContainerSettings | None = None
-    env: dict[VariableName, str] | None = None
+    env: dict[VariableName, NumberText] | None = None
 
 
 class NodeSpec(NodeSettings):

@@ -1,0 +1,144 @@
+"""Pydantic's findings in the inventory's own words: the key as written, what was expected, what was meant."""
+
+from __future__ import annotations
+
+import json
+import types
+from difflib import get_close_matches
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from clusterctl.inventory.problems import KeyPath, Problem, key_text
+from clusterctl.inventory.yaml_source import Document
+
+_EXPECTED = {
+    "int_type": "expected a whole number, without quotes",
+    "int_from_float": "expected a whole number",
+    "float_type": "expected a number, without quotes",
+    "bool_type": "expected true or false",
+    "tuple_type": "expected a list",
+    "dict_type": "expected a mapping",
+    "model_type": "expected a mapping",
+    "model_attributes_type": "expected a mapping",
+}
+_READ_AS = {bool: "a boolean", int: "a number", float: "a number", type(None): "null"}
+_SHAPES = {
+    "name": "a node name: letters, digits, '.', '_' and '-', beginning with a letter or digit",
+    "user": "a user name; it may not begin with '-' or hold spaces",
+    "proxy_jump": "[user@]host[:port], several separated by commas",
+    "socket_ifname": "interface names separated by commas, such as eth0 or ^docker0,lo",
+    "rdma_devices": "NCCL_IB_HCA's form: mlx5_0, =mlx5_0:1,mlx5_1:1 or ^mlx5_2",
+    "shm_size": "a size such as 32g",
+    "memlock": "bytes, or -1 for no limit",
+    "stack": "bytes",
+    "cap_add": "capabilities such as IPC_LOCK",
+    "gpu_devices": "class:0302, 10de:* or a PCI address such as 0000:1b:00.0",
+    "nic_devices": "class:0207, 15b3:* or a PCI address such as 0000:1b:00.0",
+    "env": "a variable's name: letters, digits and '_', not beginning with a digit",
+    "identity_file": "the path of a file; it may not begin with '-'",
+    "groups": "a group's name: letters, digits, '.', '_' and '-', beginning with a letter or digit",
+}
+
+
+def problems(error: ValidationError, document: Document, model: type[BaseModel]) -> list[Problem]:
+    """Return one problem per key that the model refused."""
+    sentences: dict[KeyPath, list[str]] = {}
+    for detail in error.errors(include_url=False, include_context=True):
+        path = _path(detail, document.value)
+        if detail["type"] == "too_short" and detail["input"]:
+            continue  # pydantic counts only the entries it could accept, and those have problems of their own
+        sentence = _sentence(detail, path, document, model)
+        if sentence not in sentences.setdefault(path, []):
+            sentences[path].append(sentence)
+    # A union refuses once per alternative: one problem that names them all.
+    return [
+        Problem(document.line(path), key_text(path), " or ".join(parts)) for path, parts in sentences.items()
+    ]
+
+
+def _path(detail: ErrorDetails, tree: Any) -> KeyPath:
+    """Return the location without the names of union members that pydantic mixes into it."""
+    path: list[str | int] = []
+    for part in detail["loc"]:
+        in_mapping = isinstance(tree, dict) and part in tree
+        if in_mapping or (isinstance(tree, list) and isinstance(part, int) and part < len(tree)):
+            tree = tree[part]
+            path.append(part)
+    if detail["type"] == "missing":
+        path.append(detail["loc"][-1])
+    return tuple(path)
+
+
+def _sentence(detail: ErrorDetails, path: KeyPath, document: Document, model: type[BaseModel]) -> str:
+    kind, context, value = detail["type"], detail.get("ctx", {}), detail["input"]
+    name = next((part for part in reversed(path) if isinstance(part, str)), "")
+    if kind == "extra_forbidden":
+        keys = _keys(model, path[:-1])
+        return f"unknown key; expected one of {', '.join(keys)}{_meant(str(path[-1]), keys)}"
+    if kind == "missing":
+        return "this key is missing"
+    if path == ("version",):
+        return f"this clusterctl reads version 1 (written without quotes), not {value!r}"
+    if kind == "string_type" and type(value) in _READ_AS:
+        text = document.written.get(path, "")
+        return f'expected text, but YAML reads {text or "nothing"} as {_READ_AS[type(value)]}; write "{text}"'
+    if kind == "string_type":
+        return "expected text"
+    if kind in ("literal_error", "enum"):
+        expected = context["expected"].replace("'", "")
+        choices = expected.replace(" or ", ", ").split(", ")
+        return f"expected {expected}, not {_value(value)}{_meant(str(value), choices)}"
+    if kind == "string_pattern_mismatch":
+        shape = _SHAPES.get("env" if detail["loc"][-1] == "[key]" and "env" in path else name)
+        return f"{_value(value)} is not {shape}" if shape else f"{_value(value)} cannot be used here"
+    if kind == "too_short":
+        return "expected at least one node" if path == ("nodes",) else "expected at least one entry"
+    if kind == "value_error":
+        return str(context["error"])
+    if kind in _EXPECTED:
+        return f"{_EXPECTED[kind]}, not {_value(value)}"
+    return f"{detail['msg'][:1].lower()}{detail['msg'][1:]}, not {_value(value)}"
+
+
+def _keys(model: type[BaseModel], path: KeyPath) -> list[str]:
+    """Return the keys that the model knows at a path."""
+    kind: Any = model
+    for part in path:
+        kind = _member(kind, part)
+    owner = _model(kind)
+    return list(owner.model_fields) if owner is not None else []
+
+
+def _member(kind: Any, part: str | int) -> Any:
+    owner = _model(kind)
+    if owner is not None:
+        return owner.model_fields[str(part)].annotation
+    arguments = [argument for argument in get_args(kind) if argument is not Ellipsis]
+    return arguments[-1] if arguments else None
+
+
+def _model(kind: Any) -> type[BaseModel] | None:
+    """Return the model that a type is, or wraps in Annotated or Optional."""
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return kind
+    if get_origin(kind) in (Annotated, Union, types.UnionType):
+        return next((found for found in map(_model, get_args(kind)) if found is not None), None)
+    return None
+
+
+def _meant(word: str, known: list[str]) -> str:
+    close = get_close_matches(word.lower(), known, n=1)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

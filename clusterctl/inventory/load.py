@@ -1,0 +1,96 @@
+"""Loading: which inventory is meant, from its bytes to a frozen model, and limited to some of its nodes."""
+
+from __future__ import annotations
+
+import json
+import os
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from clusterctl.errors import UsageError
+from clusterctl.inventory import explain, nodeset, yaml_source
+from clusterctl.inventory.discover import this_machine
+from clusterctl.inventory.model import Inventory, InventoryFile
+from clusterctl.inventory.problems import KeyPath, refusal
+from clusterctl.inventory.resolve import resolve
+
+VARIABLE = "CLUSTERCTL_INVENTORY"
+DEFAULT_FILE = Path("inventory.yaml")
+_NUMBER_TEXTS = frozenset({"shm_size", "memlock", "stack"})
+
+
+def load(path: Path | None = None) -> Inventory:
+    """Return the inventory of ``path``, $CLUSTERCTL_INVENTORY, ./inventory.yaml, or this machine.
+
+    Raise InventoryError with every problem of the file; nothing is contacted.
+    """
+    chosen = path or (Path(os.environ[VARIABLE]) if os.environ.get(VARIABLE) else None)
+    if chosen is None:
+        if not DEFAULT_FILE.exists():
+            return this_machine()
+        chosen = DEFAULT_FILE
+    return from_document(yaml_source.read(chosen), chosen.resolve().parent)
+
+
+def from_text(text: str | bytes, file: str = "inventory.yaml", folder: Path | None = None) -> Inventory:
+    """Return the inventory that a text stands for; ``file`` names it in messages."""
+    data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+    return from_document(yaml_source.parse(data, file), folder or Path.cwd())
+
+
+def from_document(document: yaml_source.Document, folder: Path) -> Inventory:
+    """Return the inventory of a document that was read; relative paths in it start at ``folder``."""
+    tree = _numbers_as_written(document.value, (), document)
+    try:
+        # Strict: in YAML a quoted 8 is a text and yes is a boolean, and neither is a number of GPUs.
+        # JSON is the mode in which strict pydantic still takes a list for a tuple and a text for an enum.
+        file = InventoryFile.model_validate_json(json.dumps(tree), strict=True)
+    except ValidationError as error:
+        raise refusal(document.file, explain.problems(error, document, InventoryFile)) from None
+    return resolve(file, document, folder)
+
+
+def limit(inventory: Inventory, text: str | None) -> Inventory:
+    """Keep only the nodes that a node set of node and group names stands for; None keeps all.
+
+    Raise UsageError for a text that is no node set or names an unknown node or group.
+    """
+    if text is None:
+        return inventory
+    try:
+        wanted = dict.fromkeys(nodeset.expand(text))
+    except nodeset.NodeSetError as error:
+        raise UsageError(f"--limit: {error}", hint=error.hint) from None
+    names = {node.name for node in inventory.nodes}
+    groups = {group for node in inventory.nodes for group in node.groups}
+    unknown = [name for name in wanted if name not in names and name not in groups]
+    if unknown:
+        close = get_close_matches(unknown[0], [*names, *groups], n=1)
+        there = nodeset.fold(node.name for node in inventory.nodes)
+        known = f"nodes: {there}" + (f"; groups: {', '.join(sorted(groups))}" if groups else "")
+        raise UsageError(
+            f"--limit: {nodeset.fold(unknown)[:200]} is neither a node nor a group of the inventory",
+            hint=f"did you mean {close[0]}? " + known if close else known,
+        )
+    kept = tuple(
+        node
+        for node in inventory.nodes
+        if node.name in wanted or any(group in wanted for group in node.groups)
+    )
+    return inventory.model_copy(update={"nodes": kept})
+
+
+def _numbers_as_written(value: Any, path: KeyPath, document: yaml_source.Document) -> Any:
+    """Take numbers as text, as they are written, where a text that is mostly a number is expected."""
+    if isinstance(value, dict):
+        return {key: _numbers_as_written(item, (*path, key), document) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_numbers_as_written(item, (*path, index), document) for index, item in enumerate(value)]
+    parent = path[-2] if len(path) > 1 else None
+    textual = parent == "env" or (parent == "container" and path[-1] in _NUMBER_TEXTS)
+    if textual and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return document.written[path]
+    return value

@@ -1,0 +1,229 @@
+"""From the file as written to nodes: ranges expanded, settings of node over groups over defaults merged."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from clusterctl.inventory import nodeset
+from clusterctl.inventory.model import (
+    Address,
+    Inventory,
+    InventoryFile,
+    Node,
+    NodeName,
+    NodeSettings,
+    NodeSpec,
+)
+from clusterctl.inventory.problems import KeyPath, Problem, refusal
+from clusterctl.inventory.yaml_source import Document
+
+_NAME: TypeAdapter[str] = TypeAdapter(NodeName)
+_ADDRESS: TypeAdapter[str] = TypeAdapter(Address)
+_OWN_KEYS = frozenset({"name", "address", "nodes"})
+
+
+def resolve(file: InventoryFile, document: Document, folder: Path) -> Inventory:
+    """Return the inventory with every node's settings; ``folder`` is where relative paths start.
+
+    Raise InventoryError with every problem: names, addresses, groups and files.
+    """
+    resolver = _Resolver(file, document, folder)
+    nodes = resolver.nodes()
+    if resolver.problems:
+        raise refusal(document.file, resolver.problems)
+    return Inventory(nodes=nodes, launcher=file.launcher, source=document.file)
+
+
+def merged(layers: list[Mapping[str, Any]]) -> dict[str, Any]:
+    """Merge settings key by key, later layers over earlier; lists are replaced, mappings merged in depth."""
+    result: dict[str, Any] = {}
+    for layer in layers:
+        for key, value in layer.items():
+            below = result.get(key)
+            if isinstance(below, dict) and isinstance(value, Mapping):
+                result[key] = merged([below, value])
+            else:
+                result[key] = merged([value]) if isinstance(value, Mapping) else value
+    return result
+
+
+def written(settings: BaseModel) -> dict[str, Any]:
+    """Return only what was set in the file, in depth: a default never beats what a lower layer says."""
+    return settings.model_dump(exclude_unset=True)
+
+
+class _Resolver:
+    """One pass over the file; problems are collected, not raised."""
+
+    def __init__(self, file: InventoryFile, document: Document, folder: Path) -> None:
+        self.file = file
+        self.document = document
+        self.folder = folder
+        self.problems: list[Problem] = []
+
+    def problem(self, path: KeyPath, message: str) -> None:
+        self.problems.append(self.document.problem(path, message))
+
+    def nodes(self) -> tuple[Node, ...]:
+        places: dict[str, KeyPath] = {}
+        spread: list[tuple[int, NodeSpec, str, str]] = []
+        for index, spec in enumerate(self.file.nodes):
+            path: KeyPath = ("nodes", index)
+            for name, address in self.names_and_addresses(spec, path):
+                if name in places:
+                    line = self.document.line(places[name])
+                    self.problem(
+                        (*path, "name"), f"the node {name} is given twice; it stands on line {line} already"
+                    )
+                    continue
+                places[name] = (*path, "name")
+                spread.append((index, spec, name, address))
+        if len(spread) > nodeset.MAX_NODES:
+            self.problem(("nodes",), f"{len(spread)} nodes; at most {nodeset.MAX_NODES} are accepted")
+            return ()
+        groups = self.groups(set(places))
+        self.check_files()
+        if self.problems:
+            return ()
+        nodes: list[Node] = []
+        resolved: dict[tuple[int, tuple[str, ...]], Node] = {}
+        for index, spec, name, address in spread:
+            inside = tuple(group for group, members in groups.items() if name in members)
+            if (index, inside) not in resolved:
+                resolved[index, inside] = self.node(spec, name, address, inside)
+            nodes.append(resolved[index, inside].model_copy(update={"name": name, "address": address}))
+        self.check_addresses(nodes, spread)
+        return tuple(nodes)
+
+    def names_and_addresses(self, spec: NodeSpec, path: KeyPath) -> list[tuple[str, str]]:
+        names = self.expanded(spec.name, (*path, "name"))
+        if names is None:
+            return []
+        for name in names:
+            if not _accepts(_NAME, name):
+                self.problem(
+                    (*path, "name"),
+                    f"{name[:60]!r} is not a node name: letters, digits, '.', '_' and '-', "
+                    "beginning and ending with a letter or digit",
+                )
+                return []
+        if spec.address is None:
+            return [(name, name) for name in names]
+        addresses = self.expanded(spec.address, (*path, "address"))
+        if addresses is None:
+            return []
+        for address in addresses:
+            if not _accepts(_ADDRESS, address):
+                self.problem(
+                    (*path, "address"),
+                    f"{address[:60]!r} is not a host name or address; it may not begin with '-'",
+                )
+                return []
+        if len(addresses) != len(names):
+            self.problem(
+                (*path, "address"),
+                f"{spec.address} is {len(addresses)} addresses, but {spec.name} is {len(names)} nodes",
+            )
+            return []
+        return list(zip(names, addresses, strict=True))
+
+    def expanded(self, text: str, path: KeyPath) -> tuple[str, ...] | None:
+        try:
+            return nodeset.expand(text)
+        except nodeset.NodeSetError as error:
+            self.problem(path, f"{error}; {error.hint}" if error.hint else str(error))
+            return None
+
+    def groups(self, names: set[str]) -> dict[str, frozenset[str]]:
+        members: dict[str, frozenset[str]] = {}
+        for group, spec in self.file.groups.items():
+            path: KeyPath = ("groups", group, "nodes")
+            if group in names:
+                self.problem(("groups", group), "a node has this name; --limit could not tell them apart")
+            inside = self.expanded(spec.nodes, path)
+            if inside is None:
+                continue
+            unknown = dict.fromkeys(name for name in inside if name not in names)
+            if unknown:
+                verb = "are no nodes" if len(unknown) > 1 else "is no node"
+                self.problem(path, f"{nodeset.fold(unknown)[:200]} {verb} of this inventory")
+            members[group] = frozenset(inside)
+        return members
+
+    def node(self, spec: NodeSpec, name: str, address: str, groups: tuple[str, ...]) -> Node:
+        layers = [self.file.defaults, *(self.file.groups[group] for group in groups), spec]
+        settings = merged([written(layer) for layer in layers])
+        # A null, and a key that only places the node, fall back to the node's own default.
+        kept = {key: value for key, value in settings.items() if value is not None and key not in _OWN_KEYS}
+        if "identity_file" in kept:
+            kept["identity_file"] = str(self.located(kept["identity_file"]))
+        source = kept.get("requirements", {}).get("peermem", {}).get("source")
+        if source is not None:
+            kept["requirements"]["peermem"]["source"] = str(self.located(source))
+        return Node.model_validate({**kept, "name": name, "address": address, "groups": groups})
+
+    def located(self, text: str) -> Path:
+        try:
+            path = Path(text).expanduser()
+        except RuntimeError:  # ~somebody who does not exist
+            path = Path(text)
+        return path if path.is_absolute() else self.folder / path
+
+    def check_files(self) -> None:
+        for path, layer in self.layers():
+            if layer.identity_file is not None and not _is_file(self.located(layer.identity_file)):
+                self.problem(
+                    (*path, "identity_file"), f"there is no file {self.located(layer.identity_file)}"
+                )
+            source = layer.requirements.peermem.source if layer.requirements is not None else None
+            if source is not None and not _exists(self.located(source)):
+                self.problem(
+                    (*path, "requirements", "peermem", "source"),
+                    f"there is no directory or tarball {self.located(source)}",
+                )
+
+    def layers(self) -> list[tuple[KeyPath, NodeSettings]]:
+        return [
+            (("defaults",), self.file.defaults),
+            *((("groups", group), spec) for group, spec in self.file.groups.items()),
+            *((("nodes", index), spec) for index, spec in enumerate(self.file.nodes)),
+        ]
+
+    def check_addresses(self, nodes: list[Node], spread: list[tuple[int, NodeSpec, str, str]]) -> None:
+        # Behind different jump hosts one private address may be two machines.
+        taken: dict[tuple[str, int, str | None], str] = {}
+        for node, (index, spec, _, _) in zip(nodes, spread, strict=True):
+            key = (node.address.lower(), node.port or 22, node.proxy_jump)
+            if key in taken:
+                self.problem(
+                    ("nodes", index, "address" if spec.address is not None else "name"),
+                    f"{node.name} has the address {node.address} port {key[1]} of {taken[key]}",
+                )
+            taken.setdefault(key, node.name)
+
+
+def _accepts(adapter: TypeAdapter[str], text: str) -> bool:
+    try:
+        adapter.validate_python(text)
+    except ValidationError:
+        return False
+    return re.search(r"[\x00-\x1f]", text) is None
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # a name too long, or a byte no path can hold
+        return False
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,231 @@
+"""YAML read with care: the line of every key kept; bombs, duplicate keys and YAML 1.1 traps refused."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from clusterctl.errors import InventoryError
+from clusterctl.inventory.problems import KeyPath, Problem, key_text, refusal
+
+MAX_BYTES = 4 * 1024 * 1024
+MAX_DEPTH = 32
+MAX_VALUES = 100_000
+"""Keys and values in the file once every alias stands expanded: an alias bomb passes it after a few lines."""
+
+_TAG = "tag:yaml.org,2002:"
+_PLAIN_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")
+_PLAIN_FLOAT = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][-+][0-9]+)?")
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_READ_AS = {
+    "bool": "a boolean",
+    "int": "a number",
+    "float": "a number",
+    "null": "null",
+    "timestamp": "a date",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A mapping read from a file, with each key's line and each scalar's own text."""
+
+    file: str
+    value: dict[str, Any]
+    lines: dict[KeyPath, int] = field(default_factory=dict)
+    written: dict[KeyPath, str] = field(default_factory=dict)
+
+    def line(self, path: KeyPath) -> int:
+        """Return the line of a key, or of the nearest key around it."""
+        while path not in self.lines and path:
+            path = path[:-1]
+        return self.lines.get(path, 0)
+
+    def problem(self, path: KeyPath, message: str) -> Problem:
+        """Return a problem at a key."""
+        return Problem(self.line(path), key_text(path), message)
+
+
+def read(path: Path) -> Document:
+    """Read a file; raise InventoryError when it cannot be read, is too large, or is not one YAML mapping."""
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise InventoryError(
+            f"{path}: cannot be read: {error.strerror}",
+            hint="name the inventory file, or leave it out to use this machine",
+        ) from None
+    return parse(data, str(path))
+
+
+def parse(data: bytes, file: str) -> Document:
+    """Parse a file's bytes (``file`` names it in messages); raise InventoryError with every problem."""
+    if len(data) > MAX_BYTES:
+        raise refusal(file, [Problem(0, "", f"larger than {MAX_BYTES} bytes: not an inventory")])
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise refusal(file, [Problem(line, "", "not UTF-8 text; save the file as UTF-8")]) from None
+    root = _compose(text, file)
+    reader = _Reader()
+    value = reader.value(root, (), 0)
+    if reader.problems:
+        raise refusal(file, reader.problems)
+    if not isinstance(value, dict):
+        raise refusal(
+            file,
+            [Problem(root.start_mark.line + 1, "", "expected a mapping with the keys 'version' and 'nodes'")],
+        )
+    return Document(file, value, reader.lines, reader.written)
+
+
+class _TooMuch(yaml.YAMLError):
+    """The document is nested too deeply or holds too many values."""
+
+
+class _BoundedLoader(yaml.SafeLoader):
+    """PyYAML composes by recursion: bound its depth before the interpreter's stack does."""
+
+    depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise _TooMuch(f"nested more than {MAX_DEPTH} levels deep: not an inventory")
+        try:
+            return super().compose_node(parent, index)
+        finally:
+            self.depth -= 1
+
+
+def _compose(text: str, file: str) -> yaml.Node:
+    loader = None
+    try:
+        loader = _BoundedLoader(text)
+        if not loader.check_node():
+            raise refusal(file, [Problem(0, "", "empty; an inventory has the keys 'version' and 'nodes'")])
+        root = loader.get_node()
+        if loader.check_node():
+            line = loader.line + 1
+            raise refusal(file, [Problem(line, "", "a second YAML document begins; expected one")])
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        what = " ".join(part for part in (error.context, error.problem) if part)
+        line = mark.line + 1 if mark is not None else 0
+        raise refusal(file, [Problem(line, "", f"not YAML: {_printable(what)}")]) from None
+    except (yaml.YAMLError, ValueError, OverflowError) as error:
+        # ValueError and OverflowError: PyYAML lets an escape beyond Unicode ("\UFFFFFFFF") through to chr().
+        what = str(error) if isinstance(error, _TooMuch) else f"not YAML: {error}"
+        raise refusal(
+            file, [Problem(0 if loader is None else loader.line + 1, "", _printable(what))]
+        ) from None
+    finally:
+        if loader is not None:
+            loader.dispose()
+    if root is None:
+        raise refusal(file, [Problem(0, "", "empty; an inventory has the keys 'version' and 'nodes'")])
+    return root
+
+
+class _Reader:
+    """Turns composed nodes into plain values and remembers where each came from."""
+
+    def __init__(self) -> None:
+        self.lines: dict[KeyPath, int] = {}
+        self.written: dict[KeyPath, str] = {}
+        self.problems: list[Problem] = []
+        self.count = 0
+
+    def value(self, node: yaml.Node, path: KeyPath, depth: int) -> Any:
+        self.count += 1
+        line = node.start_mark.line + 1
+        self.lines.setdefault(path, line)
+        if self.count > MAX_VALUES or depth > MAX_DEPTH:
+            # Said once: the values below are all the same bomb.
+            if self.count <= MAX_VALUES + 1 or depth > MAX_DEPTH:
+                self.problem(line, path, f"aliases expand to more than {MAX_VALUES} values or to themselves")
+                self.count = max(self.count, MAX_VALUES + 1)
+            return None
+        if isinstance(node, yaml.MappingNode) and node.tag == f"{_TAG}map":
+            return self.mapping(node, path, depth)
+        if isinstance(node, yaml.SequenceNode) and node.tag == f"{_TAG}seq":
+            items = []
+            for index, item in enumerate(node.value):
+                if self.count > MAX_VALUES:
+                    break
+                items.append(self.value(item, (*path, index), depth + 1))
+            return items
+        if isinstance(node, yaml.ScalarNode):
+            return self.scalar(node, path)
+        self.problem(line, path, f"the tag {_printable(str(node.tag))!r} is not used in inventories")
+        return None
+
+    def mapping(self, node: yaml.MappingNode, path: KeyPath, depth: int) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            if self.count > MAX_VALUES:
+                break
+            line = key_node.start_mark.line + 1
+            if not isinstance(key_node, yaml.ScalarNode):
+                self.problem(line, path, "a key must be plain text")
+                continue
+            key, kind = key_node.value, key_node.tag.removeprefix(_TAG)
+            shown, place = _printable(key), (*path, key)
+            if kind == "merge":
+                self.problem(line, path, "merge keys (<<) are not used; share settings by defaults or groups")
+            elif kind in _READ_AS:
+                what = f"the key {shown or '(empty)'} is read by YAML as {_READ_AS[kind]}"
+                self.problem(line, path, f'{what}; write "{shown}"')
+            elif _UNPRINTABLE.search(key):
+                self.problem(line, path, f"the key {shown!r} holds a control character")
+            elif key in result:
+                self.problem(
+                    line, place, f"the key is given twice; it stands on line {self.lines[place]} already"
+                )
+            else:
+                self.lines[place] = line
+                result[key] = self.value(value_node, place, depth + 1)
+        return result
+
+    def scalar(self, node: yaml.ScalarNode, path: KeyPath) -> Any:
+        text, kind, line = node.value, node.tag.removeprefix(_TAG), node.start_mark.line + 1
+        self.written[path] = text
+        if kind == "null":
+            return None
+        if kind == "bool" and text.lower() in yaml.SafeLoader.bool_values:
+            return yaml.SafeLoader.bool_values[text.lower()]
+        if kind == "int" and _PLAIN_INTEGER.fullmatch(text) and len(text) < 100:
+            return int(text)
+        if kind == "float" and _PLAIN_FLOAT.fullmatch(text) and len(text) < 100:
+            return float(text)
+        if kind in ("str", "value"):
+            if _UNPRINTABLE.search(text):
+                self.problem(
+                    line, path, f"{_printable(text)!r} holds a line break or another control character"
+                )
+            return text
+        if kind in _READ_AS:
+            self.problem(
+                line,
+                path,
+                f"{_printable(text)} is read by YAML 1.1 as {_READ_AS[kind]}, and seldom as the "
+                f'one meant; write "{_printable(text)}" for a text, or a plain decimal number',
+            )
+        else:
+            self.problem(line, path, f"the tag {_printable(str(node.tag))!r} is not used in inventories")
+        return None
+
+    def problem(self, line: int, path: KeyPath, message: str) -> None:
+        self.problems.append(Problem(line, key_text(path), message))
+
+
+def _printable(text: str) -> str:
+    """Shorten a text and replace what a terminal would act on."""
+    clean = _UNPRINTABLE.sub("?", text)
+    return clean if len(clean) <= 120 else clean[:117] + "..."
