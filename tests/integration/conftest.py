@@ -1,0 +1,68 @@
+"""Fixtures of the integration tier: a farm of real sshd nodes, temporary accounts, and the installed command."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+
+import sshd_farm as farms  # noqa: E402 - found through the path above
+
+
+def pytest_collection_modifyitems(items):
+    """Everything in this folder needs a real sshd."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.integration)
+
+
+@pytest.fixture(scope="session")
+def _farm_possible():
+    reason = farms.missing()
+    if reason and os.environ.get("CI") == "true":
+        pytest.fail(f"the integration tier cannot run: {reason}")
+    if reason:
+        pytest.skip(reason)
+
+
+@pytest.fixture
+def sshd_farm(_farm_possible):
+    """A function ``sshd_farm(n, **options) -> Farm``; see tests/support/sshd_farm.py for the options."""
+    started = []
+
+    def start(n, **options):
+        started.append(farms.start_farm(n, **options))
+        return started[-1]
+
+    yield start
+    for farm in started:
+        farm.stop()
+
+
+@pytest.fixture(scope="module")
+def small_farm(_farm_possible):
+    """Four healthy nodes that the tests of one module share; a test that breaks a node starts its own farm."""
+    farm = farms.start_farm(4)
+    yield farm
+    farm.stop()
+
+
+@pytest.fixture
+def system_user(_farm_possible):
+    """A function ``system_user(password=, sudo=, shell=) -> SystemUser``; the accounts are removed after."""
+    with contextlib.ExitStack() as accounts:
+        yield lambda **options: accounts.enter_context(farms.temporary_user(**options))
+
+
+@pytest.fixture(scope="session")
+def clusterctl():
+    """The installed command's path."""
+    path = Path(sys.executable).parent / "clusterctl"
+    assert path.is_file(), "clusterctl is not installed beside this Python"
+    return path
