@@ -1,0 +1,219 @@
+"""all_reduce over torch.distributed, timed and checked, printed with nccl-tests' flags and columns.
+
+For nodes that have torch but no nccl-tests. torch reduces in place only, so the out-of-place half reads N/A.
+"""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from clusterctl.workloads import ranks
+
+DTYPES: dict[str, torch.dtype] = {
+    "float": torch.float32,
+    "double": torch.float64,
+    "half": torch.float16,
+    "bfloat16": torch.bfloat16,
+    "int32": torch.int32,
+    "int64": torch.int64,
+}
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+# Small whole numbers, so that sums are exact in every type for up to 64 ranks.
+_PATTERN = 3
+
+
+def parse_size(text: str) -> int:
+    """Read bytes with nccl-tests' suffixes K, M, G (powers of 1024)."""
+    unit = text[-1:].upper() if text[-1:].upper() in _UNITS and not text[-1:].isdigit() else ""
+    return int(float(text[: len(text) - len(unit)]) * _UNITS[unit])
+
+
+def parse_arguments(argv: list[str]) -> argparse.Namespace:
+    """Read the command line (the flags of nccl-tests that make sense here)."""
+    parser = argparse.ArgumentParser(prog="collective")
+    parser.add_argument("-b", "--minbytes", type=parse_size, default=8)
+    parser.add_argument("-e", "--maxbytes", type=parse_size, default=32 << 20)
+    parser.add_argument("-f", "--stepfactor", type=int, default=2)
+    parser.add_argument("-n", "--iters", type=int, default=20)
+    parser.add_argument("-w", "--warmup_iters", type=int, default=1)
+    parser.add_argument("-c", "--check", type=int, default=1)
+    parser.add_argument("-d", "--datatype", choices=sorted(DTYPES), default="float")
+    parser.add_argument("-g", "--ngpus", type=int, choices=(1,), default=1)
+    parser.add_argument("-G", "--cudagraph", type=int, choices=(0, 1), default=0, help="replay as a graph")
+    parser.add_argument("-T", "--timeout", type=float, default=600.0, help="seconds")
+    parser.add_argument("--backend", choices=("nccl", "gloo", "ccore"), default=None)
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    return parser.parse_args(argv)
+
+
+def sizes(first: int, last: int, factor: int) -> list[int]:
+    """Return the message sizes (bytes) from first to last."""
+    if first < 1 or last < first:
+        raise ranks.RankError(f"sizes from {first} to {last} bytes make no sweep")
+    if factor < 2:
+        return [first]
+    found = []
+    while first <= last:
+        found.append(first)
+        first *= factor
+    return found
+
+
+def _event() -> torch.cuda.Event:
+    return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+
+
+def time_calls(call: Callable[[], Any], iters: int, device: torch.device, *, graph: bool) -> float:
+    """Return the microseconds per call on this rank: CUDA events on a GPU, the wall clock on a CPU."""
+    if device.type != "cuda":
+        started = time.perf_counter()
+        for _ in range(iters):
+            call()
+        return (time.perf_counter() - started) / iters * 1e6
+    begin, end = _event(), _event()
+    captured = torch.cuda.CUDAGraph() if graph else None
+    if captured is not None:
+        with torch.cuda.graph(captured):
+            for _ in range(iters):
+                call()
+        captured.replay()
+    torch.cuda.synchronize(device)
+    dist.barrier()
+    begin.record()
+    if captured is not None:
+        captured.replay()
+    else:
+        for _ in range(iters):
+            call()
+    end.record()
+    torch.cuda.synchronize(device)
+    return float(begin.elapsed_time(end)) / iters * 1e3
+
+
+def count_wrong(buffer: Tensor, place: ranks.Place) -> int:
+    """Refill the buffer, reduce it once, and return how many elements are wrong on any rank."""
+    pattern = torch.arange(buffer.numel(), device=buffer.device) % _PATTERN
+    buffer.copy_((pattern + place.rank % _PATTERN).to(buffer.dtype))
+    dist.all_reduce(buffer)
+    offset = sum(rank % _PATTERN for rank in range(place.world_size))
+    expected = (pattern * place.world_size + offset).to(buffer.dtype)
+    wrong = (buffer != expected).sum().to(torch.int64).reshape(1)
+    dist.all_reduce(wrong)
+    return int(wrong.item())
+
+
+def header(arguments: argparse.Namespace, places: list[dict[str, Any]]) -> str:
+    """Return the comment lines above the table."""
+    lines = [
+        f"# torch {torch.__version__} backend {dist.get_backend()}",
+        "# Collective test starting: all_reduce_perf",
+        (
+            f"# nThread 1 nGpus 1 minBytes {arguments.minbytes} maxBytes {arguments.maxbytes} "
+            f"step: {arguments.stepfactor}(factor) warmup iters: {arguments.warmup_iters} "
+            f"iters: {arguments.iters} agg iters: 1 validation: {arguments.check} "
+            f"graph: {arguments.cudagraph} unalign: 0"
+        ),
+        "#",
+        "# Using devices",
+    ]
+    lines += [
+        f"#  Rank {p['rank']:2d} Group  0 Pid {p['pid']:6d} on {p['host']:>10s} device {p['local']:2d} "
+        f"[{p['device']}]"
+        for p in places
+    ]
+    lines += [
+        "#",
+        "#" + "out-of-place".rjust(73) + "in-place".rjust(33),
+        "#       size         count      type   redop    root" + 2 * "     time   algbw   busbw  #wrong",
+        "#        (B)    (elements)                        " + 2 * "       (us)  (GB/s)  (GB/s)      ",
+    ]
+    return "\n".join(lines)
+
+
+def run(arguments: argparse.Namespace, place: ranks.Place) -> int:
+    """Sweep the sizes on this rank; rank 0 prints; return 1 when an element was wrong, else 0."""
+    device = ranks.choose_device(place, arguments.device)
+    if device.type == "cpu":
+        ranks.use_own_cores(place)
+    backend: str = arguments.backend or ("nccl" if device.type == "cuda" else "gloo")
+    ranks.join(place, backend, device, arguments.timeout)
+    gathered: list[Any] = [None] * place.world_size
+    mine = {
+        "rank": place.rank, "pid": os.getpid(), "host": place.host, "local": place.local_rank,
+        "device": ranks.device_name(device),
+    }  # fmt: skip
+    dist.all_gather_object(gathered, mine)
+
+    def say(text: str) -> None:
+        if place.rank == 0:
+            print(text, flush=True)
+
+    say(header(arguments, gathered))
+    dtype = DTYPES[arguments.datatype]
+    width = torch.empty((), dtype=dtype).element_size()
+    factor = 2 * (place.world_size - 1) / place.world_size
+    bandwidths: list[float] = []
+    wrong_total = 0
+    for wanted in sizes(arguments.minbytes, arguments.maxbytes, arguments.stepfactor):
+        count = max(1, wanted // width)
+        size = count * width
+        buffer = torch.zeros(count, dtype=dtype, device=device)
+        for _ in range(max(1, arguments.warmup_iters)):
+            dist.all_reduce(buffer)
+        if device.type == "cpu":
+            dist.barrier()
+        elapsed = time_calls(
+            lambda tensor=buffer: dist.all_reduce(tensor),  # type: ignore[misc]
+            arguments.iters, device, graph=bool(arguments.cudagraph),
+        )  # fmt: skip
+        mean = torch.tensor([elapsed], dtype=torch.float64, device=device)
+        dist.all_reduce(mean)
+        time_us = float(mean.item()) / place.world_size
+        algbw = size / time_us / 1e3
+        bandwidths.append(algbw * factor)
+        wrong = count_wrong(buffer, place) if arguments.check else None
+        wrong_total += wrong or 0
+        shown = "N/A" if wrong is None else str(wrong)
+        absent = "  ".join(["    N/A", "   N/A", "   N/A", "   N/A"])
+        say(
+            f"{size:12d}  {count:12d}  {arguments.datatype:>8s}  {'sum':>6s}  {'-1':>6s}  {absent}  "
+            f"{time_us:7.2f}  {algbw:6.2f}  {algbw * factor:6.2f}  {shown:>6s}"
+        )
+    say(f"# Out of bounds values : {wrong_total} {'FAILED' if wrong_total else 'OK'}")
+    say(f"# Avg bus bandwidth    : {sum(bandwidths) / len(bandwidths):g}\n#")
+    proof = ranks.backend_proof(backend)
+    say(f"# Library {proof['backend']} {proof['version']} {' '.join(proof['libraries'])}")
+    say("# Collective test concluded: all_reduce_perf")
+    dist.barrier()
+    dist.destroy_process_group()
+    return 1 if wrong_total else 0
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the sweep on this rank; exit status 1 is a wrong result, 4 a rank without a place."""
+    arguments = parse_arguments(sys.argv[1:] if argv is None else argv)
+    faulthandler.enable()
+    faulthandler.dump_traceback_later(arguments.timeout, exit=True)
+    try:
+        return run(arguments, ranks.read_place(os.environ))
+    except ranks.RankError as error:
+        sys.stderr.write(f"{socket.gethostname()}: {error}\n")
+        sys.stderr.flush()
+        os._exit(4)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,150 @@
+"""Which rank this process is, as its launcher tells it, and how it joins the others."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import socket
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+# Each launcher's own names: rank, world size, local rank, local size. RANK comes last, because a person's shell
+# may carry a stale one.
+_LAUNCHERS: tuple[tuple[str, str, str, str, str], ...] = (
+    (
+        "openmpi",
+        "OMPI_COMM_WORLD_RANK",
+        "OMPI_COMM_WORLD_SIZE",
+        "OMPI_COMM_WORLD_LOCAL_RANK",
+        "OMPI_COMM_WORLD_LOCAL_SIZE",
+    ),
+    ("mpich", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+    ("srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"),
+    ("environment", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
+)
+
+
+class RankError(Exception):
+    """This process cannot take its place among the ranks; the text says why."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """This process among the others: its rank, how many there are, and the same within its node."""
+
+    launcher: str
+    rank: int
+    world_size: int
+    local_rank: int
+    local_size: int
+
+    @property
+    def host(self) -> str:
+        return socket.gethostname()
+
+
+def read_place(environ: Mapping[str, str]) -> Place:
+    """Return this process's place (rank 0 of 1 when no launcher has set anything); RankError for nonsense."""
+    for launcher, rank_name, size_name, local_name, local_size_name in _LAUNCHERS:
+        if rank_name not in environ or size_name not in environ:
+            continue
+        try:
+            rank, size = int(environ[rank_name]), int(environ[size_name])
+            local = int(environ.get(local_name, rank))
+            local_size = int(environ.get(local_size_name, local + 1))
+        except ValueError as error:
+            raise RankError(f"{launcher} gave a rank that is not a number: {error}") from None
+        if not 0 <= rank < size:
+            raise RankError(f"{launcher} gave rank {rank} of {size}")
+        return Place(launcher, rank, size, local, max(1, local_size))
+    return Place("none", 0, 1, 0, 1)
+
+
+def choose_device(place: Place, wanted: str) -> torch.device:
+    """Return this rank's device (``auto``: its GPU when there is one); RankError when GPUs do not suffice."""
+    if wanted == "cpu" or (wanted == "auto" and not torch.cuda.is_available()):
+        return torch.device("cpu")
+    count = torch.cuda.device_count()
+    if place.local_rank >= count:
+        raise RankError(f"rank {place.rank} wants GPU {place.local_rank}, but {place.host} shows {count}")
+    device = torch.device("cuda", place.local_rank)
+    torch.cuda.set_device(device)
+    return device
+
+
+def device_name(device: torch.device) -> str:
+    """Return a device's name as a person knows it."""
+    if device.type == "cuda":
+        return f"cuda:{device.index} {torch.cuda.get_device_name(device)}"
+    return "cpu"
+
+
+def use_own_cores(place: Place) -> int:
+    """Give this rank OMP_NUM_THREADS threads, else its share of the node's cores, and return their number."""
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    share = len(os.sched_getaffinity(0)) // place.local_size
+    threads = int(asked) if asked.isdigit() and int(asked) > 0 else max(1, share)
+    torch.set_num_threads(threads)
+    return threads
+
+
+def join(place: Place, backend: str, device: torch.device, timeout_s: float) -> None:
+    """Initialise the process group; RankError when MASTER_ADDR is missing or the backend is not installed."""
+    if place.world_size == 1:
+        os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+        os.environ.setdefault("MASTER_PORT", "0")
+    missing = [name for name in ("MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
+    if missing:
+        raise RankError(f"{' and '.join(missing)} must be set when there is more than one rank")
+    if backend == "ccore":
+        try:
+            importlib.import_module("collective_core.torch_backend")
+        except ImportError as error:
+            raise RankError(f"the backend ccore needs collective_core: {error}") from None
+    if backend == "nccl" and device.type != "cuda":
+        raise RankError("the backend nccl needs GPUs; use gloo or ccore")
+    options: dict[str, Any] = {"device_id": device} if backend == "nccl" else {}
+    dist.init_process_group(
+        backend,
+        rank=place.rank,
+        world_size=place.world_size,
+        timeout=timedelta(seconds=timeout_s),
+        **options,
+    )
+
+
+def loaded_libraries(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the paths of the shared libraries mapped into this process whose names hold one of ``names``."""
+    try:
+        lines = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ()
+    paths = {line.split(maxsplit=5)[-1] for line in lines if "/" in line}
+    return tuple(sorted(path for path in paths if any(name in Path(path).name for name in names)))
+
+
+def _nccl_version() -> tuple[int, ...]:
+    version: tuple[int, ...] = torch.cuda.nccl.version()  # type: ignore[no-untyped-call]
+    return version
+
+
+def backend_proof(backend: str) -> dict[str, Any]:
+    """Say which collective library this process really uses: its version and the files mapped into memory."""
+    proof: dict[str, Any] = {"backend": dist.get_backend() if dist.is_initialized() else backend}
+    if backend == "nccl":
+        proof["version"] = ".".join(str(part) for part in _nccl_version())
+        proof["libraries"] = loaded_libraries(("libnccl", "libtorch_cuda.so"))
+    elif backend == "ccore":
+        proof["version"] = str(getattr(sys.modules.get("collective_core"), "__version__", "unknown"))
+        proof["libraries"] = loaded_libraries(("libcollective_core",))
+    else:
+        proof["version"] = f"torch {torch.__version__}"
+        proof["libraries"] = loaded_libraries(("libtorch_cpu",))
+    return proof
