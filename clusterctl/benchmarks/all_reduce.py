@@ -1,0 +1,251 @@
+"""all_reduce_perf: its argv, and the parser of nccl-tests' output, which finds every column by the header.
+
+Layouts from 2.0 to 2.19 differ (``error`` or ``#wrong``, redop and root or not, ``-I``, ``-S``, ``-C``), so no
+column is taken by its number. The average bus bandwidth over a sweep is kept as text and never judged: from 8
+bytes up it says nothing (nccl-tests issue 115).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from clusterctl.benchmarks.base import Fault, FaultKind, RankProof
+
+_RANK_LINE = re.compile(
+    r"#\s+Rank\s+(?P<rank>\d+)\s+(?:Group\s+\d+\s+)?Pid\s+(?P<pid>\d+)\s+on\s+(?P<host>\S+)\s+device\s+(?P<device>.*)$"
+)
+_OUT_OF_BOUNDS = re.compile(r"#\s+Out of bounds values\s*:\s*(?P<count>\d+)\s+(?P<word>\w+)")
+_AVERAGE = re.compile(r"#\s+Avg bus bandwidth\s*:\s*(?P<value>\S+)")
+_TRANSPORT = re.compile(r"NCCL INFO Channel .* via (?P<transport>\S+)")
+_VERSION = re.compile(r"(NCCL version \S+|#\s*nccl-tests version.*|#\s*Library .*|#\s*collective_core .*)")
+# Columns that stand once, before the two halves, in any layout of nccl-tests.
+_LEADING = ("size", "count", "type", "redop", "root")
+_TIMES = ("time", "cputime")
+_WRONG = ("#wrong", "error")
+
+
+@dataclass(frozen=True, slots=True)
+class AllReduce:
+    """One sweep of all_reduce: sizes in bytes, the factor between them, and how often each is timed."""
+
+    min_bytes: int = 8
+    max_bytes: int = 128 << 20
+    step_factor: int = 2
+    iters: int = 20
+    warmup_iters: int = 5
+    check: bool = True
+    extra: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return "all_reduce"
+
+    def argv(self, program: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the command of one rank with one device: nccl-tests' flags after ``program``."""
+        return (
+            *program,
+            "-b", str(self.min_bytes),
+            "-e", str(self.max_bytes),
+            "-f", str(self.step_factor),
+            "-n", str(self.iters),
+            "-w", str(self.warmup_iters),
+            "-c", "1" if self.check else "0",
+            "-g", "1",
+            *self.extra,
+        )  # fmt: skip
+
+    def parse(self, text: str) -> Sweep:
+        """Return the sweep that this output describes, with every fault found in it."""
+        return parse(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Half:
+    """One half of a row (out of place, or in place); None where the program printed N/A."""
+
+    time_us: float | None
+    algbw_gbps: float | None
+    busbw_gbps: float | None
+    wrong: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One message size of a sweep."""
+
+    size_bytes: int
+    count: int
+    dtype: str | None
+    redop: str | None
+    root: int | None
+    out_of_place: Half
+    in_place: Half
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """What one run of all_reduce_perf said."""
+
+    rows: tuple[Row, ...]
+    ranks: tuple[RankProof, ...]
+    average_busbw_gbps: float | None
+    out_of_bounds: int | None
+    libraries: tuple[str, ...]
+    transports: tuple[str, ...]
+    faults: tuple[Fault, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """The columns of one header: names before the halves, names of each half, names after them."""
+
+    leading: tuple[str, ...]
+    halves: tuple[tuple[str, ...], tuple[str, ...]]
+
+    @property
+    def width(self) -> int:
+        return len(self.leading) + sum(len(half) for half in self.halves)
+
+
+def _layout(line: str) -> _Layout | None:
+    """Read a header line; None when the line is no header of the table."""
+    words = line.lstrip("#").split()
+    if not line.lstrip().startswith("#") or words[:2] != ["size", "count"] or "busbw" not in words:
+        return None
+    starts = [index for index, word in enumerate(words) if word in _TIMES]
+    if len(starts) != 2:
+        return None
+    first, second = starts
+    length = second - first
+    leading = tuple(words[:first])
+    if any(word not in _LEADING for word in leading) or words.count("busbw") != 2:
+        return None
+    # Of what follows the second half (a timestamp), only as much belongs to it as the first half has.
+    return _Layout(leading, (tuple(words[first:second]), tuple(words[second : second + length])))
+
+
+def _number(word: str) -> float | None:
+    return None if word == "N/A" else float(word)
+
+
+def _half(names: Sequence[str], words: Sequence[str]) -> Half:
+    cells = dict(zip(names, words, strict=True))
+    wrong_name = next((name for name in _WRONG if name in cells), None)
+    wrong = _number(cells[wrong_name]) if wrong_name is not None else None
+    if wrong_name == "error" and wrong is not None:
+        # Before 2.11 the column held the largest deviation, and "Out of bounds values" the verdict.
+        wrong = None
+    time_name = next(name for name in _TIMES if name in cells)
+    return Half(
+        _number(cells[time_name]),
+        _number(cells["algbw"]),
+        _number(cells["busbw"]),
+        None if wrong is None else int(wrong),
+    )
+
+
+def _row(layout: _Layout, line: str) -> Row | None:
+    """Read one line as a row of the layout; None when it is something else.
+
+    The log of a library may be cut into by a row, or stand before it on the same line, so that the row is
+    looked for from every word on.
+    """
+    words = line.split()
+    for start in range(len(words) - layout.width + 1):
+        cells = words[start : start + layout.width]
+        if not (cells[0].isdigit() and cells[1].isdigit()):
+            continue
+        named = dict(zip(layout.leading, cells, strict=False))
+        middle = len(layout.leading)
+        cut = middle + len(layout.halves[0])
+        try:
+            root = named.get("root")
+            return Row(
+                int(named["size"]),
+                int(named["count"]),
+                named.get("type"),
+                named.get("redop"),
+                None if root is None else int(root),
+                _half(layout.halves[0], cells[middle:cut]),
+                _half(layout.halves[1], cells[cut:]),
+            )
+        except ValueError:
+            continue
+    return None
+
+
+def _judge(
+    rows: Sequence[Row],
+    ranks: Sequence[RankProof],
+    tables: int,
+    out_of_bounds: int | None,
+    verdict: str | None,
+) -> tuple[Fault, ...]:
+    faults = []
+    zeros = sum(1 for rank in ranks if rank.rank == 0)
+    if tables > 1 or zeros > 1:
+        faults.append(
+            Fault(
+                FaultKind.DUPLICATE_RANKS,
+                f"{max(tables, zeros)} processes each ran as rank 0 of their own: they did not find each other",
+                hint="all_reduce_perf was built without MPI, or for another MPI than this mpirun: build it with MPI=1",
+            )
+        )
+    if not rows:
+        faults.append(Fault(FaultKind.UNPARSABLE, "the output holds no row of results"))
+    if out_of_bounds is None:
+        faults.append(
+            Fault(
+                FaultKind.CRASHED,
+                "the output ends before the summary (Out of bounds values): the run crashed",
+            )
+        )
+    wrong = sum((row.out_of_place.wrong or 0) + (row.in_place.wrong or 0) for row in rows)
+    if wrong or out_of_bounds or verdict == "FAILED":
+        sizes = [row.size_bytes for row in rows if row.out_of_place.wrong or row.in_place.wrong]
+        at = f", first at {sizes[0]} bytes" if sizes else ""
+        faults.append(
+            Fault(FaultKind.WRONG_RESULTS, f"{wrong or out_of_bounds or 0} elements came out wrong{at}")
+        )
+    return tuple(faults)
+
+
+def parse(text: str) -> Sweep:
+    """Read the output of all_reduce_perf (or another of nccl-tests' programs), however mixed with other lines."""
+    layout: _Layout | None = None
+    tables = 0
+    rows: list[Row] = []
+    ranks: list[RankProof] = []
+    libraries: dict[str, None] = {}
+    transports: dict[str, None] = {}
+    average: float | None = None
+    out_of_bounds: int | None = None
+    verdict: str | None = None
+    for line in text.splitlines():
+        if (found := _layout(line)) is not None:
+            layout, tables = found, tables + 1
+        elif match := _RANK_LINE.search(line):
+            ranks.append(
+                RankProof(int(match["rank"]), match["host"], int(match["pid"]), match["device"].strip())
+            )
+        elif match := _OUT_OF_BOUNDS.search(line):
+            out_of_bounds, verdict = int(match["count"]), match["word"]
+        elif match := _AVERAGE.search(line):
+            average = float(match["value"])
+        elif match := _TRANSPORT.search(line):
+            transports[match["transport"]] = None
+        elif match := _VERSION.search(line):
+            libraries[match[0].lstrip("# ").strip()] = None
+        elif layout is not None and (row := _row(layout, line)) is not None:
+            rows.append(row)
+    return Sweep(
+        tuple(rows),
+        tuple(sorted(ranks, key=lambda rank: rank.rank)),
+        average,
+        out_of_bounds,
+        tuple(libraries),
+        tuple(transports),
+        _judge(rows, ranks, tables, out_of_bounds, verdict),
+    )

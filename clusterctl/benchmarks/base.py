@@ -1,0 +1,78 @@
+"""What a benchmark is: a builder of argv and a parser of what the ranks wrote; no effects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol, TypeVar
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class FaultKind(str, Enum):
+    """What is wrong with a run."""
+
+    CRASHED = "crashed"
+    UNPARSABLE = "unparsable"
+    FEWER_RANKS = "fewer-ranks"
+    DUPLICATE_RANKS = "duplicate-ranks"
+    WRONG_RESULTS = "wrong-results"
+    NAN_LOSS = "nan-loss"
+    REPLICAS_DIFFER = "replicas-differ"
+    RANK_DIED = "rank-died"
+    DEADLINE = "deadline"
+    NODE_LOST = "node-lost"
+    NODE_UNREACHABLE = "node-unreachable"
+    MISSING_PROGRAM = "missing-program"
+    MESH = "ssh-mesh"
+    LAUNCHER = "launcher"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that is wrong: its kind, a sentence, where (rank, node) when that is known, and what to do."""
+
+    kind: FaultKind
+    message: str
+    rank: int | None = None
+    node: str | None = None
+    hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RankProof:
+    """Where one rank ran, by its own account."""
+
+    rank: int
+    host: str
+    pid: int
+    device: str
+
+
+@dataclass(frozen=True, slots=True)
+class RankText:
+    """What each rank wrote to stdout, by rank."""
+
+    by_rank: dict[int, str]
+
+    @property
+    def merged(self) -> str:
+        """All ranks' text, rank after rank, lines kept whole."""
+        return "".join(
+            text if text.endswith("\n") or not text else text + "\n"
+            for _, text in sorted(self.by_rank.items())
+        )
+
+
+class Benchmark(Protocol[T_co]):
+    """One benchmark. ``argv`` is the rank's own command, without the launcher; ``parse`` never raises."""
+
+    @property
+    def name(self) -> str:
+        """The benchmark's name in results."""
+
+    def argv(self, program: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the command of one rank."""
+
+    def parse(self, text: str) -> T_co:
+        """Return what the ranks' output says."""

@@ -1,0 +1,183 @@
+"""The training benchmark: the workload's argv, and the parser of the records that its ranks emit."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from clusterctl.benchmarks.base import Fault, FaultKind, RankProof
+from clusterctl.workloads.records import MARK
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """One training run; sizes that are None are chosen by the workload for the device."""
+
+    model: str = "resnet50"
+    backend: str | None = None
+    batch_size: int | None = None
+    image_size: int | None = None
+    warmup: int | None = None
+    windows: int | None = None
+    steps: int | None = None
+    precision: str = "fp32"
+    channels_last: bool = False
+    learning_rate: float | None = None
+    timeout_s: float = 600.0
+
+    @property
+    def name(self) -> str:
+        return self.model
+
+    def argv(self, program: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the command of one rank."""
+        chosen = {
+            "--backend": self.backend,
+            "--batch-size": self.batch_size,
+            "--image-size": self.image_size,
+            "--warmup": self.warmup,
+            "--windows": self.windows,
+            "--steps": self.steps,
+            "--learning-rate": self.learning_rate,
+        }
+        options = [word for flag, value in chosen.items() if value is not None for word in (flag, str(value))]
+        return (
+            *program,
+            "--model", self.model,
+            "--precision", self.precision,
+            *(("--channels-last",) if self.channels_last else ()),
+            "--timeout-s", f"{self.timeout_s:g}",
+            *options,
+        )  # fmt: skip
+
+    def parse(self, text: str) -> TrainingRun:
+        """Return what the ranks recorded, with every fault found in it."""
+        return parse(text)
+
+
+@dataclass(frozen=True, slots=True)
+class RankRate:
+    """One rank's throughput: images per second, mean over its windows and 1.96 sigma; its first and last loss."""
+
+    rank: int
+    images_per_s: float
+    spread: float
+    loss_first: float
+    loss_last: float
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingRun:
+    """What the ranks of one training run said. ``settings`` are those that rank 0 really used."""
+
+    ranks: tuple[RankProof, ...]
+    rates: tuple[RankRate, ...]
+    settings: dict[str, Any]
+    libraries: tuple[str, ...]
+    faults: tuple[Fault, ...]
+
+    @property
+    def images_per_s(self) -> float:
+        """The ranks' throughput together."""
+        return sum(rate.images_per_s for rate in self.rates)
+
+
+_SETTINGS = (
+    "model",
+    "parameters",
+    "precision",
+    "channels_last",
+    "batch_size",
+    "image_size",
+    "steps",
+    "threads",
+    "torch",
+)
+
+
+def _records(text: str) -> list[dict[str, Any]]:
+    found = []
+    for line in text.splitlines():
+        _, mark, rest = line.partition(MARK)
+        if not mark:
+            continue
+        try:
+            record = json.loads(rest)
+        except ValueError:
+            continue
+        if isinstance(record, dict) and isinstance(record.get("rank"), int):
+            found.append(record)
+    return found
+
+
+def _libraries(records: list[dict[str, Any]]) -> tuple[str, ...]:
+    lines: dict[str, None] = {}
+    for record in records:
+        proof = record.get("proof") or {}
+        if proof.get("version"):
+            paths = " ".join(proof.get("libraries") or ())
+            lines[f"{proof.get('backend')} {proof['version']} {paths}".strip()] = None
+    return tuple(lines)
+
+
+def parse(text: str) -> TrainingRun:
+    """Read the records of all ranks out of their output."""
+    records = _records(text)
+    starts = [record for record in records if record.get("kind") == "start"]
+    finished = sorted((r for r in records if r.get("kind") == "rank"), key=lambda r: r["rank"])
+    faults = [
+        Fault(
+            FaultKind.NAN_LOSS,
+            f"rank {r['rank']} on {r.get('host')}: the loss is {r.get('loss')}, not a finite number",
+            rank=r["rank"],
+            node=r.get("host"),
+            hint="a learning rate too high, a precision too low, or wrong sums from the collective library",
+        )
+        for r in records
+        if r.get("kind") == "failure" and r.get("reason") == "nan-loss"
+    ]
+    doubled = sorted(rank for rank, count in Counter(r["rank"] for r in starts).items() if count > 1)
+    if doubled:
+        faults.append(
+            Fault(
+                FaultKind.DUPLICATE_RANKS,
+                f"{len(starts)} processes ran, but more than one as rank {doubled[0]}",
+                rank=doubled[0],
+                hint="the launcher's environment does not reach the ranks",
+            )
+        )
+    if not finished and not faults:
+        faults.append(Fault(FaultKind.UNPARSABLE, "no rank recorded a result"))
+    digests = {r["rank"]: r.get("parameters_digest") for r in finished}
+    if len(set(digests.values())) > 1:
+        odd = next(rank for rank, digest in digests.items() if digest != digests[min(digests)])
+        faults.append(
+            Fault(
+                FaultKind.REPLICAS_DIFFER,
+                f"after training rank {odd} has other parameters than rank {min(digests)}: gradients were summed wrong",
+                rank=odd,
+                hint="the collective library returned different sums on different ranks",
+            )
+        )
+    known = {record["rank"]: record for record in starts} | {record["rank"]: record for record in finished}
+    return TrainingRun(
+        tuple(
+            RankProof(rank, str(r.get("host")), int(r.get("pid", 0)), str(r.get("device")))
+            for rank, r in sorted(known.items())
+        ),
+        tuple(
+            RankRate(
+                r["rank"],
+                float(r["images_per_s_mean"]),
+                float(r["images_per_s_spread"]),
+                float(r["loss_first"]),
+                float(r["loss_last"]),
+            )
+            for r in finished
+        ),
+        {key: finished[0][key] for key in _SETTINGS if key in finished[0]} if finished else {},
+        _libraries(finished),
+        tuple(faults),
+    )
