@@ -1,0 +1,25 @@
+"""Virtual nodes to rehearse on: QEMU guests with real PCIe and RDMA, or containers on a real engine."""
+
+from __future__ import annotations
+
+from clusterctl.lab.lifecycle import LabOptions, down, status, up
+from clusterctl.lab.model import DEFAULT_DIRECTORY, Driver, Lab, LabNode, LabStatus, NodeStatus
+from clusterctl.lab.power import kill, start, wait_ssh
+from clusterctl.lab.python_mounts import Mount
+
+__all__ = [
+    "DEFAULT_DIRECTORY",
+    "Driver",
+    "Lab",
+    "LabNode",
+    "LabOptions",
+    "LabStatus",
+    "Mount",
+    "NodeStatus",
+    "down",
+    "kill",
+    "start",
+    "status",
+    "up",
+    "wait_ssh",
+]

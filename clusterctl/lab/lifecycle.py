@@ -1,0 +1,176 @@
+"""A lab's life: up, down and status."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from clusterctl.errors import LabError, UsageError
+from clusterctl.lab import containers, host, node_files, power, processes, python_mounts, qemu, rootfs
+from clusterctl.lab.model import DEFAULT_DIRECTORY, Driver, GuestSize, Lab, LabNode, LabStatus, load, save
+from clusterctl.lab.node_files import KeyPair
+from clusterctl.lab.python_mounts import Mount
+
+MAX_NODES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class LabOptions:
+    """What a lab shall be. ``vcpus`` None: two per guest where this machine has as many, else one."""
+
+    driver: Driver = "qemu"
+    nodes: int = 2
+    directory: Path = DEFAULT_DIRECTORY
+    mounts: tuple[Mount, ...] = ()
+    with_python: bool = False
+    memory_mib: int = 1280
+    vcpus: int | None = None
+    ssh_timeout_s: float = power.SSH_TIMEOUT_S
+
+
+def up(options: LabOptions) -> Lab:
+    """Build what is missing, start the nodes and wait until SSH answers; a failure leaves nothing behind."""
+    directory = options.directory.absolute()
+    _refuse_early(options, directory)
+    image = rootfs.ensure()
+
+    made_directory = not directory.exists()
+    directory.mkdir(parents=True, exist_ok=True)
+    cores = os.cpu_count() or 1
+    size = GuestSize(options.memory_mib, options.vcpus or (2 if cores >= 2 * options.nodes else 1))
+    python = sys.executable if options.with_python else None
+    lab = Lab(secrets.token_hex(4), directory, options.driver, image.key, size, (), python)
+    try:
+        lab.nodes_folder.mkdir()
+    except FileExistsError:
+        raise LabError(f"another lab is being started in {directory}", hint="wait for it") from None
+    try:
+        # Recorded before anything is started: `down` finds even what a killed `up` left.
+        save(lab)
+        mounts = (*options.mounts, *(python_mounts.for_this_python() if options.with_python else ()))
+        nodes = _start_guests(lab, options.nodes, image) if lab.driver == "qemu" else ()
+        if lab.driver == "docker":
+            nodes = _start_containers(lab, options.nodes, image, mounts)
+        lab = replace(lab, nodes=nodes)
+        save(lab)
+        for node in lab.nodes:
+            power.wait_ssh(lab, node.name, timeout_s=options.ssh_timeout_s)
+        text = node_files.inventory_text(lab.driver, lab.nodes, lab.identity_file, lab.python)
+        lab.inventory_path.write_text(text, encoding="utf-8")
+    except BaseException:
+        _remove(lab)
+        if made_directory:
+            directory.rmdir()
+        raise
+    return lab
+
+
+def _refuse_early(options: LabOptions, directory: Path) -> None:
+    if not 1 <= options.nodes <= MAX_NODES:
+        raise UsageError(f"a lab has 1 to {MAX_NODES} nodes, not {options.nodes}")
+    if options.driver == "qemu" and (options.mounts or options.with_python):
+        raise UsageError("guests cannot see this machine's files", hint="mounts need --driver docker")
+    if load(directory) is not None:
+        raise LabError(
+            f"there is a lab in {directory} already", hint=f"clusterctl lab down --dir {directory}"
+        )
+    if directory.exists() and any(directory.iterdir()):
+        raise LabError(f"{directory} is not empty", hint="name a new folder with --dir")
+    host.require_tools(host.RUN_TOOLS[options.driver], f"the lab's {options.driver} driver")
+    if options.driver == "docker":
+        with containers.engine():
+            pass
+
+
+def _make_keys(lab: Lab, nodes: tuple[LabNode, ...]) -> tuple[KeyPair, tuple[KeyPair, ...]]:
+    """Generate the login key and a host key per node; write the known_hosts file of this machine's side."""
+    login = node_files.make_key_pair(lab.identity_file, f"clusterctl-lab-{lab.lab_id}")
+    host_keys = []
+    for node in nodes:
+        folder = lab.node_folder(node.name)
+        folder.mkdir()
+        host_keys.append(node_files.make_key_pair(folder / "ssh_host_ed25519_key", node.name))
+    known = node_files.known_hosts_from_outside(nodes, host_keys)
+    lab.known_hosts_path.write_text(known, encoding="ascii")
+    return login, tuple(host_keys)
+
+
+def _start_guests(lab: Lab, count: int, image: rootfs.Image) -> tuple[LabNode, ...]:
+    nodes = qemu.plan_nodes(count)
+    login, host_keys = _make_keys(lab, nodes)
+    started = []
+    for index, node in enumerate(nodes):
+        files = (
+            *node_files.ssh_files(nodes, host_keys, index, login),
+            *node_files.identity_files(nodes, index),
+            *qemu.network_files(lab.lab_id, node),
+        )
+        qemu.prepare(lab, node, image, node_files.to_tar(files))
+        started.append(qemu.start(lab, node))
+    return tuple(started)
+
+
+def _start_containers(
+    lab: Lab, count: int, image: rootfs.Image, mounts: tuple[Mount, ...]
+) -> tuple[LabNode, ...]:
+    with containers.engine() as client:
+        image_name = containers.ensure_image(client, image)
+        nodes = containers.plan_nodes(client, lab.lab_id, count)
+        containers.create_network(client, lab.lab_id, nodes)
+        login, host_keys = _make_keys(lab, nodes)
+        started = []
+        for index, node in enumerate(nodes):
+            files = (
+                *node_files.ssh_files(nodes, host_keys, index, login),
+                node_files.machine_id(),
+                *containers.extra_files(),
+            )
+            tar = node_files.to_tar(files)
+            made = containers.create(
+                client, lab.lab_id, node, peers=nodes, image=image_name, mounts=mounts, node_tar=tar
+            )
+            containers.start(client, made)
+            if lab.python is not None:
+                containers.prove_python(client, made, lab.python)
+            started.append(made)
+        return tuple(started)
+
+
+def down(directory: Path = DEFAULT_DIRECTORY, *, purge_cache: bool = False) -> bool:
+    """Remove a lab with all that it made; tell whether there was one. The cache stays unless purged."""
+    lab = load(directory)
+    if lab is not None:
+        _remove(lab)
+        if not any(lab.directory.iterdir()):
+            lab.directory.rmdir()
+    if purge_cache:
+        rootfs.purge()
+        containers.purge_images()
+    return lab is not None
+
+
+def _remove(lab: Lab) -> None:
+    if lab.driver == "qemu":
+        for process in qemu.find_guests(lab.lab_id):
+            processes.end(process, grace_s=5.0)
+    else:
+        with containers.engine() as client:
+            containers.remove(client, lab.lab_id)
+    if lab.nodes_folder.exists():
+        shutil.rmtree(lab.nodes_folder)
+    public_key = lab.identity_file.with_suffix(".pub")
+    partial = lab.state_path.with_suffix(".partial")
+    # The record goes last: as long as it is there, `down` can be repeated.
+    files = (lab.inventory_path, lab.known_hosts_path, lab.identity_file, public_key, partial, lab.state_path)
+    for path in files:
+        path.unlink(missing_ok=True)
+
+
+def status(directory: Path = DEFAULT_DIRECTORY) -> LabStatus:
+    """Say which nodes of the lab in a folder run, and whether SSH answers on them."""
+    lab = load(directory)
+    return LabStatus(directory.absolute(), None, ()) if lab is None else power.node_states(lab)

@@ -1,0 +1,187 @@
+"""What a lab is: its nodes, its files, and the record (``state.json``) by which it is found and removed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from clusterctl.errors import LabError
+
+Driver = Literal["docker", "qemu"]
+
+DEFAULT_DIRECTORY = Path(".clusterctl-lab")
+STATE_FILE = "state.json"
+STATE_SCHEMA = "clusterctl.lab-state/1"
+
+
+@dataclass(frozen=True, slots=True)
+class GuestSize:
+    """How much of this machine one guest may use (qemu)."""
+
+    memory_mib: int
+    vcpus: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessMark:
+    """A process that the lab started: its id, and its start in clock ticks, which no later process shares."""
+
+    pid: int
+    start_ticks: int
+
+
+@dataclass(frozen=True, slots=True)
+class LabNode:
+    """One virtual node: where SSH answers from this machine, and its address among the nodes.
+
+    ``fabric_address`` and ``fabric_interface`` name the nodes' own network (the one for MPI and RDMA).
+    ``process`` is set while a guest runs (qemu), ``container_id`` as long as the container exists (docker).
+    """
+
+    name: str
+    address: str
+    port: int
+    user: str
+    fabric_address: str
+    fabric_interface: str
+    process: ProcessMark | None = None
+    container_id: str | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """The qemu process of the node, when it is a guest that was started."""
+        return self.process.pid if self.process else None
+
+
+@dataclass(frozen=True, slots=True)
+class Lab:
+    """A lab that is up: its folder and everything in it that a user or a test needs."""
+
+    lab_id: str
+    directory: Path
+    driver: Driver
+    image_key: str
+    size: GuestSize
+    nodes: tuple[LabNode, ...]
+    python: str | None = None
+    """The path of the mounted Python interpreter on the nodes (docker), when one was asked for."""
+
+    @property
+    def inventory_path(self) -> Path:
+        return self.directory / "inventory.yaml"
+
+    @property
+    def known_hosts_path(self) -> Path:
+        return self.directory / "known_hosts"
+
+    @property
+    def identity_file(self) -> Path:
+        return self.directory / "id_ed25519"
+
+    @property
+    def state_path(self) -> Path:
+        return self.directory / STATE_FILE
+
+    @property
+    def nodes_folder(self) -> Path:
+        return self.directory / "nodes"
+
+    def node_folder(self, name: str) -> Path:
+        """Return the folder of a node's own files: its host key and, of a guest, its disk and console log."""
+        return self.nodes_folder / name
+
+    def node(self, name: str) -> LabNode:
+        """Return the node of that name; raise LabError when the lab has none."""
+        for node in self.nodes:
+            if node.name == name:
+                return node
+        names = ", ".join(node.name for node in self.nodes)
+        raise LabError(f"the lab in {self.directory} has no node {name!r}", hint=f"its nodes are: {names}")
+
+    def ssh_argv(self, name: str, *command: str) -> tuple[str, ...]:
+        """Return the argv of OpenSSH's client that runs a command on a node as its SSH user.
+
+        As always with OpenSSH, the words of ``command`` are joined by blanks and read by the node's shell.
+        """
+        node = self.node(name)
+        return (
+            "ssh", "-F", "none",
+            "-i", str(self.identity_file),
+            "-p", str(node.port),
+            "-o", "IdentitiesOnly=yes",
+            "-o", "BatchMode=yes",
+            "-o", "StrictHostKeyChecking=yes",
+            "-o", f"UserKnownHostsFile={self.known_hosts_path}",
+            # A guest without KVM takes seconds for the key exchange alone.
+            "-o", "ConnectTimeout=30",
+            "-o", "ServerAliveInterval=15",
+            "-o", "ServerAliveCountMax=8",
+            "-o", "LogLevel=ERROR",
+            f"{node.user}@{node.address}", "--", *command,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStatus:
+    """How a node is doing: whether it runs, and whether its SSH server answers with the expected host key."""
+
+    node: LabNode
+    running: bool
+    ssh: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LabStatus:
+    """A lab with the state of its nodes; ``lab`` is None when there is none in the folder."""
+
+    directory: Path
+    lab: Lab | None
+    nodes: tuple[NodeStatus, ...]
+
+
+def save(lab: Lab) -> None:
+    """Write the lab's record, whole or not at all."""
+    document = {
+        "schema": STATE_SCHEMA,
+        "lab_id": lab.lab_id,
+        "driver": lab.driver,
+        "image_key": lab.image_key,
+        "size": asdict(lab.size),
+        "python": lab.python,
+        "nodes": [asdict(node) for node in lab.nodes],
+    }
+    partial = lab.state_path.with_suffix(".partial")
+    partial.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    partial.replace(lab.state_path)
+
+
+def load(directory: Path) -> Lab | None:
+    """Read a lab's record; None when the folder holds none; raise LabError for a record that is not ours."""
+    directory = directory.absolute()
+    path = directory / STATE_FILE
+    try:
+        document: Any = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise LabError(f"{path} cannot be read: {error}", hint="remove the folder by hand") from None
+    try:
+        if document["schema"] != STATE_SCHEMA:
+            raise LabError(
+                f"{path} has the schema {document['schema']!r}, not {STATE_SCHEMA!r}",
+                hint="take the lab down with the version of clusterctl that made it",
+            )
+        nodes = tuple(_node(fields) for fields in document["nodes"])
+        return Lab(
+            document["lab_id"], directory, document["driver"], document["image_key"],
+            GuestSize(**document["size"]), nodes, document["python"],
+        )  # fmt: skip
+    except (KeyError, TypeError) as error:
+        raise LabError(f"{path} is not a lab's record: {error!r}", hint="remove the folder by hand") from None
+
+
+def _node(fields: dict[str, Any]) -> LabNode:
+    process = fields.pop("process")
+    return LabNode(**fields, process=ProcessMark(**process) if process else None)

@@ -1,0 +1,143 @@
+"""The files that make a node itself (keys, names, addresses), and the files by which the user finds it."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from clusterctl.lab import host
+from clusterctl.lab.model import Driver, LabNode
+from clusterctl.lab.recipe import USER, USER_ID
+
+_KEYGEN_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFile:
+    """One file (or, with ``content`` None, directory) of a node; the path has no leading slash."""
+
+    path: str
+    content: str | None
+    mode: int = 0o644
+    owner_id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPair:
+    """An ed25519 key pair in OpenSSH's formats."""
+
+    private: str
+    public: str
+
+
+def make_key_pair(path: Path, comment: str) -> KeyPair:
+    """Generate a key pair at ``path`` and ``path.pub``; the private half is readable by its owner alone."""
+    host.run(
+        ("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", str(path)), _KEYGEN_TIMEOUT_S
+    )
+    return KeyPair(path.read_text("ascii"), path.with_name(f"{path.name}.pub").read_text("ascii"))
+
+
+def known_hosts_between_nodes(nodes: Sequence[LabNode], host_keys: Sequence[KeyPair]) -> str:
+    """Return the known_hosts file by which the nodes trust each other, by name and by fabric address."""
+    return "".join(
+        f"{node.name},{node.fabric_address} {key_words(key)}\n"
+        for node, key in zip(nodes, host_keys, strict=True)
+    )
+
+
+def known_hosts_from_outside(nodes: Sequence[LabNode], host_keys: Sequence[KeyPair]) -> str:
+    """Return the known_hosts file for this machine, which reaches a node by address and port."""
+    lines = []
+    for node, key in zip(nodes, host_keys, strict=True):
+        name = node.address if node.port == 22 else f"[{node.address}]:{node.port}"
+        lines.append(f"{name} {key_words(key)}\n")
+    return "".join(lines)
+
+
+def key_words(key: KeyPair) -> str:
+    """Return the type and the base64 word of a public key, without its comment."""
+    return " ".join(key.public.split()[:2])
+
+
+def ssh_files(
+    nodes: Sequence[LabNode], host_keys: Sequence[KeyPair], index: int, login: KeyPair
+) -> tuple[NodeFile, ...]:
+    """Return what SSH needs on node ``index``: its host key, the others' keys, and the lab's login key."""
+    files = [
+        NodeFile("etc/ssh/ssh_host_ed25519_key", host_keys[index].private, 0o600),
+        NodeFile("etc/ssh/ssh_host_ed25519_key.pub", host_keys[index].public),
+        NodeFile("etc/ssh/ssh_known_hosts", known_hosts_between_nodes(nodes, host_keys)),
+    ]
+    for home, owner_id in (("root", 0), (f"home/{USER}", USER_ID)):
+        files += [
+            NodeFile(f"{home}/.ssh", None, 0o700, owner_id),
+            NodeFile(f"{home}/.ssh/authorized_keys", login.public, 0o600, owner_id),
+            NodeFile(f"{home}/.ssh/id_ed25519", login.private, 0o600, owner_id),
+            NodeFile(f"{home}/.ssh/id_ed25519.pub", login.public, 0o644, owner_id),
+        ]
+    return tuple(files)
+
+
+def identity_files(nodes: Sequence[LabNode], index: int) -> tuple[NodeFile, ...]:
+    """Return what makes a guest that node: host name, machine id, and the names of its peers."""
+    hosts = ["127.0.0.1 localhost", "::1 localhost ip6-localhost"]
+    hosts += [f"{node.fabric_address} {node.name}" for node in nodes]
+    return (
+        NodeFile("etc/hostname", f"{nodes[index].name}\n"),
+        NodeFile("etc/hosts", "".join(f"{line}\n" for line in hosts)),
+        machine_id(),
+    )
+
+
+def machine_id() -> NodeFile:
+    """Return a machine id of the node's own (machine-id(5))."""
+    return NodeFile("etc/machine-id", f"{uuid.uuid4().hex}\n", 0o444)
+
+
+def to_tar(files: Iterable[NodeFile]) -> bytes:
+    """Return the files as a tar archive with their modes and owners."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for file in files:
+            info = tarfile.TarInfo(file.path)
+            info.mode = file.mode
+            info.uid = info.gid = file.owner_id
+            if file.content is None:
+                info.type = tarfile.DIRTYPE
+                archive.addfile(info)
+            else:
+                data = file.content.encode()
+                info.size = len(data)
+                archive.addfile(info, io.BytesIO(data))
+    return buffer.getvalue()
+
+
+def inventory_text(driver: Driver, nodes: Sequence[LabNode], identity_file: Path, python: str | None) -> str:
+    """Return the lab's inventory (YAML), with the devices that stand in for GPUs and NICs."""
+    import yaml
+
+    defaults: dict[str, object] = {
+        "user": nodes[0].user,
+        "identity_file": str(identity_file),
+        "gpus": 0,
+        "slots": 1,
+        "socket_ifname": nodes[0].fabric_interface,
+    }
+    if python is not None:
+        defaults["python"] = python
+    if driver == "qemu":
+        defaults["rdma_devices"] = "=rxe0"
+        defaults["requirements"] = {
+            "acs": {"in_vm": "disable", "gpu_devices": ["1234:11e8"], "nic_devices": ["8086:10d3"]},
+        }
+    document = {
+        "version": 1,
+        "defaults": defaults,
+        "nodes": [{"name": node.name, "address": node.address, "port": node.port} for node in nodes],
+    }
+    return yaml.safe_dump(document, sort_keys=False)

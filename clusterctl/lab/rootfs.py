@@ -1,0 +1,137 @@
+"""The lab's root filesystem: built once with debootstrap, kept in the cache, shared by both drivers."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from clusterctl import log, resources
+from clusterctl.errors import LabError
+from clusterctl.lab import host, initramfs, rootfs_steps
+from clusterctl.lab.recipe import CONTAINER_EXCLUDES, DISK_SIZE, Recipe, cache_folder, current
+
+_logger = log.get(__name__)
+_BUILDING = ".building"
+_RECORD = "image.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A built root filesystem, in the forms that the drivers want."""
+
+    key: str
+    building: bool = False
+
+    @property
+    def folder(self) -> Path:
+        return cache_folder() / (_BUILDING if self.building else self.key)
+
+    @property
+    def disk(self) -> Path:
+        """The raw ext4 image, the backing file of every guest's disk."""
+        return self.folder / "rootfs.ext4"
+
+    @property
+    def kernel(self) -> Path:
+        return self.folder / "vmlinuz"
+
+    @property
+    def initramfs(self) -> Path:
+        return self.folder / "initramfs"
+
+    @property
+    def container_tar(self) -> Path:
+        """The same filesystem without kernel and engine, for ``docker import``."""
+        return self.folder / "container.tar"
+
+
+def ensure() -> Image:
+    """Return the image for the current recipe; build it first (minutes, as root) when there is none."""
+    recipe = current()
+    image = Image(recipe.key)
+    with _locked():
+        if not (image.folder / _RECORD).is_file():
+            host.require_build_host()
+            _build(recipe)
+    return image
+
+
+def purge() -> None:
+    """Remove every image from the cache; the lock file's folder goes too."""
+    if not cache_folder().is_dir():
+        return
+    with _locked():
+        shutil.rmtree(cache_folder())
+
+
+@contextmanager
+def _locked() -> Iterator[None]:
+    """Hold the cache for this process alone; two labs that start at once build one image."""
+    folder = cache_folder()
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / "lock"
+        with path.open("w") as handle:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                _logger.info("another lab builds its root filesystem; waiting for it")
+                fcntl.flock(handle, fcntl.LOCK_EX)
+            # A purge may have removed the file while we waited: then the lock that we hold guards nothing.
+            if path.exists() and path.stat().st_ino == Path(f"/proc/self/fd/{handle.fileno()}").stat().st_ino:
+                yield
+                return
+
+
+def _build(recipe: Recipe) -> None:
+    started = time.monotonic()
+    _logger.info("building the lab's root filesystem (%s), once: this takes minutes", recipe.suite)
+    done, image = Image(recipe.key), Image(recipe.key, building=True)
+    if image.folder.exists():  # left by a run that was killed
+        shutil.rmtree(image.folder)
+    image.folder.mkdir()
+    try:
+        _fill(recipe, image)
+        record = {"key": recipe.key, "build_s": round(time.monotonic() - started, 1)}
+        (image.folder / _RECORD).write_text(json.dumps(record) + "\n", encoding="utf-8")
+        image.folder.rename(done.folder)
+    finally:
+        if image.folder.exists():
+            shutil.rmtree(image.folder)
+    _logger.info("built in %.0f s: %s", time.monotonic() - started, done.folder)
+
+
+def _fill(recipe: Recipe, image: Image) -> None:
+    root, scratch = image.folder / "root", image.folder / "scratch"
+    rootfs_steps.bootstrap(recipe, root)
+    _logger.info("installing packages")
+    kernel = rootfs_steps.install_packages(root)
+    vmlinuz, modules = rootfs_steps.install_kernel(root, kernel, scratch)
+    rootfs_steps.configure(root)
+    busybox = (root / "bin/busybox").read_bytes()
+    init = resources.text("templates", "lab", "init.sh")
+    image.initramfs.write_bytes(initramfs.base_archive(busybox, init, modules))
+    shutil.copyfile(vmlinuz, image.kernel)
+    _logger.info("writing the images")
+    excludes = [f"--exclude={pattern}" for pattern in CONTAINER_EXCLUDES]
+    host.run(
+        ("tar", "-C", str(root), "--numeric-owner", *excludes, "-cf", str(image.container_tar), "."), 600
+    )
+    features = "lazy_itable_init=0,lazy_journal_init=0"
+    mkfs = ("mkfs.ext4", "-q", "-F", "-L", "lab-root", "-m", "0", "-E", features, "-d", str(root))
+    host.run((*mkfs, str(image.disk), DISK_SIZE), 600)
+    _check(image)
+    shutil.rmtree(root)
+    shutil.rmtree(scratch)
+
+
+def _check(image: Image) -> None:
+    for path in (image.disk, image.kernel, image.initramfs, image.container_tar):
+        if path.stat().st_size == 0:
+            raise LabError(f"{path.name} came out empty", hint="is the disk full?")
