@@ -1,0 +1,73 @@
+"""ssh_config with one Host block per node: ports, users, keys and jump hosts for any launcher."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from clusterctl.artifacts.text_template import fill
+from clusterctl.errors import ArtifactError
+from clusterctl.inventory.model import Node
+
+
+def render(
+    nodes: Sequence[Node],
+    *,
+    known_hosts: str | None = None,
+    identity_file: str | None = None,
+    strict_host_keys: bool = True,
+    batch: bool = True,
+    connect_timeout_s: int | None = None,
+    include: str | None = None,
+    title: str = "ssh_config written by clusterctl",
+) -> str:
+    """Return the text for the nodes that are reached by SSH.
+
+    ``known_hosts`` and ``identity_file`` are paths where ssh will run; ``identity_file`` stands in for every
+    node's own. ``batch`` keeps ssh from asking for passwords. ``include`` names a further file, such as
+    ``~/.ssh/config``, for what is not said here (``ssh -F`` leaves it out otherwise). Raise ArtifactError when no node is reached by
+    SSH, or for a path that ssh_config cannot hold.
+    """
+    remote = [node for node in nodes if node.connection == "ssh"]
+    if not remote:
+        raise ArtifactError("no node is reached by SSH", hint="ssh_config is for nodes with connection: ssh")
+    hosts = [
+        {
+            "name": node.name,
+            "address": node.address.replace("%", "%%"),
+            "options": _options(node, identity_file),
+        }
+        for node in remote
+    ]
+    common: list[tuple[str, str]] = []
+    if known_hosts is not None:
+        common.append(("UserKnownHostsFile", _path(known_hosts)))
+    common.append(("StrictHostKeyChecking", "yes" if strict_host_keys else "no"))
+    if batch:
+        common.append(("BatchMode", "yes"))
+    if connect_timeout_s is not None:
+        common.append(("ConnectTimeout", str(connect_timeout_s)))
+    if include is not None:
+        common.append(("Include", _path(include)))
+    return fill("ssh", "config.j2", hosts=hosts, common=common, title=title)
+
+
+def _options(node: Node, identity_file: str | None) -> list[tuple[str, str]]:
+    options = []
+    if node.port is not None:
+        options.append(("Port", str(node.port)))
+    if node.user is not None:
+        options.append(("User", node.user))
+    key = identity_file or node.identity_file
+    if key is not None:
+        options += [("IdentityFile", _path(key)), ("IdentitiesOnly", "yes")]
+    if node.proxy_jump is not None:
+        options.append(("ProxyJump", node.proxy_jump))
+    return options
+
+
+def _path(path: str) -> str:
+    """Quote a path: ssh expands '%' in these and splits at spaces."""
+    if '"' in path or "\n" in path:
+        raise ArtifactError(f"ssh_config cannot hold the path {path!r}", hint="choose a path without quotes")
+    escaped = path.replace("%", "%%")
+    return f'"{escaped}"' if any(character.isspace() for character in path) else escaped

@@ -1,0 +1,21 @@
+"""Rendering of the shipped templates: undefined names are errors, nothing is escaped unasked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jinja2
+
+from clusterctl import resources
+
+
+def fill(folder: str, name: str, **values: Any) -> str:
+    """Return ``templates/FOLDER/NAME`` filled in; a missing value raises jinja2.UndefinedError."""
+    environment = jinja2.Environment(
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+    return environment.from_string(resources.text("templates", folder, name)).render(**values)
