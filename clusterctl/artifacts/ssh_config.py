@@ -24,8 +24,8 @@ def render(
 
     ``known_hosts`` and ``identity_file`` are paths where ssh will run; ``identity_file`` stands in for every
     node's own. ``batch`` keeps ssh from asking for passwords. ``include`` names a further file, such as
-    ``~/.ssh/config``, for what is not said here (``ssh -F`` leaves it out otherwise). Raise ArtifactError when no node is reached by
-    SSH, or for a path that ssh_config cannot hold.
+    ``~/.ssh/config``, for what is not said here (``ssh -F`` leaves it out otherwise).
+    Raise ArtifactError when no node is reached by SSH, or for a path that ssh_config cannot hold.
     """
     remote = [node for node in nodes if node.connection == "ssh"]
     if not remote:

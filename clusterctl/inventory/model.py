@@ -164,7 +164,8 @@ class ContainerSettings(Model):
 
     image: Word | None = None
     """Image reference: ``registry/name:tag`` or ``name@sha256:...``."""
-    name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")] = "clusterctl"
+    name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")] | None = "clusterctl"
+    """The container's name; null: docker makes one up."""
     privileged: bool = False
     """Give the container the whole host. RDMA does not need it; setpci and modprobe belong on the host."""
     gpus: Literal["all", "cdi", "none"] = "all"
@@ -241,7 +242,7 @@ class InventoryFile(Model):
     version: Literal[1]
     launcher: Launcher = Launcher.OPENMPI
     defaults: NodeSettings = NodeSettings()
-    groups: dict[str, GroupSpec] = Field(default_factory=dict)
+    groups: dict[NodeName, GroupSpec] = Field(default_factory=dict)
     nodes: tuple[NodeSpec, ...] = Field(min_length=1)
 
 

@@ -1,0 +1,151 @@
+"""The environment of ranks: what NCCL, Horovod, LightCC, Gloo and collective_core read, from settings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from clusterctl.errors import ArtifactError
+
+Library = Literal["nccl", "gloo", "ccore"]
+_GDR_LEVEL = re.compile(r"LOC|PIX|PXB|PHB|SYS|[0-5]")
+_DEBUG = ("VERSION", "WARN", "INFO", "ABORT", "TRACE")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Communication:
+    """How ranks communicate. What is None is not said, so that the library's own default holds."""
+
+    library: Library = "nccl"
+    debug: str | None = None
+    """NCCL_DEBUG."""
+    ib_disable: bool | None = None
+    socket_ifname: str | None = None
+    rdma_devices: str | None = None
+    """NCCL_IB_HCA."""
+    gid_index: int | None = None
+    """NCCL_IB_GID_INDEX: since 2.21 NCCL selects it itself, per device, and better (NCCL user guide)."""
+    gdr_level: str | None = None
+    """NCCL_NET_GDR_LEVEL: LOC, PIX, PXB, PHB, SYS, or the old numbers 0 to 5."""
+    fusion_threshold_bytes: int | None = None
+    """HOROVOD_FUSION_THRESHOLD."""
+    cycle_time_ms: int | None = None
+    """HOROVOD_CYCLE_TIME."""
+    two_d: bool | None = None
+    """LIGHT_2D_ALLREDUCE: reduce inside groups of ``intra_size`` ranks first, then between groups."""
+    intra_size: int | None = None
+    hierarchical_threshold_bytes: int | None = None
+    top_k: bool | None = None
+    """LIGHT_TOPK_ALLREDUCE: send only the largest values of a gradient."""
+    top_k_ratio: float | None = None
+    top_k_threshold_bytes: int | None = None
+    top_k_fp16: bool | None = None
+    extra: Mapping[str, str] = field(default_factory=dict)
+    """Free variables of the inventory; what is said above wins."""
+    forward: tuple[str, ...] = ("LD_LIBRARY_PATH", "PATH")
+    """Variables taken over from where the ranks are started."""
+
+
+def variables(settings: Communication, *, np: int | None = None) -> dict[str, str | None]:
+    """Return the variables in the order they are written; None: forwarded by name.
+
+    ``np`` is the number of ranks, where known. Raise ArtifactError for values that the library would
+    misread, or that contradict each other.
+    """
+    _check(settings, np)
+    said: dict[str, str | float | bool | None] = {}
+    if settings.library == "nccl":
+        said |= {
+            "NCCL_DEBUG": settings.debug,
+            "NCCL_IB_DISABLE": settings.ib_disable,
+            "NCCL_SOCKET_IFNAME": settings.socket_ifname,
+            "NCCL_IB_HCA": settings.rdma_devices,
+            "NCCL_IB_GID_INDEX": settings.gid_index,
+            "NCCL_NET_GDR_LEVEL": settings.gdr_level,
+        }
+    elif settings.library == "gloo":
+        said["GLOO_SOCKET_IFNAME"] = _plain_interfaces(settings.socket_ifname)
+    else:
+        said["CCORE_SOCKET_IFNAME"] = settings.socket_ifname
+    said |= {
+        "HOROVOD_FUSION_THRESHOLD": settings.fusion_threshold_bytes,
+        "HOROVOD_CYCLE_TIME": settings.cycle_time_ms,
+        "LIGHT_INTRA_SIZE": settings.intra_size,
+        "LIGHT_2D_ALLREDUCE": settings.two_d,
+        "LIGHT_HIERARCHICAL_THRESHOLD": settings.hierarchical_threshold_bytes,
+        "LIGHT_TOPK_ALLREDUCE": settings.top_k,
+        "LIGHT_TOPK_RATIO": settings.top_k_ratio,
+        "LIGHT_TOPK_THRESHOLD": settings.top_k_threshold_bytes,
+        "LIGHT_TOPK_FP16": settings.top_k_fp16,
+    }
+    result: dict[str, str | None] = {k: _text(v) for k, v in said.items() if v is not None}
+    for name, value in settings.extra.items():
+        result.setdefault(name, value)
+    for name in settings.forward:
+        result.setdefault(name, None)
+    return result
+
+
+def rendezvous(
+    *, master_address: str, master_port: int, node_rank: int, nodes: int, ranks_per_node: int
+) -> dict[str, str]:
+    """Return the variables by which containers started one per node find each other (ACCL's BERT example).
+
+    RANK and WORLD_SIZE count nodes here: the script in the container starts the ranks of its node.
+    """
+    return {
+        "MASTER_ADDR": master_address,
+        "MASTER_PORT": str(master_port),
+        "RANK": str(node_rank),
+        "WORLD_SIZE": str(nodes),
+        "NPROC_PER_NODE": str(ranks_per_node),
+    }
+
+
+def _text(value: str | float | bool) -> str:
+    return str(int(value)) if isinstance(value, bool) else str(value)
+
+
+def _plain_interfaces(selector: str | None) -> str | None:
+    if selector is not None and selector.startswith("^"):
+        raise ArtifactError(
+            f"Gloo takes names of interfaces and cannot leave out {selector!r}",
+            hint="name the interface to use: socket_ifname: eth0",
+        )
+    return selector.lstrip("=") if selector is not None else None
+
+
+def _check(settings: Communication, np: int | None) -> None:
+    light = (settings.two_d, settings.top_k, settings.intra_size, settings.top_k_ratio)
+    if settings.library != "nccl":
+        if any(value is not None for value in (*light, settings.fusion_threshold_bytes)):
+            raise ArtifactError(
+                f"the 2D, top-k and fusion variables belong to LightCC and Horovod over NCCL, "
+                f"not to {settings.library}",
+                hint="leave them out, or choose --library nccl",
+            )
+        if settings.gdr_level is not None or settings.gid_index is not None:
+            raise ArtifactError(
+                f"{settings.library} uses no GPUDirect RDMA: GDR level and GID index would be ignored",
+                hint="leave them out, or choose --library nccl",
+            )
+    if settings.debug is not None and settings.debug.upper() not in _DEBUG:
+        raise ArtifactError(f"NCCL_DEBUG cannot be {settings.debug!r}", hint=f"one of {', '.join(_DEBUG)}")
+    if settings.gdr_level is not None and not _GDR_LEVEL.fullmatch(settings.gdr_level):
+        raise ArtifactError(
+            f"the GDR level cannot be {settings.gdr_level!r}",
+            hint="one of LOC, PIX, PXB, PHB, SYS, or 0 to 5; PXB is NCCL's default",
+        )
+    if settings.gid_index is not None and not 0 <= settings.gid_index <= 255:
+        raise ArtifactError(f"there is no GID index {settings.gid_index}", hint="RoCE v2 is mostly 3")
+    if settings.intra_size is not None and settings.intra_size < 1:
+        raise ArtifactError(f"groups of {settings.intra_size} ranks cannot be formed")
+    if settings.two_d and settings.intra_size is not None and np is not None and np % settings.intra_size:
+        raise ArtifactError(
+            f"{np} ranks do not divide into groups of {settings.intra_size} for the 2D all-reduce",
+            hint="--intra-size is mostly the number of GPUs per node",
+        )
+    if settings.top_k_ratio is not None and not 0 < settings.top_k_ratio <= 1:
+        raise ArtifactError(f"the top-k ratio {settings.top_k_ratio} is not above 0 and at most 1")

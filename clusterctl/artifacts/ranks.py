@@ -1,0 +1,82 @@
+"""Where ranks go: slots of nodes, and the settings that all nodes of one launch must share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from clusterctl.errors import ArtifactError
+from clusterctl.inventory import nodeset
+from clusterctl.inventory.model import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """How many ranks, and the (name, slots) of the nodes they fill in order."""
+
+    np: int
+    hosts: tuple[tuple[str, int], ...]
+
+
+def slots_of(node: Node, found: Mapping[str, int] | None = None) -> int:
+    """Return a node's slots: as set, else its GPUs, else as ``found`` on it; ArtifactError when unknown."""
+    slots = node.slots or node.gpus or (found or {}).get(node.name)
+    if not slots:
+        raise ArtifactError(
+            f"how many ranks {node.name} takes is not known without asking it",
+            hint="set 'gpus' or 'slots' in the inventory, or give --slots",
+        )
+    return slots
+
+
+def place(nodes: Sequence[Node], np: int | None = None, found: Mapping[str, int] | None = None) -> Placement:
+    """Fill the nodes in inventory order with ``np`` ranks (None: all slots); nodes left empty are left out.
+
+    Raise ArtifactError for more ranks than slots, saying how many there are.
+    """
+    if not nodes:
+        raise ArtifactError("there is no node to run on", hint="widen --limit")
+    if np is not None and np < 1:
+        raise ArtifactError(f"{np} ranks cannot be started", hint="ask for at least one with -np")
+    hosts: list[tuple[str, int]] = []
+    total = 0
+    for node in nodes:
+        if np is not None and total >= np:
+            break
+        slots = slots_of(node, found)
+        hosts.append((node.name, slots))
+        total += slots
+    if np is not None and np > total:
+        raise ArtifactError(
+            f"{np} ranks were asked for, but {nodeset.fold(n.name for n in nodes)} has {total} slots",
+            hint=f"ask for at most {total} with -np, or set 'slots' (or 'gpus') in the inventory",
+        )
+    return Placement(np or total, tuple(hosts))
+
+
+def agreed(nodes: Sequence[Node], key: str) -> str | None:
+    """Return a setting that one command line gives to all nodes; ArtifactError where nodes differ in it."""
+    return _same(key, {node.name: getattr(node, key) for node in nodes})
+
+
+def agreed_env(nodes: Sequence[Node]) -> dict[str, str]:
+    """Return the free environment that all nodes share; ArtifactError names the variable they differ in."""
+    names = dict.fromkeys(name for node in nodes for name in node.env)
+    values = {name: _same(f"env.{name}", {node.name: node.env.get(name) for node in nodes}) for name in names}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _same(key: str, by_node: Mapping[str, str | None]) -> str | None:
+    by_value: dict[str | None, list[str]] = {}
+    for node, value in by_node.items():
+        by_value.setdefault(value, []).append(node)
+    if len(by_value) > 1:
+        parts = [
+            f"{'unset' if value is None else value} on {nodeset.fold(names)}"
+            for value, names in by_value.items()
+        ]
+        raise ArtifactError(
+            f"{key} differs between nodes: {'; '.join(parts)}",
+            hint="one mpirun line gives all ranks the same: set it under defaults, or use --limit",
+        )
+    return next(iter(by_value), None)
