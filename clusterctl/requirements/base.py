@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol, Union
+from typing import TYPE_CHECKING, Literal, Protocol, Union
 
 if TYPE_CHECKING:
     from clusterctl.facts.model import NodeFacts
@@ -42,6 +42,7 @@ class WriteFile:
     path: str
     content: str
     mode: int = 0o644
+    kind: Literal["write-file"] = "write-file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ class WriteValue:
     path: str
     value: str
     prior: str
+    kind: Literal["write-value"] = "write-value"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +65,15 @@ class SetRegister:
     register: str
     value: str
     prior: str
+    kind: Literal["set-register"] = "set-register"
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """Run a command that changes something, and the command that takes it back.
+    """Run a command that changes something, and the command that takes it back (None: nothing is left behind).
 
-    ``creates``/``guard``: a command whose success says that there is nothing to do (and then nothing to undo).
+    ``guard``: a command whose success says that there is nothing to do, and that reads back the change once it
+    was made. All three may be run again after a crash, and so must be safe to repeat.
     """
 
     description: str
@@ -77,6 +81,7 @@ class Command:
     undo: tuple[str, ...] | None
     guard: tuple[str, ...] | None = None
     timeout_s: float = 600.0
+    kind: Literal["command"] = "command"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +90,7 @@ class LoadModule:
 
     description: str
     module: str
+    kind: Literal["load-module"] = "load-module"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +100,16 @@ class EnableUnit:
     description: str
     unit: str
     start: bool = True
+    kind: Literal["enable-unit"] = "enable-unit"
+
+
+@dataclass(frozen=True, slots=True)
+class RestartUnit:
+    """Let a running systemd unit read its files anew; its undo does so again, after all files are back."""
+
+    description: str
+    unit: str
+    kind: Literal["restart-unit"] = "restart-unit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,20 +117,32 @@ class InstallPackages:
     """Install packages with the distribution's manager; undo removes those that this step newly brought."""
 
     description: str
-    manager: str  # apt | dnf
+    manager: Literal["apt", "dnf"]
     packages: tuple[str, ...]
+    kind: Literal["install-packages"] = "install-packages"
 
 
 @dataclass(frozen=True, slots=True)
 class PutTree:
-    """Copy a directory or tarball from the controller to a directory on the node; undo removes it."""
+    """Copy a directory or tarball from the controller to a directory on the node; undo puts back what was there."""
 
     description: str
     source: str
     path: str
+    kind: Literal["put-tree"] = "put-tree"
 
 
-Step = Union[WriteFile, WriteValue, SetRegister, Command, LoadModule, EnableUnit, InstallPackages, PutTree]
+Step = Union[
+    WriteFile,
+    WriteValue,
+    SetRegister,
+    Command,
+    LoadModule,
+    EnableUnit,
+    RestartUnit,
+    InstallPackages,
+    PutTree,
+]
 
 
 class Requirement(Protocol):

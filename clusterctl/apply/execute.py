@@ -1,0 +1,131 @@
+"""Run one node's script over its transport and follow its records to the outcome of every step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from clusterctl.apply import records, script
+from clusterctl.apply.records import Event, Record
+from clusterctl.plan.model import NodePlan
+from clusterctl.transport.base import Failure, FailureKind, Transport, TransportError
+
+
+class StepStatus(str, Enum):
+    """How a step ended."""
+
+    CHANGED = "changed"
+    UNCHANGED = "unchanged"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    PLANNED = "planned"
+
+
+@dataclass(frozen=True, slots=True)
+class StepOutcome:
+    """One step and how it ended; ``reason`` says why it failed or was skipped, ``notes`` what was odd."""
+
+    requirement: str
+    description: str
+    status: StepStatus
+    key: str = ""
+    reason: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOutcome:
+    """What happened on one node; ``failure`` when the node, the lock or the journal ended the run early."""
+
+    steps: tuple[StepOutcome, ...]
+    failure: Failure | None = None
+
+
+Recorder = Callable[[Record], None]
+
+_FINAL = {
+    Event.CHANGED: StepStatus.CHANGED,
+    Event.UNCHANGED: StepStatus.UNCHANGED,
+    Event.FAILED: StepStatus.FAILED,
+    Event.SKIPPED: StepStatus.SKIPPED,
+}
+
+
+class Follower:
+    """Keeps the outcome of every planned step up to date as records arrive."""
+
+    def __init__(self, plan: NodePlan) -> None:
+        self._outcomes = [
+            StepOutcome(p.requirement, p.step.description, StepStatus.PLANNED, script.step_key(p))
+            for p in plan.steps
+        ]
+        self._begun: set[int] = set()
+        self.refused: str | None = None
+        self.ended = False
+
+    def follow(self, record: Record) -> None:
+        """Take one record into account."""
+        if record.number == 0:
+            self.refused = record.detail if record.event is Event.REFUSED else self.refused
+            self.ended = self.ended or record.event is Event.DONE
+            return
+        index = record.number - 1
+        if index >= len(self._outcomes):
+            return
+        outcome = self._outcomes[index]
+        if record.event is Event.BEGIN:
+            self._begun.add(index)
+        elif record.event is Event.NOTE:
+            self._outcomes[index] = replace(outcome, notes=(*outcome.notes, record.detail))
+        elif record.event in _FINAL:
+            self._outcomes[index] = replace(outcome, status=_FINAL[record.event], reason=record.detail)
+
+    def outcome(self, failure: Failure | None) -> NodeOutcome:
+        """Return how all steps ended; those never finished are failed (if begun) or skipped."""
+        steps = []
+        for index, outcome in enumerate(self._outcomes):
+            if outcome.status is not StepStatus.PLANNED:
+                steps.append(outcome)
+            elif index in self._begun:
+                reason = f"cut off in the middle: {failure.message}" if failure else "cut off in the middle"
+                steps.append(replace(outcome, status=StepStatus.FAILED, reason=reason))
+            else:
+                steps.append(replace(outcome, status=StepStatus.SKIPPED, reason="not reached"))
+        return NodeOutcome(tuple(steps), failure)
+
+
+def apply_plan(
+    transport: Transport,
+    plan: NodePlan,
+    *,
+    run: str,
+    operator: str,
+    timeout_s: float,
+    record: Recorder,
+    state_dir: str = script.STATE_DIR,
+) -> NodeOutcome:
+    """Apply one node's steps in one exec; a lost node is an outcome with its ``failure``, not an error."""
+    header = script.Header(run, operator, script.new_nonce(), state_dir)
+    text = script.apply_script(header, plan)
+    follower = Follower(plan)
+
+    def on_line(line: str) -> None:
+        parsed = records.parse(line, header.nonce)
+        if parsed is not None:
+            record(parsed)
+            follower.follow(parsed)
+
+    try:
+        completed = transport.run(
+            ("sh", "-s"), stdin=text.encode(), timeout_s=timeout_s, as_root=True, on_line=on_line
+        )
+    except TransportError as error:
+        return follower.outcome(error.failure)
+    if follower.refused is not None:
+        return follower.outcome(Failure(FailureKind.ERROR, follower.refused, "try again when it has ended"))
+    if not follower.ended:
+        said = completed.error_text.strip()[-500:]
+        message = f"the runner ended early (exit status {completed.returncode})" + (f": {said}" if said else "")
+        return follower.outcome(Failure(FailureKind.LOST, message, "continue with: clusterctl bootstrap --resume"))
+    return follower.outcome(None)

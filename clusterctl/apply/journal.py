@@ -1,0 +1,157 @@
+"""The controller's side of the journal: ``apply.json`` and, line by line as it happens, ``apply.journal.jsonl``."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import platform
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from clusterctl.apply.execute import NodeOutcome, StepOutcome, StepStatus
+from clusterctl.apply.records import Event, Record
+from clusterctl.errors import PlanError
+from clusterctl.rundir import RunDir
+
+SCHEMA = "clusterctl.apply/1"
+
+
+def operator() -> str:
+    """Return who is at work, for journals and locks: ``user@host``."""
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):
+        user = str(os.getuid())
+    return f"{user}@{platform.node() or 'unknown'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a run was asked for beside its inventory, so that ``--resume`` asks for the same."""
+
+    only: tuple[str, ...] | None = None
+    skip: tuple[str, ...] = ()
+
+
+class RunJournal:
+    """Appends each record of each node to the run folder, on disk before the next one is read; thread-safe."""
+
+    def __init__(self, run: RunDir) -> None:
+        self._path = run.path / "apply.journal.jsonl"
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> RunJournal:
+        self._handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._handle)
+
+    def add(self, node: str, key: str, record: Record) -> None:
+        """Append one record; ``key`` names the step across parts of the run, empty for the run itself."""
+        entry = {
+            "time": round(time.time(), 3),
+            "node": node,
+            "number": record.number,
+            "key": key,
+            "event": record.event.value,
+            "detail": record.detail,
+        }
+        line = json.dumps(entry, ensure_ascii=False).encode() + b"\n"
+        with self._lock:
+            os.write(self._handle, line)
+            os.fsync(self._handle)
+
+
+def start(run: RunDir, options: Options, state_dir: str) -> None:
+    """Write ``apply.json`` as it stands before anything is applied."""
+    run.write(
+        "apply",
+        {
+            "schema": SCHEMA,
+            "state": "started",
+            "operator": operator(),
+            "state_dir": state_dir,
+            "options": {"only": None if options.only is None else list(options.only), "skip": list(options.skip)},
+            "nodes": {},
+        },
+    )
+
+
+def finish(run: RunDir, outcomes: Mapping[str, NodeOutcome], state: str) -> None:
+    """Write how it ended into ``apply.json``: ``finished``, or ``cut`` when some node has steps left."""
+    document = run.read("apply")
+    document["state"] = state
+    document["nodes"] = {node: _node_document(outcome) for node, outcome in outcomes.items()}
+    run.write("apply", document)
+
+
+def _node_document(outcome: NodeOutcome) -> dict[str, Any]:
+    failure = outcome.failure
+    return {
+        "error": None if failure is None else {"kind": failure.kind.value, "message": failure.message},
+        "steps": [
+            {
+                "requirement": step.requirement,
+                "description": step.description,
+                "status": step.status.value,
+                "key": step.key,
+                "reason": step.reason,
+                "notes": list(step.notes),
+            }
+            for step in outcome.steps
+        ],
+    }
+
+
+def stored_options(run: RunDir) -> tuple[Options, str]:
+    """Return what an earlier part of this run was asked for, and where its nodes keep their journal."""
+    document = run.read("apply")
+    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
+        raise PlanError(
+            f"run {run.id} holds no {SCHEMA} document",
+            hint="only runs of bootstrap that began to apply their plan can be resumed",
+        )
+    options = document["options"]
+    only = None if options["only"] is None else tuple(options["only"])
+    return Options(only, tuple(options["skip"])), str(document["state_dir"])
+
+
+def changed_before(run: RunDir, planned: Mapping[str, Mapping[str, tuple[str, str]]]) -> dict[str, tuple[StepOutcome, ...]]:
+    """Return the steps that earlier parts of this run changed, per node.
+
+    ``planned`` maps node -> key -> (requirement, description), from the run's stored plan. A node's own journal
+    (events ``journal``) counts too: a record may have been lost on its way while its change was made.
+    """
+    path: Path = run.path / "apply.journal.jsonl"
+    last: dict[tuple[str, str], bool] = {}
+    lines = path.read_bytes().splitlines() if path.exists() else []
+    for raw in lines:
+        try:
+            entry = json.loads(raw)
+        except ValueError:
+            continue  # the last line of a run that was cut off in the middle of writing it
+        event, node, key = entry["event"], entry["node"], entry["key"]
+        if event == Event.JOURNAL.value:
+            state, _, key = entry["detail"].partition(" ")
+            last[node, key] = last.get((node, key), False) or state == "done"
+        elif event == Event.CHANGED.value:
+            last[node, key] = True
+        elif event == Event.FAILED.value:
+            last[node, key] = False
+    found: dict[str, list[StepOutcome]] = {}
+    for (node, key), changed in last.items():
+        if changed and key in planned.get(node, {}):
+            requirement, description = planned[node][key]
+            found.setdefault(node, []).append(
+                StepOutcome(requirement, description, StepStatus.CHANGED, key)
+            )
+    return {node: tuple(steps) for node, steps in found.items()}

@@ -1,0 +1,119 @@
+"""Trees that travel to nodes: a directory or tarball packed the same way every time, so that its checksum says what it is."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import io
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from clusterctl.errors import PlanError
+
+LIMIT_BYTES = 32 * 1024 * 1024
+"""A tree travels inside the runner's script, which the node's shell holds in memory."""
+EPOCH = 1_000_000_000
+"""One modification time for all files, in seconds: ``make`` sees sources of one age, none in the future."""
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """A packed tree: the SHA-256 of its contents in hex, and the gzipped tar in base64 lines."""
+
+    sha256: str
+    base64_text: str
+
+
+def pack(source: str) -> Payload:
+    """Pack a directory or tarball of the controller; raise PlanError when it cannot be read or is unsafe.
+
+    A tarball with one folder at its top is packed without that folder. Links that lead out of the tree, devices
+    and names that climb (``..``) are refused.
+    """
+    path = Path(source).expanduser()
+    try:
+        files = _from_directory(path) if path.is_dir() else _from_tarball(path)
+    except (OSError, tarfile.TarError, EOFError) as error:
+        raise PlanError(
+            f"the source tree {source} cannot be read: {error}",
+            hint="name a directory or a tarball on the machine that runs clusterctl",
+        ) from error
+    if not files:
+        raise PlanError(f"the source tree {source} is empty", hint="name the folder that holds the Makefile")
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for name in sorted(files):
+            mode, content, link = files[name]
+            member = tarfile.TarInfo(name)
+            member.mtime, member.mode = EPOCH, mode
+            if link is not None:
+                member.type, member.linkname = tarfile.SYMTYPE, link
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    if raw.tell() > LIMIT_BYTES:
+        raise PlanError(
+            f"the source tree {source} holds {raw.tell()} bytes, more than {LIMIT_BYTES}",
+            hint="name a folder with the sources only",
+        )
+    packed = gzip.compress(raw.getvalue(), mtime=0)
+    return Payload(hashlib.sha256(raw.getvalue()).hexdigest(), base64.encodebytes(packed).decode())
+
+
+Files = dict[str, tuple[int, bytes, "str | None"]]
+
+
+def _mode(bits: int) -> int:
+    return 0o755 if bits & 0o100 else 0o644
+
+
+def _from_directory(root: Path) -> Files:
+    files: Files = {}
+    for path in root.rglob("*"):
+        name = path.relative_to(root).as_posix()
+        if path.is_symlink():
+            files[name] = (0o777, b"", _inside(name, str(path.readlink())))
+        elif path.is_file() and ".git" not in path.relative_to(root).parts:
+            files[name] = (_mode(path.stat().st_mode), path.read_bytes(), None)
+    return files
+
+
+def _from_tarball(path: Path) -> Files:
+    files: Files = {}
+    with tarfile.open(path, mode="r:*") as archive:
+        members = [member for member in archive.getmembers() if not member.isdir()]
+        names = [_plain(member.name) for member in members]
+        tops = {name.partition("/")[0] for name in names}
+        strip = len(tops) == 1 and all("/" in name for name in names)
+        for member, full in zip(members, names, strict=True):
+            name = full.partition("/")[2] if strip else full
+            if member.issym():
+                files[name] = (0o777, b"", _inside(name, member.linkname))
+                continue
+            stream = archive.extractfile(member)
+            if stream is None:
+                raise PlanError(
+                    f"{path}: {member.name} is neither a file nor a link",
+                    hint="a source tree holds files, folders and links",
+                )
+            files[name] = (_mode(member.mode), stream.read(), None)
+    return files
+
+
+def _plain(name: str) -> str:
+    """Return a member's name without ``./``; refuse absolute and climbing ones."""
+    parts = PurePosixPath(name).parts
+    if not parts or parts[0] == "/" or ".." in parts:
+        raise PlanError(f"the tarball holds an unsafe name: {name!r}", hint="pack the tree again, from inside it")
+    return "/".join(parts)
+
+
+def _inside(name: str, link: str) -> str:
+    """Return a link's target if it stays inside the tree."""
+    depth = len(PurePosixPath(name).parts) - 1
+    for part in PurePosixPath(link).parts:
+        depth += -1 if part == ".." else 1
+        if part == "/" or depth < 0:
+            raise PlanError(f"the link {name!r} leads out of the tree: {link!r}", hint="remove the link")
+    return link

@@ -1,0 +1,51 @@
+"""What the runner says: one marked line per event, told apart from all other noise by its nonce."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Event(str, Enum):
+    """What a record tells. Those with number 0 speak of the whole run."""
+
+    START = "start"
+    JOURNAL = "journal"
+    """An entry that an earlier part of this run left: its state and key."""
+    RUN = "run"
+    ENTRY = "entry"
+    NOTHING = "nothing"
+    REFUSED = "refused"
+    BEGIN = "begin"
+    NOTE = "note"
+    CHANGED = "changed"
+    UNCHANGED = "unchanged"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    DONE = "done"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One event of one step (``number``; 0: the run)."""
+
+    number: int
+    event: Event
+    detail: str = ""
+
+
+def parse(line: str, nonce: str) -> Record | None:
+    """Return the record in a line, or None when the line is not one of this runner's."""
+    # sudo, a banner without a newline or a shell's start-up file may have put text before the mark.
+    _, mark, rest = line.partition(f"@{nonce} ")
+    words = rest.rstrip("\r\n").split(" ")
+    if not mark or len(words) < 2 or not words[0].isdigit():
+        return None
+    try:
+        event = Event(words[1])
+        detail = base64.b64decode(words[2] if len(words) > 2 else "", validate=True).decode(errors="replace")
+    except (ValueError, binascii.Error):
+        return None
+    return Record(int(words[0]), event, detail)

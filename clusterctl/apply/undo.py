@@ -1,0 +1,118 @@
+"""Take back a run: what each node's own journal says was there before, in reverse order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from clusterctl.apply import records, script
+from clusterctl.apply.execute import StepOutcome, StepStatus
+from clusterctl.apply.records import Event, Record
+from clusterctl.inventory.model import Node
+from clusterctl.transport.base import Failure, FailureKind, HostMap, Transport, TransportError
+from clusterctl.transport.fanout import fan_out
+
+
+@dataclass(frozen=True, slots=True)
+class UndoOutcome:
+    """One node: the run that was (or would be) undone, its steps, and why there was nothing or no end."""
+
+    run: str | None
+    steps: tuple[StepOutcome, ...]
+    nothing: str = ""
+    failure: Failure | None = None
+
+
+class _Follower:
+    def __init__(self) -> None:
+        self.steps: dict[int, StepOutcome] = {}
+        self.run: str | None = None
+        self.nothing = ""
+        self.refused: str | None = None
+        self.ended = False
+
+    def follow(self, record: Record) -> None:
+        if record.event is Event.RUN:
+            self.run = record.detail
+        elif record.event is Event.NOTHING:
+            self.nothing, self.ended = record.detail, True
+        elif record.event is Event.REFUSED:
+            self.refused = record.detail
+        elif record.event is Event.DONE:
+            self.ended = True
+        elif record.event is Event.ENTRY:
+            requirement, _, description = record.detail.partition(" ")
+            self.steps[record.number] = StepOutcome(requirement, description, StepStatus.PLANNED)
+        elif record.number in self.steps and record.event in (Event.CHANGED, Event.FAILED, Event.SKIPPED):
+            self.steps[record.number] = replace(
+                self.steps[record.number], status=StepStatus(record.event.value), reason=record.detail
+            )
+
+    def outcome(self, failure: Failure | None) -> UndoOutcome:
+        steps = self.steps.values()
+        if failure is not None:
+            steps_ended = tuple(
+                replace(s, status=StepStatus.FAILED, reason=f"cut off in the middle: {failure.message}")
+                if s.status is StepStatus.PLANNED
+                else s
+                for s in steps
+            )
+            return UndoOutcome(self.run, steps_ended, self.nothing, failure)
+        return UndoOutcome(self.run, tuple(steps), self.nothing)
+
+
+def _run(transport: Transport, text: str, nonce: str, timeout_s: float) -> UndoOutcome:
+    follower = _Follower()
+
+    def on_line(line: str) -> None:
+        parsed = records.parse(line, nonce)
+        if parsed is not None:
+            follower.follow(parsed)
+
+    try:
+        completed = transport.run(
+            ("sh", "-s"), stdin=text.encode(), timeout_s=timeout_s, as_root=True, on_line=on_line
+        )
+    except TransportError as error:
+        return follower.outcome(error.failure)
+    if follower.refused is not None:
+        return follower.outcome(Failure(FailureKind.ERROR, follower.refused, "try again when it has ended"))
+    if not follower.ended:
+        said = completed.error_text.strip()[-500:]
+        message = f"the runner ended early (exit status {completed.returncode})" + (f": {said}" if said else "")
+        return follower.outcome(Failure(FailureKind.LOST, message, "run undo again: it is safe to repeat"))
+    return follower.outcome(None)
+
+
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """How an undo reaches its nodes. ``run`` None: the latest run of each node that has not been undone."""
+
+    connect: Callable[[Node], Transport]
+    fanout: int
+    timeout_s: float
+    operator: str
+    run: str | None = None
+    force: bool = False
+    state_dir: str = script.STATE_DIR
+
+    def _header(self, run: str | None) -> script.Header:
+        return script.Header(run or "", self.operator, script.new_nonce(), self.state_dir, self.force)
+
+    def list(self, nodes: tuple[Node, ...]) -> HostMap[UndoOutcome]:
+        """Say what an undo would take back on each node; changes nothing."""
+
+        def work(_node: Node, transport: Transport) -> UndoOutcome:
+            header = self._header(self.run)
+            return _run(transport, script.list_script(header), header.nonce, self.timeout_s)
+
+        return fan_out(nodes, self.connect, work, fanout=self.fanout)
+
+    def execute(self, nodes: tuple[Node, ...], runs: dict[str, str]) -> HostMap[UndoOutcome]:
+        """Take back, on each node, the run named in ``runs`` (as ``list`` showed it)."""
+
+        def work(node: Node, transport: Transport) -> UndoOutcome:
+            header = self._header(runs[node.name])
+            return _run(transport, script.undo_script(header), header.nonce, self.timeout_s)
+
+        return fan_out([node for node in nodes if node.name in runs], self.connect, work, fanout=self.fanout)

@@ -1,0 +1,78 @@
+# Apply: the generated calls of step() follow; main_apply runs them between opening and closing the journal.
+
+stopped='|'
+
+report_journal() { # what an earlier part of this run has on record
+  for found in "$STATE/journal/$RUN"/[0-9]*; do
+    [ -f "$found/key" ] || continue
+    state=begun
+    [ ! -e "$found/done" ] || state=done
+    read -r found_key <"$found/key"
+    record 0 journal "$state $found_key"
+  done
+}
+
+fail() { # SEQ REQUIREMENT
+  stopped="$stopped$2|"
+  record "$1" failed "$reason"
+}
+
+step() { # SEQ REQUIREMENT KEY KIND DESCRIPTION ARGUMENTS...
+  seq=$1 requirement=$2 key=$3 kind=$4 description=$5
+  shift 5
+  reason= remark=
+  if [ -n "$gone" ]; then
+    record "$seq" skipped 'the run was cut off'
+    return
+  fi
+  case $stopped in
+    *"|$requirement|"*)
+      record "$seq" skipped "an earlier step of $requirement failed"
+      return
+      ;;
+  esac
+  entry_of "$key"
+  [ "$kind" != enable_unit ] || read_units_again
+  [ "$kind" != restart_unit ] || read_units_again
+  if "so_$kind" "$@"; then
+    if [ -n "$entry" ] && [ ! -e "$entry/done" ]; then
+      # Cut off between the change and its mark.
+      if close_entry; then record "$seq" changed; else reason='the journal cannot be written'; fail "$seq" "$requirement"; fi
+    else
+      record "$seq" unchanged
+    fi
+    return
+  fi
+  if [ -n "$entry" ]; then
+    # The entry keeps the prior value of the first try, which is what undo must restore.
+    rm -f "$entry/done" "$entry/undone"
+  else
+    open_entry "$key" "$kind" "$requirement" "$description" "$@" || { fail "$seq" "$requirement"; return; }
+  fi
+  [ -z "$remark" ] || record "$seq" note "$remark"
+  record "$seq" begin
+  if ! "do_$kind" "$@"; then
+    fail "$seq" "$requirement"
+  elif [ "$kind" != restart_unit ] && { [ "$kind" != command ] || [ -n "$4" ]; } && ! "so_$kind" "$@"; then
+    fail "$seq" "$requirement"
+  elif close_entry; then
+    record "$seq" changed
+  else
+    reason='the change was made, but the journal could not be closed (disk full?)'
+    fail "$seq" "$requirement"
+  fi
+}
+
+main_apply() {
+  open_journal || return
+  if [ -e "$STATE/journal/$RUN/undone" ]; then
+    record 0 refused "run $RUN has been undone on this node; start a new one"
+    return
+  fi
+  record 0 start "$(uname -n)"
+  report_journal
+  all_steps
+  read_units_again
+  free_lock
+  [ -n "$gone" ] || record 0 done
+}

@@ -1,0 +1,177 @@
+# The node's journal: what was there before each change, written and flushed before the change is made.
+#
+# POSIX sh (dash, busybox ash, bash). The controller puts NONCE, STATE, RUN, OPERATOR and FORCE before this text.
+# Every line for the controller is "@NONCE SEQ EVENT BASE64" on descriptor 3; all else goes nowhere.
+#
+#   $STATE/lock                    "pid start-time boot-id run operator" of the runner at work
+#   $STATE/journal/RUN/order       runs of this node counted from 1
+#   $STATE/journal/RUN/NNNN/       one step: key kind requirement description, what undo needs, begin, done, undone
+#   $STATE/journal/RUN/history     one line per step once the run has been undone
+#
+# A step's folder is filled under another name, flushed, and renamed: a folder with a number has its prior value.
+
+LC_ALL=C
+PATH=$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+DEBIAN_FRONTEND=noninteractive
+export LC_ALL PATH DEBIAN_FRONTEND
+umask 022
+
+gone=       # the controller no longer listens: stop before the next step
+reason=     # why the step at hand failed
+entry=      # the journal folder of the step at hand
+remark=     # something to say about the step at hand that is no failure
+reload=     # systemd must read its unit files again
+locked=
+
+record() { # SEQ EVENT [DETAIL]
+  record_detail=
+  [ -z "${3-}" ] || record_detail=$(printf '%s' "$3" | base64 | tr -d '\n')
+  printf '@%s %s %s %s\n' "$NONCE" "$1" "$2" "$record_detail" >&3 2>/dev/null || gone=1
+}
+
+# Old versions of sync know no operands and flush everything: slower, and as safe.
+flush() { sync "$@" 2>/dev/null || sync; }
+
+put() { # FILE TEXT: replace a file of the journal, whole or not at all
+  printf '%s\n' "$2" 2>/dev/null >"$1.tmp" && flush "$1.tmp" && mv -f "$1.tmp" "$1" && flush "${1%/*}"
+}
+
+keep() { printf '%s' "$2" >"$new/$1"; }
+
+kept() { # NAME -> $value, exact to the last newline
+  value=$(cat "$entry/$1" 2>/dev/null && printf x) || value=
+  value=${value%x}
+}
+
+limit() { # SECONDS COMMAND...
+  if command -v timeout >/dev/null 2>&1; then timeout "$@"; else shift; "$@"; fi
+}
+
+logged() { # COMMAND...: run with nothing to read; on failure $reason carries the end of what it said
+  "$@" >"$STATE/output" 2>&1 </dev/null 3>&- && return 0
+  logged_status=$?
+  reason=$(tail -c 1500 "$STATE/output")
+  [ -n "$reason" ] || reason='no output'
+  [ "$logged_status" != 124 ] || reason="past its time limit: $reason"
+  reason="exit status $logged_status: $reason"
+  return 1
+}
+
+started_of() { # PID -> $started, its start in clock ticks since boot
+  started=$(cat "/proc/$1/stat" 2>/dev/null) || started=
+  started=${started##*) }
+  # shellcheck disable=SC2086
+  set -- $started
+  started=${20-}
+}
+
+lock_is_stale() {
+  held_by=$(cat "$STATE/lock" 2>/dev/null) || return 1
+  # shellcheck disable=SC2086
+  set -- $held_by
+  [ $# -ge 3 ] || return 0
+  [ "$3" = "$boot" ] || return 0
+  started_of "$1"
+  [ "$started" != "$2" ]
+}
+
+take_lock() {
+  boot=$(cat /proc/sys/kernel/random/boot_id 2>/dev/null) || boot=unknown
+  started_of "$$"
+  printf '%s %s %s %s %s\n' "$$" "$started" "$boot" "$RUN" "$OPERATOR" >"$STATE/lock.$$" || return 1
+  if ! ln "$STATE/lock.$$" "$STATE/lock" 2>/dev/null && lock_is_stale; then
+    # One runner at a time may clear a stale lock, or two could each remove the other's fresh one.
+    find "$STATE/lock.takeover" -maxdepth 0 -mmin +1 -exec rmdir {} \; 2>/dev/null
+    if mkdir "$STATE/lock.takeover" 2>/dev/null; then
+      if lock_is_stale; then rm -f "$STATE/lock"; fi
+      ln "$STATE/lock.$$" "$STATE/lock" 2>/dev/null
+      rmdir "$STATE/lock.takeover"
+    fi
+  fi
+  rm -f "$STATE/lock.$$"
+  read -r held_pid _ <"$STATE/lock" && [ "$held_pid" = "$$" ] && locked=1
+}
+
+free_lock() {
+  [ -z "$locked" ] || rm -f "$STATE/lock" "$STATE/output"
+  locked=
+}
+
+open_journal() { # make the state folder, take the lock; say why not
+  exec 3>&1 >/dev/null 2>&1 </dev/null
+  trap : PIPE
+  trap 'gone=1' HUP INT TERM
+  trap free_lock EXIT
+  if [ "$(id -u)" != 0 ] && [ ! -w "${STATE%/*}" ]; then
+    record 0 refused "the journal below $STATE needs root"
+    return 1
+  fi
+  for made in "$STATE" "$STATE/journal"; do
+    [ -d "$made" ] || mkdir -m 700 "$made" 2>/dev/null || mkdir -p -m 700 "$made" 2>/dev/null
+  done
+  if ! : >"$STATE/journal/.writable"; then
+    record 0 refused "the journal below $STATE cannot be written (disk full or read-only?)"
+    return 1
+  fi
+  rm -f "$STATE/journal/.writable"
+  if ! take_lock; then
+    # shellcheck disable=SC2046
+    set -- $(cat "$STATE/lock" 2>/dev/null)
+    record 0 refused "another run is at work on this node: ${4-unknown} of ${5-unknown} (process ${1-unknown})"
+    return 1
+  fi
+}
+
+entry_of() { # KEY -> $entry, or empty
+  entry=
+  for found in "$STATE/journal/$RUN"/[0-9]*; do
+    found_key=
+    [ ! -f "$found/key" ] || read -r found_key <"$found/key" || :
+    [ "$found_key" != "$1" ] || { entry=$found; return; }
+  done
+}
+
+open_run() { # the run's folder, with its place in the order of runs
+  [ ! -d "$STATE/journal/$RUN" ] || return 0
+  order=0
+  for found in "$STATE"/journal/*/order; do
+    [ -f "$found" ] || continue
+    read -r found_order <"$found" || found_order=0
+    [ "$found_order" -le "$order" ] || order=$found_order
+  done
+  new=$STATE/journal/.new
+  rm -rf "$new"
+  mkdir -m 700 "$new" && keep order "$((order + 1))
+" && keep operator "$OPERATOR" && keep time "$(date -u +%Y-%m-%dT%H:%M:%SZ)" &&
+    flush "$new"/* "$new" && mv "$new" "$STATE/journal/$RUN" && flush "$STATE/journal"
+}
+
+open_entry() { # KEY KIND REQUIREMENT DESCRIPTION ARGUMENTS...: journal the prior value, before any change
+  reason='the journal cannot be written (disk full or read-only?)'
+  open_run || return 1
+  last=0000
+  for found in "$STATE/journal/$RUN"/[0-9]*; do
+    [ ! -d "$found" ] || last=${found##*/}
+  done
+  number=$(printf '%04d' "$((1$last - 10000 + 1))")
+  new=$STATE/journal/$RUN/.new
+  rm -rf "$new"
+  mkdir -m 700 "$new" && keep key "$1
+" && keep kind "$2" && keep requirement "$3" && keep description "$4" || return 1
+  open_kind=$2
+  shift 4
+  "prior_$open_kind" "$@" || return 1
+  reason='the journal cannot be written (disk full or read-only?)'
+  keep begin "$(date -u +%Y-%m-%dT%H:%M:%SZ)" && flush "$new"/* "$new" &&
+    mv "$new" "$STATE/journal/$RUN/$number" && flush "$STATE/journal/$RUN" || return 1
+  entry=$STATE/journal/$RUN/$number
+  reason=
+}
+
+close_entry() { put "$entry/done" "$(date -u +%Y-%m-%dT%H:%M:%SZ)"; }
+
+read_units_again() {
+  [ -n "$reload" ] || return 0
+  reload=
+  ! command -v systemctl >/dev/null 2>&1 || limit 60 systemctl daemon-reload </dev/null 3>&-
+}

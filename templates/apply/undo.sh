@@ -1,0 +1,101 @@
+# Undo: the steps of one run in reverse order, and the list of what could be undone.
+
+latest_run() { # -> $RUN, the youngest run that has not been undone; empty when there is none
+  RUN=
+  latest=0
+  for found in "$STATE"/journal/*/order; do
+    [ -f "$found" ] || continue
+    [ ! -e "${found%/order}/undone" ] || continue
+    read -r found_order <"$found" || found_order=0
+    if [ "$found_order" -gt "$latest" ]; then
+      latest=$found_order
+      RUN=${found%/order}
+      RUN=${RUN##*/}
+    fi
+  done
+}
+
+choose_run() {
+  [ -n "$RUN" ] || latest_run
+  if [ -z "$RUN" ]; then
+    record 0 nothing 'no run on this node is left to undo'
+    return 1
+  fi
+  if [ ! -d "$STATE/journal/$RUN" ]; then
+    record 0 nothing "run $RUN changed nothing on this node"
+    return 1
+  fi
+  if [ -e "$STATE/journal/$RUN/undone" ]; then
+    record 0 nothing "run $RUN has been undone already"
+    return 1
+  fi
+}
+
+entries_reversed() { # -> $entries: all but restarts from last to first, then the restarts
+  entries= restarts=
+  for found in "$STATE/journal/$RUN"/[0-9]*; do
+    [ -f "$found/kind" ] || continue
+    case $(cat "$found/kind") in
+      restart_unit) restarts="${found##*/} $restarts" ;;
+      *) entries="${found##*/} $entries" ;;
+    esac
+  done
+  entries="$entries$restarts"
+}
+
+announce() { # SEQ EVENT: name the step at $entry; names of requirements hold no blanks
+  record "$1" "$2" "$(cat "$entry/requirement") $(cat "$entry/description")"
+}
+
+list_undo() {
+  exec 3>&1 >/dev/null 2>&1 </dev/null
+  choose_run || return
+  record 0 run "$RUN"
+  entries_reversed
+  for number in $entries; do
+    entry=$STATE/journal/$RUN/$number
+    [ -e "$entry/undone" ] || announce "$number" entry
+  done
+  record 0 done
+}
+
+main_undo() {
+  open_journal || return
+  choose_run || return
+  record 0 run "$RUN"
+  rm -rf "$STATE/journal/$RUN/.new"
+  entries_reversed
+  left=
+  for number in $entries; do
+    entry=$STATE/journal/$RUN/$number
+    reason=
+    [ ! -e "$entry/undone" ] || continue
+    announce "$number" entry
+    if [ -n "$gone" ]; then
+      left=1
+      record "$number" skipped 'the undo was cut off'
+      continue
+    fi
+    kind=$(cat "$entry/kind")
+    [ "$kind" != restart_unit ] || read_units_again
+    if "undo_$kind"; then
+      put "$entry/undone" "$(date -u +%Y-%m-%dT%H:%M:%SZ)" && record "$number" changed && continue
+      reason='the journal cannot be written'
+    fi
+    left=1
+    record "$number" failed "$reason"
+  done
+  read_units_again
+  if [ -z "$left" ]; then
+    # Keep one line per step; the copies of old files are no longer needed.
+    for found in "$STATE/journal/$RUN"/[0-9]*; do
+      [ ! -f "$found/kind" ] || printf '%s %s %s: %s\n' "$(cat "$found/undone")" "${found##*/}" \
+        "$(cat "$found/requirement")" "$(cat "$found/description")"
+    done >"$STATE/journal/$RUN/history.new"
+    mv -f "$STATE/journal/$RUN/history.new" "$STATE/journal/$RUN/history"
+    put "$STATE/journal/$RUN/undone" "$(date -u +%Y-%m-%dT%H:%M:%SZ) $OPERATOR" &&
+      rm -rf "$STATE/journal/$RUN"/[0-9]*
+  fi
+  free_lock
+  record 0 done
+}
