@@ -41,7 +41,9 @@ def up(options: LabOptions) -> Lab:
     made_directory = not directory.exists()
     directory.mkdir(parents=True, exist_ok=True)
     cores = os.cpu_count() or 1
-    size = GuestSize(options.memory_mib, options.vcpus or (2 if cores >= 2 * options.nodes else 1))
+    vcpus = options.vcpus or (2 if cores >= 2 * options.nodes else 1)
+    accelerator = qemu.choose_accelerator(image) if options.driver == "qemu" else "tcg"
+    size = GuestSize(options.memory_mib, vcpus, accelerator)
     python = sys.executable if options.with_python else None
     lab = Lab(secrets.token_hex(4), directory, options.driver, image.key, size, (), python)
     try:

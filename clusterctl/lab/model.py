@@ -10,6 +10,7 @@ from typing import Any, Literal
 from clusterctl.errors import LabError
 
 Driver = Literal["docker", "qemu"]
+Accelerator = Literal["kvm", "tcg"]
 
 DEFAULT_DIRECTORY = Path(".clusterctl-lab")
 STATE_FILE = "state.json"
@@ -18,10 +19,11 @@ STATE_SCHEMA = "clusterctl.lab-state/1"
 
 @dataclass(frozen=True, slots=True)
 class GuestSize:
-    """How much of this machine one guest may use (qemu)."""
+    """How much of this machine one guest may use, and what runs its instructions (qemu)."""
 
     memory_mib: int
     vcpus: int
+    accelerator: Accelerator
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,22 +2,185 @@
 
 Both give a ``LabSession``:
 
-* ``session.lab``: the ``clusterctl.lab.Lab`` (``nodes``, ``inventory_path``, ``known_hosts_path``, ``identity_file``,
-  ``directory``); nodes are ``node1`` and ``node2``, each with ``name``, ``address``, ``port``, ``user``,
-  ``fabric_address`` and ``fabric_interface`` (the network between the nodes). It is always the current record: after
-  ``kill`` and ``start`` it has the new process ids.
-* ``session.run(name, command, timeout_s=120, check=True)``: one shell command line on a node through OpenSSH;
-  returns the ``subprocess.CompletedProcess[str]``; with ``check``, a status other than 0 fails the test with both
-  outputs. ``session.output(name, command)`` is its stripped stdout.
-* ``session.kill(name)``: power loss of a node; ``session.start(name)``: boot it again with the same disk, and wait for
-  SSH; ``session.reboot(name)``: a clean reboot from inside, waits until the new boot answers.
+* ``session.lab``: the ``clusterctl.lab.Lab`` (``nodes``, ``inventory_path``, ``known_hosts_path``,
+  ``identity_file``, ``directory``). Nodes are ``node1`` and ``node2``, each with ``name``, ``address``, ``port``,
+  ``user``, ``fabric_address`` and ``fabric_interface`` (the network between the nodes). It is always the current
+  record: after ``kill`` and ``start`` it has the new process ids.
+* ``session.run(name, command, timeout_s=120, check=True)``: one shell command line on a node through OpenSSH,
+  as root; returns the ``subprocess.CompletedProcess[str]``. With ``check``, a status other than 0 fails the test
+  with both outputs. ``session.output(name, command)`` is its stripped stdout.
+* ``session.kill(name)``: power loss of a node. ``session.start(name)``: boot it again with the same disk, and
+  wait for SSH. ``session.reboot(name)``: a clean reboot from inside; waits until the new boot answers.
 
-The QEMU guests have Debian 12, root by key, a user ``operator`` with sudo without password, and this PCI layout:
-root ports 00:10.0 (behind it the "GPU", 01:00.0, vendor:device 1234:11e8), 00:11.0 (the "NIC", 02:00.0, 8086:10d3,
-interface ``fabric0`` with RDMA device ``rxe0``), 00:12.0 (a device of neither kind) and 00:13.0 (empty).
-In the containers the venv of the running interpreter is mounted read-only at its own path, so ``sys.executable`` is
-a python there, with everything that is installed in the venv.
+The QEMU guests have Debian 12, root by key, a user ``lab`` (same key) with sudo without password, mutual SSH by
+node name and fabric address, and this PCI layout: root ports 00:10.0 (behind it the "GPU", 01:00.0, vendor:device
+1234:11e8), 00:11.0 (the "NIC", 02:00.0, 8086:10d3, interface ``fabric0`` with the RDMA device ``rxe0``), 00:12.0
+(a device of neither kind) and 00:13.0 (empty). The inventory selects GPU and NIC in that way.
 
-Tests that break a node must mend it (``start``) before they end: the guests are shared by the whole session.
+In the containers this process's Python environment and the checkout are mounted read-only at their own paths, so
+``sys.executable`` is a python there with everything that is installed here (``lab.python``, also in the inventory).
+
+Tests that break a node must mend it (``start``) before they end: the nodes are shared by the whole session.
 What is missing on this machine skips the tests with the reason; with ``CI=true`` it fails them.
+Tests that use these fixtures are marked ``lab`` by themselves, and may take 20 minutes.
 """
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+from clusterctl import lab as labs
+from clusterctl.errors import LabError
+from clusterctl.lab import Lab, LabOptions, Mount, containers, host
+
+LAB_FIXTURES = {"qemu_lab", "docker_lab", "docker_engine"}
+LAB_TEST_TIMEOUT_S = 1200
+REBOOT_TIMEOUT_S = 600.0
+BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that use a lab, and give them time for guests that are slow without KVM."""
+    for item in items:
+        if LAB_FIXTURES.intersection(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.lab)
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(LAB_TEST_TIMEOUT_S))
+
+
+@dataclass
+class LabSession:
+    """A lab that is up, and the hands to work on its nodes."""
+
+    lab: Lab
+
+    def run(
+        self, name: str, command: str, timeout_s: float = 120.0, check: bool = True
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a shell command line on a node, as root."""
+        argv = self.lab.ssh_argv(name, command)
+        done = subprocess.run(
+            argv, capture_output=True, check=False, stdin=subprocess.DEVNULL, text=True, timeout=timeout_s
+        )
+        if check and done.returncode != 0:
+            pytest.fail(f"{name}: exit {done.returncode} from {command!r}\n{done.stdout}\n{done.stderr}")
+        return done
+
+    def output(self, name: str, command: str, timeout_s: float = 120.0) -> str:
+        """Return what a command line that must succeed writes to stdout."""
+        return self.run(name, command, timeout_s).stdout.strip()
+
+    def kill(self, name: str) -> None:
+        """Cut a node's power."""
+        self.lab = labs.kill(self.lab, name)
+
+    def start(self, name: str) -> None:
+        """Switch a node on, with the disk it had, and wait for SSH; a node that runs is left alone."""
+        self.lab = labs.start(self.lab, name)
+
+    def reboot(self, name: str) -> None:
+        """Reboot a node from inside and wait until the new boot answers SSH."""
+        before = self.output(name, BOOT_ID)
+        self.run(name, "systemctl reboot", check=False)
+        deadline = time.monotonic() + REBOOT_TIMEOUT_S
+        while time.monotonic() < deadline:
+            time.sleep(1)
+            labs.wait_ssh(self.lab, name, timeout_s=REBOOT_TIMEOUT_S)
+            done = self.run(name, BOOT_ID, check=False)
+            if done.returncode == 0 and done.stdout.strip() != before:
+                return
+        pytest.fail(f"{name} did not reboot within {REBOOT_TIMEOUT_S:.0f} s")
+
+
+def missing(reason: str) -> NoReturn:
+    """Skip with the reason; in CI, where everything has to be there, fail."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"the lab cannot run: {reason}")
+    pytest.skip(f"the lab cannot run: {reason}")
+
+
+def need(driver: labs.Driver) -> None:
+    """Skip or fail unless this machine can build and run a lab with that driver."""
+    if os.geteuid() != 0:
+        missing("it needs root")
+    try:
+        host.require_tools(host.RUN_TOOLS[driver], f"the {driver} driver")
+        host.require_build_host()
+    except LabError as error:
+        missing(f"{error} ({error.hint})")
+
+
+@pytest.fixture(scope="session")
+def docker_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A docker engine that answers: this machine's own, or one started for this session and ended with it."""
+    if os.geteuid() != 0:
+        missing("it needs root")
+    if _engine_answers():
+        yield
+        return
+    dockerd = shutil.which("dockerd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
+    if dockerd is None:
+        missing("no docker engine answers and there is no dockerd (apt-get install docker.io iptables)")
+    log_path = tmp_path_factory.mktemp("dockerd") / "log"
+    with log_path.open("wb") as log, subprocess.Popen((dockerd,), stdout=log, stderr=log) as process:
+        try:
+            deadline = time.monotonic() + 90
+            while not _engine_answers():
+                if process.poll() is not None or time.monotonic() > deadline:
+                    missing(f"dockerd does not start:\n{log_path.read_text(errors='replace')[-2000:]}")
+                time.sleep(0.5)
+            yield
+        finally:
+            process.terminate()
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def _engine_answers() -> bool:
+    try:
+        with containers.engine() as client:
+            return bool(client.ping())
+    except LabError:
+        return False
+
+
+@pytest.fixture(scope="session")
+def qemu_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabSession]:
+    """Two guests with PCIe root ports, Soft-RoCE and a kernel of their own."""
+    need("qemu")
+    folder = tmp_path_factory.mktemp("qemu") / "lab"
+    session = LabSession(labs.up(LabOptions(driver="qemu", nodes=2, directory=folder)))
+    try:
+        yield session
+    finally:
+        labs.down(folder)
+
+
+@pytest.fixture(scope="session")
+def docker_lab(docker_engine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabSession]:
+    """Two containers with SSH and Open MPI, and with this Python environment inside."""
+    need("docker")
+    folder = tmp_path_factory.mktemp("docker") / "lab"
+    checkout = str(Path(__file__).resolve().parents[2])
+    options = LabOptions(
+        driver="docker",
+        nodes=2,
+        directory=folder,
+        mounts=(Mount(checkout, checkout, read_only=True),),
+        with_python=True,
+    )
+    session = LabSession(labs.up(options))
+    try:
+        yield session
+    finally:
+        labs.down(folder)
