@@ -80,7 +80,7 @@ def _sentence(detail: ErrorDetails, path: KeyPath, document: Document, model: ty
     if kind == "missing":
         return "this key is missing"
     if path == ("version",):
-        return f"this clusterctl reads version 1 (written without quotes), not {value!r}"
+        return f"this clusterctl reads version 1 (written without quotes), not {_value(value)}"
     if kind == "string_type" and type(value) in _READ_AS:
         text = document.written.get(path, "")
         return f'expected text, but YAML reads {text or "nothing"} as {_READ_AS[type(value)]}; write "{text}"'
@@ -91,7 +91,7 @@ def _sentence(detail: ErrorDetails, path: KeyPath, document: Document, model: ty
         choices = expected.replace(" or ", ", ").split(", ")
         return f"expected {expected}, not {_value(value)}{_meant(str(value), choices)}"
     if kind == "string_pattern_mismatch":
-        shape = _SHAPES.get("env" if detail["loc"][-1] == "[key]" and "env" in path else name)
+        shape = _SHAPES.get(str(path[-2]) if detail["loc"][-1] == "[key]" else name)
         return f"{_value(value)} is not {shape}" if shape else f"{_value(value)} cannot be used here"
     if kind == "too_short":
         return "expected at least one node" if path == ("nodes",) else "expected at least one entry"

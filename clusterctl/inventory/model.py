@@ -6,7 +6,15 @@ from difflib import get_close_matches
 from enum import Enum
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    WithJsonSchema,
+    field_validator,
+)
 
 REQUIREMENT_NAMES = (
     "acs",
@@ -240,10 +248,18 @@ class InventoryFile(Model):
     """The file as written."""
 
     version: Literal[1]
+    """The version of this file's shape."""
     launcher: Launcher = Launcher.OPENMPI
     defaults: NodeSettings = NodeSettings()
     groups: dict[NodeName, GroupSpec] = Field(default_factory=dict)
     nodes: tuple[NodeSpec, ...] = Field(min_length=1)
+
+    @field_validator("version", mode="before")
+    @classmethod
+    def _true_is_not_one(cls, value: object) -> object:
+        if isinstance(value, bool):
+            raise ValueError("expected 1")
+        return value
 
 
 class Node(Model):

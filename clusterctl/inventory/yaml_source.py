@@ -112,7 +112,8 @@ def _compose(text: str, file: str) -> yaml.Node:
             raise refusal(file, [Problem(0, "", "empty; an inventory has the keys 'version' and 'nodes'")])
         root = loader.get_node()
         if loader.check_node():
-            line = loader.line + 1
+            second = loader.get_node()
+            line = second.start_mark.line + 1 if second is not None else 0
             raise refusal(file, [Problem(line, "", "a second YAML document begins; expected one")])
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark

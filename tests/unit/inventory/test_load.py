@@ -1,0 +1,213 @@
+"""Loading: which file is meant, how settings merge, and which nodes --limit keeps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from clusterctl.errors import InventoryError, UsageError
+from clusterctl.inventory import load
+from clusterctl.inventory.model import Become, Inventory, Launcher
+
+VALID = """\
+version: 1
+launcher: mpich
+defaults:
+  user: ubuntu
+  gpus: 8
+  port: 22
+  env: {NCCL_DEBUG: INFO, SHARED: "d"}
+  requirements:
+    memlock: 65536
+    acs: {in_vm: disable, gpu_devices: ["class:0302"]}
+groups:
+  rack1:
+    nodes: gpu[01-02]
+    env: {RACK: 1, SHARED: "g"}
+    requirements: {acs: {persist: false}, skip: [docker]}
+  big:
+    nodes: gpu[02-03]
+    gpus: 16
+nodes:
+  - name: gpu[01-04]
+    address: 10.0.0.[1-4]
+    container: {image: "img:1", shm_size: 8g}
+    requirements: {acs: {gpu_devices: ["8086:*"]}}
+  - name: spare
+    address: 10.0.0.40
+    port: 2222
+    gpus: 4
+    user: null
+    become: none
+    env: {SHARED: "n"}
+"""
+
+
+@pytest.fixture
+def inventory() -> Inventory:
+    return load.from_text(VALID)
+
+
+def test_ranges_pair_names_with_addresses(inventory: Inventory) -> None:
+    assert [(node.name, node.address) for node in inventory.nodes] == [
+        ("gpu01", "10.0.0.1"),
+        ("gpu02", "10.0.0.2"),
+        ("gpu03", "10.0.0.3"),
+        ("gpu04", "10.0.0.4"),
+        ("spare", "10.0.0.40"),
+    ]
+    assert inventory.launcher is Launcher.MPICH
+    assert inventory.source == "inventory.yaml"
+
+
+def test_node_beats_groups_beat_defaults(inventory: Inventory) -> None:
+    assert [node.gpus for node in inventory.nodes] == [8, 16, 16, 8, 4]
+    assert inventory.node("spare").port == 2222
+    assert inventory.node("gpu01").port == 22
+    assert inventory.node("spare").become is Become.NONE
+    assert inventory.node("gpu01").become is Become.AUTO
+    assert inventory.node("gpu02").groups == ("rack1", "big")
+
+
+def test_null_goes_back_to_the_nodes_own_default(inventory: Inventory) -> None:
+    assert inventory.node("gpu01").user == "ubuntu"
+    assert inventory.node("spare").user is None
+
+
+def test_mappings_merge_key_by_key_by_what_was_set(inventory: Inventory) -> None:
+    gpu01 = inventory.node("gpu01")
+    assert gpu01.env == {"NCCL_DEBUG": "INFO", "SHARED": "g", "RACK": "1"}
+    assert inventory.node("spare").env["SHARED"] == "n"
+    # acs is set at three layers: each key comes from the layer nearest to the node that sets it.
+    assert gpu01.requirements.acs.in_vm == "disable"
+    assert gpu01.requirements.acs.persist is False
+    assert gpu01.requirements.acs.gpu_devices == ("8086:*",)
+    assert gpu01.requirements.memlock == 65536
+    assert gpu01.requirements.skip == ("docker",)
+    assert inventory.node("gpu03").requirements.acs.persist is True
+    assert gpu01.container.shm_size == "8g"
+    assert gpu01.container.memlock == "-1"
+    assert inventory.node("spare").container.image is None
+
+
+def test_later_groups_beat_earlier_ones() -> None:
+    text = """\
+version: 1
+groups:
+  zeta: {nodes: a, gpus: 1}
+  alpha: {nodes: a, gpus: 2}
+nodes: [{name: a}]
+"""
+    assert load.from_text(text).node("a").gpus == 2
+
+
+def test_numbers_are_texts_where_a_text_is_mostly_a_number() -> None:
+    text = "version: 1\nnodes: [{name: a, env: {A: 3, B: 1.50}, container: {memlock: -1, stack: 67108864}}]\n"
+    node = load.from_text(text).node("a")
+    assert node.env == {"A": "3", "B": "1.50"}
+    assert (node.container.memlock, node.container.stack) == ("-1", "67108864")
+
+
+def test_an_alias_in_moderation_is_fine() -> None:
+    text = "version: 1\nnodes: [{name: a, env: &e {A: x}}, {name: b, env: *e}]\n"
+    assert load.from_text(text).node("b").env == {"A": "x"}
+
+
+def test_one_address_behind_two_jump_hosts_is_two_machines() -> None:
+    text = """\
+version: 1
+nodes:
+  - {name: a, address: 10.0.0.5, proxy_jump: siteA}
+  - {name: b, address: 10.0.0.5, proxy_jump: me@siteB:2222}
+  - {name: c, address: 10.0.0.5, port: 23}
+  - {name: d, address: "fe80::1%eth0"}
+"""
+    assert len(load.from_text(text).nodes) == 4
+
+
+def test_identity_files_start_at_home_or_the_inventorys_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "key").write_text("k")
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "key").write_text("k")
+    path = tmp_path / "site" / "inv.yaml"
+    path.write_text(
+        "version: 1\ndefaults: {identity_file: ~/key}\nnodes: [{name: a}, {name: b, identity_file: key}]\n"
+    )
+    inventory = load.load(path)
+    assert inventory.node("a").identity_file == str(tmp_path / "home" / "key")
+    assert inventory.node("b").identity_file == str(tmp_path / "site" / "key")
+
+
+def test_which_inventory_is_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(name: str) -> Path:
+        path = tmp_path / name
+        path.write_text(f"version: 1\nnodes: [{{name: from-{path.stem}}}]\n")
+        return path
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("CLUSTERCTL_INVENTORY", raising=False)
+    here = load.load()
+    assert [(n.name, n.connection) for n in here.nodes] == [("localhost", "local")]
+    assert here.source is None
+    write("inventory.yaml")
+    assert load.load().nodes[0].name == "from-inventory"
+    monkeypatch.setenv("CLUSTERCTL_INVENTORY", str(write("variable.yaml")))
+    assert load.load().nodes[0].name == "from-variable"
+    assert load.load(write("argument.yaml")).nodes[0].name == "from-argument"
+    with pytest.raises(InventoryError, match="cannot be read: No such file") as caught:
+        load.load(tmp_path / "absent.yaml")
+    assert caught.value.exit_code == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("gpu[02-03]", ["gpu02", "gpu03"]),
+        ("spare,gpu01", ["gpu01", "spare"]),
+        ("rack1", ["gpu01", "gpu02"]),
+        ("big,spare", ["gpu02", "gpu03", "spare"]),
+    ],
+)
+def test_limit_keeps_nodes_and_groups_in_file_order(
+    inventory: Inventory, text: str, names: list[str]
+) -> None:
+    assert [node.name for node in load.limit(inventory, text).nodes] == names
+
+
+def test_no_limit_keeps_all(inventory: Inventory) -> None:
+    assert load.limit(inventory, None) is inventory
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("gpu[04-06]", "gpu[05-06] is neither a node nor a group"),
+        ("rakc1", "rakc1 is neither"),
+        ("gpu[3-1]", "runs backwards"),
+        ("", "is empty"),
+    ],
+)
+def test_a_limit_that_fits_nothing_is_a_usage_error(inventory: Inventory, text: str, message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        load.limit(inventory, text)
+    assert message in caught.value.message
+    assert caught.value.exit_code == 2
+
+
+def test_a_mistyped_limit_is_told_what_there_is(inventory: Inventory) -> None:
+    with pytest.raises(UsageError) as caught:
+        load.limit(inventory, "rakc1")
+    assert caught.value.hint == "did you mean rack1? nodes: gpu[01-04],spare; groups: big, rack1"
+
+
+def test_many_nodes_load_in_moderate_time() -> None:
+    """4096 nodes by ranges take one resolution per entry, not per node."""
+    text = "version: 1\ngroups: {g: {nodes: 'n[0-4095]', gpus: 8}}\nnodes: [{name: 'n[0-4095]'}]\n"
+    inventory = load.from_text(text)
+    assert len(inventory.nodes) == 4096
+    assert inventory.nodes[0].requirements is inventory.nodes[4095].requirements
