@@ -1,4 +1,4 @@
-"""The inventory's JSON schema, by which editors complete the file: ``python -m clusterctl.inventory.schema``."""
+"""The inventory's JSON schema, by which editors complete the file; run as a module, it prints it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ from clusterctl.inventory.model import InventoryFile
 def schema() -> dict[str, Any]:
     """Return the schema (JSON Schema draft 2020-12) of what an inventory file may say."""
     generated = InventoryFile.model_json_schema(mode="validation")
-    generated |= {
-        "title": "clusterctl inventory",
-        "description": "The nodes of a GPU cluster, and their settings.",
-    }
+    generated["title"] = "clusterctl inventory"
+    generated["description"] = "The nodes of a GPU cluster, and their settings."
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **generated}
 
 

@@ -52,7 +52,7 @@ def test_expands(text: str, names: list[str]) -> None:
     ],
 )
 def test_refuses(text: str, reason: str) -> None:
-    with pytest.raises(NodeSetError, match=".*") as caught:
+    with pytest.raises(NodeSetError) as caught:
         expand(text)
     assert reason in str(caught.value)
 
