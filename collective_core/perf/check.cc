@@ -1,0 +1,132 @@
+#include "check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+namespace ccore_perf {
+namespace {
+
+// Element i depends on i modulo this prime only, so a shifted or repeated block cannot pass as right.
+constexpr size_t kPeriod = 4099;
+
+// What rank contributes at i: small whole numbers. For sums of up to 60 ranks they stay below 121, exact in
+// bf16 (8 bits of mantissa) and without overflow in i8; for more ranks they are 0 or 1.
+int contribution(size_t i, cc_redop op, int rank, int nranks) {
+  const auto n = static_cast<size_t>(nranks);
+  const auto r = static_cast<size_t>(rank);
+  if (op == CC_PROD) return i % n == r ? 2 : 1;
+  const size_t span = std::max<size_t>(2, 120 / n);
+  return static_cast<int>((i + 7 * r) % std::min<size_t>(span, 100));
+}
+
+double expected(size_t i, cc_redop op, int nranks) {
+  double value = contribution(i, op, 0, nranks);
+  for (int rank = 1; rank < nranks; ++rank) {
+    const double next = contribution(i, op, rank, nranks);
+    switch (op) {
+      case CC_SUM:
+      case CC_AVG:
+        value += next;
+        break;
+      case CC_PROD:
+        value *= next;
+        break;
+      case CC_MIN:
+        value = std::min(value, next);
+        break;
+      case CC_MAX:
+        value = std::max(value, next);
+        break;
+    }
+  }
+  return value;
+}
+
+// Independent of the library's own conversions: only finite values of small magnitude come here.
+uint16_t to_half(float value, int exponent_bits, int mantissa_bits) {
+  if (value == 0) return 0;
+  int exponent = 0;
+  const double fraction = std::frexp(static_cast<double>(value), &exponent);  // value = fraction * 2^exponent
+  const double scaled = std::nearbyint(std::ldexp(fraction, mantissa_bits + 1));  // ties to even
+  const int bias = (1 << (exponent_bits - 1)) - 1;
+  // A carry out of the mantissa raises the exponent by itself.
+  const int biased = exponent - 1 + bias;
+  const int mantissa = static_cast<int>(scaled) - (1 << mantissa_bits);
+  return static_cast<uint16_t>((biased << mantissa_bits) + mantissa);
+}
+
+template <typename T>
+void store(void* to, T value) {
+  std::memcpy(to, &value, sizeof value);
+}
+
+// Writes `value`, divided by `divisor` in the type's own arithmetic, as the type.
+void encode(void* to, double value, int divisor, cc_dtype dtype) {
+  const auto whole = static_cast<int64_t>(value) / divisor;
+  switch (dtype) {
+    case CC_FLOAT64:
+      return store(to, value / divisor);
+    case CC_FLOAT32:
+      return store(to, static_cast<float>(value) / static_cast<float>(divisor));
+    case CC_FLOAT16:
+      return store(to, to_half(static_cast<float>(value) / static_cast<float>(divisor), 5, 10));
+    case CC_BFLOAT16:
+      return store(to, to_half(static_cast<float>(value) / static_cast<float>(divisor), 8, 7));
+    case CC_INT8:
+      return store(to, static_cast<int8_t>(whole));
+    case CC_UINT8:
+      return store(to, static_cast<uint8_t>(whole));
+    case CC_INT32:
+      return store(to, static_cast<int32_t>(whole));
+    case CC_UINT32:
+      return store(to, static_cast<uint32_t>(whole));
+    case CC_INT64:
+      return store(to, whole);
+    case CC_UINT64:
+      return store(to, static_cast<uint64_t>(whole));
+  }
+}
+
+// count elements that repeat every kPeriod.
+template <typename Value>
+std::vector<unsigned char> pattern(size_t count, cc_dtype dtype, Value value) {
+  const size_t element = cc_dtype_size(dtype);
+  std::vector<unsigned char> bytes(std::min(count, kPeriod) * element);
+  for (size_t i = 0; i * element < bytes.size(); ++i) value(bytes.data() + i * element, i);
+  return bytes;
+}
+
+}  // namespace
+
+void fill_input(void* data, size_t count, cc_dtype dtype, cc_redop op, int rank, int nranks) {
+  const auto bytes = pattern(count, dtype, [&](void* to, size_t i) {
+    encode(to, contribution(i, op, rank, nranks), 1, dtype);
+  });
+  const size_t total = count * cc_dtype_size(dtype);
+  for (size_t at = 0; at < total; at += bytes.size()) {
+    std::memcpy(static_cast<char*>(data) + at, bytes.data(), std::min(bytes.size(), total - at));
+  }
+}
+
+size_t count_wrong(const void* result, size_t count, cc_dtype dtype, cc_redop op, int nranks) {
+  const size_t element = cc_dtype_size(dtype);
+  const auto bytes = pattern(count, dtype, [&](void* to, size_t i) {
+    encode(to, expected(i, op, nranks), op == CC_AVG ? nranks : 1, dtype);
+  });
+  const size_t total = count * element;
+  const auto* at = static_cast<const unsigned char*>(result);
+  size_t wrong = 0;
+  for (size_t begin = 0; begin < total; begin += bytes.size()) {
+    const size_t length = std::min(bytes.size(), total - begin);
+    if (std::memcmp(at + begin, bytes.data(), length) == 0) continue;
+    for (size_t i = 0; i < length; i += element) {
+      wrong += std::memcmp(at + begin + i, bytes.data() + i, element) != 0;
+    }
+  }
+  return wrong;
+}
+
+}  // namespace ccore_perf

@@ -1,0 +1,32 @@
+#include "collectives/operation.h"
+
+#include <cstring>
+
+#include "common/dtype.h"
+#include "common/error.h"
+
+namespace ccore {
+
+std::string describe(const Operation& operation) {
+  const auto sequence = static_cast<unsigned long long>(operation.sequence);
+  const auto count = static_cast<unsigned long long>(operation.count);
+  const char* dtype = dtype_name(static_cast<cc_dtype>(operation.dtype));
+  const char* redop = redop_name(static_cast<cc_redop>(operation.redop));
+  switch (operation.kind) {
+    case Kind::all_reduce:
+      return format("operation %llu: all_reduce(count=%llu, %s, %s)", sequence, count, dtype, redop);
+    case Kind::reduce_scatter:
+      return format("operation %llu: reduce_scatter(count=%llu, %s, %s)", sequence, count, dtype, redop);
+    case Kind::broadcast:
+      return format("operation %llu: broadcast(count=%llu, %s, root=%d)", sequence, count, dtype, operation.root);
+    case Kind::all_gather:
+      return format("operation %llu: all_gather(count=%llu, %s)", sequence, count, dtype);
+    case Kind::barrier:
+      return format("operation %llu: barrier()", sequence);
+  }
+  return "bytes that are no operation";
+}
+
+bool same(const Operation& a, const Operation& b) { return std::memcmp(&a, &b, sizeof a) == 0; }
+
+}  // namespace ccore

@@ -1,0 +1,11 @@
+// Log lines on stderr, by CCORE_DEBUG: unset or NONE, WARN, VERSION, INFO.
+#pragma once
+
+namespace ccore {
+
+enum class LogLevel { none = 0, warn = 1, version = 2, info = 3 };
+
+LogLevel log_level();
+void log(LogLevel level, const char* pattern, ...) __attribute__((format(printf, 2, 3)));
+
+}  // namespace ccore

@@ -1,0 +1,156 @@
+#include "engine/communicator.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "common/clock.h"
+#include "common/log.h"
+
+namespace ccore {
+namespace {
+
+// How long a broken data connection waits for the control connection to say why it broke.
+constexpr int64_t kCauseMs = 300;
+
+void sleep_a_moment() {
+  const timespec moment{0, 1000000};
+  nanosleep(&moment, nullptr);
+}
+
+class BusyMark {
+ public:
+  explicit BusyMark(std::atomic<bool>* flag) : flag_(flag) { flag_->store(true, std::memory_order_release); }
+  ~BusyMark() { flag_->store(false, std::memory_order_release); }
+  BusyMark(const BusyMark&) = delete;
+  BusyMark& operator=(const BusyMark&) = delete;
+
+ private:
+  std::atomic<bool>* flag_;
+};
+
+}  // namespace
+
+Communicator::Communicator(const UniqueId& id, int rank, int nranks, const cc_config* config)
+    : rank_(rank),
+      process_(getpid()),
+      settings_(settings_from(config)),
+      connections_(connect_ranks(id, rank, nranks, settings_)),
+      doorbell_(&lonely_doorbell_),
+      spin_(may_spin(usable_cores(), connections_.ranks_on_host)) {
+  std::vector<std::string> names;
+  for (const Peer& peer : connections_.peers) names.push_back(peer.name);
+  if (connections_.segment) {
+    doorbell_ = connections_.segment->doorbell(connections_.peers[static_cast<size_t>(rank)].place.local_rank);
+  }
+  monitor_ = std::make_unique<Monitor>(std::move(connections_.control), std::move(names), &failure_, doorbell_);
+  log(LogLevel::version, "version %s rank %d of %d: %s", cc_version_string(), rank, nranks, summary().c_str());
+}
+
+Communicator::~Communicator() {
+  if (process_ != getpid()) {
+    // A forked copy has no monitor thread to stop, and its goodbye would be a lie.
+    static_cast<void>(monitor_.release());
+    return;
+  }
+  if (busy()) abort("the communicator was destroyed while an operation was running");
+  const std::lock_guard<std::mutex> lock(operation_mutex_);
+  monitor_.reset();
+}
+
+void Communicator::check_process() const {
+  if (process_ != getpid()) {
+    throw Error(CC_ERROR_INVALID_USAGE, "the communicator belongs to another process (fork?)");
+  }
+}
+
+void Communicator::run(Operation operation, int64_t timeout_ms, const std::function<void(const Context&)>& body) {
+  check_process();
+  const std::lock_guard<std::mutex> lock(operation_mutex_);
+  const BusyMark mark(&busy_);
+  failure_.check();
+  operation.sequence = ++sequence_;
+  const int64_t limit_ms = timeout_ms > 0 ? timeout_ms : settings_.timeout_ms;
+  const Deadline deadline = Deadline::in_ms(limit_ms);
+  int send_to = -1;
+  int receive_from = -1;
+  const auto check = [&] {
+    failure_.check();
+    monitor_->check_departures(operation.sequence);
+    if (!deadline.passed()) return;
+    std::string waits;
+    if (receive_from >= 0) waits += " for data from " + connections_.peers[static_cast<size_t>(receive_from)].name;
+    if (send_to >= 0) {
+      waits += (waits.empty() ? " for " : " and for ") + connections_.peers[static_cast<size_t>(send_to)].name +
+               " to take data";
+    }
+    throw Error(CC_ERROR_TIMEOUT, format("%s on rank %d did not end in %.3f s; it waits%s",
+                                         describe(operation).c_str(), rank_, static_cast<double>(limit_ms) / 1000,
+                                         waits.c_str()));
+  };
+  WaitLadder ladder(doorbell_, monitor_->wake_fd(), spin_, check);
+  const Context context{rank_,
+                        size(),
+                        [this](int peer) -> Link& { return *connections_.links[static_cast<size_t>(peer)]; },
+                        &ladder,
+                        &send_to,
+                        &receive_from,
+                        operation};
+  try {
+    body(context);
+  } catch (const Error& error) {
+    give_up(error);
+  }
+  monitor_->set_finished(sequence_);
+}
+
+void Communicator::give_up(const Error& error) {
+  if (error.code() == CC_ERROR_REMOTE) {
+    const Deadline patience = Deadline::in_ms(kCauseMs);
+    while (failure_.code() == CC_SUCCESS && !patience.passed()) sleep_a_moment();
+  }
+  monitor_->fail(error.code(), error.what());
+  throw Error(failure_.code(), failure_.text());
+}
+
+void Communicator::abort(const std::string& why) {
+  check_process();
+  monitor_->fail(CC_ERROR_ABORTED, why);
+}
+
+void Communicator::fill(int rank, cc_peer_info* info) const {
+  const Peer& peer = connections_.peers[static_cast<size_t>(rank)];
+  cc_peer_info full{};
+  full.size = std::min(info->size, sizeof full);
+  full.rank = rank;
+  full.node = peer.place.node;
+  full.local_rank = peer.place.local_rank;
+  full.local_size = peer.place.local_size;
+  full.pid = peer.pid;
+  std::strncpy(full.host, peer.host.c_str(), sizeof full.host - 1);
+  std::strncpy(full.address, host_text(peer.address).c_str(), sizeof full.address - 1);
+  const auto& link = connections_.links[static_cast<size_t>(rank)];
+  std::strncpy(full.transport, link ? link->name() : "self", sizeof full.transport - 1);
+  if (link) {
+    full.payload_bytes_sent = link->payload_bytes_sent;
+    full.payload_bytes_received = link->payload_bytes_received;
+  }
+  std::memcpy(info, &full, full.size);
+}
+
+std::string Communicator::summary() const {
+  int nodes = 0;
+  int shm = 0;
+  int tcp = 0;
+  for (size_t rank = 0; rank < connections_.peers.size(); ++rank) {
+    nodes = std::max(nodes, connections_.peers[rank].place.node + 1);
+    const auto& link = connections_.links[rank];
+    if (link) ++(link->fd() >= 0 ? tcp : shm);
+  }
+  return format("%d ranks on %d nodes, transport shm to %d, tcp to %d", size(), nodes, shm, tcp);
+}
+
+}  // namespace ccore

@@ -1,0 +1,53 @@
+// A connected rank: runs one operation at a time, with a deadline, and keeps the first error.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "collectives/context.h"
+#include "engine/connect.h"
+#include "engine/failure.h"
+#include "engine/monitor.h"
+
+namespace ccore {
+
+class Communicator {
+ public:
+  Communicator(const UniqueId& id, int rank, int nranks, const cc_config* config);
+  // Ends an operation that runs on another thread, then says goodbye.
+  ~Communicator();
+
+  // Runs body as the next operation; timeout_ms 0: the communicator's. Throws the communicator's first error.
+  void run(Operation operation, int64_t timeout_ms, const std::function<void(const Context&)>& body);
+  void abort(const std::string& why);
+
+  int rank() const { return rank_; }
+  int size() const { return static_cast<int>(connections_.peers.size()); }
+  const Failure& failure() const { return failure_; }
+  bool busy() const { return busy_.load(std::memory_order_acquire); }
+  void fill(int rank, cc_peer_info* info) const;
+  // "4 ranks on 2 nodes, shm to 1, tcp to 2".
+  std::string summary() const;
+
+ private:
+  void check_process() const;
+  [[noreturn]] void give_up(const Error& error);
+
+  int rank_;
+  int64_t process_;
+  Settings settings_;
+  Connections connections_;
+  Doorbell lonely_doorbell_;  // when no segment has one for us
+  Doorbell* doorbell_;
+  bool spin_;
+  Failure failure_;
+  std::unique_ptr<Monitor> monitor_;
+  std::mutex operation_mutex_;
+  std::atomic<bool> busy_{false};
+  uint64_t sequence_ = 0;
+};
+
+}  // namespace ccore

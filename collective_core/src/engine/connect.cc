@@ -1,0 +1,223 @@
+#include "engine/connect.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "common/env.h"
+#include "common/error.h"
+#include "common/log.h"
+#include "rendezvous/client.h"
+#include "rendezvous/mesh.h"
+#include "topology/interfaces.h"
+#include "transport/fault/fault_link.h"
+#include "transport/shm/shm_link.h"
+#include "transport/tcp/tcp_link.h"
+
+namespace ccore {
+namespace {
+
+constexpr int64_t kRingBytes = 256 * 1024;
+
+// What every rank tells every other; travels as bytes.
+struct Card {
+  uint32_t version = CC_VERSION_NUMBER;
+  int32_t transport = CC_TRANSPORT_AUTO;
+  int64_t pid = 0;
+  Address address;
+  char host[CC_HOST_BYTES] = {};
+  char boot[64] = {};
+  char node[CC_HOST_BYTES + 64] = {};
+};
+
+template <size_t N>
+void put(char (&to)[N], const std::string& text) {
+  std::strncpy(to, text.c_str(), N - 1);
+}
+
+cc_transport transport_from_env() {
+  const std::string text = env_text("CCORE_TRANSPORT");
+  if (text.empty() || text == "auto") return CC_TRANSPORT_AUTO;
+  if (text == "shm") return CC_TRANSPORT_SHM;
+  if (text == "tcp") return CC_TRANSPORT_TCP;
+  throw Error(CC_ERROR_INVALID_ARGUMENT, "CCORE_TRANSPORT=" + text + ": expected auto, shm or tcp");
+}
+
+class Connector {
+ public:
+  Connector(const UniqueId& id, int rank, int nranks, const Settings& settings)
+      : id_(id), rank_(rank), settings_(settings), client_(id, rank, nranks, settings.init_timeout_ms) {}
+
+  Connections run() {
+    try {
+      listen_for_mesh();
+      exchange_cards();
+      share_segment();
+      connect();
+      client_.all_gather(uint32_t{1});  // everybody is connected: the segment's name can go
+      if (result_.segment) result_.segment->close_fd();
+      return std::move(result_);
+    } catch (const Error& error) {
+      client_.give_up(error);
+      throw;
+    }
+  }
+
+ private:
+  size_t own() const { return static_cast<size_t>(rank_); }
+
+  void listen_for_mesh() {
+    Address address = client_.local_host();
+    if (!settings_.interface_name.empty()) address = choose_address(interfaces(), settings_.interface_name);
+    if (!settings_.address.empty()) address = resolve(settings_.address, 0);
+    address.port = 0;
+    listener_ = listen_on(address, false);
+    address_ = local_address(listener_.get());
+  }
+
+  void exchange_cards() {
+    Card card;
+    card.transport = settings_.transport;
+    card.pid = getpid();
+    card.address = address_;
+    put(card.host, host_name());
+    put(card.boot, boot_id());
+    put(card.node, node_key(settings_.node_id, card.host, card.boot));
+    cards_ = client_.all_gather(card);
+    std::vector<std::string> keys;
+    for (const Card& other : cards_) {
+      const int rank = static_cast<int>(keys.size());
+      if (other.version != card.version) {
+        throw Error(CC_ERROR_INVALID_USAGE, format("rank %d runs another version of collective_core", rank));
+      }
+      if (is_loopback(other.address) && std::strcmp(other.host, card.host) != 0) {
+        throw Error(CC_ERROR_INVALID_USAGE,
+                    format("rank %d on host %s can only be reached at %s, which is no address for host %s; name its "
+                           "network with CCORE_SOCKET_IFNAME",
+                           rank, other.host, host_text(other.address).c_str(), card.host));
+      }
+      keys.emplace_back(other.node);
+    }
+    const std::vector<Place> places = places_of(keys);
+    for (size_t rank = 0; rank < cards_.size(); ++rank) {
+      const Card& other = cards_[rank];
+      const std::string name = format("rank %d (host %s, pid %lld)", static_cast<int>(rank), other.host,
+                                      static_cast<long long>(other.pid));
+      result_.peers.push_back(Peer{other.host, other.pid, other.address, places[rank], name});
+    }
+    result_.ranks_on_host = static_cast<int>(std::count_if(
+        cards_.begin(), cards_.end(), [&](const Card& other) { return std::strcmp(other.boot, card.boot) == 0; }));
+  }
+
+  // The lowest rank of each node makes a segment; the others try to map it. Who cannot, talks TCP.
+  void share_segment() {
+    const Place& place = result_.peers[own()].place;
+    const bool wanted = place.local_size > 1 && settings_.transport != CC_TRANSPORT_TCP;
+    SegmentName mine{};
+    if (wanted && place.leader == rank_) {
+      try {
+        const auto ring_bytes =
+            static_cast<size_t>(env_integer("CCORE_SHM_RING_BYTES", kRingBytes, 4096, int64_t{1} << 30));
+        result_.segment.emplace(Segment::create(place.local_size, ring_bytes));
+        mine = result_.segment->name();
+      } catch (const Error& error) {
+        if (error.code() != CC_ERROR_SYSTEM) throw;
+        log(LogLevel::warn, "no shared memory on this node: %s", error.what());
+      }
+    }
+    const auto names = client_.all_gather(mine);
+    const SegmentName& name = names[static_cast<size_t>(place.leader)];
+    if (wanted && place.leader != rank_ && name.nlocal == place.local_size) {
+      try {
+        result_.segment.emplace(Segment::open(name));
+      } catch (const Error& error) {
+        log(LogLevel::warn, "cannot share memory with rank %d: %s", place.leader, error.what());
+      }
+    }
+    mapped_ = client_.all_gather(static_cast<uint8_t>(result_.segment.has_value()));
+  }
+
+  bool shares_memory_with(size_t peer) const {
+    return result_.peers[peer].place.node == result_.peers[own()].place.node && mapped_[peer] && mapped_[own()];
+  }
+
+  void connect() {
+    MeshPlan plan;
+    plan.rank = rank_;
+    for (size_t peer = 0; peer < cards_.size(); ++peer) {
+      const bool tcp = peer != own() && !shares_memory_with(peer);
+      if (tcp && settings_.transport == CC_TRANSPORT_SHM) {
+        throw Error(CC_ERROR_INVALID_USAGE, "shared memory was demanded, but not possible with " +
+                                                result_.peers[peer].name);
+      }
+      plan.addresses.push_back(cards_[peer].address);
+      plan.wants_data.push_back(tcp);
+      plan.names.push_back(result_.peers[peer].name);
+    }
+    Mesh mesh = connect_mesh(plan, std::move(listener_), id_.secret, client_.deadline());
+    result_.control = std::move(mesh.control);
+    const int64_t seed = env_integer("CCORE_FAULT_SEED", 0, 0, INT64_MAX);
+    for (size_t peer = 0; peer < cards_.size(); ++peer) {
+      std::unique_ptr<Link> link;
+      if (mesh.data[peer]) {
+        link = std::make_unique<TcpLink>(std::move(mesh.data[peer]), plan.names[peer]);
+      } else if (peer != own()) {
+        link = std::make_unique<ShmLink>(*result_.segment, result_.peers[own()].place.local_rank,
+                                         result_.peers[peer].place.local_rank);
+      }
+      if (link && seed != 0) {
+        link = std::make_unique<FaultLink>(std::move(link), static_cast<uint64_t>(seed) * 1000003 + own() * 1009 + peer);
+      }
+      result_.links.push_back(std::move(link));
+    }
+  }
+
+  const UniqueId& id_;
+  int rank_;
+  const Settings& settings_;
+  RendezvousClient client_;
+  UniqueFd listener_;
+  Address address_;
+  std::vector<Card> cards_;
+  std::vector<uint8_t> mapped_;
+  Connections result_;
+};
+
+}  // namespace
+
+Settings settings_from(const cc_config* config) {
+  cc_config given{};
+  if (config) {
+    if (config->size < sizeof(size_t) || config->size > 4096) {
+      throw Error(CC_ERROR_INVALID_ARGUMENT, "cc_config.size is not set");
+    }
+    std::memcpy(&given, config, std::min(config->size, sizeof given));
+  }
+  if (given.timeout_ms < 0 || given.init_timeout_ms < 0) {
+    throw Error(CC_ERROR_INVALID_ARGUMENT, "a timeout in cc_config is negative");
+  }
+  if (given.transport < CC_TRANSPORT_AUTO || given.transport > CC_TRANSPORT_TCP) {
+    throw Error(CC_ERROR_INVALID_ARGUMENT, "cc_config.transport is none of cc_transport");
+  }
+  const auto text = [](const char* value, const char* variable) {
+    return value && *value ? std::string(value) : env_text(variable);
+  };
+  Settings settings;
+  settings.timeout_ms = given.timeout_ms ? given.timeout_ms : env_seconds_as_ms("CCORE_TIMEOUT_S", 300000);
+  settings.init_timeout_ms =
+      given.init_timeout_ms ? given.init_timeout_ms : env_seconds_as_ms("CCORE_INIT_TIMEOUT_S", 120000);
+  settings.transport =
+      given.transport != CC_TRANSPORT_AUTO ? static_cast<cc_transport>(given.transport) : transport_from_env();
+  settings.node_id = text(given.node_id, "CCORE_NODE_ID");
+  settings.interface_name = text(given.interface_name, "CCORE_SOCKET_IFNAME");
+  settings.address = text(given.address, "CCORE_SOCKET_ADDR");
+  return settings;
+}
+
+Connections connect_ranks(const UniqueId& id, int rank, int nranks, const Settings& settings) {
+  return Connector(id, rank, nranks, settings).run();
+}
+
+}  // namespace ccore

@@ -1,0 +1,47 @@
+// From a unique id to a connected rank: who is where, which transport to whom, and the links.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "collective_core/collective_core.h"
+#include "common/unique_fd.h"
+#include "rendezvous/unique_id.h"
+#include "topology/node.h"
+#include "transport/link.h"
+#include "transport/shm/segment.h"
+
+namespace ccore {
+
+// cc_config with the environment and the defaults filled in.
+struct Settings {
+  int64_t timeout_ms;
+  int64_t init_timeout_ms;
+  cc_transport transport;
+  std::string node_id;
+  std::string interface_name;
+  std::string address;
+};
+Settings settings_from(const cc_config* config);
+
+struct Peer {
+  std::string host;
+  int64_t pid = 0;
+  Address address;
+  Place place;
+  std::string name;  // "rank 2 (host gpu01, pid 4711)"
+};
+
+struct Connections {
+  std::vector<Peer> peers;            // by rank
+  std::optional<Segment> segment;     // declared before the links, which live in it
+  std::vector<std::unique_ptr<Link>> links;  // by rank, empty at the own place
+  std::vector<UniqueFd> control;      // by rank, empty at the own place
+  int ranks_on_host = 1;
+};
+
+Connections connect_ranks(const UniqueId& id, int rank, int nranks, const Settings& settings);
+
+}  // namespace ccore

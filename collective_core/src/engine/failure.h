@@ -1,0 +1,28 @@
+// The first error of a communicator. Later ones are consequences and are not kept.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <string>
+
+#include "collective_core/collective_core.h"
+#include "common/error.h"
+
+namespace ccore {
+
+class Failure {
+ public:
+  // True if this was the first.
+  bool set(cc_result code, const std::string& text);
+  cc_result code() const { return static_cast<cc_result>(code_.load(std::memory_order_acquire)); }
+  std::string text() const;
+  // Throws the error if there is one.
+  void check() const;
+
+ private:
+  std::atomic<int> code_{CC_SUCCESS};
+  mutable std::mutex mutex_;
+  std::string text_;
+};
+
+}  // namespace ccore

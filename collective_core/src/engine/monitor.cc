@@ -1,0 +1,173 @@
+#include "engine/monitor.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "common/log.h"
+
+namespace ccore {
+namespace {
+
+enum class FrameType : uint32_t { goodbye = 1, error = 2 };
+constexpr uint64_t kPresent = ~uint64_t{0};
+
+void signal(int event_fd) {
+  const uint64_t one = 1;
+  // Fails only when the counter is full, and then the descriptor is readable anyway.
+  if (::write(event_fd, &one, sizeof one) < 0) log(LogLevel::info, "eventfd: %s", errno_text(errno).c_str());
+}
+
+UniqueFd make_event() {
+  UniqueFd fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!fd) throw_errno("eventfd");
+  return fd;
+}
+
+}  // namespace
+
+// Small enough that it always fits the socket's buffer, so that sending never has to wait.
+struct Monitor::Frame {
+  FrameType type = FrameType::goodbye;
+  uint32_t code = 0;
+  uint64_t finished = 0;
+  char text[1008] = {};
+};
+
+struct Monitor::Peer {
+  UniqueFd fd;
+  bool open = true;
+  std::atomic<uint64_t> left_after{kPresent};  // operations it had finished when it said goodbye
+  size_t received = 0;
+  Frame frame;
+};
+
+Monitor::Monitor(std::vector<UniqueFd> control, std::vector<std::string> names, Failure* failure, Doorbell* doorbell)
+    : names_(std::move(names)), failure_(failure), doorbell_(doorbell), wake_fd_(make_event()), stop_fd_(make_event()) {
+  for (UniqueFd& fd : control) {
+    auto peer = std::make_unique<Peer>();
+    peer->open = static_cast<bool>(fd);
+    peer->fd = std::move(fd);
+    peers_.push_back(std::move(peer));
+  }
+  thread_ = std::thread([this] { watch(); });
+}
+
+Monitor::~Monitor() {
+  Frame frame;
+  frame.finished = finished_.load(std::memory_order_relaxed);
+  send_to_all(frame);
+  signal(stop_fd_.get());
+  thread_.join();
+  for (const auto& peer : peers_) {
+    if (!peer->fd) continue;
+    // Unread bytes at close would turn our goodbye into a connection reset.
+    shutdown(peer->fd.get(), SHUT_WR);
+    char rest[4096];
+    while (recv(peer->fd.get(), rest, sizeof rest, MSG_DONTWAIT) > 0) {
+    }
+  }
+}
+
+void Monitor::fail(cc_result code, const std::string& text) {
+  if (!failure_->set(code, text)) return;
+  log(LogLevel::warn, "%s: %s", cc_error_string(code), text.c_str());
+  Frame frame;
+  frame.type = FrameType::error;
+  frame.code = static_cast<uint32_t>(code);
+  std::strncpy(frame.text, text.c_str(), sizeof frame.text - 1);
+  send_to_all(frame);
+  wake();
+}
+
+void Monitor::wake() {
+  signal(wake_fd_.get());
+  ring_always(doorbell_);
+}
+
+void Monitor::send_to_all(const Frame& frame) {
+  const std::lock_guard<std::mutex> lock(send_mutex_);
+  for (const auto& peer : peers_) {
+    if (!peer->fd) continue;
+    const ssize_t sent = send(peer->fd.get(), &frame, sizeof frame, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent != static_cast<ssize_t>(sizeof frame)) log(LogLevel::info, "a control message could not be sent");
+  }
+}
+
+void Monitor::check_departures(uint64_t operation) const {
+  if (!anyone_left_.load(std::memory_order_acquire)) return;
+  for (size_t rank = 0; rank < peers_.size(); ++rank) {
+    const uint64_t finished = peers_[rank]->left_after.load(std::memory_order_acquire);
+    if (finished != kPresent && finished < operation) {
+      throw Error(CC_ERROR_REMOTE,
+                  format("%s destroyed its communicator after operation %llu; this rank is in operation %llu",
+                         names_[rank].c_str(), static_cast<unsigned long long>(finished),
+                         static_cast<unsigned long long>(operation)));
+    }
+  }
+}
+
+void Monitor::watch() {
+  while (true) {
+    std::vector<pollfd> fds;
+    std::vector<size_t> ranks;
+    fds.push_back(pollfd{stop_fd_.get(), POLLIN, 0});
+    for (size_t rank = 0; rank < peers_.size(); ++rank) {
+      if (!peers_[rank]->open) continue;
+      fds.push_back(pollfd{peers_[rank]->fd.get(), POLLIN, 0});
+      ranks.push_back(rank);
+    }
+    if (poll(fds.data(), fds.size(), -1) < 0) continue;  // EINTR
+    // Before the stop is obeyed, what has arrived is read: a communicator that is destroyed keeps its verdict.
+    for (size_t i = 0; i < ranks.size(); ++i) {
+      if (fds[i + 1].revents != 0) read_frames(ranks[i]);
+    }
+    if (fds[0].revents != 0) return;
+  }
+}
+
+void Monitor::read_frames(size_t rank) {
+  Peer& peer = *peers_[rank];
+  while (peer.open) {
+    auto* bytes = reinterpret_cast<char*>(&peer.frame);
+    const ssize_t got =
+        recv(peer.fd.get(), bytes + peer.received, sizeof(Frame) - peer.received, MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (got <= 0) {
+      const std::string why = got < 0 ? errno_text(errno) : "connection closed";
+      peer.open = false;
+      if (peer.left_after.load(std::memory_order_relaxed) == kPresent) {
+        fail(CC_ERROR_REMOTE, names_[rank] + " died or cannot be reached (" + why + ")");
+      }
+      return;
+    }
+    peer.received += static_cast<size_t>(got);
+    if (peer.received < sizeof(Frame)) continue;
+    peer.received = 0;
+    handle(rank, peer.frame);
+  }
+}
+
+void Monitor::handle(size_t rank, const Frame& frame) {
+  if (frame.type == FrameType::goodbye) {
+    peers_[rank]->left_after.store(frame.finished, std::memory_order_release);
+    anyone_left_.store(true, std::memory_order_release);
+    ring_always(doorbell_);
+    return;
+  }
+  const std::string text(frame.text, strnlen(frame.text, sizeof frame.text));
+  const auto code = static_cast<cc_result>(frame.code);
+  // A desync and a death are the same news on every rank; other errors happened there, not here.
+  if (code == CC_ERROR_DESYNC || code == CC_ERROR_REMOTE) {
+    fail(code, text);
+  } else {
+    fail(CC_ERROR_REMOTE, names_[rank] + " failed (" + cc_error_string(code) + "): " + text);
+  }
+}
+
+}  // namespace ccore

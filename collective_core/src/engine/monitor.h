@@ -1,0 +1,56 @@
+// Watches the control connections to all other ranks: news of their failures, their goodbyes, their deaths.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/unique_fd.h"
+#include "engine/failure.h"
+#include "transport/progress.h"
+
+namespace ccore {
+
+class Monitor {
+ public:
+  // control: by rank, empty at the own place. names: ranks in words. doorbell: rung on news.
+  Monitor(std::vector<UniqueFd> control, std::vector<std::string> names, Failure* failure, Doorbell* doorbell);
+  // Says goodbye with the number of operations that this rank has finished, then closes.
+  ~Monitor();
+  Monitor(const Monitor&) = delete;
+  Monitor& operator=(const Monitor&) = delete;
+
+  void set_finished(uint64_t operations) { finished_.store(operations, std::memory_order_relaxed); }
+  // Records the failure if it is the first, tells all ranks and wakes the waiting thread. Never blocks.
+  void fail(cc_result code, const std::string& text);
+  // Readable from the first failure on.
+  int wake_fd() const { return wake_fd_.get(); }
+  // Throws CC_ERROR_REMOTE if a rank has left without taking part in that operation.
+  void check_departures(uint64_t operation) const;
+
+ private:
+  struct Frame;
+  struct Peer;
+  void watch();
+  void read_frames(size_t rank);
+  void handle(size_t rank, const Frame& frame);
+  void send_to_all(const Frame& frame);
+  void wake();
+
+  std::vector<std::string> names_;
+  Failure* failure_;
+  Doorbell* doorbell_;
+  std::vector<std::unique_ptr<Peer>> peers_;
+  std::atomic<uint64_t> finished_{0};
+  std::atomic<bool> anyone_left_{false};
+  std::mutex send_mutex_;
+  UniqueFd wake_fd_;
+  UniqueFd stop_fd_;
+  std::thread thread_;
+};
+
+}  // namespace ccore

@@ -1,0 +1,115 @@
+#include "reduce/half.h"
+
+#include <cstring>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace ccore {
+namespace {
+
+uint32_t bits_of(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+float float_of(uint32_t bits) {
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+typedef uint16_t __attribute__((aligned(1), may_alias)) Unaligned16;
+
+#if defined(__x86_64__)
+bool has_f16c() {
+  static const bool has = __builtin_cpu_supports("avx") && __builtin_cpu_supports("f16c");
+  return has;
+}
+
+__attribute__((target("avx,f16c"))) size_t f16_to_f32_f16c(const Unaligned16* from, float* to, size_t count) {
+  size_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i))));
+  }
+  return i;
+}
+
+__attribute__((target("avx,f16c"))) size_t f32_to_f16_f16c(const float* from, Unaligned16* to, size_t count) {
+  size_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i),
+                     _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
+  }
+  return i;
+}
+#else
+bool has_f16c() { return false; }
+size_t f16_to_f32_f16c(const Unaligned16*, float*, size_t) { return 0; }
+size_t f32_to_f16_f16c(const float*, Unaligned16*, size_t) { return 0; }
+#endif
+
+}  // namespace
+
+float f16_to_f32(uint16_t half) {
+  const uint32_t sign = uint32_t{half} >> 15 << 31;
+  const uint32_t exponent = half >> 10 & 0x1f;
+  const uint32_t mantissa = half & 0x3ff;
+  if (exponent == 0x1f) {  // infinity, or NaN made quiet as the hardware does
+    return float_of(sign | 0x7f800000 | mantissa << 13 | (mantissa != 0 ? 0x400000u : 0u));
+  }
+  if (exponent == 0) {  // zero or subnormal: mantissa * 2^-24, exact in f32
+    const float magnitude = static_cast<float>(mantissa) * 5.9604644775390625e-8f;
+    return float_of(sign | bits_of(magnitude));
+  }
+  return float_of(sign | (exponent + 112) << 23 | mantissa << 13);
+}
+
+uint16_t f32_to_f16(float value) {
+  const uint32_t bits = bits_of(value);
+  const uint32_t sign = bits >> 16 & 0x8000;
+  const uint32_t magnitude = bits & 0x7fffffff;
+  if (magnitude > 0x7f800000) return static_cast<uint16_t>(sign | 0x7e00 | (magnitude >> 13 & 0x3ff));
+  if (magnitude >= 0x477ff000) return static_cast<uint16_t>(sign | 0x7c00);  // rounds above 65504
+  if (magnitude < 0x38800000) {  // subnormal: let f32 addition do the rounding at 2^-24
+    const float shifted = float_of(magnitude) + 0.5f;
+    return static_cast<uint16_t>(sign | (bits_of(shifted) - 0x3f000000));
+  }
+  const uint32_t odd = magnitude >> 13 & 1;
+  return static_cast<uint16_t>(sign | (magnitude - 0x38000000 + 0xfff + odd) >> 13);
+}
+
+float bf16_to_f32(uint16_t bits) { return float_of(uint32_t{bits} << 16); }
+
+uint16_t f32_to_bf16(float value) {
+  const uint32_t bits = bits_of(value);
+  const uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+  const uint32_t nan = bits >> 16 | 0x40;
+  return static_cast<uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? nan : rounded);
+}
+
+void f16_to_f32(const void* from, float* to, size_t count) {
+  const auto* in = static_cast<const Unaligned16*>(from);
+  size_t i = has_f16c() ? f16_to_f32_f16c(in, to, count) : 0;
+  for (; i < count; ++i) to[i] = f16_to_f32(in[i]);
+}
+
+void f32_to_f16(const float* from, void* to, size_t count) {
+  auto* out = static_cast<Unaligned16*>(to);
+  size_t i = has_f16c() ? f32_to_f16_f16c(from, out, count) : 0;
+  for (; i < count; ++i) out[i] = f32_to_f16(from[i]);
+}
+
+void bf16_to_f32(const void* from, float* to, size_t count) {
+  const auto* in = static_cast<const Unaligned16*>(from);
+  for (size_t i = 0; i < count; ++i) to[i] = bf16_to_f32(in[i]);
+}
+
+void f32_to_bf16(const float* from, void* to, size_t count) {
+  auto* out = static_cast<Unaligned16*>(to);
+  for (size_t i = 0; i < count; ++i) out[i] = f32_to_bf16(from[i]);
+}
+
+}  // namespace ccore

@@ -1,0 +1,173 @@
+#include "reduce/reduce.h"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "common/error.h"
+#include "reduce/half.h"
+
+namespace ccore {
+namespace {
+
+template <typename T>
+struct Unaligned {
+  typedef T __attribute__((aligned(1), may_alias)) Type;
+};
+
+// Arithmetic type: integers wrap, which signed types and promotion to int would make undefined.
+template <typename T, bool = std::is_integral_v<T>>
+struct Wide {
+  using Type = T;
+};
+template <typename T>
+struct Wide<T, true> {
+  using Type = std::conditional_t<(sizeof(T) < 4), uint32_t, std::make_unsigned_t<T>>;
+};
+
+struct Sum {
+  template <typename T>
+  static T apply(T a, T b, unsigned) {
+    using W = typename Wide<T>::Type;
+    return static_cast<T>(static_cast<W>(a) + static_cast<W>(b));
+  }
+};
+struct Prod {
+  template <typename T>
+  static T apply(T a, T b, unsigned) {
+    using W = typename Wide<T>::Type;
+    return static_cast<T>(static_cast<W>(a) * static_cast<W>(b));
+  }
+};
+struct Min {
+  template <typename T>
+  static T apply(T a, T b, unsigned) {
+    return (b < a || b != b) ? b : a;  // b != b: NaN wins; a NaN in a stays, for no comparison holds
+  }
+};
+struct Max {
+  template <typename T>
+  static T apply(T a, T b, unsigned) {
+    return (b > a || b != b) ? b : a;
+  }
+};
+struct SumDivide {
+  template <typename T>
+  static T apply(T a, T b, unsigned divisor) {
+    return static_cast<T>(Sum::apply(a, b, 0) / static_cast<T>(divisor));
+  }
+};
+
+template <typename T, typename Op>
+void reduce(void* out, const void* a, const void* b, size_t count, unsigned divisor) {
+  using U = typename Unaligned<T>::Type;
+  auto* to = static_cast<U*>(out);
+  const auto* x = static_cast<const U*>(a);
+  const auto* y = static_cast<const U*>(b);
+  for (size_t i = 0; i < count; ++i) to[i] = Op::template apply<T>(x[i], y[i], divisor);
+}
+
+// A divisor does not fit i8 when there are more than 127 ranks.
+template <typename T>
+void sum_divide_integer(void* out, const void* a, const void* b, size_t count, unsigned divisor) {
+  using U = typename Unaligned<T>::Type;
+  using W = std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>;
+  auto* to = static_cast<U*>(out);
+  const auto* x = static_cast<const U*>(a);
+  const auto* y = static_cast<const U*>(b);
+  for (size_t i = 0; i < count; ++i) {
+    to[i] = static_cast<T>(static_cast<W>(Sum::apply<T>(x[i], y[i], 0)) / static_cast<W>(divisor));
+  }
+}
+
+using ToFloat = void (*)(const void*, float*, size_t);
+using FromFloat = void (*)(const float*, void*, size_t);
+
+template <ToFloat to_float, FromFloat from_float, typename Op>
+void reduce_half(void* out, const void* a, const void* b, size_t count, unsigned divisor) {
+  constexpr size_t kBatch = 256;  // both operands stay in the first-level cache
+  float x[kBatch];
+  float y[kBatch];
+  for (size_t done = 0; done < count; done += kBatch) {
+    const size_t n = std::min(kBatch, count - done);
+    to_float(static_cast<const char*>(a) + 2 * done, x, n);
+    to_float(static_cast<const char*>(b) + 2 * done, y, n);
+    for (size_t i = 0; i < n; ++i) x[i] = Op::template apply<float>(x[i], y[i], divisor);
+    from_float(x, static_cast<char*>(out) + 2 * done, n);
+  }
+}
+
+template <typename Op>
+ReduceFunction by_dtype(cc_dtype dtype) {
+  constexpr bool divides = std::is_same_v<Op, SumDivide>;
+  switch (dtype) {
+    case CC_FLOAT64:
+      return reduce<double, Op>;
+    case CC_FLOAT32:
+      return reduce<float, Op>;
+    case CC_FLOAT16:
+      return reduce_half<f16_to_f32, f32_to_f16, Op>;
+    case CC_BFLOAT16:
+      return reduce_half<bf16_to_f32, f32_to_bf16, Op>;
+    default:
+      break;
+  }
+  if constexpr (divides) {
+    switch (dtype) {
+      case CC_INT8:
+        return sum_divide_integer<int8_t>;
+      case CC_UINT8:
+        return sum_divide_integer<uint8_t>;
+      case CC_INT32:
+        return sum_divide_integer<int32_t>;
+      case CC_UINT32:
+        return sum_divide_integer<uint32_t>;
+      case CC_INT64:
+        return sum_divide_integer<int64_t>;
+      case CC_UINT64:
+        return sum_divide_integer<uint64_t>;
+      default:
+        break;
+    }
+  } else {
+    switch (dtype) {
+      case CC_INT8:
+        return reduce<int8_t, Op>;
+      case CC_UINT8:
+        return reduce<uint8_t, Op>;
+      case CC_INT32:
+        return reduce<int32_t, Op>;
+      case CC_UINT32:
+        return reduce<uint32_t, Op>;
+      case CC_INT64:
+        return reduce<int64_t, Op>;
+      case CC_UINT64:
+        return reduce<uint64_t, Op>;
+      default:
+        break;
+    }
+  }
+  throw Error(CC_ERROR_INTERNAL, "no reduction for this type");
+}
+
+}  // namespace
+
+ReduceFunction reduce_function(cc_dtype dtype, cc_redop op) {
+  switch (op) {
+    case CC_SUM:
+    case CC_AVG:
+      return by_dtype<Sum>(dtype);
+    case CC_PROD:
+      return by_dtype<Prod>(dtype);
+    case CC_MIN:
+      return by_dtype<Min>(dtype);
+    case CC_MAX:
+      return by_dtype<Max>(dtype);
+  }
+  throw Error(CC_ERROR_INTERNAL, "no such reduction");
+}
+
+ReduceFunction last_reduce_function(cc_dtype dtype, cc_redop op) {
+  return op == CC_AVG ? by_dtype<SumDivide>(dtype) : reduce_function(dtype, op);
+}
+
+}  // namespace ccore

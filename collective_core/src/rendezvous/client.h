@@ -1,0 +1,48 @@
+// A rank's side of the rendezvous: rounds in which every rank learns a value of every other.
+#pragma once
+
+#include <cstring>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/error.h"
+#include "common/unique_fd.h"
+#include "rendezvous/unique_id.h"
+
+namespace ccore {
+
+class RendezvousClient {
+ public:
+  RendezvousClient(const UniqueId& id, int rank, int nranks, int64_t timeout_ms);
+
+  // The values of all ranks, in the order of ranks. Also a barrier.
+  template <typename T>
+  std::vector<T> all_gather(const T& mine) {
+    static_assert(std::is_trivially_copyable_v<T>, "travels as bytes");
+    const std::string table = exchange(std::string(reinterpret_cast<const char*>(&mine), sizeof mine));
+    std::vector<T> all(static_cast<size_t>(nranks_));
+    if (table.size() != sizeof(T) * all.size()) {
+      throw Error(CC_ERROR_INTERNAL, "ranks run different versions of collective_core");
+    }
+    std::memcpy(all.data(), table.data(), table.size());
+    return all;
+  }
+
+  // Tells the root, and through it all ranks, why this one gives up. Never throws.
+  void give_up(const Error& error) noexcept;
+
+  // The address of this host on the way to the root.
+  Address local_host() const { return local_address(fd_.get()); }
+  const Deadline& deadline() const { return deadline_; }
+
+ private:
+  std::string exchange(const std::string& mine);
+
+  int nranks_;
+  Deadline deadline_;
+  UniqueFd fd_;
+};
+
+}  // namespace ccore

@@ -1,0 +1,49 @@
+// What one rank does in one collective, as data: who talks to whom at each step, about which block.
+// Pure: no transport, no memory, no element type.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace ccore {
+
+constexpr int kNone = -1;
+
+enum class Action {
+  copy,         // the received block replaces the local one
+  reduce,       // received op local contribution
+  reduce_last,  // the same, and the block is complete: an average is divided here, once
+};
+
+// A step sends one block and receives one, at the same moment; either half may be missing.
+struct Step {
+  int send_peer = kNone;
+  int send_block = kNone;
+  // The step whose received block is what is sent; kNone: the rank's own input. A byte may leave as soon as
+  // the same byte of that step has arrived, which is what makes every schedule a pipeline.
+  int send_after = kNone;
+  int recv_peer = kNone;
+  int recv_block = kNone;
+  Action action = Action::copy;
+};
+
+struct Schedule {
+  int rank = 0;
+  int nranks = 1;
+  int nblocks = 1;  // the data is cut into this many blocks
+  std::vector<Step> steps;
+};
+
+// Elements [begin, begin + count) of block `block` when `count` elements are cut into nblocks: sizes differ by
+// at most one, the larger ones come first, and a block may be empty.
+struct Block {
+  size_t begin;
+  size_t count;
+};
+Block block_of(size_t count, int nblocks, int block);
+
+// Elements that this rank sends in all, for a collective over `count` elements.
+size_t elements_sent(const Schedule& schedule, size_t count);
+
+}  // namespace ccore

@@ -1,0 +1,26 @@
+// Runs the schedules of all ranks on sets of contributions instead of numbers: proves, without a network,
+// that every rank ends with every contribution exactly once and that nobody waits for ever.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "schedule/schedule.h"
+
+namespace ccore {
+
+struct SymbolicRun {
+  std::string problem;  // empty when the schedules fit together
+  // holds[rank][block][contributor]: how often that contribution is in the final block of that rank.
+  std::vector<std::vector<std::vector<int>>> holds;
+  int rounds = 0;  // parallel communication steps until the last rank is done
+};
+
+// One function per starting state; schedules[i] is the schedule of rank i. A link holds one block at most.
+SymbolicRun run_from_full_input(const std::vector<Schedule>& schedules);          // reductions
+SymbolicRun run_from_own_block(const std::vector<Schedule>& schedules);           // all-gather
+SymbolicRun run_from_root(const std::vector<Schedule>& schedules, int root);      // broadcast
+// The barrier: a token carries the set of ranks that its sender knows to have arrived.
+SymbolicRun run_tokens(const std::vector<Schedule>& schedules);
+
+}  // namespace ccore

@@ -1,0 +1,44 @@
+#include "topology/node.h"
+
+#include <unistd.h>
+
+#include <fstream>
+#include <map>
+
+namespace ccore {
+
+std::string host_name() {
+  char name[256] = "";
+  if (gethostname(name, sizeof name - 1) != 0) return "unknown";
+  return name;
+}
+
+std::string boot_id() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  std::getline(file, id);
+  return id;
+}
+
+std::string node_key(const std::string& override_id, const std::string& host, const std::string& boot) {
+  return override_id.empty() ? host + "/" + boot : "=" + override_id;
+}
+
+std::vector<Place> places_of(const std::vector<std::string>& keys) {
+  struct Node {
+    int index;
+    int leader;
+    int size;
+  };
+  std::map<std::string, Node> nodes;
+  std::vector<Place> places(keys.size());
+  for (size_t rank = 0; rank < keys.size(); ++rank) {
+    const auto next = static_cast<int>(nodes.size());
+    Node& node = nodes.emplace(keys[rank], Node{next, static_cast<int>(rank), 0}).first->second;
+    places[rank] = Place{node.index, node.size++, 0, node.leader};
+  }
+  for (size_t rank = 0; rank < keys.size(); ++rank) places[rank].local_size = nodes.at(keys[rank]).size;
+  return places;
+}
+
+}  // namespace ccore

@@ -1,0 +1,26 @@
+// What makes two ranks neighbours on one node.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace ccore {
+
+std::string host_name();
+// Differs between machines and between boots; the same in all containers of a machine.
+std::string boot_id();
+
+// The default node id: two containers of one machine share the boot id but not the host name.
+std::string node_key(const std::string& override_id, const std::string& host, const std::string& boot);
+
+struct Place {
+  int node = 0;        // numbered in the order of the lowest rank
+  int local_rank = 0;  // in the order of ranks
+  int local_size = 0;
+  int leader = 0;      // the lowest rank of the node
+};
+
+// The place of each rank, from the node key of each rank. Ranks of a node need not be neighbours in number.
+std::vector<Place> places_of(const std::vector<std::string>& keys);
+
+}  // namespace ccore

@@ -1,0 +1,34 @@
+// One direction-pair of a byte stream to one peer. A link knows bytes; it never knows a collective.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace ccore {
+
+struct Bytes {
+  const std::byte* data = nullptr;
+  size_t size = 0;
+};
+
+// No call blocks. A broken connection throws CC_ERROR_REMOTE with the peer's rank in the text.
+class Link {
+ public:
+  virtual ~Link() = default;
+  // Takes some leading bytes, maybe none; returns how many.
+  virtual size_t try_send(const std::byte* data, size_t size) = 0;
+  // Received bytes, contiguous, still in the transport's own memory: reduce from here, then consume. Fewer
+  // than at_least when no more has arrived.
+  virtual Bytes peek(size_t at_least) = 0;
+  virtual void consume(size_t size) = 0;
+  // Moves some received bytes to data, maybe none; returns how many.
+  virtual size_t try_recv(std::byte* data, size_t size) = 0;
+  // What to poll() while waiting; -1: the wait is on the doorbell of the shared segment.
+  virtual int fd() const = 0;
+  virtual const char* name() const = 0;
+
+  uint64_t payload_bytes_sent = 0;      // counted by whoever streams payload
+  uint64_t payload_bytes_received = 0;
+};
+
+}  // namespace ccore

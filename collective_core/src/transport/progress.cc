@@ -1,0 +1,114 @@
+#include "transport/progress.h"
+
+#include <linux/futex.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <climits>
+#include <ctime>
+
+namespace ccore {
+namespace {
+
+constexpr int kSpins = 4000;
+constexpr int kYields = 100;
+constexpr int kCheckEvery = 64;
+// The longest sleep without a look at deadline and errors. News ring the doorbell, so this is a safety net.
+constexpr int kSleepMs = 20;
+// Between looks at shared memory while asleep on sockets, in nanoseconds.
+constexpr long kMixedSleepNs = 200000;
+
+void relax() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// The word lives in a segment shared by processes, hence not FUTEX_PRIVATE.
+long futex(std::atomic<uint32_t>* word, int operation, uint32_t value, const timespec* timeout) {
+  return syscall(SYS_futex, reinterpret_cast<uint32_t*>(word), operation, value, timeout, nullptr, 0);
+}
+
+}  // namespace
+
+void ring(Doorbell* doorbell) {
+  // Pairs with the fence in idle(): either the sleeper's last look sees our bytes, or we see its flag.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (doorbell->waiting.load(std::memory_order_relaxed) != 0) ring_always(doorbell);
+}
+
+void ring_always(Doorbell* doorbell) {
+  doorbell->rings.fetch_add(1, std::memory_order_seq_cst);
+  futex(&doorbell->rings, FUTEX_WAKE, INT_MAX, nullptr);
+}
+
+bool may_spin(int cores, int ranks_on_host) { return cores >= 2 * ranks_on_host; }
+
+int usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+  const long online = sysconf(_SC_NPROCESSORS_ONLN);
+  return online > 0 ? static_cast<int>(online) : 1;
+}
+
+WaitLadder::WaitLadder(Doorbell* doorbell, int wake_fd, bool spin, std::function<void()> check)
+    : doorbell_(doorbell), wake_fd_(wake_fd), spins_(spin ? kSpins : 0), check_(std::move(check)) {}
+
+WaitLadder::~WaitLadder() {
+  if (armed_) doorbell_->waiting.store(0, std::memory_order_relaxed);
+}
+
+void WaitLadder::moved() {
+  idle_count_ = 0;
+  if (armed_) {
+    doorbell_->waiting.store(0, std::memory_order_relaxed);
+    armed_ = false;
+  }
+}
+
+void WaitLadder::idle(const Link* want_send, const Link* want_recv) {
+  ++idle_count_;
+  if (idle_count_ % kCheckEvery == 0) check_();
+  if (idle_count_ <= spins_) return relax();
+  if (idle_count_ <= spins_ + kYields) {
+    sched_yield();
+    return;
+  }
+  check_();
+  const bool socket_send = want_send && want_send->fd() >= 0;
+  const bool socket_recv = want_recv && want_recv->fd() >= 0;
+  const bool memory = (want_send && !socket_send) || (want_recv && !socket_recv);
+  if (socket_send || socket_recv) return sleep_on_sockets(want_send, want_recv, memory);
+  if (!armed_) {
+    // Raise the flag, then let the caller look once more before we sleep.
+    doorbell_->waiting.store(1, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    seen_ = doorbell_->rings.load(std::memory_order_relaxed);
+    armed_ = true;
+    return;
+  }
+  sleep_on_doorbell();
+}
+
+void WaitLadder::sleep_on_doorbell() {
+  const timespec timeout{0, kSleepMs * 1000000L};
+  futex(&doorbell_->rings, FUTEX_WAIT, seen_, &timeout);
+  seen_ = doorbell_->rings.load(std::memory_order_seq_cst);
+}
+
+void WaitLadder::sleep_on_sockets(const Link* want_send, const Link* want_recv, bool doorbell_too) {
+  pollfd fds[3];
+  nfds_t count = 0;
+  fds[count++] = pollfd{wake_fd_, POLLIN, 0};
+  if (want_send && want_send->fd() >= 0) fds[count++] = pollfd{want_send->fd(), POLLOUT, 0};
+  if (want_recv && want_recv->fd() >= 0) fds[count++] = pollfd{want_recv->fd(), POLLIN, 0};
+  const timespec timeout{0, doorbell_too ? kMixedSleepNs : kSleepMs * 1000000L};
+  ppoll(fds, count, &timeout, nullptr);
+}
+
+}  // namespace ccore

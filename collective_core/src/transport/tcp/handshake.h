@@ -1,0 +1,56 @@
+// Who may connect: mutual proof of the communicator's secret, which itself never travels.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <list>
+#include <optional>
+
+#include "common/clock.h"
+#include "common/sha256.h"
+#include "common/unique_fd.h"
+#include "transport/tcp/socket.h"
+
+namespace ccore {
+
+enum class Purpose : uint32_t { rendezvous = 1, control = 2, data = 3 };
+
+// What a connecting rank says of itself; authenticated with the secret.
+struct Hello {
+  Purpose purpose = Purpose::rendezvous;
+  int32_t from = 0;
+  int32_t to = 0;
+  int32_t nranks = 0;
+  int64_t timeout_ms = 0;
+};
+
+// The connecting side. Throws CC_ERROR_REMOTE when the other side closes or cannot prove the secret.
+void introduce(int fd, const Digest& secret, const Hello& hello, const Deadline& deadline, const std::string& who);
+
+struct Accepted {
+  UniqueFd fd;
+  Hello hello;
+};
+
+// The listening side: takes connections from anybody, keeps those that prove the secret and drops the rest;
+// a slow or hostile client delays nobody.
+class Acceptor {
+ public:
+  Acceptor(UniqueFd listener, const Digest& secret);
+  Acceptor(Acceptor&&) noexcept;
+  ~Acceptor();
+  // The next rank, or nothing when the deadline has passed.
+  std::optional<Accepted> next(const Deadline& deadline);
+
+ private:
+  struct Pending;
+  void accept_new();
+  // True when the hello is complete and genuine; throws Error when the client is to be dropped.
+  bool advance(Pending* pending);
+
+  UniqueFd listener_;
+  Digest secret_;
+  std::list<Pending> pending_;
+};
+
+}  // namespace ccore

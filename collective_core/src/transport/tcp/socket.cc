@@ -1,0 +1,216 @@
+#include "transport/tcp/socket.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+
+#include "common/env.h"
+#include "common/error.h"
+
+namespace ccore {
+namespace {
+
+struct Raw {
+  sockaddr_storage storage{};
+  socklen_t size = 0;
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
+};
+
+Raw raw_from(const Address& address) {
+  Raw raw;
+  if (address.family == AF_INET6) {
+    auto* v6 = reinterpret_cast<sockaddr_in6*>(&raw.storage);
+    v6->sin6_family = AF_INET6;
+    v6->sin6_port = htons(address.port);
+    v6->sin6_scope_id = address.scope;
+    std::memcpy(&v6->sin6_addr, address.host, 16);
+    raw.size = sizeof *v6;
+  } else {
+    auto* v4 = reinterpret_cast<sockaddr_in*>(&raw.storage);
+    v4->sin_family = AF_INET;
+    v4->sin_port = htons(address.port);
+    std::memcpy(&v4->sin_addr, address.host, 4);
+    raw.size = sizeof *v4;
+  }
+  return raw;
+}
+
+void set_option(int fd, int level, int name, int value) {
+  if (setsockopt(fd, level, name, &value, sizeof value) != 0) throw_errno("setsockopt");
+}
+
+void sleep_ms(long ms) {
+  const timespec time{ms / 1000, ms % 1000 * 1000000};
+  nanosleep(&time, nullptr);
+}
+
+// Worth another attempt: the other side may not have started yet.
+bool passing(int error) {
+  return error == ECONNREFUSED || error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH ||
+         error == ECONNRESET || error == EAGAIN || error == EHOSTDOWN;
+}
+
+// 0 or the errno of the attempt.
+int try_connect(int fd, const Address& address, const Deadline& deadline) {
+  const Raw raw = raw_from(address);
+  if (connect(fd, raw.get(), raw.size) == 0) return 0;
+  if (errno != EINPROGRESS) return errno;
+  pollfd ready{fd, POLLOUT, 0};
+  if (poll(&ready, 1, deadline.remaining_ms(5000)) <= 0) return ETIMEDOUT;
+  int error = 0;
+  socklen_t size = sizeof error;
+  getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
+  return error;
+}
+
+}  // namespace
+
+Address address_from(const sockaddr* raw) {
+  Address address;
+  if (raw->sa_family == AF_INET) {
+    sockaddr_in v4{};
+    std::memcpy(&v4, raw, sizeof v4);
+    address.port = ntohs(v4.sin_port);
+    std::memcpy(address.host, &v4.sin_addr, 4);
+  } else if (raw->sa_family == AF_INET6) {
+    sockaddr_in6 v6{};
+    std::memcpy(&v6, raw, sizeof v6);
+    address.port = ntohs(v6.sin6_port);
+    address.scope = v6.sin6_scope_id;
+    std::memcpy(address.host, &v6.sin6_addr, 16);
+  } else {
+    return address;
+  }
+  address.family = raw->sa_family;
+  return address;
+}
+
+Address resolve(const std::string& host, int port) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int error = getaddrinfo(host.c_str(), nullptr, &hints, &found);
+  if (error != 0) throw Error(CC_ERROR_SYSTEM, "cannot resolve " + host + ": " + gai_strerror(error));
+  Address address;
+  // IPv4 first: it is what an interface has when it has only one.
+  for (const addrinfo* at = found; at; at = at->ai_next) {
+    if (address.family == 0 || (address.family == AF_INET6 && at->ai_family == AF_INET)) {
+      address = address_from(at->ai_addr);
+    }
+  }
+  freeaddrinfo(found);
+  address.port = static_cast<uint16_t>(port);
+  return address;
+}
+
+std::string host_text(const Address& address) {
+  char host[INET6_ADDRSTRLEN] = "?";
+  if (address.family != 0) inet_ntop(address.family, address.host, host, sizeof host);
+  return host;
+}
+
+std::string text(const Address& address) {
+  const std::string port = std::to_string(address.port);
+  return address.family == AF_INET6 ? "[" + host_text(address) + "]:" + port : host_text(address) + ":" + port;
+}
+
+bool is_loopback(const Address& address) {
+  if (address.family == AF_INET) return address.host[0] == 127;
+  unsigned char one[16] = {};
+  one[15] = 1;
+  return address.family == AF_INET6 && std::memcmp(address.host, one, 16) == 0;
+}
+
+UniqueFd listen_on(const Address& address, bool reuse) {
+  UniqueFd fd(socket(address.family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd) throw_errno("socket");
+  if (reuse) set_option(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+  const Raw raw = raw_from(address);
+  if (bind(fd.get(), raw.get(), raw.size) != 0) throw_errno("bind to " + text(address));
+  if (listen(fd.get(), SOMAXCONN) != 0) throw_errno("listen on " + text(address));
+  return fd;
+}
+
+Address local_address(int fd) {
+  sockaddr_storage storage{};
+  socklen_t size = sizeof storage;
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&storage), &size) != 0) throw_errno("getsockname");
+  return address_from(reinterpret_cast<const sockaddr*>(&storage));
+}
+
+void configure_connection(int fd) {
+  const int flags = fcntl(fd, F_GETFL);
+  if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) throw_errno("fcntl");
+  set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  // A host that vanished without a FIN is noticed after this long, whether bytes are in flight or not.
+  const auto ms = static_cast<int>(env_integer("CCORE_TCP_USER_TIMEOUT_MS", 20000, 1000, 3600000));
+  set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, std::max(1, ms / 4000));
+  set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, std::max(1, ms / 6000));
+  set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 5);
+  set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, ms);
+}
+
+UniqueFd connect_to(const Address& address, const Deadline& deadline) {
+  long pause_ms = 5;
+  while (true) {
+    UniqueFd fd(socket(address.family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!fd) throw_errno("socket");
+    const int error = try_connect(fd.get(), address, deadline);
+    if (error == 0) {
+      configure_connection(fd.get());
+      return fd;
+    }
+    const std::string what = "connect to " + text(address) + ": " + errno_text(error);
+    if (!passing(error)) throw Error(CC_ERROR_SYSTEM, what);
+    if (deadline.remaining_ns() <= pause_ms * 1000000) throw Error(CC_ERROR_TIMEOUT, what);
+    sleep_ms(pause_ms);
+    pause_ms = std::min(pause_ms * 2, 200L);
+  }
+}
+
+void send_all(int fd, const void* data, size_t size, const Deadline& deadline, const std::string& who) {
+  const auto* at = static_cast<const char*>(data);
+  while (size > 0) {
+    const ssize_t sent = send(fd, at, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent > 0) {
+      at += sent;
+      size -= static_cast<size_t>(sent);
+    } else if (errno == EAGAIN || errno == EINTR) {
+      pollfd ready{fd, POLLOUT, 0};
+      if (deadline.passed()) throw Error(CC_ERROR_TIMEOUT, who + " takes no data");
+      poll(&ready, 1, deadline.remaining_ms(1000));
+    } else if (errno == EPIPE || errno == ECONNRESET || errno == ETIMEDOUT) {
+      throw Error(CC_ERROR_REMOTE, who + " closed the connection");
+    } else {
+      throw_errno("send to " + who);
+    }
+  }
+}
+
+void recv_all(int fd, void* data, size_t size, const Deadline& deadline, const std::string& who) {
+  auto* at = static_cast<char*>(data);
+  while (size > 0) {
+    const ssize_t got = recv(fd, at, size, MSG_DONTWAIT);
+    if (got > 0) {
+      at += got;
+      size -= static_cast<size_t>(got);
+    } else if (got == 0 || errno == ECONNRESET || errno == EPIPE || errno == ETIMEDOUT) {
+      throw Error(CC_ERROR_REMOTE, who + " closed the connection");
+    } else if (errno == EAGAIN || errno == EINTR) {
+      pollfd ready{fd, POLLIN, 0};
+      if (deadline.passed()) throw Error(CC_ERROR_TIMEOUT, "no answer from " + who);
+      poll(&ready, 1, deadline.remaining_ms(1000));
+    } else {
+      throw_errno("recv from " + who);
+    }
+  }
+}
+
+}  // namespace ccore

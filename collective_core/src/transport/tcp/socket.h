@@ -1,0 +1,43 @@
+// Sockets: addresses, non-blocking listen and connect, whole-message send and receive with a deadline.
+#pragma once
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <string>
+
+#include "common/clock.h"
+#include "common/unique_fd.h"
+
+namespace ccore {
+
+// An IPv4 or IPv6 address with a port, in a form that can be sent as it is.
+struct Address {
+  uint16_t family = 0;  // AF_INET or AF_INET6; 0: none
+  uint16_t port = 0;
+  uint32_t scope = 0;
+  unsigned char host[16] = {};
+};
+
+Address address_from(const sockaddr* address);
+// Numeric or by name; throws CC_ERROR_SYSTEM if it cannot be resolved.
+Address resolve(const std::string& host, int port);
+std::string host_text(const Address& address);
+std::string text(const Address& address);  // host:port
+bool is_loopback(const Address& address);
+
+// Binds and listens; port 0 takes a free one. reuse: take over a port whose last connections linger.
+UniqueFd listen_on(const Address& address, bool reuse);
+Address local_address(int fd);
+
+// Tries again until the deadline while nobody listens there yet.
+UniqueFd connect_to(const Address& address, const Deadline& deadline);
+// Non-blocking, no delay, keepalive, user timeout: for every connection made or accepted.
+void configure_connection(int fd);
+
+// Throw CC_ERROR_TIMEOUT, CC_ERROR_REMOTE (closed by the other side) or CC_ERROR_SYSTEM; `who` goes in the text.
+void send_all(int fd, const void* data, size_t size, const Deadline& deadline, const std::string& who);
+void recv_all(int fd, void* data, size_t size, const Deadline& deadline, const std::string& who);
+
+}  // namespace ccore

@@ -1,0 +1,34 @@
+// A link over one non-blocking TCP connection.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/unique_fd.h"
+#include "transport/link.h"
+
+namespace ccore {
+
+class TcpLink : public Link {
+ public:
+  // who: the peer in words, for error texts.
+  TcpLink(UniqueFd fd, std::string who);
+
+  size_t try_send(const std::byte* data, size_t size) override;
+  Bytes peek(size_t at_least) override;
+  void consume(size_t size) override;
+  size_t try_recv(std::byte* data, size_t size) override;
+  int fd() const override { return fd_.get(); }
+  const char* name() const override { return "tcp"; }
+
+ private:
+  size_t receive(std::byte* data, size_t size);
+
+  UniqueFd fd_;
+  std::string who_;
+  std::vector<std::byte> staged_;  // received, not yet consumed: [begin_, end_)
+  size_t begin_ = 0;
+  size_t end_ = 0;
+};
+
+}  // namespace ccore
