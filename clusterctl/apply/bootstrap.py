@@ -1,4 +1,4 @@
-"""The bootstrap itself: plan from facts, apply on all nodes at once, look again, and continue a run cut off."""
+"""Plan from facts, apply on all nodes at once, look again; and continue a run that was cut off."""
 
 from __future__ import annotations
 
@@ -59,7 +59,9 @@ class Result:
     verdicts: HostMap[tuple[Verdict, ...]]
 
 
-def _judged(engine: Engine, inventory: Inventory, options: Options, facts: HostMap[NodeFacts]) -> HostMap[tuple[Verdict, ...]]:
+def _judged(
+    engine: Engine, inventory: Inventory, options: Options, facts: HostMap[NodeFacts]
+) -> HostMap[tuple[Verdict, ...]]:
     return facts.map(
         lambda name, found: judge.judge_node(
             found, inventory.node(name), options.only, options.skip, engine.requirements
@@ -67,7 +69,9 @@ def _judged(engine: Engine, inventory: Inventory, options: Options, facts: HostM
     )
 
 
-def _plan(engine: Engine, inventory: Inventory, facts: HostMap[NodeFacts], verdicts: HostMap[tuple[Verdict, ...]]) -> Plan:
+def _plan(
+    engine: Engine, inventory: Inventory, facts: HostMap[NodeFacts], verdicts: HostMap[tuple[Verdict, ...]]
+) -> Plan:
     judged = verdicts.values_by_node
     return Plan(
         tuple(
@@ -81,7 +85,7 @@ def prepare(engine: Engine, inventory: Inventory, options: Options, run: RunDir)
     """Gather facts, judge, and plan; write inventory, facts and plan into the run folder; change no node."""
     run.write("inventory", inventory.model_dump(mode="json"))
     facts = engine.gather(inventory)
-    run.write("facts", facts_document.to_document(facts))
+    run.write("facts", facts_document.fleet_to_document(facts))
     verdicts = _judged(engine, inventory, options, facts)
     plan = _plan(engine, inventory, facts, verdicts)
     run.write("plan", plan_model.to_document(plan))
@@ -94,19 +98,19 @@ def stored_inventory(run: RunDir) -> Inventory:
 
 
 def prepare_resumed(engine: Engine, run: RunDir) -> Prepared:
-    """Look at a cut-off run's nodes again and plan what is left of it; raise PlanError for runs without a plan."""
+    """Look at a cut-off run's nodes again and plan what is left of it; PlanError for runs without a plan."""
     options, state_dir = journal.stored_options(run)
     if state_dir != engine.state_dir:
         raise PlanError(f"run {run.id} kept its journal in {state_dir}, not in {engine.state_dir}")
     inventory = stored_inventory(run)
     stored = plan_model.from_document(run.read("plan"))
     facts = engine.gather(inventory)
-    run.write("facts", facts_document.to_document(facts))
+    run.write("facts", facts_document.fleet_to_document(facts))
     verdicts = _judged(engine, inventory, options, facts)
     plan = _plan(engine, inventory, facts, verdicts)
     merged = _merged(stored, plan)
     run.write("plan", plan_model.to_document(merged))
-    # A step begun and not finished may have left its node looking right: the node's journal must still close it.
+    # A step begun and not finished may have left its node looking right: its journal must still be closed.
     left = tuple(
         _reopened(merged.of(node.node), node, run_steps)
         for node in plan.nodes
@@ -142,7 +146,7 @@ def _reopened(merged: NodePlan, fresh: NodePlan, unfinished: frozenset[str]) -> 
 
 
 def apply(engine: Engine, prepared: Prepared, run: RunDir) -> Result:
-    """Apply the plan on all nodes at once, then gather facts anew over new connections and judge what is seen.
+    """Apply the plan on all nodes at once, then gather facts over new connections and judge what is seen.
 
     Nodes with nothing to do are not contacted again.
     """
@@ -176,7 +180,9 @@ def apply(engine: Engine, prepared: Prepared, run: RunDir) -> Result:
         outcomes[name] = (
             NodeOutcome(_not_reached(plan.of(name)), outcome) if isinstance(outcome, Failure) else outcome
         )
-    cut = any(outcome.failure is not None for outcome in outcomes.values()) or bool(prepared.verdicts.failures)
+    cut = any(outcome.failure is not None for outcome in outcomes.values()) or bool(
+        prepared.verdicts.failures
+    )
     journal.finish(run, outcomes, "cut" if cut else "finished")
     return Result(outcomes, _look_again(engine, prepared, outcomes))
 
@@ -188,11 +194,15 @@ def _not_reached(plan: NodePlan) -> tuple[StepOutcome, ...]:
     )
 
 
-def _look_again(engine: Engine, prepared: Prepared, outcomes: Mapping[str, NodeOutcome]) -> HostMap[tuple[Verdict, ...]]:
+def _look_again(
+    engine: Engine, prepared: Prepared, outcomes: Mapping[str, NodeOutcome]
+) -> HostMap[tuple[Verdict, ...]]:
     """Judge from fresh facts every node on which a step ran; a node that was lost stays a failure."""
     lost = {name: outcome.failure for name, outcome in outcomes.items() if outcome.failure is not None}
     seen: dict[str, tuple[Verdict, ...] | Failure] = dict(prepared.verdicts.items())
-    again = tuple(node for node in prepared.inventory.nodes if node.name in outcomes and node.name not in lost)
+    again = tuple(
+        node for node in prepared.inventory.nodes if node.name in outcomes and node.name not in lost
+    )
     if again:
         part = prepared.inventory.model_copy(update={"nodes": again})
         seen.update(_judged(engine, part, prepared.options, engine.gather(part)).items())

@@ -126,6 +126,10 @@ def apply_plan(
         return follower.outcome(Failure(FailureKind.ERROR, follower.refused, "try again when it has ended"))
     if not follower.ended:
         said = completed.error_text.strip()[-500:]
-        message = f"the runner ended early (exit status {completed.returncode})" + (f": {said}" if said else "")
-        return follower.outcome(Failure(FailureKind.LOST, message, "continue with: clusterctl bootstrap --resume"))
+        message = f"the runner ended early (exit status {completed.returncode})" + (
+            f": {said}" if said else ""
+        )
+        return follower.outcome(
+            Failure(FailureKind.LOST, message, "continue with: clusterctl bootstrap --resume")
+        )
     return follower.outcome(None)

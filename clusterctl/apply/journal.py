@@ -1,4 +1,4 @@
-"""The controller's side of the journal: ``apply.json`` and, line by line as it happens, ``apply.journal.jsonl``."""
+"""The controller's journal: ``apply.json`` and, line by line as it happens, ``apply.journal.jsonl``."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Options:
 
 
 class RunJournal:
-    """Appends each record of each node to the run folder, on disk before the next one is read; thread-safe."""
+    """Appends each record to the run folder, on disk before the next one is read; thread-safe."""
 
     def __init__(self, run: RunDir) -> None:
         self._path = run.path / "apply.journal.jsonl"
@@ -80,7 +80,10 @@ def start(run: RunDir, options: Options, state_dir: str) -> None:
             "state": "started",
             "operator": operator(),
             "state_dir": state_dir,
-            "options": {"only": None if options.only is None else list(options.only), "skip": list(options.skip)},
+            "options": {
+                "only": None if options.only is None else list(options.only),
+                "skip": list(options.skip),
+            },
             "nodes": {},
         },
     )
@@ -125,11 +128,13 @@ def stored_options(run: RunDir) -> tuple[Options, str]:
     return Options(only, tuple(options["skip"])), str(document["state_dir"])
 
 
-def changed_before(run: RunDir, planned: Mapping[str, Mapping[str, tuple[str, str]]]) -> dict[str, tuple[StepOutcome, ...]]:
+def changed_before(
+    run: RunDir, planned: Mapping[str, Mapping[str, tuple[str, str]]]
+) -> dict[str, tuple[StepOutcome, ...]]:
     """Return the steps that earlier parts of this run changed, per node.
 
-    ``planned`` maps node -> key -> (requirement, description), from the run's stored plan. A node's own journal
-    (events ``journal``) counts too: a record may have been lost on its way while its change was made.
+    ``planned`` maps node -> key -> (requirement, description), from the run's stored plan. A node's own
+    journal (events ``journal``) counts too: a record may have been lost on its way while its change was made.
     """
     path: Path = run.path / "apply.journal.jsonl"
     last: dict[tuple[str, str], bool] = {}
@@ -151,7 +156,5 @@ def changed_before(run: RunDir, planned: Mapping[str, Mapping[str, tuple[str, st
     for (node, key), changed in last.items():
         if changed and key in planned.get(node, {}):
             requirement, description = planned[node][key]
-            found.setdefault(node, []).append(
-                StepOutcome(requirement, description, StepStatus.CHANGED, key)
-            )
+            found.setdefault(node, []).append(StepOutcome(requirement, description, StepStatus.CHANGED, key))
     return {node: tuple(steps) for node, steps in found.items()}

@@ -1,4 +1,4 @@
-"""Trees that travel to nodes: a directory or tarball packed the same way every time, so that its checksum says what it is."""
+"""Trees that travel to nodes: packed the same way every time, so that the checksum says what it is."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Payload:
 def pack(source: str) -> Payload:
     """Pack a directory or tarball of the controller; raise PlanError when it cannot be read or is unsafe.
 
-    A tarball with one folder at its top is packed without that folder. Links that lead out of the tree, devices
-    and names that climb (``..``) are refused.
+    A tarball with one folder at its top is packed without that folder. Links that lead out of the tree,
+    devices and names that climb (``..``) are refused.
     """
     path = Path(source).expanduser()
     try:
@@ -105,7 +105,9 @@ def _plain(name: str) -> str:
     """Return a member's name without ``./``; refuse absolute and climbing ones."""
     parts = PurePosixPath(name).parts
     if not parts or parts[0] == "/" or ".." in parts:
-        raise PlanError(f"the tarball holds an unsafe name: {name!r}", hint="pack the tree again, from inside it")
+        raise PlanError(
+            f"the tarball holds an unsafe name: {name!r}", hint="pack the tree again, from inside it"
+        )
     return "/".join(parts)
 
 

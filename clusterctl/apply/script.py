@@ -114,7 +114,9 @@ def apply_script(header: Header, plan: NodePlan, pack_tree: Callable[[str], Payl
         payload = None
         if isinstance(planned.step, PutTree):
             packed = pack_tree(planned.step.source)
-            bodies.append(f"payload_{number}() {{\ncat <<'END_OF_TREE'\n{packed.base64_text}END_OF_TREE\n}}\n")
+            bodies.append(
+                f"payload_{number}() {{\ncat <<'END_OF_TREE'\n{packed.base64_text}END_OF_TREE\n}}\n"
+            )
             payload = (packed.sha256, f"payload_{number}")
         words = (
             str(number),

@@ -79,7 +79,9 @@ def _run(transport: Transport, text: str, nonce: str, timeout_s: float) -> UndoO
         return follower.outcome(Failure(FailureKind.ERROR, follower.refused, "try again when it has ended"))
     if not follower.ended:
         said = completed.error_text.strip()[-500:]
-        message = f"the runner ended early (exit status {completed.returncode})" + (f": {said}" if said else "")
+        message = f"the runner ended early (exit status {completed.returncode})" + (
+            f": {said}" if said else ""
+        )
         return follower.outcome(Failure(FailureKind.LOST, message, "run undo again: it is safe to repeat"))
     return follower.outcome(None)
 

@@ -1,4 +1,4 @@
-"""From facts to a plan: judge every requirement, collect the steps of those unmet, and refuse contradictions."""
+"""From verdicts to a plan: collect the steps of what is unmet, and refuse contradictions."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _same(one: Step, other: Step) -> bool:
 
 
 def join(node: str, steps: tuple[PlannedStep, ...]) -> NodePlan:
-    """Return one node's plan with each target once; raise PlanError when two requirements contradict each other.
+    """Return one node's plan with each target once; PlanError when two requirements contradict each other.
 
     A command or a restart belongs to its requirement, since it may have to follow that requirement's files.
     """
@@ -83,8 +83,8 @@ def build(
 ) -> NodePlan:
     """Return the steps that a node's unmet requirements ask for, in the order of the verdicts; pure.
 
-    ``unknown`` yields no steps: what could not be read is not changed. A requirement whose steps would find out
-    (a missing tool, say) judges ``unmet``.
+    ``unknown`` yields no steps: what could not be read is not changed. A requirement whose steps would find
+    out (a missing tool, say) judges ``unmet``.
     """
     steps = tuple(
         PlannedStep(verdict.requirement, step)

@@ -1,4 +1,4 @@
-"""What a requirement is: a pure judgement of facts, and the steps (with their undo) that would make it true."""
+"""What a requirement is: a pure judgement of facts, and the steps (with their undo) that make it true."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class WriteValue:
 
 @dataclass(frozen=True, slots=True)
 class SetRegister:
-    """Write a PCI configuration register by ``setpci`` name, with numeric read-back; ``prior`` in hex, as read."""
+    """Write a PCI configuration register by ``setpci`` name, with numeric read-back; ``prior`` in hex."""
 
     description: str
     device: str
@@ -70,10 +70,10 @@ class SetRegister:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """Run a command that changes something, and the command that takes it back (None: nothing is left behind).
+    """Run a command that changes something, and the command that takes it back (None: leaves nothing).
 
-    ``guard``: a command whose success says that there is nothing to do, and that reads back the change once it
-    was made. All three may be run again after a crash, and so must be safe to repeat.
+    ``guard``: a command whose success says that there is nothing to do, and that reads back the change once
+    it was made. All three may be run again after a crash, and so must be safe to repeat.
     """
 
     description: str
@@ -124,7 +124,7 @@ class InstallPackages:
 
 @dataclass(frozen=True, slots=True)
 class PutTree:
-    """Copy a directory or tarball from the controller to a directory on the node; undo puts back what was there."""
+    """Copy a directory or tarball of the controller to the node; undo puts back what was there."""
 
     description: str
     source: str
@@ -132,7 +132,7 @@ class PutTree:
     kind: Literal["put-tree"] = "put-tree"
 
 
-Step = Union[
+Step = Union[  # noqa: UP007 - evaluated at run time on 3.10
     WriteFile,
     WriteValue,
     SetRegister,

@@ -1,0 +1,96 @@
+"""Recorded facts: a node's facts as a JSON document and back, and the key that alike nodes share."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from clusterctl.errors import FactsError
+from clusterctl.facts.model import NodeFacts
+from clusterctl.transport.base import Failure, HostMap
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+SCHEMA = "clusterctl.facts/1"
+
+
+@cache
+def _adapter() -> TypeAdapter[NodeFacts]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(NodeFacts)
+
+
+def to_document(facts: NodeFacts) -> dict[str, Any]:
+    """Return the facts as values that JSON can hold."""
+    return {"schema": SCHEMA, **_adapter().dump_python(facts, mode="json")}
+
+
+def fleet_to_document(facts: HostMap[NodeFacts]) -> dict[str, Any]:
+    """Return what every node answered: its facts, or the failure that stands in their place."""
+    nodes: dict[str, Any] = {}
+    for name, outcome in facts.items():
+        if isinstance(outcome, Failure):
+            nodes[name] = {"error": {"kind": outcome.kind.value, "message": outcome.message}}
+        else:
+            nodes[name] = to_document(outcome)
+    return {"schema": "clusterctl.fleet-facts/1", "nodes": nodes}
+
+
+def from_document(document: Mapping[str, Any]) -> NodeFacts:
+    """Return the facts of a document; raise FactsError where it is not one, naming the key."""
+    from pydantic import ValidationError
+
+    if document.get("schema") != SCHEMA:
+        raise FactsError(
+            f"not a document of the schema {SCHEMA}", hint="gather the facts again: clusterctl check"
+        )
+    try:
+        return _adapter().validate_python({key: value for key, value in document.items() if key != "schema"})
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise FactsError(
+            f"recorded facts cannot be used: {place}: {first['msg']}",
+            hint="they were written by another version of clusterctl: gather them again",
+        ) from None
+
+
+# What differs between two nodes that are alike: names, identifiers, addresses, counters, clocks, space.
+_PERSONAL = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"(name|gathered_at|duration_s|root\.detail|clock\.(offset_s|uncertainty_s)|sections\b.*)",
+        r"system\.(hostname|boot_id|uptime_s|cmdline)\b.*",
+        r"memory\.(available_bytes|total_bytes)\b.*|memory\.hugepages\.\d+\.free",
+        r"gpu\.devices\.value\.\d+\.uuid",
+        r"rdma\.devices\.value\.\d+\.(node_guid|ports\.\d+\.(lid|sm_lid|gids|counters)\b.*)",
+        r"network\.interfaces\.value\.\d+\.(address|addresses\b.*)",
+        r"storage\b.*",
+        r".*\.detail",
+    )
+)
+
+
+def fold_key(facts: NodeFacts) -> str:
+    """Return a key that is equal for nodes whose facts differ only in what is a node's own."""
+
+    def kept(value: Any, place: str) -> Any:
+        if isinstance(value, dict):
+            inner = {key: (f"{place}.{key}" if place else key, item) for key, item in value.items()}
+            return {
+                key: kept(item, path)
+                for key, (path, item) in inner.items()
+                if not any(pattern.fullmatch(path) for pattern in _PERSONAL)
+            }
+        if isinstance(value, list):
+            return [kept(item, f"{place}.{index}") for index, item in enumerate(value)]
+        return value
+
+    document = kept(to_document(facts), "")
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()

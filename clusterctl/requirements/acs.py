@@ -1,0 +1,150 @@
+"""``acs``: no PCIe port between a GPU and its peers sends their traffic up to the root complex.
+
+Redirection makes GPUDirect slow, or hang (nccl #304). Bits of the ACS control word: PCI Express Base
+Specification, Access Control Services; the kernel's ``disable_acs_redir`` clears the same ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from clusterctl.facts.model import ACS_FLAGS
+from clusterctl.requirements.base import (
+    EnableUnit,
+    InstallPackages,
+    Json,
+    SetRegister,
+    Status,
+    Step,
+    Verdict,
+    WriteFile,
+)
+from clusterctl.requirements.pci_path import bridges_on_paths, select
+from clusterctl.requirements.rendering import render
+from clusterctl.requirements.wording import because, some
+
+if TYPE_CHECKING:
+    from clusterctl.facts.model import NodeFacts, PciDevice
+    from clusterctl.inventory.model import Node
+
+NAME = "acs"
+TITLE = "PCIe ACS redirection is off between GPUs and NICs"
+
+REGISTER = "ECAP_ACS+6.w"
+"""By capability, never by raw offset: the capability sits elsewhere on every kind of device."""
+REDIRECTS = (
+    ACS_FLAGS["request-redirect"]
+    | ACS_FLAGS["completion-redirect"]
+    | ACS_FLAGS["upstream-forwarding"]
+    | ACS_FLAGS["egress-control"]
+)
+SCRIPT = "/usr/local/lib/clusterctl/acs-redirect-off"
+UNIT = "clusterctl-acs.service"
+CONNECTX_8 = ("15b3", "1023")
+
+
+@dataclass(frozen=True, slots=True)
+class _Ports:
+    """The ports on the paths, by what their ACS control word says."""
+
+    on_paths: tuple[PciDevice, ...]
+    redirecting: tuple[PciDevice, ...]
+    unreadable: tuple[tuple[PciDevice, str], ...]
+
+
+def _gpus_and_nics(facts: NodeFacts, node: Node) -> tuple[tuple[PciDevice, ...], tuple[PciDevice, ...]]:
+    settings = node.requirements.acs
+    devices = facts.pci.devices.or_else(())
+    gpus = select(devices, settings.gpu_devices) if settings.gpu_devices else facts.pci.nvidia_gpus
+    if settings.nic_devices:
+        return gpus, select(devices, settings.nic_devices)
+    addresses = {device.pci_address for device in facts.rdma.devices.or_else(())}
+    return gpus, tuple(device for device in devices if device.address in addresses)
+
+
+def _ports(facts: NodeFacts, node: Node) -> _Ports:
+    found = [facts.pci.device(address) for address in bridges_on_paths(*_gpus_and_nics(facts, node))]
+    ports = tuple(port for port in found if port is not None and port.bridge is not None)
+    redirecting, unreadable = [], []
+    for port in ports:
+        assert port.bridge is not None
+        acs = port.bridge.acs
+        if acs.value is not None:
+            if acs.value.control & REDIRECTS:
+                redirecting.append(port)
+        elif acs.status.value != "absent":
+            unreadable.append((port, because(f"the ACS control word of {port.address}", acs)))
+    return _Ports(ports, tuple(redirecting), tuple(unreadable))
+
+
+def _word(port: PciDevice) -> str | None:
+    acs = port.bridge.acs.value if port.bridge is not None else None
+    return None if acs is None else f"{acs.control:04x}"
+
+
+def judge(facts: NodeFacts, node: Node) -> Verdict:
+    """Met when no port on a GPU's paths redirects; ``source-validation`` alone is harmless."""
+    if facts.pci.devices.value is None:
+        return Verdict(NAME, Status.UNKNOWN, because("the PCI tree", facts.pci.devices))
+    gpus, nics = _gpus_and_nics(facts, node)
+    cmdline = facts.system.cmdline.or_else(())
+    evidence: dict[str, Json] = {
+        "gpus": [gpu.address for gpu in gpus],
+        "nics": [nic.address for nic in nics],
+        "iommu": [word for word in cmdline if "iommu" in word or word.startswith("pci=")],
+    }
+    if not gpus:
+        return Verdict(NAME, Status.NOT_APPLICABLE, "there is no GPU", evidence)
+    if facts.in_container:
+        reason = "this is a container: its PCI ports belong to the host"
+        return Verdict(NAME, Status.NOT_APPLICABLE, reason, evidence)
+    ports = _ports(facts, node)
+    evidence["words"] = {port.address: _word(port) for port in ports.on_paths}
+    if facts.in_vm and node.requirements.acs.in_vm == "leave":
+        reason = "inside a virtual machine ACS isolates the devices passed through; it is left alone"
+        return Verdict(NAME, Status.NOT_APPLICABLE, reason, evidence)
+    if not ports.on_paths:
+        return Verdict(NAME, Status.NOT_APPLICABLE, "no bridge lies between a GPU and a peer", evidence)
+    if any((nic.vendor, nic.device) == CONNECTX_8 for nic in nics) and not node.requirements.acs.nic_devices:
+        reason = (
+            "ConnectX-8 platforms need some ACS bits: the kernel parameter pci=config_acs= sets them, "
+            "not one value for all ports"
+        )
+        return Verdict(NAME, Status.NOT_APPLICABLE, reason, evidence)
+    if ports.redirecting:
+        named = some([f"{port.address} ({_word(port)})" for port in ports.redirecting])
+        if facts.in_vm is None:
+            reason = f"redirection is on at {named}, but whether this is a virtual machine is not known"
+            return Verdict(NAME, Status.UNKNOWN, reason, evidence)
+        return Verdict(NAME, Status.UNMET, f"redirection is on at {named}", evidence)
+    if ports.unreadable:
+        return Verdict(NAME, Status.UNKNOWN, some([reason for _, reason in ports.unreadable], 2), evidence)
+    return Verdict(NAME, Status.MET, f"no redirection at {len(ports.on_paths)} ports on GPU paths", evidence)
+
+
+def steps(facts: NodeFacts, node: Node) -> tuple[Step, ...]:
+    """Clear the word of every redirecting port now, and of all ports on the paths at every boot."""
+    ports = _ports(facts, node)
+    if judge(facts, node).status is not Status.UNMET:
+        return ()
+    found: list[Step] = []
+    if facts.software.tool("setpci") is None and facts.software.manager in ("apt", "dnf"):
+        manager: Literal["apt", "dnf"] = "apt" if facts.software.manager == "apt" else "dnf"
+        found.append(InstallPackages("Install pciutils for setpci", manager, ("pciutils",)))
+    for port in ports.redirecting:
+        word = _word(port)
+        assert word is not None
+        found.append(
+            SetRegister(f"Clear ACS redirection at {port.address}", port.address, REGISTER, "0000", word)
+        )
+    if node.requirements.acs.persist and facts.system.systemd_running:
+        capable = [port for port in ports.on_paths if _word(port) is not None]
+        script = render("apply", "acs-redirect-off.sh", ports=capable, register=REGISTER)
+        unit = render("systemd", UNIT, script=SCRIPT)
+        found += [
+            WriteFile(f"Write {SCRIPT} for {len(capable)} ports", SCRIPT, script, 0o755),
+            WriteFile(f"Write the unit {UNIT}", f"/etc/systemd/system/{UNIT}", unit),
+            EnableUnit(f"Enable {UNIT} at boot", UNIT),
+        ]
+    return tuple(found)

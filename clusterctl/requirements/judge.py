@@ -1,0 +1,46 @@
+"""Judge a node against requirements chosen by name; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from clusterctl.errors import UsageError
+from clusterctl.requirements.base import Requirement, Verdict
+from clusterctl.requirements.catalog import ALL
+
+if TYPE_CHECKING:
+    from clusterctl.facts.model import NodeFacts
+    from clusterctl.inventory.model import Node
+
+
+def validate_names(
+    only: Iterable[str] | None, skip: Iterable[str], requirements: Mapping[str, Requirement] = ALL
+) -> None:
+    """Raise UsageError for names that are not requirements."""
+    unknown = sorted({*(only or ()), *skip} - set(requirements))
+    if unknown:
+        raise UsageError(
+            f"unknown requirement{'s' if len(unknown) > 1 else ''}: {', '.join(unknown)}",
+            hint=f"requirements are: {', '.join(requirements)}",
+        )
+
+
+def judge_node(
+    facts: NodeFacts,
+    node: Node,
+    only: Iterable[str] | None = None,
+    skip: Iterable[str] = (),
+    requirements: Mapping[str, Requirement] = ALL,
+) -> tuple[Verdict, ...]:
+    """Return the verdicts of a node in catalogue order.
+
+    ``only`` None means all; those skipped on the command line or in the inventory are left out.
+    """
+    left_out = {*skip, *node.requirements.skip}
+    wanted = set(requirements) if only is None else set(only)
+    return tuple(
+        requirement.judge(facts, node)
+        for name, requirement in requirements.items()
+        if name in wanted and name not in left_out
+    )

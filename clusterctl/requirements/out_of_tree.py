@@ -1,0 +1,79 @@
+"""Steps that build a kernel module from a source tree, load it, and have boot load it again."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Literal
+
+from clusterctl.requirements.base import Command, InstallPackages, LoadModule, PutTree, Step, WriteFile
+
+if TYPE_CHECKING:
+    from clusterctl.facts.model import NodeFacts
+
+
+def load_at_boot(module: str) -> WriteFile:
+    """Return the step that lets systemd-modules-load load a module at boot."""
+    path = f"/etc/modules-load.d/clusterctl-{module}.conf"
+    return WriteFile(
+        f"Load {module} at boot ({path})", path, f"# Written by clusterctl (requirement peermem).\n{module}\n"
+    )
+
+
+def missing_tools(facts: NodeFacts) -> tuple[str, ...]:
+    """Return what a build needs and the node lacks: ``make``, ``gcc``, the running kernel's ``headers``."""
+    tools = tuple(tool for tool in ("make", "gcc") if facts.software.tool(tool) is None)
+    return tools if facts.modules.headers.value is not None else (*tools, "headers")
+
+
+def packages_for(facts: NodeFacts, missing: tuple[str, ...]) -> InstallPackages | None:
+    """Return the step that brings what is missing, or None where the package manager is not known."""
+    kernel = facts.system.kernel.value
+    manager: Literal["apt", "dnf"]
+    if facts.software.manager == "apt":
+        manager, headers = "apt", f"linux-headers-{kernel}"
+    elif facts.software.manager == "dnf":
+        manager, headers = "dnf", f"kernel-devel-{kernel}"
+    else:
+        return None
+    if kernel is None:
+        return None
+    names = tuple(headers if name == "headers" else name for name in missing)
+    return InstallPackages(f"Install {' '.join(names)}", manager, names)
+
+
+def build_and_install(module: str, source: str, kernel: str) -> tuple[Step, ...]:
+    """Return the steps from a source tree to an installed module of one kernel.
+
+    The tree's Makefile must build ``<module>.ko`` with ``make``, for the kernel named by KVER and KDIR, as
+    that of nv_peer_memory does.
+    """
+    tree = f"/usr/src/clusterctl-{module}"
+    build = f"/lib/modules/{kernel}/build"
+    installed = f"/lib/modules/{kernel}/extra/{module}.ko"
+    make = ("make", "-C", tree, f"KVER={kernel}", f"KDIR={build}", f"KERNEL_SRC={build}")
+    find = f"find {tree} -name {module}.ko -print | head -n 1"
+    install = (
+        f'built=$({find}) && [ -n "$built" ] && install -D -m 644 "$built" {shlex.quote(installed)} '
+        f"&& depmod {shlex.quote(kernel)}"
+    )
+    folder = shlex.quote(f"/lib/modules/{kernel}/extra")
+    remove = (
+        f"rm -f {shlex.quote(installed)} && {{ rmdir {folder} 2>/dev/null; depmod {shlex.quote(kernel)}; }}"
+    )
+    compare = f'cmp -s "$({find})" {shlex.quote(installed)} && modprobe -n -q {module}'
+    return (
+        PutTree(f"Copy the source of {module} to {tree}", source, tree),
+        Command(f"Build {module} for kernel {kernel}", make, None, timeout_s=1500),
+        Command(
+            f"Install {module} as {installed}",
+            ("sh", "-c", install),
+            ("sh", "-c", remove),
+            guard=("sh", "-c", compare),
+            timeout_s=600,
+        ),
+    )
+
+
+def load(module: str) -> LoadModule:
+    """Return the step that loads a module now."""
+    return LoadModule(f"Load {module}", module)

@@ -1,0 +1,202 @@
+"""``peermem``: NICs can reach GPU memory, by DMA-BUF, nvidia-peermem or nv_peer_mem, one of them and not two.
+
+Order of preference and conditions: NVIDIA GPU Operator documentation and NCCL net_ib/gdr.cc. An explicit
+choice in the inventory beats the decision, with a warning where it looks wrong.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from clusterctl.requirements import out_of_tree
+from clusterctl.requirements.base import Command, Json, Status, Step, Verdict
+from clusterctl.requirements.dma_buf import missing_conditions
+from clusterctl.requirements.wording import because, some
+
+if TYPE_CHECKING:
+    from clusterctl.facts.model import NodeFacts
+    from clusterctl.inventory.model import Node
+
+NAME = "peermem"
+TITLE = "GPUDirect RDMA: NICs reach GPU memory"
+
+NVIDIA = "nvidia_peermem"
+LEGACY = "nv_peer_mem"
+OFED_HINT = "install DOCA-OFED, or use the open GPU kernel modules (DMA-BUF)"
+
+
+@dataclass(frozen=True, slots=True)
+class _Decision:
+    """A verdict's parts and the steps that go with it."""
+
+    status: Status
+    reason: str
+    steps: tuple[Step, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def _is_loaded(facts: NodeFacts, module: str) -> bool:
+    if module == LEGACY and facts.gpudirect.nv_peer_mem_version.value is not None:
+        return True
+    if module == NVIDIA and facts.gpudirect.nvidia_peermem_version.value is not None:
+        return True
+    return facts.modules.is_loaded(module) is True
+
+
+def _dma_buf(facts: NodeFacts) -> _Decision:
+    missing = missing_conditions(facts)
+    if missing:
+        return _Decision(Status.UNMET, f"DMA-BUF is not possible: {'; '.join(missing)}")
+    reason = f"DMA-BUF: kernel {facts.system.kernel.value}, open GPU kernel modules, ibv_reg_dmabuf_mr"
+    return _Decision(Status.MET, reason)
+
+
+def _nvidia_peermem(facts: NodeFacts) -> _Decision:
+    if _is_loaded(facts, NVIDIA):
+        if facts.modules.loads_at_boot(NVIDIA):
+            return _Decision(Status.MET, "nvidia_peermem is loaded, and boot loads it")
+        reason = "nvidia_peermem is loaded, but nothing loads it at boot"
+        return _Decision(Status.UNMET, reason, (out_of_tree.load_at_boot(NVIDIA),))
+    if facts.gpudirect.peer_memory_api.value is False:
+        reason = (
+            "nvidia_peermem cannot be loaded: this kernel's RDMA stack lacks ib_register_peer_memory_client; "
+            + OFED_HINT
+        )
+        return _Decision(Status.UNMET, reason)
+    if facts.modules.is_installed(NVIDIA) is False:
+        return _Decision(
+            Status.UNMET, "the GPU driver brings no nvidia_peermem (older than R470, or built without it)"
+        )
+    return _Decision(
+        Status.UNMET,
+        "nvidia_peermem is not loaded",
+        (out_of_tree.load(NVIDIA), out_of_tree.load_at_boot(NVIDIA)),
+    )
+
+
+def _built(facts: NodeFacts, node: Node) -> _Decision:
+    settings = node.requirements.peermem
+    module = settings.module
+    if _is_loaded(facts, module):
+        if facts.modules.loads_at_boot(module):
+            return _Decision(Status.MET, f"{module} is loaded, and boot loads it")
+        reason = f"{module} is loaded, but nothing loads it at boot"
+        return _Decision(Status.UNMET, reason, (out_of_tree.load_at_boot(module),))
+    if facts.in_container:
+        return _Decision(
+            Status.UNMET, f"{module} is not loaded, and a container cannot load it: see to its host"
+        )
+    load = (out_of_tree.load(module), out_of_tree.load_at_boot(module))
+    if facts.modules.is_installed(module):
+        return _Decision(Status.UNMET, f"{module} is installed but not loaded", load)
+    if settings.source is None:
+        reason = (
+            f"{module} is not there, and no source to build it from is named "
+            "(requirements.peermem.source in the inventory)"
+        )
+        return _Decision(Status.UNMET, reason)
+    kernel = facts.system.kernel.value
+    if kernel is None:
+        return _Decision(Status.UNKNOWN, because("the kernel's version", facts.system.kernel))
+    missing = out_of_tree.missing_tools(facts)
+    build = out_of_tree.build_and_install(module, settings.source, kernel)
+    reason = f"{module} is not built for kernel {kernel}"
+    if not missing:
+        return _Decision(Status.UNMET, reason, (*build, *load))
+    names = some(["the kernel's headers" if name == "headers" else name for name in missing])
+    packages = out_of_tree.packages_for(facts, missing)
+    if packages is None:
+        return _Decision(Status.UNMET, f"{reason}, and to build it {names} must be installed first")
+    return _Decision(
+        Status.UNMET, f"{reason}; {names} will be installed to build it", (packages, *build, *load)
+    )
+
+
+def _automatic(facts: NodeFacts, node: Node) -> _Decision:
+    if facts.pci.devices.value is None:
+        return _Decision(Status.UNKNOWN, because("the PCI tree", facts.pci.devices))
+    if not facts.pci.nvidia_gpus:
+        return _Decision(Status.NOT_APPLICABLE, "there is no NVIDIA GPU")
+    if facts.in_container:
+        return _Decision(Status.NOT_APPLICABLE, "this is a container: its kernel modules belong to the host")
+    nics = [device for device in facts.rdma.devices.or_else(()) if not device.is_virtual]
+    if not nics:
+        return _Decision(Status.NOT_APPLICABLE, "there is no RDMA NIC")
+    if facts.gpu.driver.value is None:
+        return _Decision(Status.UNMET, because("the NVIDIA driver", facts.gpu.driver))
+    if _is_loaded(facts, LEGACY) and _is_loaded(facts, NVIDIA):
+        unload = Command(f"Unload {LEGACY}", ("modprobe", "-r", LEGACY), ("modprobe", LEGACY))
+        return _Decision(
+            Status.UNMET,
+            f"{LEGACY} and {NVIDIA} are both loaded: only one may register with the RDMA stack",
+            (unload,),
+            (f"see that nothing loads {LEGACY} again at boot: its package and init script",),
+        )
+    by_dma_buf = _dma_buf(facts)
+    if by_dma_buf.status is Status.MET:
+        return by_dma_buf
+    why = by_dma_buf.reason
+    if _is_loaded(facts, LEGACY):
+        reason = f"{LEGACY} is loaded (legacy: nvidia-peermem or DMA-BUF is preferred). {why}"
+        return _Decision(Status.MET, reason)
+    by_nvidia = _nvidia_peermem(facts)
+    if by_nvidia.status is Status.MET or by_nvidia.steps:
+        return _Decision(by_nvidia.status, f"{by_nvidia.reason}. {why}", by_nvidia.steps)
+    if node.requirements.peermem.source is not None and facts.gpudirect.peer_memory_api.value is not False:
+        built = _built(facts, node)
+        return _Decision(built.status, f"{by_nvidia.reason}; {built.reason}. {why}", built.steps)
+    return _Decision(Status.UNMET, f"{by_nvidia.reason}. {why}")
+
+
+def _chosen_warnings(facts: NodeFacts, node: Node) -> tuple[str, ...]:
+    settings = node.requirements.peermem
+    warnings = []
+    other = {"nvidia-peermem": LEGACY, "nv_peer_mem": NVIDIA}.get(settings.mechanism)
+    if other is not None and _is_loaded(facts, other):
+        warnings.append(f"{other} is loaded as well: only one of the two may be")
+    if not facts.pci.nvidia_gpus:
+        warnings.append(f"{settings.mechanism} is asked for, but there is no NVIDIA GPU")
+    elif settings.mechanism in ("nvidia-peermem", "nv_peer_mem") and not missing_conditions(facts):
+        warnings.append("DMA-BUF is possible here, and preferred")
+    if settings.mechanism == "nv_peer_mem":
+        if facts.gpudirect.peer_memory_api.value is False and settings.module == LEGACY:
+            warnings.append(f"the RDMA stack lacks ib_register_peer_memory_client; {OFED_HINT}")
+        if facts.system.secure_boot.value:
+            warnings.append("Secure Boot is on: the kernel refuses a module that is not signed")
+    return tuple(warnings)
+
+
+def _decide(facts: NodeFacts, node: Node) -> _Decision:
+    settings = node.requirements.peermem
+    if settings.mechanism == "auto":
+        return _automatic(facts, node)
+    if settings.mechanism == "none":
+        return _Decision(Status.NOT_APPLICABLE, "the inventory wants no GPUDirect RDMA")
+    if settings.mechanism == "dma-buf":
+        decision = _dma_buf(facts)
+    elif settings.mechanism == "nvidia-peermem":
+        decision = _nvidia_peermem(facts)
+    else:
+        decision = _built(facts, node)
+    return _Decision(decision.status, decision.reason, decision.steps, _chosen_warnings(facts, node))
+
+
+def judge(facts: NodeFacts, node: Node) -> Verdict:
+    """Met when the mechanism decided on, or chosen, is in place and survives a reboot."""
+    decision = _decide(facts, node)
+    direct = facts.gpudirect
+    evidence: dict[str, Json] = {
+        "mechanism": node.requirements.peermem.mechanism,
+        "nv_peer_mem": direct.nv_peer_mem_version.value,
+        "nvidia_peermem": direct.nvidia_peermem_version.value,
+        "peer_memory_api": direct.peer_memory_api.value,
+        "ofed": direct.ofed_version.value,
+        "dma_buf_missing": list(missing_conditions(facts)),
+    }
+    return Verdict(NAME, decision.status, decision.reason, evidence, decision.warnings)
+
+
+def steps(facts: NodeFacts, node: Node) -> tuple[Step, ...]:
+    """Load, build or unload what the decision calls for."""
+    return _decide(facts, node).steps

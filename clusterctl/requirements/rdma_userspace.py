@@ -1,0 +1,92 @@
+"""``rdma-userspace``: programs see the RDMA devices that the kernel has; else NCCL silently uses sockets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clusterctl.requirements.base import InstallPackages, Json, LoadModule, Status, Step, Verdict
+from clusterctl.requirements.wording import because, some
+
+if TYPE_CHECKING:
+    from clusterctl.facts.model import NodeFacts, RdmaDevice
+    from clusterctl.inventory.model import Node
+
+NAME = "rdma-userspace"
+TITLE = "libibverbs and its providers list the RDMA devices"
+
+APT_PACKAGES = ("ibverbs-providers", "ibverbs-utils", "libibverbs1", "librdmacm1", "rdma-core")
+DNF_PACKAGES = ("libibverbs", "libibverbs-utils", "librdmacm", "rdma-core")
+PROVIDERS = {
+    "mlx5_core": "mlx5",
+    "mlx4_core": "mlx4",
+    "bnxt_en": "bnxt_re",
+    "ice": "irdma",
+    "irdma": "irdma",
+    "i40e": "irdma",
+    "efa": "efa",
+    "cxgb4": "cxgb4",
+    "qede": "qedr",
+    "hns3": "hns",
+}
+"""Kernel driver of the PCI function -> provider in rdma-core."""
+
+
+def _missing_provider(facts: NodeFacts, device: RdmaDevice) -> str | None:
+    pci = facts.pci.device(device.pci_address) if device.pci_address is not None else None
+    provider = PROVIDERS.get(pci.driver or "") if pci is not None else None
+    return provider if provider is not None and provider not in facts.rdma.providers else None
+
+
+def judge(facts: NodeFacts, node: Node) -> Verdict:
+    """Met when the library, every device's provider and the device files are there, and tools list them."""
+    del node
+    rdma = facts.rdma
+    if rdma.devices.value is None and rdma.devices.status.value not in ("absent", "empty"):
+        return Verdict(NAME, Status.UNKNOWN, because("the list of RDMA devices", rdma.devices))
+    devices = rdma.devices.or_else(())
+    evidence: dict[str, Json] = {
+        "devices": [device.name for device in devices],
+        "libibverbs": rdma.libibverbs,
+        "providers": list(rdma.providers),
+        "listed": None if rdma.listed.value is None else list(rdma.listed.value),
+        "ofed": facts.gpudirect.ofed_version.value,
+    }
+    if not devices:
+        return Verdict(NAME, Status.NOT_APPLICABLE, "there is no RDMA device", evidence)
+    if rdma.libibverbs is None:
+        return Verdict(NAME, Status.UNMET, "libibverbs is not installed: programs cannot use RDMA", evidence)
+    if not rdma.providers:
+        reason = "libibverbs has no providers: it lists no device, and NCCL silently uses sockets"
+        return Verdict(NAME, Status.UNMET, reason, evidence)
+    lacking = {device.name: _missing_provider(facts, device) for device in devices}
+    named = [f"{provider} (for {name})" for name, provider in lacking.items() if provider is not None]
+    if named:
+        return Verdict(NAME, Status.UNMET, f"libibverbs lacks the provider {some(named)}", evidence)
+    if not rdma.uverbs:
+        reason = "there are no device files below /dev/infiniband (ib_uverbs is not loaded)"
+        return Verdict(NAME, Status.UNMET, reason, evidence)
+    if rdma.listed.value is not None or rdma.listed.status.value == "empty":
+        unlisted = [device.name for device in devices if device.name not in rdma.listed.or_else(())]
+        if unlisted:
+            reason = f"the kernel has {some(unlisted)}, but ibv_devices does not list it"
+            return Verdict(NAME, Status.UNMET, reason, evidence)
+        return Verdict(NAME, Status.MET, f"ibv_devices lists all {len(devices)} devices", evidence)
+    return Verdict(NAME, Status.MET, f"libibverbs has providers {some(rdma.providers)}", evidence)
+
+
+def steps(facts: NodeFacts, node: Node) -> tuple[Step, ...]:
+    """Install the distribution's userspace, unless an out-of-tree stack brings its own."""
+    if judge(facts, node).status is not Status.UNMET:
+        return ()
+    found: list[Step] = []
+    if not facts.rdma.uverbs and not facts.in_container:
+        found.append(LoadModule("Load ib_uverbs", "ib_uverbs"))
+    complete = facts.rdma.libibverbs is not None and bool(facts.rdma.providers)
+    complete = complete and not any(_missing_provider(facts, d) for d in facts.rdma.devices.or_else(()))
+    if complete or facts.gpudirect.ofed_version.value is not None:
+        return tuple(found)
+    if facts.software.manager == "apt":
+        found.append(InstallPackages("Install the RDMA userspace", "apt", APT_PACKAGES))
+    elif facts.software.manager == "dnf":
+        found.append(InstallPackages("Install the RDMA userspace", "dnf", DNF_PACKAGES))
+    return tuple(found)
