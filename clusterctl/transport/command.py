@@ -1,0 +1,78 @@
+"""The one text that reaches a node's login shell: quoting, environment, deadline guard and start marker."""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+import string
+from collections.abc import Mapping
+
+from clusterctl.errors import CommandError
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+# What every login shell (sh, bash, csh, fish) reads alike between single quotes: csh expands "!", fish reads
+# backslashes, csh ends at a newline.
+_SAME_IN_ALL_SHELLS = re.compile(r"[\x20-\x7e]*\Z")
+_DIFFERS = re.compile(r"['\\!]")
+_PLAIN_BYTES = frozenset(string.ascii_letters.encode() + string.digits.encode() + b' _=/.,:@+-"$;|&<>()[]{}')
+# Linux passes no single argument above 128 KiB (MAX_ARG_STRLEN, execve(2)).
+_LONGEST_BYTES = 128 * 1024 - 1
+GUARD_GRACE_S = 2
+"""How much later than the controller's own deadline the node's guard ends a command."""
+
+
+def checked_argv(argv: tuple[str, ...], env: Mapping[str, str] | None) -> tuple[str, ...]:
+    """Return the command with its environment in front; refuse what no process can be given."""
+    if not argv:
+        raise CommandError("an empty command cannot be run")
+    settings = dict(env or {})
+    for name in settings:
+        if not _VARIABLE.match(name):
+            raise CommandError(
+                f"{name!r} is no name for an environment variable", hint="use letters, digits and _ only"
+            )
+    words = ("env", *(f"{k}={v}" for k, v in settings.items()), *argv) if settings else tuple(argv)
+    if any("\0" in word for word in words):
+        raise CommandError(f"{argv[0]!r}: an argument contains a NUL byte, which no process can be given")
+    return words
+
+
+def shell_text(words: tuple[str, ...], *, marker: str | None, timeout_s: float | None) -> str:
+    """Return POSIX sh text that says ``marker`` on stdout and becomes the command.
+
+    With a deadline the command runs under timeout(1) where the node has it, a little longer than the
+    controller waits, so that nothing survives a dead controller, a dropped connection or sudo.
+    """
+    start = f"echo {marker}; " if marker else ""
+    if timeout_s is None:
+        return f"{start}exec {shlex.join(words)}"
+    seconds = math.ceil(timeout_s) + GUARD_GRACE_S
+    return (
+        f"{start}set -- {shlex.join(words)}; "
+        f'if command -v timeout >/dev/null 2>&1; then exec timeout -k 2 {seconds} "$@"; else exec "$@"; fi'
+    )
+
+
+def for_login_shell(text: str) -> str:
+    """Return a command line that runs sh text unchanged whichever shell the account has."""
+    if _SAME_IN_ALL_SHELLS.match(text) and not _DIFFERS.search(text):
+        line = f"exec sh -c '{text}'"
+    else:
+        octal = "".join(
+            chr(byte) if byte in _PLAIN_BYTES else f"\\0{byte:03o}"
+            for byte in text.encode("utf-8", "surrogateescape")
+        )
+        line = f"""exec sh -c 'eval "$(printf %b "$1")"' sh '{octal}'"""
+    if len(line) > _LONGEST_BYTES:
+        raise CommandError(
+            f"a command of {len(line)} bytes is longer than Linux passes to a process ({_LONGEST_BYTES})",
+            hint="send what is long on standard input",
+        )
+    return line
+
+
+def shown(argv: tuple[str, ...]) -> str:
+    """Return a command short enough for a message."""
+    text = shlex.join(argv).replace("\n", " ")
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -1,0 +1,76 @@
+"""From a node of the inventory to its Transport: local or SSH, with everything that is read once per run."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from clusterctl.inventory.model import Node
+from clusterctl.transport.base import Transport
+from clusterctl.transport.exchange import MAX_OUTPUT_BYTES
+from clusterctl.transport.sudo import SudoPassword
+
+if TYPE_CHECKING:
+    from clusterctl.transport.ssh import SshSession
+
+
+class Connector:
+    """Makes transports. Nothing is contacted before a transport's first command.
+
+    ``connect_timeout_s`` None: ssh_config's ConnectTimeout, else 10 s. ``ask_sudo_password`` is called at
+    most once, when the first node asks for a password and $CLUSTERCTL_SUDO_PASSWORD is not set.
+    """
+
+    def __init__(
+        self,
+        *,
+        accept_new_host_keys: bool = False,
+        connect_timeout_s: float | None = None,
+        ask_sudo_password: Callable[[], str | None] | None = None,
+        max_output_bytes: int = MAX_OUTPUT_BYTES,
+    ) -> None:
+        self._accept_new = accept_new_host_keys
+        self._connect_timeout_s = connect_timeout_s
+        self._password = SudoPassword(ask_sudo_password)
+        self._max_output_bytes = max_output_bytes
+        self._lock = threading.Lock()
+        self._session: SshSession | None = None
+
+    def __call__(self, node: Node) -> Transport:
+        """Return the way to one node."""
+        if node.connection == "local":
+            from clusterctl.transport.local import LocalTransport
+
+            return LocalTransport(node, password=self._password, max_output_bytes=self._max_output_bytes)
+        return self._ssh().transport(node)
+
+    def _ssh(self) -> SshSession:
+        # fabric and paramiko take 0.2 s to import: only a run that needs them pays.
+        from clusterctl.transport.ssh import SshSession
+
+        with self._lock:
+            if self._session is None:
+                self._session = SshSession(
+                    accept_new_host_keys=self._accept_new,
+                    connect_timeout_s=self._connect_timeout_s,
+                    password=self._password,
+                    max_output_bytes=self._max_output_bytes,
+                )
+            return self._session
+
+    def close(self) -> None:
+        """End the connections to jump hosts; those to nodes end with their transports."""
+        with self._lock:
+            session, self._session = self._session, None
+        if session is not None:
+            session.close()
+
+    def __enter__(self) -> Connector:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,179 @@
+"""One command's conversation, whatever the wire: start marker, sudo's question, lines, limits and deadline.
+
+The wire feeds in what the command writes and sends what ``take_input`` returns; ``check`` raises when the
+conversation must end. Nothing here reads or writes anything itself. One thread uses one exchange.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+
+from clusterctl.transport import sudo
+from clusterctl.transport.base import Completed, Failure, FailureKind, TransportError
+from clusterctl.transport.command import shown
+
+MAX_OUTPUT_BYTES = 64 * 1024 * 1024
+_MAX_NOISE_BYTES = 1024 * 1024
+SUDO_START_TIMEOUT_S = 30.0
+
+
+def token() -> str:
+    """Return a word that no output contains by chance."""
+    return f"clusterctl-{secrets.token_hex(8)}"
+
+
+class Exchange:
+    """The state of one running command."""
+
+    def __init__(
+        self,
+        where: str,
+        argv: tuple[str, ...],
+        *,
+        stdin: bytes = b"",
+        timeout_s: float | None = None,
+        on_line: Callable[[str], None] | None = None,
+        marker: str | None = None,
+        prompt: str | None = None,
+        password: sudo.SudoPassword | None = None,
+        may_need_sudo: bool = False,
+        max_output_bytes: int = MAX_OUTPUT_BYTES,
+    ) -> None:
+        self._where = where
+        self._argv = argv
+        self._stdin: bytes | None = stdin
+        self._timeout_s = timeout_s
+        self._on_line = on_line
+        self._marker = f"{marker}\n".encode() if marker else None
+        self._prompt = prompt.encode() if prompt else None
+        self._password = password
+        self._may_need_sudo = may_need_sudo
+        self._limit = max_output_bytes
+        self._stdout = bytearray()
+        self._stderr = bytearray()
+        self._noise = bytearray()
+        self._line_start = 0
+        self._prompts = 0
+        self._answered = False
+        self._settled = False
+        self._began = time.monotonic()
+        self._asking_s = 0.0
+        self.started = marker is None
+
+    @property
+    def waited_s(self) -> float:
+        """Seconds since the command was sent, without those in which a person was asked for a password."""
+        return time.monotonic() - self._began - self._asking_s
+
+    def feed_stdout(self, data: bytes) -> None:
+        """Take what the command wrote to standard output; what came before its start is login noise."""
+        if not self.started and self._marker is not None:
+            self._noise += data
+            at = self._noise.find(self._marker)
+            if at < 0:
+                return
+            data = bytes(self._noise[at + len(self._marker) :])
+            del self._noise[at:]
+            self.started = True
+            self._settle(True if self._answered else None)
+        self._stdout += data
+        if self._on_line is not None:
+            self._emit_lines(self._on_line)
+
+    def feed_stderr(self, data: bytes) -> None:
+        """Take what the command wrote to standard error; sudo's question is counted and left out."""
+        self._stderr += data
+        if self.started or self._prompt is None:
+            return
+        while (at := self._stderr.find(self._prompt)) >= 0:
+            del self._stderr[at : at + len(self._prompt)]
+            self._prompts += 1
+
+    def _emit_lines(self, on_line: Callable[[str], None]) -> None:
+        while (end := self._stdout.find(b"\n", self._line_start)) >= 0:
+            line = self._stdout[self._line_start : end].decode(errors="replace")
+            self._line_start = end + 1
+            on_line(line)
+
+    def take_input(self) -> tuple[bytes, bool]:
+        """Return what to send now, and whether standard input ends with it. The command's own input waits for
+        its start, so that sudo never eats it and it never answers sudo."""
+        if self.started and self._stdin is not None:
+            data, self._stdin = self._stdin, None
+            return data, True
+        if not self.started and self._prompts == 1 and not self._answered and self._password is not None:
+            self._answered = True
+            asked = time.monotonic()
+            answer = self._password.offer(self._where, SUDO_START_TIMEOUT_S)
+            self._asking_s += time.monotonic() - asked
+            if answer is None:
+                by = self._password.refused_by
+                raise TransportError(sudo.refused(self._where, by) if by else sudo.unanswered(self._where))
+            return answer.encode() + b"\n", False
+        return b"", False
+
+    def check(self) -> None:
+        """Raise TransportError when the command must be ended now."""
+        if self._prompts > 1:
+            self._settle(False)
+            raise TransportError(sudo.refused(self._where, self._where))
+        if len(self._stdout) + len(self._stderr) > self._limit or len(self._noise) > _MAX_NOISE_BYTES:
+            mib = self._limit / 1048576
+            raise self._failure(
+                FailureKind.PROTOCOL,
+                f"wrote more than {mib:.4g} MiB: {shown(self._argv)}",
+                "send the output to a file on the node instead",
+            )
+        waited_s = self.waited_s
+        if self._timeout_s is not None and waited_s >= self._timeout_s:
+            raise self._failure(
+                FailureKind.DEADLINE,
+                f"was ended at its deadline of {self._timeout_s:.4g} s: {shown(self._argv)}",
+                "look at what the node is doing, or allow more time",
+            )
+        if not self.started and self._may_need_sudo and waited_s >= SUDO_START_TIMEOUT_S:
+            raise TransportError(sudo.explain(self._where, self._stderr.decode(errors="replace")))
+
+    @property
+    def wait_s(self) -> float:
+        """How long the wire may sleep before it has to ``check`` again."""
+        left = [60.0]
+        if self._timeout_s is not None:
+            left.append(self._timeout_s - self.waited_s)
+        if not self.started and self._may_need_sudo:
+            left.append(SUDO_START_TIMEOUT_S - self.waited_s)
+        return max(0.001, min(left))
+
+    def completed(self, returncode: int) -> Completed:
+        """Return the result of a command that ended; raise TransportError when it never started."""
+        stderr = bytes(self._stderr)
+        if not self.started:
+            said = stderr.decode(errors="replace")
+            if self._may_need_sudo:
+                raise TransportError(sudo.explain(self._where, said))
+            noise = " ".join((self._noise.decode(errors="replace") + " " + said).split())[-300:]
+            raise self._failure(
+                FailureKind.PROTOCOL,
+                f"the login shell ran no command (status {returncode}); it wrote: {noise or 'nothing'}",
+                "give the account a usable login shell, and no forced command in authorized_keys",
+            )
+        if self._on_line is not None and self._line_start < len(self._stdout):
+            last = self._stdout[self._line_start :].decode(errors="replace")
+            self._line_start = len(self._stdout)
+            self._on_line(last)
+        return Completed(self._argv, returncode, bytes(self._stdout), stderr, self.waited_s)
+
+    def _failure(self, kind: FailureKind, message: str, hint: str) -> TransportError:
+        return TransportError(Failure(kind, f"{self._where}: {message}", hint))
+
+    def _settle(self, accepted: bool | None) -> None:
+        if self._password is not None and not self._settled:
+            self._settled = True
+            self._password.settle(self._where, accepted)
+
+    def close(self) -> None:
+        """Let go of what other nodes may wait for; safe to call twice."""
+        if self._answered:
+            self._settle(None)

@@ -1,0 +1,134 @@
+"""Work on many nodes at once: a bounded pool of threads; a failed node is a value beside the others."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from clusterctl.errors import ClusterctlError
+from clusterctl.inventory.model import Node
+from clusterctl.transport.base import Failure, FailureKind, HostMap, Transport, TransportError
+
+T = TypeVar("T")
+_CANCEL_TIMEOUT_S = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Crash:
+    """An exception that is nobody's failure but ours; it ends the whole run."""
+
+    error: BaseException
+
+
+class _Pool(Generic[T]):
+    """The threads of one fan-out, and the transports they hold."""
+
+    def __init__(
+        self,
+        connect: Callable[[Node], Transport],
+        work: Callable[[Node, Transport], T],
+        nodes: Sequence[Node],
+    ) -> None:
+        self._connect = connect
+        self._work = work
+        self._todo: queue.SimpleQueue[Node] = queue.SimpleQueue()
+        for node in nodes:
+            self._todo.put(node)
+        self._lock = threading.Lock()
+        self._open: set[Transport] = set()
+        self._cancelled = False
+        self.outcomes: queue.SimpleQueue[tuple[Node, T | Failure | _Crash]] = queue.SimpleQueue()
+
+    def run(self) -> None:
+        """Work until nothing is left: the body of every thread."""
+        while True:
+            try:
+                node = self._todo.get_nowait()
+            except queue.Empty:
+                return
+            try:
+                outcome = self._one(node)
+            except BaseException as error:  # noqa: BLE001 - handed to the caller's thread, which raises it
+                outcome = _Crash(error)
+            self.outcomes.put((node, outcome))
+
+    def _one(self, node: Node) -> T | Failure | _Crash:
+        try:
+            transport = self._connect(node)
+            try:
+                with self._lock:
+                    if self._cancelled:
+                        return Failure(FailureKind.ERROR, f"{node.name}: the run was cancelled")
+                    self._open.add(transport)
+                return self._work(node, transport)
+            finally:
+                with self._lock:
+                    self._open.discard(transport)
+                transport.close()
+        except TransportError as error:
+            return error.failure
+        except ClusterctlError as error:
+            return Failure(FailureKind.ERROR, error.message, error.hint)
+
+    def cancel(self) -> None:
+        """Take no more nodes and cut the connections of those in work."""
+        with self._lock:
+            self._cancelled = True
+            held = list(self._open)
+        while True:
+            try:
+                self._todo.get_nowait()
+            except queue.Empty:
+                break
+        for transport in held:
+            transport.close()
+
+
+def fan_out(
+    nodes: Sequence[Node],
+    connect: Callable[[Node], Transport],
+    work: Callable[[Node, Transport], T],
+    *,
+    fanout: int = 64,
+    on_done: Callable[[Node, T | Failure], None] | None = None,
+) -> HostMap[T]:
+    """Run ``work`` on every node, ``fanout`` at once; return what each answered in the order of ``nodes``.
+
+    Every node's transport is closed when its work is over. ``on_done`` is called in the caller's thread as
+    each node ends. An interrupt, or an exception that is no ClusterctlError, cuts off the others and is
+    raised.
+    """
+    pool = _Pool(connect, work, nodes)
+    threads = [
+        threading.Thread(target=pool.run, name=f"clusterctl-fanout-{i}", daemon=True)
+        for i in range(max(1, min(fanout, len(nodes))))
+    ]
+    outcomes: dict[str, T | Failure] = {}
+    try:
+        for thread in threads:
+            thread.start()
+        for _ in nodes:
+            node, outcome = pool.outcomes.get()
+            if isinstance(outcome, _Crash):
+                raise outcome.error
+            outcomes[node.name] = outcome
+            if on_done is not None:
+                on_done(node, outcome)
+    except BaseException:
+        pool.cancel()
+        _join(threads, _CANCEL_TIMEOUT_S)
+        raise
+    _join(threads, None)
+    return HostMap({node.name: outcomes[node.name] for node in nodes})
+
+
+def _join(threads: list[threading.Thread], timeout_s: float | None) -> None:
+    """Wait for the threads; with a limit, one that hangs in the resolver is left to end by itself."""
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    for thread in threads:
+        if thread.ident is not None:
+            thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))

@@ -1,0 +1,147 @@
+"""Host key policy: unknown keys are refused, or recorded by explicit wish; changed and revoked ones refused."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shlex
+import sys
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+from clusterctl import log
+from clusterctl.transport.base import Failure, FailureKind, TransportError
+from clusterctl.transport.known_hosts import (
+    Entry,
+    Judgement,
+    KnownHosts,
+    Verdict,
+    fingerprint,
+    hashed_name,
+    host_name,
+)
+
+_log = log.get(__name__)
+ACCEPT_FLAG = "--accept-new-host-keys"
+
+
+def accepting_command(argv: list[str] | None = None) -> str:
+    """Return the command line of this process with the flag that records unknown host keys."""
+    words = list(sys.argv if argv is None else argv)[1:]
+    at = words.index("--") if "--" in words else len(words)
+    return shlex.join(("clusterctl", *words[:at], ACCEPT_FLAG, *words[at:]))
+
+
+@dataclass(frozen=True, slots=True)
+class ShownKey:
+    """The key (base64) that a server showed, and the known_hosts files that count, of which the first grows."""
+
+    where: str
+    host: str
+    port: int
+    key_type: str
+    key: str
+    files: tuple[str, ...]
+    hash_name: bool = False
+
+
+class HostKeyPolicy:
+    """Judges the keys that servers show. Files are read once; threads may share a policy."""
+
+    def __init__(self, *, accept_new: bool = False) -> None:
+        self._accept_new = accept_new
+        self._lock = threading.Lock()
+        self._loaded: dict[tuple[str, ...], KnownHosts] = {}
+
+    def known(self, files: tuple[str, ...]) -> KnownHosts:
+        """Return these files' entries."""
+        with self._lock:
+            return self._known(files)
+
+    def _known(self, files: tuple[str, ...]) -> KnownHosts:
+        if files not in self._loaded:
+            self._loaded[files] = KnownHosts(files)
+        return self._loaded[files]
+
+    def verify(self, shown: ShownKey) -> None:
+        """Return when the key is trusted; raise TransportError when it is not."""
+        judgement = _judge(self.known(shown.files), shown)
+        if judgement.verdict is Verdict.UNKNOWN and self._accept_new:
+            with self._lock:
+                judgement = self._record(shown)
+        if judgement.verdict is not Verdict.KNOWN:
+            raise TransportError(_failure(shown, judgement))
+
+    def _record(self, shown: ShownKey) -> Judgement:
+        path, name = Path(shown.files[0]), host_name(shown.host, shown.port)
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise TransportError(
+                Failure(
+                    FailureKind.ERROR,
+                    f"{shown.where}: its host key cannot be recorded in {path}: {error.strerror}",
+                    "make the file writable, or record the key with ssh-keyscan",
+                )
+            ) from None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            # Another run may have recorded this server since the files were read, perhaps with another key.
+            self._loaded[shown.files] = known = KnownHosts(shown.files)
+            judgement = _judge(known, shown)
+            if judgement.verdict is not Verdict.UNKNOWN:
+                return judgement
+            text = path.read_bytes() if path.is_file() else b""
+            line = f"{hashed_name(name) if shown.hash_name else name} {shown.key_type} {shown.key}\n"
+            # One write on an append-only descriptor: a reader sees the whole line or none of it.
+            os.write(descriptor, ("\n" if text and not text.endswith(b"\n") else "").encode() + line.encode())
+            known.add_text(line, str(path), first_line=text.count(b"\n") + 1)
+        finally:
+            os.close(descriptor)
+        _log.warning(
+            "%s: recorded its %s host key %s in %s", shown.where, shown.key_type, fingerprint(shown.key), path
+        )
+        return _judge(known, shown)
+
+
+def _judge(known: KnownHosts, shown: ShownKey) -> Judgement:
+    return known.judge(shown.host, shown.port, shown.key_type, shown.key)
+
+
+def _failure(shown: ShownKey, judgement: Judgement) -> Failure:
+    entry, where = judgement.entry, shown.where
+    its = f"its {shown.key_type} host key {fingerprint(shown.key)}"
+    if judgement.verdict is Verdict.UNKNOWN or entry is None:
+        return _unknown(shown, its, entry)
+    place = f"{entry.file}:{entry.line}"
+    if judgement.verdict is Verdict.REVOKED:
+        return Failure(
+            FailureKind.HOST_KEY_CHANGED,
+            f"{where}: {its} is marked as revoked at {place}",
+            "the node needs new host keys, or somebody is using a stolen one",
+        )
+    remove = shlex.join(("ssh-keygen", "-f", entry.file, "-R", host_name(shown.host, shown.port)))
+    recorded = f"{entry.key_type} {fingerprint(entry.key)}"
+    return Failure(
+        FailureKind.HOST_KEY_CHANGED,
+        f"{where}: {its} is not the one recorded at {place} ({recorded})",
+        f"if the node was reinstalled, remove the old key with `{remove}`; if not, somebody may be listening in",
+    )
+
+
+def _unknown(shown: ShownKey, its: str, authority: Entry | None) -> Failure:
+    unusable = (
+        f"; {authority.file}:{authority.line} names a certificate authority, but certificates are not supported"
+        if authority is not None
+        else ""
+    )
+    kind = shown.key_type.removeprefix("ssh-").split("-")[0]
+    scan = f"ssh-keyscan -p {shown.port} {shlex.quote(shown.host)} >> {shlex.quote(shown.files[0])}"
+    return Failure(
+        FailureKind.HOST_KEY_UNKNOWN,
+        f"{shown.where}: {its} is not in {shown.files[0]}{unusable}",
+        "compare the fingerprint with the node's own (on its console: ssh-keygen -lf "
+        f"/etc/ssh/ssh_host_{kind}_key.pub), then run `{accepting_command()}` or `{scan}`",
+    )

@@ -1,0 +1,152 @@
+"""known_hosts files as values: parsed once, found by index, judged as OpenSSH judges (sshd(8)).
+
+Keys stay the base64 text of the file; equal keys have equal text.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+SSH_PORT = 22
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line: where it stands, its marker (``@revoked``, ``@cert-authority`` or none), key type and key."""
+
+    file: str
+    line: int
+    marker: str | None
+    key_type: str
+    key: str
+
+
+class Verdict(str, Enum):
+    """What the files say of a key."""
+
+    KNOWN = "known"
+    UNKNOWN = "unknown"
+    CHANGED = "changed"
+    REVOKED = "revoked"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A verdict and the line that decided it."""
+
+    verdict: Verdict
+    entry: Entry | None = None
+
+
+def host_name(host: str, port: int) -> str:
+    """Return the name under which known_hosts lists a server."""
+    return host.lower() if port == SSH_PORT else f"[{host.lower()}]:{port}"
+
+
+def hashed_name(name: str) -> str:
+    """Return a name as ``HashKnownHosts yes`` writes it."""
+    salt = os.urandom(20)
+    digest = hmac.digest(salt, name.encode(), "sha1")
+    return f"|1|{base64.b64encode(salt).decode()}|{base64.b64encode(digest).decode()}"
+
+
+def fingerprint(key: str) -> str:
+    """Return ``SHA256:...`` of a base64 key, as ssh-keygen -l shows it."""
+    try:
+        digest = hashlib.sha256(base64.b64decode(key)).digest()
+    except ValueError:
+        return "(not base64)"
+    return "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
+
+
+def _wildcard(pattern: str) -> re.Pattern[str]:
+    return re.compile(re.escape(pattern).replace(r"\*", ".*").replace(r"\?", "."))
+
+
+class KnownHosts:
+    """The entries of several files, indexed by name; a file that does not exist is empty."""
+
+    def __init__(self, files: Iterable[str] = ()) -> None:
+        self._exact: dict[str, list[Entry]] = {}
+        self._hashed: list[tuple[bytes, bytes, Entry]] = []
+        self._patterns: list[tuple[tuple[tuple[bool, re.Pattern[str]], ...], Entry]] = []
+        for file in files:
+            try:
+                text = Path(file).read_text(encoding="utf-8", errors="replace")
+            except FileNotFoundError:
+                continue
+            self.add_text(text, file)
+
+    def add_text(self, text: str, file: str, first_line: int = 1) -> None:
+        """Index the lines of a file; lines that are no entries are passed over, as OpenSSH does."""
+        for number, line in enumerate(text.splitlines(), first_line):
+            fields = line.split(None, 4)
+            if not fields or fields[0].startswith("#"):
+                continue
+            marker = fields.pop(0) if fields[0].startswith("@") else None
+            if len(fields) < 3 or (marker is not None and marker not in ("@revoked", "@cert-authority")):
+                continue
+            self._index(fields[0], Entry(file, number, marker, fields[1], fields[2]))
+
+    def _index(self, hosts: str, entry: Entry) -> None:
+        if hosts.startswith("|"):
+            parts = hosts.split("|")
+            if len(parts) == 4 and parts[1] == "1":
+                try:
+                    salt, digest = base64.b64decode(parts[2]), base64.b64decode(parts[3])
+                except ValueError:
+                    return
+                self._hashed.append((salt, digest, entry))
+            return
+        names = [name for name in hosts.lower().split(",") if name]
+        if any(mark in hosts for mark in "*?!"):
+            compiled = tuple((name.startswith("!"), _wildcard(name.removeprefix("!"))) for name in names)
+            self._patterns.append((compiled, entry))
+            return
+        for name in names:
+            self._exact.setdefault(name, []).append(entry)
+
+    def entries(self, name: str) -> list[Entry]:
+        """Return every entry that names a server (a name of ``host_name``)."""
+        found = list(self._exact.get(name, ()))
+        if self._hashed:
+            encoded = name.encode()
+            found += [e for salt, digest, e in self._hashed if hmac.digest(salt, encoded, "sha1") == digest]
+        for patterns, entry in self._patterns:
+            hits = [negated for negated, pattern in patterns if pattern.fullmatch(name)]
+            if hits and not any(hits):
+                found.append(entry)
+        return found
+
+    def key_types(self, name: str) -> tuple[str, ...]:
+        """Return the types of key that are recorded for a server, so that one of them is asked for."""
+        return tuple(dict.fromkeys(e.key_type for e in self.entries(name) if e.marker is None))
+
+    def judge(self, host: str, port: int, key_type: str, key: str) -> Judgement:
+        """Return what the files say of the key that a server showed."""
+        named = self.entries(host_name(host, port))
+        bare = self.entries(host_name(host, SSH_PORT)) if port != SSH_PORT else named
+        for entry in (*named, *bare):
+            if entry.marker == "@revoked" and entry.key == key:
+                return Judgement(Verdict.REVOKED, entry)
+        plain = [entry for entry in named if entry.marker is None]
+        for entry in plain:
+            if entry.key == key:
+                return Judgement(Verdict.KNOWN, entry)
+        if plain:
+            same_type = [entry for entry in plain if entry.key_type == key_type]
+            return Judgement(Verdict.CHANGED, (same_type or plain)[0])
+        # As OpenSSH does: a server on another port is trusted when the bare name has exactly this key.
+        for entry in bare:
+            if entry.marker is None and entry.key == key:
+                return Judgement(Verdict.KNOWN, entry)
+        authority = next((entry for entry in named if entry.marker == "@cert-authority"), None)
+        return Judgement(Verdict.UNKNOWN, authority)

@@ -1,0 +1,129 @@
+"""Which keys are shown to a server, in which order, and what is said when it takes none of them.
+
+Loading and signing are paramiko's and are handed in by ``ssh``, the only module that imports it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from clusterctl.transport.base import Failure, FailureKind, TransportError
+from clusterctl.transport.ssh_config import Target
+
+
+class Key(Protocol):
+    """A private key, in a file or in an agent."""
+
+    def get_name(self) -> str: ...
+    def get_base64(self) -> str: ...
+
+
+class KeyProblem(Exception):
+    """Why a key cannot be used, in a few words."""
+
+
+class AuthenticationEnded(Exception):
+    """The server ended the authentication; no further key can be tried."""
+
+
+class KeyRing:
+    """Private keys, each read from its file once per run. Threads may share one."""
+
+    def __init__(self, load: Callable[[str], Key]) -> None:
+        self._load = load
+        self._lock = threading.Lock()
+        self._keys: dict[str, Key | KeyProblem] = {}
+
+    def key(self, path: str) -> Key:
+        """Return the key in a file; raise KeyProblem when it cannot be used."""
+        with self._lock:
+            if path not in self._keys:
+                try:
+                    self._keys[path] = self._load(path)
+                except KeyProblem as problem:
+                    self._keys[path] = problem
+            found = self._keys[path]
+        if isinstance(found, KeyProblem):
+            raise found
+        return found
+
+
+def authenticate(
+    target: Target,
+    ring: KeyRing,
+    agent_keys: Callable[[], Sequence[Key]],
+    attempt: Callable[[Key], str | None],
+) -> None:
+    """Log in with the first key that the server takes; raise TransportError (``auth``) when it takes none.
+
+    ``attempt`` returns None when a key was taken, else the reason. Keys that somebody named come before the
+    agent's; the usual keys of ~/.ssh come after them, as with OpenSSH. The agent is asked only when needed.
+    """
+    tried: list[str] = []
+    order = ("files", "agent") if target.identities_named else ("agent", "files")
+    try:
+        for source in order:
+            keys = (
+                _from_files(target, ring, tried)
+                if source == "files"
+                else _from_agent(target, agent_keys, tried)
+            )
+            for label, key in keys:
+                reason = attempt(key)
+                if reason is None:
+                    return
+                tried.append(f"{label}: {reason}")
+    except AuthenticationEnded as ended:
+        tried.append(f"the server ended it: {ended}")
+    raise TransportError(_failure(target, tried))
+
+
+def _from_files(target: Target, ring: KeyRing, tried: list[str]) -> list[tuple[str, Key]]:
+    usable = []
+    for path in target.identities:
+        try:
+            key = ring.key(path)
+        except KeyProblem as problem:
+            tried.append(f"{path}: {problem}")
+        else:
+            usable.append((f"{path} ({key.get_name()})", key))
+    return usable
+
+
+def _from_agent(
+    target: Target, agent_keys: Callable[[], Sequence[Key]], tried: list[str]
+) -> list[tuple[str, Key]]:
+    keys = list(agent_keys())
+    if not keys:
+        tried.append("ssh-agent: no keys")
+        return []
+    # A key whose public half lies beside a named identity comes first: servers allow few attempts.
+    wanted = {_public_half(path) for path in target.identities}
+    matching = [key for key in keys if key.get_base64() in wanted]
+    others = [] if target.identities_only else [key for key in keys if key.get_base64() not in wanted]
+    return [(f"ssh-agent ({key.get_name()})", key) for key in (*matching, *others)]
+
+
+def _public_half(path: str) -> str:
+    try:
+        fields = Path(f"{path}.pub").read_text(encoding="utf-8", errors="replace").split()
+    except OSError:
+        return ""
+    return fields[1] if len(fields) > 1 else ""
+
+
+def _failure(target: Target, tried: list[str]) -> Failure:
+    if any("passphrase" in reason for reason in tried):
+        hint = "add the key to ssh-agent with ssh-add: passphrases are not asked for"
+    elif any("cannot be read" in reason for reason in tried):
+        hint = "mend identity_file in the inventory, or IdentityFile in ssh_config"
+    else:
+        hint = f"put the public key into {target.user}'s ~/.ssh/authorized_keys there, or mend user or identity_file"
+    return Failure(
+        FailureKind.AUTH,
+        f"{target.where}: user {target.user} was not let in; tried {'; '.join(tried) or 'no key at all'}",
+        hint,
+    )

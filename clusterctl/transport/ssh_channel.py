@@ -1,0 +1,164 @@
+"""One command on one SSH channel: a single thread that reads both streams, writes the input and keeps the deadline.
+
+Works on paramiko's Channel without importing paramiko; only ``ssh`` does that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from clusterctl.transport.exchange import Exchange
+
+_CHUNK_BYTES = 131072
+_INLINE_INPUT_BYTES = 65536
+_TERMINATE_GRACE_S = 0.5
+# After a command has ended its background children may still hold its output open; OpenSSH would wait for them.
+_LINGER_S = 1.0
+
+
+class Pipe(Protocol):
+    """What a channel buffers for one stream."""
+
+    def set_event(self, event: Wake) -> None: ...
+
+
+class Channel(Protocol):
+    """What is used of paramiko's Channel."""
+
+    in_buffer: Pipe
+    in_stderr_buffer: Pipe
+    closed: bool
+    eof_received: bool
+    out_window_size: int
+    exit_status: int
+    status_event: threading.Event
+    wake: Wake
+
+    def exec_command(self, command: str) -> None: ...
+    def recv_ready(self) -> bool: ...
+    def recv(self, size: int) -> bytes: ...
+    def recv_stderr_ready(self) -> bool: ...
+    def recv_stderr(self, size: int) -> bytes: ...
+    def sendall(self, data: bytes) -> None: ...
+    def shutdown_write(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class Wake:
+    """Stands where a channel's streams expect an Event: any of them wakes the one reader, none clears it."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+
+    def set(self) -> None:
+        """Something arrived."""
+        self._event.set()
+
+    def clear(self) -> None:
+        """Ignored: a stream that ran empty must not hide that the other has data."""
+
+    def wait(self, timeout_s: float) -> None:
+        """Sleep until something arrives."""
+        self._event.wait(timeout_s)
+
+    def rearm(self) -> None:
+        """Forget what has arrived; call before looking at the streams."""
+        self._event.clear()
+
+
+class ChannelClosed(Exception):
+    """The channel ended without an exit status: the connection was lost."""
+
+
+def converse(
+    channel: Channel, line: str, exchange: Exchange, send_signal: Callable[[Channel, str], None]
+) -> int:
+    """Run a command line and return its exit status.
+
+    Raises ChannelClosed when the connection ends first, and whatever ``exchange`` raises after ending the command.
+    """
+    wake = Wake()
+    channel.wake = wake
+    channel.in_buffer.set_event(wake)
+    channel.in_stderr_buffer.set_event(wake)
+    channel.exec_command(line)
+    writer: threading.Thread | None = None
+    ended_at: float | None = None
+    try:
+        while True:
+            wake.rearm()
+            _drain(channel, exchange)
+            exchange.check()
+            data, ends = exchange.take_input()
+            if data or ends:
+                writer = _send(channel, data, ends)
+            if channel.eof_received and channel.status_event.is_set() and not _readable(channel):
+                break
+            if channel.closed and not _readable(channel):
+                break
+            if channel.status_event.is_set():
+                ended_at = ended_at or time.monotonic()
+                if time.monotonic() - ended_at > _LINGER_S and not _readable(channel):
+                    break
+            wake.wait(min(exchange.wait_s, _LINGER_S if ended_at else 60.0))
+    except BaseException:
+        _terminate(channel, send_signal)
+        raise
+    finally:
+        channel.close()
+        if writer is not None:
+            writer.join(5.0)
+    if channel.exit_status < 0:
+        raise ChannelClosed
+    return channel.exit_status
+
+
+def _readable(channel: Channel) -> bool:
+    return channel.recv_ready() or channel.recv_stderr_ready()
+
+
+def _drain(channel: Channel, exchange: Exchange) -> None:
+    """Take what has arrived, looking up now and then so that a flood cannot outrun the limits."""
+    for ready, receive, feed in (
+        (channel.recv_stderr_ready, channel.recv_stderr, exchange.feed_stderr),
+        (channel.recv_ready, channel.recv, exchange.feed_stdout),
+    ):
+        while ready():
+            feed(receive(_CHUNK_BYTES))
+            exchange.check()
+
+
+def _send(channel: Channel, data: bytes, ends: bool) -> threading.Thread | None:
+    """Send input. What may not fit the window goes through a thread, or both ends could wait for each other."""
+
+    def write() -> None:
+        # A command that ends without reading all its input, or a lost connection, shows in what is read.
+        with contextlib.suppress(OSError, EOFError):
+            if data:
+                channel.sendall(data)
+            if ends:
+                channel.shutdown_write()
+
+    if len(data) <= min(_INLINE_INPUT_BYTES, channel.out_window_size):
+        write()
+        return None
+    writer = threading.Thread(target=write, name="clusterctl-ssh-input", daemon=True)
+    writer.start()
+    return writer
+
+
+def _terminate(channel: Channel, send_signal: Callable[[Channel, str], None]) -> None:
+    """End a running command: signals of RFC 4254 section 6.9 to its process group.
+
+    OpenSSH (7.9 and later) delivers them with the rights of the account; what runs as root, or on another
+    server, is ended by the guard of ``command.shell_text``.
+    """
+    for name in ("TERM", "KILL"):
+        if channel.closed or channel.status_event.is_set():
+            return
+        send_signal(channel, name)
+        channel.status_event.wait(_TERMINATE_GRACE_S)

@@ -1,0 +1,77 @@
+"""Connections to jump hosts: one each, opened by the first node behind it, shared by all, ended with the last."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from clusterctl.transport.base import Failure, TransportError
+from clusterctl.transport.ssh_config import Target
+
+C = TypeVar("C")
+
+
+class _Shared(Generic[C]):
+    def __init__(self) -> None:
+        self.users = 0
+        self.opening = threading.Lock()
+        self.connection: C | None = None
+        self.failure: Failure | None = None
+
+
+class Jumps(Generic[C]):
+    """Shared connections by jump host. ``opener`` connects, ``ender`` closes."""
+
+    def __init__(self, opener: Callable[[Target], C], ender: Callable[[C], None]) -> None:
+        self._opener = opener
+        self._ender = ender
+        self._lock = threading.Lock()
+        self._shared: dict[Target, _Shared[C]] = {}
+
+    def acquire(self, target: Target, jump: Target) -> C:
+        """Return the connection to ``jump`` for ``target``; every success needs a ``release``.
+
+        When the jump host cannot be used, all nodes that wait for it fail at once with its reason.
+        """
+        with self._lock:
+            shared = self._shared.setdefault(jump, _Shared())
+            shared.users += 1
+        try:
+            with shared.opening:
+                if shared.failure is None and shared.connection is None:
+                    try:
+                        shared.connection = self._opener(jump)
+                    except TransportError as error:
+                        shared.failure = error.failure
+                failure, connection = shared.failure, shared.connection
+            if failure is not None:
+                raise TransportError(
+                    Failure(failure.kind, f"{target.where}: by way of {failure.message}", failure.hint)
+                )
+            assert connection is not None
+        except BaseException:
+            self.release(jump)
+            raise
+        return connection
+
+    def release(self, jump: Target) -> None:
+        """Say that one node no longer needs the jump host."""
+        with self._lock:
+            shared = self._shared.get(jump)
+            if shared is None:
+                return
+            shared.users -= 1
+            if shared.users > 0:
+                return
+            del self._shared[jump]
+        if shared.connection is not None:
+            self._ender(shared.connection)
+
+    def close(self) -> None:
+        """End all of them."""
+        with self._lock:
+            held, self._shared = list(self._shared.values()), {}
+        for shared in held:
+            if shared.connection is not None:
+                self._ender(shared.connection)

@@ -1,0 +1,135 @@
+"""The way to root on a node: which sudo line is sent, and where its password comes from and goes.
+
+The password is written only to the standard input of sudo, and only after sudo has asked for it with a prompt
+that this run made up. It is never part of a command, an environment, a message or a log.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import threading
+from collections.abc import Callable
+
+from clusterctl.inventory.model import Become
+from clusterctl.transport.base import Failure, FailureKind
+
+PASSWORD_VARIABLE = "CLUSTERCTL_SUDO_PASSWORD"
+_NOT_ROOT = "clusterctl: not root and 'become' is none"
+
+
+def as_root_text(inner: str, *, become: Become, user: str | None, prompt: str | None) -> str:
+    """Return sh text that runs ``inner`` (sh text) as root.
+
+    ``user`` root needs nothing; ``auto`` asks the node who it is; a ``prompt`` lets sudo ask for a password.
+    """
+    if user == "root" and become is not Become.SUDO:
+        return inner
+    ask = f"-S -p {shlex.quote(prompt)}" if prompt else "-n"
+    sudo = f'exec sudo {ask} -H -- sh -c "$1"'
+    if become is Become.SUDO:
+        return f"set -- {shlex.quote(inner)}; {sudo}"
+    otherwise = f"echo {shlex.quote(_NOT_ROOT)} >&2; exit 1" if become is Become.NONE else sudo
+    return f'set -- {shlex.quote(inner)}; if [ "$(id -u)" = 0 ]; then eval "$1"; else {otherwise}; fi'
+
+
+class SudoPassword:
+    """The one sudo password of a run, asked for at most once and proven on one node before others get it.
+
+    A wrong password tried on every node at once would lock an account that the nodes share (LDAP), so the
+    nodes wait until the first has accepted it, and none tries again after the first has refused it.
+    """
+
+    def __init__(self, ask: Callable[[], str | None] | None = None) -> None:
+        self._ask = ask
+        self._value: str | None = os.environ.get(PASSWORD_VARIABLE) or None
+        self._asked = self._value is not None
+        self._accepted = False
+        self._refused_by: str | None = None
+        self._tester: str | None = None
+        self._turn = threading.Condition()
+
+    def __repr__(self) -> str:
+        return "SudoPassword(***)"
+
+    @property
+    def available(self) -> bool:
+        """Whether there is a password, or somebody to ask for one."""
+        return self._value is not None or (self._ask is not None and not self._asked)
+
+    def offer(self, where: str, timeout_s: float) -> str | None:
+        """Return the password for one node when it may try it; None when there is none or it is known wrong."""
+        with self._turn:
+            self._turn.wait_for(
+                lambda: self._accepted or self._refused_by is not None or self._tester in (None, where),
+                timeout_s,
+            )
+            if self._refused_by is not None or (self._tester not in (None, where) and not self._accepted):
+                return None
+            if not self._asked:
+                self._asked = True
+                self._value = (self._ask() if self._ask else None) or None
+            if self._value is not None and not self._accepted:
+                self._tester = where
+            return self._value
+
+    def settle(self, where: str, accepted: bool | None) -> None:
+        """Say what a node made of the password; None: it gave no verdict, and the next one may try."""
+        with self._turn:
+            if accepted:
+                self._accepted = True
+            elif accepted is False and not self._accepted:
+                self._refused_by = where
+            if self._tester == where:
+                self._tester = None
+            self._turn.notify_all()
+
+    @property
+    def refused_by(self) -> str | None:
+        """The node that refused the password, if any."""
+        return self._refused_by
+
+
+_SET_PASSWORD = f"set {PASSWORD_VARIABLE}, or give the account NOPASSWD in sudoers"
+# sudo's own sentences (sudo 1.8 - 1.9, plugins/sudoers and src/), what they mean, and what to do.
+_KNOWN: tuple[tuple[tuple[str, ...], str, str], ...] = (
+    ((_NOT_ROOT,), "root is needed, but 'become: none' forbids sudo", "set 'become: auto' for this node"),
+    (("must have a tty",), "sudo is set to requiretty and refuses to work without a terminal",
+     "remove 'Defaults requiretty' for this account from sudoers"),
+    (("not in the sudoers", "not allowed to run", "not allowed to execute", "may not run sudo"),
+     "the account may not use sudo for this", "allow it in sudoers, or log in as root"),
+    (("password is required", "no password was provided", "no askpass", "terminal is required"),
+     "sudo asks for a password, and none was given", _SET_PASSWORD),
+    (("account validation failure", "account is locked", "account has expired", "password has expired",
+      "password expired"),
+     "the account is locked or its password has expired", "renew it on the node"),
+    (("sudo: not found", "sudo: command not found", "not found: sudo", "sudo: inaccessible"),
+     "the account is not root, and sudo is not installed", "install sudo on the node, or log in as root"),
+)  # fmt: skip
+
+
+def explain(where: str, stderr: str) -> Failure:
+    """Return the failure that a sudo which never started the command stands for, from what it wrote."""
+    for needles, meaning, hint in _KNOWN:
+        if any(needle in stderr for needle in needles):
+            return Failure(FailureKind.SUDO, f"{where}: {meaning}", hint)
+    said = " ".join(stderr.split())[-300:] or "nothing"
+    return Failure(
+        FailureKind.SUDO, f"{where}: sudo did not start the command; it wrote: {said}", _SET_PASSWORD
+    )
+
+
+def refused(where: str, refused_by: str) -> Failure:
+    """Return the failure of a node whose password is wrong, or was not tried because another refused it."""
+    if refused_by == where:
+        return Failure(FailureKind.SUDO, f"{where}: sudo refused the password", f"mend ${PASSWORD_VARIABLE}")
+    return Failure(
+        FailureKind.SUDO,
+        f"{where}: sudo asks for a password; it was not tried here because {refused_by} refused it",
+        f"mend ${PASSWORD_VARIABLE}; nodes with another password need a run of their own (--limit)",
+    )
+
+
+def unanswered(where: str) -> Failure:
+    """Return the failure of a node whose sudo asks, while there is nothing to answer."""
+    return Failure(FailureKind.SUDO, f"{where}: sudo asks for a password, and none was given", _SET_PASSWORD)
