@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -14,8 +15,8 @@ STATUS_ABSENT = 127
 """A fragment ends with this when its program or file is not there (the shell's own status for that)."""
 STATUS_DENIED = 77
 """A fragment ends with this when it needs root and there is no way to it (EX_NOPERM of sysexits.h)."""
-STATUS_TIMEOUT = 124
-"""What ``timeout`` ends with when the deadline passed (coreutils)."""
+STATUS_TIMEOUT = (124, 137)
+"""What ``timeout -s KILL`` ends with when the deadline passed (busybox and coreutils differ)."""
 
 DETAIL_CHARACTERS = 400
 
@@ -113,7 +114,7 @@ class Section(Part):
         words = " ".join((self.error or (self.text if self.exit_status else "")).split())[:DETAIL_CHARACTERS]
         if self.status is ReadStatus.OK:
             return "the output was cut" if self.cut else ""
-        if self.exit_status == STATUS_TIMEOUT:
+        if self.exit_status in STATUS_TIMEOUT:
             return f"{self.name}: no answer before the deadline" + (f": {words}" if words else "")
         if self.exit_status is None:
             return f"{self.name}: the probe ended before its exit status was known"
@@ -138,6 +139,94 @@ def read_text(text: str, parse: Callable[[str], T], *, cut: bool = False) -> Rea
     return Reading(value, ReadStatus.OK, "the output was cut" if cut else "")
 
 
-def missing_section(name: str) -> Section:
-    """Return what stands for a section that the node's output does not hold."""
-    return Section(name, "", None, "the section is missing from the node's output")
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """One section's piece of shell: the body of a function of POSIX sh.
+
+    ``needs`` is a test that the shell makes without starting a process; when it fails the section is
+    ``absent`` for the reason ``missing``. ``limit_bytes`` bounds the output of programs whose length nobody
+    knows beforehand; sections without it read the kernel's files through ``g`` (grep) or the shell itself.
+    """
+
+    name: str
+    script: str
+    needs: str = ""
+    missing: str = ""
+    limit_bytes: int | None = None
+    root: bool = False
+    """Whether its output depends on being root, so that it is worth asking again as root."""
+
+
+class Sections(dict[str, Section]):
+    """All sections of one node by name; one that is not there reads as failed."""
+
+    def __missing__(self, name: str) -> Section:
+        return Section(name, "", None, "the section is missing from the node's output")
+
+
+_PATH_LINE = re.compile(r"(.*?/[^/:\n]+):(.*)")
+
+
+def path_lines(text: str) -> list[tuple[str, str]]:
+    """Split what ``grep -H`` printed into (path, line); an absolute path has no colon in its folders."""
+    found = (_PATH_LINE.fullmatch(line) for line in text.splitlines())
+    return [(match[1], match[2]) for match in found if match]
+
+
+class Files:
+    """Small files that one section printed with ``grep -H ''``, by path."""
+
+    def __init__(self, section: Section) -> None:
+        self._section = section
+        self.lines: dict[str, list[str]] = {}
+        for path, line in path_lines(section.text):
+            self.lines.setdefault(path, []).append(line)
+
+    @classmethod
+    def of_text(cls, text: str) -> Files:
+        """Return the files of a text that ``grep -H ''`` printed."""
+        return cls(Section("", text))
+
+    def one(self, path: str, parse: Callable[[str], T]) -> Reading[T]:
+        """Parse a file's whole text; ``absent`` when the file is not there or holds nothing."""
+        if path in self.lines:
+            return read_text("\n".join(self.lines[path]).strip(), parse)
+        if self._section.status in (ReadStatus.OK, ReadStatus.EMPTY):
+            return absent(f"{path} is not there")
+        return Reading(None, self._section.status, self._section.detail)
+
+    def text(self, path: str) -> str | None:
+        """Return a file's text without white space around it, or None."""
+        return "\n".join(self.lines[path]).strip() if path in self.lines else None
+
+    def number(self, path: str) -> int | None:
+        """Return the whole number that a file holds (decimal, or 0x and hexadecimal), or None."""
+        try:
+            return int(self.text(path) or "", 0)
+        except ValueError:
+            return None
+
+    def matching(self, pattern: str) -> list[tuple[re.Match[str], str]]:
+        """Return (match, text) of every path that the whole pattern matches, in the order printed."""
+        found = ((re.fullmatch(pattern, path), path) for path in self.lines)
+        return [(match, self.text(path) or "") for match, path in found if match]
+
+
+_LINK = re.compile(r"(\S+) -> (\S+)$", re.MULTILINE)
+
+
+def links(text: str) -> dict[str, str]:
+    """Return name -> target of the symbolic links in what ``ls -l`` printed."""
+    return {match[1]: match[2] for match in _LINK.finditer(text)}
+
+
+def cpu_list(text: str) -> tuple[int, ...]:
+    """Expand the kernel's list format (``0-3,8``)."""
+    numbers: list[int] = []
+    for part in filter(None, text.strip().split(",")):
+        first, _, last = part.partition("-")
+        low, high = int(first), int(last or first)
+        if not 0 <= low <= high < 1 << 16:
+            raise Unparsable(f"not a list of processors: {text[:80]!r}")
+        numbers.extend(range(low, high + 1))
+    return tuple(numbers)

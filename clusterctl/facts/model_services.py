@@ -1,4 +1,4 @@
-"""The facts of what runs on a host: services, software, docker, storage, clock, kernel parameters, own files."""
+"""The facts of what runs on a host: services, software, docker, storage, clock, kernel parameters."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class DockerEngine(Part):
 
 @dataclass(frozen=True, slots=True)
 class Docker(Part):
-    """Docker: its program and engine (absent: not installed; failed: not running; denied: no right to ask)."""
+    """Docker: its program and engine (absent: not installed; failed: not running; denied: no right)."""
 
     binary: str | None
     socket: bool

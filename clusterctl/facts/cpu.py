@@ -1,0 +1,84 @@
+"""Processors: topology, NUMA nodes, frequency governors, NUMA balancing."""
+
+from __future__ import annotations
+
+import re
+
+from clusterctl.facts.base import (
+    Files,
+    Fragment,
+    Reading,
+    ReadStatus,
+    Section,
+    Sections,
+    Unparsable,
+    absent,
+    cpu_list,
+)
+from clusterctl.facts.model_host import Cpu, CpuTopology, Governor, NumaNode
+
+_CPU = "/sys/devices/system/cpu"
+
+FRAGMENTS = (
+    Fragment(
+        "cpu",
+        f"""\
+head -n 32 /proc/cpuinfo
+g {_CPU}/online /sys/devices/system/node/node[0-9]*/cpulist /proc/sys/kernel/numa_balancing \\
+  {_CPU}/cpu[0-9]*/topology/physical_package_id {_CPU}/cpu[0-9]*/topology/thread_siblings_list \\
+  {_CPU}/cpu[0-9]*/cpufreq/scaling_governor {_CPU}/cpu[0-9]*/cpufreq/scaling_available_governors""",
+    ),
+)
+
+
+def parse_topology(text: str) -> CpuTopology:
+    """Parse the first processor of /proc/cpuinfo and the topology files."""
+    info: dict[str, str] = {}
+    for line in text.splitlines():
+        match = re.fullmatch(r"([A-Za-z][\w ]*?)\s*:\s?(.*)", line)
+        if match:
+            info.setdefault(match[1], match[2].strip())
+    files = Files.of_text(text)
+    packages = [value for _, value in files.matching(rf"{_CPU}/cpu\d+/topology/physical_package_id")]
+    siblings = {value for _, value in files.matching(rf"{_CPU}/cpu\d+/topology/thread_siblings_list")}
+    online = cpu_list(files.text(f"{_CPU}/online") or "")
+    if not online:
+        raise Unparsable(f"{_CPU}/online is missing")
+    return CpuTopology(
+        model_name=info.get("model name") or info.get("Processor") or info.get("CPU part", ""),
+        online=online,
+        cores=len(siblings) or len(online),
+        sockets=len(set(packages)) or 1,
+        hypervisor="hypervisor" in info.get("flags", "").split(),
+    )
+
+
+def parse_numa(text: str) -> tuple[NumaNode, ...]:
+    """Parse the processor list of each NUMA node."""
+    found = Files.of_text(text).matching(r"/sys/devices/system/node/node(\d+)/cpulist")
+    return tuple(sorted((NumaNode(int(m[1]), cpu_list(value)) for m, value in found), key=lambda n: n.index))
+
+
+def _governors(section: Section) -> Reading[tuple[Governor, ...]]:
+    if section.status is not ReadStatus.OK:
+        return Reading(None, section.status, section.detail)
+    files = Files(section)
+    pattern = rf"{_CPU}/cpu(\d+)/cpufreq/scaling_governor"
+    groups: dict[tuple[str, tuple[str, ...]], list[int]] = {}
+    for match, name in files.matching(pattern):
+        available = files.text(f"{_CPU}/cpu{match[1]}/cpufreq/scaling_available_governors") or ""
+        groups.setdefault((name, tuple(available.split())), []).append(int(match[1]))
+    if not groups:
+        return absent("the kernel offers no frequency scaling here (usual in virtual machines)")
+    return Reading(tuple(Governor(name, able, tuple(sorted(cpus))) for (name, able), cpus in groups.items()))
+
+
+def parse(sections: Sections) -> Cpu:
+    """Parse the section."""
+    section = sections["cpu"]
+    return Cpu(
+        topology=section.read(parse_topology),
+        numa_nodes=section.read(parse_numa),
+        governors=_governors(section),
+        numa_balancing=Files(section).one("/proc/sys/kernel/numa_balancing", int),
+    )

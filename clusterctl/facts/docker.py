@@ -1,0 +1,110 @@
+"""Docker: the program, what the engine says of itself, its configuration, and CDI specifications."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import Any
+
+from clusterctl.facts.base import Fragment, Reading, Sections, Unparsable, absent, path_lines
+from clusterctl.facts.model_services import Docker, DockerEngine
+
+_SOCKET = "/var/run/docker.sock"
+# The engine's API gives the same document as `docker info`, without starting the program and all its plugins,
+# which costs ten times as much; curl is on most nodes.
+_ASK = (
+    "if command -v curl >/dev/null 2>&1; "
+    f"then curl -sS --max-time 15 --unix-socket {_SOCKET} http://localhost/info; "
+    "else docker info --format '{{json .}}'; fi"
+)
+
+FRAGMENTS = (
+    Fragment(
+        "docker",
+        f"""\
+command -v docker >/dev/null 2>&1 && {{ printf 'binary '; command -v docker; }}
+[ -S {_SOCKET} ] && echo "socket {_SOCKET}"
+[ -w {_SOCKET} ] && echo "writable {_SOCKET}"
+set --
+for f in /etc/docker/daemon.json /etc/cdi/*.yaml /etc/cdi/*.json /var/run/cdi/*.yaml /var/run/cdi/*.json; do
+  [ -e "$f" ] && {{ echo "file $f"; set -- "$@" "$f"; }}
+done
+[ $# -gt 0 ] || return 0
+for f do case $f in
+  */daemon.json) g "$f";;
+  *) grep -HsoE '(^|[ {{,])"?kind"?: *"?[^",]+' "$f";;
+esac; done
+return 0""",
+    ),
+    Fragment(
+        "docker_info",
+        f"""\
+if [ ! -S {_SOCKET} ]; then echo "the engine is not running ({_SOCKET} is not there)" >&2; return 1; fi
+q={shlex.quote(_ASK)}
+if [ -w {_SOCKET} ]; then eval "$q"; else r "$q"; fi""",
+        needs=f"command -v docker >/dev/null 2>&1 || [ -S {_SOCKET} ]",
+        missing="docker is not installed",
+        limit_bytes=1024 * 1024,
+        root=True,
+    ),
+)
+
+
+def _strings(value: Any) -> tuple[str, ...]:
+    return tuple(str(item) for item in value) if isinstance(value, (list, dict)) else ()
+
+
+def parse_engine(text: str) -> DockerEngine:
+    """Parse ``docker info`` as JSON (the API's /info has the same fields)."""
+    try:
+        document = json.loads(text)
+    except RecursionError:
+        raise Unparsable("docker info: JSON nested too deep") from None
+    if not isinstance(document, dict):
+        raise Unparsable("docker info is not a JSON object")
+    errors = _strings(document.get("ServerErrors"))
+    if errors or not document.get("ServerVersion"):
+        raise Unparsable("; ".join(errors) or f"no ServerVersion in docker info: {text[:160]!r}")
+    return DockerEngine(
+        server_version=str(document["ServerVersion"]),
+        runtimes=tuple(sorted(_strings(document.get("Runtimes")))),
+        default_runtime=str(document.get("DefaultRuntime") or ""),
+        cdi_spec_dirs=_strings(document.get("CDISpecDirs")),
+        cgroup_driver=str(document.get("CgroupDriver") or ""),
+        storage_driver=str(document.get("Driver") or ""),
+        root_dir=str(document.get("DockerRootDir") or ""),
+        warnings=_strings(document.get("Warnings")),
+    )
+
+
+def parse(sections: Sections) -> Docker:
+    """Parse both sections."""
+    section = sections["docker"]
+    words: dict[str, list[str]] = {}
+    for line in section.text.splitlines():
+        key, _, rest = line.partition(" ")
+        words.setdefault(key, []).append(rest)
+    lines = path_lines(section.text)
+    files = words.get("file", [])
+    daemon = "\n".join(text for path, text in lines if path == "/etc/docker/daemon.json")
+    kinds = {
+        text.partition(":")[2].strip(" \t,\"'")
+        for path, text in lines
+        if path in files and path != "/etc/docker/daemon.json"
+    }
+    config: Reading[str]
+    if daemon:
+        config = Reading(daemon)
+    elif "/etc/docker/daemon.json" in files:
+        config = section.read(lambda _: "")
+    else:
+        config = absent("/etc/docker/daemon.json is not there")
+    return Docker(
+        binary=next(iter(words.get("binary", [])), None),
+        socket="socket" in words,
+        user_access="writable" in words,
+        engine=sections["docker_info"].read(parse_engine),
+        daemon_config=config,
+        cdi_specs=tuple(path for path in files if "/cdi/" in path),
+        cdi_kinds=tuple(sorted(filter(None, kinds))),
+    )

@@ -1,0 +1,181 @@
+"""GPUs: nvidia-smi's table, its connection matrix and NVLink states, and the kernel driver's flavour."""
+
+from __future__ import annotations
+
+import csv
+import re
+
+from clusterctl.facts.base import Fragment, Section, Sections, Unparsable
+from clusterctl.facts.model_devices import Gpu, GpuDriver, GpuFacts, GpuTopology, Link, NvLinks
+
+QUERY = (
+    "index,name,uuid,pci.bus_id,driver_version,memory.total,persistence_mode,ecc.mode.current,"
+    "ecc.errors.uncorrected.volatile.total,pcie.link.gen.max,pcie.link.gen.current,pcie.link.width.max,"
+    "pcie.link.width.current,mig.mode.current,compute_mode"
+)
+_NEEDS = "command -v nvidia-smi >/dev/null 2>&1"
+_MISSING = "nvidia-smi is not installed"
+# Without persistence mode each call initialises every GPU, a second or more for each.
+_DEADLINE_S = 60
+
+FRAGMENTS = (
+    Fragment(
+        "gpu_query",
+        f"t {_DEADLINE_S} nvidia-smi --query-gpu={QUERY} --format=csv",
+        needs=_NEEDS,
+        missing=_MISSING,
+        limit_bytes=256 * 1024,
+    ),
+    Fragment(
+        "gpu_topology",
+        f"t {_DEADLINE_S} nvidia-smi topo -m",
+        needs=_NEEDS,
+        missing=_MISSING,
+        limit_bytes=256 * 1024,
+    ),
+    Fragment(
+        "gpu_nvlink",
+        f"t {_DEADLINE_S} nvidia-smi nvlink -s",
+        needs=_NEEDS,
+        missing=_MISSING,
+        limit_bytes=256 * 1024,
+    ),
+    Fragment(
+        "gpu_driver",
+        'while IFS= read -r line; do printf "%s\\n" "$line"; done </proc/driver/nvidia/version',
+        needs="[ -r /proc/driver/nvidia/version ]",
+        missing="the NVIDIA kernel driver is not loaded",
+    ),
+)
+
+GTPS_OF_GENERATION = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0, 6: 64.0}
+"""PCI Express transfer rate by generation."""
+
+_ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+
+
+def pci_address(bus_id: str) -> str:
+    """Return NVIDIA's bus id (``00000000:1B:00.0``) as sysfs writes it (``0000:1b:00.0``)."""
+    match = re.fullmatch(r"([0-9a-fA-F]{4,8}):([0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])", bus_id)
+    if match is None:
+        raise Unparsable(f"not a PCI bus id: {bus_id[:40]!r}")
+    return f"{int(match[1], 16):04x}:{match[2].lower()}"
+
+
+def _number(text: str | None) -> int | None:
+    match = re.match(r"\d{1,18}(?= |$)", text or "")
+    return int(match[0]) if match else None
+
+
+def _enabled(text: str | None) -> bool | None:
+    return {"Enabled": True, "Disabled": False}.get(text or "")
+
+
+def parse_query(text: str) -> tuple[Gpu, ...]:
+    """Parse ``--query-gpu --format=csv`` by its header; what a GPU does not support is None."""
+    rows = list(csv.reader(text.strip().splitlines(), skipinitialspace=True))
+    header = [re.sub(r" \[[^]]*\]$", "", name) for name in rows[0]]
+    if not {"index", "uuid", "name", "pci.bus_id", "driver_version"} <= set(header):
+        raise Unparsable(f"not nvidia-smi's table: {text[:160]!r}")
+    gpus = []
+    for row in rows[1:]:
+        if len(row) != len(header):
+            raise Unparsable(f"{len(row)} fields under {len(header)} columns: {','.join(row)[:160]!r}")
+        field = dict(zip(header, (cell.strip() for cell in row), strict=True))
+        memory = _number(field.get("memory.total"))
+        generation, top = (_number(field.get(f"pcie.link.gen.{end}")) for end in ("current", "max"))
+        mode = field.get("compute_mode", "")
+        gpus.append(
+            Gpu(
+                index=int(field["index"]),
+                uuid=field["uuid"],
+                name=field["name"],
+                pci_address=pci_address(field["pci.bus_id"]),
+                driver_version=field["driver_version"],
+                memory_bytes=None if memory is None else memory * 1024 * 1024,
+                persistence=_enabled(field.get("persistence_mode")),
+                ecc=_enabled(field.get("ecc.mode.current")),
+                uncorrected_ecc_errors=_number(field.get("ecc.errors.uncorrected.volatile.total")),
+                link=Link(
+                    speed_gtps=GTPS_OF_GENERATION.get(generation or 0),
+                    width=_number(field.get("pcie.link.width.current")),
+                    max_speed_gtps=GTPS_OF_GENERATION.get(top or 0),
+                    max_width=_number(field.get("pcie.link.width.max")),
+                ),
+                mig=_enabled(field.get("mig.mode.current")),
+                compute_mode=mode if mode and not mode.startswith("[") else None,
+            )
+        )
+    return tuple(gpus)
+
+
+def parse_topology(text: str) -> GpuTopology:
+    """Parse ``topo -m``: a matrix between tabs, with terminal escapes in its header, then legends."""
+    lines = _ANSI.sub("", text).splitlines()
+    start = next((i for i, line in enumerate(lines) if line.startswith("\t") and "GPU0" in line), None)
+    if start is None:
+        raise Unparsable(f"no matrix in the output of topo -m: {text[:160]!r}")
+    header = [cell.strip() for cell in lines[start].split("\t")][1:]
+    width = next(
+        (i for i, name in enumerate(header) if not re.fullmatch(r"[A-Za-z]\w*\d", name)), len(header)
+    )
+    affinity = header.index("CPU Affinity") if "CPU Affinity" in header else None
+    rows, affinities = [], []
+    for line in lines[start + 1 :]:
+        name, *cells = (cell.strip() for cell in line.split("\t"))
+        if not name or len(cells) < width:
+            break
+        rows.append((name, tuple(cells[:width])))
+        if affinity is not None and affinity < len(cells) and cells[affinity]:
+            affinities.append((name, cells[affinity]))
+    if not rows:
+        raise Unparsable("the matrix of topo -m has no rows")
+    nics = [(m[1], m[2]) for line in lines if (m := re.fullmatch(r"\s+(NIC\d+): (\S+)\s*", line))]
+    return GpuTopology(tuple(header[:width]), tuple(rows), tuple(affinities), tuple(nics))
+
+
+def parse_nvlinks(text: str) -> tuple[NvLinks, ...]:
+    """Parse ``nvlink -s``: a line for each GPU, then one for each of its links."""
+    links: dict[int, list[float | None]] = {}
+    current: list[float | None] | None = None
+    for line in text.splitlines():
+        if match := re.match(r"GPU (\d{1,6}):", line):
+            current = links.setdefault(int(match[1]), [])
+        elif match := re.match(r"\s+Link \d+: (?:([\d.]+) GB/s|.*inactive.*)", line):
+            if current is None:
+                raise Unparsable(f"a link before any GPU: {line[:80]!r}")
+            current.append(float(match[1]) if match[1] else None)
+    if not links:
+        raise Unparsable(f"no GPU in the output of nvlink -s: {text[:160]!r}")
+    return tuple(NvLinks(gpu, tuple(speeds)) for gpu, speeds in sorted(links.items()))
+
+
+def parse_driver(text: str) -> GpuDriver:
+    """Parse /proc/driver/nvidia/version; the open modules call themselves "Open Kernel Module"."""
+    match = re.search(r"^NVRM version:.*?Kernel Module.*?\s(\d{3,}(?:\.\d+)+)\s", text, re.MULTILINE)
+    if match is None:
+        raise Unparsable(f"no driver version: {text[:160]!r}")
+    return GpuDriver(match[1], "open" if "Open Kernel Module" in match[0] else "proprietary")
+
+
+def _one_line(text: str) -> str:
+    return text.strip().splitlines()[0]
+
+
+def _without_banner(section: Section) -> Section:
+    # nvidia-smi may print warnings (of an infoROM, say) before its table, which begins at "index,".
+    start = section.text.find("index, ")
+    if start <= 0:
+        return section
+    return Section(section.name, section.text[start:], section.exit_status, section.error, section.cut)
+
+
+def parse(sections: Sections) -> GpuFacts:
+    """Parse all sections about GPUs."""
+    return GpuFacts(
+        devices=_without_banner(sections["gpu_query"]).read(parse_query),
+        topology=sections["gpu_topology"].read(parse_topology),
+        nvlinks=sections["gpu_nvlink"].read(parse_nvlinks),
+        driver=sections["gpu_driver"].read(parse_driver),
+        module_license=sections["module_license"].read(_one_line),
+    )

@@ -1,0 +1,73 @@
+"""Resource limits as a non-interactive SSH session sees them, and the files that set them."""
+
+from __future__ import annotations
+
+import re
+
+from clusterctl.facts.base import Fragment, Reading, Section, Sections, Unparsable, path_lines
+from clusterctl.facts.model_host import UNLIMITED, ConfigLine, Limit, Limits
+
+FRAGMENTS = (
+    # The shell opens the file itself, so these are the limits of the session's own process: what sshd, PAM
+    # and the login left it with, and what a program that mpirun starts the same way will inherit.
+    Fragment(
+        "limits",
+        'while IFS= read -r line; do printf "%s\\n" "$line"; done </proc/self/limits',
+        needs="[ -r /proc/self/limits ]",
+        missing="/proc/self/limits is not there",
+    ),
+    Fragment(
+        "config",
+        """\
+grep -HsE '^[[:space:]]*[^#;[:space:]]' /etc/security/limits.conf /etc/security/limits.d/*.conf \\
+  /etc/pam.d/sshd /etc/pam.d/common-session /etc/pam.d/common-session-noninteractive \\
+  /etc/pam.d/password-auth /etc/ssh/sshd_config /etc/ssh/sshd_config.d/*.conf /etc/nccl.conf \\
+  /etc/modules /etc/modules-load.d/*.conf /usr/lib/modules-load.d/*.conf /run/modules-load.d/*.conf \\
+  /etc/modprobe.d/*.conf /usr/lib/modprobe.d/*.conf
+[ $? -le 2 ]""",
+    ),
+)
+
+_ROWS = {
+    "memlock": "Max locked memory",
+    "nofile": "Max open files",
+    "stack": "Max stack size",
+    "nproc": "Max processes",
+}
+
+
+def _amount(word: str) -> int:
+    return UNLIMITED if word == "unlimited" else int(word)
+
+
+def parse_limit(text: str, key: str) -> Limit:
+    """Return one limit of /proc/self/limits (proc(5)): soft and hard, in the kernel's unit."""
+    match = re.search(rf"^{_ROWS[key]} +(unlimited|\d+) +(unlimited|\d+)", text, re.MULTILINE)
+    if match is None:
+        raise Unparsable(f"/proc/self/limits holds no line for {_ROWS[key]!r}")
+    return Limit(soft=_amount(match[1]), hard=_amount(match[2]))
+
+
+def config_lines(section: Section, *folders: str) -> tuple[ConfigLine, ...]:
+    """Return the configuration lines of the files whose paths begin with one of the given words."""
+    return tuple(
+        ConfigLine(path, text.strip()) for path, text in path_lines(section.text) if path.startswith(folders)
+    )
+
+
+def parse(sections: Sections) -> Limits:
+    """Parse both sections."""
+
+    def limit(key: str) -> Reading[Limit]:
+        return sections["limits"].read(lambda text: parse_limit(text, key))
+
+    config = sections["config"]
+    pam = tuple(line for line in config_lines(config, "/etc/pam.d/") if "pam_limits" in line.text)
+    return Limits(
+        memlock=limit("memlock"),
+        nofile=limit("nofile"),
+        stack=limit("stack"),
+        nproc=limit("nproc"),
+        configured=config_lines(config, "/etc/security/") + pam,
+        sshd=config_lines(config, "/etc/ssh/"),
+    )

@@ -1,0 +1,103 @@
+"""Network interfaces with speed, MTU, driver and addresses, and the default route."""
+
+from __future__ import annotations
+
+import re
+
+from clusterctl.facts.base import Files, Fragment, Reading, ReadStatus, Section, Sections, Unparsable, links
+from clusterctl.facts.model_fabric import Interface, Network
+from clusterctl.facts.pci import BDF
+
+FRAGMENTS = (
+    Fragment(
+        "network",
+        """\
+cd /sys/class/net || return 127
+g */operstate */mtu */address */speed */device/numa_node /proc/net/route
+ls -ld -- * */device/driver */master 2>/dev/null
+return 0""",
+        needs="[ -d /sys/class/net ]",
+        missing="/sys/class/net is not there",
+    ),
+    Fragment(
+        "addresses",
+        "ip -o addr show",
+        needs="command -v ip >/dev/null 2>&1",
+        missing="ip (iproute2) is not installed",
+    ),
+)
+
+
+def parse_addresses(text: str) -> dict[str, tuple[str, ...]]:
+    """Parse ``ip -o addr``: interface -> addresses with prefix length."""
+    found: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        match = re.match(r"\d+: ([^\s@]+?):?(?:@\S+)?\s+inet6? (\S+)", line)
+        if match:
+            found.setdefault(match[1], []).append(match[2])
+        elif not re.match(r"\d+: ", line):
+            raise Unparsable(f"not a line of ip -o addr: {line[:80]!r}")
+    return {name: tuple(values) for name, values in found.items()}
+
+
+def _speed(number: int | None) -> int | None:
+    # -1 is "unknown"; drivers that report an unsigned unknown print 4294967295.
+    return number if number is not None and 0 < number < 1 << 31 else None
+
+
+def parse_interfaces(text: str, addresses: dict[str, tuple[str, ...]]) -> tuple[Interface, ...]:
+    """Parse the class folder's files and links."""
+    files, targets = Files.of_text(text), links(text)
+    interfaces = []
+    for match, state in files.matching(r"([^/]+)/operstate"):
+        name = match[1]
+        numa = files.number(f"{name}/device/numa_node")
+        found = re.findall(BDF, targets.get(name, ""))
+        driver, master = (targets.get(f"{name}/{link}") for link in ("device/driver", "master"))
+        interfaces.append(
+            Interface(
+                name=name,
+                operstate=state,
+                mtu=files.number(f"{name}/mtu") or 0,
+                address=files.text(f"{name}/address") or "",
+                speed_mbps=_speed(files.number(f"{name}/speed")),
+                driver=driver.rsplit("/", 1)[-1] if driver else None,
+                pci_address=found[-1] if found else None,
+                numa_node=numa if numa is not None and numa >= 0 else None,
+                master=master.rsplit("/", 1)[-1] if master else None,
+                addresses=addresses.get(name, ()),
+            )
+        )
+    if not interfaces:
+        raise Unparsable("no network interface in the output")
+    return tuple(sorted(interfaces, key=lambda interface: interface.name))
+
+
+def parse_default_route(text: str) -> str:
+    """Return the interface of the default route with the lowest metric in /proc/net/route."""
+    routes = []
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) >= 8 and words[1] == "00000000" and words[7] == "00000000":
+            routes.append((int(words[6]), words[0]))
+    if not routes:
+        raise Unparsable("there is no IPv4 default route")
+    return min(routes)[1]
+
+
+def _default_route(section: Section) -> Reading[str]:
+    reading = Files(section).one("/proc/net/route", parse_default_route)
+    if reading.status is ReadStatus.UNPARSABLE:
+        return Reading(None, ReadStatus.ABSENT, reading.detail)
+    return reading
+
+
+def parse(sections: Sections) -> Network:
+    """Parse both sections."""
+    section = sections["network"]
+    addresses = sections["addresses"].read(parse_addresses)
+    return Network(
+        interfaces=section.read(lambda text: parse_interfaces(text, addresses.or_else({}))),
+        addresses_known=addresses.value is not None,
+        default_route=_default_route(section),
+    )

@@ -1,0 +1,182 @@
+"""The probe: one POSIX shell script that prints every section, and the splitting of what a node answers."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from clusterctl.errors import FactsError
+from clusterctl.facts import (
+    clock,
+    configuration,
+    cpu,
+    docker,
+    gpu,
+    limits,
+    memory,
+    modules,
+    network,
+    pci,
+    rdma,
+    services,
+    software,
+    storage,
+    system,
+)
+from clusterctl.facts.base import STATUS_ABSENT, STATUS_DENIED, Fragment, Section, Sections
+from clusterctl.facts.model_host import RootAccess
+
+# The clock stands first: its reading is compared with the controller's clock at the start of the exchange.
+FRAGMENTS: tuple[Fragment, ...] = (
+    *clock.FRAGMENTS,
+    *limits.FRAGMENTS,
+    *system.FRAGMENTS,
+    *cpu.FRAGMENTS,
+    *memory.FRAGMENTS,
+    *modules.FRAGMENTS,
+    *pci.FRAGMENTS,
+    *gpu.FRAGMENTS,
+    *rdma.FRAGMENTS,
+    *network.FRAGMENTS,
+    *docker.FRAGMENTS,
+    *storage.FRAGMENTS,
+    *services.FRAGMENTS,
+    *software.FRAGMENTS,
+    *configuration.FRAGMENTS,
+)
+
+# Notes on the shell below, which has to run in dash, busybox ash and bash:
+# - All of it is one function, called with empty standard input: a script that arrives cut in half does
+#   nothing, and no program can eat the rest of it.
+# - `s` runs a section's function with its output going straight through (fd 3) while its errors and, last,
+#   its exit status are caught in a variable: no temporary file, one fork. With a limit, `head` cuts it.
+# - `a` prints a section that is known to be absent without any fork. `r` runs text as root if there is a way.
+_PRELUDE = """\
+clusterctl_probe() {
+LC_ALL=C; export LC_ALL
+PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin; export PATH
+M=@NONCE@
+N='
+'
+exec 3>&1
+K=; { read -r K </proc/sys/kernel/osrelease; } 2>/dev/null
+g() { grep -Hs '' "$@"; [ $? -le 2 ] || return $?; }
+if command -v timeout >/dev/null 2>&1
+then t() { timeout -s KILL "$@"; }
+else t() { shift; "$@"; }
+fi
+command -v head >/dev/null 2>&1 || head() { cat; }
+s() {
+  printf '\\n%s begin %s %s\\n' "$M" "$1" "${2:--}"
+  if [ "${2:-}" ]
+  then e=$({ { "f_$1" 3>&-; printf '\\n%s' "$?" >&2; } | head -c "$2" >&3 3>&-; } 2>&1)
+  else e=$({ "f_$1" >&3 3>&-; } 2>&1; printf '\\n%s' "$?")
+  fi
+  printf '\\n%s end %s %s\\n%.4000s\\n' "$M" "$1" "${e##*"$N"}" "${e%"$N"*}"
+}
+a() { printf '\\n%s begin %s -\\n\\n%s end %s @ABSENT@\\n%s\\n' "$M" "$1" "$M" "$1" "$2"; }
+U=; while read -r k x y z; do
+  if [ "$k" = Uid: ]; then U=$y; break; fi
+done </proc/self/status
+W=none; w=
+if [ "$U" = 0 ]; then W=root
+elif [ @SUDO@ = no ]; then w='not root, and the inventory does not want sudo (become: none)'
+elif ! command -v sudo >/dev/null 2>&1; then w='not root, and sudo is not installed'
+elif w=$(sudo -n true 2>&1); then W=sudo; w=
+else w="not root, and sudo does not let in without a password: $w"
+fi
+r() {
+  case $W in
+  root) eval "$1";;
+  sudo) sudo -n -- sh -c "$1";;
+  *) printf '%s\\n' "$w" >&2; return @DENIED@;;
+  esac
+}
+printf '\\n%s begin root -\\n%s %s %.400s\\n\\n%s end root 0\\n' "$M" "${U:--}" "$W" "$w" "$M"
+"""
+
+_EPILOGUE = """\
+u=; { read -r u x </proc/uptime; } 2>/dev/null
+printf '\\n%s done %s\\n' "$M" "${u:--}"
+}
+clusterctl_probe </dev/null
+exit 0
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a node's probe printed: its sections, its way to root, and its uptime at the end (seconds)."""
+
+    sections: Sections
+    root: RootAccess
+    uptime_end_s: float | None
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+def build_script(nonce: str, *, allow_sudo: bool = True, only_root: bool = False) -> str:
+    """Assemble the probe; ``nonce`` (letters and digits that nobody can guess) marks the sections' ends.
+
+    ``only_root`` keeps the sections that are worth asking again when there is another way to root.
+    """
+    prelude = (
+        _PRELUDE.replace("@NONCE@", nonce)
+        .replace("@ABSENT@", str(STATUS_ABSENT))
+        .replace("@DENIED@", str(STATUS_DENIED))
+        .replace("@SUDO@", "yes" if allow_sudo else "no")
+    )
+    parts = [prelude]
+    for fragment in FRAGMENTS:
+        if only_root and not fragment.root:
+            continue
+        parts.append(f"f_{fragment.name}() {{\n{fragment.script}\n}}\n")
+        call = f"s {fragment.name}" + (f" {fragment.limit_bytes}" if fragment.limit_bytes else "")
+        if fragment.needs:
+            call = f"if {fragment.needs}; then {call}; else a {fragment.name} {_quoted(fragment.missing)}; fi"
+        parts.append(call + "\n")
+    parts.append(_EPILOGUE)
+    return "".join(parts)
+
+
+def _seconds(word: str) -> float | None:
+    try:
+        return float(word)
+    except ValueError:
+        return None
+
+
+def _root(section: Section) -> RootAccess:
+    uid, _, rest = section.text.strip().partition(" ")
+    way, _, detail = rest.partition(" ")
+    if not uid.isdigit() or len(uid) > 10 or way not in ("root", "sudo", "none"):
+        return RootAccess(-1, "none", "the probe could not tell which user it runs as")
+    return RootAccess(int(uid), way, " ".join(detail.split()))
+
+
+def split(output: str, nonce: str) -> Answer:
+    """Split a node's output at the markers; what stands before the first one (a login's talk) is dropped.
+
+    Raises FactsError when the closing marker is missing: the probe did not run to its end.
+    """
+    mark = re.escape(nonce)
+    done = re.search(rf"\n{mark} done (\S+)\n", output)
+    if done is None:
+        shown = " ".join(output.split(nonce, maxsplit=1)[0].split())[-300:]
+        raise FactsError(
+            "the probe did not run to its end" + (f"; the node said: {shown}" if shown else ""),
+            hint="the node needs a POSIX shell called sh; see what `ssh NODE sh -c 'echo ok'` prints",
+        )
+    pattern = re.compile(
+        rf"\n{mark} begin (\w+) (\d+|-)\n(.*?)\n{mark} end \1 (-?\d*)\n(.*?)(?=\n{mark} |\Z)", re.DOTALL
+    )
+    sections = Sections()
+    for match in pattern.finditer(output, 0, done.start() + 1):
+        name, limit, text, status, error = match.groups()
+        # A program whose output was cut dies of the closed pipe before it can say how it ended.
+        cut = limit != "-" and len(text.encode()) >= int(limit)
+        exit_status = int(status) if status.lstrip("-").isdigit() else (0 if cut else None)
+        sections[name] = Section(name, text, 0 if cut else exit_status, error.strip(), cut)
+    return Answer(sections, _root(sections["root"]), _seconds(done[1]))

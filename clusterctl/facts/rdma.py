@@ -1,0 +1,166 @@
+"""RDMA devices, ports and GID tables from sysfs, and the userspace that programs need to use them."""
+
+from __future__ import annotations
+
+import re
+
+from clusterctl.facts.base import Files, Fragment, Reading, ReadStatus, Section, Sections, Unparsable, links
+from clusterctl.facts.model_fabric import Gid, Rdma, RdmaDevice, RdmaPort
+from clusterctl.facts.pci import BDF
+
+COUNTERS = (
+    *("symbol_error", "link_downed", "link_error_recovery"),
+    *("port_rcv_errors", "port_xmit_discards", "port_xmit_wait"),
+)
+HW_COUNTERS = (
+    *("out_of_sequence", "packet_seq_err", "local_ack_timeout_err"),
+    *("rnr_nak_retry_err", "roce_slow_restart"),
+)
+_COUNTER_GLOBS = " ".join(
+    [f"*/ports/*/counters/{name}" for name in COUNTERS]
+    + [f"*/ports/*/hw_counters/{name}" for name in HW_COUNTERS]
+)
+
+FRAGMENTS = (
+    # GID tables have hundreds of entries, nearly all zero: those are dropped, and only for the others are the
+    # type and the network device read (for an unset one the kernel answers EINVAL, which is no error).
+    Fragment(
+        "rdma",
+        f"""\
+cd /sys/class/infiniband || return 127
+g */fw_ver */board_id */node_guid */node_type */parent */device/numa_node \\
+  */ports/*/state */ports/*/phys_state */ports/*/rate */ports/*/link_layer */ports/*/lid */ports/*/sm_lid \\
+  {_COUNTER_GLOBS}
+grep -Hsv '^0000:0000:0000:0000:0000:0000:0000:0000$' */ports/*/gids/* | while IFS=: read -r p x; do
+  printf '%s:%s\\n' "$p" "$x"
+  b=${{p%/gids/*}}/gid_attrs; i=${{p##*/}}
+  {{ read -r v <"$b/types/$i"; }} 2>/dev/null && printf '%s\\n' "$b/types/$i:$v"
+  {{ read -r v <"$b/ndevs/$i"; }} 2>/dev/null && printf '%s\\n' "$b/ndevs/$i:$v"
+done
+for f in */device/net/*; do [ -e "$f" ] && echo "netdev $f"; done
+ls -ld -- * 2>/dev/null
+return 0""",
+        needs="[ -d /sys/class/infiniband ]",
+        missing="no RDMA stack is loaded (/sys/class/infiniband is not there)",
+    ),
+    Fragment(
+        "rdma_userspace",
+        """\
+for f in /usr/lib/*-linux-gnu*/libibverbs.so.1 /usr/lib64/libibverbs.so.1 /usr/lib/libibverbs.so.1 \\
+  /lib/*-linux-gnu*/libibverbs.so.1 /lib64/libibverbs.so.1 /usr/local/lib/libibverbs.so.1 \\
+  /usr/lib/*-linux-gnu*/libibverbs/*.so /usr/lib64/libibverbs/*.so /usr/lib/libibverbs/*.so \\
+  /dev/infiniband/*; do
+  [ -e "$f" ] && echo "$f"
+done
+return 0""",
+    ),
+    Fragment(
+        "ibv_devices",
+        "t 10 ibv_devices",
+        needs="command -v ibv_devices >/dev/null 2>&1",
+        missing="ibv_devices is not installed",
+        limit_bytes=64 * 1024,
+    ),
+)
+
+
+def _state(text: str | None) -> str:
+    """Return ``ACTIVE`` of the kernel's ``4: ACTIVE``."""
+    return (text or "").rpartition(":")[2].strip()
+
+
+def _gids(files: Files, port: str) -> tuple[Gid, ...]:
+    folder = re.escape(port)
+    found = [
+        Gid(
+            index=int(match[1]),
+            gid=value,
+            type=files.text(f"{port}/gid_attrs/types/{match[1]}") or None,
+            netdev=files.text(f"{port}/gid_attrs/ndevs/{match[1]}") or None,
+        )
+        for match, value in files.matching(rf"{folder}/gids/(\d{{1,6}})")
+    ]
+    return tuple(sorted(found, key=lambda gid: gid.index))
+
+
+def _port(files: Files, device: str, number: str) -> RdmaPort:
+    port = f"{device}/ports/{number}"
+    rate = files.text(f"{port}/rate") or ""
+    gbps = re.match(r"(\d{1,5}(?:\.\d{1,3})?) Gb/sec", rate)
+    counters = [
+        (match[1], int(value))
+        for match, value in files.matching(rf"{re.escape(port)}/(?:hw_)?counters/(\w+)")
+        if value.isdigit()
+    ]
+    return RdmaPort(
+        number=int(number),
+        state=_state(files.text(f"{port}/state")),
+        phys_state=_state(files.text(f"{port}/phys_state")),
+        rate_gbps=float(gbps[1]) if gbps else None,
+        rate=rate,
+        link_layer=files.text(f"{port}/link_layer") or "",
+        lid=files.number(f"{port}/lid"),
+        sm_lid=files.number(f"{port}/sm_lid"),
+        gids=_gids(files, port),
+        counters=tuple(sorted(counters)),
+    )
+
+
+def parse_devices(text: str) -> tuple[RdmaDevice, ...]:
+    """Parse the class folder's files; device names are what the kernel calls them (mlx5_0, rxe0)."""
+    files, targets = Files.of_text(text), links(text)
+    names = sorted({match[1] for match, _ in files.matching(r"([^/]+)/(?:node_guid|ports/\d+/state)")})
+    if not names:
+        raise Unparsable("files of RDMA devices, but no device")
+    devices = []
+    for name in names:
+        found = re.findall(BDF, targets.get(name, ""))
+        netdevs = re.findall(rf"^netdev {re.escape(name)}/device/net/(\S+)$", text, re.MULTILINE)
+        parent = files.text(f"{name}/parent")
+        numa = files.number(f"{name}/device/numa_node")
+        ports = {match[1] for match, _ in files.matching(rf"{re.escape(name)}/ports/(\d{{1,4}})/state")}
+        devices.append(
+            RdmaDevice(
+                name=name,
+                node_guid=files.text(f"{name}/node_guid") or "",
+                fw_ver=files.text(f"{name}/fw_ver") or None,
+                board_id=files.text(f"{name}/board_id") or None,
+                node_type=_state(files.text(f"{name}/node_type")) or None,
+                pci_address=found[-1] if found else None,
+                numa_node=numa if numa is not None and numa >= 0 else None,
+                netdevs=tuple(sorted(set(netdevs) | ({parent} if parent else set()))),
+                ports=tuple(_port(files, name, number) for number in sorted(ports, key=int)),
+            )
+        )
+    return tuple(devices)
+
+
+def parse_ibv_devices(text: str) -> tuple[str, ...]:
+    """Parse the list of ``ibv_devices``: two lines of header, then name and node GUID."""
+    lines = text.splitlines()
+    start = next(
+        (i for i, line in enumerate(lines) if set(line.split()) and set(line) <= {" ", "-", "\t"}), None
+    )
+    if start is None:
+        raise Unparsable(f"not the list of ibv_devices: {text[:160]!r}")
+    return tuple(line.split()[0] for line in lines[start + 1 :] if line.strip())
+
+
+def _userspace(section: Section) -> tuple[str | None, tuple[str, ...], tuple[str, ...]]:
+    paths = section.text.split()
+    library = next((path for path in paths if path.endswith("/libibverbs.so.1")), None)
+    providers = {m[1] for path in paths if (m := re.search(r"/lib(\w+)-rdmav\d+\.so$", path))}
+    uverbs = tuple(path for path in paths if path.startswith("/dev/infiniband/"))
+    return library, tuple(sorted(providers)), uverbs
+
+
+def parse(sections: Sections) -> Rdma:
+    """Parse all sections about RDMA; a loaded stack without devices is no devices."""
+    section = sections["rdma"]
+    library, providers, uverbs = _userspace(sections["rdma_userspace"])
+    devices: Reading[tuple[RdmaDevice, ...]]
+    if section.status is ReadStatus.EMPTY:
+        devices = Reading((), ReadStatus.OK, "the RDMA stack is loaded and has no device")
+    else:
+        devices = section.read(parse_devices)
+    return Rdma(devices, library, providers, uverbs, sections["ibv_devices"].read(parse_ibv_devices))

@@ -1,0 +1,90 @@
+"""Programs and packages on the node, of those that requirements and benchmarks use."""
+
+from __future__ import annotations
+
+import re
+
+from clusterctl.facts.base import Fragment, Sections, Unparsable
+from clusterctl.facts.model_services import Package, Software, Tool
+
+TOOLS = (
+    *("apt-get", "dnf", "yum", "zypper", "dpkg-query", "rpm", "sudo", "systemctl", "curl"),
+    *("setpci", "lspci", "modprobe", "modinfo", "depmod", "dkms", "gcc", "make", "cpupower"),
+    *("docker", "podman", "nvidia-smi", "nvidia-ctk", "nvidia-cdi-hook", "nv-fabricmanager"),
+    *("ibv_devices", "ibv_devinfo", "ibstat", "ib_write_bw", "rdma", "ip", "ethtool", "mst"),
+    *("mpirun", "mpiexec.hydra", "all_reduce_perf", "all_reduce_perf_mpi", "python3", "torchrun", "srun"),
+)
+DEB = (
+    *("rdma-core", "libibverbs1", "librdmacm1", "ibverbs-providers", "ibverbs-utils", "infiniband-diags"),
+    *("perftest", "docker.io", "docker-ce", "moby-engine", "containerd", "containerd.io", "dkms", "pciutils"),
+    *("nvidia-container-toolkit", "mlnx-ofed-kernel-dkms", "doca-ofed", "openmpi-bin", "linux-cpupower"),
+    *("cpufrequtils", "chrony", "systemd-timesyncd", "nvidia-fabricmanager", "libnccl2"),
+)
+RPM = (
+    *("rdma-core", "libibverbs", "libibverbs-utils", "librdmacm", "infiniband-diags", "perftest"),
+    *("docker-ce", "moby-engine", "podman-docker", "containerd.io", "dkms", "pciutils", "kernel-devel"),
+    *("nvidia-container-toolkit", "mlnx-ofa_kernel", "doca-ofed", "openmpi", "kernel-tools", "chrony"),
+    *("nvidia-fabric-manager", "libnccl"),
+)
+_MANAGERS = (("apt-get", "apt"), ("dnf", "dnf"), ("yum", "dnf"), ("zypper", "zypper"))
+
+FRAGMENTS = (
+    Fragment(
+        "tools",
+        f"""\
+for n in {" ".join(TOOLS)}; do
+  command -v "$n" 2>/dev/null
+done
+return 0""",
+    ),
+    # The stanzas in dpkg's own status file: dpkg-query would load its whole database first.
+    Fragment(
+        "packages",
+        f"""\
+if [ -r /var/lib/dpkg/status ]; then
+  grep -A 11 -E '^Package: ({"|".join(re.escape(name) for name in DEB)}|nvidia-fabricmanager-[0-9]+)$' \\
+    /var/lib/dpkg/status
+  [ $? -le 1 ]
+else
+  t 20 rpm -q --qf 'rpm %{{NAME}} %{{VERSION}}-%{{RELEASE}}\\n' {" ".join(RPM)}
+  return 0
+fi""",
+        needs="[ -r /var/lib/dpkg/status ] || command -v rpm >/dev/null 2>&1",
+        missing="neither dpkg nor rpm keeps this node's packages",
+    ),
+)
+
+
+def parse_packages(text: str) -> tuple[Package, ...]:
+    """Parse stanzas of dpkg's status file, or rpm's lines; only what is installed counts."""
+    found: dict[str, str] = {}
+    name, installed = "", False
+    for line in text.splitlines():
+        words = line.split()
+        if line.startswith("Package: "):
+            name, installed = line[9:].strip(), False
+        elif line.startswith("Status: "):
+            installed = words[-1] in ("installed", "triggers-awaited", "triggers-pending")
+        elif line.startswith("Version: ") and name and installed:
+            found.setdefault(name, line[9:].strip())
+            name = ""
+        elif not line.strip():
+            name = ""
+        elif words[0] == "rpm" and len(words) == 3:
+            found[words[1]] = words[2]
+    if not found and not re.search(r"^(Package: |package |rpm )", text, re.MULTILINE):
+        raise Unparsable(f"not a list of packages: {text[:160]!r}")
+    return tuple(Package(name, version) for name, version in sorted(found.items()))
+
+
+def parse(sections: Sections) -> Software:
+    """Parse both sections."""
+    paths = [line for line in sections["tools"].text.splitlines() if line.startswith("/")]
+    tools = {path.rsplit("/", 1)[-1]: path for path in paths}
+    section = sections["packages"]
+    packages = section.read(parse_packages)
+    return Software(
+        manager=next((name for tool, name in _MANAGERS if tool in tools), None),
+        tools=tuple(Tool(name, path) for name, path in sorted(tools.items())),
+        packages=packages,
+    )

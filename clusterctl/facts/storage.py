@@ -1,0 +1,64 @@
+"""Mounts, and free space where benchmarks and containers need it."""
+
+from __future__ import annotations
+
+import re
+
+from clusterctl.facts.base import Fragment, Sections, Unparsable
+from clusterctl.facts.model_services import Mount, Space, Storage
+
+PATHS = ("/", "/dev/shm", "/tmp", "/var/lib/docker")
+# Kernel file systems and one overlay per running container say nothing about a node, and can be thousands.
+_SKIPPED = (
+    "autofs|binfmt_misc|bpf|cgroup2?|configfs|debugfs|devpts|devtmpfs|efivarfs|fusectl|hugetlbfs|mqueue|nsfs|overlay|"
+    "proc|pstore|ramfs|rpc_pipefs|securityfs|selinuxfs|squashfs|sysfs|tracefs"
+)
+
+FRAGMENTS = (
+    Fragment("mounts", f"grep -vE '^[^ ]+ [^ ]+ ({_SKIPPED}) ' /proc/mounts", limit_bytes=256 * 1024),
+    Fragment(
+        "space",
+        f"""\
+set --
+for f in {" ".join(PATHS)}; do [ -d "$f" ] && set -- "$@" "$f"; done
+printf 'paths'; printf ' %s' "$@"; echo
+t 10 df -kP "$@\"""",
+    ),
+)
+
+
+def parse_mounts(text: str) -> tuple[Mount, ...]:
+    """Parse /proc/mounts; octal escapes (\\040) are undone."""
+
+    def plain(word: str) -> str:
+        return re.sub(r"\\([0-3][0-7]{2})", lambda match: chr(int(match[1], 8)), word)
+
+    mounts = []
+    for line in text.splitlines():
+        words = line.split(" ")
+        if len(words) < 4 or not words[1].startswith("/"):
+            raise Unparsable(f"not a line of /proc/mounts: {line[:80]!r}")
+        mounts.append(Mount(plain(words[0]), plain(words[1]), words[2], tuple(words[3].split(","))))
+    return tuple(mounts)
+
+
+def parse_space(text: str) -> tuple[Space, ...]:
+    """Parse ``df -kP``: one line for each path asked for, in their order."""
+    asked, _, table = text.partition("\n")
+    paths = asked.split()[1:]
+    rows = [
+        match
+        for line in table.splitlines()
+        if (match := re.fullmatch(r".*?\s(\d{1,18})\s+\d+\s+(-?\d{1,18})\s+(?:\d+%|-)\s+(/.*)", line))
+    ]
+    if not rows or len(rows) != len(paths) or not asked.startswith("paths"):
+        raise Unparsable(f"df answered {len(rows)} lines for {len(paths)} paths")
+    return tuple(
+        Space(path, row[3], int(row[1]) * 1024, max(0, int(row[2])) * 1024)
+        for path, row in zip(paths, rows, strict=True)
+    )
+
+
+def parse(sections: Sections) -> Storage:
+    """Parse both sections."""
+    return Storage(sections["mounts"].read(parse_mounts), sections["space"].read(parse_space))

@@ -1,0 +1,153 @@
+"""Operating system, kernel, and what the node runs on."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from clusterctl.facts.base import Files, Fragment, Reading, Sections, Unparsable, absent, failed
+from clusterctl.facts.model_host import OsRelease, System, Virtualization
+
+_DMI = "/sys/class/dmi/id"
+_ARCH = "/proc/sys/kernel/arch"
+_EFI = "/sys/firmware/efi"
+_SECURE_BOOT = f"{_EFI}/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+
+FRAGMENTS = (
+    Fragment(
+        "system",
+        f"""\
+g /etc/os-release /proc/cmdline /proc/sys/kernel/random/boot_id /proc/sys/kernel/hostname \\
+  /proc/sys/kernel/osrelease /proc/sys/kernel/arch /proc/uptime /proc/1/comm /proc/1/cgroup /sys/hypervisor/type \\
+  {_DMI}/sys_vendor {_DMI}/product_name {_DMI}/board_vendor /run/systemd/container
+rc=$?
+for f in /.dockerenv /run/.containerenv /run/systemd/system {_EFI}; do [ -e "$f" ] && echo "exists $f"; done
+[ -r {_ARCH} ] || {{ printf 'machine '; uname -m; }}
+command -v systemd-detect-virt >/dev/null 2>&1 && {{ printf 'vm '; systemd-detect-virt --vm; }}
+[ -r {_SECURE_BOOT} ] && {{ printf 'secure-boot '; od -An -tu1 {_SECURE_BOOT}; }}
+return $rc""",
+    ),
+)
+
+_DMI_WORDS = (
+    ("Amazon EC2", "amazon"),
+    ("Google Compute Engine", "google"),
+    ("KVM", "kvm"),
+    ("OpenStack", "kvm"),
+    ("QEMU", "qemu"),
+    ("Firecracker", "kvm"),
+    ("VMware", "vmware"),
+    ("innotek GmbH", "oracle"),
+    ("VirtualBox", "oracle"),
+    ("Xen", "xen"),
+    ("Bochs", "bochs"),
+    ("Parallels", "parallels"),
+    ("BHYVE", "bhyve"),
+    ("Microsoft Corporation Virtual", "microsoft"),
+)
+"""DMI vendor and product words of virtual machines (systemd, src/basic/virt.c), for nodes without systemd."""
+
+
+def parse_os_release(text: str) -> OsRelease:
+    """Parse os-release(5)."""
+    values: dict[str, str] = {}
+    for line in text.splitlines():
+        key, equals, raw = line.partition("=")
+        if equals and not line.lstrip().startswith("#"):
+            values[key.strip()] = " ".join(shlex.split(raw))
+    if "ID" not in values and "NAME" not in values:
+        raise Unparsable("os-release names no distribution")
+    return OsRelease(
+        id=values.get("ID", "linux"),
+        like=tuple(values.get("ID_LIKE", "").split()),
+        version_id=values.get("VERSION_ID", ""),
+        pretty_name=values.get("PRETTY_NAME", values.get("NAME", "")),
+    )
+
+
+def _word(text: str) -> str:
+    if not text or len(text.split()) != 1:
+        raise Unparsable(f"one word was expected: {text[:80]!r}")
+    return text
+
+
+def _uptime(text: str) -> float:
+    return float(text.split(maxsplit=1)[0])
+
+
+def _container(files: Files, exists: set[str]) -> str:
+    told = files.text("/run/systemd/container")
+    if told:
+        return told.split()[0]
+    if "/.dockerenv" in exists:
+        return "docker"
+    if "/run/.containerenv" in exists:
+        return "podman"
+    groups = files.text("/proc/1/cgroup") or ""
+    for word, name in (
+        ("kubepods", "kubernetes"),
+        ("docker", "docker"),
+        ("lxc", "lxc"),
+        ("libpod", "podman"),
+    ):
+        if re.search(rf"[:/]{word}", groups):
+            return name
+    return "none"
+
+
+def _virtualization(
+    files: Files, words: dict[str, str], exists: set[str], hypervisor: bool | None
+) -> Reading[Virtualization]:
+    container = _container(files, exists)
+    if words.get("vm"):
+        return Reading(Virtualization(words["vm"], container, "systemd-detect-virt"))
+    if files.text("/sys/hypervisor/type"):
+        return Reading(Virtualization("xen", container, "/sys/hypervisor/type"))
+    dmi = " ".join(
+        files.text(f"{_DMI}/{name}") or "" for name in ("sys_vendor", "product_name", "board_vendor")
+    )
+    for word, name in _DMI_WORDS:
+        if word in dmi:
+            return Reading(Virtualization(name, container, "DMI"))
+    if hypervisor:
+        return Reading(Virtualization("vm-other", container, "the hypervisor flag of /proc/cpuinfo"))
+    if hypervisor is None and not dmi.strip():
+        return failed("neither systemd-detect-virt, DMI nor /proc/cpuinfo tells what the node runs on")
+    return Reading(Virtualization("none", container, "DMI and /proc/cpuinfo"))
+
+
+def _secure_boot(words: dict[str, str], exists: set[str]) -> Reading[bool]:
+    # An EFI variable file holds four bytes of attributes, then the value (kernel, efivarfs).
+    digits = words.get("secure-boot", "").split()
+    if len(digits) == 5:
+        return Reading(digits[4] == "1")
+    if _EFI not in exists:
+        return absent("the node did not boot by UEFI")
+    return absent("the SecureBoot variable is not there or not readable")
+
+
+def parse(sections: Sections, hypervisor: bool | None) -> System:
+    """Parse the section; ``hypervisor`` is the processor flag, where it is known."""
+    section = sections["system"]
+    files = Files(section)
+    words: dict[str, str] = {}
+    exists: set[str] = set()
+    for line in section.text.splitlines():
+        key, _, rest = line.partition(" ")
+        if key == "exists":
+            exists.add(rest)
+        elif key in ("machine", "vm", "secure-boot"):
+            words[key] = rest.strip()
+    return System(
+        hostname=files.one("/proc/sys/kernel/hostname", _word),
+        os=files.one("/etc/os-release", parse_os_release),
+        kernel=files.one("/proc/sys/kernel/osrelease", _word),
+        machine=Reading(words["machine"]) if words.get("machine") else files.one(_ARCH, _word),
+        cmdline=files.one("/proc/cmdline", lambda text: tuple(text.split())),
+        boot_id=files.one("/proc/sys/kernel/random/boot_id", _word),
+        uptime_s=files.one("/proc/uptime", _uptime),
+        virtualization=_virtualization(files, words, exists, hypervisor),
+        init=files.one("/proc/1/comm", str),
+        systemd_running="/run/systemd/system" in exists,
+        secure_boot=_secure_boot(words, exists),
+    )
