@@ -18,7 +18,7 @@ FRAGMENTS = (
         "system",
         f"""\
 g /etc/os-release /proc/cmdline /proc/sys/kernel/random/boot_id /proc/sys/kernel/hostname \\
-  /proc/sys/kernel/osrelease /proc/sys/kernel/arch /proc/uptime /proc/1/comm /proc/1/cgroup /sys/hypervisor/type \\
+  /proc/sys/kernel/osrelease {_ARCH} /proc/uptime /proc/1/comm /proc/1/cgroup /sys/hypervisor/type \\
   {_DMI}/sys_vendor {_DMI}/product_name {_DMI}/board_vendor /run/systemd/container
 rc=$?
 for f in /.dockerenv /run/.containerenv /run/systemd/system {_EFI}; do [ -e "$f" ] && echo "exists $f"; done
