@@ -147,7 +147,7 @@ def run(arguments: argparse.Namespace, place: ranks.Place) -> int:
     if device.type == "cpu":
         ranks.use_own_cores(place)
     backend: str = arguments.backend or ("nccl" if device.type == "cuda" else "gloo")
-    ranks.join(place, backend, device, arguments.timeout)
+    ranks.join(place, backend, device, arguments.timeout + 30.0)
     gathered: list[Any] = [None] * place.world_size
     mine = {
         "rank": place.rank, "pid": os.getpid(), "host": place.host, "local": place.local_rank,
@@ -204,7 +204,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run the sweep on this rank; exit status 1 is a wrong result, 4 a rank without a place."""
     arguments = parse_arguments(sys.argv[1:] if argv is None else argv)
     faulthandler.enable()
-    faulthandler.dump_traceback_later(arguments.timeout, exit=True)
+    faulthandler.dump_traceback_later(0.9 * arguments.timeout)
     try:
         return run(arguments, ranks.read_place(os.environ))
     except ranks.RankError as error:

@@ -179,7 +179,7 @@ def run(arguments: argparse.Namespace, place: ranks.Place) -> int:
         device=ranks.device_name(device), local_rank=place.local_rank, launcher=place.launcher,
     )  # fmt: skip
     if place.world_size > 1:
-        ranks.join(place, backend, device, arguments.timeout_s)
+        ranks.join(place, backend, device, arguments.timeout_s + 30.0)
     trainer = Trainer(arguments, place, device, sizes)
     rates, first_loss, last_loss = measure(trainer, sizes)
     if not (math.isfinite(first_loss) and math.isfinite(last_loss)):
@@ -230,7 +230,8 @@ def main(argv: list[str] | None = None) -> int:
     """Run the workload on this rank; exit status 3 is a loss that is not finite, 4 a rank without a place."""
     arguments = parse_arguments(sys.argv[1:] if argv is None else argv)
     faulthandler.enable()
-    faulthandler.dump_traceback_later(arguments.timeout_s, exit=True)
+    # Just before whoever started this gives up: where a rank hangs is then in its log.
+    faulthandler.dump_traceback_later(0.9 * arguments.timeout_s)
     try:
         status = run(arguments, ranks.read_place(os.environ))
     except ranks.RankError as error:

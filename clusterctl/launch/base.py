@@ -1,0 +1,111 @@
+"""What a launch is: ranks placed on nodes, a program, an environment; and what a launcher makes of it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from clusterctl.errors import LaunchError
+
+MapBy = Literal["slot", "node"]
+# Every process of a launch carries this variable, so that all of them can be found again on every node.
+TOKEN_VARIABLE = "CLUSTERCTL_LAUNCH"
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """One node's share: its name in the inventory, its own host name, where its peers reach it, and its ranks."""
+
+    node: str
+    host: str
+    address: str
+    ssh_port: int | None
+    user: str | None
+    ranks: int
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchPlan:
+    """One launch. The first placement is the launching node; ``directory`` exists on every node, owner-only."""
+
+    token: str
+    directory: str
+    placements: tuple[Placement, ...]
+    program: tuple[str, ...]
+    env: tuple[tuple[str, str | None], ...]
+    map_by: MapBy
+    interface: str | None
+    timeout_s: float
+    mpirun: str = "mpirun"
+    python: str = "python3"
+    as_root: bool = False
+    known_hosts: tuple[str, ...] = ()
+    identity_file: str | None = None
+
+    @property
+    def np(self) -> int:
+        return sum(placement.ranks for placement in self.placements)
+
+    @property
+    def node_of_rank(self) -> tuple[str, ...]:
+        """The node of each rank, in rank order."""
+        if self.map_by == "slot":
+            return tuple(p.node for p in self.placements for _ in range(p.ranks))
+        left = {p.node: p.ranks for p in self.placements}
+        order: list[str] = []
+        while len(order) < self.np:
+            for node in [n for n, count in left.items() if count > 0]:
+                order.append(node)
+                left[node] -= 1
+        return tuple(order)
+
+
+class Launcher(Protocol):
+    """A way to start ranks: files that must lie in the plan's directory, and the argv that starts them all.
+
+    The command tags every line that a rank writes with ``[job,rank]<stdout>:`` or ``<stderr>:``.
+    """
+
+    @property
+    def name(self) -> str:
+        """The launcher's name in results."""
+
+    def files(self, plan: LaunchPlan) -> dict[str, bytes]:
+        """Return the files for the launching node, by name inside ``plan.directory``."""
+
+    def argv(self, plan: LaunchPlan) -> tuple[str, ...]:
+        """Return the command for the launching node."""
+
+
+def spread(slots: Sequence[int], np: int, map_by: MapBy) -> tuple[int, ...]:
+    """Return how many of ``np`` ranks each node gets: node after node, or one to each in turn.
+
+    Raise LaunchError when the slots do not suffice.
+    """
+    if np < 1:
+        raise LaunchError(f"{np} ranks cannot be started", hint="ask for one rank or more: -np N")
+    if np > sum(slots):
+        raise LaunchError(
+            f"{np} ranks were asked for, but the nodes have {sum(slots)} slots",
+            hint="ask for fewer ranks, add nodes, or set slots in the inventory",
+        )
+    counts = [0] * len(slots)
+    if map_by == "slot":
+        left = np
+        for index, room in enumerate(slots):
+            counts[index] = min(room, left)
+            left -= counts[index]
+        return tuple(counts)
+    while sum(counts) < np:
+        for index, room in enumerate(slots):
+            if counts[index] < room and sum(counts) < np:
+                counts[index] += 1
+    return tuple(counts)
+
+
+def marked(plan: LaunchPlan, command: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the command as the launching node runs it: marked, without input, and its two outputs one stream."""
+    words = ("env", f"{TOKEN_VARIABLE}={plan.token}", *command)
+    return ("sh", "-c", f"exec {shlex.join(words)} </dev/null 2>&1")

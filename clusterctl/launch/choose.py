@@ -1,0 +1,193 @@
+"""Deciding how to launch, from what the nodes answered: launcher, library, program, placement, environment."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from clusterctl.artifacts.env import Communication, Library, variables
+from clusterctl.artifacts.ranks import agreed, agreed_env
+from clusterctl.errors import LaunchError, UsageError
+from clusterctl.launch.base import Launcher, LaunchPlan, MapBy, Placement, spread
+from clusterctl.launch.local import LocalSpawn
+from clusterctl.launch.openmpi4 import OpenMpi4
+from clusterctl.launch.preflight import Readiness
+
+LAUNCHERS: dict[str, Launcher] = {"openmpi": OpenMpi4(), "local": LocalSpawn()}
+LIBRARIES: tuple[Library, ...] = ("nccl", "gloo", "ccore")
+_PORTS = range(20000, 32000)
+
+
+def launching_first(answers: Sequence[Readiness]) -> tuple[Readiness, ...]:
+    """Return the nodes with this machine first, if it is one of them: only from here can all others be reached."""
+    return tuple(sorted(answers, key=lambda answer: answer.node.connection != "local"))
+
+
+def launcher(asked: str | None, answers: Sequence[Readiness]) -> Launcher:
+    """Return the launcher asked for, or the one that fits; UsageError for one that cannot serve these nodes."""
+    if asked is None:
+        alone = len(answers) == 1 and answers[0].node.connection == "local"
+        return LAUNCHERS["local" if alone and answers[0].mpirun is None else "openmpi"]
+    if asked not in LAUNCHERS:
+        raise UsageError(
+            f"there is no launcher {asked!r} yet", hint=f"the launchers are: {', '.join(sorted(LAUNCHERS))}"
+        )
+    if asked == "local" and len(answers) > 1:
+        raise UsageError(
+            "the launcher 'local' starts ranks on one node only",
+            hint="use --launcher openmpi, or --limit NODE",
+        )
+    return LAUNCHERS[asked]
+
+
+def library(asked: str | None, answers: Sequence[Readiness], *, collective: bool) -> Library:
+    """Return the collective library asked for, else NCCL where every node has GPUs, else what is installed."""
+    if asked is not None:
+        for name in LIBRARIES:
+            if name == asked:
+                return name
+        raise UsageError(f"there is no library {asked!r}", hint=f"the libraries are: {', '.join(LIBRARIES)}")
+    if all(answer.gpus for answer in answers):
+        return "nccl"
+    if all(answer.core_perf or (collective and answer.node.all_reduce_perf) for answer in answers):
+        return "ccore"
+    return "gloo"
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What every rank runs: the words before the benchmark's own flags, and whether they need torch."""
+
+    words: tuple[str, ...]
+    torch: bool
+    perf: bool
+
+
+def same(answers: Sequence[Readiness], values: Sequence[str | None], what: str) -> str:
+    """Return the one value that all nodes share; LaunchError when they differ."""
+    first = values[0]
+    if first is None or any(value != first for value in values):
+        listed = ", ".join(f"{a.node.name}: {v}" for a, v in zip(answers, values, strict=True))
+        raise LaunchError(
+            f"{what} differs between nodes ({listed})",
+            hint=f"make {what} the same on all nodes of one launch",
+        )
+    return first
+
+
+def torch_program(answers: Sequence[Readiness], archive: str, workload: str) -> Program:
+    """Return the program of a workload that needs torch."""
+    python = "python3"
+    if all(answer.python for answer in answers):
+        python = same(answers, [answer.python for answer in answers], "the path of python")
+    return Program((python, archive, workload), torch=True, perf=False)
+
+
+def collective_program(chosen: Library, answers: Sequence[Readiness], archive: str) -> Program:
+    """Return all_reduce_perf where all nodes have it for this library, else the torch program of the same columns."""
+    explicit = [answer.perf if answer.node.all_reduce_perf else None for answer in answers]
+    if chosen == "nccl":
+        paths = [answer.perf for answer in answers]
+    else:
+        paths = [named or answer.core_perf for named, answer in zip(explicit, answers, strict=True)]
+    wanted = any(answer.node.all_reduce_perf for answer in answers)
+    if chosen != "gloo" and (wanted or all(paths)):
+        if not all(paths):
+            return Program(("all_reduce_perf",), torch=False, perf=True)
+        return Program((same(answers, paths, "the path of all_reduce_perf"),), torch=False, perf=True)
+    found = torch_program(answers, archive, "collective")
+    return Program((*found.words, "--backend", chosen), torch=True, perf=False)
+
+
+def mapping(asked: str | None, answers: Sequence[Readiness]) -> MapBy:
+    """Return how ranks are placed: node after node where devices are counted, in turn where slots are but cores."""
+    if asked == "slot":
+        return "slot"
+    if asked == "node":
+        return "node"
+    if asked is not None:
+        raise UsageError(f"ranks cannot be mapped by {asked!r}", hint="--map-by slot or --map-by node")
+    return "node" if all(answer.slots_are_cores for answer in answers) else "slot"
+
+
+def plan(
+    answers: Sequence[Readiness],
+    *,
+    np: int,
+    map_by: MapBy,
+    chosen: Library,
+    program: tuple[str, ...],
+    token: str,
+    directory: str,
+    timeout_s: float,
+) -> LaunchPlan:
+    """Return the launch of ``np`` ranks on these nodes (the launching one first)."""
+    counts = spread(_slots(answers, np), np, map_by)
+    used = [(answer, count) for answer, count in zip(answers, counts, strict=True) if count]
+    members = [answer for answer, _ in used]
+    first = members[0]
+    placements = tuple(
+        Placement(a.node.name, a.host, a.peer_address, a.ssh_port or a.node.port, a.node.user, count)
+        for a, count in used
+    )
+    interface = None
+    if any(a.interface for a in members):
+        interface = same(members, [a.interface for a in members], "socket_ifname")
+    return LaunchPlan(
+        token=token,
+        directory=directory,
+        placements=placements,
+        program=program,
+        env=_environment(members, np, chosen, interface),
+        map_by=map_by,
+        interface=interface,
+        timeout_s=timeout_s,
+        mpirun=first.mpirun or "mpirun",
+        python=first.python or "python3",
+        as_root=first.uid == 0,
+        known_hosts=(first.known_hosts,) if first.known_hosts else (),
+        identity_file=first.identity,
+    )
+
+
+def _slots(answers: Sequence[Readiness], np: int) -> list[int]:
+    """Return the nodes' slots; cores that nobody promised to be the limit are overbooked evenly."""
+    slots = [answer.slots for answer in answers]
+    if np > sum(slots) and all(answer.slots_are_cores for answer in answers):
+        turns = -(-np // sum(slots))
+        return [count * turns for count in slots]
+    return slots
+
+
+def _environment(
+    members: Sequence[Readiness], np: int, chosen: Library, interface: str | None
+) -> tuple[tuple[str, str | None], ...]:
+    first = members[0]
+    nodes = [member.node for member in members]
+    rdma = agreed(nodes, "rdma_devices")
+    alone = len(members) == 1
+    # Ranks of one node meet over the loopback interface, whatever the node's name resolves to.
+    ifname = interface or ("lo" if alone and chosen != "nccl" else None)
+    settings = Communication(
+        library=chosen,
+        debug="VERSION" if chosen == "nccl" else None,
+        socket_ifname=ifname,
+        rdma_devices=rdma if chosen == "nccl" else None,
+        extra={},
+        forward=(),
+    )
+    taken = first.ports
+    port = next(p for p in iter(lambda: secrets.choice(_PORTS), 0) if p not in taken)
+    address = "127.0.0.1" if alone else first.peer_address
+    threads = min(max(1, member.cores // max(1, member.slots)) for member in members)
+    defaults: dict[str, str | None] = {
+        "MASTER_ADDR": address,
+        "MASTER_PORT": str(port),
+        "CCORE_ROOT_ADDR": address,
+        "CCORE_ROOT_PORT": str(port),
+        "OMP_NUM_THREADS": str(threads),
+        "PYTHONUNBUFFERED": "1",
+        **variables(settings, np=np),
+    }
+    return tuple({**defaults, **agreed_env(nodes)}.items())

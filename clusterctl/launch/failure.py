@@ -1,0 +1,180 @@
+"""Saying what went wrong with a launch, from what the launcher said and what was seen on the nodes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from clusterctl.benchmarks.base import Fault, FaultKind, RankProof
+from clusterctl.launch.base import LaunchPlan
+from clusterctl.launch.processes import RankProcess
+
+_SIGNAL = re.compile(
+    r"(?:process rank|local_spawn: rank) (?P<rank>\d+) .*?on (?:node )?(?P<node>\S+) exited on signal (?P<signal>\d+)"
+)
+_FIRST = re.compile(r"Process name: \[\[\d+,\d+\],(?P<rank>\d+)\]\s+Exit code:\s+(?P<code>\d+)")
+_SPAWNED = re.compile(
+    r"local_spawn: rank (?P<rank>\d+) \(pid \d+\) on (?P<node>\S+) exited with status (?P<code>\d+)"
+)
+_DAEMON = re.compile(
+    r"(?:lost communication with a remote daemon|ORTE daemon has unexpectedly failed|unable to reliably start)",
+    re.I,
+)
+_REMOTE = re.compile(r"Remote daemon:\s*\[\[\d+,\d+\],\d+\] on node (?P<node>\S+)")
+_SIGNALS = {
+    6: "abort",
+    9: "kill",
+    11: "segmentation fault",
+    15: "termination",
+    7: "bus error",
+    4: "bad instruction",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one launch. ``returncode`` is None when the launcher did not end by itself."""
+
+    returncode: int | None
+    stdout_by_rank: Mapping[int, str]
+    stderr_by_rank: Mapping[int, str]
+    launcher: str
+    duration_s: float
+    deadline_passed: bool = False
+    ranks_seen: Mapping[str, tuple[RankProcess, ...]] | None = None
+    lost_nodes: Mapping[str, str] | None = None
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][:200] if lines else ""
+
+
+def _said(outcome: Outcome, rank: int) -> str:
+    last = _last_line(outcome.stderr_by_rank.get(rank, ""))
+    return f"; its last words: {last}" if last else ""
+
+
+def _place(plan: LaunchPlan, rank: int) -> str:
+    nodes = plan.node_of_rank
+    return nodes[rank] if rank < len(nodes) else "?"
+
+
+def _deadline(plan: LaunchPlan, outcome: Outcome) -> Fault:
+    seen = {
+        process.rank: (node, process)
+        for node, found in (outcome.ranks_seen or {}).items()
+        for process in found
+    }
+    stopped = [
+        (rank, node, process)
+        for rank, (node, process) in sorted(seen.items())
+        if process.state.startswith("stopped")
+    ]
+    absent = [rank for rank in range(plan.np) if rank not in seen]
+    details = ""
+    rank: int | None = None
+    node: str | None = None
+    if stopped:
+        rank, node, process = stopped[0]
+        details = f": rank {rank} on {node} (pid {process.pid}) is {process.state}"
+    elif absent and seen:
+        rank, node = absent[0], _place(plan, absent[0])
+        details = f": rank {rank} on {node} is gone while others wait"
+    elif seen:
+        listed = [f"rank {r} on {n} is {p.state}" for r, (n, p) in sorted(seen.items())[:4]]
+        details = ": " + ", ".join(listed) + (", ..." if len(seen) > 4 else "")
+    return Fault(
+        FaultKind.DEADLINE,
+        f"no end after {plan.timeout_s:g} s{details}",
+        rank=rank,
+        node=node,
+        hint="every rank's log is in the run folder; --timeout allows more time",
+    )
+
+
+def classify(plan: LaunchPlan, outcome: Outcome) -> tuple[Fault, ...]:
+    """Return what stopped the launch, the cause before its consequences; empty when the launcher ended well."""
+    faults = [
+        Fault(
+            FaultKind.NODE_LOST,
+            f"{node} was lost during the run: {reason}",
+            node=node,
+            hint="look at the node's console, power and network",
+        )
+        for node, reason in (outcome.lost_nodes or {}).items()
+    ]
+    if outcome.deadline_passed:
+        return (*faults, _deadline(plan, outcome))
+    if outcome.returncode == 0:
+        return tuple(faults)
+    text = outcome.launcher
+    if match := _SIGNAL.search(text):
+        rank, number = int(match["rank"]), int(match["signal"])
+        name = _SIGNALS.get(number)
+        faults.append(
+            Fault(
+                FaultKind.RANK_DIED,
+                f"rank {rank} on {_place(plan, rank)} died of signal {number}"
+                + (f" ({name})" if name else "")
+                + _said(outcome, rank),
+                rank=rank,
+                node=_place(plan, rank),
+                hint="signal 9 from nobody in sight is often the kernel short of memory: dmesg on that node"
+                if number == 9
+                else f"see rank-{rank}.log in the run folder",
+            )
+        )
+    elif match := (_FIRST.search(text) or _SPAWNED.search(text)):
+        rank = int(match["rank"])
+        faults.append(
+            Fault(
+                FaultKind.RANK_DIED,
+                f"rank {rank} on {_place(plan, rank)} ended with status {match['code']}{_said(outcome, rank)}",
+                rank=rank,
+                node=_place(plan, rank),
+                hint=f"see rank-{rank}.log in the run folder",
+            )
+        )
+    elif not faults and _DAEMON.search(text):
+        remote = _REMOTE.search(text)
+        faults.append(
+            Fault(
+                FaultKind.NODE_LOST,
+                f"mpirun lost its daemon on {remote['node'] if remote else 'a node'}",
+                node=remote["node"] if remote else None,
+                hint="see launcher.log in the run folder",
+            )
+        )
+    elif not faults:
+        faults.append(
+            Fault(
+                FaultKind.LAUNCHER,
+                f"the launcher ended with status {outcome.returncode}: {_last_line(text) or 'it said nothing'}",
+                hint="see launcher.log in the run folder",
+            )
+        )
+    return tuple(faults)
+
+
+def check_ranks(ranks: Sequence[RankProof], np: int) -> tuple[Fault, ...]:
+    """Return a fault when the ranks that reported are not exactly those asked for."""
+    reported = sorted({rank.rank for rank in ranks})
+    absent = [rank for rank in range(np) if rank not in reported]
+    if absent:
+        return (
+            Fault(
+                FaultKind.FEWER_RANKS,
+                f"{len(reported)} of {np} ranks reported; missing: {_listed(absent)}",
+                rank=absent[0],
+            ),
+        )
+    if len(reported) > np or len(ranks) != np:
+        return (Fault(FaultKind.DUPLICATE_RANKS, f"{len(ranks)} ranks reported, but {np} were asked for"),)
+    return ()
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    found = list(numbers)
+    return ", ".join(map(str, found[:8])) + (", ..." if len(found) > 8 else "")

@@ -1,0 +1,32 @@
+"""The launcher for this machine alone, when it has no MPI: ``local_spawn.py`` by file path."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from clusterctl.launch.base import LaunchPlan
+
+SPAWNER = "local_spawn.py"
+
+
+class LocalSpawn:
+    """Starts the ranks as children of one small program on one node."""
+
+    name = "local"
+
+    def files(self, plan: LaunchPlan) -> dict[str, bytes]:
+        """Return the spawner."""
+        return {SPAWNER: Path(__file__).with_name(SPAWNER).read_bytes()}
+
+    def argv(self, plan: LaunchPlan) -> tuple[str, ...]:
+        """Return the spawner's argv, its environment in front."""
+        return (
+            "env",
+            *(f"{name}={value}" for name, value in plan.env if value is not None),
+            plan.python,
+            f"{plan.directory}/{SPAWNER}",
+            "-np",
+            str(plan.np),
+            "--",
+            *plan.program,
+        )

@@ -1,0 +1,224 @@
+"""One benchmark from question to figures: preflight, a launch per point, parsing, and what was wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from clusterctl.benchmarks.all_reduce import AllReduce, Sweep
+from clusterctl.benchmarks.base import Fault, FaultKind, RankProof, RankText
+from clusterctl.benchmarks.scaling import Point
+from clusterctl.benchmarks.training import Training, TrainingRun
+from clusterctl.launch import choose, failure, preflight
+from clusterctl.launch.base import Launcher, LaunchPlan
+from clusterctl.launch.failure import Outcome
+from clusterctl.launch.preflight import Readiness
+from clusterctl.launch.run import Runner, needs_for
+from clusterctl.workloads.archive import ARCHIVE, build
+
+_SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|API_?KEY", re.IGNORECASE)
+CPU_SWEEP = AllReduce(min_bytes=8, max_bytes=16 << 20, step_factor=4, iters=10, warmup_iters=2)
+GPU_SWEEP = AllReduce(min_bytes=8, max_bytes=1 << 30, step_factor=2, iters=20, warmup_iters=5)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to measure. ``sweep`` overrides single fields of the default sweep; ``points`` None: chosen."""
+
+    training: Training | None
+    sweep: dict[str, Any]
+    np: int | None
+    points: tuple[int, ...] | None
+    library: str | None
+    launcher: str | None
+    map_by: str | None
+    timeout_s: float
+
+    @property
+    def benchmark(self) -> str:
+        return "all_reduce" if self.training is None else self.training.name
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingPoint:
+    """One point of a scaling curve and the run that it comes from."""
+
+    point: Point
+    run: TrainingRun
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Everything one request found out; ``launches`` is what launch.json keeps."""
+
+    request: Request
+    library: str | None
+    launcher: str | None
+    sweep: Sweep | None
+    points: tuple[TrainingPoint, ...]
+    ranks: tuple[RankProof, ...]
+    launches: tuple[dict[str, Any], ...]
+    faults: tuple[Fault, ...]
+
+
+def default_points(np: int, slots: Sequence[int]) -> tuple[int, ...]:
+    """Return 1, one full node, and ``np`` ranks: what the figures within and between nodes need."""
+    return tuple(sorted({1, min(np, slots[0]), np}))
+
+
+def document(plan: LaunchPlan, launcher: Launcher, outcome: Outcome | None) -> dict[str, Any]:
+    """Return one launch as launch.json keeps it; values of variables that look like secrets are starred."""
+    secret = {value for name, value in plan.env if value and _SECRET.search(name)}
+    argv = [
+        word if not any(value in word for value in secret) else word.partition("=")[0] + "=***"
+        for word in launcher.argv(plan)
+    ]
+    return {
+        "np": plan.np,
+        "placements": [
+            {"node": p.node, "host": p.host, "address": p.address, "ranks": p.ranks} for p in plan.placements
+        ],
+        "node_of_rank": list(plan.node_of_rank),
+        "argv": argv,
+        "env": {name: "***" if value in secret else value for name, value in plan.env},
+        "timeout_s": plan.timeout_s,
+        "returncode": outcome.returncode if outcome else None,
+        "duration_s": round(outcome.duration_s, 3) if outcome else None,
+        "deadline_passed": outcome.deadline_passed if outcome else None,
+    }
+
+
+def _merge(
+    causes: tuple[Fault, ...], found: tuple[Fault, ...], reported: tuple[Fault, ...]
+) -> tuple[Fault, ...]:
+    """Order what the launch, the parser and the count of ranks said; drop what only follows from another."""
+    if any(fault.kind is FaultKind.NAN_LOSS for fault in found):
+        # The rank that saw it ended itself; its status is the messenger, not a second fault.
+        causes = tuple(fault for fault in causes if fault.kind is not FaultKind.RANK_DIED)
+    if causes:
+        found = tuple(f for f in found if f.kind not in (FaultKind.CRASHED, FaultKind.UNPARSABLE))
+        reported = ()
+    if any(f.kind is FaultKind.DUPLICATE_RANKS for f in found):
+        reported = ()
+    return (*found, *causes, *reported) if not causes else (*causes, *found, *reported)
+
+
+class Measurement:
+    """The measuring of one request on one set of nodes."""
+
+    def __init__(self, request: Request, runner: Runner, logs: Path, say: Callable[[str], None]) -> None:
+        self._request = request
+        self._runner = runner
+        self._logs = logs
+        self._say = say
+        self._launches: list[dict[str, Any]] = []
+
+    def run(self) -> Measured:
+        """Measure; whatever goes wrong on the nodes is a fault in what is returned."""
+        answers, faults = self._runner.prepare({ARCHIVE: build()})
+        if faults:
+            return self._failed(faults)
+        answers = choose.launching_first(answers)
+        request = self._request
+        launcher = choose.launcher(request.launcher, answers)
+        library = choose.library(request.library, answers, collective=request.training is None)
+        archive = f"{self._runner.directory}/{ARCHIVE}"
+        if request.training is None:
+            program = choose.collective_program(library, answers, archive)
+        else:
+            program = choose.torch_program(answers, archive, "training")
+        needs = needs_for(launcher.name, torch=program.torch, perf=program.perf)
+        faults = preflight.judge(answers, needs)
+        if faults:
+            return self._failed(faults, library, launcher.name)
+        map_by = choose.mapping(request.map_by, answers)
+        np = request.np or sum(answer.slots for answer in answers)
+
+        def plan(ranks: int, words: tuple[str, ...]) -> LaunchPlan:
+            return choose.plan(
+                answers, np=ranks, map_by=map_by, chosen=library, program=words,
+                token=self._runner.token, directory=self._runner.directory, timeout_s=request.timeout_s,
+            )  # fmt: skip
+
+        if request.training is None:
+            return self._collective(
+                plan(np, self._sweep(answers).argv(program.words)), launcher, library, answers
+            )
+        points = request.points or default_points(np, [answer.slots for answer in answers])
+        training = replace(request.training, backend=library, timeout_s=request.timeout_s)
+        plans = [plan(ranks, training.argv(program.words)) for ranks in points]
+        if not all(answer.gpus for answer in answers) and training.batch_size is None:
+            self._say(
+                "no GPU: the CPU's own sizes are used (batch 8, 64x64 images, 8 timed steps) to end in a minute"
+            )
+        return self._training(plans, training, launcher, library, answers)
+
+    def _sweep(self, answers: Sequence[Readiness]) -> AllReduce:
+        gpus = all(answer.gpus for answer in answers)
+        if not gpus and not self._request.sweep:
+            self._say("no GPU: a short sweep (8 B to 16 MiB, 10 iterations) is run on the CPU")
+        return replace(GPU_SWEEP if gpus else CPU_SWEEP, **self._request.sweep)
+
+    def _launch(
+        self, plan: LaunchPlan, launcher: Launcher, answers: Sequence[Readiness]
+    ) -> tuple[Outcome | None, tuple[Fault, ...]]:
+        nodes = len(plan.placements)
+        self._say(f"starting {plan.np} rank(s) on {nodes} node(s) through {launcher.name}")
+        faults = self._runner.check_mesh(plan, answers) if launcher.name == "openmpi" else ()
+        if faults:
+            self._launches.append(document(plan, launcher, None))
+            return None, faults
+        logs = self._logs if self._request.training is None else self._logs / f"np-{plan.np}"
+        logs.mkdir(mode=0o700, exist_ok=True)
+        outcome = self._runner.run(plan, launcher, logs)
+        self._launches.append(document(plan, launcher, outcome))
+        return outcome, failure.classify(plan, outcome)
+
+    def _collective(
+        self, plan: LaunchPlan, launcher: Launcher, library: str, answers: Sequence[Readiness]
+    ) -> Measured:
+        outcome, causes = self._launch(plan, launcher, answers)
+        if outcome is None:
+            return self._failed(causes, library, launcher.name)
+        sweep = AllReduce().parse(RankText(dict(outcome.stdout_by_rank)).merged)
+        faults = _merge(causes, sweep.faults, failure.check_ranks(sweep.ranks, plan.np))
+        return Measured(
+            self._request, library, launcher.name, sweep, (), sweep.ranks, tuple(self._launches), faults
+        )
+
+    def _training(
+        self,
+        plans: Sequence[LaunchPlan],
+        training: Training,
+        launcher: Launcher,
+        library: str,
+        answers: Sequence[Readiness],
+    ) -> Measured:
+        points: list[TrainingPoint] = []
+        ranks: tuple[RankProof, ...] = ()
+        faults: tuple[Fault, ...] = ()
+        for plan in plans:
+            outcome, causes = self._launch(plan, launcher, answers)
+            if outcome is None:
+                faults = causes
+                break
+            run = training.parse(RankText(dict(outcome.stdout_by_rank)).merged)
+            ranks = run.ranks
+            finished = tuple(RankProof(rate.rank, "", 0, "") for rate in run.rates)
+            faults = _merge(causes, run.faults, failure.check_ranks(finished, plan.np))
+            if faults:
+                break
+            spread = max(rate.spread for rate in run.rates)
+            point = Point(plan.np, len(plan.placements), run.images_per_s, spread)
+            points.append(TrainingPoint(point, run))
+        return Measured(
+            self._request, library, launcher.name, None, tuple(points), ranks, tuple(self._launches), faults
+        )
+
+    def _failed(
+        self, faults: tuple[Fault, ...], library: str | None = None, launcher: str | None = None
+    ) -> Measured:
+        return Measured(self._request, library, launcher, None, (), (), tuple(self._launches), faults)

@@ -1,0 +1,56 @@
+"""Open MPI 4: a hostfile with exactly the ranks that each node gets, and an ssh_config for ports, users and keys."""
+
+from __future__ import annotations
+
+from clusterctl.artifacts import hostfile
+from clusterctl.artifacts.mpirun import mpirun_argv
+from clusterctl.launch import ssh_mesh
+from clusterctl.launch.base import LaunchPlan
+
+HOSTFILE = "hostfile"
+
+
+class OpenMpi4:
+    """``mpirun`` of Open MPI 4, which starts one daemon per other node over SSH."""
+
+    name = "openmpi"
+
+    def _hosts(self, plan: LaunchPlan) -> list[tuple[str, int]]:
+        # mpirun knows the node it runs on by that node's own host name; by another it would ssh to itself.
+        first, *others = plan.placements
+        return [(first.host, first.ranks), *((p.node, p.ranks) for p in others)]
+
+    def files(self, plan: LaunchPlan) -> dict[str, bytes]:
+        """Return the hostfile, and with several nodes the ssh_config."""
+        files = {HOSTFILE: hostfile.render(self._hosts(plan)).encode()}
+        if len(plan.placements) > 1:
+            files[ssh_mesh.CONFIG_FILE] = ssh_mesh.config(plan).encode()
+        return files
+
+    def argv(self, plan: LaunchPlan) -> tuple[str, ...]:
+        """Return mpirun's argv, with interfaces and environment spelled out."""
+        several = len(plan.placements) > 1
+        return mpirun_argv(
+            np=plan.np,
+            program=plan.program,
+            hosts=self._hosts(plan),
+            hostfile=f"{plan.directory}/{HOSTFILE}",
+            env=dict(plan.env),
+            tcp_interface=plan.interface,
+            mpirun=plan.mpirun,
+            allow_root=plan.as_root,
+            ssh_agent=("ssh", "-F", f"{plan.directory}/{ssh_mesh.CONFIG_FILE}") if several else None,
+            # Only the launching node needs SSH to the others, not every node to every other.
+            tree_spawn=not several,
+            map_by=plan.map_by,
+            tag_output=True,
+            # A node that loses power sends no goodbye: look for a sign of life after 10 s, not after five minutes.
+            extra=_KEEPALIVE if several else (),
+        )
+
+
+_KEEPALIVE = (
+    "-mca", "oob_tcp_keepalive_time", "10",
+    "-mca", "oob_tcp_keepalive_intvl", "5",
+    "-mca", "oob_tcp_keepalive_probes", "3",
+)  # fmt: skip

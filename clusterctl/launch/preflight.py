@@ -1,0 +1,185 @@
+"""What each node has for a launch, asked of all nodes at once before anything can hang."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from clusterctl.benchmarks.base import Fault, FaultKind
+from clusterctl.errors import LaunchError
+from clusterctl.inventory.model import Node
+
+_OPEN_MPI = re.compile(r"\(Open MPI\)\s+(?P<major>\d+)\.")
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """Which programs a launch uses on every node."""
+
+    mpirun: bool = False
+    torch: bool = False
+    perf: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """One node's answer. Programs are absolute paths; None: absent."""
+
+    node: Node
+    host: str
+    uid: int
+    cores: int
+    gpus: int
+    interface: str | None
+    interface_address: str | None
+    interfaces: str
+    ssh_port: int | None
+    mpirun: str | None
+    mpirun_version: str
+    python: str | None
+    python_version: str | None
+    torch: str | None
+    perf: str | None
+    core_perf: str | None
+    ports: frozenset[int]
+    host_keys: tuple[str, ...]
+    identity: str | None
+    known_hosts: str | None
+    fault: str | None
+
+    @property
+    def slots(self) -> int:
+        """How many ranks the node takes: as the inventory says, else its GPUs, else its cores."""
+        if self.node.slots is not None:
+            return self.node.slots
+        gpus = self.gpus if self.node.gpus is None else self.node.gpus
+        return gpus or self.cores
+
+    @property
+    def slots_are_cores(self) -> bool:
+        """True when nobody said how many ranks the node takes and it has no GPU to count."""
+        return self.node.slots is None and not (self.gpus if self.node.gpus is None else self.node.gpus)
+
+    @property
+    def peer_address(self) -> str:
+        """Where the other nodes reach this one: its address on the chosen interface, else that of the inventory."""
+        return self.interface_address or self.node.address
+
+
+def interface_of(node: Node) -> str | None:
+    """Return the one interface that the node's selector names; None without one; LaunchError for an exclusion."""
+    if not node.socket_ifname:
+        return None
+    name = node.socket_ifname.lstrip("=").split(",")[0]
+    if name.startswith("^"):
+        raise LaunchError(
+            f"socket_ifname {node.socket_ifname!r} of {node.name} says which interface not to use",
+            hint="name the interface to use: a launch needs its address",
+        )
+    return name
+
+
+def script(node: Node, directory: str, default_python: str, known_hosts: str | None) -> bytes:
+    """Return the probe for one node, to be run by ``sh -s``; it also makes ``directory``."""
+    values = {
+        "DIRECTORY": directory,
+        "INTERFACE": interface_of(node) or "",
+        "MPIRUN": node.mpirun or "",
+        "PERF": node.all_reduce_perf or "",
+        "PYTHON": node.python or default_python,
+        "IDENTITY": node.identity_file or "",
+        "KNOWN_HOSTS": known_hosts or "",
+    }
+    head = "".join(f"{name}={shlex.quote(value)}\n" for name, value in values.items())
+    return (head + Path(__file__).with_name("probe.sh").read_text(encoding="utf-8")).encode()
+
+
+def parse(node: Node, text: str) -> Readiness:
+    """Read the probe's answer; raise LaunchError when it is cut short."""
+    said: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        name, tab, value = line.partition("\t")
+        if tab and value:
+            said.setdefault(name, []).append(value)
+    if said.get("end") != ["ok"]:
+        raise LaunchError(f"{node.name} did not finish answering what it has for a launch")
+
+    def one(name: str) -> str | None:
+        return said[name][0] if name in said else None
+
+    connection = (one("ssh") or "").split()
+    return Readiness(
+        node=node,
+        host=one("host") or node.name,
+        uid=int(one("uid") or -1),
+        cores=max(1, int(one("cores") or 1)),
+        gpus=int(one("gpus") or 0),
+        interface=one("interface"),
+        interface_address=one("interface_address"),
+        interfaces=(one("interfaces") or "").strip(),
+        # The port on which the node itself was reached: right behind port forwarding and jump hosts, too.
+        ssh_port=int(connection[3]) if len(connection) == 4 else None,
+        mpirun=one("mpirun"),
+        mpirun_version=one("mpirun_version") or "",
+        python=one("python"),
+        python_version=one("python_version"),
+        torch=one("torch"),
+        perf=one("perf"),
+        core_perf=one("core_perf"),
+        ports=frozenset(int(port, 16) for port in (one("ports") or "").split()),
+        host_keys=tuple(said.get("host_key", ())),
+        identity=one("identity"),
+        known_hosts=one("known_hosts"),
+        fault=one("fault"),
+    )
+
+
+def judge(answers: Sequence[Readiness], needs: Needs) -> tuple[Fault, ...]:
+    """Return one fault for everything that a node lacks."""
+    return tuple(fault for answer in answers for fault in _judge(answer, needs))
+
+
+def _judge(answer: Readiness, needs: Needs) -> list[Fault]:
+    node = answer.node
+    faults: list[Fault] = []
+
+    def missing(message: str, hint: str) -> None:
+        faults.append(Fault(FaultKind.MISSING_PROGRAM, f"{node.name}: {message}", node=node.name, hint=hint))
+
+    if answer.fault is not None:
+        missing(answer.fault, "the folder for a launch must be writable for the user")
+    if node.socket_ifname and answer.interface is None:
+        missing(
+            f"there is no network interface {interface_of(node)} (there are: {answer.interfaces})",
+            "mend socket_ifname in the inventory",
+        )
+    if needs.mpirun and answer.mpirun is None:
+        missing(
+            f"mpirun is not there ({node.mpirun})" if node.mpirun else "mpirun is not there",
+            "install Open MPI 4 on every node, or name its path with 'mpirun' in the inventory",
+        )
+    elif needs.mpirun:
+        version = _OPEN_MPI.search(answer.mpirun_version)
+        if version is None or version["major"] not in ("3", "4"):
+            shown = answer.mpirun_version or "something that does not say its version"
+            missing(f"{answer.mpirun} is {shown}, not Open MPI 4", "name Open MPI 4's with 'mpirun'")
+    if needs.torch and answer.python is None:
+        missing(f"{node.python or 'python3'} is not there", "name a Python with torch by 'python'")
+    elif needs.torch and answer.python_version is None:
+        missing(f"{answer.python} does not run", "name a Python with torch by 'python'")
+    elif needs.torch and answer.torch is None:
+        missing(
+            f"torch is not installed for {answer.python}",
+            "install torch 2.4 or newer there, or name a Python that has it with 'python' in the inventory",
+        )
+    if needs.perf and answer.perf is None and answer.core_perf is None:
+        missing(
+            f"all_reduce_perf is not there ({node.all_reduce_perf})"
+            if node.all_reduce_perf
+            else "all_reduce_perf is not there",
+            "install nccl-tests or clusterctl there, or name the path with 'all_reduce_perf' in the inventory",
+        )
+    return faults

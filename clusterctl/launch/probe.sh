@@ -1,0 +1,81 @@
+# Asks one node what a launch needs to know. Values come in as variables set above this text; answers go out as
+# "name<TAB>value" lines. Runs on a plain sh; whatever is missing is simply not answered.
+say() { printf '%s\t%s\n' "$1" "$2"; }
+
+umask 077
+if ! mkdir "$DIRECTORY" 2>/dev/null; then
+  say fault "cannot make $DIRECTORY"
+fi
+say host "$(uname -n)"
+say uid "$(id -u)"
+say ssh "${SSH_CONNECTION:-}"
+say cores "$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN 2>/dev/null)"
+say gpus "$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ')"
+
+if [ -n "$INTERFACE" ]; then
+  if [ -d "/sys/class/net/$INTERFACE" ]; then
+    say interface "$INTERFACE"
+    say interface_address "$(ip -o -4 addr show dev "$INTERFACE" 2>/dev/null | sed -n 's/.* inet \([0-9.]*\).*/\1/p' | head -n 1)"
+  fi
+  say interfaces "$(ls /sys/class/net 2>/dev/null | tr '\n' ' ')"
+fi
+
+find_program() {
+  for name in "$@"; do
+    case $name in
+      */*) if [ -x "$name" ]; then printf '%s' "$name"; return; fi ;;
+      *) if command -v "$name" >/dev/null 2>&1; then command -v "$name"; return; fi ;;
+    esac
+  done
+}
+if [ -n "$MPIRUN" ]; then
+  mpirun=$(find_program "$MPIRUN")
+else
+  mpirun=$(find_program mpirun /usr/local/openmpi/bin/mpirun /usr/local/mpi/bin/mpirun /opt/hpcx/ompi/bin/mpirun \
+    /usr/mpi/gcc/openmpi-*/bin/mpirun /usr/lib64/openmpi/bin/mpirun)
+fi
+if [ -n "$mpirun" ]; then
+  say mpirun "$mpirun"
+  say mpirun_version "$("$mpirun" --version 2>/dev/null </dev/null | head -n 1)"
+fi
+if [ -n "$PERF" ]; then
+  say perf "$(find_program "$PERF")"
+else
+  say perf "$(find_program all_reduce_perf all_reduce_perf_mpi)"
+fi
+
+# Listening ports in hexadecimal, so that the ranks' meeting point gets a free one.
+say ports "$(cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | sed -n 's/^ *[0-9]*: [0-9A-F]*:\([0-9A-F]*\) [0-9A-F]*:[0-9A-F]* 0A .*/\1/p' | tr '\n' ' ')"
+
+for key in /etc/ssh/ssh_host_*_key.pub; do
+  [ -r "$key" ] && say host_key "$(cut -d ' ' -f 1,2 "$key" | head -n 1)"
+done
+case $IDENTITY in "~/"*) IDENTITY=$HOME/${IDENTITY#"~/"} ;; esac
+[ -n "$IDENTITY" ] && [ -r "$IDENTITY" ] && say identity "$IDENTITY"
+[ -n "$KNOWN_HOSTS" ] && [ -r "$KNOWN_HOSTS" ] && say known_hosts "$KNOWN_HOSTS"
+
+python=$(find_program "$PYTHON")
+if [ -n "$python" ]; then
+  say python "$python"
+  "$python" - <<'PYTHON_END' 2>/dev/null
+import importlib.metadata as metadata
+import importlib.util as util
+import platform
+
+print("python_version\t" + platform.python_version())
+try:
+    print("torch\t" + metadata.version("torch"))
+except metadata.PackageNotFoundError:
+    pass
+# A folder of that name that is not the package gives a spec without an origin.
+core = util.find_spec("collective_core")
+if core is not None and core.origin is not None:
+    import collective_core
+
+    try:
+        print("core_perf\t" + str(collective_core.perf_binary("all_reduce_perf")))
+    except (AttributeError, OSError):
+        pass
+PYTHON_END
+fi
+say end ok

@@ -1,0 +1,90 @@
+"""Finding, describing and ending every process of a launch on a node, by the launch's token."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+# Ranks carry the token in their environment, Open MPI's daemons in the options that mpirun hands down to them.
+_FIND = """
+found() {
+  { grep -la "$TOKEN" /proc/[0-9]*/environ; grep -la "$TOKEN" /proc/[0-9]*/cmdline; } 2>/dev/null |
+    sed 's,/proc/\\([0-9]*\\)/.*,\\1,' | sort -un | grep -vx "$$"
+}
+rank_of() {
+  tr '\\0' '\\n' <"/proc/$1/environ" 2>/dev/null |
+    sed -n 's/^OMPI_COMM_WORLD_RANK=//p;s/^RANK=//p' | head -n 1
+}
+"""
+
+_INSPECT = """
+for pid in $(found); do
+  rank=$(rank_of "$pid")
+  [ -n "$rank" ] || continue
+  printf '%s\\t%s\\t%s\\t%s\\n' "$pid" "$rank" \\
+    "$(sed 's/.*) //' "/proc/$pid/stat" 2>/dev/null | cut -c 1)" "$(cat "/proc/$pid/comm" 2>/dev/null)"
+done
+"""
+
+# The launcher is asked first, because it takes its ranks along; whatever is left after five seconds is killed.
+_END = """
+for pid in $(found); do
+  [ -n "$(rank_of "$pid")" ] || kill -TERM "$pid" 2>/dev/null
+done
+turn=0
+while [ "$turn" -lt "$GRACE_TURNS" ] && [ -n "$(found)" ]; do
+  sleep 0.5
+  turn=$((turn + 1))
+done
+for pid in $(found); do
+  kill -KILL "$pid" 2>/dev/null
+done
+turn=0
+while [ "$turn" -lt 10 ] && [ -n "$(found)" ]; do
+  sleep 0.2
+  turn=$((turn + 1))
+done
+echo "left $(found | tr '\\n' ' ')"
+"""
+
+_STATES = {
+    "R": "running",
+    "S": "waiting",
+    "D": "waiting for a device",
+    "T": "stopped",
+    "t": "stopped by a debugger",
+    "Z": "dead",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RankProcess:
+    """One process of a rank: its id, the rank, and its state in words."""
+
+    pid: int
+    rank: int
+    state: str
+
+
+def _head(token: str) -> str:
+    # A bracket around the first letter keeps grep from finding its own command line.
+    return f"TOKEN='[{token[0]}]{token[1:]}'\n"
+
+
+def inspect_script(token: str) -> bytes:
+    """Return sh text that lists the launch's ranks on a node."""
+    return (_head(token) + _FIND + _INSPECT).encode()
+
+
+def parse_inspection(text: str) -> tuple[RankProcess, ...]:
+    """Read the list of ranks on a node."""
+    found = []
+    for line in text.splitlines():
+        words = line.split("\t")
+        if len(words) >= 3 and words[0].isdigit() and words[1].isdigit():
+            found.append(RankProcess(int(words[0]), int(words[1]), _STATES.get(words[2], words[2])))
+    return tuple(found)
+
+
+def end_script(token: str, grace_s: float) -> bytes:
+    """Return sh text that ends every process of the launch on a node, and says which would not end."""
+    return (f"GRACE_TURNS={int(grace_s * 2)}\n" + _head(token) + _FIND + _END).encode()

@@ -1,0 +1,219 @@
+"""The effect edge of launches: ask the nodes, stage files, start the ranks, watch the clock, leave nothing behind."""
+
+from __future__ import annotations
+
+import secrets
+import shlex
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from clusterctl import log
+from clusterctl.benchmarks.base import Fault, FaultKind
+from clusterctl.errors import ClusterctlError
+from clusterctl.inventory.model import Node
+from clusterctl.launch import preflight, processes, ssh_mesh
+from clusterctl.launch.base import Launcher, LaunchPlan, marked
+from clusterctl.launch.failure import Outcome
+from clusterctl.launch.preflight import Needs, Readiness
+from clusterctl.launch.processes import RankProcess
+from clusterctl.launch.ranklog import RankLog
+from clusterctl.transport.base import Completed, Failure, FailureKind, HostMap, Transport, TransportError
+from clusterctl.transport.fanout import fan_out
+
+_LOG = log.get(__name__)
+_SHELL = ("sh", "-s")
+_PROBE_TIMEOUT_S = 120.0
+_MESH_TIMEOUT_S = 60.0
+_INSPECT_TIMEOUT_S = 60.0
+_END_TIMEOUT_S = 120.0
+_END_GRACE_S = 5.0
+# The node ends the launch by itself when the controller, which ends it at the deadline, is gone.
+_BACKSTOP_S = 60.0
+
+
+class Runner:
+    """Launches on one set of nodes; a context manager, because it makes a folder on each that must go again."""
+
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        connect: Callable[[Node], Transport],
+        *,
+        fanout: int = 64,
+        known_hosts: str | None = None,
+    ) -> None:
+        self.token = secrets.token_hex(8)
+        self.directory = f"/tmp/clusterctl-{self.token}"
+        self._nodes = tuple(nodes)
+        self._connect = connect
+        self._fanout = fanout
+        self._known_hosts = known_hosts
+        self._touched: tuple[Node, ...] = ()
+
+    def __enter__(self) -> Runner:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
+    def prepare(self, staged: Mapping[str, bytes]) -> tuple[tuple[Readiness, ...], tuple[Fault, ...]]:
+        """Ask every node what it has and put the files into the launch's folder there; one connection per node."""
+
+        def work(node: Node, transport: Transport) -> Readiness:
+            python = sys.executable if node.connection == "local" else "python3"
+            script = preflight.script(node, self.directory, python, self._known_hosts)
+            done = transport.run(_SHELL, stdin=script, timeout_s=_PROBE_TIMEOUT_S)
+            answer = preflight.parse(node, done.text)
+            if answer.fault is None:
+                for name, data in staged.items():
+                    transport.put(data, f"{self.directory}/{name}", mode=0o600)
+            return answer
+
+        self._touched = self._nodes
+        outcome = fan_out(self._nodes, self._connect, work, fanout=self._fanout)
+        faults = tuple(
+            Fault(
+                FaultKind.NODE_UNREACHABLE,
+                f"{name} cannot be used: {failure.message}",
+                node=name,
+                hint=failure.hint or "leave it out with --limit, or mend it",
+            )
+            for name, failure in outcome.failures.items()
+        )
+        return tuple(outcome.values_by_node.values()), faults
+
+    def check_mesh(self, plan: LaunchPlan, answers: Sequence[Readiness]) -> tuple[Fault, ...]:
+        """Write the ssh_config to the launching node and try SSH from there to every peer."""
+        if len(plan.placements) < 2:
+            return ()
+        keys = {answer.node.name: answer.host_keys for answer in answers}
+        files = {
+            ssh_mesh.CONFIG_FILE: ssh_mesh.config(plan).encode(),
+            ssh_mesh.KNOWN_HOSTS_FILE: ssh_mesh.known_hosts(plan.placements[1:], keys).encode(),
+        }
+        transport = self._connect(self._node(plan.placements[0].node))
+        try:
+            for name, data in files.items():
+                transport.put(data, f"{plan.directory}/{name}", mode=0o600)
+            done = transport.run(_SHELL, stdin=ssh_mesh.probe(plan).encode(), timeout_s=_MESH_TIMEOUT_S)
+        except TransportError as error:
+            return (
+                Fault(
+                    FaultKind.NODE_UNREACHABLE, error.message, node=plan.placements[0].node, hint=error.hint
+                ),
+            )
+        finally:
+            transport.close()
+        return ssh_mesh.faults(plan, done.text)
+
+    def run(self, plan: LaunchPlan, launcher: Launcher, logs: Path) -> Outcome:
+        """Start the ranks and wait for their end or the deadline; afterwards none of them runs anywhere."""
+        started = time.monotonic()
+        with RankLog(logs) as ranklog:
+            transport = self._connect(self._node(plan.placements[0].node))
+            ended = threading.Event()
+            answer: list[Completed | Failure] = []
+
+            def work() -> None:
+                try:
+                    for name, data in launcher.files(plan).items():
+                        transport.put(data, f"{plan.directory}/{name}", mode=0o600)
+                    command = marked(plan, launcher.argv(plan))
+                    _LOG.debug("%s: %s", transport.node, shlex.join(command))
+                    answer.append(
+                        transport.run(command, timeout_s=plan.timeout_s + _BACKSTOP_S, on_line=ranklog.line)
+                    )
+                except TransportError as error:
+                    answer.append(error.failure)
+                except ClusterctlError as error:
+                    answer.append(Failure(FailureKind.ERROR, error.message, error.hint))
+                finally:
+                    ended.set()
+
+            thread = threading.Thread(target=work, name="clusterctl-launch", daemon=True)
+            thread.start()
+            seen: HostMap[tuple[RankProcess, ...]] | None = None
+            lost: dict[str, str] = {}
+            deadline_passed = False
+            try:
+                deadline_passed = not ended.wait(plan.timeout_s)
+                if deadline_passed:
+                    seen = self._inspect(plan)
+                done = answer[0] if answer else None
+                if not isinstance(done, Completed) or done.returncode != 0:
+                    lost = self._end(plan)
+            except BaseException:
+                self._end(plan)
+                raise
+            finally:
+                ended.wait(_END_GRACE_S)
+                transport.close()
+                thread.join(_END_GRACE_S)
+            result = answer[0] if answer else None
+            if isinstance(result, Failure):
+                if result.kind is FailureKind.DEADLINE:
+                    deadline_passed = True
+                elif not deadline_passed:
+                    lost.setdefault(plan.placements[0].node, result.message)
+            return Outcome(
+                returncode=result.returncode
+                if isinstance(result, Completed) and not deadline_passed
+                else None,
+                stdout_by_rank=ranklog.by_rank,
+                stderr_by_rank=ranklog.errors_by_rank,
+                launcher=ranklog.launcher,
+                duration_s=time.monotonic() - started,
+                deadline_passed=deadline_passed,
+                ranks_seen=seen.values_by_node if seen is not None else None,
+                lost_nodes=lost,
+            )
+
+    def _node(self, name: str) -> Node:
+        return next(node for node in self._nodes if node.name == name)
+
+    def _members(self, plan: LaunchPlan) -> tuple[Node, ...]:
+        return tuple(self._node(placement.node) for placement in plan.placements)
+
+    def _inspect(self, plan: LaunchPlan) -> HostMap[tuple[RankProcess, ...]]:
+        script = processes.inspect_script(plan.token)
+
+        def work(_: Node, transport: Transport) -> tuple[RankProcess, ...]:
+            done = transport.run(_SHELL, stdin=script, timeout_s=_INSPECT_TIMEOUT_S)
+            return processes.parse_inspection(done.text)
+
+        return fan_out(self._members(plan), self._connect, work, fanout=self._fanout)
+
+    def _end(self, plan: LaunchPlan) -> dict[str, str]:
+        """End whatever still runs of the launch on every node; return the nodes that no longer answer, and why."""
+
+        def work(_: Node, transport: Transport) -> str:
+            script = processes.end_script(plan.token, _END_GRACE_S)
+            done = transport.run(_SHELL, stdin=script, timeout_s=_END_TIMEOUT_S)
+            return done.text.partition("left ")[2].strip()
+
+        outcome = fan_out(self._members(plan), self._connect, work, fanout=self._fanout)
+        for name, left in outcome.values_by_node.items():
+            if left:
+                _LOG.warning("%s: these processes of the launch would not end: %s", name, left)
+        return {name: failure.message for name, failure in outcome.failures.items()}
+
+    def remove(self) -> None:
+        """Remove the launch's folder from every node; a node that does not answer is only warned about."""
+        if not self._touched:
+            return
+
+        def work(_: Node, transport: Transport) -> int:
+            return transport.run(("rm", "-rf", self.directory), timeout_s=_INSPECT_TIMEOUT_S).returncode
+
+        outcome = fan_out(self._touched, self._connect, work, fanout=self._fanout)
+        self._touched = ()
+        for name, failure in outcome.failures.items():
+            _LOG.info("%s: %s could not be removed: %s", name, self.directory, failure.message)
+
+
+def needs_for(launcher_name: str, *, torch: bool, perf: bool) -> Needs:
+    """Return what every node must have."""
+    return Needs(mpirun=launcher_name == "openmpi", torch=torch, perf=perf)

@@ -1,0 +1,94 @@
+"""How the launching node reaches its peers over SSH: the ssh_config, the known host keys, and the test of both.
+
+No private key travels: the launching node uses keys that are its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from clusterctl.benchmarks.base import Fault, FaultKind
+from clusterctl.errors import LaunchError
+from clusterctl.launch.base import LaunchPlan, Placement
+
+CONFIG_FILE = "ssh_config"
+KNOWN_HOSTS_FILE = "known_hosts"
+_PLAIN = re.compile(r"^[A-Za-z0-9_./~:@%+=-]+$")
+
+
+def _plain(word: str, what: str) -> str:
+    if not _PLAIN.match(word):
+        raise LaunchError(f"{what} {word!r} cannot stand in an ssh_config", hint="use letters, digits, ./_-")
+    return word
+
+
+def config(plan: LaunchPlan) -> str:
+    """Return the ssh_config for the launching node: one Host block per peer, and what holds for all."""
+    known = (f"{plan.directory}/{KNOWN_HOSTS_FILE}", *plan.known_hosts, "~/.ssh/known_hosts")
+    lines: list[str] = []
+    for placement in plan.placements[1:]:
+        lines.append(f"Host {_plain(placement.node, 'the node name')}")
+        lines.append(f"  HostName {_plain(placement.address, 'the address')}")
+        if placement.ssh_port is not None:
+            lines.append(f"  Port {placement.ssh_port}")
+        if placement.user is not None:
+            lines.append(f"  User {_plain(placement.user, 'the user')}")
+    lines.append("Host *")
+    if plan.identity_file is not None:
+        lines.append(f"  IdentityFile {_plain(plan.identity_file, 'the identity file')}")
+    lines += [
+        f"  UserKnownHostsFile {' '.join(_plain(path, 'the path') for path in known)}",
+        "  StrictHostKeyChecking yes",
+        "  BatchMode yes",
+        "  ConnectTimeout 10",
+        "  ServerAliveInterval 10",
+        "  ServerAliveCountMax 3",
+        "  LogLevel ERROR",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def known_hosts(placements: tuple[Placement, ...], keys: Mapping[str, tuple[str, ...]]) -> str:
+    """Return known_hosts lines for the peers, from the host keys that each node showed over a verified connection."""
+    lines = []
+    for placement in placements:
+        port = placement.ssh_port or 22
+        name = placement.address if port == 22 else f"[{placement.address}]:{port}"
+        lines += [f"{name} {key}" for key in keys.get(placement.node, ())]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def probe(plan: LaunchPlan) -> str:
+    """Return the sh script that tries SSH from the launching node to all peers at once, a line of answer each."""
+    lines = [f"cd {plan.directory} || exit 1"]
+    for index, placement in enumerate(plan.placements[1:]):
+        lines.append(
+            f"( if said=$(ssh -F {CONFIG_FILE} {_plain(placement.node, 'the node name')} true 2>&1 </dev/null); "
+            f"then echo 'ok\t{index}'; else printf 'bad\\t{index}\\t%s\\n' \"$(echo \"$said\" | tr '\\n\\t' '  ')\"; fi ) &"
+        )
+    lines.append("wait")
+    return "\n".join(lines) + "\n"
+
+
+def faults(plan: LaunchPlan, answer: str) -> tuple[Fault, ...]:
+    """Read the probe's answer: one fault for every peer that the launching node cannot reach."""
+    peers = plan.placements[1:]
+    launching = plan.placements[0].node
+    said = {words[1]: words for line in answer.splitlines() if len(words := line.split("\t")) >= 2}
+    found = []
+    for index, peer in enumerate(peers):
+        words = said.get(str(index), ["bad", "", "no answer"])
+        if words[0] == "ok":
+            continue
+        reason = (words[2] if len(words) > 2 else "").strip() or "no reason given"
+        found.append(
+            Fault(
+                FaultKind.MESH,
+                f"{launching} cannot reach {peer.node} ({peer.address}) by SSH: {reason}",
+                node=peer.node,
+                hint=f"mpirun on {launching} needs key-based SSH to its peers: add {launching}'s public key "
+                f"to authorized_keys on {peer.node}",
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,87 @@
+"""Results as tables of plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from clusterctl.benchmarks.scaling import percent
+from clusterctl.results.model import BenchResult
+
+_UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+
+
+def size(size_bytes: int) -> str:
+    """Return a size as people say it: 1536 -> 1.5 KiB."""
+    for unit, name in _UNITS:
+        if size_bytes >= unit:
+            return (
+                f"{size_bytes / unit:g} {name}"
+                if size_bytes % unit == 0
+                else f"{size_bytes / unit:.1f} {name}"
+            )
+    return f"{size_bytes} B"
+
+
+def columns(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return right-aligned columns."""
+    cells = [list(headers), *[list(row) for row in rows]]
+    widths = [max(len(row[index]) for row in cells) for index in range(len(headers))]
+    return "\n".join(
+        "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in cells
+    )
+
+
+def _figure(value: float | None, digits: int = 2) -> str:
+    return "N/A" if value is None else f"{value:.{digits}f}"
+
+
+def _where(result: BenchResult) -> str:
+    hosts: dict[str, int] = {}
+    for rank in result.proof.get("ranks", ()):
+        hosts[rank["host"]] = hosts.get(rank["host"], 0) + 1
+    return ", ".join(f"{host} ({count})" for host, count in hosts.items()) or "nowhere"
+
+
+def collective(result: BenchResult) -> str:
+    """Return the sweep of a collective."""
+    rows = [
+        [
+            size(row.size_bytes),
+            _figure(row.time_us),
+            _figure(row.algbw_gbps),
+            _figure(row.busbw_gbps),
+            "-" if row.wrong is None else str(row.wrong),
+        ]
+        for row in result.rows
+    ]
+    return columns(["size", "time us", "algbw GB/s", "busbw GB/s", "wrong"], rows)
+
+
+def training(result: BenchResult) -> str:
+    """Return the scaling curve of a training run, with the figure between nodes where there is one."""
+    spread = result.proof.get("spread", {})
+    rows = [
+        [
+            str(point.np),
+            str(point.nodes),
+            f"{point.images_per_s:.1f}",
+            f"{point.images_per_s_per_rank:.1f} +-{spread.get(str(point.np), 0.0):.1f}",
+            percent(point.efficiency),
+        ]
+        for point in result.points
+    ]
+    text = columns(["ranks", "nodes", "images/s", "images/s per rank", "efficiency"], rows)
+    for figure in result.proof.get("between_nodes", ()):
+        text += f"\nbetween nodes, {figure['nodes']} against 1: {percent(figure['efficiency'])}"
+    return text
+
+
+def render(result: BenchResult) -> str:
+    """Return a result as text: what ran where, and its table when there is one."""
+    title = f"{result.benchmark}, library {result.library or '-'}, launcher {result.launcher or '-'}"
+    lines = [title, f"ranks on: {_where(result)}"]
+    if result.rows:
+        lines.append(collective(result))
+    if result.points:
+        lines.append(training(result))
+    return "\n".join(lines)

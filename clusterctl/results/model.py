@@ -1,0 +1,136 @@
+"""The result of a benchmark as users and scripts read it: the document ``clusterctl.bench/1`` and its exit code."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from clusterctl.benchmarks.all_reduce import Row
+from clusterctl.benchmarks.base import Fault, FaultKind
+from clusterctl.benchmarks.scaling import between_nodes, efficiencies
+from clusterctl.errors import LaunchError, NodeConnectionError, ResultError
+from clusterctl.launch.measure import Measured
+
+SCHEMA: Literal["clusterctl.bench/1"] = "clusterctl.bench/1"
+# The benchmark ran to its end, and what it found is bad: not a failure to launch.
+_FOUND = (FaultKind.WRONG_RESULTS, FaultKind.NAN_LOSS, FaultKind.REPLICAS_DIFFER)
+_UNREADABLE = (FaultKind.UNPARSABLE, FaultKind.CRASHED)
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ResultRow(_Model):
+    """One message size of a collective: out of place where the program measures it, else in place."""
+
+    size_bytes: int
+    time_us: float | None
+    algbw_gbps: float | None
+    busbw_gbps: float | None
+    wrong: int | None
+    """Wrong elements of both halves; None: not checked."""
+
+
+class ResultPoint(_Model):
+    """One point of a scaling curve; efficiency against one rank, None where that was not measured."""
+
+    np: int
+    nodes: int
+    images_per_s: float
+    images_per_s_per_rank: float
+    efficiency: float | None
+
+
+class BenchResult(_Model):
+    """The document. ``proof`` says where the ranks ran, on what, with which library, and what went wrong."""
+
+    schema_: Literal["clusterctl.bench/1"] = Field(default=SCHEMA, alias="schema")
+    run: str
+    benchmark: str
+    library: str | None
+    launcher: str | None
+    status: Literal["ok", "failed", "below-baseline"]
+    rows: tuple[ResultRow, ...] = ()
+    points: tuple[ResultPoint, ...] = ()
+    proof: dict[str, Any] = Field(default_factory=dict)
+
+    def document(self) -> dict[str, Any]:
+        """Return the JSON document."""
+        return self.model_dump(mode="json", by_alias=True)
+
+
+def _row(row: Row) -> ResultRow:
+    half = row.out_of_place if row.out_of_place.time_us is not None else row.in_place
+    wrongs = [half.wrong for half in (row.out_of_place, row.in_place) if half.wrong is not None]
+    return ResultRow(
+        size_bytes=row.size_bytes,
+        time_us=half.time_us,
+        algbw_gbps=half.algbw_gbps,
+        busbw_gbps=half.busbw_gbps,
+        wrong=sum(wrongs) if wrongs else None,
+    )
+
+
+def _fault(fault: Fault) -> dict[str, Any]:
+    return {
+        "kind": fault.kind.value,
+        "message": fault.message,
+        "rank": fault.rank,
+        "node": fault.node,
+        "hint": fault.hint,
+    }
+
+
+def from_measured(measured: Measured, run: str) -> BenchResult:
+    """Return the result of one measured request; ``run`` is the run folder's id."""
+    points = [entry.point for entry in measured.points]
+    proof: dict[str, Any] = {
+        "ranks": [{"rank": r.rank, "host": r.host, "pid": r.pid, "device": r.device} for r in measured.ranks],
+    }
+    if measured.sweep is not None:
+        proof["library"] = list(measured.sweep.libraries)
+        proof["transports"] = list(measured.sweep.transports)
+    elif measured.points:
+        last = measured.points[-1].run
+        proof["library"] = list(last.libraries)
+        proof["settings"] = last.settings
+        proof["spread"] = {str(entry.point.np): round(entry.point.spread, 3) for entry in measured.points}
+        proof["between_nodes"] = [
+            {"np": figure.np, "nodes": figure.nodes, "efficiency": round(figure.efficiency, 6)}
+            for figure in between_nodes(points)
+        ]
+    if measured.faults:
+        proof["failures"] = [_fault(fault) for fault in measured.faults]
+    return BenchResult(
+        run=run,
+        benchmark=measured.request.benchmark,
+        library=measured.library,
+        launcher=measured.launcher,
+        status="failed" if measured.faults else "ok",
+        rows=tuple(_row(row) for row in measured.sweep.rows) if measured.sweep else (),
+        points=tuple(
+            ResultPoint(
+                np=point.np,
+                nodes=point.nodes,
+                images_per_s=point.images_per_s,
+                images_per_s_per_rank=point.images_per_s_per_rank,
+                efficiency=figure,
+            )
+            for point, figure in zip(points, efficiencies(points), strict=True)
+        ),
+        proof=proof,
+    )
+
+
+def exit_code(faults: tuple[Fault, ...]) -> int:
+    """Return 0 without a fault, 1 for bad findings of a whole run, 5 unreachable, 11 unreadable, else 10."""
+    kinds = {fault.kind for fault in faults}
+    if not kinds:
+        return 0
+    if kinds <= {FaultKind.NODE_UNREACHABLE}:
+        return NodeConnectionError.exit_code
+    if kinds & set(_FOUND):
+        return 1
+    return ResultError.exit_code if kinds <= set(_UNREADABLE) else LaunchError.exit_code

@@ -1,0 +1,25 @@
+"""The workloads as one file: a zip that Python runs by its path, so that a node needs torch and nothing of ours."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+
+ARCHIVE = "workloads.pyz"
+_MEMBERS = ("__init__", "__main__", "models", "ranks", "records", "synthetic_training", "collective_perf")
+_ENTRY = "from clusterctl.workloads.__main__ import main\n\nraise SystemExit(main())\n"
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+def build() -> bytes:
+    """Return the archive; the same sources give the same bytes."""
+    folder = Path(__file__).parent
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        members = {"__main__.py": _ENTRY, "clusterctl/__init__.py": ""}
+        for name in _MEMBERS:
+            members[f"clusterctl/workloads/{name}.py"] = (folder / f"{name}.py").read_text(encoding="utf-8")
+        for path, text in members.items():
+            archive.writestr(zipfile.ZipInfo(path, _EPOCH), text, zipfile.ZIP_DEFLATED)
+    return buffer.getvalue()
