@@ -53,7 +53,7 @@ def check(
     run = RunDir.create("check", runs)
     run.write("inventory", session.inventory.model_dump(mode="json"))
     facts = session.gather()
-    run.write("facts", document.to_document(facts))
+    run.write("facts", document.fleet_to_document(facts))
     verdicts = facts.map(
         lambda name, found: judge.judge_node(found, session.inventory.node(name), wanted, unwanted)
     )

@@ -71,17 +71,25 @@ def open_session(
 ) -> Session:
     """Load the inventory (contacting nothing) and prepare connections to its nodes."""
     from clusterctl.inventory import load
-    from clusterctl.transport.connect import Connector
 
     loaded = load.load(inventory)
     if limit is not None:
         loaded = load.limit(loaded, limit)
+    return session_of(loaded, fanout=fanout, accept_new_host_keys=accept_new_host_keys)
+
+
+def session_of(
+    inventory: Inventory, *, fanout: int | None = None, accept_new_host_keys: bool = False
+) -> Session:
+    """Prepare connections to the nodes of an inventory that is at hand."""
+    from clusterctl.transport.connect import Connector
+
     connector = Connector(
         accept_new_host_keys=accept_new_host_keys,
         connect_timeout_s=config.resolve(config.CONNECT_TIMEOUT_S).value,
     )
     return Session(
-        inventory=loaded,
+        inventory=inventory,
         connect=connector,
         fanout=config.resolve(config.FANOUT, fanout).value,
         command_timeout_s=config.resolve(config.COMMAND_TIMEOUT_S).value,
