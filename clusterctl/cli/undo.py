@@ -1,0 +1,149 @@
+"""The verb ``undo``: restore what a bootstrap found, from each node's own journal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import typer
+
+from clusterctl.cli import console
+from clusterctl.cli import options as cli
+
+if TYPE_CHECKING:
+    from clusterctl.apply.undo import UndoOutcome
+    from clusterctl.transport.base import HostMap
+
+SCHEMA = "clusterctl.undo/1"
+
+
+def undo(
+    inventory: cli.InventoryArgument = None,
+    run: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("--run", metavar="RUN", help="The run to undo; default: each node's latest one."),
+    ] = None,
+    limit: cli.LimitOption = None,
+    dry_run: cli.DryRunOption = False,
+    yes: cli.YesOption = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also restore what was changed by others since.")
+    ] = False,
+    fanout: cli.FanoutOption = None,
+    accept_new_host_keys: cli.AcceptHostKeysOption = False,
+    as_json: cli.JsonOption = False,
+) -> None:
+    """Restore, in reverse order, what the nodes held before a bootstrap changed them.
+
+    Exit code 0: all of it restored, or nothing to undo; 1: something failed, or a node unreachable; 5: no
+    node could be reached.
+    """
+    from clusterctl import config
+    from clusterctl.apply.journal import operator
+    from clusterctl.apply.undo import Undo
+    from clusterctl.cli.session import open_session, say_failures
+
+    session = open_session(inventory, limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys)
+    work = Undo(
+        connect=session.connect,
+        fanout=session.fanout,
+        timeout_s=config.resolve(config.APPLY_TIMEOUT_S).value,
+        operator=operator(),
+        run=_run_id(run),
+        force=force,
+    )
+    nodes = session.inventory.nodes
+    outcomes = work.list(nodes)
+    runs = {name: o.run for name, o in outcomes.values_by_node.items() if o.run is not None and not o.nothing}
+    if not as_json or not yes:
+        console.talk(_shown(outcomes))
+    if not dry_run and runs:
+        if not yes and not console.confirm(f"undo on {len(runs)} node{'s' if len(runs) > 1 else ''}?"):
+            console.talk("nothing was changed")
+            raise typer.Exit(1)
+        done = work.execute(nodes, runs)
+        outcomes = type(outcomes)({**dict(outcomes.items()), **dict(done.items())})
+    document = document_of(outcomes)
+    if as_json:
+        console.emit_json(document)
+    else:
+        console.data(_text(document))
+    say_failures(outcomes.failures)
+    raise typer.Exit(exit_code(document))
+
+
+def _run_id(run: str | None) -> str | None:
+    """A run may be named by its folder; the nodes know it by the folder's name."""
+    if run is None:
+        return None
+    from clusterctl.errors import UsageError
+
+    name = run.rstrip("/").rpartition("/")[2]
+    if not name or name.startswith("."):
+        raise UsageError(f"{run!r} does not name a run", hint="give a run's id, as bootstrap printed it")
+    return name
+
+
+def _shown(outcomes: HostMap[UndoOutcome]) -> str:
+    """Return what would be undone, folded by nodes with the same steps."""
+    from clusterctl.inventory import nodeset
+
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for name, outcome in outcomes.values_by_node.items():
+        lines = [outcome.nothing] if outcome.nothing else [f"run {outcome.run}"]
+        lines += [f"  {step.requirement}  {step.description}" for step in outcome.steps]
+        alike.setdefault(tuple(lines), []).append(name)
+    return "\n\n".join(
+        "\n".join([f"{nodeset.fold(names)}: {lines[0]}", *lines[1:]]) for lines, names in alike.items()
+    )
+
+
+def document_of(outcomes: HostMap[UndoOutcome]) -> dict[str, Any]:
+    """Return what was (or would be) restored as a ``clusterctl.undo/1`` document."""
+    from clusterctl.cli.bootstrap import step_document
+    from clusterctl.transport.base import Failure
+
+    nodes: list[dict[str, Any]] = []
+    summary = {"changed": 0, "failed": 0, "planned": 0, "unreachable": 0}
+    for name, outcome in outcomes.items():
+        failure = outcome if isinstance(outcome, Failure) else outcome.failure
+        steps = [] if isinstance(outcome, Failure) else [step_document(step) for step in outcome.steps]
+        for step in steps:
+            if step["status"] in summary:
+                summary[step["status"]] += 1
+        summary["unreachable"] += failure is not None
+        nodes.append(
+            {
+                "name": name,
+                "reachable": failure is None,
+                "error": failure
+                and {"kind": failure.kind.value, "message": failure.message, "hint": failure.hint},
+                "run": None if isinstance(outcome, Failure) else outcome.run,
+                "nothing": "" if isinstance(outcome, Failure) else outcome.nothing,
+                "steps": steps,
+            }
+        )
+    return {"schema": SCHEMA, "nodes": nodes, "summary": summary}
+
+
+def exit_code(document: dict[str, Any]) -> int:
+    """Return 0, 1 or 5 for a ``clusterctl.undo/1`` document."""
+    summary = document["summary"]
+    if summary["unreachable"] == len(document["nodes"]):
+        return 5
+    return 1 if summary["failed"] or summary["unreachable"] else 0
+
+
+def _text(document: dict[str, Any]) -> str:
+    lines = []
+    for node in document["nodes"]:
+        lines += [
+            f"{node['name']}: {step['requirement']}: {step['description']}: {step.get('reason', 'failed')}"
+            for step in node["steps"]
+            if step["status"] == "failed"
+        ]
+        if node["nothing"]:
+            lines.append(f"{node['name']}: {node['nothing']}")
+        if node["error"]:
+            lines.append(f"{node['name']}: {node['error']['message']}")
+    lines.append(", ".join(f"{word}: {count}" for word, count in document["summary"].items()))
+    return "\n".join(lines)
