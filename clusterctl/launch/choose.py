@@ -128,7 +128,7 @@ def plan(
     members = [answer for answer, _ in used]
     first = members[0]
     placements = tuple(
-        Placement(a.node.name, a.host, a.peer_address, a.ssh_port or a.node.port, a.node.user, count)
+        Placement(a.node.name, a.host, a.ssh_address, a.ssh_port or a.node.port, a.node.user, count)
         for a, count in used
     )
     interface = None
@@ -179,7 +179,7 @@ def _environment(
     )
     taken = first.ports
     port = next(p for p in iter(lambda: secrets.choice(_PORTS), 0) if p not in taken)
-    address = "127.0.0.1" if alone else first.peer_address
+    address = "127.0.0.1" if alone else first.fabric_address
     threads = min(max(1, member.cores // max(1, member.slots)) for member in members)
     defaults: dict[str, str | None] = {
         "MASTER_ADDR": address,

@@ -98,6 +98,7 @@ def _merge(
     if any(fault.kind is FaultKind.NAN_LOSS for fault in found):
         # The rank that saw it ended itself; its status is the messenger, not a second fault.
         causes = tuple(fault for fault in causes if fault.kind is not FaultKind.RANK_DIED)
+        reported = ()
     if causes:
         found = tuple(f for f in found if f.kind not in (FaultKind.CRASHED, FaultKind.UNPARSABLE))
         reported = ()

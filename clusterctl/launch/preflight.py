@@ -36,6 +36,7 @@ class Readiness:
     interface: str | None
     interface_address: str | None
     interfaces: str
+    ssh_accepted_on: str | None
     ssh_port: int | None
     mpirun: str | None
     mpirun_version: str
@@ -64,9 +65,21 @@ class Readiness:
         return self.node.slots is None and not (self.gpus if self.node.gpus is None else self.node.gpus)
 
     @property
-    def peer_address(self) -> str:
-        """Where the other nodes reach this one: its address on the chosen interface, else that of the inventory."""
-        return self.interface_address or self.node.address
+    def fabric_address(self) -> str:
+        """Where ranks on other nodes reach this one: its address on the chosen interface, else as by SSH."""
+        return self.interface_address or self.ssh_address
+
+    @property
+    def ssh_address(self) -> str:
+        """Where the other nodes reach this one by SSH.
+
+        The controller's own way (a forwarded port, a jump host) is none for them: its address on the chosen
+        interface is, or else the one on which it accepted the controller's connection.
+        """
+        for address in (self.interface_address, self.ssh_accepted_on):
+            if address and (not address.startswith("127.") or address == self.node.address):
+                return address
+        return self.node.address
 
 
 def interface_of(node: Node) -> str | None:
@@ -120,7 +133,8 @@ def parse(node: Node, text: str) -> Readiness:
         interface=one("interface"),
         interface_address=one("interface_address"),
         interfaces=(one("interfaces") or "").strip(),
-        # The port on which the node itself was reached: right behind port forwarding and jump hosts, too.
+        # Where the node itself was reached: right behind port forwarding and jump hosts, too.
+        ssh_accepted_on=connection[2] if len(connection) == 4 else None,
         ssh_port=int(connection[3]) if len(connection) == 4 else None,
         mpirun=one("mpirun"),
         mpirun_version=one("mpirun_version") or "",

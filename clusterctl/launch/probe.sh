@@ -2,8 +2,9 @@
 # "name<TAB>value" lines. Runs on a plain sh; whatever is missing is simply not answered.
 say() { printf '%s\t%s\n' "$1" "$2"; }
 
+# It may be there already and be ours: nodes may share a file system, and nobody else knows the name.
 umask 077
-if ! mkdir "$DIRECTORY" 2>/dev/null; then
+if ! mkdir "$DIRECTORY" 2>/dev/null && ! [ -O "$DIRECTORY" ]; then
   say fault "cannot make $DIRECTORY"
 fi
 say host "$(uname -n)"
