@@ -39,12 +39,13 @@ def checked_argv(argv: tuple[str, ...], env: Mapping[str, str] | None) -> tuple[
 
 
 def shell_text(words: tuple[str, ...], *, marker: str | None, timeout_s: float | None) -> str:
-    """Return POSIX sh text that says ``marker`` on stdout and becomes the command.
+    """Return POSIX sh text that says ``marker`` and its process id on stdout and becomes the command.
 
     With a deadline the command runs under timeout(1) where the node has it, a little longer than the
     controller waits, so that nothing survives a dead controller, a dropped connection or sudo.
     """
-    start = f"echo {marker}; " if marker else ""
+    # The process that echoes becomes the command, so that $$ is the command's process group as well.
+    start = f"echo {marker} $$; " if marker else ""
     if timeout_s is None:
         return f"{start}exec {shlex.join(words)}"
     seconds = math.ceil(timeout_s) + GUARD_GRACE_S
@@ -52,6 +53,11 @@ def shell_text(words: tuple[str, ...], *, marker: str | None, timeout_s: float |
         f"{start}set -- {shlex.join(words)}; "
         f'if command -v timeout >/dev/null 2>&1; then exec timeout -k 2 {seconds} "$@"; else exec "$@"; fi'
     )
+
+
+def end_text(pid: int) -> str:
+    """Return sh text that ends a command and its children: the process group that it leads."""
+    return f"kill -TERM -{pid} && sleep 0.3; kill -KILL -{pid} 2>/dev/null"
 
 
 def for_login_shell(text: str) -> str:

@@ -44,7 +44,9 @@ class Connector:
             from clusterctl.transport.local import LocalTransport
 
             return LocalTransport(node, password=self._password, max_output_bytes=self._max_output_bytes)
-        return self._ssh().transport(node)
+        from clusterctl.transport.ssh_transport import SshTransport
+
+        return SshTransport(self._ssh(), node)
 
     def _ssh(self) -> SshSession:
         # fabric and paramiko take 0.2 s to import: only a run that needs them pays.

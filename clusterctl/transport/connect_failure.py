@@ -1,4 +1,4 @@
-"""Why a node could not be reached: exceptions of sockets and SSH as Failures that name node, address and port."""
+"""Why a node could not be reached: errors of sockets and SSH as Failures that name the node."""
 
 from __future__ import annotations
 

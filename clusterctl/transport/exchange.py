@@ -46,7 +46,7 @@ class Exchange:
         self._stdin: bytes | None = stdin
         self._timeout_s = timeout_s
         self._on_line = on_line
-        self._marker = f"{marker}\n".encode() if marker else None
+        self._marker = f"{marker} ".encode() if marker else None
         self._prompt = prompt.encode() if prompt else None
         self._password = password
         self._may_need_sudo = may_need_sudo
@@ -61,6 +61,7 @@ class Exchange:
         self._began = time.monotonic()
         self._asking_s = 0.0
         self.started = marker is None
+        self.pid: int | None = None
 
     @property
     def waited_s(self) -> float:
@@ -72,9 +73,12 @@ class Exchange:
         if not self.started and self._marker is not None:
             self._noise += data
             at = self._noise.find(self._marker)
-            if at < 0:
+            end = self._noise.find(b"\n", at)
+            if at < 0 or end < 0:
                 return
-            data = bytes(self._noise[at + len(self._marker) :])
+            number = bytes(self._noise[at + len(self._marker) : end])
+            self.pid = int(number) if number.isdigit() else None
+            data = bytes(self._noise[end + 1 :])
             del self._noise[at:]
             self.started = True
             self._settle(True if self._answered else None)

@@ -1,4 +1,4 @@
-"""Host key policy: unknown keys are refused, or recorded by explicit wish; changed and revoked ones refused."""
+"""Host key policy: unknown keys are refused or, if so wished, recorded; changed ones refused."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def accepting_command(argv: list[str] | None = None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ShownKey:
-    """The key (base64) that a server showed, and the known_hosts files that count, of which the first grows."""
+    """The key (base64) that a server showed, and the known_hosts files; the first of them grows."""
 
     where: str
     host: str
@@ -127,13 +127,13 @@ def _failure(shown: ShownKey, judgement: Judgement) -> Failure:
     return Failure(
         FailureKind.HOST_KEY_CHANGED,
         f"{where}: {its} is not the one recorded at {place} ({recorded})",
-        f"if the node was reinstalled, remove the old key with `{remove}`; if not, somebody may be listening in",
+        f"if the node was reinstalled, remove the old key: `{remove}`; if not, somebody may listen in",
     )
 
 
 def _unknown(shown: ShownKey, its: str, authority: Entry | None) -> Failure:
     unusable = (
-        f"; {authority.file}:{authority.line} names a certificate authority, but certificates are not supported"
+        f"; {authority.file}:{authority.line} names an authority, but host certificates are not supported"
         if authority is not None
         else ""
     )

@@ -24,7 +24,7 @@ _LINGER_S = 0.5
 
 
 class LocalTransport:
-    """The Transport of a node with ``connection: local``: one command at a time, ``close`` from any thread."""
+    """The Transport of a node with ``connection: local``; one command at a time, but ``close`` from any."""
 
     def __init__(
         self, node: Node, *, password: SudoPassword | None = None, max_output_bytes: int = MAX_OUTPUT_BYTES

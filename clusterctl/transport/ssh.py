@@ -8,7 +8,7 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from io import StringIO
 from typing import Any
 
@@ -19,17 +19,16 @@ from paramiko.pkey import UnknownKeyType
 from paramiko.ssh_exception import IncompatiblePeer
 
 from clusterctl.errors import ConfigError
-from clusterctl.inventory.model import Become, Node
-from clusterctl.transport import connect_failure, file_scripts, ssh_auth, ssh_channel, ssh_config, tcp
-from clusterctl.transport.base import Completed, FailureKind, TransportError
-from clusterctl.transport.command import checked_argv, for_login_shell, shell_text
+from clusterctl.inventory.model import Node
+from clusterctl.transport import connect_failure, ssh_auth, ssh_config, tcp
+from clusterctl.transport.base import FailureKind
 from clusterctl.transport.connect_failure import failed
-from clusterctl.transport.exchange import MAX_OUTPUT_BYTES, Exchange, token
+from clusterctl.transport.exchange import MAX_OUTPUT_BYTES
 from clusterctl.transport.host_keys import HostKeyPolicy, ShownKey
 from clusterctl.transport.known_hosts import host_name
 from clusterctl.transport.ssh_config import Target
 from clusterctl.transport.ssh_jumps import Jumps
-from clusterctl.transport.sudo import SudoPassword, as_root_text
+from clusterctl.transport.sudo import SudoPassword
 
 # paramiko logs tracebacks of every failed connection; a failure is a value here, and says why itself.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
@@ -42,6 +41,8 @@ def _ranked(names: tuple[str, ...], first: tuple[str, ...], never: str) -> tuple
     usable = [name for name in names if not re.search(never, name)]
     return (*(name for name in first if name in usable), *(name for name in usable if name not in first))
 
+
+WIRE_ERRORS: tuple[type[Exception], ...] = (EOFError, OSError, paramiko.SSHException)
 
 # The stubs leave out what subclasses are meant to override.
 _BASE: Any = paramiko.Transport
@@ -74,11 +75,11 @@ class _Wire(paramiko.Transport):
         """Negotiate; unlike paramiko's, raise TimeoutError when the time runs out."""
         super().start_client(event=event, timeout=timeout)
         if event is None and not self.initial_kex_done:
-            raise TimeoutError("key exchange")
+            raise TimeoutError("key exchange" if self.remote_version else "banner")
 
     @staticmethod
     def _channel_request(channel: Any, message: Any) -> None:
-        """Handle a channel request, and note an exit by signal, which paramiko passes over (RFC 4254 6.10)."""
+        """Handle a channel request, and note an exit by signal (RFC 4254 6.10), unknown to paramiko."""
         start = message.packet.tell()
         if message.get_text() == "exit-signal":
             message.get_boolean()
@@ -103,7 +104,7 @@ _SIGNALS = {"HUP": 1, "INT": 2, "QUIT": 3, "ILL": 4, "ABRT": 6, "FPE": 8, "KILL"
 
 
 class _HostKeys(paramiko.MissingHostKeyPolicy):
-    """Hands every server's key to our policy: paramiko is given no host keys, so that all of them are missing."""
+    """Hands every server's key to our policy: paramiko knows none, so that all are missing to it."""
 
     def __init__(self, policy: HostKeyPolicy, target: Target) -> None:
         self._policy = policy
@@ -175,15 +176,15 @@ def _load_key(path: str) -> paramiko.PKey:
         raise ssh_auth.KeyProblem(f"cannot be read as a private key ({type(error).__name__})") from None
 
 
-def _send_signal(channel: Any, name: str) -> None:
+def send_exec(channel: Any, line: str) -> None:
+    """Ask for a command; unlike paramiko's own call, do not wait for the server's word without a limit."""
     message = paramiko.Message()
     message.add_byte(codes.cMSG_CHANNEL_REQUEST)
     message.add_int(channel.remote_chanid)
-    message.add_string("signal")
+    message.add_string("exec")
     message.add_boolean(False)
-    message.add_string(name)
-    with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
-        channel.transport._send_user_message(message)
+    message.add_string(line)
+    channel.transport._send_user_message(message)
 
 
 class SshSession:
@@ -201,7 +202,7 @@ class SshSession:
         self.ring = ssh_auth.KeyRing(_load_key)
         self.password = password
         self.max_output_bytes = max_output_bytes
-        self.jumps: Jumps[fabric.Connection] = Jumps(lambda target: self.open(target, lambda _: None), _end)
+        self.jumps: Jumps[fabric.Connection] = Jumps(lambda target: self.open(target, lambda _: None), end)
         # Without lazy=True fabric would look for configuration files of its own for every connection.
         self._fabric = fabric.Config(lazy=True)
         self._connect_timeout_s = connect_timeout_s
@@ -221,9 +222,9 @@ class SshSession:
             del found["hostname"]
         return found
 
-    def transport(self, node: Node) -> SshTransport:
-        """Return the way to one node; nothing is contacted yet."""
-        return SshTransport(self, node, ssh_config.resolve(node, self._lookup, self._connect_timeout_s))
+    def target(self, node: Node) -> Target:
+        """Return where a node is and how to log in there."""
+        return ssh_config.resolve(node, self._lookup, self._connect_timeout_s)
 
     def open(self, target: Target, hold: Callable[[socket.socket], None]) -> fabric.Connection:
         """Connect, verify the host key and log in; ``hold`` is given the socket, for whoever must cut it."""
@@ -251,12 +252,12 @@ class SshSession:
             connection.transport.set_keepalive(_KEEPALIVE_S)
         except BaseException as error:
             if connection is not None:
-                connection.client.close()
+                end(connection)
             if sock is not None:
                 sock.close()
             if target.jump:
                 self.jumps.release(target.jump)
-            if isinstance(error, (OSError, EOFError, paramiko.SSHException)):
+            if isinstance(error, WIRE_ERRORS):
                 raise connect_failure.explain(
                     target,
                     error,
@@ -293,144 +294,12 @@ class SshSession:
         self.jumps.close()
 
 
-class SshTransport:
-    """The Transport of a node over SSH. One command at a time; ``close`` may come from any thread."""
-
-    def __init__(self, session: SshSession, node: Node, target: Target) -> None:
-        self._session = session
-        self._node = node
-        self._target = target
-        self._lock = threading.Lock()
-        self._connection: fabric.Connection | None = None
-        self._socket: socket.socket | None = None
-        self._closed = False
-
-    @property
-    def node(self) -> str:
-        return self._node.name
-
-    def _hold(self, sock: socket.socket) -> None:
-        with self._lock:
-            self._socket = sock
-            if self._closed:
-                raise self._cut_off()
-
-    def _cut_off(self) -> TransportError:
-        return failed(self._target, FailureKind.LOST, "the run was cut off", None)
-
-    def _wire(self) -> Any:
-        """Return the open connection's transport, opening it when there is none (any more)."""
-        with self._lock:
-            if self._closed:
-                raise self._cut_off()
-            connection = self._connection
-        if connection is not None and connection.is_connected:
-            return connection.transport
-        self._drop()
-        try:
-            connection = self._session.open(self._target, self._hold)
-        except TransportError:
-            if self._closed:
-                raise self._cut_off() from None
-            raise
-        with self._lock:
-            self._connection = connection
-            closed = self._closed
-        if closed:
-            self._drop()
-            raise self._cut_off()
-        return connection.transport
-
-    def run(
-        self,
-        argv: tuple[str, ...],
-        *,
-        stdin: bytes = b"",
-        timeout_s: float | None = None,
-        as_root: bool = False,
-        env: Mapping[str, str] | None = None,
-        on_line: Callable[[str], None] | None = None,
-    ) -> Completed:
-        """Run one command to its end; see ``Transport.run``. The deadline counts from when it is sent."""
-        target, session, become = self._target, self._session, self._node.become
-        marker = token()
-        text = shell_text(checked_argv(argv, env), marker=marker, timeout_s=timeout_s)
-        needs_sudo = as_root and (target.user != "root" or become is Become.SUDO)
-        prompt = token() if needs_sudo and session.password.available else None
-        if as_root:
-            text = as_root_text(text, become=become, user=target.user, prompt=prompt)
-        line = for_login_shell(text)
-        wire = self._wire()
-        exchange = Exchange(
-            target.where,
-            argv,
-            stdin=stdin,
-            timeout_s=timeout_s,
-            on_line=on_line,
-            marker=marker,
-            prompt=prompt,
-            password=session.password,
-            may_need_sudo=needs_sudo,
-            max_output_bytes=session.max_output_bytes,
-        )
-        try:
-            channel = wire.open_session(timeout=target.connect_timeout_s)
-            status = ssh_channel.converse(channel, line, exchange, _send_signal)
-        except (ssh_channel.ChannelClosed, EOFError, OSError, paramiko.SSHException) as error:
-            if self._closed:
-                raise self._cut_off() from None
-            raise self._lost(wire, argv, error) from None
-        finally:
-            exchange.close()
-        return exchange.completed(status)
-
-    def _lost(self, wire: Any, argv: tuple[str, ...], error: Exception) -> TransportError:
-        if wire.is_active():
-            reason = str(error) or "the channel was closed without a status"
-            return failed(
-                self._target,
-                FailureKind.PROTOCOL,
-                f"the server refused the command: {reason}",
-                "see its sshd's log",
-            )
-        self._drop()
-        return failed(
-            self._target,
-            FailureKind.LOST,
-            f"the connection was lost while {argv[0]} ran",
-            "look whether the node is up; what had begun there may be half done",
-        )
-
-    def put(self, data: bytes, path: str, *, mode: int = 0o644, as_root: bool = False) -> None:
-        """Write a file whole or not at all; raise CommandError when it cannot be written."""
-        done = self.run(file_scripts.put_argv(path, mode, len(data)), stdin=data, as_root=as_root)
-        file_scripts.require(done, self.node, "written", path)
-
-    def get(self, path: str, *, as_root: bool = False) -> bytes:
-        """Return a file's bytes; raise CommandError when it cannot be read."""
-        return file_scripts.require(
-            self.run(file_scripts.get_argv(path), as_root=as_root), self.node, "read", path
-        )
-
-    def close(self) -> None:
-        """End the connection, also while another thread is connecting or waiting for a command."""
-        with self._lock:
-            self._closed = True
-            sock = self._socket
-        if sock is not None:
-            # A reader wakes at once, where paramiko's own close would wait for its next look.
-            with contextlib.suppress(OSError):
-                sock.shutdown(socket.SHUT_RDWR)
-        self._drop()
-
-    def _drop(self) -> None:
-        with self._lock:
-            connection, self._connection, self._socket = self._connection, None, None
-        if connection is not None:
-            _end(connection)
-            if self._target.jump:
-                self._session.jumps.release(self._target.jump)
-
-
-def _end(connection: fabric.Connection) -> None:
+def end(connection: fabric.Connection) -> None:
+    """Close a connection and wait for its thread, which paramiko's own close leaves behind for a moment."""
+    wire = connection.client.get_transport()
+    if wire is not None:
+        with contextlib.suppress(*WIRE_ERRORS):
+            wire.sock.shutdown(socket.SHUT_RDWR)
     connection.client.close()
+    if wire is not None and wire.ident is not None and wire is not threading.current_thread():
+        wire.join(2.0)

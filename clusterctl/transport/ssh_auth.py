@@ -121,7 +121,7 @@ def _failure(target: Target, tried: list[str]) -> Failure:
     elif any("cannot be read" in reason for reason in tried):
         hint = "mend identity_file in the inventory, or IdentityFile in ssh_config"
     else:
-        hint = f"put the public key into {target.user}'s ~/.ssh/authorized_keys there, or mend user or identity_file"
+        hint = f"add the public key to {target.user}'s ~/.ssh/authorized_keys, or mend user or identity_file"
     return Failure(
         FailureKind.AUTH,
         f"{target.where}: user {target.user} was not let in; tried {'; '.join(tried) or 'no key at all'}",

@@ -1,4 +1,4 @@
-"""One command on one SSH channel: a single thread that reads both streams, writes the input and keeps the deadline.
+"""One command on one SSH channel: one thread reads both streams, sends the input and keeps the deadline.
 
 Works on paramiko's Channel without importing paramiko; only ``ssh`` does that.
 """
@@ -15,8 +15,8 @@ from clusterctl.transport.exchange import Exchange
 
 _CHUNK_BYTES = 131072
 _INLINE_INPUT_BYTES = 65536
-_TERMINATE_GRACE_S = 0.5
-# After a command has ended its background children may still hold its output open; OpenSSH would wait for them.
+_SLICE_BYTES = 262144
+# Background children of a command that has ended may hold its output open; OpenSSH would wait for them.
 _LINGER_S = 1.0
 
 
@@ -38,7 +38,6 @@ class Channel(Protocol):
     status_event: threading.Event
     wake: Wake
 
-    def exec_command(self, command: str) -> None: ...
     def recv_ready(self) -> bool: ...
     def recv(self, size: int) -> bytes: ...
     def recv_stderr_ready(self) -> bool: ...
@@ -74,18 +73,16 @@ class ChannelClosed(Exception):
     """The channel ended without an exit status: the connection was lost."""
 
 
-def converse(
-    channel: Channel, line: str, exchange: Exchange, send_signal: Callable[[Channel, str], None]
-) -> int:
-    """Run a command line and return its exit status.
+def converse(channel: Channel, exchange: Exchange, end_command: Callable[[int], None]) -> int:
+    """Follow a command that was just sent to its end and return its exit status.
 
-    Raises ChannelClosed when the connection ends first, and whatever ``exchange`` raises after ending the command.
+    ``end_command`` is given the command's process id on the node when it has to be ended early.
+    Raises ChannelClosed when the connection ends first; what ``exchange`` raises ends the command.
     """
     wake = Wake()
     channel.wake = wake
     channel.in_buffer.set_event(wake)
     channel.in_stderr_buffer.set_event(wake)
-    channel.exec_command(line)
     writer: threading.Thread | None = None
     ended_at: float | None = None
     try:
@@ -106,7 +103,8 @@ def converse(
                     break
             wake.wait(min(exchange.wait_s, _LINGER_S if ended_at else 60.0))
     except BaseException:
-        _terminate(channel, send_signal)
+        if exchange.pid is not None and not channel.closed and not channel.status_event.is_set():
+            end_command(exchange.pid)
         raise
     finally:
         channel.close()
@@ -133,13 +131,14 @@ def _drain(channel: Channel, exchange: Exchange) -> None:
 
 
 def _send(channel: Channel, data: bytes, ends: bool) -> threading.Thread | None:
-    """Send input. What may not fit the window goes through a thread, or both ends could wait for each other."""
+    """Send input; what may not fit the window by a thread, or both ends could wait for each other."""
 
     def write() -> None:
         # A command that ends without reading all its input, or a lost connection, shows in what is read.
         with contextlib.suppress(OSError, EOFError):
-            if data:
-                channel.sendall(data)
+            for start in range(0, len(data), _SLICE_BYTES):
+                # paramiko's sendall copies what is left after every packet: quadratic for the whole.
+                channel.sendall(data[start : start + _SLICE_BYTES])
             if ends:
                 channel.shutdown_write()
 
@@ -149,16 +148,3 @@ def _send(channel: Channel, data: bytes, ends: bool) -> threading.Thread | None:
     writer = threading.Thread(target=write, name="clusterctl-ssh-input", daemon=True)
     writer.start()
     return writer
-
-
-def _terminate(channel: Channel, send_signal: Callable[[Channel, str], None]) -> None:
-    """End a running command: signals of RFC 4254 section 6.9 to its process group.
-
-    OpenSSH (7.9 and later) delivers them with the rights of the account; what runs as root, or on another
-    server, is ended by the guard of ``command.shell_text``.
-    """
-    for name in ("TERM", "KILL"):
-        if channel.closed or channel.status_event.is_set():
-            return
-        send_signal(channel, name)
-        channel.status_event.wait(_TERMINATE_GRACE_S)

@@ -1,4 +1,4 @@
-"""Connections to jump hosts: one each, opened by the first node behind it, shared by all, ended with the last."""
+"""Connections to jump hosts: one each, opened by the first node behind it, ended with the last."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class SudoPassword:
         return self._value is not None or (self._ask is not None and not self._asked)
 
     def offer(self, where: str, timeout_s: float) -> str | None:
-        """Return the password for one node when it may try it; None when there is none or it is known wrong."""
+        """Return the password when a node may try it; None when there is none or it is known wrong."""
         with self._turn:
             self._turn.wait_for(
                 lambda: self._accepted or self._refused_by is not None or self._tester in (None, where),

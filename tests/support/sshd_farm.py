@@ -198,6 +198,9 @@ def _config(directory: Path, extra: str) -> Path:
         "StrictModes no", f"AuthorizedKeysFile {directory}/authorized_keys", "PidFile none",
         "LogLevel VERBOSE", "MaxStartups 2000", "MaxSessions 200", "UseDNS no", "PrintMotd no",
         "Subsystem sftp internal-sftp", "AllowTcpForwarding yes",
+        # bash reads ~/.bashrc for every SSH command unless it takes itself for a nested shell; what this machine's
+        # owner has put there (version managers: 0.1 s) is not the nodes'.
+        "SetEnv SHLVL=1",
     ]  # fmt: skip
     banner = subprocess.run((SSHD, "-V"), capture_output=True, text=True, timeout=10).stderr
     version = re.search(r"OpenSSH_(\d+)\.(\d+)", banner)

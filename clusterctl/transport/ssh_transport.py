@@ -1,0 +1,179 @@
+"""One node over SSH: its connection, opened at the first command and reused, and the commands it carries."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from clusterctl.inventory.model import Become, Node
+from clusterctl.transport import file_scripts, ssh, ssh_channel
+from clusterctl.transport.base import Completed, FailureKind, TransportError
+from clusterctl.transport.command import checked_argv, end_text, for_login_shell, shell_text
+from clusterctl.transport.connect_failure import failed
+from clusterctl.transport.exchange import Exchange, token
+from clusterctl.transport.sudo import as_root_text
+
+_END_TIMEOUT_S = 2.0
+_GONE: tuple[type[Exception], ...] = (ssh_channel.ChannelClosed, *ssh.WIRE_ERRORS)
+
+
+class SshTransport:
+    """The Transport of a node over SSH. One command at a time; ``close`` may come from any thread."""
+
+    def __init__(self, session: ssh.SshSession, node: Node) -> None:
+        self._session = session
+        self._node = node
+        self._target = session.target(node)
+        self._lock = threading.Lock()
+        self._connection: Any | None = None
+        self._socket: socket.socket | None = None
+        self._closed = False
+
+    @property
+    def node(self) -> str:
+        return self._node.name
+
+    def _hold(self, sock: socket.socket) -> None:
+        with self._lock:
+            self._socket = sock
+            if self._closed:
+                raise self._cut_off()
+
+    def _is_closed(self) -> bool:
+        with self._lock:
+            return self._closed
+
+    def _cut_off(self) -> TransportError:
+        return failed(self._target, FailureKind.LOST, "the run was cut off", None)
+
+    def _wire(self) -> Any:
+        """Return the open connection's transport, opening it when there is none (any more)."""
+        with self._lock:
+            if self._closed:
+                raise self._cut_off()
+            connection = self._connection
+        if connection is not None and connection.is_connected:
+            return connection.transport
+        self._drop()
+        try:
+            connection = self._session.open(self._target, self._hold)
+        except TransportError:
+            if self._is_closed():
+                raise self._cut_off() from None
+            raise
+        with self._lock:
+            self._connection = connection
+        if self._is_closed():
+            self._drop()
+            raise self._cut_off()
+        return connection.transport
+
+    def run(
+        self,
+        argv: tuple[str, ...],
+        *,
+        stdin: bytes = b"",
+        timeout_s: float | None = None,
+        as_root: bool = False,
+        env: Mapping[str, str] | None = None,
+        on_line: Callable[[str], None] | None = None,
+    ) -> Completed:
+        """Run one command to its end; see ``Transport.run``. The deadline counts from when it is sent."""
+        target, session, become = self._target, self._session, self._node.become
+        marker = token()
+        text = shell_text(checked_argv(argv, env), marker=marker, timeout_s=timeout_s)
+        needs_sudo = as_root and (target.user != "root" or become is Become.SUDO)
+        prompt = token() if needs_sudo and session.password.available else None
+        if as_root:
+            text = as_root_text(text, become=become, user=target.user, prompt=prompt)
+        line = for_login_shell(text)
+        wire = self._wire()
+        exchange = Exchange(
+            target.where,
+            argv,
+            stdin=stdin,
+            timeout_s=timeout_s,
+            on_line=on_line,
+            marker=marker,
+            prompt=prompt,
+            password=session.password,
+            may_need_sudo=needs_sudo,
+            max_output_bytes=session.max_output_bytes,
+        )
+        try:
+            channel = wire.open_session(timeout=min(timeout_s or math.inf, target.connect_timeout_s))
+            ssh.send_exec(channel, line)
+            status = ssh_channel.converse(channel, exchange, lambda pid: self._end_command(wire, pid))
+        except _GONE as error:
+            if self._is_closed():
+                raise self._cut_off() from None
+            raise self._lost(wire, argv, error) from None
+        finally:
+            exchange.close()
+        return exchange.completed(status)
+
+    def _lost(self, wire: Any, argv: tuple[str, ...], error: Exception) -> TransportError:
+        if "Timeout opening channel" in str(error):
+            return failed(self._target, FailureKind.TIMEOUT, "it opens no session", "is the node overloaded?")
+        if wire.is_active():
+            reason = str(error) or "the channel was closed without a status"
+            return failed(
+                self._target,
+                FailureKind.PROTOCOL,
+                f"the server refused the command: {reason}",
+                "see its sshd's log",
+            )
+        self._drop()
+        return failed(
+            self._target,
+            FailureKind.LOST,
+            f"the connection was lost while {argv[0]} ran",
+            "look whether the node is up; what had begun there may be half done",
+        )
+
+    def _end_command(self, wire: Any, pid: int) -> None:
+        """End a command by a second one: the signals of RFC 4254 are not delivered to root by OpenSSH.
+
+        What runs as another user through sudo is ended by its guard, seconds later (``command.shell_text``).
+        """
+        with contextlib.suppress(*ssh.WIRE_ERRORS):
+            channel = wire.open_session(timeout=_END_TIMEOUT_S)
+            try:
+                ssh.send_exec(channel, for_login_shell(end_text(pid)))
+                channel.status_event.wait(_END_TIMEOUT_S)
+            finally:
+                channel.close()
+
+    def put(self, data: bytes, path: str, *, mode: int = 0o644, as_root: bool = False) -> None:
+        """Write a file whole or not at all; raise CommandError when it cannot be written."""
+        done = self.run(file_scripts.put_argv(path, mode, len(data)), stdin=data, as_root=as_root)
+        file_scripts.require(done, self.node, "written", path)
+
+    def get(self, path: str, *, as_root: bool = False) -> bytes:
+        """Return a file's bytes; raise CommandError when it cannot be read."""
+        return file_scripts.require(
+            self.run(file_scripts.get_argv(path), as_root=as_root), self.node, "read", path
+        )
+
+    def close(self) -> None:
+        """End the connection, also while another thread is connecting or waiting for a command."""
+        with self._lock:
+            self._closed = True
+            sock = self._socket
+        if sock is not None:
+            # A reader wakes at once, where paramiko's own close would wait for its next look.
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+        self._drop()
+
+    def _drop(self) -> None:
+        with self._lock:
+            connection, self._connection, self._socket = self._connection, None, None
+        if connection is not None:
+            ssh.end(connection)
+            if self._target.jump:
+                self._session.jumps.release(self._target.jump)
