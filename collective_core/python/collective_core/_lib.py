@@ -1,0 +1,103 @@
+"""The C ABI through ctypes: types, signatures, and codes turned into exceptions. Nothing else calls it."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import POINTER, c_char, c_char_p, c_int, c_int32, c_int64, c_size_t, c_ubyte, c_uint64, c_void_p
+from functools import cache
+
+from collective_core.errors import CollectiveCoreError, Result
+from collective_core.locations import library_path
+
+
+class UniqueId(ctypes.Structure):
+    """cc_unique_id."""
+
+    _fields_ = [("bytes", c_ubyte * 128)]
+
+
+class Config(ctypes.Structure):
+    """cc_config; create with `Config(size=ctypes.sizeof(Config))`."""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("timeout_ms", c_int64),
+        ("init_timeout_ms", c_int64),
+        ("transport", c_int32),
+        ("reserved", c_int32),
+        ("node_id", c_char_p),
+        ("interface_name", c_char_p),
+        ("address", c_char_p),
+    ]
+
+
+class OpOptions(ctypes.Structure):
+    """cc_op_options."""
+
+    _fields_ = [("size", c_size_t), ("timeout_ms", c_int64)]
+
+
+class PeerInfo(ctypes.Structure):
+    """cc_peer_info."""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("rank", c_int32),
+        ("node", c_int32),
+        ("local_rank", c_int32),
+        ("local_size", c_int32),
+        ("pid", c_int64),
+        ("payload_bytes_sent", c_uint64),
+        ("payload_bytes_received", c_uint64),
+        ("host", c_char * 256),
+        ("address", c_char * 64),
+        ("transport", c_char * 16),
+    ]
+
+
+_SIGNATURES: dict[str, tuple[object, ...]] = {
+    "cc_get_unique_id": (POINTER(UniqueId),),
+    "cc_unique_id_from_address": (POINTER(UniqueId), c_char_p, c_int, c_char_p, c_int),
+    "cc_comm_init_rank": (POINTER(c_void_p), c_int, POINTER(UniqueId), c_int, POINTER(Config)),
+    "cc_comm_destroy": (c_void_p,),
+    "cc_comm_abort": (c_void_p,),
+    "cc_comm_get_async_error": (c_void_p, POINTER(c_int)),
+    "cc_comm_rank": (c_void_p, POINTER(c_int)),
+    "cc_comm_size": (c_void_p, POINTER(c_int)),
+    "cc_comm_peer_info": (c_void_p, c_int, POINTER(PeerInfo)),
+    "cc_all_reduce": (c_void_p, c_void_p, c_size_t, c_int, c_int, c_void_p, POINTER(OpOptions)),
+    "cc_broadcast": (c_void_p, c_void_p, c_size_t, c_int, c_int, c_void_p, POINTER(OpOptions)),
+    "cc_all_gather": (c_void_p, c_void_p, c_size_t, c_int, c_void_p, POINTER(OpOptions)),
+    "cc_reduce_scatter": (c_void_p, c_void_p, c_size_t, c_int, c_int, c_void_p, POINTER(OpOptions)),
+    "cc_barrier": (c_void_p, POINTER(OpOptions)),
+}
+
+
+@cache
+def library() -> ctypes.CDLL:
+    """Load the library once. ctypes releases the GIL during its calls."""
+    path = library_path()
+    loaded = ctypes.CDLL(str(path))
+    for name, arguments in _SIGNATURES.items():
+        function = getattr(loaded, name)
+        function.argtypes = list(arguments)
+        function.restype = c_int
+    loaded.cc_version_string.restype = c_char_p
+    loaded.cc_last_error.argtypes = [c_void_p]
+    loaded.cc_last_error.restype = c_char_p
+    return loaded
+
+
+def version() -> str:
+    """Return the version of the loaded library."""
+    text: bytes = library().cc_version_string()
+    return text.decode()
+
+
+def check(code: int, comm: c_void_p | None = None) -> None:
+    """Raise CollectiveCoreError unless `code` is success; call on the thread that made the failed call."""
+    if code == Result.SUCCESS:
+        return
+    text: bytes = library().cc_last_error(None)
+    shared: bytes = library().cc_last_error(comm) if comm else b""
+    raise CollectiveCoreError(Result(code), (shared or text).decode(errors="replace"))

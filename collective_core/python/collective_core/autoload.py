@@ -1,0 +1,31 @@
+"""The `torch.backends` entry point: makes the name `ccore` known to torch.distributed.
+
+torch calls it at the end of `import torch`, and an exception here would make that import fail. So it only
+registers a function; everything else is imported when a process group is made.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+BACKEND_NAME = "ccore"
+_logger = logging.getLogger("collective_core")
+
+
+def _create(*arguments: Any) -> Any:
+    from collective_core.torch_backend import create_process_group
+
+    return create_process_group(*arguments)
+
+
+def register() -> None:
+    """Register the backend once. Logs and returns where torch has no distributed package or refuses."""
+    try:
+        import torch.distributed as dist
+
+        if not dist.is_available() or BACKEND_NAME in dist.Backend.backend_list:
+            return
+        dist.Backend.register_backend(BACKEND_NAME, _create, devices=["cpu"])
+    except (ImportError, AttributeError, AssertionError, RuntimeError, TypeError, ValueError) as error:
+        _logger.warning("the ccore backend is not available in this torch: %s", error)

@@ -1,0 +1,88 @@
+"""From torch tensors to memory that the library can work on, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+import torch.distributed as dist
+
+from collective_core.communicator import Buffer, Dtype, Redop
+from collective_core.errors import CollectiveCoreError, Result
+
+_DTYPES = {
+    torch.float64: Dtype.FLOAT64,
+    torch.float32: Dtype.FLOAT32,
+    torch.float16: Dtype.FLOAT16,
+    torch.bfloat16: Dtype.BFLOAT16,
+    torch.int8: Dtype.INT8,
+    torch.uint8: Dtype.UINT8,
+    torch.int32: Dtype.INT32,
+    torch.uint32: Dtype.UINT32,
+    torch.int64: Dtype.INT64,
+    torch.uint64: Dtype.UINT64,
+}
+_REDOPS = {
+    dist.ReduceOp.SUM: Redop.SUM,
+    dist.ReduceOp.PRODUCT: Redop.PROD,
+    dist.ReduceOp.MIN: Redop.MIN,
+    dist.ReduceOp.MAX: Redop.MAX,
+    dist.ReduceOp.AVG: Redop.AVG,
+}
+# The sum of truth values is "or", their product "and", as other backends have it.
+_BOOL_REDOPS = {Redop.SUM: Redop.MAX, Redop.PROD: Redop.MIN, Redop.MIN: Redop.MIN, Redop.MAX: Redop.MAX}
+
+
+def refuse(text: str) -> CollectiveCoreError:
+    """Make the error of a call that can never work."""
+    return CollectiveCoreError(Result.INVALID_ARGUMENT, text)
+
+
+def only_one(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Take the tensor out of a list of one, which is how torch passes it."""
+    if len(tensors) != 1:
+        raise refuse(f"expected one tensor, got {len(tensors)}")
+    return tensors[0]
+
+
+def check_host(tensor: torch.Tensor) -> None:
+    """Refuse what is not dense host memory."""
+    if tensor.device.type != "cpu":
+        raise refuse(f"the ccore backend works on CPU tensors, this one is on {tensor.device}")
+    if tensor.layout != torch.strided:
+        raise refuse(f"the ccore backend works on dense tensors, this one is {tensor.layout}")
+
+
+def as_dense(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the tensor itself if its memory is contiguous, else a contiguous copy."""
+    check_host(tensor)
+    return tensor.detach().contiguous()
+
+
+def copy_back(tensor: torch.Tensor, dense: torch.Tensor) -> None:
+    """Bring the result home if `dense` was a copy."""
+    if dense.data_ptr() != tensor.data_ptr():
+        tensor.detach().copy_(dense.view(tensor.shape))
+
+
+def for_copy(dense: torch.Tensor) -> Buffer:
+    """Memory that is only moved: types without arithmetic in the library go as bytes."""
+    dtype = _DTYPES.get(dense.dtype)
+    if dtype is None:
+        return Buffer(dense.data_ptr(), dense.numel() * dense.element_size(), Dtype.UINT8, dense)
+    return Buffer(dense.data_ptr(), dense.numel(), dtype, dense)
+
+
+def for_reduction(dense: torch.Tensor, op: object) -> tuple[Buffer, Redop]:
+    """Memory and operator of a reduction."""
+    redop = next((ours for theirs, ours in _REDOPS.items() if op == theirs), None)
+    if redop is None:
+        raise refuse(f"the ccore backend has no {op}")
+    if dense.dtype == torch.bool:
+        if redop not in _BOOL_REDOPS:
+            raise refuse("there is no average of bool tensors")
+        return Buffer(dense.data_ptr(), dense.numel(), Dtype.UINT8, dense), _BOOL_REDOPS[redop]
+    dtype = _DTYPES.get(dense.dtype)
+    if dtype is None:
+        raise refuse(f"the ccore backend cannot reduce {dense.dtype}")
+    return Buffer(dense.data_ptr(), dense.numel(), dtype, dense), redop
