@@ -22,8 +22,8 @@ CASES = {
         "version: 1\nnodes:\n  - name: a\n  - name: b\n    prot: 22\n",
         (
             "inventory.yaml:5: nodes[1].prot: unknown key; expected one of user, port, identity_file, "
-            "proxy_jump, become, connection, gpus, slots, socket_ifname, rdma_devices, python, mpirun, all_reduce_perf, "
-            "requirements, container, env, name, address; did you mean port?"
+            "proxy_jump, become, connection, gpus, slots, socket_ifname, rdma_devices, python, mpirun, "
+            "all_reduce_perf, requirements, container, env, name, address; did you mean port?"
         ),
     ),
     "unknown key at the top": (
@@ -33,8 +33,8 @@ CASES = {
     "unknown key deep inside": (
         "version: 1\ndefaults:\n  requirements:\n    acs:\n      invm: leave\n" + NODE,
         (
-            "inventory.yaml:5: defaults.requirements.acs.invm: unknown key; expected one of in_vm, gpu_devices, "
-            "nic_devices, persist; did you mean in_vm?"
+            "inventory.yaml:5: defaults.requirements.acs.invm: unknown key; expected one of in_vm, "
+            "gpu_devices, nic_devices, persist; did you mean in_vm?"
         ),
     ),
     "node given twice": (

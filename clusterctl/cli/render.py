@@ -1,0 +1,163 @@
+"""The verb ``render``: artifacts from the inventory alone; no node is contacted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from clusterctl.cli.artifact_output import NpOption, SlotsOption, emit, load, place
+from clusterctl.cli.options import InventoryOption, JsonOption, LimitOption
+from clusterctl.cli.render_mpirun import mpirun
+from clusterctl.errors import ArtifactError
+
+app = typer.Typer(
+    help="Write docker run lines, hostfiles, mpirun lines or an ssh_config; contacts nothing.",
+    no_args_is_help=True,
+)
+
+
+class DockerStyle(str, Enum):
+    """Order and spelling of the docker run line."""
+
+    default = "default"
+    taco = "taco"
+    accl = "accl"
+
+
+class HostfileDialect(str, Enum):
+    """Whose hostfile."""
+
+    openmpi = "openmpi"
+    mpich = "mpich"
+
+
+app.command("mpirun")(mpirun)
+
+
+@app.command("docker-run")
+def docker_run(
+    *,
+    inventory: InventoryOption = None,
+    limit: LimitOption = None,
+    image: Annotated[str | None, typer.Option(help="Image in place of the inventory's.")] = None,
+    style: Annotated[
+        DockerStyle, typer.Option(help="Order and spelling of the flags.")
+    ] = DockerStyle.default,
+    rendezvous_port: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=65535, help="Tell the nodes' containers how to meet (MASTER_ADDR, RANK, ...)."
+        ),
+    ] = None,
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="COMMAND", help="Run in the container, after --.")
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Write the docker run line of every node; one line where all are alike."""
+    from clusterctl.artifacts import shell
+    from clusterctl.artifacts.docker_run import docker_run_argv
+    from clusterctl.artifacts.env import rendezvous
+    from clusterctl.artifacts.ranks import slots_of
+
+    nodes = load(inventory, limit).nodes
+    lines: list[tuple[str, tuple[str, ...]]] = []
+    for rank, node in enumerate(nodes):
+        container = node.container if image is None else node.container.model_copy(update={"image": image})
+        env, name = {}, container.name
+        if rendezvous_port is not None:
+            env = rendezvous(
+                master_address=nodes[0].address,
+                master_port=rendezvous_port,
+                node_rank=rank,
+                nodes=len(nodes),
+                ranks_per_node=slots_of(node),
+            )
+            name = f"{name}-{rank}" if name is not None else None
+        argv = docker_run_argv(container, name=name, env=env, command=command or None, style=style.value)
+        lines.append((node.name, argv))
+    text = _folded([(name, shell.line(argv)) for name, argv in lines])
+    documents = [{"name": name, "argv": list(argv), "text": shell.line(argv)} for name, argv in lines]
+    emit("docker-run", text, json, argv=lines[0][1], nodes=documents)
+
+
+@app.command("hostfile")
+def hostfile(
+    *,
+    inventory: InventoryOption = None,
+    limit: LimitOption = None,
+    np: NpOption = None,
+    slots: SlotsOption = None,
+    dialect: Annotated[HostfileDialect, typer.Option(help="Whose hostfile.")] = HostfileDialect.openmpi,
+    addresses: Annotated[bool, typer.Option("--addresses", help="Address first, then the name.")] = False,
+    comment: Annotated[str | None, typer.Option(help="First line, as a comment.")] = None,
+    lint: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Instead, look for typing errors in this hostfile.")
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Write the hostfile of Open MPI or MPICH."""
+    from clusterctl.artifacts import hostfile as artifact
+
+    kind = artifact.Dialect(dialect.value)
+    if lint is not None:
+        _lint(lint, json, artifact.lint(_read(lint), kind))
+        return
+    nodes = load(inventory, limit).nodes
+    placement = place(nodes, np, slots)
+    table = {node.name: node.address for node in nodes} if addresses else None
+    text = artifact.render(placement.hosts, dialect=kind, addresses=table, comment=comment)
+    emit("hostfile", text, json, hosts=[{"name": n, "slots": s} for n, s in placement.hosts])
+
+
+@app.command("ssh-config")
+def ssh_config(
+    *,
+    inventory: InventoryOption = None,
+    limit: LimitOption = None,
+    known_hosts: Annotated[
+        str | None, typer.Option(metavar="FILE", help="UserKnownHostsFile of all nodes.")
+    ] = None,
+    include: Annotated[
+        str | None, typer.Option(metavar="FILE", help="A further ssh_config, for the rest.")
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Write an ssh_config with a Host block for every node."""
+    from clusterctl.artifacts import ssh_config as artifact
+
+    text = artifact.render(load(inventory, limit).nodes, known_hosts=known_hosts, include=include)
+    emit("ssh-config", text, json)
+
+
+def _folded(lines: Sequence[tuple[str, str]]) -> str:
+    """Put nodes with the same line together; name them where lines differ."""
+    from clusterctl.inventory import nodeset
+
+    by_text: dict[str, list[str]] = {}
+    for name, text in lines:
+        by_text.setdefault(text, []).append(name)
+    if len(by_text) == 1:
+        return lines[0][1]
+    return "\n".join(f"# {nodeset.fold(names)}\n{text}" for text, names in by_text.items())
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ArtifactError(f"{path} cannot be read: {error}") from None
+
+
+def _lint(path: Path, as_json: bool, findings: Sequence[Any]) -> None:
+    text = (
+        "\n".join(f"{path}:{finding.line}: {finding.message}" for finding in findings)
+        or f"{path}: no findings"
+    )
+    emit("hostfile", text, as_json, findings=[{"line": f.line, "message": f.message} for f in findings])
+    if findings:
+        raise typer.Exit(1)
