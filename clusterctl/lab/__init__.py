@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clusterctl.lab.lifecycle import LabOptions, down, status, up
-from clusterctl.lab.model import DEFAULT_DIRECTORY, Driver, Lab, LabNode, LabStatus, NodeStatus
+from clusterctl.lab.model import DEFAULT_DIRECTORY, Driver, Lab, LabNode, LabStatus, NodeStatus, load
 from clusterctl.lab.power import kill, start, wait_ssh
 from clusterctl.lab.python_mounts import Mount
 
@@ -18,6 +18,7 @@ __all__ = [
     "NodeStatus",
     "down",
     "kill",
+    "load",
     "start",
     "status",
     "up",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
+import os
+import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -27,7 +29,18 @@ LABEL = "clusterctl.lab"
 REPOSITORY = "clusterctl-lab"
 
 _ENGINE_TIMEOUT_S = 600
+_PROBE_TIMEOUT_S = 10.0
+_DEFAULT_ENGINE = "unix:///var/run/docker.sock"
 _NETWORKS = ipaddress.IPv4Network("10.84.0.0/16")
+
+
+def _probe_socket() -> None:
+    # Where nobody listens, the SDK drops its socket without closing it; a plain connect tidies up.
+    scheme, _, path = os.environ.get("DOCKER_HOST", _DEFAULT_ENGINE).partition("://")
+    if scheme == "unix":
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.settimeout(_PROBE_TIMEOUT_S)
+            probe.connect(path)
 
 
 @contextmanager
@@ -36,8 +49,9 @@ def engine() -> Iterator[docker.DockerClient]:
     import docker
 
     try:
+        _probe_socket()
         client = docker.from_env(timeout=_ENGINE_TIMEOUT_S)
-    except docker.errors.DockerException as error:
+    except (docker.errors.DockerException, OSError) as error:
         raise LabError(
             f"no docker engine answers on this machine: {error}",
             hint="on Debian or Ubuntu, as root: apt-get install --no-install-recommends docker.io iptables"

@@ -63,6 +63,8 @@ def up(options: LabOptions) -> Lab:
             power.wait_ssh(lab, node.name, timeout_s=options.ssh_timeout_s)
         text = node_files.inventory_text(lab.driver, lab.nodes, lab.identity_file, lab.python)
         lab.inventory_path.write_text(text, encoding="utf-8")
+        config = node_files.ssh_config_text(lab.nodes, lab.identity_file, lab.known_hosts_path)
+        lab.ssh_config_path.write_text(config, encoding="utf-8")
     except BaseException:
         _remove(lab)
         if made_directory:
@@ -167,8 +169,8 @@ def _remove(lab: Lab) -> None:
     public_key = lab.identity_file.with_suffix(".pub")
     partial = lab.state_path.with_suffix(".partial")
     # The record goes last: as long as it is there, `down` can be repeated.
-    files = (lab.inventory_path, lab.known_hosts_path, lab.identity_file, public_key, partial, lab.state_path)
-    for path in files:
+    written = (lab.inventory_path, lab.known_hosts_path, lab.ssh_config_path, lab.identity_file, public_key)
+    for path in (*written, partial, lab.state_path):
         path.unlink(missing_ok=True)
 
 

@@ -79,6 +79,11 @@ class Lab:
         return self.directory / "known_hosts"
 
     @property
+    def ssh_config_path(self) -> Path:
+        """A configuration for OpenSSH: ``ssh -F <it> node1``."""
+        return self.directory / "ssh_config"
+
+    @property
     def identity_file(self) -> Path:
         return self.directory / "id_ed25519"
 

@@ -117,6 +117,19 @@ def to_tar(files: Iterable[NodeFile]) -> bytes:
     return buffer.getvalue()
 
 
+def ssh_config_text(nodes: Sequence[LabNode], identity_file: Path, known_hosts: Path) -> str:
+    """Return an OpenSSH configuration that knows the nodes by name (ssh_config(5))."""
+    blocks = [
+        f"Host {node.name}\n  HostName {node.address}\n  Port {node.port}\n  User {node.user}\n"
+        for node in nodes
+    ]
+    common = (
+        f'Host *\n  IdentityFile "{identity_file}"\n  IdentitiesOnly yes\n'
+        f'  UserKnownHostsFile "{known_hosts}"\n  StrictHostKeyChecking yes\n'
+    )
+    return "\n".join((*blocks, common))
+
+
 def inventory_text(driver: Driver, nodes: Sequence[LabNode], identity_file: Path, python: str | None) -> str:
     """Return the lab's inventory (YAML), with the devices that stand in for GPUs and NICs."""
     import yaml

@@ -4,8 +4,8 @@ Both give a ``LabSession``:
 
 * ``session.lab``: the ``clusterctl.lab.Lab`` (``nodes``, ``inventory_path``, ``known_hosts_path``,
   ``identity_file``, ``directory``). Nodes are ``node1`` and ``node2``, each with ``name``, ``address``,
-  ``port``, ``user``, ``fabric_address`` and ``fabric_interface`` (the network between the nodes). It is always
-  the current record: after ``kill`` and ``start`` it has the new process ids.
+  ``port``, ``user``, ``fabric_address`` and ``fabric_interface`` (the network between the nodes). It is
+  always the current record: after ``kill`` and ``start`` it has the new process ids.
 * ``session.run(name, command, timeout_s=120, check=True)``: one shell command line on a node through OpenSSH,
   as root; returns the ``subprocess.CompletedProcess[str]``. With ``check``, a status other than 0 fails the
   test with both outputs. ``session.output(name, command)`` is its stripped stdout.

@@ -1,0 +1,167 @@
+"""``clusterctl lab``: virtual nodes to rehearse on."""
+
+from __future__ import annotations
+
+import logging
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import typer
+
+from clusterctl import log
+from clusterctl.cli import console
+from clusterctl.cli.options import JsonOption
+
+if TYPE_CHECKING:
+    from clusterctl.lab import Lab, LabStatus
+
+app = typer.Typer(
+    help="Virtual nodes to rehearse on: QEMU guests, or containers.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+class DriverName(str, Enum):
+    """The drivers, as words of the command line."""
+
+    DOCKER = "docker"
+    QEMU = "qemu"
+
+
+DirectoryOption = Annotated[Path, typer.Option("--dir", metavar="DIR", help="The folder that holds the lab.")]
+_DEFAULT_DIRECTORY = Path(".clusterctl-lab")
+
+
+@app.command()
+def up(
+    *,
+    driver: Annotated[
+        DriverName, typer.Option(help="qemu: kernels, PCIe and RDMA of their own; docker: containers, fast.")
+    ] = DriverName.QEMU,
+    nodes: Annotated[int, typer.Option(min=1, max=16, help="How many nodes.")] = 2,
+    directory: DirectoryOption = _DEFAULT_DIRECTORY,
+    mount: Annotated[
+        Optional[list[str]],  # noqa: UP045 - typer evaluates this at run time on 3.10
+        typer.Option(
+            "--mount", metavar="HOST:GUEST[:ro]", help="Mount a folder into the containers; repeatable."
+        ),
+    ] = None,
+    with_python: Annotated[
+        bool,
+        typer.Option("--with-python", help="Mount the Python that runs this into the containers, read-only."),
+    ] = False,
+    memory_mib: Annotated[int, typer.Option(min=512, help="Memory per guest.")] = 1280,
+    as_json: JsonOption = False,
+) -> None:
+    """Start nodes that answer SSH, and write their inventory."""
+    from clusterctl import lab as labs
+
+    _show_progress()
+    options = labs.LabOptions(
+        driver=driver.value,
+        nodes=nodes,
+        directory=directory,
+        mounts=tuple(labs.Mount.parse(text) for text in mount or ()),
+        with_python=with_python,
+        memory_mib=memory_mib,
+    )
+    lab = labs.up(options)
+    if as_json:
+        console.emit_json(_document(labs.status(directory)))
+        return
+    console.data(_node_table(lab))
+    console.talk(f"next: clusterctl check {_shown(lab.inventory_path)}")
+    console.talk(f"then: clusterctl lab down --dir {_shown(lab.directory)}")
+
+
+@app.command()
+def down(
+    directory: DirectoryOption = _DEFAULT_DIRECTORY,
+    purge_cache: Annotated[
+        bool, typer.Option("--purge-cache", help="Remove the cached root filesystem as well.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Remove a lab with all that it made; a folder without one is fine."""
+    from clusterctl import lab as labs
+
+    removed = labs.down(directory, purge_cache=purge_cache)
+    if as_json:
+        console.emit_json(
+            {"schema": "clusterctl.lab-down/1", "directory": str(directory.absolute()), "removed": removed}
+        )
+    else:
+        console.talk(f"the lab in {directory} is gone" if removed else f"there is no lab in {directory}")
+
+
+@app.command()
+def status(directory: DirectoryOption = _DEFAULT_DIRECTORY, as_json: JsonOption = False) -> None:
+    """Say which nodes run and answer SSH; exit 1 when one does not."""
+    from clusterctl import lab as labs
+
+    state = labs.status(directory)
+    if as_json:
+        console.emit_json(_document(state))
+    elif state.lab is None:
+        console.talk(f"there is no lab in {directory}")
+    else:
+        rows = [
+            (
+                entry.node.name,
+                _answer(entry.running),
+                _answer(entry.ssh),
+                entry.node.address,
+                str(entry.node.port),
+            )
+            for entry in state.nodes
+        ]
+        console.data(console.table(("node", "running", "ssh", "address", "port"), rows))
+    raise typer.Exit(0 if all(entry.ssh for entry in state.nodes) else 1)
+
+
+def _show_progress() -> None:
+    # The first `up` builds for minutes: it says what it does, unless it was told to be quiet.
+    if logging.getLogger(log.ROOT).getEffectiveLevel() == logging.WARNING:
+        log.get("clusterctl.lab").setLevel(logging.INFO)
+
+
+def _shown(path: Path) -> str:
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+
+
+def _answer(yes: bool) -> str:
+    return "yes" if yes else "NO"
+
+
+def _node_table(lab: Lab) -> str:
+    rows = [(node.name, node.user, node.address, str(node.port), node.fabric_address) for node in lab.nodes]
+    return console.table(("node", "user", "address", "port", "address among the nodes"), rows)
+
+
+def _document(state: LabStatus) -> dict[str, Any]:
+    lab = state.lab
+    return {
+        "schema": "clusterctl.lab/1",
+        "directory": str(state.directory),
+        "driver": lab.driver if lab else None,
+        "inventory": str(lab.inventory_path) if lab else None,
+        "known_hosts": str(lab.known_hosts_path) if lab else None,
+        "identity_file": str(lab.identity_file) if lab else None,
+        "nodes": [
+            {
+                "name": entry.node.name,
+                "user": entry.node.user,
+                "address": entry.node.address,
+                "port": entry.node.port,
+                "fabric_address": entry.node.fabric_address,
+                "running": entry.running,
+                "ssh": entry.ssh,
+                "pid": entry.node.pid,
+                "container_id": entry.node.container_id,
+            }
+            for entry in state.nodes
+        ],
+    }

@@ -1,0 +1,218 @@
+"""The lab itself: real guests and real containers are what the other lab tests believe them to be."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from clusterctl import lab as labs
+from clusterctl.errors import LabError
+from clusterctl.lab import LabOptions, containers
+from clusterctl.lab.containers import LABEL
+from clusterctl.lab.qemu import find_guests
+
+PORTS = ("00:10.0", "00:11.0", "00:12.0", "00:13.0")
+MPI = (
+    "mpirun --allow-run-as-root --host node1,node2 -np 2"
+    " --mca btl_tcp_if_include {0} --mca oob_tcp_if_include {0} hostname"
+)
+RXE_ACTIVE = (
+    "for i in $(seq 60); do grep -q ACTIVE /sys/class/infiniband/rxe0/ports/1/state && exit 0; sleep 1; done;"
+    " exit 1"
+)
+
+
+def test_root_ports_have_acs_registers_that_hold_what_is_written(qemu_lab):
+    # Source validation, redirection and upstream forwarding: what a real platform's firmware sets.
+    script = "; ".join(f"setpci -s {port} ECAP_ACS+6.w=0x1d; setpci -s {port} ECAP_ACS+6.w" for port in PORTS)
+    assert qemu_lab.output("node1", script).split() == ["001d"] * 4
+    script = "; ".join(f"setpci -s {port} ECAP_ACS+6.w=0; setpci -s {port} ECAP_ACS+6.w" for port in PORTS)
+    assert qemu_lab.output("node1", script).split() == ["0000"] * 4
+
+
+def test_gpu_and_nic_sit_behind_their_own_root_ports(qemu_lab):
+    for node in ("node1", "node2"):
+        places = {
+            device: qemu_lab.output(node, f"readlink -f /sys/bus/pci/devices/0000:{device}").split("/")[-2]
+            for device in ("01:00.0", "02:00.0", "03:00.0")
+        }
+        assert places == {"01:00.0": "0000:00:10.0", "02:00.0": "0000:00:11.0", "03:00.0": "0000:00:12.0"}
+        listing = qemu_lab.output(node, "lspci -n -s 01:00.0; lspci -n -s 02:00.0").splitlines()
+        assert [line.split()[2] for line in listing] == ["1234:11e8", "8086:10d3"]
+        assert qemu_lab.output(node, "readlink -f /sys/class/net/fabric0/device").endswith("/0000:02:00.0")
+
+
+def test_soft_roce_is_active_on_the_fabric(qemu_lab):
+    for node in ("node1", "node2"):
+        assert qemu_lab.output(node, "cat /sys/class/infiniband/rxe0/ports/1/state") == "4: ACTIVE"
+        assert "PORT_ACTIVE" in qemu_lab.output(node, "ibv_devinfo -d rxe0")
+        assert qemu_lab.output(node, "cat /sys/class/infiniband/rxe0/parent") == "fabric0"
+
+
+def test_rdma_writes_cross_the_fabric(qemu_lab):
+    server = qemu_lab.lab.ssh_argv("node1", "timeout 90 ib_write_bw -d rxe0 -n 20 -s 4096")
+    with subprocess.Popen(server, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
+        try:
+            ready = (
+                "for i in $(seq 60); do ss -Hltn sport = :18515 | grep -q . && exit 0; sleep 1; done; exit 1"
+            )
+            qemu_lab.run("node1", ready)
+            report = qemu_lab.output("node2", "timeout 90 ib_write_bw -d rxe0 -n 20 -s 4096 node1")
+            assert process.wait(90) == 0
+        finally:
+            process.kill()
+    rows = [line.split() for line in report.splitlines() if line.split()[:1] == ["4096"]]
+    assert len(rows) == 1
+    assert float(rows[0][3]) > 0
+
+
+def test_guests_reach_each_other_by_name_and_address(qemu_lab):
+    one, two = qemu_lab.lab.nodes
+    assert " 0% packet loss" in qemu_lab.output("node1", f"ping -c 3 {two.fabric_address}")
+    assert qemu_lab.output("node1", "ssh -o BatchMode=yes node2 hostname") == "node2"
+    assert qemu_lab.output("node2", f"ssh -o BatchMode=yes {one.fabric_address} hostname") == "node1"
+    ranks = qemu_lab.output("node1", MPI.format("fabric0"), 300)
+    assert sorted(ranks.split()) == ["node1", "node2"]
+
+
+def test_limits_and_users_are_those_of_a_plain_debian(qemu_lab):
+    assert qemu_lab.output("node1", "ulimit -l") != "unlimited"
+    assert qemu_lab.output("node1", "sudo -u lab sudo -n id -u") == "0"
+    argv = list(qemu_lab.lab.ssh_argv("node2", "id -un; sudo -n id -un"))
+    argv = [word.replace("root@", "lab@") for word in argv]
+    done = subprocess.run(argv, capture_output=True, check=True, text=True, timeout=120)
+    assert done.stdout.split() == ["lab", "root"]
+
+
+def test_docker_runs_containers_inside_a_guest(qemu_lab):
+    qemu_lab.run("node2", "docker info", 300)
+    # An image of one static file: larger imports take many minutes without KVM.
+    script = (
+        "d=$(mktemp -d) && mkdir $d/bin && cp /bin/busybox $d/bin/ "
+        "&& tar -C $d -c . | docker import - tiny >&2 "
+        "&& rm -r $d && docker run --rm --ulimit memlock=-1 --network host --hostname inside tiny "
+        "/bin/busybox sh -c 'ulimit -l; /bin/busybox hostname'; code=$?; docker rmi tiny >&2; exit $code"
+    )
+    assert qemu_lab.output("node2", script, 300).split() == ["unlimited", "inside"]
+
+
+def test_a_reboot_keeps_the_disk_and_brings_rdma_back(qemu_lab):
+    qemu_lab.run("node2", "echo kept > /root/kept")
+    qemu_lab.reboot("node2")
+    assert qemu_lab.output("node2", "cat /root/kept; rm /root/kept") == "kept"
+    qemu_lab.run("node2", RXE_ACTIVE)
+
+
+def test_a_guest_that_lost_power_boots_again_with_its_disk(qemu_lab):
+    qemu_lab.run("node2", "echo kept > /root/kept && sync")
+    before = qemu_lab.lab.node("node2").pid
+    qemu_lab.kill("node2")
+    try:
+        state = {entry.node.name: entry for entry in labs.status(qemu_lab.lab.directory).nodes}
+        assert (state["node1"].ssh, state["node2"].running, state["node2"].ssh) == (True, False, False)
+        assert qemu_lab.run("node2", "true", check=False).returncode == 255
+    finally:
+        qemu_lab.start("node2")
+    assert qemu_lab.lab.node("node2").pid != before
+    assert qemu_lab.output("node2", "cat /root/kept; rm /root/kept") == "kept"
+    assert "Soft-RoCE" in qemu_lab.output("node2", "systemctl show -p Description clusterctl-lab-rxe")
+    assert qemu_lab.output("node1", "ssh -o BatchMode=yes node2 hostname") == "node2"
+
+
+def test_a_lab_that_does_not_come_up_leaves_nothing(qemu_lab, tmp_path):
+    folder = tmp_path / "lab"
+    with pytest.raises(LabError, match="does not answer SSH"):
+        labs.up(LabOptions(driver="qemu", nodes=1, directory=folder, ssh_timeout_s=0.5))
+    assert not folder.exists()
+    assert _processes_naming(folder) == []
+    # The session's own guests were not touched.
+    assert len(find_guests(qemu_lab.lab.lab_id)) == 2
+
+
+def test_down_removes_what_a_killed_up_left(qemu_lab, tmp_path):
+    folder = tmp_path / "lab"
+    program = (
+        "import sys; from pathlib import Path; from clusterctl import lab as labs; "
+        "labs.up(labs.LabOptions(driver='qemu', nodes=1, directory=Path(sys.argv[1])))"
+    )
+    with subprocess.Popen(
+        (sys.executable, "-c", program, str(folder)), cwd=Path(__file__).parents[2]
+    ) as process:
+        deadline = time.monotonic() + 120
+        while not _processes_naming(folder) and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.1)
+        process.kill()
+    assert len(_processes_naming(folder)) == 1
+    assert labs.load(folder).nodes == ()
+    assert labs.down(folder) is True
+    assert _processes_naming(folder) == []
+    assert not folder.exists()
+    assert labs.down(folder) is False
+    assert len(find_guests(qemu_lab.lab.lab_id)) == 2
+
+
+def test_containers_reach_each_other_and_start_mpi(docker_lab):
+    for node, peer in (("node1", "node2"), ("node2", "node1")):
+        address = docker_lab.lab.node(peer).fabric_address
+        assert docker_lab.output(node, f"ssh -o BatchMode=yes {peer} hostname") == peer
+        assert docker_lab.output(node, f"ssh -o BatchMode=yes {address} hostname") == peer
+    ranks = docker_lab.output("node1", MPI.format("eth0"))
+    assert sorted(ranks.split()) == ["node1", "node2"]
+
+
+def test_containers_run_this_python_with_its_packages(docker_lab):
+    assert docker_lab.lab.python == sys.executable
+    script = "import clusterctl, platform; print(clusterctl.__file__, platform.python_version())"
+    for node in ("node1", "node2"):
+        found, version = docker_lab.output(node, f'{sys.executable} -c "{script}"').split()
+        assert Path(found).samefile(Path(labs.__file__).parents[1] / "__init__.py")
+        assert version == ".".join(map(str, sys.version_info[:3]))
+        assert docker_lab.run(node, f"touch {sys.prefix}/written", check=False).returncode != 0
+
+
+def test_a_container_that_was_killed_starts_again(docker_lab):
+    docker_lab.run("node2", "echo kept > /root/kept")
+    docker_lab.kill("node2")
+    try:
+        assert docker_lab.run("node2", "true", check=False).returncode == 255
+        assert [entry.running for entry in labs.status(docker_lab.lab.directory).nodes] == [True, False]
+    finally:
+        docker_lab.start("node2")
+    assert docker_lab.output("node2", "cat /root/kept; rm /root/kept") == "kept"
+
+
+def test_down_removes_containers_network_and_files(docker_engine, docker_lab, tmp_path):
+    (tmp_path / "data").mkdir()
+    folder = tmp_path / "lab"
+    mount = labs.Mount.parse(f"{tmp_path / 'data'}:/data")
+    lab = labs.up(LabOptions(driver="docker", nodes=1, directory=folder, mounts=(mount,)))
+    label = {"label": f"{LABEL}={lab.lab_id}"}
+    (folder / "mine").write_text("a file of the user's own")
+    with containers.engine() as client:
+        subprocess.run(lab.ssh_argv("node1", "echo here > /data/proof"), check=True, timeout=60)
+        assert len(client.containers.list(filters=label)) == 1
+        with pytest.raises(LabError, match="already"):
+            labs.up(LabOptions(driver="docker", nodes=1, directory=folder))
+        assert labs.down(folder) is True
+        assert client.containers.list(all=True, filters=label) == []
+        assert client.networks.list(filters=label) == []
+        assert len(client.containers.list(filters={"label": f"{LABEL}={docker_lab.lab.lab_id}"})) == 2
+    assert (tmp_path / "data" / "proof").read_text() == "here\n"
+    assert [path.name for path in folder.iterdir()] == ["mine"]
+
+
+def _processes_naming(folder: Path) -> list[int]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().split(b"\0")
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if b"qemu" in words[0] and any(os.fsencode(folder) in word for word in words):
+            found.append(int(path.parent.name))
+    return found
