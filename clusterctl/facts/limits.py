@@ -24,7 +24,7 @@ grep -HsE '^[[:space:]]*[^#;[:space:]]' /etc/security/limits.conf /etc/security/
   /etc/pam.d/password-auth /etc/ssh/sshd_config /etc/ssh/sshd_config.d/*.conf /etc/nccl.conf \\
   /etc/modules /etc/modules-load.d/*.conf /usr/lib/modules-load.d/*.conf /run/modules-load.d/*.conf \\
   /etc/modprobe.d/*.conf /usr/lib/modprobe.d/*.conf
-[ $? -le 2 ]""",
+n $?""",
     ),
 )
 

@@ -50,6 +50,7 @@ FRAGMENTS: tuple[Fragment, ...] = (
 #   nothing, and no program can eat the rest of it.
 # - `s` runs a section's function with its output going straight through (fd 3) while its errors and, last,
 #   its exit status are caught in a variable: no temporary file, one fork. With a limit, `head` cuts it.
+# - `g` prints files, each line with its path; `n` forgives grep for finding nothing or not finding a file.
 # - `a` prints a section that is known to be absent without any fork. `r` runs text as root if there is a way.
 _PRELUDE = """\
 clusterctl_probe() {
@@ -60,7 +61,8 @@ N='
 '
 exec 3>&1
 K=; { read -r K </proc/sys/kernel/osrelease; } 2>/dev/null
-g() { grep -Hs '' "$@"; [ $? -le 2 ] || return $?; }
+g() { grep -Hs '' "$@"; n $?; }
+n() { case $1 in 0|1|2) return 0;; *) return "$1";; esac; }
 if command -v timeout >/dev/null 2>&1
 then t() { timeout -s KILL "$@"; }
 else t() { shift; "$@"; }

@@ -44,7 +44,7 @@ return 0""",
 if [ -r /var/lib/dpkg/status ]; then
   grep -A 11 -E '^Package: ({"|".join(re.escape(name) for name in DEB)}|nvidia-fabricmanager-[0-9]+)$' \\
     /var/lib/dpkg/status
-  [ $? -le 1 ]
+  n $?
 else
   t 20 rpm -q --qf 'rpm %{{NAME}} %{{VERSION}}-%{{RELEASE}}\\n' {" ".join(RPM)}
   return 0

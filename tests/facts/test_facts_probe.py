@@ -1,0 +1,246 @@
+"""The whole probe, run for real: every shell, missing programs, no root, noise, and a GPU node's /sys."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import fake_sysfs
+import pytest
+
+from clusterctl.errors import FactsError
+from clusterctl.facts import document, probe
+from clusterctl.facts.base import ReadStatus
+
+Probe = Callable[..., Any]
+AS_NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+
+
+def test_this_machine_is_understood_by_every_shell(shell: tuple[str, ...], probe_run: Probe) -> None:
+    answer, facts = probe_run(shell)
+    assert set(answer.sections) == {"root", *(fragment.name for fragment in probe.FRAGMENTS)}
+    assert facts.root.uid == os.geteuid()
+    assert facts.system.kernel.value == os.uname().release
+    assert facts.system.machine.value == os.uname().machine
+    assert facts.system.hostname.value == os.uname().nodename
+    assert facts.cpu.topology.value is not None
+    assert facts.cpu.topology.value.threads == len(os.sched_getaffinity(0))
+    soft, hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    assert facts.limits.memlock.value is not None
+    assert (facts.limits.memlock.value.soft, facts.limits.memlock.value.hard) == (soft, hard)
+    assert facts.network.interface("lo") is not None
+    space = facts.storage.at("/")
+    assert space is not None
+    assert space.size_bytes == pytest.approx(shutil.disk_usage("/").total, rel=0.01)
+    assert facts.software.tool("busybox") is None  # not asked for
+    unparsable = [section.name for section in facts.sections if section.status is ReadStatus.UNPARSABLE]
+    assert unparsable == []
+
+
+def test_the_limits_are_those_of_the_session(probe_run: Probe) -> None:
+    _, facts = probe_run(("sh", "-c", "ulimit -S -l 64; ulimit -S -n 77; exec sh"))
+    assert facts.limits.memlock.value.soft == 64 * 1024
+    assert facts.limits.nofile.value.soft == 77
+
+
+def test_noise_before_the_probe_is_dropped(shell: tuple[str, ...], probe_run: Probe) -> None:
+    quiet, _ = probe_run(shell)
+    noisy, _ = probe_run(shell, before="echo 'Welcome!'; printf 'ff begin system -\\n'; echo mail >&2\n")
+    assert noisy.sections.keys() == quiet.sections.keys()
+    assert noisy.sections["system"].status is ReadStatus.OK
+
+
+@pytest.mark.parametrize(
+    "names", [(), ("grep",), ("grep", "head", "ls", "od", "sh")], ids=["none", "grep", "few"]
+)
+def test_missing_programs_are_absent_not_errors(
+    names: tuple[str, ...], shell: tuple[str, ...], probe_run: Probe, namespaces: None, tmp_path: Path
+) -> None:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name in names:
+        found = shutil.which(name)
+        assert found is not None
+        (folder / name).symlink_to(found)
+    program = shutil.which(shell[0])
+    assert program is not None
+    # A mount namespace hides the system's own folders, which the probe adds to the PATH.
+    hide = f'mount -t tmpfs none /usr/local/sbin && mount --bind {folder} /usr/sbin && exec "$0" "$@"'
+    env = {"PATH": str(folder)}
+    answer, facts = probe_run(
+        (
+            str(shutil.which("unshare")),
+            "-m",
+            "/bin/sh",
+            "-c",
+            f"PATH=/usr/bin:/bin; {hide}",
+            "/usr/bin/env",
+            "-i",
+            f"PATH={folder}",
+            program,
+            *shell[1:],
+        ),
+        env=env,
+    )
+    # busybox runs its own applets whatever the PATH holds.
+    if shell[0] != "busybox":
+        assert facts.clock.offset_s is None
+        assert answer.sections["clock"].status is ReadStatus.ABSENT
+        assert facts.storage.space.status is ReadStatus.ABSENT
+        expected = ReadStatus.OK if "grep" in names else ReadStatus.ABSENT
+        assert facts.memory.total_bytes.status is expected
+    assert facts.gpu.devices.status is ReadStatus.ABSENT
+    assert facts.limits.memlock.value is not None
+    assert document.from_document(document.to_document(facts)) == facts
+
+
+def test_without_root_the_ports_registers_are_denied(
+    probe_run: Probe, namespaces: None, tmp_path: Path
+) -> None:
+    fake_sysfs.build(tmp_path / "sys")
+    _, facts = probe_run((*_with_sys(tmp_path / "sys"), *AS_NOBODY, "sh"), allow_sudo=False)
+    assert facts.root.way == "none"
+    assert facts.root.uid == 65534
+    port = facts.pci.device("0000:00:01.0")
+    assert port.bridge.acs.status is ReadStatus.DENIED
+    assert "become: none" in port.bridge.acs.detail
+    assert facts.pci.device("0000:03:00.0").path[0] == "0000:00:01.0"
+
+
+def test_the_probe_finds_its_way_to_root_by_sudo(
+    probe_run: Probe, namespaces: None, tmp_path: Path, open_folder: Path
+) -> None:
+    """A sudo that lets in without a password is used for the sections that need it, and only for them."""
+    fake_sysfs.build(tmp_path / "sys")
+    log = open_folder / "calls"
+    sudo = open_folder / "sudo"
+    sudo.write_text(
+        f'#!/bin/sh\necho "$*" | head -n 1 >>{log}\nwhile [ "$1" != "${{1#-}}" ]; do shift; done\nexec "$@"\n'
+    )
+    sudo.chmod(0o755)
+    log.touch()
+    log.chmod(0o666)
+    env = {"PATH": f"{open_folder}:{os.environ['PATH']}"}
+    _, facts = probe_run((*_with_sys(tmp_path / "sys"), *AS_NOBODY, "sh"), env=env)
+    assert facts.root.way == "sudo"
+    # This sudo changes no user; the written files are readable, so the registers came through it.
+    assert facts.pci.device("0000:00:01.0").bridge.acs.value is not None
+    calls = log.read_text().splitlines()
+    assert calls[0] == "-n true"
+    assert any(call.startswith("-n -- sh -c LC_ALL=C") for call in calls)
+    _, plain = probe_run((*_with_sys(tmp_path / "sys"), *AS_NOBODY, "sh"), env=env, allow_sudo=False)
+    assert plain.root.way == "none"
+
+
+def test_a_gpu_nodes_tree_is_read(
+    shell: tuple[str, ...], probe_run: Probe, namespaces: None, tmp_path: Path
+) -> None:
+    fake_sysfs.build(tmp_path / "sys")
+    _, facts = probe_run((*_with_sys(tmp_path / "sys"), *shell))
+    kinds = {d.address: d.bridge.kind for d in facts.pci.devices.value if d.bridge is not None}
+    assert kinds == {
+        "0000:00:01.0": "root-port",
+        "0000:00:1e.0": "pci",
+        "0000:01:00.0": "upstream-port",
+        "0000:02:08.0": "downstream-port",
+        "0000:02:09.0": "downstream-port",
+    }
+    root = facts.pci.device("0000:00:01.0").bridge.acs.value
+    assert (root.offset, root.capability, root.control) == (0x148, 0x1D, 0x1D)
+    assert root.enabled == (
+        "source-validation",
+        "request-redirect",
+        "completion-redirect",
+        "upstream-forwarding",
+    )
+    switch = facts.pci.device("0000:02:08.0").bridge.acs.value
+    assert (switch.offset, switch.capability, switch.control) == (0xF24, 0x207F, 0x5D)
+    assert facts.pci.device("0000:02:09.0").bridge.acs.value.control == 0
+    assert facts.pci.device("0000:01:00.0").bridge.acs.status is ReadStatus.ABSENT
+    gpu = facts.pci.device("0000:03:00.0")
+    assert gpu.path == ("0000:00:01.0", "0000:01:00.0", "0000:02:08.0", "0000:03:00.0")
+    assert (gpu.driver, gpu.link.speed_gtps, gpu.link.max_speed_gtps, gpu.link.width) == (
+        "nvidia",
+        16.0,
+        32.0,
+        16,
+    )
+    assert facts.pci.nvidia_gpus == (gpu,)
+
+    mlx, rxe = facts.rdma.devices.value
+    assert (mlx.name, mlx.pci_address, mlx.netdevs, mlx.numa_node) == (
+        "mlx5_0",
+        "0000:04:00.0",
+        ("ens1np0",),
+        0,
+    )
+    port = mlx.ports[0]
+    assert (port.state, port.phys_state, port.rate_gbps, port.link_layer) == (
+        "ACTIVE",
+        "LinkUp",
+        400.0,
+        "Ethernet",
+    )
+    assert [(gid.index, gid.type, gid.netdev) for gid in port.gids] == [
+        (0, "IB/RoCE v1", "ens1np0"),
+        (1, "RoCE v2", "ens1np0"),
+        (2, "IB/RoCE v1", "ens1np0"),
+        (3, "RoCE v2", "ens1np0"),
+    ]
+    assert port.counters == (("link_downed", 2), ("out_of_sequence", 11))
+    assert (rxe.is_virtual, rxe.netdevs, rxe.ports[0].state) == (True, ("ens1np0",), "DOWN")
+    interface = facts.network.interface("ens1np0")
+    assert (interface.speed_mbps, interface.driver, interface.pci_address) == (
+        400000,
+        "mlx5_core",
+        "0000:04:00.0",
+    )
+    assert facts.gpudirect.nv_peer_mem_version.value == "1.3"
+    assert facts.gpudirect.nvidia_peermem_version.value == "580.159.04"
+    assert facts.gpudirect.ofed_version.value == "24.10-1.1.4"
+    assert document.from_document(document.to_document(facts)) == facts
+
+
+def test_the_probe_leaves_no_file_and_needs_its_end(tmp_path: Path) -> None:
+    script = probe.build_script("a" * 32)
+    env = {**os.environ, "TMPDIR": str(tmp_path)}
+    cut = subprocess.run(
+        ("sh",),
+        input=script[: len(script) // 2].encode(),
+        capture_output=True,
+        timeout=60,
+        env=env,
+        check=False,
+    )
+    assert cut.stdout == b""
+    with pytest.raises(FactsError, match="did not run to its end"):
+        probe.split(cut.stdout.decode(), "a" * 32)
+    subprocess.run(("sh",), input=script.encode(), capture_output=True, timeout=60, env=env, check=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_probe_starts_few_processes(tmp_path: Path, tier_unavailable: Callable[[str], None]) -> None:
+    """Many nodes of one machine (a lab, a test) run it at the same moment: forks are what it costs."""
+    strace = shutil.which("strace")
+    if strace is None:
+        tier_unavailable("strace is not installed")
+        return
+    log = tmp_path / "calls"
+    subprocess.run(
+        (strace, "-f", "-o", str(log), "-e", "trace=fork,vfork,clone,clone3", "dash"),
+        input=probe.build_script("b" * 32).encode(),
+        capture_output=True,
+        timeout=120,
+        check=True,
+    )
+    forks = [line for line in log.read_text().splitlines() if "CLONE_THREAD" not in line and "= " in line]
+    assert 20 < len(forks) <= 70, f"{len(forks)} forks"
+
+
+def _with_sys(tree: Path) -> tuple[str, ...]:
+    return ("unshare", "-m", "sh", "-c", f'mount --bind {tree} /sys && exec "$@"', "sh")

@@ -1,0 +1,66 @@
+"""Recorded cases: a text file with sections as a node printed them, a JSON file with what they mean."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from clusterctl.facts import (
+    clock,
+    configuration,
+    cpu,
+    docker,
+    gpu,
+    limits,
+    memory,
+    modules,
+    network,
+    pci,
+    rdma,
+    services,
+    software,
+    storage,
+    system,
+)
+from clusterctl.facts.base import Section, Sections
+
+CASES = Path(__file__).parents[1] / "facts" / "cases"
+
+SUBJECTS: dict[str, Callable[[Sections], Any]] = {
+    "clock": lambda sections: clock.parse(sections, None),
+    "cpu": cpu.parse,
+    "docker": docker.parse,
+    "gpu": gpu.parse,
+    "gpudirect": modules.parse_gpudirect,
+    "limits": limits.parse,
+    "managed": configuration.parse_managed,
+    "memory": memory.parse,
+    "modules": modules.parse_modules,
+    "network": network.parse,
+    "pci": pci.parse,
+    "rdma": rdma.parse,
+    "services": services.parse,
+    "software": software.parse,
+    "storage": storage.parse,
+    "sysctls": configuration.parse_sysctls,
+    "system": lambda sections: system.parse(sections, None),
+}
+"""The parser that reads the cases of each folder."""
+
+_HEADER = re.compile(r"^##### section (\w+) (-?\d+)(?: error: (.*))?\n", re.MULTILINE)
+
+
+def load(path: Path) -> Sections:
+    """Read a case file: a header line for each section (name, exit status, error text), then its output."""
+    text = path.read_text(encoding="utf-8")
+    heads = list(_HEADER.finditer(text))
+    ends = [head.start() for head in heads[1:]] + [len(text)]
+    sections = Sections()
+    for head, end in zip(heads, ends, strict=True):
+        name, status, error = head.groups()
+        sections[name] = Section(
+            name, text[head.end() : end], int(status), (error or "").replace("\\n", "\n")
+        )
+    return sections
