@@ -90,9 +90,10 @@ def lint(text: str, dialect: Dialect = Dialect.OPENMPI) -> tuple[Finding, ...]:
 
 
 def _lint_openmpi(content: str) -> list[str]:
-    host, _, rest = content.partition(" ")
+    host, *after = content.split(None, 1)
+    rest = after[0] if after else ""
     messages = []
-    if ":" in host and not re.fullmatch(r"[0-9A-Fa-f:]+:[0-9A-Fa-f:]*", host):
+    if host.count(":") == 1:  # two or more: an IPv6 address
         messages.append(f"{host!r}: a hostfile has no ports or counts after ':'; write 'host slots=N'")
     keys = []
     for key, assignment, value in _WORD.findall(rest):
