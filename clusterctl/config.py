@@ -11,7 +11,7 @@ import yaml
 
 from clusterctl.errors import ConfigError
 
-T = TypeVar("T", int, float, str)
+T = TypeVar("T", bound="int | float | str")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +85,6 @@ def resolve(setting: Setting[T], flag: T | None = None) -> Chosen[T]:
             f"{origin}: {setting.name} is {raw!r}, but {kind.__name__} was expected",
             hint=f"{setting.name}: {setting.help}",
         ) from None
-    if isinstance(value, (int, float)) and value <= 0:
+    if not isinstance(value, str) and value <= 0:
         raise ConfigError(f"{origin}: {setting.name} must be above zero, not {raw!r}")
     return Chosen(value, origin)

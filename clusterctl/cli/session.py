@@ -50,7 +50,7 @@ class Progress:
         self._what, self._total, self._done = what, total, 0
         self._shown = sys.stderr.isatty() and total > 1
 
-    def advance(self, _node: str, _outcome: object) -> None:
+    def advance(self, _node: Node, _outcome: object) -> None:
         self._done += 1
         if self._shown:
             sys.stderr.write(f"\r{self._what}: {self._done}/{self._total}")
