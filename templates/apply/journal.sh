@@ -52,7 +52,8 @@ logged() { # COMMAND...: run with nothing to read; on failure $reason carries th
   logged_status=$?
   reason=$(tail -c 1500 "$STATE/output")
   [ -n "$reason" ] || reason='no output'
-  [ "$logged_status" != 124 ] || reason="past its time limit: $reason"
+  # 124 is what timeout of coreutils ends with; that of busybox passes on the signal.
+  case $logged_status in 124 | 143) reason="past its time limit: $reason" ;; esac
   reason="exit status $logged_status: $reason"
   return 1
 }
@@ -109,7 +110,7 @@ open_journal() { # make the state folder, take the lock; say why not
   for made in "$STATE" "$STATE/journal"; do
     [ -d "$made" ] || mkdir -m 700 "$made" 2>/dev/null || mkdir -p -m 700 "$made" 2>/dev/null
   done
-  if ! : >"$STATE/journal/.writable"; then
+  if ! touch "$STATE/journal/.writable"; then
     record 0 refused "the journal below $STATE cannot be written (disk full or read-only?)"
     return 1
   fi

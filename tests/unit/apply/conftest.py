@@ -1,0 +1,103 @@
+"""Runs the node-side runner for real, in a scratch folder of this machine, under each shell that is here."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from clusterctl.apply import records, script
+from clusterctl.plan.model import NodePlan, PlannedStep
+
+SHELLS = {"dash": ("dash",), "busybox": ("busybox", "sh"), "bash": ("bash",)}
+NONCE = "0123456789abcdef"
+
+
+@dataclass
+class Ran:
+    """One run of a script: what it recorded, and how it ended."""
+
+    records: list[records.Record]
+    returncode: int
+    stderr: str
+
+    def events(self, number=None):
+        return [
+            (r.number, r.event.value) for r in self.records if (number is None or r.number == number)
+        ]
+
+    def detail(self, event):
+        return next(r.detail for r in self.records if r.event.value == event)
+
+
+@dataclass
+class Runner:
+    """A node in a folder: ``root`` holds its files, ``state`` its journal."""
+
+    shell: tuple[str, ...]
+    root: Path
+    state: Path
+    prelude: str = ""
+
+    def header(self, run, force=False):
+        return script.Header(run, "tester@here", NONCE, str(self.state), force)
+
+    def run_text(self, text, env=None):
+        done = subprocess.run(
+            (*self.shell, "-s"),
+            input=(self.prelude + text).encode(),
+            capture_output=True,
+            timeout=60,
+            check=False,
+            env={**os.environ, **(env or {})},
+        )
+        parsed = [records.parse(line, NONCE) for line in done.stdout.decode().splitlines()]
+        assert None not in parsed, done.stdout
+        return Ran(parsed, done.returncode, done.stderr.decode())
+
+    def apply(self, *steps, run="run1", env=None, requirement="test"):
+        planned = tuple(s if isinstance(s, PlannedStep) else PlannedStep(requirement, s) for s in steps)
+        return self.run_text(script.apply_script(self.header(run), NodePlan("n", planned)), env)
+
+    def undo(self, run="", force=False, env=None):
+        return self.run_text(script.undo_script(self.header(run, force)), env)
+
+    def list(self, run=""):
+        return self.run_text(script.list_script(self.header(run)))
+
+    def snapshot(self):
+        """Everything below ``root``: type, mode, owner, content, and the modification time (s) of plain files."""
+        found = {}
+        for path in sorted(self.root.rglob("*")):
+            info = path.lstat()
+            content = path.read_bytes() if stat.S_ISREG(info.st_mode) else b""
+            when = int(info.st_mtime) if stat.S_ISREG(info.st_mode) else 0
+            found[str(path.relative_to(self.root))] = (info.st_mode, info.st_uid, info.st_gid, content, when)
+        return found
+
+    def contents(self):
+        return {name: value[3] for name, value in self.snapshot().items() if stat.S_ISREG(value[0])}
+
+
+@pytest.fixture(params=sorted(SHELLS))
+def shell(request):
+    """A POSIX shell: ``dash`` is Debian's sh, busybox's is that of small images, ``bash`` is RHEL's sh."""
+    argv = SHELLS[request.param]
+    if shutil.which(argv[0]) is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"{argv[0]} is missing")
+        pytest.skip(f"{argv[0]} is missing")
+    return argv
+
+
+@pytest.fixture
+def runner(shell, tmp_path):
+    """A fresh node in a folder."""
+    root = tmp_path / "root"
+    root.mkdir()
+    return Runner(shell, root, tmp_path / "state")
