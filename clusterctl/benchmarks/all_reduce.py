@@ -1,8 +1,8 @@
 """all_reduce_perf: its argv, and the parser of nccl-tests' output, which finds every column by the header.
 
-Layouts from 2.0 to 2.19 differ (``error`` or ``#wrong``, redop and root or not, ``-I``, ``-S``, ``-C``), so no
-column is taken by its number. The average bus bandwidth over a sweep is kept as text and never judged: from 8
-bytes up it says nothing (nccl-tests issue 115).
+Layouts from 2.0 to 2.19 differ (``error`` or ``#wrong``, redop and root or not, ``-I``, ``-S``, ``-C``), so
+no column is taken by its number. The average bus bandwidth over a sweep is kept and never judged: from 8 bytes
+up it says nothing (nccl-tests issue 115).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _RANK_LINE = re.compile(
 )
 _OUT_OF_BOUNDS = re.compile(r"#\s+Out of bounds values\s*:\s*(?P<count>\d+)\s+(?P<word>\w+)")
 _AVERAGE = re.compile(r"#\s+Avg bus bandwidth\s*:\s*(?P<value>\S+)")
-_TRANSPORT = re.compile(r"NCCL INFO Channel .* via (?P<transport>\S+)")
+_TRANSPORT = re.compile(r"(?:NCCL INFO Channel .* via|^#\s*Transport:) (?P<transport>\S+)")
 _VERSION = re.compile(r"(NCCL version \S+|#\s*nccl-tests version.*|#\s*Library .*|#\s*collective_core .*)")
 # Columns that stand once, before the two halves, in any layout of nccl-tests.
 _LEADING = ("size", "count", "type", "redop", "root")
@@ -189,8 +189,8 @@ def _judge(
         faults.append(
             Fault(
                 FaultKind.DUPLICATE_RANKS,
-                f"{max(tables, zeros)} processes each ran as rank 0 of their own: they did not find each other",
-                hint="all_reduce_perf was built without MPI, or for another MPI than this mpirun: build it with MPI=1",
+                f"{max(tables, zeros)} processes each ran as a rank 0 of their own and never met",
+                hint="all_reduce_perf was built without MPI (or for another): build it with MPI=1",
             )
         )
     if not rows:
@@ -213,7 +213,7 @@ def _judge(
 
 
 def parse(text: str) -> Sweep:
-    """Read the output of all_reduce_perf (or another of nccl-tests' programs), however mixed with other lines."""
+    """Read the output of all_reduce_perf (or a sibling of it), however mixed with other lines."""
     layout: _Layout | None = None
     tables = 0
     rows: list[Row] = []

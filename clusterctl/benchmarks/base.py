@@ -30,7 +30,7 @@ class FaultKind(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong: its kind, a sentence, where (rank, node) when that is known, and what to do."""
+    """One thing that is wrong: its kind, a sentence, where (rank, node) if known, and what to do."""
 
     kind: FaultKind
     message: str

@@ -1,8 +1,8 @@
 """Linear scaling efficiency, by the formulas of the vendors' own guides.
 
-Within a node: throughput of many devices / throughput of one / devices. Between nodes: throughput of many nodes
-/ throughput of one / nodes (Alibaba Cloud, "AIACC-ACSpeed"). The same figure as a percentage closes Tencent Cloud's
-guide to TACO Train (819 images/s on one GPU, 6469 on 8: 98.73 %).
+Within a node: throughput of many devices / throughput of one / devices. Between nodes: throughput of many
+nodes / throughput of one / nodes (Alibaba Cloud, "AIACC-ACSpeed"). The same figure as a percentage closes Tencent
+Cloud's guide to TACO Train (819 images/s on one GPU, 6469 on 8: 98.73 %).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One point of a scaling curve; ``spread`` is 1.96 sigma of one rank's images per second, the widest rank's."""
+    """One point of a scaling curve; ``spread`` is 1.96 sigma of the images per second of its widest rank."""
 
     np: int
     nodes: int
@@ -43,7 +43,7 @@ def efficiency(many: float, one: float, count: int) -> float:
 
 
 def efficiencies(points: Sequence[Point]) -> tuple[float | None, ...]:
-    """Return each point's efficiency against the point of one rank; None for all when there is no such point."""
+    """Return each point's efficiency against the point of one rank; all None when there is no such point."""
     single = next((point for point in points if point.np == 1), None)
     if single is None:
         return tuple(None for _ in points)

@@ -59,7 +59,7 @@ class Training:
 
 @dataclass(frozen=True, slots=True)
 class RankRate:
-    """One rank's throughput: images per second, mean over its windows and 1.96 sigma; its first and last loss."""
+    """One rank's images per second, mean over its windows and 1.96 sigma, and its first and last loss."""
 
     rank: int
     images_per_s: float
@@ -156,7 +156,7 @@ def parse(text: str) -> TrainingRun:
         faults.append(
             Fault(
                 FaultKind.REPLICAS_DIFFER,
-                f"after training rank {odd} has other parameters than rank {min(digests)}: gradients were summed wrong",
+                f"after training rank {odd} has other parameters than rank {min(digests)}",
                 rank=odd,
                 hint="the collective library returned different sums on different ranks",
             )

@@ -5,23 +5,16 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import Annotated, Optional
 
 import typer
 
 from clusterctl.cli import console
 from clusterctl.cli import options as cli
+from clusterctl.cli.bench_request import MODELS, build_request
 from clusterctl.errors import UsageError
 
-if TYPE_CHECKING:
-    from clusterctl.launch.measure import Request
-
-COLLECTIVES = ("all_reduce",)
-MODELS = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "vgg16")
-PRECISIONS = ("fp32", "tf32", "amp-bf16")
-_SUFFIXES = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _COLLECTIVE = "Collective"
 _TRAINING = "Training"
 
@@ -122,10 +115,11 @@ def bench(
 ) -> None:
     """Run a benchmark across the nodes: a collective, or the training of a model.
 
-    Exit code 0 only when the output was understood and its ranks are the ranks asked for; 1: wrong results or a
-    loss that is not a number; 5: a node is not reachable; 10: a rank died, hung or never came; 11: unreadable output.
+    Exit code 0 only when the output was understood and its ranks are the ranks asked for; 1: wrong results
+    or a loss that is not a number; 5: a node is not reachable; 10: a rank died, hung or never came; 11: output
+    that cannot be read.
     """
-    request = _request(
+    request = build_request(
         collective=collective, model=model, np=np, scaling=scaling, library=library, launcher=launcher,
         map_by=map_by, timeout_s=timeout_s, min_bytes=min_bytes, max_bytes=max_bytes, step_factor=step_factor,
         iters=iters, warmup=warmup, windows=windows, batch_size=batch_size, image_size=image_size,
@@ -172,97 +166,6 @@ def bench(
         console.talk(f"hint: {hint}")
     console.talk(f"run folder: {run.path}")
     raise typer.Exit(results.exit_code(measured.faults))
-
-
-def parse_size(text: str) -> int:
-    """Read bytes: a whole number, or with K, M or G (powers of 1024); raise UsageError for anything else."""
-    number, unit = (text[:-1], text[-1].upper()) if text[-1:].upper() in _SUFFIXES else (text, "")
-    if not number.isdigit() or int(number) < 1:
-        raise UsageError(f"{text!r} is not a size", hint="write bytes, or 64K, 1M, 2G")
-    return int(number) * _SUFFIXES.get(unit, 1)
-
-
-def parse_points(text: str) -> tuple[int, ...]:
-    """Read ``1,2,4`` as ascending numbers of ranks; raise UsageError for anything else."""
-    words = [word.strip() for word in text.split(",")]
-    if not all(word.isdigit() and int(word) > 0 for word in words):
-        raise UsageError(f"--scaling {text!r} is not a list of ranks", hint="for example --scaling 1,2,4")
-    return tuple(sorted({int(word) for word in words}))
-
-
-def _request(
-    *,
-    collective: str | None,
-    model: str | None,
-    np: int | None,
-    scaling: str | None,
-    library: str | None,
-    launcher: str | None,
-    map_by: str | None,
-    timeout_s: float,
-    min_bytes: str | None,
-    max_bytes: str | None,
-    step_factor: int | None,
-    iters: int | None,
-    warmup: int | None,
-    windows: int | None,
-    batch_size: int | None,
-    image_size: int | None,
-    precision: str,
-    channels_last: bool,
-    learning_rate: float | None,
-) -> Request:
-    """Check the options against each other, before anything is read or contacted."""
-    from clusterctl.benchmarks.training import Training
-    from clusterctl.launch.measure import Request
-
-    if collective is not None and model is not None:
-        raise UsageError(
-            "--collective and --model ask for two benchmarks", hint="run them one after the other"
-        )
-    if collective is not None and collective not in COLLECTIVES:
-        raise UsageError(
-            f"there is no benchmark of {collective!r} yet", hint=f"there is: {', '.join(COLLECTIVES)}"
-        )
-    if model is not None and model not in MODELS:
-        raise UsageError(f"there is no model {model!r}", hint=f"the models are: {', '.join(MODELS)}")
-    if precision not in PRECISIONS:
-        raise UsageError(f"there is no precision {precision!r}", hint=f"one of {', '.join(PRECISIONS)}")
-    if scaling is not None and np is not None:
-        raise UsageError("--scaling names the points already", hint="leave out -np")
-    of_training = {
-        "--scaling": scaling, "--windows": windows, "--batch-size": batch_size, "--image-size": image_size,
-        "--learning-rate": learning_rate,
-    }  # fmt: skip
-    of_collective = {"--min-bytes": min_bytes, "--max-bytes": max_bytes, "--step-factor": step_factor}
-    foreign = of_training if model is None else of_collective
-    misplaced = [flag for flag, value in foreign.items() if value is not None]
-    if misplaced:
-        what = "--model" if model is None else "--collective"
-        raise UsageError(f"{', '.join(misplaced)} goes with {what}", hint=f"add {what}, or leave it out")
-    sweep: dict[str, Any] = {
-        "min_bytes": parse_size(min_bytes) if min_bytes is not None else None,
-        "max_bytes": parse_size(max_bytes) if max_bytes is not None else None,
-        "step_factor": step_factor,
-        "iters": iters,
-        "warmup_iters": warmup,
-    }
-    training = None
-    if model is not None:
-        training = Training(
-            model=model, batch_size=batch_size, image_size=image_size, warmup=warmup, windows=windows,
-            steps=iters, precision=precision, channels_last=channels_last, learning_rate=learning_rate,
-        )  # fmt: skip
-    return Request(
-        training=training,
-        sweep={name: value for name, value in sweep.items() if value is not None},
-        np=np,
-        points=parse_points(scaling) if scaling is not None else None,
-        library=library,
-        launcher=launcher,
-        map_by=map_by,
-        timeout_s=timeout_s,
-    )
 
 
 @contextmanager

@@ -12,11 +12,12 @@ from clusterctl.errors import LaunchError
 MapBy = Literal["slot", "node"]
 # Every process of a launch carries this variable, so that all of them can be found again on every node.
 TOKEN_VARIABLE = "CLUSTERCTL_LAUNCH"
+SECRETS_FILE = "private.sh"
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """One node's share: its name in the inventory, its own host name, where its peers reach it, and its ranks."""
+    """One node's share: its name, its own host name, where its peers reach it by SSH, and its ranks."""
 
     node: str
     host: str
@@ -28,7 +29,10 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class LaunchPlan:
-    """One launch. The first placement is the launching node; ``directory`` exists on every node, owner-only."""
+    """One launch. The first placement is the launching node; ``directory`` exists on every node, owner-only.
+
+    A variable whose value is None is taken from the launching process; ``secrets`` get there by a file.
+    """
 
     token: str
     directory: str
@@ -43,6 +47,7 @@ class LaunchPlan:
     as_root: bool = False
     known_hosts: tuple[str, ...] = ()
     identity_file: str | None = None
+    secrets: tuple[tuple[str, str], ...] = ()
 
     @property
     def np(self) -> int:
@@ -106,6 +111,11 @@ def spread(slots: Sequence[int], np: int, map_by: MapBy) -> tuple[int, ...]:
 
 
 def marked(plan: LaunchPlan, command: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the command as the launching node runs it: marked, without input, and its two outputs one stream."""
+    """Return the command as the launching node runs it: marked, without input, its two outputs one stream."""
     words = ("env", f"{TOKEN_VARIABLE}={plan.token}", *command)
-    return ("sh", "-c", f"exec {shlex.join(words)} </dev/null 2>&1")
+    return ("sh", "-c", f". {plan.directory}/{SECRETS_FILE} && exec {shlex.join(words)} </dev/null 2>&1")
+
+
+def secrets_file(plan: LaunchPlan) -> bytes:
+    """Return the sh text that sets the variables which no process list may show."""
+    return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in plan.secrets).encode()

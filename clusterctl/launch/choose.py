@@ -1,7 +1,8 @@
-"""Deciding how to launch, from what the nodes answered: launcher, library, program, placement, environment."""
+"""Deciding how to launch, from what nodes answered: launcher, library, program, placement, environment."""
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,15 +18,16 @@ from clusterctl.launch.preflight import Readiness
 LAUNCHERS: dict[str, Launcher] = {"openmpi": OpenMpi4(), "local": LocalSpawn()}
 LIBRARIES: tuple[Library, ...] = ("nccl", "gloo", "ccore")
 _PORTS = range(20000, 32000)
+_SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|API_?KEY", re.IGNORECASE)
 
 
 def launching_first(answers: Sequence[Readiness]) -> tuple[Readiness, ...]:
-    """Return the nodes with this machine first, if it is one of them: only from here can all others be reached."""
+    """Return the nodes, this machine first if it is one of them: only from here are all others reached."""
     return tuple(sorted(answers, key=lambda answer: answer.node.connection != "local"))
 
 
 def launcher(asked: str | None, answers: Sequence[Readiness]) -> Launcher:
-    """Return the launcher asked for, or the one that fits; UsageError for one that cannot serve these nodes."""
+    """Return the launcher asked for, or the one that fits; UsageError for one that cannot serve."""
     if asked is None:
         alone = len(answers) == 1 and answers[0].node.connection == "local"
         return LAUNCHERS["local" if alone and answers[0].mpirun is None else "openmpi"]
@@ -42,7 +44,7 @@ def launcher(asked: str | None, answers: Sequence[Readiness]) -> Launcher:
 
 
 def library(asked: str | None, answers: Sequence[Readiness], *, collective: bool) -> Library:
-    """Return the collective library asked for, else NCCL where every node has GPUs, else what is installed."""
+    """Return the library asked for, else NCCL where every node has GPUs, else what is installed."""
     if asked is not None:
         for name in LIBRARIES:
             if name == asked:
@@ -85,7 +87,7 @@ def torch_program(answers: Sequence[Readiness], archive: str, workload: str) -> 
 
 
 def collective_program(chosen: Library, answers: Sequence[Readiness], archive: str) -> Program:
-    """Return all_reduce_perf where all nodes have it for this library, else the torch program of the same columns."""
+    """Return all_reduce_perf where all nodes have it for this library, else the torch program like it."""
     explicit = [answer.perf if answer.node.all_reduce_perf else None for answer in answers]
     if chosen == "nccl":
         paths = [answer.perf for answer in answers]
@@ -101,7 +103,7 @@ def collective_program(chosen: Library, answers: Sequence[Readiness], archive: s
 
 
 def mapping(asked: str | None, answers: Sequence[Readiness]) -> MapBy:
-    """Return how ranks are placed: node after node where devices are counted, in turn where slots are but cores."""
+    """Return how ranks are placed: node after node where devices count, in turn where slots are but cores."""
     if asked == "slot":
         return "slot"
     if asked == "node":
@@ -134,12 +136,14 @@ def plan(
     interface = None
     if any(a.interface for a in members):
         interface = same(members, [a.interface for a in members], "socket_ifname")
+    env, secret = _environment(members, np, chosen, interface, timeout_s)
     return LaunchPlan(
         token=token,
         directory=directory,
         placements=placements,
         program=program,
-        env=_environment(members, np, chosen, interface),
+        env=env,
+        secrets=secret,
         map_by=map_by,
         interface=interface,
         timeout_s=timeout_s,
@@ -161,8 +165,9 @@ def _slots(answers: Sequence[Readiness], np: int) -> list[int]:
 
 
 def _environment(
-    members: Sequence[Readiness], np: int, chosen: Library, interface: str | None
-) -> tuple[tuple[str, str | None], ...]:
+    members: Sequence[Readiness], np: int, chosen: Library, interface: str | None, timeout_s: float
+) -> tuple[tuple[tuple[str, str | None], ...], tuple[tuple[str, str], ...]]:
+    """Return the variables for all ranks, and those of them whose values no command line may show."""
     first = members[0]
     nodes = [member.node for member in members]
     rdma = agreed(nodes, "rdma_devices")
@@ -186,8 +191,13 @@ def _environment(
         "MASTER_PORT": str(port),
         "CCORE_ROOT_ADDR": address,
         "CCORE_ROOT_PORT": str(port),
+        "CCORE_JOB_SECRET": secrets.token_hex(16),
+        "CCORE_TIMEOUT_S": str(int(timeout_s) + 30),
         "OMP_NUM_THREADS": str(threads),
         "PYTHONUNBUFFERED": "1",
         **variables(settings, np=np),
     }
-    return tuple({**defaults, **agreed_env(nodes)}.items())
+    found = {**defaults, **agreed_env(nodes)}
+    hidden = {name: value for name, value in found.items() if value is not None and _SECRET.search(name)}
+    shown = {name: None if name in hidden else value for name, value in found.items()}
+    return tuple(shown.items()), tuple(hidden.items())

@@ -11,7 +11,8 @@ from clusterctl.launch.base import LaunchPlan
 from clusterctl.launch.processes import RankProcess
 
 _SIGNAL = re.compile(
-    r"(?:process rank|local_spawn: rank) (?P<rank>\d+) .*?on (?:node )?(?P<node>\S+) exited on signal (?P<signal>\d+)"
+    r"(?:process rank|local_spawn: rank) (?P<rank>\d+) .*?"
+    r"on (?:node )?(?P<node>\S+) exited on signal (?P<signal>\d+)"
 )
 _FIRST = re.compile(r"Process name: \[\[\d+,\d+\],(?P<rank>\d+)\]\s+Exit code:\s+(?P<code>\d+)")
 _SPAWNED = re.compile(
@@ -19,7 +20,7 @@ _SPAWNED = re.compile(
 )
 _DAEMON = re.compile(
     r"(?:lost communication with a remote daemon|ORTE daemon has unexpectedly failed|unable to reliably start)",
-    re.I,
+    re.IGNORECASE,
 )
 _REMOTE = re.compile(r"Remote daemon:\s*\[\[\d+,\d+\],\d+\] on node (?P<node>\S+)")
 _SIGNALS = {
@@ -95,7 +96,7 @@ def _deadline(plan: LaunchPlan, outcome: Outcome) -> Fault:
 
 
 def classify(plan: LaunchPlan, outcome: Outcome) -> tuple[Fault, ...]:
-    """Return what stopped the launch, the cause before its consequences; empty when the launcher ended well."""
+    """Return what stopped the launch, cause before consequence; empty when the launcher ended well."""
     faults = [
         Fault(
             FaultKind.NODE_LOST,

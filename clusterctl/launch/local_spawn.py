@@ -1,7 +1,7 @@
-"""A launcher for one machine without MPI: starts N processes with RANK and WORLD_SIZE set, and tags their output.
+"""A launcher for one machine without MPI: N processes with RANK and WORLD_SIZE set, their output tagged.
 
-Standard library only: it runs by file path, with ``python local_spawn.py -np N -- program ...``. Its output has
-the form of ``mpirun --tag-output``; the first rank that fails ends the others and is named on stderr.
+Standard library only: it runs by file path, as ``python local_spawn.py -np N -- program ...``. Its output
+has the form of ``mpirun --tag-output``; the first rank that fails ends the others and is named on stderr.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def watch(processes: list[subprocess.Popen[bytes]]) -> int:
         codes = [process.poll() for process in processes]
         failed = [rank for rank, code in enumerate(codes) if code not in (None, 0)]
         if failed:
-            # Of several that fell in one glance, one killed by a signal fell first: the others lost their peer.
+            # Of several seen to fall at once, one killed by a signal fell first: the others lost their peer.
             return min(failed, key=lambda rank: (codes[rank] or 0) >= 0)
         if all(code == 0 for code in codes):
             return -1
@@ -109,9 +109,8 @@ def main(argv: list[str] | None = None) -> int:
         if failed >= 0:
             fate = f"exited on signal {-code}" if code < 0 else f"exited with status {code}"
             with lock:
-                sys.stderr.write(
-                    f"local_spawn: rank {failed} (pid {processes[failed].pid}) on {socket.gethostname()} {fate}\n"
-                )
+                who = f"rank {failed} (pid {processes[failed].pid}) on {socket.gethostname()}"
+                sys.stderr.write(f"local_spawn: {who} {fate}\n")
                 sys.stderr.flush()
     finally:
         end(processes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +18,6 @@ from clusterctl.launch.preflight import Readiness
 from clusterctl.launch.run import Runner, needs_for
 from clusterctl.workloads.archive import ARCHIVE, build
 
-_SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|API_?KEY", re.IGNORECASE)
 CPU_SWEEP = AllReduce(min_bytes=8, max_bytes=16 << 20, step_factor=4, iters=10, warmup_iters=2)
 GPU_SWEEP = AllReduce(min_bytes=8, max_bytes=1 << 30, step_factor=2, iters=20, warmup_iters=5)
 
@@ -70,20 +68,16 @@ def default_points(np: int, slots: Sequence[int]) -> tuple[int, ...]:
 
 
 def document(plan: LaunchPlan, launcher: Launcher, outcome: Outcome | None) -> dict[str, Any]:
-    """Return one launch as launch.json keeps it; values of variables that look like secrets are starred."""
-    secret = {value for name, value in plan.env if value and _SECRET.search(name)}
-    argv = [
-        word if not any(value in word for value in secret) else word.partition("=")[0] + "=***"
-        for word in launcher.argv(plan)
-    ]
+    """Return one launch as launch.json keeps it; of secrets only the names."""
+    hidden = {name for name, _ in plan.secrets}
     return {
         "np": plan.np,
         "placements": [
             {"node": p.node, "host": p.host, "address": p.address, "ranks": p.ranks} for p in plan.placements
         ],
         "node_of_rank": list(plan.node_of_rank),
-        "argv": argv,
-        "env": {name: "***" if value in secret else value for name, value in plan.env},
+        "argv": list(launcher.argv(plan)),
+        "env": {name: "***" if name in hidden else value for name, value in plan.env},
         "timeout_s": plan.timeout_s,
         "returncode": outcome.returncode if outcome else None,
         "duration_s": round(outcome.duration_s, 3) if outcome else None,
@@ -153,7 +147,7 @@ class Measurement:
         plans = [plan(ranks, training.argv(program.words)) for ranks in points]
         if not all(answer.gpus for answer in answers) and training.batch_size is None:
             self._say(
-                "no GPU: the CPU's own sizes are used (batch 8, 64x64 images, 8 timed steps) to end in a minute"
+                "no GPU: sizes for a CPU (8 images of 64x64 per step, 8 timed steps), to end in a minute"
             )
         return self._training(plans, training, launcher, library, answers)
 

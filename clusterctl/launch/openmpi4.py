@@ -1,4 +1,4 @@
-"""Open MPI 4: a hostfile with exactly the ranks that each node gets, and an ssh_config for ports, users and keys."""
+"""Open MPI 4: a hostfile with exactly each node's ranks, and an ssh_config for ports, users and keys."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class OpenMpi4:
             tree_spawn=not several,
             map_by=plan.map_by,
             tag_output=True,
-            # A node that loses power sends no goodbye: look for a sign of life after 10 s, not after five minutes.
+            # A node that loses power sends no goodbye: look for signs of life after 10 s, not 5 minutes.
             extra=_KEEPALIVE if several else (),
         )
 

@@ -83,7 +83,7 @@ class Readiness:
 
 
 def interface_of(node: Node) -> str | None:
-    """Return the one interface that the node's selector names; None without one; LaunchError for an exclusion."""
+    """Return the interface that the node's selector names, None without one; LaunchError for an exclusion."""
     if not node.socket_ifname:
         return None
     name = node.socket_ifname.lstrip("=").split(",")[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-# Ranks carry the token in their environment, Open MPI's daemons in the options that mpirun hands down to them.
+# Ranks carry the token in their environment, Open MPI's daemons in the options handed down to them.
 _FIND = """
 found() {
   { grep -la "$TOKEN" /proc/[0-9]*/environ; grep -la "$TOKEN" /proc/[0-9]*/cmdline; } 2>/dev/null |
@@ -25,7 +25,7 @@ for pid in $(found); do
 done
 """
 
-# The launcher is asked first, because it takes its ranks along; whatever is left after five seconds is killed.
+# The launcher is asked first, because it takes its ranks along; what is left after a while is killed.
 _END = """
 for pid in $(found); do
   [ -n "$(rank_of "$pid")" ] || kill -TERM "$pid" 2>/dev/null

@@ -12,7 +12,7 @@ LAUNCHER_LOG = "launcher.log"
 
 
 class RankLog:
-    """Takes tagged lines (mpirun ``--tag-output``); every rank has ``rank-<n>.log``, the rest ``launcher.log``.
+    """Takes tagged lines (mpirun ``--tag-output``); a rank has ``rank-<n>.log``, the rest ``launcher.log``.
 
     A tag may also stand inside a line, where a rank wrote half a line: the pieces go to their ranks.
     """

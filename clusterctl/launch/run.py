@@ -1,4 +1,4 @@
-"""The effect edge of launches: ask the nodes, stage files, start the ranks, watch the clock, leave nothing behind."""
+"""The effect edge of launches: ask nodes, stage files, start ranks, watch the clock, leave nothing behind."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.errors import ClusterctlError
 from clusterctl.inventory.model import Node
 from clusterctl.launch import preflight, processes, ssh_mesh
-from clusterctl.launch.base import Launcher, LaunchPlan, marked
+from clusterctl.launch.base import SECRETS_FILE, Launcher, LaunchPlan, marked, secrets_file
 from clusterctl.launch.failure import Outcome
 from clusterctl.launch.preflight import Needs, Readiness
 from clusterctl.launch.processes import RankProcess
@@ -35,7 +35,7 @@ _BACKSTOP_S = 60.0
 
 
 class Runner:
-    """Launches on one set of nodes; a context manager, because it makes a folder on each that must go again."""
+    """Launches on one set of nodes; a context manager, because the folder it makes on each must go again."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Runner:
         self.remove()
 
     def prepare(self, staged: Mapping[str, bytes]) -> tuple[tuple[Readiness, ...], tuple[Fault, ...]]:
-        """Ask every node what it has and put the files into the launch's folder there; one connection per node."""
+        """Ask every node what it has and put the files into its launch folder; one connection per node."""
 
         def work(node: Node, transport: Transport) -> Readiness:
             python = sys.executable if node.connection == "local" else "python3"
@@ -119,7 +119,8 @@ class Runner:
 
             def work() -> None:
                 try:
-                    for name, data in launcher.files(plan).items():
+                    files = {SECRETS_FILE: secrets_file(plan), **launcher.files(plan)}
+                    for name, data in files.items():
                         transport.put(data, f"{plan.directory}/{name}", mode=0o600)
                     command = marked(plan, launcher.argv(plan))
                     _LOG.debug("%s: %s", transport.node, shlex.join(command))
@@ -187,7 +188,7 @@ class Runner:
         return fan_out(self._members(plan), self._connect, work, fanout=self._fanout)
 
     def _end(self, plan: LaunchPlan) -> dict[str, str]:
-        """End whatever still runs of the launch on every node; return the nodes that no longer answer, and why."""
+        """End what still runs of the launch on every node; return the nodes that do not answer, and why."""
 
         def work(_: Node, transport: Transport) -> str:
             script = processes.end_script(plan.token, _END_GRACE_S)

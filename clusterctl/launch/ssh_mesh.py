@@ -1,4 +1,4 @@
-"""How the launching node reaches its peers over SSH: the ssh_config, the known host keys, and the test of both.
+"""How the launching node reaches its peers over SSH: ssh_config, known host keys, and the test of both.
 
 No private key travels: the launching node uses keys that are its own.
 """
@@ -14,6 +14,15 @@ from clusterctl.launch.base import LaunchPlan, Placement
 
 CONFIG_FILE = "ssh_config"
 KNOWN_HOSTS_FILE = "known_hosts"
+_TRY = f"""
+try() {{
+  if said=$(ssh -F {CONFIG_FILE} "$2" true 2>&1 </dev/null); then
+    printf 'ok\\t%s\\n' "$1"
+  else
+    printf 'bad\\t%s\\t%s\\n' "$1" "$(printf %s "$said" | tr '\\n\\t' '  ')"
+  fi
+}}
+"""
 _PLAIN = re.compile(r"^[A-Za-z0-9_./~:@%+=-]+$")
 
 
@@ -50,7 +59,7 @@ def config(plan: LaunchPlan) -> str:
 
 
 def known_hosts(placements: tuple[Placement, ...], keys: Mapping[str, tuple[str, ...]]) -> str:
-    """Return known_hosts lines for the peers, from the host keys that each node showed over a verified connection."""
+    """Return known_hosts lines for the peers, from the keys that each showed over a verified connection."""
     lines = []
     for placement in placements:
         port = placement.ssh_port or 22
@@ -60,13 +69,10 @@ def known_hosts(placements: tuple[Placement, ...], keys: Mapping[str, tuple[str,
 
 
 def probe(plan: LaunchPlan) -> str:
-    """Return the sh script that tries SSH from the launching node to all peers at once, a line of answer each."""
-    lines = [f"cd {plan.directory} || exit 1"]
+    """Return sh text that tries SSH from the launching node to all peers at once, a line of answer each."""
+    lines = [f"cd {plan.directory} || exit 1", _TRY]
     for index, placement in enumerate(plan.placements[1:]):
-        lines.append(
-            f"( if said=$(ssh -F {CONFIG_FILE} {_plain(placement.node, 'the node name')} true 2>&1 </dev/null); "
-            f"then echo 'ok\t{index}'; else printf 'bad\\t{index}\\t%s\\n' \"$(echo \"$said\" | tr '\\n\\t' '  ')\"; fi ) &"
-        )
+        lines.append(f"try {index} {_plain(placement.node, 'the node name')} &")
     lines.append("wait")
     return "\n".join(lines) + "\n"
 

@@ -1,4 +1,4 @@
-"""The result of a benchmark as users and scripts read it: the document ``clusterctl.bench/1`` and its exit code."""
+"""The result of a benchmark as scripts read it: the document ``clusterctl.bench/1`` and its exit code."""
 
 from __future__ import annotations
 

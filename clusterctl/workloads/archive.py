@@ -1,4 +1,4 @@
-"""The workloads as one file: a zip that Python runs by its path, so that a node needs torch and nothing of ours."""
+"""The workloads as one zip file that Python runs by its path: a node needs torch and nothing of ours."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-# Each launcher's own names: rank, world size, local rank, local size. RANK comes last, because a person's shell
-# may carry a stale one.
+# Each launcher's own names: rank, world size, local rank, local size. RANK comes last, because a person's
+# shell may carry a stale one.
 _LAUNCHERS: tuple[tuple[str, str, str, str, str], ...] = (
     (
         "openmpi",
