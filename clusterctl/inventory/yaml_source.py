@@ -93,11 +93,15 @@ class _BoundedLoader(yaml.SafeLoader):
     """PyYAML composes by recursion: bound its depth before the interpreter's stack does."""
 
     depth = 0
+    count = 0
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise _TooMuch(f"nested more than {MAX_DEPTH} levels deep: not an inventory")
+        self.count += 1
+        if self.count > MAX_VALUES:
+            raise _TooMuch(f"more than {MAX_VALUES} keys and values: not an inventory")
         try:
             return super().compose_node(parent, index)
         finally:

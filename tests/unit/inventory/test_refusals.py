@@ -225,6 +225,7 @@ CASES = {
     "UTF-16": ("version: 1\n".encode("utf-16"), "not UTF-8"),
     "deep nesting": ("version: " + "[" * 5000, "nested more than 32 levels deep"),
     "too large": (b"#" * (yaml_source.MAX_BYTES + 1), "larger than 4194304 bytes"),
+    "too many values": ("- a\n" * 1_000_000, "more than 100000 keys and values: not an inventory"),
     "self reference": ("version: 1\nnodes: &n [*n]\n", "aliases expand to more than"),
     "a million nodes": ("version: 1\nnodes: [{name: 'a[1-1000000]'}]\n", "at most 65536"),
     "many halves": (
