@@ -31,7 +31,7 @@ nodes:
     proxy_jump: me@jump:22
 """
 TREE = yaml.safe_load(VALID)
-FAST = settings(max_examples=1500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FAST = settings(max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 values = st.recursive(
     st.one_of(
