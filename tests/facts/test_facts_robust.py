@@ -1,0 +1,127 @@
+"""No output of a node can break the parsers: what they do not follow is ``unparsable``, and the rest still counts."""
+
+from __future__ import annotations
+
+import re
+
+import facts_recorded as recorded
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from clusterctl.facts import document, gather, probe
+from clusterctl.facts.base import ReadStatus, Section, Sections
+from clusterctl.facts.clock import Exchange
+from clusterctl.facts.model_host import RootAccess
+
+NAMES = tuple(fragment.name for fragment in probe.FRAGMENTS)
+STATUSES = st.sampled_from([0, 0, 0, 1, 2, 77, 124, 127, 137, -1, None])
+
+
+def _recorded_texts() -> dict[str, list[str]]:
+    texts: dict[str, list[str]] = {name: [""] for name in NAMES}
+    for path in sorted(recorded.CASES.glob("*/*.txt")):
+        for name, section in recorded.load(path).items():
+            texts[name].append(section.text)
+    return texts
+
+
+TEXTS = _recorded_texts()
+
+
+@st.composite
+def damaged(draw: st.DrawFn, name: str) -> str:
+    """Recorded output of this section, or another's, with a piece cut out, doubled or replaced."""
+    text = draw(st.sampled_from(TEXTS[draw(st.sampled_from([name, name, name, *NAMES]))]))
+    for _ in range(draw(st.integers(0, 3))):
+        low = draw(st.integers(0, len(text)))
+        high = draw(st.integers(low, min(len(text), low + 40)))
+        text = (
+            text[:low]
+            + draw(st.sampled_from(["", text[low:high] * 2, "\n", "-1", "9" * 30, "\x00\xff", ":"]))
+            + text[high:]
+        )
+    return text
+
+
+@st.composite
+def answers(draw: st.DrawFn) -> Sections:
+    sections = Sections()
+    for name in NAMES:
+        if draw(st.integers(0, 9)) == 0:
+            continue
+        text = draw(st.one_of(damaged(name), st.text(max_size=200), damaged(name)))
+        sections[name] = Section(
+            name, text, draw(STATUSES), draw(st.sampled_from(["", "sh: 1: x: not found"]))
+        )
+    return sections
+
+
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+@given(answers(), st.booleans())
+def test_no_output_breaks_the_parsers(sections: Sections, timed: bool) -> None:
+    facts = gather.facts_from(
+        "node",
+        sections,
+        RootAccess(0, "root"),
+        gathered_at=1.0,
+        duration_s=1.0,
+        exchange=Exchange(1.0, 2.0, 3.0) if timed else None,
+    )
+    assert document.from_document(document.to_document(facts)) == facts
+    assert len(document.fold_key(facts)) == 64
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=300), st.text(alphabet="\n abeginddone0123 -", max_size=200))
+def test_no_output_breaks_the_splitting(noise: str, inside: str) -> None:
+    nonce = "f0" * 16
+    output = f"{noise}\n{nonce} begin system -\n{inside}\n{nonce} end system 0\n\n\n{nonce} done 12.5\n"
+    answer = probe.split(output, nonce)
+    assert answer.sections["system"].text == inside
+    assert answer.uptime_end_s == 12.5
+    assert answer.root.way == "none"
+
+
+@pytest.mark.parametrize("fragment", probe.FRAGMENTS, ids=lambda fragment: fragment.name)
+def test_garbage_never_becomes_a_value(fragment: probe.Fragment) -> None:
+    """A section that holds nothing of its kind yields no value of its own anywhere."""
+    garbage = Sections({fragment.name: Section(fragment.name, "%% garbage %%\n")})
+    facts = gather.facts_from("n", garbage, RootAccess(0, "root"), gathered_at=0.0, duration_s=0.0)
+    quiet = gather.facts_from("n", Sections(), RootAccess(0, "root"), gathered_at=0.0, duration_s=0.0)
+    found = _values(document.to_document(facts))
+    # A list of which no line is known is an empty list there; anything else would be an invention.
+    allowed = {
+        "docker": {"docker.daemon_config"},
+        "cpu": {"cpu.numa_nodes"},
+        "module_license": {"gpu.module_license"},
+    }
+    assert found - _values(document.to_document(quiet)) <= allowed.get(fragment.name, set())
+
+
+def _values(value: object, place: str = "") -> set[str]:
+    if isinstance(value, dict):
+        if {"value", "status", "detail"} == set(value):
+            return {place} if value["status"] == ReadStatus.OK.value else set()
+        return {found for key, item in value.items() for found in _values(item, f"{place}.{key}".lstrip("."))}
+    return set()
+
+
+def test_a_cut_section_says_so() -> None:
+    nonce = "0a" * 16
+    body = "GPU 0: x\n" * 10
+    limit = len(body)
+    # The program died of the closed pipe: no exit status was printed.
+    output = f"\n{nonce} begin gpu_nvlink {limit}\n{body}\n{nonce} end gpu_nvlink \n\n\n{nonce} done 1\n"
+    section = probe.split(output, nonce).sections["gpu_nvlink"]
+    assert section.cut
+    assert section.status is ReadStatus.OK
+    assert section.read(lambda text: text).detail == "the output was cut"
+
+
+def test_every_fragment_is_named_once_and_quotes_its_reason() -> None:
+    assert len(set(NAMES)) == len(NAMES)
+    assert all(re.fullmatch(r"[a-z_]+", name) for name in NAMES)
+    assert all(bool(fragment.needs) == bool(fragment.missing) for fragment in probe.FRAGMENTS)
