@@ -26,11 +26,15 @@
 #define CC_API
 #endif
 
+/* Any int may arrive in these parameters and is checked; C++ must be told that this is allowed. */
 #ifdef __cplusplus
+#define CC_INT_ENUM : int
 extern "C" {
+#else
+#define CC_INT_ENUM
 #endif
 
-typedef enum cc_result {
+typedef enum cc_result CC_INT_ENUM {
   CC_SUCCESS = 0,
   CC_ERROR_INVALID_ARGUMENT = 1, /* a value that can never be right: null pointer, unknown dtype, bad rank */
   CC_ERROR_INVALID_USAGE = 2,    /* right values at the wrong moment: after fork, two ranks with one number */
@@ -43,7 +47,7 @@ typedef enum cc_result {
   CC_IN_PROGRESS = 9             /* cc_comm_get_async_error only: an operation is running, no error so far */
 } cc_result;
 
-typedef enum cc_dtype {
+typedef enum cc_dtype CC_INT_ENUM {
   CC_FLOAT64 = 0,
   CC_FLOAT32 = 1,
   CC_FLOAT16 = 2,
@@ -58,9 +62,9 @@ typedef enum cc_dtype {
 
 /* Integers wrap around. 16-bit floats are added in f32 and rounded once per hop. MIN and MAX propagate
  * NaN. AVG is the sum divided once by the number of ranks (integers: truncated toward zero). */
-typedef enum cc_redop { CC_SUM = 0, CC_PROD = 1, CC_MIN = 2, CC_MAX = 3, CC_AVG = 4 } cc_redop;
+typedef enum cc_redop CC_INT_ENUM { CC_SUM = 0, CC_PROD = 1, CC_MIN = 2, CC_MAX = 3, CC_AVG = 4 } cc_redop;
 
-typedef enum cc_transport {
+typedef enum cc_transport CC_INT_ENUM {
   CC_TRANSPORT_AUTO = 0, /* shared memory inside a node, TCP between nodes */
   CC_TRANSPORT_SHM = 1,  /* shared memory only; initialisation fails if two ranks cannot share a segment */
   CC_TRANSPORT_TCP = 2   /* TCP between all ranks */

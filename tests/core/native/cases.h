@@ -1,0 +1,17 @@
+// The cases of the test program; each throws test::Failed.
+#pragma once
+
+#include <string>
+
+namespace test {
+
+void schedules();
+void topology();
+void reduction();
+void wire();
+void rendezvous();
+void failures();
+void lifecycle();
+void matrix(const std::string& layout, int nranks);
+
+}  // namespace test

@@ -1,0 +1,33 @@
+// usage: ccore_native_tests CASE | matrix LAYOUT RANKS
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "cases.h"
+
+int main(int argc, char** argv) {
+  const std::map<std::string, std::function<void()>> cases = {
+      {"schedules", test::schedules}, {"topology", test::topology}, {"reduction", test::reduction},
+      {"wire", test::wire},           {"rendezvous", test::rendezvous}, {"failures", test::failures},
+      {"lifecycle", test::lifecycle}};
+  const std::string name = argc > 1 ? argv[1] : "";
+  try {
+    if (name == "matrix" && argc == 4) {
+      test::matrix(argv[2], std::atoi(argv[3]));
+    } else if (argc == 2 && cases.count(name) == 1) {
+      cases.at(name)();
+    } else {
+      std::fprintf(stderr, "usage: %s CASE | matrix LAYOUT RANKS\n", argv[0]);
+      for (const auto& one : cases) std::fprintf(stderr, "  %s\n", one.first.c_str());
+      return 2;
+    }
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s failed: %s\n", name.c_str(), error.what());
+    return 1;
+  }
+  std::printf("%s passed\n", name.c_str());
+  return 0;
+}

@@ -1,0 +1,64 @@
+// Who is on which node, and which network address is chosen.
+#include "topology/interfaces.h"
+
+#include "cases.h"
+#include "common/error.h"
+#include "expect.h"
+#include "topology/node.h"
+
+namespace test {
+namespace {
+
+std::string chosen(const std::string& selector) {
+  const std::vector<ccore::Interface> all = {{"lo", ccore::resolve("127.0.0.1", 0)},
+                                             {"docker0", ccore::resolve("172.17.0.1", 0)},
+                                             {"eth0", ccore::resolve("fd00::1", 0)},
+                                             {"eth0", ccore::resolve("10.0.0.1", 0)},
+                                             {"eth01", ccore::resolve("10.0.1.1", 0)},
+                                             {"ib0", ccore::resolve("fd00::2", 0)}};
+  return ccore::host_text(choose_address(all, selector));
+}
+
+void interfaces() {
+  EXPECT(chosen("") == "10.0.0.1", chosen(""));
+  EXPECT(chosen("lo") == "127.0.0.1", chosen("lo"));
+  EXPECT(chosen("docker0") == "172.17.0.1", chosen("docker0"));
+  EXPECT(chosen("=eth01") == "10.0.1.1", chosen("=eth01"));
+  EXPECT(chosen("bond,eth") == "10.0.0.1", chosen("bond,eth"));
+  EXPECT(chosen("ib") == "fd00::2", chosen("ib"));
+  EXPECT(chosen("^docker,eth") == "fd00::2", chosen("^docker,eth"));
+  try {
+    chosen("wlan");
+    fail(__FILE__, __LINE__, "an interface that does not exist was accepted");
+  } catch (const ccore::Error& error) {
+    EXPECT(error.code() == CC_ERROR_INVALID_ARGUMENT, error.what());
+    EXPECT(contains(error.what(), "eth01 10.0.1.1"), error.what());
+  }
+  const std::vector<ccore::Interface> alone = {{"lo", ccore::resolve("127.0.0.1", 0)}};
+  EXPECT(ccore::host_text(choose_address(alone, "")) == "127.0.0.1", "loopback is better than nothing");
+}
+
+void places() {
+  const auto places = ccore::places_of({"b", "a", "b", "a", "c"});
+  const int nodes[] = {0, 1, 0, 1, 2};
+  const int local_ranks[] = {0, 0, 1, 1, 0};
+  const int sizes[] = {2, 2, 2, 2, 1};
+  const int leaders[] = {0, 1, 0, 1, 4};
+  for (size_t rank = 0; rank < 5; ++rank) {
+    EXPECT(places[rank].node == nodes[rank], "node of ", rank);
+    EXPECT(places[rank].local_rank == local_ranks[rank], "local rank of ", rank);
+    EXPECT(places[rank].local_size == sizes[rank], "local size of ", rank);
+    EXPECT(places[rank].leader == leaders[rank], "leader of ", rank);
+  }
+  EXPECT(ccore::node_key("", "one", "boot") != ccore::node_key("", "two", "boot"), "containers of one machine");
+  EXPECT(ccore::node_key("x", "one", "boot") == ccore::node_key("x", "two", "other"), "an override decides");
+}
+
+}  // namespace
+
+void topology() {
+  interfaces();
+  places();
+}
+
+}  // namespace test

@@ -1,0 +1,61 @@
+// The bytes that really went over the links are the bytes of the schedules (docs/algorithms.md).
+#include <vector>
+
+#include "cases.h"
+#include "expect.h"
+#include "ranks.h"
+
+namespace test {
+namespace {
+
+uint64_t sent_by(cc_comm* comm, int nranks) {
+  uint64_t total = 0;
+  for (int peer = 0; peer < nranks; ++peer) {
+    cc_peer_info info{};
+    info.size = sizeof info;
+    EXPECT(cc_comm_peer_info(comm, peer, &info) == CC_SUCCESS, cc_last_error(nullptr));
+    total += info.payload_bytes_sent;
+  }
+  return total;
+}
+
+void count_bytes(const std::string& layout, int nranks) {
+  const auto p = static_cast<uint64_t>(nranks);
+  const uint64_t count = 1200 * p;  // elements of 4 bytes
+  run_ranks(nranks, layout_named(layout), [&](int rank, cc_comm* comm) {
+    std::vector<float> a(count * p);
+    std::vector<float> b(count * p);
+    uint64_t before = 0;
+    const auto expect_sent = [&](uint64_t expected, const char* what) {
+      const uint64_t now = sent_by(comm, nranks);
+      EXPECT(now - before == expected, what, ": rank ", rank, " sent ", now - before, ", expected ", expected);
+      before = now;
+    };
+    EXPECT(cc_all_reduce(a.data(), b.data(), count, CC_FLOAT32, CC_SUM, comm, nullptr) == CC_SUCCESS, last_error(comm));
+    expect_sent(2 * (p - 1) * count * 4 / p, "all_reduce");
+    EXPECT(cc_all_gather(a.data(), b.data(), count, CC_FLOAT32, comm, nullptr) == CC_SUCCESS, last_error(comm));
+    expect_sent((p - 1) * count * 4, "all_gather");
+    EXPECT(cc_reduce_scatter(a.data(), b.data(), count, CC_FLOAT32, CC_SUM, comm, nullptr) == CC_SUCCESS,
+           last_error(comm));
+    expect_sent((p - 1) * count * 4, "reduce_scatter");
+    const uint64_t large = 20000;  // 80 KB: a chain
+    std::vector<float> c(large);
+    EXPECT(cc_broadcast(c.data(), c.data(), large, CC_FLOAT32, 1, comm, nullptr) == CC_SUCCESS, last_error(comm));
+    expect_sent(rank == 0 ? 0 : large * 4, "broadcast, chain: all but the last of the chain send it once");
+    EXPECT(cc_barrier(comm, nullptr) == CC_SUCCESS, last_error(comm));
+    uint64_t rounds = 0;
+    while ((uint64_t{1} << rounds) < p) ++rounds;
+    expect_sent(rounds, "barrier");
+  });
+}
+
+}  // namespace
+
+void wire() {
+  for (const int nranks : {2, 3, 5}) {
+    count_bytes("shm", nranks);
+    count_bytes("tcp", nranks);
+  }
+}
+
+}  // namespace test
