@@ -19,7 +19,7 @@ UNITS = (
         "tuned.service",
         "systemd-modules-load.service",
         "clusterctl-acs.service",
-        "clusterctl-governor.service",
+        "clusterctl-cpu-governor.service",
     ),
 )
 _PROPERTIES = ("Id", "LoadState", "ActiveState", "UnitFileState", "LimitMEMLOCK")

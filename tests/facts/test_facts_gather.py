@@ -77,14 +77,9 @@ def test_one_exec_gathers_everything() -> None:
 def test_a_second_exec_only_for_what_needs_a_password(
     become: Become, execs: list[bool], namespaces: None
 ) -> None:
-    nobody = (
-        "unshare",
-        "-m",
-        "sh",
-        "-c",
-        "mount --bind /bin/false /usr/bin/sudo 2>/dev/null; "
-        + "exec setpriv --reuid=65534 --regid=65534 --clear-groups sh",
-    )
+    no_sudo = "mount --bind /bin/false /usr/bin/sudo 2>/dev/null"
+    as_nobody = "exec setpriv --reuid=65534 --regid=65534 --clear-groups sh"
+    nobody = ("unshare", "-m", "sh", "-c", f"{no_sudo}; {as_nobody}")
     transport = ThisMachine(nobody)
     found = gather(transport, NODE.model_copy(update={"become": become}), escalate=True)
     assert [as_root for _, as_root in transport.calls] == execs
