@@ -2,91 +2,24 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from enum import Enum
 from typing import Annotated, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    StringConstraints,
-    WithJsonSchema,
-    field_validator,
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
+
+from clusterctl.inventory.field_types import (
+    FilePath,
+    InterfaceSelector,
+    NodeName,
+    NumberText,
+    PciSelector,
+    ProxyJump,
+    RdmaSelector,
+    RequirementName,
+    User,
+    VariableName,
+    Word,
 )
-
-REQUIREMENT_NAMES = (
-    "acs",
-    "peermem",
-    "rdma-userspace",
-    "rdma-link",
-    "gpu-driver",
-    "gpu-persistence",
-    "fabric-manager",
-    "docker",
-    "container-toolkit",
-    "memlock",
-    "cpu-governor",
-    "numa-balancing",
-    "network-buffers",
-    "cluster-file",
-    "shared-dir",
-    "ssh-mesh",
-    "time-sync",
-)
-"""The stable names of requirements, as users write them in inventories and options."""
-
-
-def _requirement_name(name: str) -> str:
-    if name not in REQUIREMENT_NAMES:
-        close = get_close_matches(name, REQUIREMENT_NAMES, n=1)
-        hint = f"; did you mean {close[0]}?" if close else ""
-        raise ValueError(
-            f"unknown requirement {name!r}; expected one of {', '.join(REQUIREMENT_NAMES)}{hint}"
-        )
-    return name
-
-
-RequirementName = Annotated[
-    str,
-    AfterValidator(_requirement_name),
-    WithJsonSchema({"type": "string", "enum": list(REQUIREMENT_NAMES)}),
-]
-
-NodeName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?$")]
-VariableName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-PciSelector = Annotated[
-    str,
-    StringConstraints(
-        pattern=r"^(class:[0-9a-fA-F]{2,6}|[0-9a-fA-F]{4}:([0-9a-fA-F]{4}|\*)"
-        r"|([0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])$"
-    ),
-]
-# None of these may begin with '-': they become words of command lines, where it would make them options.
-Address = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_:][A-Za-z0-9._:%-]*$", max_length=253)]
-User = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.@+\\-]*[$]?$", max_length=128)]
-ProxyJump = Annotated[
-    str,
-    StringConstraints(
-        pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.+\\-]*@)?([A-Za-z0-9_][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.%]+\])(:[0-9]{1,5})?"
-        r"(,([A-Za-z0-9_][A-Za-z0-9_.+\\-]*@)?([A-Za-z0-9_][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.%]+\])(:[0-9]{1,5})?)*$"
-    ),
-]
-InterfaceSelector = Annotated[
-    str,
-    StringConstraints(pattern=r"^(\^=|\^|=)?[A-Za-z0-9_][A-Za-z0-9_.@-]*(,[A-Za-z0-9_][A-Za-z0-9_.@-]*)*$"),
-]
-RdmaSelector = Annotated[
-    str,
-    StringConstraints(
-        pattern=r"^(\^=|\^|=)?[A-Za-z0-9_][A-Za-z0-9_.-]*(:[0-9]+)?(,[A-Za-z0-9_][A-Za-z0-9_.-]*(:[0-9]+)?)*$"
-    ),
-]
-Word = Annotated[str, StringConstraints(pattern=r"^[^\s-]\S*$", max_length=4096)]
-FilePath = Annotated[str, StringConstraints(pattern=r"^[^-]", max_length=4096)]
-NumberText = Annotated[str, WithJsonSchema({"type": ["string", "number"]})]
-"""A text that is mostly a number; unquoted numbers are taken as they are written."""
 
 
 class Model(BaseModel):

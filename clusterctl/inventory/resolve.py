@@ -10,15 +10,8 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from clusterctl.inventory import nodeset
-from clusterctl.inventory.model import (
-    Address,
-    Inventory,
-    InventoryFile,
-    Node,
-    NodeName,
-    NodeSettings,
-    NodeSpec,
-)
+from clusterctl.inventory.field_types import Address, NodeName
+from clusterctl.inventory.model import Inventory, InventoryFile, Node, NodeSettings, NodeSpec
 from clusterctl.inventory.problems import KeyPath, Problem, refusal
 from clusterctl.inventory.yaml_source import Document
 
