@@ -1,0 +1,63 @@
+"""nccl-tests' output: one recorded or hand-made log per file in cases/, with what it says beside it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from clusterctl.benchmarks import all_reduce
+from clusterctl.benchmarks.all_reduce import AllReduce
+
+CASES = Path(__file__).parent / "cases"
+LOGS = sorted(CASES.glob("*.txt"))
+
+
+def cells(half):
+    return [half.time_us, half.algbw_gbps, half.busbw_gbps, half.wrong]
+
+
+@pytest.mark.parametrize("log", LOGS, ids=[log.stem for log in LOGS])
+def test_recorded_output(log):
+    expected = json.loads(log.with_suffix(".json").read_text())
+    sweep = all_reduce.parse(log.read_text())
+    assert [
+        [row.size_bytes, row.count, *cells(row.out_of_place), *cells(row.in_place)] for row in sweep.rows
+    ] == expected["rows"]
+    assert [[rank.rank, rank.host, rank.pid, rank.device] for rank in sweep.ranks] == expected["ranks"]
+    assert sweep.average_busbw_gbps == expected["average_busbw_gbps"]
+    assert sweep.out_of_bounds == expected["out_of_bounds"]
+    assert [fault.kind.value for fault in sweep.faults] == expected["faults"]
+
+
+def test_every_expectation_has_its_log():
+    assert len(LOGS) >= 15
+    assert {path.stem for path in CASES.glob("*.json")} == {log.stem for log in LOGS}
+
+
+def test_columns_follow_the_header_even_when_it_is_shuffled():
+    text = (CASES / "layout-with-root-only.txt").read_text()
+    old = text.replace("time   algbw   busbw  #wrong", "time   busbw   algbw  #wrong").replace(
+        "5.32    5.32", "1.00    2.00"
+    )
+    half = all_reduce.parse(old).rows[0].in_place
+    assert (half.busbw_gbps, half.algbw_gbps) == (1.0, 2.0)
+
+
+def test_columns_between_rank_and_library_lines_are_kept_as_proof():
+    sweep = all_reduce.parse((CASES / "nccl-info-between-rows.txt").read_text())
+    assert "P2P/CUMEM" in sweep.transports
+    assert any("nccl-tests version 2.19.6" in line for line in sweep.libraries)
+
+
+def test_a_row_that_is_cut_in_two_is_not_half_read():
+    text = (
+        (CASES / "layout-with-root-only.txt").read_text().replace("    12.31    5.32    5.32       0\n", "\n")
+    )
+    assert all_reduce.parse(text).rows == ()
+
+
+def test_argv_is_one_device_per_rank_with_sizes_in_bytes():
+    sweep = AllReduce(min_bytes=8, max_bytes=1 << 20, step_factor=4, iters=7, warmup_iters=3, check=False)
+    assert sweep.argv(("/opt/all_reduce_perf",)) == (
+        "/opt/all_reduce_perf", "-b", "8", "-e", "1048576", "-f", "4", "-n", "7", "-w", "3", "-c", "0", "-g", "1"
+    )  # fmt: skip

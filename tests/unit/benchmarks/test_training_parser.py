@@ -1,0 +1,76 @@
+"""The records of the training workload: rates, proof, and what is wrong with a run."""
+
+import json
+
+from clusterctl.benchmarks.training import Training, parse
+from clusterctl.workloads.records import MARK
+
+
+def line(kind, **fields):
+    return MARK + json.dumps({"kind": kind, **fields})
+
+
+def start(rank, host="node1"):
+    return line("start", rank=rank, world_size=2, host=host, pid=100 + rank, device="cpu", local_rank=rank)
+
+
+def finished(rank, host="node1", mean=10.0, digest="0x1.8p+1", **more):
+    fields = {
+        "rank": rank, "host": host, "pid": 100 + rank, "device": "cpu", "images_per_s_mean": mean,
+        "images_per_s_spread": 0.5, "loss_first": 6.9, "loss_last": 1.2, "parameters_digest": digest,
+        "model": "resnet50", "batch_size": 8,
+        "proof": {"backend": "gloo", "version": "torch 2.13", "libraries": ["/lib/libtorch_cpu.so"]},
+    }  # fmt: skip
+    return line("rank", **{**fields, **more})
+
+
+def kinds(run):
+    return [fault.kind.value for fault in run.faults]
+
+
+def test_two_ranks():
+    run = parse(
+        "\n".join([start(0), start(1, "node2"), "Model: resnet50", finished(1, "node2", 12.0), finished(0)])
+    )
+    assert run.images_per_s == 22.0
+    assert [(r.rank, r.host, r.pid) for r in run.ranks] == [(0, "node1", 100), (1, "node2", 101)]
+    assert run.settings == {"model": "resnet50", "batch_size": 8}
+    assert run.libraries == ("gloo torch 2.13 /lib/libtorch_cpu.so",)
+    assert kinds(run) == []
+
+
+def test_records_are_found_behind_tags_and_broken_ones_are_not_half_read():
+    text = f'[1,0]<stdout>:{start(0)}\n{finished(0)}\n{MARK}{{"kind": "rank", "rank": 1, \n{MARK}[1]\n{MARK}{{}}\n'
+    run = parse(text)
+    assert [rate.rank for rate in run.rates] == [0]
+
+
+def test_a_loss_that_is_no_number_names_the_rank():
+    failure = line("failure", rank=1, host="node2", reason="nan-loss", loss="nan")
+    run = parse("\n".join([start(0), start(1, "node2"), failure]))
+    assert kinds(run) == ["nan-loss"]
+    assert run.faults[0].rank == 1
+    assert "rank 1 on node2" in run.faults[0].message
+
+
+def test_two_processes_that_are_both_rank_0():
+    run = parse("\n".join([start(0), start(0), finished(0), finished(0)]))
+    assert "duplicate-ranks" in kinds(run)
+
+
+def test_replicas_that_drifted_apart():
+    run = parse("\n".join([finished(0), finished(1, digest="0x1.9p+1")]))
+    assert kinds(run) == ["replicas-differ"]
+    assert run.faults[0].rank == 1
+
+
+def test_nothing_recorded():
+    assert kinds(parse("Killed\n")) == ["unparsable"]
+
+
+def test_argv_says_only_what_was_chosen():
+    training = Training(model="resnet18", backend="gloo", batch_size=4, timeout_s=60)
+    assert training.argv(("python3", "w.pyz", "training")) == (
+        "python3", "w.pyz", "training", "--model", "resnet18", "--precision", "fp32", "--timeout-s", "60",
+        "--backend", "gloo", "--batch-size", "4",
+    )  # fmt: skip

@@ -1,0 +1,119 @@
+"""Launcher, library, program and environment, chosen from what the nodes answered."""
+
+import pytest
+
+from clusterctl.errors import ArtifactError, LaunchError, UsageError
+from clusterctl.inventory.model import Node
+from clusterctl.launch import choose
+from clusterctl.launch.preflight import Readiness
+
+READY = {
+    "host": "h", "uid": 0, "cores": 4, "gpus": 0, "interface": None, "interface_address": None, "interfaces": "",
+    "ssh_accepted_on": None, "ssh_port": 22, "mpirun": "/usr/bin/mpirun",
+    "mpirun_version": "mpirun (Open MPI) 4.1.4", "python": "/usr/bin/python3", "python_version": "3.11",
+    "torch": "2.4", "perf": None, "core_perf": None, "ports": frozenset(), "host_keys": (), "identity": None,
+    "known_hosts": None, "fault": None,
+}  # fmt: skip
+
+
+def ready(name="n1", *, found=None, **settings):
+    node = Node(name=name, address=f"{name}.example", **settings)
+    return Readiness(node=node, **{**READY, "host": name, **(found or {})})
+
+
+def plan(answers, np, map_by="slot", chosen="gloo", timeout_s=60.0):
+    return choose.plan(
+        answers, np=np, map_by=map_by, chosen=chosen, program=("p",), token="t0ken", directory="/tmp/d",
+        timeout_s=timeout_s,
+    )  # fmt: skip
+
+
+def test_a_machine_without_mpi_starts_its_ranks_itself():
+    here = ready(connection="local", found={"mpirun": None})
+    assert choose.launcher(None, [here]).name == "local"
+    assert choose.launcher(None, [ready(connection="local")]).name == "openmpi"
+    assert choose.launcher(None, [ready(found={"mpirun": None})]).name == "openmpi"
+
+
+@pytest.mark.parametrize("asked", ["srun", "local"])
+def test_a_launcher_that_cannot_serve_is_refused(asked):
+    with pytest.raises(UsageError):
+        choose.launcher(asked, [ready("n1"), ready("n2")])
+
+
+def test_the_library_follows_the_hardware():
+    gpu = ready(found={"gpus": 8})
+    core = ready(found={"core_perf": "/c/all_reduce_perf"})
+    assert choose.library(None, [gpu, gpu], collective=True) == "nccl"
+    assert choose.library(None, [gpu, ready()], collective=True) == "gloo"
+    assert choose.library(None, [core, core], collective=False) == "ccore"
+    assert choose.library(None, [ready(all_reduce_perf="/opt/p")], collective=True) == "ccore"
+    with pytest.raises(UsageError):
+        choose.library("mpi", [gpu], collective=True)
+
+
+def test_a_collective_uses_a_binary_where_all_nodes_have_it_else_torch():
+    nccl = ready(found={"gpus": 8, "perf": "/usr/bin/all_reduce_perf"})
+    core = ready(found={"core_perf": "/c/all_reduce_perf", "perf": "/usr/bin/all_reduce_perf"})
+    named = ready(all_reduce_perf="/opt/p", found={"perf": "/opt/p", "core_perf": "/c/p"})
+    archive = "/tmp/d/workloads.pyz"
+    assert choose.collective_program("nccl", [nccl, nccl], archive).words == ("/usr/bin/all_reduce_perf",)
+    assert choose.collective_program("ccore", [core], archive).words == ("/c/all_reduce_perf",)
+    assert choose.collective_program("ccore", [named], archive).words == ("/opt/p",)
+    torch = choose.collective_program("nccl", [nccl, ready("n2")], archive)
+    assert torch.words == ("/usr/bin/python3", archive, "collective", "--backend", "nccl")
+    assert choose.collective_program("gloo", [core], archive).torch
+
+
+def test_a_named_binary_that_is_absent_is_asked_for_by_the_preflight_not_replaced():
+    absent = ready(all_reduce_perf="/opt/p")
+    assert choose.collective_program("ccore", [absent], "a").perf
+
+
+def test_paths_that_differ_between_nodes_are_refused():
+    with pytest.raises(LaunchError, match="path of python differs"):
+        choose.torch_program([ready("n1"), ready("n2", found={"python": "/opt/python"})], "a", "training")
+
+
+def test_cores_are_taken_in_turn_and_overbooked_while_counted_slots_are_not():
+    cores = [ready("n1"), ready("n2")]
+    assert choose.mapping(None, cores) == "node"
+    assert choose.mapping(None, [ready(slots=1)]) == "slot"
+    assert [p.ranks for p in plan(cores, 2, "node").placements] == [1, 1]
+    assert [p.ranks for p in plan(cores, 20, "node").placements] == [10, 10]
+    with pytest.raises(LaunchError, match="2 slots"):
+        plan([ready("n1", slots=1), ready("n2", slots=1)], 3)
+
+
+def test_this_machine_launches_even_when_it_is_listed_last():
+    first, second = choose.launching_first([ready("n1"), ready("here", connection="local")])
+    assert (first.node.name, second.node.name) == ("here", "n1")
+
+
+def test_the_environment_says_where_ranks_meet():
+    made = plan([ready("n1", slots=1), ready("n2", slots=1)], 2)
+    env = dict(made.env)
+    assert env["MASTER_ADDR"] == env["CCORE_ROOT_ADDR"] == "n1.example"
+    assert 20000 <= int(env["MASTER_PORT"]) < 32000
+    assert env["OMP_NUM_THREADS"] == "4"
+    assert env["CCORE_JOB_SECRET"] is None
+    assert len(dict(made.secrets)["CCORE_JOB_SECRET"]) == 32
+    alone = dict(plan([ready("n1")], 1).env)
+    assert (alone["MASTER_ADDR"], alone["GLOO_SOCKET_IFNAME"]) == ("127.0.0.1", "lo")
+
+
+def test_a_port_in_use_is_not_chosen(monkeypatch):
+    offered = iter([20001, 20002])
+    monkeypatch.setattr(choose.secrets, "choice", lambda _: next(offered))
+    made = plan([ready("n1", found={"ports": frozenset({20001})})], 1)
+    assert dict(made.env)["MASTER_PORT"] == "20002"
+
+
+def test_the_inventorys_environment_wins_and_its_secrets_are_hidden():
+    made = plan([ready("n1", env={"NCCL_ALGO": "Ring", "HF_TOKEN": "hunter2", "OMP_NUM_THREADS": "3"})], 1)
+    assert dict(made.env)["NCCL_ALGO"] == "Ring"
+    assert dict(made.env)["OMP_NUM_THREADS"] == "3"
+    assert dict(made.env)["HF_TOKEN"] is None
+    assert dict(made.secrets)["HF_TOKEN"] == "hunter2"
+    with pytest.raises(ArtifactError):
+        plan([ready("n1", slots=1, env={"A": "1"}), ready("n2", slots=1, env={"A": "2"})], 2)

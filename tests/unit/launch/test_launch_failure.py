@@ -1,0 +1,140 @@
+"""What went wrong, from what mpirun really says, from what was seen on the nodes, and from the ranks' words."""
+
+import pytest
+
+from clusterctl.benchmarks.base import RankProof
+from clusterctl.launch.base import LaunchPlan, Placement
+from clusterctl.launch.failure import Outcome, check_ranks, classify
+from clusterctl.launch.processes import RankProcess, end_script, inspect_script, parse_inspection
+
+TWO_NODES = LaunchPlan(
+    token="0123456789abcdef",
+    directory="/tmp/clusterctl-0123456789abcdef",
+    placements=(
+        Placement("gpu01", "ip-10-0-0-1", "10.0.0.1", 22, None, 2),
+        Placement("gpu02", "ip-10-0-0-2", "10.0.0.2", 22, None, 2),
+    ),
+    program=("all_reduce_perf",),
+    env=(),
+    map_by="slot",
+    interface=None,
+    timeout_s=600,
+)
+KILLED = """--------------------------------------------------------------------------
+Primary job  terminated normally, but 1 process returned
+a non-zero exit code. Per user-direction, the job has been aborted.
+--------------------------------------------------------------------------
+--------------------------------------------------------------------------
+mpirun noticed that process rank 3 with PID 0 on node gpu02 exited on signal 9 (Killed).
+--------------------------------------------------------------------------"""
+STATUS = """--------------------------------------------------------------------------
+mpirun detected that one or more processes exited with non-zero status, thus causing
+the job to be terminated. The first process to do so was:
+
+  Process name: [[30393,1],1]
+  Exit code:    4
+--------------------------------------------------------------------------"""
+DAEMON = """--------------------------------------------------------------------------
+ORTE has lost communication with a remote daemon.
+
+  HNP daemon   : [[3567,0],0] on node gpu01
+  Remote daemon: [[3567,0],1] on node gpu02
+
+This is usually due to either a failure of the TCP network
+connection to the node, or possibly an internal failure of
+the daemon itself.
+--------------------------------------------------------------------------"""
+
+
+def outcome(launcher="", returncode=1, **more):
+    return Outcome(returncode, {}, more.pop("stderr", {}), launcher, 1.0, **more)
+
+
+def test_a_rank_that_was_killed_is_named_with_its_node():
+    (fault,) = classify(TWO_NODES, outcome(KILLED))
+    assert (fault.kind.value, fault.rank, fault.node) == ("rank-died", 3, "gpu02")
+    assert "signal 9" in fault.message
+
+
+def test_a_rank_that_ended_with_a_status_is_named_with_its_last_words():
+    (fault,) = classify(TWO_NODES, outcome(STATUS, stderr={1: "Traceback\nRuntimeError: no GPU\n\n"}))
+    assert (fault.kind.value, fault.rank, fault.node) == ("rank-died", 1, "gpu01")
+    assert "status 4" in fault.message
+    assert fault.message.endswith("RuntimeError: no GPU")
+
+
+def test_the_local_launcher_names_the_rank_too():
+    (fault,) = classify(TWO_NODES, outcome("local_spawn: rank 2 (pid 77) on vm exited on signal 11"))
+    assert (fault.kind.value, fault.rank) == ("rank-died", 2)
+    (fault,) = classify(TWO_NODES, outcome("local_spawn: rank 0 (pid 77) on vm exited with status 3"))
+    assert (fault.rank, "status 3" in fault.message) == (0, True)
+
+
+def test_a_lost_daemon_names_its_node():
+    (fault,) = classify(TWO_NODES, outcome(DAEMON))
+    assert (fault.kind.value, fault.node) == ("node-lost", "gpu02")
+
+
+def test_a_node_that_no_longer_answers_comes_before_what_followed_from_it():
+    faults = classify(TWO_NODES, outcome(KILLED, lost_nodes={"gpu02": "timed out"}))
+    assert [fault.kind.value for fault in faults] == ["node-lost", "rank-died"]
+    assert "gpu02" in faults[0].message
+    only = classify(TWO_NODES, outcome(DAEMON, lost_nodes={"gpu02": "timed out"}))
+    assert [fault.kind.value for fault in only] == ["node-lost"]
+
+
+@pytest.mark.parametrize(
+    ("seen", "rank", "words"),
+    [
+        (
+            {"gpu01": (RankProcess(5, 0, "running"),), "gpu02": (RankProcess(6, 2, "stopped"),)},
+            2,
+            "is stopped",
+        ),
+        (
+            {"gpu01": tuple(RankProcess(9 + r, r, "running") for r in range(3))},
+            3,
+            "is gone while others wait",
+        ),
+        ({}, None, "no end after 600 s"),
+    ],
+)
+def test_a_hang_says_which_rank_stands_still(seen, rank, words):
+    (fault,) = classify(TWO_NODES, outcome("", None, deadline_passed=True, ranks_seen=seen))
+    assert (fault.kind.value, fault.rank) == ("deadline", rank)
+    assert words in fault.message
+
+
+def test_an_unknown_end_keeps_the_launchers_last_words():
+    (fault,) = classify(TWO_NODES, outcome("sh: 1: exec: mpirun: not found", 127))
+    assert fault.kind.value == "launcher"
+    assert "127" in fault.message
+    assert "not found" in fault.message
+
+
+def test_a_good_end_has_no_fault():
+    assert classify(TWO_NODES, outcome("", 0)) == ()
+
+
+def ranks(*numbers):
+    return [RankProof(number, "host", 1, "cpu") for number in numbers]
+
+
+def test_the_ranks_that_reported_must_be_those_asked_for():
+    assert check_ranks(ranks(0, 1, 2), 3) == ()
+    (fewer,) = check_ranks(ranks(0, 2), 4)
+    assert (fewer.kind.value, fewer.message) == ("fewer-ranks", "2 of 4 ranks reported; missing: 1, 3")
+    (double,) = check_ranks(ranks(0, 0, 1), 2)
+    assert double.kind.value == "duplicate-ranks"
+    (more,) = check_ranks(ranks(0, 1), 1)
+    assert more.kind.value == "duplicate-ranks"
+
+
+def test_processes_of_a_launch_are_read_with_their_state():
+    text = "31\t1\tT\tpython\n30\t0\tR\tpython\nnoise\n"
+    assert parse_inspection(text) == (RankProcess(31, 1, "stopped"), RankProcess(30, 0, "running"))
+
+
+def test_the_scripts_never_contain_the_token_itself():
+    for script in (inspect_script("abcd0123"), end_script("abcd0123", 5.0)):
+        assert b"abcd0123" not in script

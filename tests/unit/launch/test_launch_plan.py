@@ -1,0 +1,127 @@
+"""Placing ranks, and the argv and files that launchers make of a plan."""
+
+import shlex
+from dataclasses import replace
+
+import pytest
+
+from clusterctl.errors import LaunchError
+from clusterctl.launch import base, ssh_mesh
+from clusterctl.launch.base import LaunchPlan, Placement, marked, secrets_file, spread
+from clusterctl.launch.local import LocalSpawn
+from clusterctl.launch.openmpi4 import OpenMpi4
+
+TWO_NODES = LaunchPlan(
+    token="0123456789abcdef",
+    directory="/tmp/clusterctl-0123456789abcdef",
+    placements=(
+        Placement("gpu01", "ip-10-0-0-1", "10.0.0.1", 22, "ubuntu", 2),
+        Placement("gpu02", "ip-10-0-0-2", "10.0.0.2", 2222, "ubuntu", 2),
+    ),
+    program=("python3", "/tmp/clusterctl-0123456789abcdef/workloads.pyz", "training"),
+    env=(("MASTER_ADDR", "10.0.0.1"), ("CCORE_JOB_SECRET", None), ("NCCL_SOCKET_IFNAME", "bond0")),
+    map_by="slot",
+    interface="bond0",
+    timeout_s=600,
+    as_root=True,
+    secrets=(("CCORE_JOB_SECRET", "it's secret"),),
+)
+ONE_NODE = replace(TWO_NODES, placements=TWO_NODES.placements[:1], interface=None, as_root=False)
+
+
+@pytest.mark.parametrize(
+    ("slots", "np", "map_by", "counts"),
+    [
+        ((8, 8), 8, "slot", (8, 0)),
+        ((8, 8), 10, "slot", (8, 2)),
+        ((8, 8), 2, "node", (1, 1)),
+        ((1, 4), 4, "node", (1, 3)),
+        ((2, 2, 2), 6, "node", (2, 2, 2)),
+    ],
+)
+def test_ranks_are_spread_over_slots(slots, np, map_by, counts):
+    assert spread(slots, np, map_by) == counts
+
+
+@pytest.mark.parametrize("np", [0, 17])
+def test_ranks_that_do_not_fit_are_refused(np):
+    with pytest.raises(LaunchError):
+        spread((8, 8), np, "slot")
+
+
+def test_the_node_of_every_rank_is_known():
+    assert TWO_NODES.node_of_rank == ("gpu01", "gpu01", "gpu02", "gpu02")
+    assert replace(TWO_NODES, map_by="node").node_of_rank == ("gpu01", "gpu02", "gpu01", "gpu02")
+
+
+def test_mpirun_across_nodes():
+    folder = TWO_NODES.directory
+    assert shlex.join(OpenMpi4().argv(TWO_NODES)) == (
+        f"mpirun -np 4 -hostfile {folder}/hostfile --allow-run-as-root -bind-to none -map-by slot --tag-output "
+        "-x MASTER_ADDR=10.0.0.1 -x CCORE_JOB_SECRET -x NCCL_SOCKET_IFNAME=bond0 -mca pml ob1 "
+        "-mca btl_tcp_if_include bond0 -mca oob_tcp_if_include bond0 -mca btl '^openib' "
+        f"-mca plm_rsh_agent 'ssh -F {folder}/ssh_config' -mca plm_rsh_no_tree_spawn 1 "
+        "-mca oob_tcp_keepalive_time 10 -mca oob_tcp_keepalive_intvl 5 -mca oob_tcp_keepalive_probes 3 "
+        f"python3 {folder}/workloads.pyz training"
+    )
+
+
+def test_mpirun_on_one_node_uses_no_ssh():
+    argv = OpenMpi4().argv(ONE_NODE)
+    assert not [
+        word for word in argv if "rsh" in word or "if_include" in word or word == "--allow-run-as-root"
+    ]
+    assert set(OpenMpi4().files(ONE_NODE)) == {"hostfile"}
+
+
+def test_the_launching_node_goes_by_its_own_host_name_and_peers_by_their_names_in_ssh_config():
+    files = OpenMpi4().files(TWO_NODES)
+    assert files["hostfile"].decode().splitlines() == ["ip-10-0-0-1 slots=2", "gpu02 slots=2"]
+    config = files["ssh_config"].decode()
+    assert "Host gpu02\n  HostName 10.0.0.2\n  Port 2222\n  User ubuntu\n" in config
+    assert "StrictHostKeyChecking yes" in config
+    assert "IdentityFile" not in config
+    assert "Host gpu01" not in config
+
+
+def test_an_identity_is_named_only_where_the_launching_node_has_it():
+    config = ssh_mesh.config(replace(TWO_NODES, identity_file="/root/.ssh/mesh", known_hosts=("/etc/ssh/k",)))
+    assert "  IdentityFile /root/.ssh/mesh\n" in config
+    assert f"UserKnownHostsFile {TWO_NODES.directory}/known_hosts /etc/ssh/k ~/.ssh/known_hosts" in config
+
+
+def test_a_name_that_would_break_the_ssh_config_is_refused():
+    bad = replace(TWO_NODES.placements[1], user="root\nProxyCommand evil")
+    with pytest.raises(LaunchError):
+        ssh_mesh.config(replace(TWO_NODES, placements=(TWO_NODES.placements[0], bad)))
+
+
+def test_known_hosts_lines_carry_the_port_where_it_is_not_22():
+    text = ssh_mesh.known_hosts(
+        TWO_NODES.placements, {"gpu01": ("ssh-ed25519 AAA",), "gpu02": ("ssh-ed25519 BBB", "ssh-rsa CCC")}
+    )
+    assert text == "10.0.0.1 ssh-ed25519 AAA\n[10.0.0.2]:2222 ssh-ed25519 BBB\n[10.0.0.2]:2222 ssh-rsa CCC\n"
+
+
+def test_the_mesh_probe_names_the_peer_that_cannot_be_reached():
+    assert ssh_mesh.faults(TWO_NODES, "ok\t0\n") == ()
+    (fault,) = ssh_mesh.faults(TWO_NODES, "bad\t0\tPermission denied (publickey).\n")
+    assert (fault.kind.value, fault.node) == ("ssh-mesh", "gpu02")
+    assert "gpu01 cannot reach gpu02 (10.0.0.2) by SSH: Permission denied (publickey)." in fault.message
+    (silent,) = ssh_mesh.faults(TWO_NODES, "")
+    assert "no answer" in silent.message
+
+
+def test_secrets_stand_in_no_argv():
+    command = marked(TWO_NODES, OpenMpi4().argv(TWO_NODES))
+    assert command[:2] == ("sh", "-c")
+    assert "secret" not in command[2].replace("CCORE_JOB_SECRET", "")
+    assert f"{base.TOKEN_VARIABLE}={TWO_NODES.token}" in command[2]
+    assert secrets_file(TWO_NODES) == b"export CCORE_JOB_SECRET='it'\"'\"'s secret'\n"
+
+
+def test_the_local_launcher_passes_the_environment_without_what_the_file_sets():
+    argv = LocalSpawn().argv(ONE_NODE)
+    assert argv[:3] == ("env", "MASTER_ADDR=10.0.0.1", "NCCL_SOCKET_IFNAME=bond0")
+    assert argv[argv.index("-np") + 1 :][:2] == ("2", "--")
+    assert set(LocalSpawn().files(ONE_NODE)) == {"local_spawn.py"}

@@ -1,0 +1,92 @@
+"""The probe before a launch: a real sh on this machine, and judging what nodes answered."""
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from clusterctl.errors import LaunchError
+from clusterctl.inventory.model import Node
+from clusterctl.launch import preflight
+from clusterctl.launch.preflight import Needs
+
+
+def answer_of(node, directory):
+    script = preflight.script(node, str(directory), sys.executable, None)
+    done = subprocess.run(("sh", "-s"), input=script, capture_output=True, timeout=60, check=True)
+    assert done.stderr == b""
+    return preflight.parse(node, done.stdout.decode())
+
+
+@pytest.fixture
+def here(tmp_path):
+    return answer_of(Node(name="here", address="localhost", socket_ifname="lo"), tmp_path / "launch")
+
+
+def test_this_machine_answers(here, tmp_path):
+    assert here.python == sys.executable
+    assert here.torch
+    assert here.cores >= 1
+    assert (here.interface, here.interface_address) == ("lo", "127.0.0.1")
+    assert (tmp_path / "launch").stat().st_mode & 0o777 == 0o700
+    assert here.fault is None
+    assert preflight.judge([here], Needs(torch=True)) == ()
+
+
+def test_a_folder_that_cannot_be_made_is_a_fault(tmp_path):
+    there = answer_of(Node(name="n", address="n"), tmp_path / "no" / "such" / "place")
+    (fault,) = preflight.judge([there], Needs())
+    assert "cannot make" in fault.message
+
+
+@pytest.mark.parametrize(
+    ("settings", "change", "needs", "words"),
+    [
+        ({}, {"mpirun": None}, Needs(mpirun=True), "mpirun is not there"),
+        ({"mpirun": "/opt/mpirun"}, {"mpirun": None}, Needs(mpirun=True), "(/opt/mpirun)"),
+        ({}, {"mpirun_version": "HYDRA build details:"}, Needs(mpirun=True), "not Open MPI 4"),
+        ({}, {"python": None}, Needs(torch=True), "python3 is not there"),
+        ({}, {"torch": None}, Needs(torch=True), "torch is not installed"),
+        ({}, {"perf": None, "core_perf": None}, Needs(perf=True), "all_reduce_perf is not there"),
+        ({"socket_ifname": "bond0"}, {"interface": None}, Needs(), "no network interface bond0"),
+    ],
+)
+def test_what_is_missing_is_named_with_its_node(here, settings, change, needs, words):
+    node = Node(name="gpu07", address="gpu07", **settings)
+    ready = {
+        "mpirun": "/usr/bin/mpirun",
+        "mpirun_version": "mpirun (Open MPI) 4.1.4",
+        "perf": "/usr/bin/perf",
+    }
+    (fault,) = preflight.judge([replace(here, node=node, **{**ready, **change})], needs)
+    assert (fault.kind.value, fault.node) == ("missing-program", "gpu07")
+    assert words in fault.message
+    assert fault.hint
+
+
+def test_an_answer_cut_short_is_refused():
+    with pytest.raises(LaunchError, match="n1"):
+        preflight.parse(Node(name="n1", address="n1"), "host\tn1\ncores\t2\n")
+
+
+def test_peers_use_the_fabric_then_the_address_that_ssh_arrived_at(here):
+    node = Node(name="n", address="203.0.113.7")
+    forwarded = replace(here, node=node, interface_address="10.9.0.1", ssh_accepted_on="10.0.2.15")
+    assert forwarded.ssh_address == "10.9.0.1"
+    assert replace(forwarded, interface_address=None).ssh_address == "10.0.2.15"
+    loopback = replace(forwarded, interface_address="127.0.0.1", ssh_accepted_on="127.3.0.2")
+    assert loopback.ssh_address == "203.0.113.7"
+    assert replace(loopback, node=Node(name="n", address="127.3.0.2")).ssh_address == "127.3.0.2"
+
+
+def test_slots_are_the_inventorys_else_gpus_else_cores(here):
+    def slots(**settings):
+        return replace(here, gpus=4, cores=16, node=Node(name="n", address="n", **settings)).slots
+
+    assert (slots(slots=3), slots(gpus=8), slots(), slots(gpus=0)) == (3, 8, 4, 16)
+
+
+def test_an_interface_that_is_only_excluded_is_refused():
+    with pytest.raises(LaunchError, match="which interface not to use"):
+        preflight.interface_of(Node(name="n", address="n", socket_ifname="^docker0"))

@@ -1,0 +1,32 @@
+"""mpirun's one stream, taken apart per rank."""
+
+from clusterctl.launch.ranklog import RankLog
+
+# As Open MPI 4.1.4 writes it, with rank 1 flushing half a line between two lines of rank 0.
+STREAM = """[1,0]<stdout>:# header
+[1,1]<stderr>:warning: slow
+[1,0]<stdout>:row [1,1]<stdout>:half [1,0]<stdout>:one
+[1,1]<stdout>:line
+mpirun noticed something
+[1,10]<stdout>:
+"""
+
+
+def test_every_rank_gets_its_own(tmp_path):
+    with RankLog(tmp_path) as log:
+        for line in STREAM.splitlines():
+            log.line(line)
+    assert log.by_rank[0] == "# header\nrow one\n"
+    assert log.by_rank[1] == "half line\n"
+    assert log.by_rank[10] == "\n"
+    assert log.errors_by_rank == {1: "warning: slow\n"}
+    assert log.launcher == "mpirun noticed something"
+    assert (tmp_path / "rank-0.log").read_text() == "# header\nrow one\n"
+    assert (tmp_path / "rank-1.log").read_text() == "warning: slow\nhalf line\n"
+    assert (tmp_path / "launcher.log").read_text() == "mpirun noticed something\n"
+
+
+def test_what_is_written_is_on_disk_while_the_ranks_still_run(tmp_path):
+    with RankLog(tmp_path) as log:
+        log.line("[1,3]<stdout>:alive")
+        assert log.path(3).read_text() == "alive\n"
