@@ -5,12 +5,14 @@ from __future__ import annotations
 from clusterctl.errors import CommandError
 from clusterctl.transport.base import Completed
 
-# $1 path, $2 mode, $3 size. The size is compared because a lost connection ends standard input too.
+# $1 path, $2 mode, $3 size. The size is compared because a lost connection ends standard input too; it also
+# closes standard error, and the message must not kill the shell before it has cleaned up.
 _PUT = """umask 077
 if [ -d "$1" ]; then echo "it is a directory" >&2; exit 1; fi
 t=$1.clusterctl.$$
 trap 'rm -f -- "$t"' EXIT
 trap 'exit 1' HUP INT TERM
+trap '' PIPE
 cat > "$t" || exit 1
 n=$(wc -c < "$t") || exit 1
 if [ "$n" -ne "$3" ]; then echo "only $n of $3 bytes arrived" >&2; exit 1; fi

@@ -61,7 +61,7 @@ def hashed_name(name: str) -> str:
 def fingerprint(key: str) -> str:
     """Return ``SHA256:...`` of a base64 key, as ssh-keygen -l shows it."""
     try:
-        digest = hashlib.sha256(base64.b64decode(key)).digest()
+        digest = hashlib.sha256(base64.b64decode(key, validate=True)).digest()
     except ValueError:
         return "(not base64)"
     return "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
@@ -72,7 +72,7 @@ def _wildcard(pattern: str) -> re.Pattern[str]:
 
 
 class KnownHosts:
-    """The entries of several files, indexed by name; a file that does not exist is empty."""
+    """The entries of several files, indexed by name; a file that cannot be read is empty."""
 
     def __init__(self, files: Iterable[str] = ()) -> None:
         self._exact: dict[str, list[Entry]] = {}
@@ -81,7 +81,8 @@ class KnownHosts:
         for file in files:
             try:
                 text = Path(file).read_text(encoding="utf-8", errors="replace")
-            except FileNotFoundError:
+            except OSError:
+                # As with OpenSSH: a file that is not there, or not ours to read, vouches for nobody.
                 continue
             self.add_text(text, file)
 

@@ -202,7 +202,7 @@ def _config(directory: Path, extra: str) -> Path:
         # owner has put there (version managers: 0.1 s) is not the nodes'.
         "SetEnv SHLVL=1",
     ]  # fmt: skip
-    banner = subprocess.run((SSHD, "-V"), capture_output=True, text=True, timeout=10).stderr
+    banner = subprocess.run((SSHD, "-V"), capture_output=True, text=True, timeout=10, check=False).stderr
     version = re.search(r"OpenSSH_(\d+)\.(\d+)", banner)
     if version and (int(version[1]), int(version[2])) >= (9, 8):
         lines.append("PerSourcePenalties no")  # failed logins on purpose must not lock the loopback out
@@ -223,7 +223,7 @@ def _free_port(addresses: list[str]) -> int:
     raise RuntimeError("no port is free on all of the farm's addresses")
 
 
-def _wait_for_listeners(nodes: list[SshdNode], timeout_s: float) -> None:
+def wait_for_listeners(nodes: list[SshdNode], timeout_s: float = 20.0) -> None:
     """Wait until the kernel lists every node's address as listening, without connecting to it."""
     deadline = time.monotonic() + timeout_s
     wanted = {
@@ -301,7 +301,7 @@ def _populate(
         elif kind != "refusing":
             node.start()
     farm.known_hosts.write_text("".join(f"{line}\n" for line in known))
-    _wait_for_listeners([node for node in farm.nodes if node.process is not None], 20.0)
+    wait_for_listeners([node for node in farm.nodes if node.process is not None])
 
 
 @dataclass(frozen=True)
@@ -321,13 +321,17 @@ def temporary_user(
     name = f"farm{random.randint(10000, 99999)}"
     home = Path(tempfile.mkdtemp(prefix="sshd-farm-home-"))
     rule = Path("/etc/sudoers.d") / name
-    run = {"check": True, "timeout": 30, "stdout": subprocess.DEVNULL}
-    subprocess.run(("useradd", "-M", "-d", str(home), "-s", shell, name), **run)
+    subprocess.run(
+        ("useradd", "-M", "-d", str(home), "-s", shell, name),
+        check=True,
+        timeout=30,
+        stdout=subprocess.DEVNULL,
+    )
     try:
         # "*" is "no password works", "!" would be "locked", which sshd without PAM refuses altogether.
-        subprocess.run(("usermod", "-p", "*", name), **run)
+        subprocess.run(("usermod", "-p", "*", name), check=True, timeout=30)
         if password is not None:
-            subprocess.run(("chpasswd",), input=f"{name}:{password}\n".encode(), **run)
+            subprocess.run(("chpasswd",), input=f"{name}:{password}\n".encode(), check=True, timeout=30)
         shutil.chown(home, name, name)
         if sudo is not None:
             rule.write_text(f"{name} ALL={sudo}\n")
@@ -335,7 +339,7 @@ def temporary_user(
         yield SystemUser(name, password, home)
     finally:
         rule.unlink(missing_ok=True)
-        subprocess.run(("userdel", "-f", name), stderr=subprocess.DEVNULL, **{**run, "check": False})
+        subprocess.run(("userdel", "-f", name), stderr=subprocess.DEVNULL, check=False, timeout=30)
         shutil.rmtree(home, ignore_errors=True)
         Path("/run/sudo/ts", name).unlink(missing_ok=True)
         Path("/var/lib/sudo/lectured", name).unlink(missing_ok=True)

@@ -1,0 +1,197 @@
+"""Many real sshd nodes at once, healthy and broken, directly and behind a jump host; nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from clusterctl.inventory.model import Node
+from clusterctl.transport.base import Completed, FailureKind
+from clusterctl.transport.connect import Connector
+from clusterctl.transport.fanout import fan_out
+
+
+def nodes_of(farm, **settings):
+    return [
+        Node(name=n.name, address=n.address, port=n.port, user=farm.user,
+             **{"identity_file": str(farm.identity_file), **settings})
+        for n in farm.nodes
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def use(monkeypatch):
+    """Make clusterctl read a farm's known_hosts and ssh_config."""
+
+    def apply(farm):
+        for name, value in farm.env.items():
+            monkeypatch.setenv(name, value)
+        return farm
+
+    return apply
+
+
+def open_files():
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_bad_nodes_do_not_touch_good_ones_and_nothing_is_left(sshd_farm, use):
+    farm = use(sshd_farm(64, refusing=3, silent=3, changed=2, unknown=2))
+    nodes = [*nodes_of(farm), Node(name="nowhere", address="nowhere.invalid")]
+    warm = fan_out(nodes[:1], Connector(), lambda node, t: t.run(("true",)))
+    assert not warm.failures
+    threads, files = threading.active_count(), open_files()
+    most = [0]
+
+    def work(node, transport):
+        most[0] = max(most[0], threading.active_count())
+        transport.run(("true",))
+        return transport.run(
+            ("sh", "-c", "echo $SSH_CONNECTION; cat"), stdin=node.name.encode(), timeout_s=60
+        )
+
+    connector = Connector(connect_timeout_s=8)
+    began = time.monotonic()
+    outcome = fan_out(nodes, connector, work, fanout=64)
+    assert time.monotonic() - began < 40
+    assert list(outcome) == [node.name for node in nodes]
+    good = outcome.values_by_node
+    assert list(good) == [node.name for node in nodes[:64]]
+    for node in nodes[:64]:
+        server = good[node.name].text.split()[2]
+        assert isinstance(good[node.name], Completed) and server == node.address, "the answer is this node's"
+        assert good[node.name].text.endswith(node.name)
+    kinds = [failure.kind for failure in outcome.failures.values()]
+    assert kinds == [FailureKind.REFUSED] * 3 + [FailureKind.TIMEOUT] * 3 + [
+        FailureKind.HOST_KEY_CHANGED
+    ] * 2 + [FailureKind.HOST_KEY_UNKNOWN] * 2 + [FailureKind.DNS]
+    assert threading.active_count() == threads and open_files() == files
+    # A worker and a connection for each of the 64 at once, and while it connects a timer of paramiko's.
+    assert most[0] <= threads + 3 * 64
+    healthy = farm.nodes[1:64]
+    assert {(node.connections, node.execs) for node in healthy} == {(1, 2)}
+
+
+def test_a_node_that_dies_at_work_is_a_failure_and_the_others_go_on(sshd_farm, use):
+    farm = use(sshd_farm(4))
+
+    def work(node, transport):
+        if node.name == farm.nodes[2].name:
+            threading.Timer(0.5, farm.nodes[2].stop).start()
+            return transport.run(("sleep", "30"), timeout_s=40)
+        return transport.run(("sleep", "1.5"), timeout_s=40)
+
+    began = time.monotonic()
+    outcome = fan_out(nodes_of(farm), Connector(), work)
+    assert time.monotonic() - began < 15
+    assert {name: f.kind for name, f in outcome.failures.items()} == {farm.nodes[2].name: FailureKind.LOST}
+    assert all(done.returncode == 0 for done in outcome.values_by_node.values())
+
+
+def test_behind_a_jump_host_over_one_shared_connection(sshd_farm, use):
+    farm = use(sshd_farm(9))
+    jump, *behind = nodes_of(farm)
+    there = [node.model_copy(update={"proxy_jump": f"{jump.address}:{jump.port}"}) for node in behind]
+    threads, files = threading.active_count(), open_files()
+    outcome = fan_out(
+        there, Connector(), lambda node, t: t.run(("sh", "-c", "echo $SSH_CONNECTION")), fanout=8
+    )
+    assert [done.text.split()[2] for done in outcome.values_by_node.values()] == [
+        node.address for node in behind
+    ]
+    assert farm.nodes[0].connections == 1 and farm.nodes[0].execs == 0
+    assert threading.active_count() == threads and open_files() == files
+
+
+def test_jump_hosts_fail_by_name_and_their_keys_are_verified(sshd_farm, use):
+    farm = use(sshd_farm(2, refusing=1, unknown=1, changed=1))
+    good, target, refusing, changed, unknown = nodes_of(farm)
+    expected = {
+        refusing.address: FailureKind.REFUSED,
+        changed.address: FailureKind.HOST_KEY_CHANGED,
+        unknown.address: FailureKind.HOST_KEY_UNKNOWN,
+    }
+    for address, kind in expected.items():
+        there = target.model_copy(update={"proxy_jump": f"{address}:{target.port}"})
+        (failure,) = fan_out([there], Connector(), lambda node, t: t.run(("true",))).failures.values()
+        assert (
+            failure.kind is kind
+            and f"jump host {address}" in failure.message
+            and target.name in failure.message
+        )
+    there = refusing.model_copy(update={"proxy_jump": f"{good.address}:{good.port}"})
+    (failure,) = fan_out([there], Connector(), lambda node, t: t.run(("true",))).failures.values()
+    assert failure.kind is FailureKind.UNREACHABLE and "jump host" in failure.message
+    for node, kind in ((changed, FailureKind.HOST_KEY_CHANGED), (unknown, FailureKind.HOST_KEY_UNKNOWN)):
+        there = node.model_copy(update={"proxy_jump": f"{good.address}:{good.port}"})
+        (failure,) = fan_out([there], Connector(), lambda node, t: t.run(("true",))).failures.values()
+        assert failure.kind is kind, "a node's own key is verified behind a jump host too"
+
+
+def test_a_jump_host_from_ssh_config(sshd_farm, use):
+    farm = use(sshd_farm(2))
+    first, second = farm.nodes
+    (farm.directory / "ssh_config").write_text(
+        f"Host bastion\n HostName {first.address}\n Port {first.port}\n User root\n"
+        f" IdentityFile {farm.identity_file}\n"
+        f"Host {second.address}\n Port {second.port}\n User root\n ProxyJump bastion\n"
+        f" IdentityFile {farm.identity_file}\n"
+    )
+    outcome = fan_out([Node(name="n", address=second.address)], Connector(), lambda node, t: t.run(("true",)))
+    assert not outcome.failures and first.connections == 1
+
+
+def test_ten_nodes_that_hang_in_the_command_cost_one_deadline(sshd_farm, use):
+    farm = use(sshd_farm(16))
+
+    def work(node, transport):
+        hangs = int(node.name[-2:]) % 2
+        return transport.run(("sleep", "4713.1") if hangs else ("true",), timeout_s=2)
+
+    began = time.monotonic()
+    outcome = fan_out(nodes_of(farm), Connector(), work)
+    assert time.monotonic() - began < 8
+    assert [f.kind for f in outcome.failures.values()] == [FailureKind.DEADLINE] * 8
+
+
+def test_ctrl_c_ends_a_fan_out_promptly(sshd_farm, tmp_path):
+    farm = sshd_farm(8, silent=4)
+    program = tmp_path / "program.py"
+    program.write_text(
+        textwrap.dedent(f"""
+        import os, threading
+        from clusterctl.inventory.model import Node
+        from clusterctl.transport.connect import Connector
+        from clusterctl.transport.fanout import fan_out
+        nodes = [Node(name=n, address=a, port=p, user="root", identity_file={str(farm.identity_file)!r})
+                 for n, a, p in {[(n.name, n.address, n.port) for n in farm.nodes]!r}]
+        def work(node, transport):
+            os.write(1, b"ready\\n")
+            transport.run(("sleep", "4713.2"), timeout_s=100)
+        try:
+            fan_out(nodes, Connector(connect_timeout_s=60), work)
+        except KeyboardInterrupt:
+            print("interrupted", [t.name for t in threading.enumerate()], flush=True)
+        """)
+    )
+    with subprocess.Popen(
+        (sys.executable, "-W", "error", str(program)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, **farm.env},
+    ) as process:  # fmt: skip
+        for _ in farm.nodes:
+            assert process.stdout.readline() == "ready\n"
+        time.sleep(2)
+        began = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+    assert time.monotonic() - began < 4
+    assert out == "interrupted ['MainThread']\n" and err == "" and process.returncode == 0, shlex.quote(err)

@@ -1,0 +1,177 @@
+"""A command's conversation: login noise, sudo's question, lines, limits; no wire involved."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from clusterctl.inventory.model import Become
+from clusterctl.transport import sudo
+from clusterctl.transport.base import FailureKind, TransportError
+from clusterctl.transport.exchange import Exchange
+from clusterctl.transport.sudo import SudoPassword, as_root_text
+
+ARGV = ("cat",)
+
+
+def kind_of(call, *args):
+    with pytest.raises(TransportError) as raised:
+        call(*args)
+    return raised.value.failure.kind
+
+
+@pytest.fixture
+def password(monkeypatch):
+    monkeypatch.setenv(sudo.PASSWORD_VARIABLE, "s3cret'$(x)")
+    return SudoPassword()
+
+
+def test_noise_before_the_start_is_no_output_even_in_pieces():
+    exchange = Exchange("n", ARGV, stdin=b"in", marker="m4rk")
+    assert exchange.take_input() == (b"", False), "input waits for the start"
+    for piece in (b"Welcome!\nm4r", b"k 12", b"3\nou", b"t"):
+        exchange.feed_stdout(piece)
+    assert exchange.pid == 123
+    assert exchange.take_input() == (b"in", True)
+    assert exchange.take_input() == (b"", False)
+    assert exchange.completed(0).stdout == b"out"
+
+
+def test_a_shell_that_runs_nothing_is_a_protocol_failure_with_its_words():
+    exchange = Exchange("n", ARGV, marker="m")
+    exchange.feed_stdout(b"This account is currently not available.\n")
+    with pytest.raises(TransportError, match="currently not available") as raised:
+        exchange.completed(1)
+    assert raised.value.failure.kind is FailureKind.PROTOCOL
+
+
+def test_lines_arrive_as_they_are_complete_and_the_last_at_the_end():
+    lines = []
+    exchange = Exchange("n", ARGV, on_line=lines.append)
+    exchange.feed_stdout(b"a\nb\xff")
+    assert lines == ["a"]
+    exchange.feed_stdout(b"\n\nlast")
+    assert lines == ["a", "b\ufffd", ""]
+    assert exchange.completed(0).stdout == b"a\nb\xff\n\nlast"
+    assert lines[-1] == "last"
+
+
+def test_output_is_bounded():
+    exchange = Exchange("n", ARGV, max_output_bytes=1000)
+    exchange.feed_stdout(b"x" * 600)
+    exchange.check()
+    exchange.feed_stderr(b"x" * 600)
+    assert kind_of(exchange.check) is FailureKind.PROTOCOL
+
+
+def test_the_deadline():
+    exchange = Exchange("n", ARGV, timeout_s=0.05)
+    exchange.check()
+    assert exchange.wait_s <= 0.05
+    time.sleep(0.06)
+    assert kind_of(exchange.check) is FailureKind.DEADLINE
+
+
+def asking(password, where="n"):
+    return Exchange(
+        where, ARGV, stdin=b"data", marker="m", prompt="ask?", password=password, may_need_sudo=True
+    )
+
+
+def test_the_password_goes_only_to_sudo_and_only_when_it_asks(password):
+    exchange = asking(password)
+    assert exchange.take_input() == (b"", False)
+    exchange.feed_stderr(b"lecture\nas")
+    exchange.feed_stderr(b"k?")
+    assert exchange.take_input() == (b"s3cret'$(x)\n", False)
+    assert exchange.take_input() == (b"", False)
+    exchange.feed_stdout(b"m 7\n")
+    exchange.check()
+    assert exchange.take_input() == (b"data", True)
+    done = exchange.completed(0)
+    assert done.stderr == b"lecture\n" and b"s3cret" not in done.stdout
+
+
+def test_without_a_question_the_password_is_not_sent(password):
+    exchange = asking(password)
+    exchange.feed_stdout(b"m 7\n")
+    exchange.feed_stderr(b"ask?")
+    assert exchange.take_input() == (b"data", True)
+    assert exchange.completed(0).stderr == b"ask?", "what the command says is its own"
+
+
+def test_a_second_question_means_a_wrong_password_which_is_tried_nowhere_else(password):
+    exchange = asking(password)
+    exchange.feed_stderr(b"ask?")
+    exchange.take_input()
+    exchange.feed_stderr(b"Sorry, try again.\nask?")
+    assert kind_of(exchange.check) is FailureKind.SUDO
+    second = asking(password, "other")
+    second.feed_stderr(b"ask?")
+    with pytest.raises(TransportError, match="n refused it") as raised:
+        second.take_input()
+    assert "s3cret" not in str(raised.value) + repr(password) + str(raised.value.hint)
+
+
+def test_other_nodes_wait_for_the_first_to_accept(password):
+    assert password.offer("first", 1) is not None
+    assert password.offer("second", 0.01) is None, "not while the first has not answered"
+    got = []
+    waiting = threading.Thread(target=lambda: got.append(password.offer("second", 5)))
+    waiting.start()
+    password.settle("first", accepted=True)
+    waiting.join(5)
+    assert got == ["s3cret'$(x)"]
+
+
+def test_a_node_that_gives_no_verdict_lets_the_next_one_try(password):
+    first = asking(password)
+    first.feed_stderr(b"ask?")
+    first.take_input()
+    first.close()
+    assert password.offer("second", 0.1) is not None
+
+
+def test_a_person_is_asked_once_and_only_when_needed(monkeypatch):
+    monkeypatch.delenv(sudo.PASSWORD_VARIABLE, raising=False)
+    asked = []
+    password = SudoPassword(lambda: asked.append(1) or "typed")
+    assert password.available and not asked
+    assert password.offer("n", 1) == "typed"
+    password.settle("n", accepted=True)
+    assert password.offer("o", 1) == "typed" and len(asked) == 1
+    nobody = SudoPassword(lambda: None)
+    assert nobody.offer("n", 1) is None and not nobody.available
+    assert not SudoPassword().available
+
+
+@pytest.mark.parametrize(
+    ("said", "means"),
+    [
+        ("sudo: a password is required", "none was given"),
+        ("sudo: sorry, you must have a tty to run sudo", "requiretty"),
+        ("bob is not in the sudoers file.  This incident will be reported.", "may not use sudo"),
+        ("Sorry, user bob is not allowed to execute '/bin/sh -c x' as root on gpu01.", "may not use sudo"),
+        ("sh: 1: exec: sudo: not found", "not installed"),
+        ("clusterctl: not root and 'become' is none", "forbids sudo"),
+        ("sudo: Account or password is expired: account has expired", "expired"),
+        ("sudo: unable to stat /etc/sudoers", "unable to stat"),
+        ("", "nothing"),
+    ],
+)
+def test_what_sudo_says_becomes_a_reason(said, means):
+    exchange = Exchange("n", ARGV, marker="m", may_need_sudo=True)
+    exchange.feed_stderr(said.encode())
+    with pytest.raises(TransportError, match=means) as raised:
+        exchange.completed(1)
+    assert raised.value.failure.kind is FailureKind.SUDO and raised.value.failure.hint
+
+
+def test_sudo_lines():
+    inner = "echo m $$; exec id"
+    assert as_root_text(inner, become=Become.AUTO, user="root", prompt=None) == inner
+    assert "sudo -n -H" in as_root_text(inner, become=Become.SUDO, user="root", prompt=None)
+    assert "sudo -S -p tok -H" in as_root_text(inner, become=Become.AUTO, user="bob", prompt="tok")
+    assert "sudo" not in as_root_text(inner, become=Become.NONE, user="bob", prompt=None)

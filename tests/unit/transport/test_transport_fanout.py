@@ -1,0 +1,113 @@
+"""Fan-out with injected transports: failures are values, order is kept, an interrupt cuts everybody off."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from clusterctl.errors import CommandError
+from clusterctl.inventory.model import Node
+from clusterctl.transport.base import Failure, FailureKind, TransportError
+from clusterctl.transport.fanout import fan_out
+
+NODES = [Node(name=f"n{i:02d}", address=f"n{i:02d}") for i in range(20)]
+
+
+class Wire:
+    """A transport that only can be waited on and closed."""
+
+    def __init__(self, node):
+        self.node = node.name
+        self.closed = threading.Event()
+
+    def wait(self):
+        if self.closed.wait(30):
+            raise TransportError(Failure(FailureKind.LOST, "cut off"))
+
+    def close(self):
+        self.closed.set()
+
+
+@pytest.fixture
+def wires():
+    return {}
+
+
+@pytest.fixture
+def connect(wires):
+    def make(node):
+        wires[node.name] = Wire(node)
+        return wires[node.name]
+
+    return make
+
+
+def fanout_threads():
+    return [thread for thread in threading.enumerate() if thread.name.startswith("clusterctl-fanout")]
+
+
+def test_values_and_failures_side_by_side_in_order(connect, wires):
+    def work(node, transport):
+        number = int(node.name[1:])
+        time.sleep(0.001 * (20 - number))
+        if number == 3:
+            raise TransportError(Failure(FailureKind.REFUSED, "no"))
+        if number == 4:
+            raise CommandError("bad", hint="do")
+        return number
+
+    done = []
+    outcome = fan_out(NODES, connect, work, fanout=7, on_done=lambda node, value: done.append(node.name))
+    assert list(outcome) == [node.name for node in NODES]
+    assert outcome["n03"] == Failure(FailureKind.REFUSED, "no")
+    assert outcome["n04"] == Failure(FailureKind.ERROR, "bad", "do")
+    assert outcome.values_by_node == {f"n{i:02d}": i for i in range(20) if i not in (3, 4)}
+    assert sorted(done) == list(outcome)
+    assert all(wire.closed.is_set() for wire in wires.values()) and not fanout_threads()
+
+
+def test_a_node_that_cannot_be_connected_is_a_failure():
+    def connect(node):
+        raise TransportError(Failure(FailureKind.DNS, "no such host"))
+
+    assert set(fan_out(NODES[:2], connect, lambda n, t: 1).failures) == {"n00", "n01"}
+
+
+def test_no_more_than_fanout_at_once(connect):
+    running, most, lock = [0], [0], threading.Lock()
+
+    def work(node, transport):
+        with lock:
+            running[0] += 1
+            most[0] = max(most[0], running[0])
+        time.sleep(0.01)
+        with lock:
+            running[0] -= 1
+
+    fan_out(NODES, connect, work, fanout=4)
+    assert most[0] == 4
+    assert len(fan_out([], connect, work)) == 0
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])
+@pytest.mark.parametrize("place", ["work", "on_done"])
+def test_an_interrupt_or_a_bug_cuts_the_others_off_at_once(connect, wires, error, place):
+    def work(node, transport):
+        if node.name == "n00":
+            if place == "work":
+                raise error
+            return 0
+        transport.wait()
+        return 1
+
+    def on_done(node, outcome):
+        raise error
+
+    began = time.monotonic()
+    with pytest.raises(error):
+        fan_out(NODES, connect, work, fanout=5, on_done=on_done if place == "on_done" else None)
+    assert time.monotonic() - began < 2
+    assert len(wires) <= 6, "no new node is contacted after the cut"
+    assert all(wire.closed.is_set() for wire in wires.values()) and not fanout_threads()

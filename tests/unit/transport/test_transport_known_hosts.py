@@ -1,0 +1,186 @@
+"""known_hosts: what OpenSSH trusts is trusted, what it refuses is refused. Keys and hashes are ssh-keygen's own."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import subprocess
+
+import pytest
+
+from clusterctl.transport.base import FailureKind, TransportError
+from clusterctl.transport.host_keys import HostKeyPolicy, ShownKey, accepting_command
+from clusterctl.transport.known_hosts import KnownHosts, Verdict, fingerprint, hashed_name, host_name
+
+pytestmark = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="ssh-keygen is not installed")
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("keys")
+    made = {}
+    for name, kind in (("a", "ed25519"), ("b", "ed25519"), ("e", "ecdsa")):
+        subprocess.run(
+            ("ssh-keygen", "-q", "-t", kind, "-N", "", "-f", str(folder / name)), check=True, timeout=60
+        )
+        made[name] = tuple((folder / f"{name}.pub").read_text().split()[:2])
+    made["folder"] = folder
+    return made
+
+
+def known(text):
+    hosts = KnownHosts()
+    hosts.add_text(text, "kh")
+    return hosts
+
+
+def verdict(text, host, port, key):
+    return known(text).judge(host, port, *key).verdict
+
+
+def test_plain_ports_lists_case_and_patterns(keys):
+    a, b = keys["a"], keys["b"]
+    line = " ".join(a)
+    assert verdict(f"gpu01,10.0.0.1 {line}\n", "10.0.0.1", 22, a) is Verdict.KNOWN
+    assert verdict(f"GPU01 {line}\n", "gpu01", 22, a) is Verdict.KNOWN
+    assert verdict(f"[gpu01]:2222 {line}\n", "gpu01", 2222, a) is Verdict.KNOWN
+    assert verdict(f"[gpu01]:2222 {line}\n", "gpu01", 22, a) is Verdict.UNKNOWN
+    assert verdict(f"[gpu01]:2222 {line}\n", "gpu01", 2222, b) is Verdict.CHANGED
+    assert verdict(f"gpu* {line}\n", "gpu07", 22, a) is Verdict.KNOWN
+    assert verdict(f"gpu?,!gpu7 {line}\n", "gpu7", 22, a) is Verdict.UNKNOWN
+    assert verdict(f"[*.lab]:2222 {line}\n", "x.lab", 2222, a) is Verdict.KNOWN
+    assert verdict(f"g[pu01 {line}\n", "gpu01", 22, a) is Verdict.UNKNOWN
+
+
+def test_another_port_is_trusted_only_when_the_bare_name_has_this_very_key(keys):
+    line = f"gpu01 {' '.join(keys['a'])}\n"
+    assert verdict(line, "gpu01", 2222, keys["a"]) is Verdict.KNOWN
+    assert verdict(line, "gpu01", 2222, keys["b"]) is Verdict.UNKNOWN
+
+
+def test_another_type_of_key_than_those_recorded_is_a_change(keys):
+    judgement = known(f"gpu01 {' '.join(keys['e'])}\n").judge("gpu01", 22, *keys["a"])
+    assert judgement.verdict is Verdict.CHANGED
+    assert known(f"gpu01 {' '.join(keys['e'])}\n").key_types("gpu01") == (keys["e"][0],)
+
+
+def test_revoked_keys_and_authorities(keys):
+    a, b = keys["a"], keys["b"]
+    text = f"# c\n@revoked * {' '.join(a)}\ngpu01 {' '.join(a)}\n"
+    judgement = known(text).judge("gpu01", 22, *a)
+    assert judgement.verdict is Verdict.REVOKED and judgement.entry.line == 2
+    assert verdict(text, "gpu02", 2222, a) is Verdict.REVOKED
+    authority = f"@cert-authority *.lab {' '.join(a)}\n"
+    assert verdict(authority, "x.lab", 22, b) is Verdict.UNKNOWN
+    assert verdict(authority, "x.lab", 22, a) is Verdict.UNKNOWN, "an authority's key is no host's key"
+    assert known(authority).key_types("x.lab") == ()
+
+
+def test_lines_that_are_no_entries_do_no_harm(keys):
+    text = "\n#x\nonlyhost\nhost type\n@strange h t k\n|1|notbase64|x ssh-rsa AAAA\n|2|a|b t k\n"
+    text += f"ok {' '.join(keys['a'])}"
+    assert verdict(text, "ok", 22, keys["a"]) is Verdict.KNOWN
+
+
+def test_hashed_names_are_those_of_ssh_keygen(keys, tmp_path):
+    file = tmp_path / "kh"
+    file.write_text(f"gpu01 {' '.join(keys['a'])}\n[gpu02]:2222 {' '.join(keys['b'])}\n")
+    subprocess.run(("ssh-keygen", "-q", "-H", "-f", str(file)), check=True, timeout=20, capture_output=True)
+    assert "gpu" not in file.read_text()
+    hosts = KnownHosts((str(file),))
+    assert hosts.judge("gpu01", 22, *keys["a"]).verdict is Verdict.KNOWN
+    assert hosts.judge("gpu02", 2222, *keys["a"]).verdict is Verdict.CHANGED
+    assert hosts.judge("gpu03", 22, *keys["a"]).verdict is Verdict.UNKNOWN
+    # And the other way round: ssh-keygen finds what we hash.
+    file.write_text(f"{hashed_name(host_name('gpu09', 2222))} {' '.join(keys['a'])}\n")
+    found = subprocess.run(
+        ("ssh-keygen", "-F", "[gpu09]:2222", "-f", str(file)), capture_output=True, timeout=20, check=False
+    )
+    assert found.returncode == 0 and keys["a"][1].encode() in found.stdout
+
+
+def test_fingerprints_are_those_of_ssh_keygen(keys):
+    listed = subprocess.run(
+        ("ssh-keygen", "-lf", str(keys["folder"] / "a.pub")),
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=True,
+    )
+    assert fingerprint(keys["a"][1]) in listed.stdout.split()
+    assert fingerprint("!!!!") == "(not base64)"
+
+
+def shown(key, file, **options):
+    return ShownKey("gpu01 (root@gpu01:2222)", "gpu01", 2222, *key, files=(str(file),), **options)
+
+
+def test_an_unknown_key_is_refused_with_the_ways_to_accept_it(keys, tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["/x/clusterctl", "check", "my inventory.yaml"])
+    file = tmp_path / "kh"
+    with pytest.raises(TransportError) as raised:
+        HostKeyPolicy().verify(shown(keys["a"], file))
+    failure = raised.value.failure
+    assert failure.kind is FailureKind.HOST_KEY_UNKNOWN
+    assert fingerprint(keys["a"][1]) in failure.message and str(file) in failure.message
+    assert "clusterctl check 'my inventory.yaml' --accept-new-host-keys" in failure.hint
+    assert f"ssh-keyscan -p 2222 gpu01 >> {file}" in failure.hint
+    assert not file.exists(), "nothing is recorded in silence"
+
+
+def test_the_accepting_command_keeps_what_follows_two_dashes():
+    assert (
+        accepting_command(["clusterctl", "exec", "--", "ls"])
+        == "clusterctl exec --accept-new-host-keys -- ls"
+    )
+
+
+def test_a_changed_key_names_file_and_line_and_is_never_recorded(keys, tmp_path):
+    file = tmp_path / "kh"
+    text = f"# nodes\n[gpu01]:2222 {' '.join(keys['b'])}\n"
+    file.write_text(text)
+    with pytest.raises(TransportError) as raised:
+        HostKeyPolicy(accept_new=True).verify(shown(keys["a"], file))
+    assert raised.value.failure.kind is FailureKind.HOST_KEY_CHANGED
+    assert f"{file}:2" in raised.value.failure.message
+    assert "ssh-keygen -f" in raised.value.failure.hint
+    assert file.read_text() == text
+
+
+@pytest.mark.parametrize("hash_name", [False, True])
+def test_accepting_appends_one_line_and_says_so(keys, tmp_path, caplog, hash_name):
+    file = tmp_path / "new" / "kh"
+    policy = HostKeyPolicy(accept_new=True)
+    logging.getLogger("clusterctl").propagate = True
+    with caplog.at_level("WARNING"):
+        policy.verify(shown(keys["a"], file, hash_name=hash_name))
+    assert fingerprint(keys["a"][1]) in caplog.text and str(file) in caplog.text
+    policy.verify(shown(keys["a"], file, hash_name=hash_name))
+    lines = file.read_text().splitlines()
+    assert len(lines) == 1 and lines[0].endswith(" ".join(keys["a"]))
+    assert lines[0].startswith("|1|" if hash_name else "[gpu01]:2222 ")
+    assert file.stat().st_mode & 0o777 == 0o600 and file.parent.stat().st_mode & 0o777 == 0o700
+    HostKeyPolicy().verify(shown(keys["a"], file))
+    with pytest.raises(TransportError):
+        HostKeyPolicy(accept_new=True).verify(shown(keys["b"], file))
+
+
+def test_accepting_mends_a_missing_last_newline_and_sees_what_others_recorded(keys, tmp_path):
+    file = tmp_path / "kh"
+    file.write_text(f"other {' '.join(keys['b'])}")
+    policy = HostKeyPolicy(accept_new=True)
+    assert policy.known((str(file),)).entries("other")
+    # Meanwhile another run records the same server with another key: that is a change, not news.
+    with file.open("a") as other_run:
+        other_run.write(f"\n[gpu01]:2222 {' '.join(keys['b'])}")
+    with pytest.raises(TransportError) as raised:
+        policy.verify(shown(keys["a"], file))
+    assert raised.value.failure.kind is FailureKind.HOST_KEY_CHANGED
+    policy.verify(ShownKey("n", "gpu05", 22, *keys["a"], files=(str(file),)))
+    assert file.read_text().splitlines()[2] == f"gpu05 {' '.join(keys['a'])}"
+
+
+def test_a_file_that_cannot_be_written_is_a_failure_with_a_reason(keys, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(TransportError, match="cannot be recorded"):
+        HostKeyPolicy(accept_new=True).verify(shown(keys["a"], tmp_path / "file" / "kh"))

@@ -1,0 +1,135 @@
+"""Where a node is: the inventory beats ssh_config, which beats the defaults; ssh_config is read by paramiko."""
+
+from __future__ import annotations
+
+import pytest
+
+from clusterctl.errors import ConfigError
+from clusterctl.inventory.model import Node
+from clusterctl.transport import ssh_config
+from clusterctl.transport.ssh import SshSession
+from clusterctl.transport.sudo import SudoPassword
+
+
+@pytest.fixture
+def target(tmp_path, monkeypatch):
+    """A function that resolves a node against the text of an ssh_config."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv(ssh_config.KNOWN_HOSTS_VARIABLE, raising=False)
+
+    def resolve(text, connect_timeout_s=None, **settings):
+        file = tmp_path / "ssh_config"
+        file.write_text(text)
+        monkeypatch.setenv(ssh_config.CONFIG_VARIABLE, str(file))
+        session = SshSession(
+            accept_new_host_keys=False, connect_timeout_s=connect_timeout_s, password=SudoPassword()
+        )
+        return session.target(Node(**{"name": "gpu01", "address": "gpu01", **settings}))
+
+    return resolve
+
+
+def test_defaults(target, tmp_path, monkeypatch):
+    monkeypatch.setenv("LOGNAME", "someone")
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / ".ssh" / "id_rsa").write_text("")
+    found = target("")
+    assert (found.host, found.port, found.user, found.connect_timeout_s) == ("gpu01", 22, "someone", 10.0)
+    assert found.identities == (str(tmp_path / ".ssh" / "id_rsa"),) and not found.identities_named
+    assert found.known_hosts[0] == str(tmp_path / ".ssh" / "known_hosts")
+    assert "/etc/ssh/ssh_known_hosts" in found.known_hosts
+    assert found.where == "gpu01 (someone@gpu01:22)"
+
+
+CONFIG = """
+Host gpu*
+    HostName 10.0.0.1
+    Port 2200
+    User ubuntu
+    IdentityFile ~/.ssh/cluster
+    IdentitiesOnly yes
+    ConnectTimeout 3
+    UserKnownHostsFile ~/.ssh/kh_lab
+    GlobalKnownHostsFile none
+    HashKnownHosts yes
+    HostKeyAlias lab-gpu
+Host *
+    Port 9
+"""
+
+
+def test_ssh_config_beats_the_defaults(target, tmp_path):
+    found = target(CONFIG)
+    assert (found.host, found.port, found.user, found.connect_timeout_s) == ("10.0.0.1", 2200, "ubuntu", 3.0)
+    assert found.identities == (str(tmp_path / ".ssh/cluster"),) and found.identities_only
+    assert found.known_hosts[0] == str(tmp_path / ".ssh/kh_lab")
+    assert found.hash_known_hosts and found.key_host == "lab-gpu"
+
+
+def test_the_inventory_beats_ssh_config(target, tmp_path):
+    found = target(CONFIG, connect_timeout_s=7, user="root", port=22, identity_file="~/own")
+    assert (found.port, found.user, found.connect_timeout_s) == (22, "root", 7.0)
+    assert (
+        found.identities == (str(tmp_path / "own"), str(tmp_path / ".ssh/cluster")) and found.identities_named
+    )
+
+
+def test_known_hosts_by_environment_beats_all(target, monkeypatch):
+    monkeypatch.setenv(ssh_config.KNOWN_HOSTS_VARIABLE, "/x/kh")
+    assert target(CONFIG).known_hosts == ("/x/kh",)
+
+
+def test_include_ends_with_the_included_file(target, tmp_path):
+    (tmp_path / "more.d").mkdir()
+    (tmp_path / "more.d" / "a.conf").write_text("Host other\n  User wrong\nHost gpu01\n  User right\n")
+    (tmp_path / "more.d" / "b.conf").write_text("Host nobody\n  Port 1\n")
+    found = target("Include more.d/*.conf absent.conf\nPort 77\n")
+    assert (found.user, found.port) == ("right", 77)
+    inside = target("Host gpu01\n  Include more.d/b.conf\n  Port 78\n")
+    assert inside.port == 78
+
+
+def test_an_include_of_itself_is_refused(target):
+    with pytest.raises(ConfigError, match="nested"):
+        target("Include ssh_config\n")
+
+
+def test_jump_hosts(target):
+    found = target("Host bastion\n  Port 2022\n  HostName 192.0.2.1\n", proxy_jump="bastion", user="root")
+    assert (found.jump.host, found.jump.port, found.jump.user) == ("192.0.2.1", 2022, "root")
+    found = target("", proxy_jump="ops@a:23,[fd00::1]:24", user="root", identity_file="/k")
+    last, first = found.jump, found.jump.jump
+    assert (first.user, first.host, first.port, first.jump) == ("ops", "a", 23, None)
+    assert (last.user, last.host, last.port) == ("root", "fd00::1", 24)
+    assert first.identities == last.identities == ("/k",)
+    assert last.where == "jump host fd00::1 (root@[fd00::1]:24)"
+    chained = target("Host gpu01\n ProxyJump b\nHost b\n ProxyJump c\n")
+    assert (chained.jump.host, chained.jump.jump.host) == ("b", "c")
+    assert target("Host gpu01\n ProxyJump b\n", proxy_jump="none").jump is None
+
+
+def test_nodes_behind_one_jump_host_share_it(target):
+    one = target("", proxy_jump="b", user="root")
+    other = target("", proxy_jump="b", user="root", name="gpu02", address="gpu02")
+    assert one.jump == other.jump and hash(one.jump) == hash(other.jump)
+
+
+@pytest.mark.parametrize(
+    ("text", "settings"),
+    [
+        ("Host *\n  ConnectTimeout soon\n", {}),
+        ("Host *\n  Port -1\n", {}),
+        ("Host gpu01\n ProxyJump b\nHost b\n ProxyJump gpu01\n", {}),
+        ("", {"proxy_jump": "a:b:c"}),
+        ("", {"proxy_jump": "user@"}),
+        ("Match nonsense\n", {}),
+    ],
+)
+def test_what_cannot_be_used_is_a_config_error(target, text, settings):
+    with pytest.raises(ConfigError):
+        target(text, **settings)
+
+
+def test_proxy_command_is_noticed(target):
+    assert target("Host gpu01\n ProxyCommand nc %h %p\n").proxy_command
+    assert not target("Host gpu01\n ProxyCommand none\n").proxy_command
