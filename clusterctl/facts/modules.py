@@ -39,7 +39,7 @@ d=/lib/modules/$K
 if [ -e "$d/build/Makefile" ]; then echo "headers $d/build"; fi
 if [ -r "$d/modules.dep" ]; then
   echo "modules.dep"
-  grep -oE '^(updates|extra|weak-updates|misc)/[^:]*:|^[^: ]*(nvidia|peer_?mem)[^: ]*:' "$d/modules.dep"
+  grep -oE '^(updates|extra|weak-updates|misc)/[^:]*:|^([^: ]*/)?[^:/ ]*(nvidia|peer[-_]?mem)[^:/ ]*:' "$d/modules.dep"
 fi
 return 0""",
         needs='[ -d "/lib/modules/$K" ]',

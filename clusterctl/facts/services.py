@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clusterctl.facts.base import Fragment, Sections, Unparsable
+from clusterctl.facts.base import Fragment, Reading, ReadStatus, Sections, Unparsable
 from clusterctl.facts.model_services import Services, Unit
 
 UNITS = (
@@ -24,10 +24,20 @@ UNITS = (
 )
 _PROPERTIES = ("Id", "LoadState", "ActiveState", "UnitFileState", "LimitMEMLOCK")
 
+_FOLDERS = "/etc/systemd/system /run/systemd/system /usr/lib/systemd/system /lib/systemd/system"
+
+# Only units that have a file are asked for: for one that has none systemd searches all its folders in vain.
 FRAGMENTS = (
     Fragment(
         "services",
-        f"t 20 systemctl show --no-pager -p {','.join(_PROPERTIES)} -- {' '.join(UNITS)}",
+        f"""\
+set --
+for u in {" ".join(UNITS)}; do
+  for f in {_FOLDERS}; do
+    if [ -e "$f/$u" ] || [ -L "$f/$u" ]; then set -- "$@" "$u"; break; fi
+  done
+done
+[ $# -eq 0 ] || t 20 systemctl show --no-pager -p {",".join(_PROPERTIES)} -- "$@\"""",
         needs="[ -d /run/systemd/system ] && command -v systemctl >/dev/null 2>&1",
         missing="systemd does not run this node",
     ),
@@ -53,5 +63,8 @@ def parse_units(text: str) -> tuple[Unit, ...]:
 
 
 def parse(sections: Sections) -> Services:
-    """Parse the section."""
-    return Services(sections["services"].read(parse_units))
+    """Parse the section; a node that has none of the units has no units."""
+    section = sections["services"]
+    if section.status is ReadStatus.EMPTY:
+        return Services(Reading((), ReadStatus.OK, "the node has none of these units"))
+    return Services(section.read(parse_units))
