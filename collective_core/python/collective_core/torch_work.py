@@ -31,21 +31,37 @@ class CcoreWork(_Work):  # type: ignore[misc]  # see above
         self.description = description
         self._done = threading.Event()
         self._error: BaseException | None = None
-        self._plain: torch.futures.Future[Any] = torch.futures.Future()
-        # An exception set on a Future from Python is only a value to C++, and DDP's reducer is C++. A
-        # callback that raises makes a Future that failed for both.
-        self._future = self._plain.then(self._unwrap)
+        self._result: Any = None
+        self._lock = threading.Lock()
+        self._futures: tuple[torch.futures.Future[Any], torch.futures.Future[Any]] | None = None
+
+    def complete(self, result: Any, error: BaseException | None) -> None:
+        """Publish the result or the error; called once."""
+        self._result, self._error = result, error
+        with self._lock:
+            self._done.set()
+            futures = self._futures
+        if futures is not None:
+            futures[0].set_result(result)
+
+    def get_future(self) -> torch.futures.Future[Any]:
+        """Return the future of the output tensors, without blocking."""
+        with self._lock:
+            made = self._futures is None
+            if self._futures is None:
+                # An exception set on a Future from Python is only a value to C++, and DDP's reducer is C++. A
+                # callback that raises makes a Future that failed for both.
+                plain: torch.futures.Future[Any] = torch.futures.Future()
+                self._futures = (plain, plain.then(self._unwrap))
+            futures, ended = self._futures, self._done.is_set()
+        if made and ended:
+            futures[0].set_result(self._result)
+        return futures[1]
 
     def _unwrap(self, plain: torch.futures.Future[Any]) -> Any:
         if self._error is not None:
             raise self._error
         return plain.value()
-
-    def complete(self, result: Any, error: BaseException | None) -> None:
-        """Publish the result or the error; called once."""
-        self._error = error
-        self._done.set()
-        self._plain.set_result(result)
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
         """Block until complete; raises CcoreBackendError. Zero means the operation's own deadline."""
@@ -55,10 +71,6 @@ class CcoreWork(_Work):  # type: ignore[misc]  # see above
         if self._error is not None:
             raise self._error
         return True
-
-    def get_future(self) -> torch.futures.Future[Any]:
-        """Return the future of the output tensors, without blocking."""
-        return self._future
 
     def is_completed(self) -> bool:
         """Tell whether the operation has ended, well or not."""
@@ -75,7 +87,7 @@ class CcoreWork(_Work):  # type: ignore[misc]  # see above
     def result(self) -> Any:
         """Return the output tensors after the end."""
         self.wait()
-        return self._plain.value()
+        return self._result
 
 
 class Worker:
@@ -84,13 +96,24 @@ class Worker:
     def __init__(self, name: str) -> None:
         """Start the thread. It is a daemon: a process that forgot to destroy its group can still end."""
         self._queue: queue.SimpleQueue[tuple[CcoreWork, Callable[[], Any]] | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._unfinished = 0
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
-    def submit(self, description: str, operation: Callable[[], Any]) -> CcoreWork:
-        """Queue an operation. The queue keeps the Work alive, whatever C++ does with its own reference."""
+    def submit(self, description: str, operation: Callable[[], Any], *, caller_waits: bool) -> CcoreWork:
+        """Queue an operation, or run it here if the caller would only wait for it and none is before it.
+
+        The queue keeps the Work alive, whatever C++ does with its own reference.
+        """
         work = CcoreWork(description)
-        self._queue.put((work, operation))
+        with self._lock:
+            first = self._unfinished == 0
+            self._unfinished += 1
+        if first and caller_waits:
+            self._perform(work, operation)
+        else:
+            self._queue.put((work, operation))
         return work
 
     def stop(self) -> None:
@@ -101,13 +124,20 @@ class Worker:
 
     def _run(self) -> None:
         while (item := self._queue.get()) is not None:
-            work, operation = item
-            try:
-                result = operation()
-            except CollectiveCoreError as error:
-                work.complete(None, CcoreBackendError(f"{work.description}: {error}"))
-            except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:
-                # torch's own copies can fail too: shapes, types. The waiter hears of it, the thread lives on.
-                work.complete(None, error)
-            else:
-                work.complete(result, None)
+            self._perform(*item)
+
+    def _perform(self, work: CcoreWork, operation: Callable[[], Any]) -> None:
+        result: Any = None
+        failure: BaseException | None = None
+        try:
+            result = operation()
+        except CollectiveCoreError as error:
+            failure = CcoreBackendError(f"{work.description}: {error}")
+        except (RuntimeError, ValueError, TypeError) as error:
+            # torch's own copies can fail too: shapes, types. The waiter hears of it, the thread lives on.
+            failure = error
+        finally:
+            # Before it is complete: whoever waits for it may submit the next one at once.
+            with self._lock:
+                self._unfinished -= 1
+        work.complete(result, failure)

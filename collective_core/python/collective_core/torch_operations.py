@@ -1,0 +1,100 @@
+"""The five operations of the library on tensors, and how a call becomes a Work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from collective_core.communicator import Communicator
+from collective_core.torch_tensors import as_dense, copy_back, for_copy, for_reduction, refuse
+from collective_core.torch_work import CcoreBackendError, CcoreWork, Worker
+
+
+class Operations:
+    """Base of the mixins with torch's methods."""
+
+    def __init__(self, communicator: Communicator) -> None:
+        """Take over the communicator and start the worker."""
+        self._communicator = communicator
+        self._worker = Worker(f"ccore-{communicator.rank}")
+        self._open = True
+
+    def _submit(self, name: str, opts: Any, operation: Callable[[float | None], list[Any]]) -> CcoreWork:
+        """Start an operation, which is given its deadline in seconds; None: the communicator's."""
+        if not self._open:
+            raise CcoreBackendError(f"{name}: the process group was destroyed")
+        limit = limit_of(opts)
+        return self._worker.submit(
+            f"{name} on rank {self._communicator.rank}",
+            lambda: operation(limit),
+            caller_waits=getattr(opts, "asyncOp", True) is False,
+        )
+
+    def _reduce(self, tensor: torch.Tensor, op: object, limit: float | None) -> torch.Tensor:
+        dense = as_dense(tensor)
+        buffer, redop = for_reduction(dense, op)
+        self._communicator.all_reduce(buffer, buffer, redop, limit)
+        copy_back(tensor, dense)
+        return tensor
+
+    def _reduce_scatter(
+        self, output: torch.Tensor, source: torch.Tensor, op: object, limit: float | None
+    ) -> torch.Tensor:
+        dense, target = as_dense(source), as_dense(output)
+        buffer, redop = for_reduction(dense, op)
+        self._communicator.reduce_scatter(buffer, for_reduction(target, op)[0], redop, limit)
+        copy_back(output, target)
+        return output
+
+    def _broadcast(self, tensor: torch.Tensor, root: int, limit: float | None) -> torch.Tensor:
+        dense = as_dense(tensor)
+        self._communicator.broadcast(for_copy(dense), root, limit)
+        copy_back(tensor, dense)
+        return tensor
+
+    def _gather(self, output: torch.Tensor, source: torch.Tensor, limit: float | None) -> torch.Tensor:
+        target = as_dense(output)
+        self._communicator.all_gather(for_copy(as_dense(source)), for_copy(target), limit)
+        copy_back(output, target)
+        return output
+
+    def _gather_list(
+        self, outputs: list[torch.Tensor], source: torch.Tensor, limit: float | None
+    ) -> list[torch.Tensor]:
+        joined = torch.empty((self._communicator.size, *source.shape), dtype=source.dtype)
+        self._gather(joined, source, limit)
+        for output, block in zip(outputs, joined, strict=True):
+            output.detach().copy_(block.view(output.shape))
+        return outputs
+
+
+def reduction_of(opts: Any) -> object:
+    return dist.ReduceOp.SUM if opts is None else opts.reduceOp
+
+
+def limit_of(opts: Any) -> float | None:
+    """Seconds of the call's own deadline; torch marks "none given" with a negative time."""
+    timeout = getattr(opts, "timeout", None)
+    if not isinstance(timeout, timedelta) or timeout.total_seconds() <= 0:
+        return None
+    return timeout.total_seconds()
+
+
+def joined(blocks: Sequence[torch.Tensor]) -> torch.Tensor:
+    return torch.stack([block.detach() for block in blocks])
+
+
+def check_one_per_rank(blocks: Sequence[torch.Tensor], like: torch.Tensor, size: int) -> None:
+    if len(blocks) != size:
+        raise refuse(f"expected one tensor per rank ({size}), got {len(blocks)}")
+    if any(block.numel() != like.numel() or block.dtype != like.dtype for block in blocks):
+        raise refuse("the tensors of all ranks must agree in size and type")
+
+
+def check_blocks(large: torch.Tensor, small: torch.Tensor, size: int) -> None:
+    if large.numel() != size * small.numel() or large.dtype != small.dtype:
+        raise refuse(f"the larger tensor must have {size} times the elements of the other and its type")

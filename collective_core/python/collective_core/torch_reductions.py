@@ -1,0 +1,90 @@
+"""torch's reductions: all_reduce, reduce, reduce_scatter, each in all its forms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from collective_core.torch_operations import (
+    Operations,
+    check_blocks,
+    check_one_per_rank,
+    joined,
+    reduction_of,
+)
+from collective_core.torch_tensors import as_dense, only_one
+from collective_core.torch_work import CcoreWork
+
+
+class Reductions(Operations):
+    """Mixed into the process group."""
+
+    def allreduce(self, tensors: Sequence[torch.Tensor], opts: Any = None) -> CcoreWork:
+        """Reduce one tensor over all ranks, in place."""
+        tensor = only_one(tensors)
+        return self._submit(
+            "all_reduce", opts, lambda limit: [self._reduce(tensor, reduction_of(opts), limit)]
+        )
+
+    def allreduce_coalesced(self, tensors: Sequence[torch.Tensor], opts: Any = None) -> CcoreWork:
+        """Reduce several tensors as one operation."""
+        listed = list(tensors)
+        return self._submit(
+            "all_reduce of several",
+            opts,
+            lambda limit: [self._reduce(one, reduction_of(opts), limit) for one in listed],
+        )
+
+    def reduce(self, tensors: Sequence[torch.Tensor], opts: Any) -> CcoreWork:
+        """Reduce to the root; the tensors of the others stay as they are."""
+        tensor = only_one(tensors)
+
+        def run(limit: float | None) -> list[torch.Tensor]:
+            if self._communicator.rank == opts.rootRank:
+                return [self._reduce(tensor, opts.reduceOp, limit)]
+            self._reduce(as_dense(tensor).clone(), opts.reduceOp, limit)
+            return [tensor]
+
+        return self._submit("reduce", opts, run)
+
+    def reduce_scatter(
+        self, outputs: Sequence[torch.Tensor], inputs: Sequence[Sequence[torch.Tensor]], opts: Any = None
+    ) -> CcoreWork:
+        """Reduce a list with one tensor per rank; each rank keeps its own."""
+        output, blocks = only_one(outputs), list(inputs[0])
+        check_one_per_rank(blocks, output, self._communicator.size)
+        return self._submit(
+            "reduce_scatter",
+            opts,
+            lambda limit: [self._reduce_scatter(output, joined(blocks), reduction_of(opts), limit)],
+        )
+
+    def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> CcoreWork:
+        """Reduce a tensor of one block per rank; each rank keeps its block."""
+        check_blocks(input, output, self._communicator.size)
+        return self._submit(
+            "reduce_scatter",
+            opts,
+            lambda limit: [self._reduce_scatter(output, input, reduction_of(opts), limit)],
+        )
+
+    def reduce_scatter_single_coalesced(
+        self, outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], opts: Any = None
+    ) -> CcoreWork:
+        """Run several reduce_scatter_single as one operation."""
+        pairs = list(zip(outputs, inputs, strict=True))
+        for output, source in pairs:
+            check_blocks(source, output, self._communicator.size)
+        return self._submit(
+            "reduce_scatter of several",
+            opts,
+            lambda limit: [
+                self._reduce_scatter(output, source, reduction_of(opts), limit) for output, source in pairs
+            ],
+        )
+
+    # Their names in torch before 2.13.
+    _reduce_scatter_base = reduce_scatter_single
+    reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced

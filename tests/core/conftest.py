@@ -1,0 +1,189 @@
+"""Builds the C++ test program once, finds the library under test, and starts ranks as processes.
+
+The library under test is the installed wheel's if the package has one, else the one built here.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import collective_core
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PROGRAMS = Path(__file__).resolve().parent / "programs"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Everything in this folder is of the core tier."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.core)
+
+
+def _tool(name: str) -> str:
+    found = shutil.which(name, path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
+    if found is None:
+        pytest.fail(f"{name} is missing: pip install --group dev")
+    return found
+
+
+@dataclass(frozen=True)
+class Build:
+    folder: Path
+    library: Path
+    perf: Path
+    native_tests: Path
+    ctest: str
+
+
+@pytest.fixture(scope="session")
+def build() -> Build:
+    """The C++ side, with its tests; kept between runs so that only what changed is compiled again."""
+    folder = REPOSITORY / "build" / "core-tests"
+    cmake, ninja = _tool("cmake"), _tool("ninja")
+    configure = (
+        cmake, "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}", "-S", str(REPOSITORY / "collective_core"),
+        "-B", str(folder), "-DCCORE_BUILD_TESTS=ON", "-DCCORE_WARNINGS_AS_ERRORS=ON", "-DCMAKE_BUILD_TYPE=Release",
+    )  # fmt: skip
+    for command in (configure, (cmake, "--build", str(folder), "--parallel", "2")):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return Build(
+        folder=folder,
+        library=folder / "libcollective_core.so",
+        perf=folder / "all_reduce_perf",
+        native_tests=folder / "native" / "ccore_native_tests",
+        ctest=_tool("ctest"),
+    )
+
+
+@pytest.fixture(scope="session")
+def installed() -> bool:
+    """Whether the wheel's own library is there to be tested."""
+    try:
+        collective_core.library_path()
+    except collective_core.LibraryNotFoundError:
+        return False
+    return True
+
+
+@pytest.fixture(scope="session")
+def library(installed: bool, request: pytest.FixtureRequest) -> Path:
+    """The library under test."""
+    if installed:
+        return collective_core.library_path()
+    return Path(request.getfixturevalue("build").library)
+
+
+@pytest.fixture(scope="session")
+def all_reduce_perf(installed: bool, request: pytest.FixtureRequest) -> Path:
+    """The perf program under test."""
+    if installed:
+        return collective_core.perf_binary("all_reduce_perf")
+    return Path(request.getfixturevalue("build").perf)
+
+
+@pytest.fixture
+def free_port() -> int:
+    """A TCP port that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@dataclass
+class Ended:
+    """A finished rank."""
+
+    returncode: int
+    output: str
+
+
+class Ranks:
+    """Processes of one job; killed at the end of the test whatever happens."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._environment = environment
+        self.processes: list[subprocess.Popen[str]] = []
+
+    def start(
+        self, command: tuple[str, ...], size: int, per_rank: Callable[[int], Mapping[str, str]] = lambda _: {}
+    ) -> None:
+        for rank in range(size):
+            own = {"RANK": str(rank), "WORLD_SIZE": str(size), **per_rank(rank)}
+            self.processes.append(
+                subprocess.Popen(
+                    command,
+                    env={**self._environment, **own},
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    stdin=subprocess.DEVNULL,
+                    text=True,
+                )
+            )
+
+    def finish(self, timeout_s: float = 120) -> list[Ended]:
+        """Wait for all; a rank that hangs fails the test."""
+        ended = []
+        for rank, process in enumerate(self.processes):
+            try:
+                output, _ = process.communicate(timeout=timeout_s)
+            except subprocess.TimeoutExpired:
+                self.kill()
+                pytest.fail(f"rank {rank} hangs; it said: {process.communicate()[0]}")
+            ended.append(Ended(process.returncode, output))
+        return ended
+
+    def kill(self) -> None:
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
+
+
+@pytest.fixture
+def environment(library: Path, free_port: int) -> dict[str, str]:
+    """What every rank gets: the library, and a rendezvous on this machine."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("CCORE_", "OMPI_", "PMI", "SLURM_"))}
+    return {
+        **clean,
+        "CCORE_LIBRARY": str(library),
+        "CCORE_ROOT_ADDR": "127.0.0.1",
+        "CCORE_ROOT_PORT": str(free_port),
+        "CCORE_JOB_SECRET": f"test job {free_port}",
+        "CCORE_INIT_TIMEOUT_S": "60",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(free_port),
+        "OMP_NUM_THREADS": "1",
+    }
+
+
+@pytest.fixture
+def ranks(environment: dict[str, str]) -> Iterator[Ranks]:
+    """Start ranks with ``start`` or ``program``, collect them with ``finish``."""
+    started = Ranks(environment)
+    yield started
+    started.kill()
+
+
+@pytest.fixture
+def program(ranks: Ranks) -> Callable[..., Ranks]:
+    """Start one of the programs in ``programs/`` on every rank."""
+
+    def start(
+        name: str, *arguments: str, size: int, per_rank: Callable[[int], Mapping[str, str]] = lambda _: {}
+    ) -> Ranks:
+        ranks.start((sys.executable, str(PROGRAMS / name), *arguments), size, per_rank)
+        return ranks
+
+    return start

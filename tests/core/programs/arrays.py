@@ -1,0 +1,47 @@
+"""A rank that checks the Python communicator on numpy and ctypes arrays, then prints its peers as JSON."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+from dataclasses import asdict
+
+import numpy
+from collective_core.communicator import Communicator, Redop, unique_id_from_address
+
+rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+identity = unique_id_from_address(
+    os.environ["CCORE_ROOT_ADDR"],
+    int(os.environ["CCORE_ROOT_PORT"]),
+    os.environ["CCORE_JOB_SECRET"],
+    is_root=rank == 0,
+)
+with Communicator(rank, size, identity) as comm:
+    for dtype in ("f8", "f4", "f2", "i1", "u1", "i4", "u4", "i8", "u8"):
+        send = (numpy.arange(1001) % 5 + rank).astype(dtype)
+        recv = numpy.zeros_like(send)
+        comm.all_reduce(send, recv, Redop.SUM)
+        expected = sum((numpy.arange(1001) % 5 + other).astype(dtype) for other in range(size))
+        assert (recv == expected).all(), dtype
+        comm.all_reduce(send, send, Redop.MAX)
+        assert (send == (numpy.arange(1001) % 5 + size - 1).astype(dtype)).all(), dtype
+
+    numbers = (ctypes.c_int32 * 3)(rank, 2 * rank, -rank)
+    comm.all_reduce(numbers, numbers)
+    total = sum(range(size))
+    assert list(numbers) == [total, 2 * total, -total]
+
+    everyone = numpy.empty((size, 2))
+    comm.all_gather(numpy.array([rank, -rank], dtype="f8"), everyone)
+    assert (everyone == [[other, -other] for other in range(size)]).all()
+
+    block = numpy.empty(2, dtype="f4")
+    comm.reduce_scatter(numpy.arange(2 * size, dtype="f4"), block, Redop.AVG)
+    assert (block == [2 * rank, 2 * rank + 1]).all()
+
+    data = numpy.full(100_000, rank, dtype="i8")
+    comm.broadcast(data, size - 1)
+    assert (data == size - 1).all()
+    comm.barrier()
+    print(json.dumps([asdict(comm.peer(other)) for other in range(size)]))

@@ -1,0 +1,45 @@
+"""A rank that reduces without end. Says "running" when it does, then how it ended, as one JSON line.
+
+argv[1]: what rank 1 does after it has begun: die, stop, leave, exit-in-order.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+
+import numpy
+from collective_core import CollectiveCoreError
+from collective_core.communicator import Communicator, unique_id_from_address
+
+rank, size, fate = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), sys.argv[1]
+identity = unique_id_from_address(
+    os.environ["CCORE_ROOT_ADDR"],
+    int(os.environ["CCORE_ROOT_PORT"]),
+    os.environ["CCORE_JOB_SECRET"],
+    is_root=rank == 0,
+)
+comm = Communicator(rank, size, identity, timeout_s=3)
+data = numpy.ones(1 << 18, dtype="f4")
+comm.all_reduce(data, data)
+deadline = time.monotonic() + 60
+signals = {"die": signal.SIGKILL, "stop": signal.SIGSTOP}
+if rank == 1 and fate in signals:
+    # From another thread, so that it hits in the middle of an operation.
+    threading.Timer(0.3, os.kill, (os.getpid(), signals[fate])).start()
+if rank == 1 and fate == "leave":
+    comm.destroy()
+    sys.exit(0)
+began = time.monotonic()
+try:
+    while time.monotonic() < deadline:
+        data.fill(1)
+        began = time.monotonic()
+        comm.all_reduce(data, data)
+except CollectiveCoreError as error:
+    print(json.dumps({"code": error.code.name, "text": str(error), "after_s": time.monotonic() - began}))
+    sys.exit(7)

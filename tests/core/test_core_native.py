@@ -1,0 +1,65 @@
+"""The cases of the C++ test program: ranks as threads."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CASES = (
+    "schedules",
+    "topology",
+    "reduction",
+    "wire",
+    "rendezvous",
+    "failures",
+    "lifecycle",
+    *(f"matrix-{transport}-{size}" for transport in ("shm", "tcp") for size in (1, 2, 3, 4)),
+    "matrix-shm-3-faulty",
+    "matrix-tcp-3-faulty",
+    "matrix-mixed-4",
+    "matrix-cyclic-4",
+)
+
+
+def listed(build: Any) -> list[dict[str, Any]]:
+    done = subprocess.run(
+        (build.ctest, "--show-only=json-v1"),
+        cwd=build.folder, capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    tests: list[dict[str, Any]] = json.loads(done.stdout)["tests"]
+    return tests
+
+
+def test_every_case_is_run(build: Any) -> None:
+    assert sorted(one["name"] for one in listed(build)) == sorted(CASES)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_native(build: Any, case: str) -> None:
+    command = next(one["command"] for one in listed(build) if one["name"] == case)
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("CCORE_")}
+    if case.endswith("-faulty"):
+        environment["CCORE_FAULT_SEED"] = "20261"
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "passed" in done.stdout
+
+
+def test_the_program_can_fail(build: Any) -> None:
+    done = subprocess.run((build.native_tests, "no-such-case"), capture_output=True, timeout=60, check=False)
+    assert done.returncode == 2
+
+
+def test_only_the_c_abi_is_exported(library: Path) -> None:
+    done = subprocess.run(
+        ("nm", "-D", "--defined-only", str(library)), capture_output=True, text=True, timeout=60, check=True
+    )
+    names = [line.split()[-1] for line in done.stdout.splitlines()]
+    assert names and all(name.startswith("cc_") for name in names), names

@@ -1,0 +1,149 @@
+"""Ranks as processes: the Python communicator, emulated nodes, and peers that die, stop or leave."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Program = Callable[..., Any]
+
+
+def one_node(_: int) -> Mapping[str, str]:
+    return {}
+
+
+def over_tcp(_: int) -> Mapping[str, str]:
+    return {"CCORE_TRANSPORT": "tcp"}
+
+
+def two_nodes(rank: int) -> Mapping[str, str]:
+    """Ranks 0 and 2 on one emulated node, 1 and 3 on the other, each node with an address of its own."""
+    return {"CCORE_NODE_ID": f"node{rank % 2}", "CCORE_SOCKET_ADDR": f"127.0.0.{2 + rank % 2}"}
+
+
+@pytest.mark.parametrize(
+    ("size", "per_rank", "transports"),
+    [
+        (1, one_node, {"0": "self"}),
+        (3, one_node, {"1": "shm", "2": "shm"}),
+        (2, over_tcp, {"1": "tcp"}),
+        (4, two_nodes, {"1": "tcp", "2": "shm", "3": "tcp"}),
+    ],
+)
+def test_arrays(
+    program: Program, size: int, per_rank: Callable[[int], Mapping[str, str]], transports: dict[str, str]
+) -> None:
+    ended = program("arrays.py", size=size, per_rank=per_rank).finish()
+    assert [one.returncode for one in ended] == [0] * size, ended
+    peers = json.loads(ended[0].output.splitlines()[-1])
+    for peer, transport in transports.items():
+        assert peers[int(peer)]["transport"] == transport
+    assert len({peer["pid"] for peer in peers}) == size
+    assert all(peer["host"] == os.uname().nodename for peer in peers)
+    if per_rank is two_nodes:
+        assert [peer["address"] for peer in peers] == ["127.0.0.2", "127.0.0.3"] * 2
+        assert [peer["node"] for peer in peers] == [0, 1, 0, 1]
+
+
+@pytest.mark.parametrize("per_rank", [one_node, over_tcp, two_nodes])
+def test_a_killed_rank_is_named_by_all(program: Program, per_rank: Callable[[int], Mapping[str, str]]) -> None:
+    ended = program("endless.py", "die", size=4, per_rank=per_rank).finish()
+    assert ended[1].returncode == -9
+    for rank in (0, 2, 3):
+        assert ended[rank].returncode == 7, ended[rank]
+        report = json.loads(ended[rank].output.splitlines()[-1])
+        assert report["code"] == "REMOTE"
+        assert "rank 1 (host" in report["text"]
+        assert report["after_s"] < 2.5
+
+
+def test_a_stopped_rank_is_a_timeout(program: Program) -> None:
+    job = program("endless.py", "stop", size=2)
+    report_text, _ = job.processes[0].communicate(timeout=60)
+    report = json.loads(report_text.splitlines()[-1])
+    assert report["code"] == "TIMEOUT"
+    assert "data from rank 1" in report["text"]
+    assert 2.5 < report["after_s"] < 20
+
+
+def test_a_rank_that_leaves_early_is_named(program: Program) -> None:
+    ended = program("endless.py", "leave", size=3).finish()
+    assert ended[1].returncode == 0
+    for rank in (0, 2):
+        report = json.loads(ended[rank].output.splitlines()[-1])
+        assert report["code"] == "REMOTE"
+        assert "rank 1" in report["text"]
+
+
+FORKED = """
+import os
+from collective_core import CollectiveCoreError
+from collective_core.communicator import Communicator, get_unique_id
+comm = Communicator(0, 1, get_unique_id())
+child = os.fork()
+if child == 0:
+    try:
+        comm.barrier()
+    except CollectiveCoreError as error:
+        os._exit(0 if error.code.name == "INVALID_USAGE" else 1)
+    os._exit(2)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+comm.barrier()
+comm.destroy()
+comm.destroy()
+try:
+    comm.barrier()
+except CollectiveCoreError as error:
+    print(error)
+"""
+
+
+def run_python(code: str, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        (sys.executable, "-c", code), env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_fork_and_use_after_destroy_are_refused(environment: dict[str, str]) -> None:
+    done = run_python(FORKED, environment)
+    assert done.returncode == 0, done.stderr
+    assert "the communicator was destroyed" in done.stdout
+
+
+def test_arrays_that_do_not_fit_are_refused(environment: dict[str, str]) -> None:
+    code = """
+import numpy
+from collective_core import CollectiveCoreError
+from collective_core.communicator import Communicator, get_unique_id
+comm = Communicator(0, 1, get_unique_id())
+even = numpy.zeros(10)[::2]
+for send, recv in ((even, even), (numpy.zeros(2, ">f4"),) * 2, ([1, 2], [1, 2]), (numpy.zeros(2), numpy.zeros(3)),
+                   (numpy.zeros(2), numpy.zeros(2, "f4")), (numpy.zeros(2, "c8"),) * 2):
+    try:
+        comm.all_reduce(send, recv)
+    except CollectiveCoreError as error:
+        print(error.code.name)
+"""
+    done = run_python(code, environment)
+    assert done.stdout.split() == ["INVALID_ARGUMENT"] * 6, done.stdout + done.stderr
+
+
+def test_a_missing_library_says_what_to_do(environment: dict[str, str], tmp_path: Path) -> None:
+    code = "import collective_core.communicator as c; c.get_unique_id()"
+    missing = {**environment, "CCORE_LIBRARY": str(tmp_path / "none.so")}
+    done = run_python(code, missing)
+    assert done.returncode == 1
+    assert "LibraryNotFoundError" in done.stderr
+    assert "pip install" in done.stderr
+
+
+def test_importing_the_package_is_cheap(environment: dict[str, str]) -> None:
+    code = "import sys, collective_core; print('torch' in sys.modules, 'numpy' in sys.modules, 'ctypes' in sys.modules)"
+    assert run_python(code, environment).stdout.split() == ["False"] * 3
