@@ -300,8 +300,8 @@ def end(connection: fabric.Connection) -> None:
     if wire is not None:
         with contextlib.suppress(*WIRE_ERRORS):
             wire.sock.shutdown(socket.SHUT_RDWR)
-            # A handshake cut short leaves its timer behind, which is a thread.
-            wire.packetizer.complete_handshake()
+        # A handshake cut short leaves its timer behind, which is a thread.
+        wire.packetizer.complete_handshake()
     connection.client.close()
     if wire is not None and wire.ident is not None and wire is not threading.current_thread():
         wire.join(2.0)
