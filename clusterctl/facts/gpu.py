@@ -15,27 +15,28 @@ QUERY = (
 )
 _NEEDS = "command -v nvidia-smi >/dev/null 2>&1"
 _MISSING = "nvidia-smi is not installed"
-# Without persistence mode each call initialises every GPU, a second or more for each.
-_DEADLINE_S = 60
+# Without persistence mode each call initialises every GPU, a second or more for each; three calls that hang
+# still leave the node's other facts time to arrive.
+DEADLINE_S = 25
 
 FRAGMENTS = (
     Fragment(
         "gpu_query",
-        f"t {_DEADLINE_S} nvidia-smi --query-gpu={QUERY} --format=csv",
+        f"t {DEADLINE_S} nvidia-smi --query-gpu={QUERY} --format=csv",
         needs=_NEEDS,
         missing=_MISSING,
         limit_bytes=256 * 1024,
     ),
     Fragment(
         "gpu_topology",
-        f"t {_DEADLINE_S} nvidia-smi topo -m",
+        f"t {DEADLINE_S} nvidia-smi topo -m",
         needs=_NEEDS,
         missing=_MISSING,
         limit_bytes=256 * 1024,
     ),
     Fragment(
         "gpu_nvlink",
-        f"t {_DEADLINE_S} nvidia-smi nvlink -s",
+        f"t {DEADLINE_S} nvidia-smi nvlink -s",
         needs=_NEEDS,
         missing=_MISSING,
         limit_bytes=256 * 1024,

@@ -50,7 +50,7 @@ for f in /usr/lib/*-linux-gnu*/libibverbs.so.1 /usr/lib64/libibverbs.so.1 /usr/l
   /lib/*-linux-gnu*/libibverbs.so.1 /lib64/libibverbs.so.1 /usr/local/lib/libibverbs.so.1 \\
   /usr/lib/*-linux-gnu*/libibverbs/*.so /usr/lib64/libibverbs/*.so /usr/lib/libibverbs/*.so \\
   /dev/infiniband/*; do
-  [ -e "$f" ] && echo "$f"
+  [ -e "$f" ] && [ ! -d "$f" ] && echo "$f"
 done
 return 0""",
     ),

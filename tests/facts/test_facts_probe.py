@@ -14,7 +14,7 @@ import fake_sysfs
 import pytest
 
 from clusterctl.errors import FactsError
-from clusterctl.facts import document, probe
+from clusterctl.facts import document, gpu, probe
 from clusterctl.facts.base import ReadStatus
 
 Probe = Callable[..., Any]
@@ -29,7 +29,7 @@ def test_this_machine_is_understood_by_every_shell(shell: tuple[str, ...], probe
     assert facts.system.machine.value == os.uname().machine
     assert facts.system.hostname.value == os.uname().nodename
     assert facts.cpu.topology.value is not None
-    assert facts.cpu.topology.value.threads == len(os.sched_getaffinity(0))
+    assert facts.cpu.topology.value.threads == os.cpu_count()
     soft, hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     assert facts.limits.memlock.value is not None
     assert (facts.limits.memlock.value.soft, facts.limits.memlock.value.hard) == (soft, hard)
@@ -37,7 +37,6 @@ def test_this_machine_is_understood_by_every_shell(shell: tuple[str, ...], probe
     space = facts.storage.at("/")
     assert space is not None
     assert space.size_bytes == pytest.approx(shutil.disk_usage("/").total, rel=0.01)
-    assert facts.software.tool("busybox") is None  # not asked for
     unparsable = [section.name for section in facts.sections if section.status is ReadStatus.UNPARSABLE]
     assert unparsable == []
 
@@ -204,6 +203,37 @@ def test_a_gpu_nodes_tree_is_read(
     assert facts.gpudirect.nvidia_peermem_version.value == "580.159.04"
     assert facts.gpudirect.ofed_version.value == "24.10-1.1.4"
     assert document.from_document(document.to_document(facts)) == facts
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "words"),
+    [
+        ("exec sleep 300", ReadStatus.FAILED, "no answer before the deadline"),
+        (
+            "echo NVML: Driver/library version mismatch; exit 18",
+            ReadStatus.FAILED,
+            "exit status 18: NVML: Driver",
+        ),
+        ("echo broken >&2; exit 3", ReadStatus.FAILED, "exit status 3: broken"),
+        ("exit 0", ReadStatus.EMPTY, ""),
+        ("echo what is this", ReadStatus.UNPARSABLE, "what is this"),
+        ("while echo 0123456789012345678901234567890123456789; do :; done", ReadStatus.UNPARSABLE, "was cut"),
+    ],
+    ids=["hangs", "mismatch", "stderr", "silent", "nonsense", "endless"],
+)
+def test_an_ill_nvidia_smi_costs_only_its_own_facts(
+    body: str, status: ReadStatus, words: str, shell: tuple[str, ...], probe_run: Probe, tmp_path: Path
+) -> None:
+    program = tmp_path / "nvidia-smi"
+    program.write_text(f"#!/bin/sh\n{body}\n")
+    program.chmod(0o755)
+    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    answer, facts = probe_run(shell, env=env, replacing=(f"t {gpu.DEADLINE_S} ", "t 1 "))
+    assert facts.gpu.devices.status is status
+    assert words in facts.gpu.devices.detail
+    assert len(answer.sections["gpu_query"].text) <= 256 * 1024
+    assert facts.limits.memlock.value is not None
+    assert facts.network.interface("lo") is not None
 
 
 def test_the_probe_leaves_no_file_and_needs_its_end(tmp_path: Path) -> None:
