@@ -45,9 +45,7 @@ def test_native(build: Any, case: str) -> None:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("CCORE_")}
     if case.endswith("-faulty"):
         environment["CCORE_FAULT_SEED"] = "20261"
-    done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=120, check=False
-    )
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "passed" in done.stdout
 

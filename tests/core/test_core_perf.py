@@ -18,7 +18,10 @@ ROW = re.compile(
     r"\s+(?P<time_in>[\d.]+)\s+[\d.]+\s+[\d.]+\s+(?P<wrong_in>\d+|N/A)$",
     re.MULTILINE,
 )
-TITLE = "#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong "
+TITLE = (
+    "#       size         count      type   redop    root     time   algbw   busbw  #wrong"
+    "     time   algbw   busbw  #wrong "
+)
 
 
 @pytest.fixture
@@ -46,7 +49,9 @@ def run(
 
 
 def rank_lines(output: str) -> list[str]:
-    return re.findall(r"^#  Rank +(\d+) Group +0 Pid +\d+ on +\S+ device +\d+ \[[^\]]+\] .+$", output, re.MULTILINE)
+    return re.findall(
+        r"^#  Rank +(\d+) Group +0 Pid +\d+ on +\S+ device +\d+ \[[^\]]+\] .+$", output, re.MULTILINE
+    )
 
 
 def test_alone(all_reduce_perf: Path, bare: dict[str, str]) -> None:
@@ -89,7 +94,24 @@ def test_under_mpirun(all_reduce_perf: Path, mpirun: str, bare: dict[str, str], 
 
 
 def test_without_check_and_with_steps(all_reduce_perf: Path, bare: dict[str, str]) -> None:
-    flags = ("-b", "1K", "-e", "3K", "-i", "1024", "-c", "0", "-w", "0", "-n", "1", "-d", "double", "-o", "max")
+    flags = (
+        "-b",
+        "1K",
+        "-e",
+        "3K",
+        "-i",
+        "1024",
+        "-c",
+        "0",
+        "-w",
+        "0",
+        "-n",
+        "1",
+        "-d",
+        "double",
+        "-o",
+        "max",
+    )
     done = run((str(all_reduce_perf), *flags), bare)
     rows = list(ROW.finditer(done.stdout))
     assert [(int(row["size"]), row["type"], row["redop"], row["wrong"]) for row in rows] == [

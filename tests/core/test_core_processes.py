@@ -53,7 +53,9 @@ def test_arrays(
 
 
 @pytest.mark.parametrize("per_rank", [one_node, over_tcp, two_nodes])
-def test_a_killed_rank_is_named_by_all(program: Program, per_rank: Callable[[int], Mapping[str, str]]) -> None:
+def test_a_killed_rank_is_named_by_all(
+    program: Program, per_rank: Callable[[int], Mapping[str, str]]
+) -> None:
     ended = program("endless.py", "die", size=4, per_rank=per_rank).finish()
     assert ended[1].returncode == -9
     for rank in (0, 2, 3):

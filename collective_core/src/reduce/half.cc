@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "reduce/unaligned.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -21,34 +23,32 @@ float float_of(uint32_t bits) {
   return value;
 }
 
-typedef uint16_t __attribute__((aligned(1), may_alias)) Unaligned16;
-
 #if defined(__x86_64__)
 bool has_f16c() {
   static const bool has = __builtin_cpu_supports("avx") && __builtin_cpu_supports("f16c");
   return has;
 }
 
-__attribute__((target("avx,f16c"))) size_t f16_to_f32_f16c(const Unaligned16* from, float* to, size_t count) {
+__attribute__((target("avx,f16c"))) size_t f16_to_f32_f16c(const void* from, float* to, size_t count) {
   size_t i = 0;
   for (; i + 8 <= count; i += 8) {
-    _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i))));
+    _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(static_cast<const char*>(from) + 2 * i))));
   }
   return i;
 }
 
-__attribute__((target("avx,f16c"))) size_t f32_to_f16_f16c(const float* from, Unaligned16* to, size_t count) {
+__attribute__((target("avx,f16c"))) size_t f32_to_f16_f16c(const float* from, void* to, size_t count) {
   size_t i = 0;
   for (; i + 8 <= count; i += 8) {
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i),
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(static_cast<char*>(to) + 2 * i),
                      _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
   }
   return i;
 }
 #else
 bool has_f16c() { return false; }
-size_t f16_to_f32_f16c(const Unaligned16*, float*, size_t) { return 0; }
-size_t f32_to_f16_f16c(const float*, Unaligned16*, size_t) { return 0; }
+size_t f16_to_f32_f16c(const void*, float*, size_t) { return 0; }
+size_t f32_to_f16_f16c(const float*, void*, size_t) { return 0; }
 #endif
 
 }  // namespace
@@ -91,25 +91,21 @@ uint16_t f32_to_bf16(float value) {
 }
 
 void f16_to_f32(const void* from, float* to, size_t count) {
-  const auto* in = static_cast<const Unaligned16*>(from);
-  size_t i = has_f16c() ? f16_to_f32_f16c(in, to, count) : 0;
-  for (; i < count; ++i) to[i] = f16_to_f32(in[i]);
+  size_t i = has_f16c() ? f16_to_f32_f16c(from, to, count) : 0;
+  for (; i < count; ++i) to[i] = f16_to_f32(load<uint16_t>(from, i));
 }
 
 void f32_to_f16(const float* from, void* to, size_t count) {
-  auto* out = static_cast<Unaligned16*>(to);
-  size_t i = has_f16c() ? f32_to_f16_f16c(from, out, count) : 0;
-  for (; i < count; ++i) out[i] = f32_to_f16(from[i]);
+  size_t i = has_f16c() ? f32_to_f16_f16c(from, to, count) : 0;
+  for (; i < count; ++i) store(to, i, f32_to_f16(from[i]));
 }
 
 void bf16_to_f32(const void* from, float* to, size_t count) {
-  const auto* in = static_cast<const Unaligned16*>(from);
-  for (size_t i = 0; i < count; ++i) to[i] = bf16_to_f32(in[i]);
+  for (size_t i = 0; i < count; ++i) to[i] = bf16_to_f32(load<uint16_t>(from, i));
 }
 
 void f32_to_bf16(const float* from, void* to, size_t count) {
-  auto* out = static_cast<Unaligned16*>(to);
-  for (size_t i = 0; i < count; ++i) out[i] = f32_to_bf16(from[i]);
+  for (size_t i = 0; i < count; ++i) store(to, i, f32_to_bf16(from[i]));
 }
 
 }  // namespace ccore

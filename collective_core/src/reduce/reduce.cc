@@ -5,14 +5,10 @@
 
 #include "common/error.h"
 #include "reduce/half.h"
+#include "reduce/unaligned.h"
 
 namespace ccore {
 namespace {
-
-template <typename T>
-struct Unaligned {
-  typedef T __attribute__((aligned(1), may_alias)) Type;
-};
 
 // Arithmetic type: integers wrap, which signed types and promotion to int would make undefined.
 template <typename T, bool = std::is_integral_v<T>>
@@ -59,23 +55,16 @@ struct SumDivide {
 
 template <typename T, typename Op>
 void reduce(void* out, const void* a, const void* b, size_t count, unsigned divisor) {
-  using U = typename Unaligned<T>::Type;
-  auto* to = static_cast<U*>(out);
-  const auto* x = static_cast<const U*>(a);
-  const auto* y = static_cast<const U*>(b);
-  for (size_t i = 0; i < count; ++i) to[i] = Op::template apply<T>(x[i], y[i], divisor);
+  for (size_t i = 0; i < count; ++i) store(out, i, Op::template apply<T>(load<T>(a, i), load<T>(b, i), divisor));
 }
 
 // A divisor does not fit i8 when there are more than 127 ranks.
 template <typename T>
 void sum_divide_integer(void* out, const void* a, const void* b, size_t count, unsigned divisor) {
-  using U = typename Unaligned<T>::Type;
   using W = std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>;
-  auto* to = static_cast<U*>(out);
-  const auto* x = static_cast<const U*>(a);
-  const auto* y = static_cast<const U*>(b);
   for (size_t i = 0; i < count; ++i) {
-    to[i] = static_cast<T>(static_cast<W>(Sum::apply<T>(x[i], y[i], 0)) / static_cast<W>(divisor));
+    const auto sum = static_cast<W>(Sum::apply<T>(load<T>(a, i), load<T>(b, i), 0));
+    store(out, i, static_cast<T>(sum / static_cast<W>(divisor)));
   }
 }
 

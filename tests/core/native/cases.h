@@ -5,6 +5,7 @@
 
 namespace test {
 
+void costs();
 void schedules();
 void topology();
 void reduction();

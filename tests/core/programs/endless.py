@@ -13,8 +13,9 @@ import threading
 import time
 
 import numpy
-from collective_core import CollectiveCoreError
 from collective_core.communicator import Communicator, unique_id_from_address
+
+from collective_core import CollectiveCoreError
 
 rank, size, fate = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), sys.argv[1]
 identity = unique_id_from_address(

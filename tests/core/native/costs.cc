@@ -1,0 +1,56 @@
+// Prints what the schedules cost, for the test that holds docs/algorithms.md to it:
+// algorithm, ranks, elements of the whole data, steps, elements sent by the busiest rank, by all ranks.
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cases.h"
+#include "expect.h"
+#include "schedule/broadcast.h"
+#include "schedule/dissemination.h"
+#include "schedule/ring.h"
+#include "schedule/symbolic.h"
+
+namespace test {
+namespace {
+
+using ccore::Schedule;
+using ccore::SymbolicRun;
+
+void print(const std::string& name, int p, size_t elements, const std::function<Schedule(int)>& make,
+           const std::function<SymbolicRun(const std::vector<Schedule>&)>& run) {
+  std::vector<Schedule> schedules;
+  for (int rank = 0; rank < p; ++rank) schedules.push_back(make(rank));
+  size_t busiest = 0;
+  size_t total = 0;
+  for (const Schedule& schedule : schedules) {
+    busiest = std::max(busiest, elements_sent(schedule, elements));
+    total += elements_sent(schedule, elements);
+  }
+  const SymbolicRun result = run(schedules);
+  EXPECT(result.problem.empty(), name, ": ", result.problem);
+  std::printf("%s %d %zu %d %zu %zu\n", name.c_str(), p, elements, result.rounds, busiest, total);
+}
+
+}  // namespace
+
+void costs() {
+  const auto from_root = [](const std::vector<Schedule>& schedules) { return ccore::run_from_root(schedules, 0); };
+  for (int p = 1; p <= 64; ++p) {
+    const size_t data = 1000 * static_cast<size_t>(p);
+    print("all_reduce_ring", p, data, [p](int rank) { return ccore::ring_all_reduce(rank, p); },
+          ccore::run_from_full_input);
+    print("reduce_scatter_ring", p, data, [p](int rank) { return ccore::ring_reduce_scatter(rank, p); },
+          ccore::run_from_full_input);
+    print("all_gather_ring", p, data, [p](int rank) { return ccore::ring_all_gather(rank, p); },
+          ccore::run_from_own_block);
+    print("broadcast_chain", p, data, [p](int rank) { return ccore::chain_broadcast(rank, p, 0); }, from_root);
+    print("broadcast_tree", p, data, [p](int rank) { return ccore::tree_broadcast(rank, p, 0); }, from_root);
+    print("barrier_dissemination", p, 1, [p](int rank) { return ccore::dissemination_barrier(rank, p); },
+          ccore::run_tokens);
+  }
+}
+
+}  // namespace test

@@ -1,0 +1,129 @@
+"""A rank that checks the calls of torch.distributed on the ccore backend."""
+
+from __future__ import annotations
+
+import os
+import warnings
+
+import collective_core.torch_backend
+import torch
+import torch.distributed as dist
+
+# Old and new spellings are both called below, and torch warns of the old ones.
+warnings.simplefilter("ignore", FutureWarning)
+
+dist.init_process_group("ccore")
+rank, size = dist.get_rank(), dist.get_world_size()
+group = dist.group.WORLD
+assert isinstance(group, collective_core.torch_backend.CcoreProcessGroup), group
+assert dist.get_backend() == "ccore"
+
+
+def expect(got: torch.Tensor, *values: float) -> None:
+    assert got.flatten().tolist() == list(values), (rank, got, values)
+
+
+assert size == 2
+for dtype in (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int32,
+              torch.int64):  # fmt: skip
+    tensor = torch.tensor([rank + 1, 3], dtype=dtype)
+    dist.all_reduce(tensor)
+    expect(tensor, 3, 6)
+for op, result in (
+    (dist.ReduceOp.AVG, 1.5),
+    (dist.ReduceOp.PRODUCT, 2),
+    (dist.ReduceOp.MIN, 1),
+    (dist.ReduceOp.MAX, 2),
+):
+    tensor = torch.tensor([rank + 1.0])
+    dist.all_reduce(tensor, op)
+    expect(tensor, result)
+flags = torch.tensor([rank == 0, True, False])
+dist.all_reduce(flags)
+expect(flags, True, True, False)
+strided = torch.arange(8.0).view(4, 2).t()
+dist.all_reduce(strided)
+expect(strided, 0, 4, 8, 12, 2, 6, 10, 14)
+
+work = dist.all_reduce(torch.ones(1 << 20), async_op=True)
+future = work.get_future()
+assert future.wait()[0][-1] == 2
+assert work.wait() and work.is_completed() and work.is_success()
+late = torch.ones(3)
+works = [dist.all_reduce(late, async_op=True) for _ in range(5)]
+dist.all_reduce(late)  # must queue behind them
+expect(late, 64, 64, 64)
+assert all(one.is_completed() for one in works)
+
+tensor = torch.tensor([float(rank)])
+dist.broadcast(tensor, 1)
+expect(tensor, 1)
+odd = torch.tensor([rank], dtype=torch.complex64)  # no arithmetic in the library, moved as bytes
+dist.broadcast(odd, 1)
+expect(odd, 1)
+tensor = torch.tensor([rank + 1.0])
+dist.reduce(tensor, 0)
+expect(tensor, 3 if rank == 0 else 2)
+
+listed = [torch.zeros(2) for _ in range(2)]
+dist.all_gather(listed, torch.tensor([rank, -rank], dtype=torch.float32))
+expect(torch.stack(listed), 0, 0, 1, -1)
+for gather in (dist.all_gather_into_tensor, group._allgather_base):
+    tensor = torch.zeros(2)
+    gather(
+        tensor, torch.tensor([rank + 5.0])
+    ).wait() if gather is not dist.all_gather_into_tensor else gather(tensor, torch.tensor([rank + 5.0]))
+    expect(tensor, 5, 6)
+tensor = torch.zeros(2)
+dist.reduce_scatter_tensor(tensor, torch.arange(4.0))
+expect(tensor, *((0, 2) if rank == 0 else (4, 6)))
+tensor = torch.zeros(1)
+dist.reduce_scatter(tensor, [torch.tensor([1.0]), torch.tensor([2.0])])
+expect(tensor, 2 * (rank + 1))
+listed = [torch.zeros(1) for _ in range(2)]
+dist.gather(torch.tensor([rank + 1.0]), listed if rank == 1 else None, dst=1)
+expect(torch.stack(listed), *((1, 2) if rank == 1 else (0, 0)))
+tensor = torch.zeros(1)
+dist.scatter(tensor, [torch.tensor([7.0]), torch.tensor([8.0])] if rank == 0 else None, src=0)
+expect(tensor, 7 + rank)
+tensor = torch.zeros(2)
+dist.all_to_all_single(tensor, torch.tensor([10.0 * rank, 10.0 * rank + 1]))
+expect(tensor, rank, 10 + rank)
+listed = [torch.zeros(1) for _ in range(2)]
+dist.all_to_all(listed, [torch.tensor([20.0 * rank]), torch.tensor([20.0 * rank + 1])])
+expect(torch.stack(listed), rank, 20 + rank)
+with dist._coalescing_manager():
+    several = [torch.ones(2), torch.ones(3)]
+    for one in several:
+        dist.all_reduce(one)
+expect(torch.cat(several), 2, 2, 2, 2, 2)
+
+objects: list[object] = [None, None]
+dist.all_gather_object(objects, {"rank": rank})
+assert objects == [{"rank": 0}, {"rank": 1}]
+objects = [("from", rank)]
+dist.broadcast_object_list(objects, src=1)
+assert objects == [("from", 1)]
+dist.barrier()
+
+pair = dist.new_group([0, 1], backend="ccore")
+tensor = torch.ones(1)
+dist.all_reduce(tensor, group=pair)
+expect(tensor, 2)
+assert pair.group_name and pair.group_name != group.group_name
+
+for call in (
+    lambda: dist.send(torch.ones(1), 1 - rank),
+    lambda: dist.all_reduce(torch.ones(1), dist.ReduceOp.BXOR),
+    lambda: dist.all_reduce(torch.ones(1, dtype=torch.complex64), dist.ReduceOp.MAX),
+    lambda: group.allreduce([torch.ones(1, dtype=torch.int16)]).wait(),
+):
+    try:
+        call()
+    except (RuntimeError, ValueError) as error:
+        print("refused:", str(error).splitlines()[0])
+tensor = torch.ones(1)
+dist.all_reduce(tensor)  # a refused call harms nobody
+expect(tensor, 2)
+dist.destroy_process_group()
+print("done", os.getpid())

@@ -1,0 +1,66 @@
+"""docs/algorithms.md says what the schedules do, and the version is one number everywhere."""
+
+from __future__ import annotations
+
+import math
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import collective_core
+
+CORE = Path(__file__).resolve().parents[2] / "collective_core"
+
+
+def documented() -> dict[str, tuple[str, str, str]]:
+    text = (CORE / "docs" / "algorithms.md").read_text()
+    rows = re.findall(r"^\| (\w+) \| `([^`]+)` \| `([^`]+)` \| `([^`]+)` \|$", text, re.MULTILINE)
+    return {name: (steps, busiest, total) for name, steps, busiest, total in rows}
+
+
+def value(formula: str, p: int, data: int) -> float:
+    assert re.fullmatch(r"[\dpM*/()+,\- ]+", formula.replace("log2", "").replace("min", "")), formula
+    names = {"p": p, "M": data, "min": min, "log2": lambda n: math.ceil(math.log2(n))}
+    return float(eval(formula, {"__builtins__": {}}, names))
+
+
+def test_the_table_is_what_the_schedules_cost(build: Any) -> None:
+    done = subprocess.run(
+        (build.native_tests, "costs"), capture_output=True, text=True, timeout=120, check=True
+    )
+    seen = set()
+    for line in done.stdout.splitlines():
+        fields = line.split()
+        if len(fields) != 6:
+            continue
+        name, (p, data, *measured) = fields[0], map(int, fields[1:])
+        formulas = documented()[name]
+        assert [value(formula, p, data) for formula in formulas] == measured, (name, p)
+        seen.add((name, p))
+    assert seen == {(name, p) for name in documented() for p in range(1, 65)}
+
+
+def test_every_algorithm_is_in_the_table() -> None:
+    files = {path.stem for path in (CORE / "src" / "collectives").glob("*/*_*.cc")}
+    assert files == set(documented())
+
+
+def test_one_version() -> None:
+    header = (CORE / "include" / "collective_core" / "collective_core.h").read_text()
+    numbers = [re.search(rf"CC_VERSION_{part} (\d+)", header) for part in ("MAJOR", "MINOR", "PATCH")]
+    version = ".".join(found.group(1) for found in numbers if found)
+    assert version == collective_core.__version__
+    assert f"VERSION {version} " in (CORE / "CMakeLists.txt").read_text()
+
+
+def test_every_environment_variable_is_documented() -> None:
+    used = set()
+    for folder in ("src", "perf", "python"):
+        for path in (CORE / folder).rglob("*"):
+            if path.suffix in {".cc", ".h", ".py"}:
+                used |= set(re.findall(r"\"(CCORE_[A-Z_]+)\"", path.read_text()))
+    described = set(
+        re.findall(r"^\| `(CCORE_[A-Z_]+)` \|", (CORE / "docs" / "environment.md").read_text(), re.M)
+    )
+    assert used - {"CCORE_VERSION_TEXT"} == described

@@ -1,0 +1,45 @@
+"""What `cmake --install` puts into the wheel: the library, the programs that find it, the header."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+
+def test_install_tree(build: Any, tmp_path: Path) -> None:
+    cmake = Path(build.ctest).with_name("cmake")
+    subprocess.run(
+        (str(cmake), "--install", str(build.folder), "--prefix", str(tmp_path)),
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    package = tmp_path / "collective_core"
+    files = {str(path.relative_to(package)) for path in package.rglob("*") if path.is_file()}
+    assert files == {
+        "lib/libcollective_core.so",
+        "bin/all_reduce_perf",
+        "include/collective_core/collective_core.h",
+    }
+    # The program finds its library wherever the package is moved to.
+    moved = tmp_path / "elsewhere"
+    shutil.move(package, moved)
+    done = subprocess.run(
+        (str(moved / "bin" / "all_reduce_perf"), "-b", "8", "-e", "8", "-n", "1"),
+        capture_output=True, text=True, timeout=60, check=False, env={},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_header_is_plain_c(tmp_path: Path) -> None:
+    header = Path(__file__).resolve().parents[2] / "collective_core" / "include"
+    source = tmp_path / "user.c"
+    source.write_text(
+        "#include <collective_core/collective_core.h>\n"
+        "int main(void) { cc_config config = {sizeof(cc_config)}; return config.size == 0; }\n"
+    )
+    subprocess.run(
+        ("cc", "-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-Wno-missing-field-initializers",
+         "-I", str(header), "-c", str(source), "-o", str(tmp_path / "user.o")),
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip

@@ -1,0 +1,80 @@
+"""The ccore backend in real processes: torch's calls, DDP, and a rank that dies."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PROGRAMS = Path(__file__).resolve().parent / "programs"
+Program = Callable[..., Any]
+
+
+def test_collectives(program: Program) -> None:
+    ended = program("torch_collectives.py", size=2, per_rank=lambda _: {"CCORE_DEBUG": "VERSION"}).finish()
+    for rank, one in enumerate(ended):
+        assert one.returncode == 0, one.output
+        assert one.output.count("refused:") == 4, one.output
+        assert f"ccore backend init rank {rank}/2" in one.output
+        assert "transport shm" in one.output
+
+
+def test_ddp_equals_a_single_process(program: Program, environment: dict[str, str]) -> None:
+    alone = subprocess.run(
+        (sys.executable, str(PROGRAMS / "torch_ddp.py"), "alone"),
+        env=environment, capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    expected = [value for row in json.loads(alone.stdout) for value in row]
+    ended = program("torch_ddp.py", "ccore", size=2).finish()
+    assert [one.returncode for one in ended] == [0, 0], ended
+    results = [json.loads(one.output.splitlines()[-1]) for one in ended]
+    assert results[0] == results[1]  # to the last bit
+    assert [value for row in results[0] for value in row] == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+def test_a_rank_that_dies_under_ddp(program: Program) -> None:
+    ended = program("torch_failure.py", size=2).finish()
+    assert ended[1].returncode == 9
+    assert ended[0].returncode == 0, ended[0].output
+    report = json.loads(ended[0].output.splitlines()[-1])
+    assert len(report["told"]) == 2, report
+    assert all("rank 1 (host" in text for text in report["told"]), report
+    assert report["told"][1].startswith("CcoreBackendError: all_reduce on rank 0: remote")
+    assert report["after_s"] < 10
+
+
+AUTOLOAD = """
+import torch.distributed as dist
+from collective_core.autoload import register
+register()
+register()
+assert "ccore" in dist.Backend.backend_list
+import sys
+assert "collective_core.torch_backend" not in sys.modules
+assert "collective_core._lib" not in sys.modules
+"""
+
+AUTOLOAD_BROKEN = """
+import torch.distributed as dist
+from collective_core.autoload import register
+def refuse(*arguments, **named):
+    raise TypeError("another signature in a later torch")
+dist.Backend.register_backend = refuse
+register()
+print("alive")
+"""
+
+
+@pytest.mark.parametrize("code", [AUTOLOAD, AUTOLOAD_BROKEN])
+def test_autoload_is_light_and_never_breaks_torch(environment: dict[str, str], code: str) -> None:
+    # Without the installed entry point, which would register before the code does.
+    given = {**environment, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+    done = subprocess.run(
+        (sys.executable, "-c", code), env=given, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
