@@ -1,0 +1,289 @@
+"""``clusterctl bench`` on this machine with real ranks: through mpirun and without it, and when they fail."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+CASES = Path(__file__).parents[1] / "unit" / "benchmarks" / "cases"
+SMALL = (
+    "--collective",
+    "all_reduce",
+    "--library",
+    "gloo",
+    "-np",
+    "2",
+    "-b",
+    "8",
+    "-e",
+    "4K",
+    "-n",
+    "2",
+    "--json",
+)
+# Runs for minutes unless something ends it.
+ENDLESS = (
+    "--collective",
+    "all_reduce",
+    "--library",
+    "gloo",
+    "-np",
+    "2",
+    "-b",
+    "1M",
+    "-e",
+    "1M",
+    "-n",
+    "100000",
+)
+
+
+@pytest.fixture(autouse=True)
+def _mpirun():
+    if shutil.which("mpirun") is None:
+        reason = "mpirun is not installed (apt-get install openmpi-bin)"
+        pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
+
+
+def inventory(tmp_path, **settings):
+    settings = {"python": sys.executable, "connection": "local", "address": "localhost", **settings}
+    path = tmp_path / "inventory.yaml"
+    node = ", ".join(f"{key}: {json.dumps(value)}" for key, value in settings.items())
+    path.write_text(f"version: 1\nnodes:\n  - {{name: here, {node}}}\n")
+    return str(path)
+
+
+def script(tmp_path, text):
+    path = tmp_path / "all_reduce_perf"
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def run_folder(tmp_path):
+    (folder,) = (tmp_path / "runs").iterdir()
+    return folder
+
+
+def failures(done):
+    return {fault["kind"]: fault for fault in json.loads(done.stdout)["proof"]["failures"]}
+
+
+def launch_processes():
+    """Every process that a launch left behind, by the marker that all of them carry."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if b"CLUSTERCTL_LAUNCH=" in (folder / "environ").read_bytes():
+                found.append(int(folder.name))
+        except OSError:
+            continue
+    return found
+
+
+def pid_of_rank(folder, rank, timeout_s=60):
+    """Wait until a rank is at work (its log names its process), then return its process id."""
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        for pid in launch_processes():
+            try:
+                environ = (Path("/proc") / str(pid) / "environ").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            logs = list(folder.glob("*/logs/rank-0.log"))
+            if (
+                f"OMPI_COMM_WORLD_RANK={rank}".encode() in environ
+                and logs
+                and "Rank  1" in logs[0].read_text()
+            ):
+                return pid
+        time.sleep(0.2)
+    raise AssertionError(f"rank {rank} never came")
+
+
+def start(clusterctl, tmp_path, *arguments):
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("CLUSTERCTL_")}
+    return subprocess.Popen(
+        [str(clusterctl), "bench", *arguments, "--json"],
+        env={**environment, "CLUSTERCTL_RUNS": str(tmp_path / "runs")}, cwd=tmp_path, text=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+
+
+def finish(process, timeout_s=120):
+    try:
+        out, err = process.communicate(timeout=timeout_s)
+    finally:
+        process.kill()
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def nothing_is_left(tmp_path):
+    assert launch_processes() == []
+    used = (run_folder(tmp_path) / "launch.json").read_text() if (tmp_path / "runs").exists() else ""
+    for word in used.split('"'):
+        if word.startswith("/tmp/clusterctl-"):
+            assert not Path(word).parent.exists() or Path(word).parent == Path("/tmp")
+
+
+@pytest.mark.parametrize("launcher", ["openmpi", "local"])
+def test_two_ranks_reduce_on_this_machine(run_clusterctl, tmp_path, launcher):
+    done = run_clusterctl("bench", "-i", inventory(tmp_path), *SMALL, "--launcher", launcher)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert (document["schema"], document["status"]) == ("clusterctl.bench/1", "ok")
+    assert (document["library"], document["launcher"]) == ("gloo", launcher)
+    assert [row["size_bytes"] for row in document["rows"]] == [8, 32, 128, 512, 2048]
+    assert all(row["wrong"] == 0 and row["time_us"] > 0 for row in document["rows"])
+    ranks = document["proof"]["ranks"]
+    assert [rank["rank"] for rank in ranks] == [0, 1]
+    assert {rank["host"] for rank in ranks} == {os.uname().nodename.split(".")[0]}
+    assert len({rank["pid"] for rank in ranks}) == 2
+    folder = run_folder(tmp_path)
+    assert document["run"] == folder.name
+    assert json.loads((folder / "results.json").read_text()) == document
+    assert "Avg bus bandwidth" in (folder / "logs" / "rank-0.log").read_text()
+    nothing_is_left(tmp_path)
+
+
+def test_a_machine_without_mpi_trains_all_the_same(run_clusterctl, tmp_path):
+    """PATH without mpirun: the local launcher is chosen by itself, and the scaling curve is drawn."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    names = "sh env uname nproc id mkdir cat sed tr cut head ls rm mv grep sort chmod sleep timeout dd wc ip mktemp"
+    for name in (*names.split(), "dirname", "stat"):
+        found = shutil.which(name)
+        if found:
+            (programs / name).symlink_to(found)
+    done = run_clusterctl(
+        "bench", "-i", inventory(tmp_path), "--model", "resnet18", "--library", "gloo", "--scaling", "1,2",
+        "--batch-size", "2", "--image-size", "32", "-n", "1", "--windows", "2", "--json", env={"PATH": str(programs)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert (document["benchmark"], document["launcher"]) == ("resnet18", "local")
+    one, two = document["points"]
+    assert (one["np"], one["efficiency"], two["np"], two["nodes"]) == (1, 1.0, 2, 1)
+    assert two["efficiency"] == pytest.approx(two["images_per_s"] / one["images_per_s"] / 2)
+    assert document["proof"]["settings"]["parameters"] == 11_689_512
+    assert (run_folder(tmp_path) / "logs" / "np-2" / "rank-1.log").is_file()
+    nothing_is_left(tmp_path)
+
+
+def test_a_rank_that_is_killed_is_named(clusterctl, tmp_path):
+    process = start(clusterctl, tmp_path, "-i", inventory(tmp_path), *ENDLESS)
+    os.kill(pid_of_rank(tmp_path / "runs", 1), signal.SIGKILL)
+    done = finish(process)
+    assert done.returncode == 10, done.stderr
+    fault = failures(done)["rank-died"]
+    assert (fault["rank"], fault["node"]) == (1, "here")
+    assert "signal 9" in fault["message"]
+    assert json.loads(done.stdout)["status"] == "failed"
+    nothing_is_left(tmp_path)
+
+
+def test_a_rank_that_hangs_is_named_at_the_deadline(clusterctl, tmp_path):
+    process = start(clusterctl, tmp_path, "-i", inventory(tmp_path), *ENDLESS, "--timeout", "30")
+    pid = pid_of_rank(tmp_path / "runs", 1)
+    os.kill(pid, signal.SIGSTOP)
+    done = finish(process)
+    assert done.returncode == 10, done.stderr
+    fault = failures(done)["deadline"]
+    assert fault["rank"] == 1
+    assert f"rank 1 on here (pid {pid}) is stopped" in fault["message"]
+    nothing_is_left(tmp_path)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_takes_the_ranks_along(clusterctl, tmp_path, number):
+    process = start(clusterctl, tmp_path, "-i", inventory(tmp_path), *ENDLESS)
+    pid_of_rank(tmp_path / "runs", 1)
+    process.send_signal(number)
+    done = finish(process)
+    assert done.returncode == 130, done.stderr
+    assert launch_processes() == []
+
+
+def test_a_loss_that_is_no_number_fails(run_clusterctl, tmp_path):
+    done = run_clusterctl(
+        "bench", "-i", inventory(tmp_path), "--model", "resnet18", "--library", "gloo", "--scaling", "2",
+        "--batch-size", "2", "--image-size", "32", "-n", "2", "--windows", "2", "--learning-rate", "1e30", "--json",
+    )  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    assert "rank " in failures(done)["nan-loss"]["message"]
+    assert set(failures(done)) == {"nan-loss"}
+
+
+def test_processes_that_are_all_rank_0_are_found_out(run_clusterctl, tmp_path):
+    """What a build of nccl-tests without MPI does under mpirun, replayed from a recorded run of one process."""
+    program = script(tmp_path, f"cat {CASES}/layout-with-root-only.txt")
+    done = run_clusterctl("bench", "-i", inventory(tmp_path, all_reduce_perf=program), "-np", "2", "--json")
+    assert done.returncode == 10, done.stderr
+    assert set(failures(done)) == {"duplicate-ranks"}
+
+
+def test_fewer_ranks_than_asked_for_never_pass(run_clusterctl, tmp_path):
+    log = CASES / "h200-x4-all_reduce_perf-mpirun-np2-g1.txt"
+    program = script(tmp_path, f'[ "$OMPI_COMM_WORLD_RANK" = 0 ] && cat {log}; exit 0')
+    done = run_clusterctl("bench", "-i", inventory(tmp_path, all_reduce_perf=program, slots=4), "--json")
+    assert done.returncode == 10, done.stderr
+    assert "2 of 4 ranks reported; missing: 2, 3" in failures(done)["fewer-ranks"]["message"]
+
+
+def test_output_that_breaks_off_is_not_a_result(run_clusterctl, tmp_path):
+    program = script(tmp_path, f"cat {CASES}/crashed-without-summary.txt")
+    done = run_clusterctl("bench", "-i", inventory(tmp_path, all_reduce_perf=program, slots=1), "--json")
+    assert done.returncode != 0
+    assert "crashed" in failures(done)
+
+
+@pytest.mark.parametrize(
+    ("settings", "arguments", "words"),
+    [
+        ({"mpirun": "/nowhere/mpirun"}, (), "mpirun is not there (/nowhere/mpirun)"),
+        ({"all_reduce_perf": "/nowhere/perf"}, (), "all_reduce_perf is not there (/nowhere/perf)"),
+        ({"python": "/nowhere/python"}, ("--library", "gloo"), "/nowhere/python is not there"),
+        ({"socket_ifname": "bond7"}, (), "no network interface bond7"),
+    ],
+)
+def test_what_is_missing_is_named_before_anything_starts(
+    run_clusterctl, tmp_path, settings, arguments, words
+):
+    done = run_clusterctl(
+        "bench",
+        "-i",
+        inventory(tmp_path, **settings),
+        "-np",
+        "1",
+        "--launcher",
+        "openmpi",
+        *arguments,
+        "--json",
+    )
+    assert done.returncode == 10, done.stderr
+    assert words in failures(done)["missing-program"]["message"]
+    assert failures(done)["missing-program"]["node"] == "here"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--collective", "all_reduce", "--model", "resnet50"),
+        ("--model", "resnet51"),
+        ("--collective", "all_to_none"),
+        ("--model", "resnet50", "--scaling", "1,x"),
+        ("--scaling", "1,2"),
+        ("--model", "resnet50", "-b", "8"),
+        ("-b", "8Q"),
+        ("--launcher", "srun"),
+        ("--library", "mpi"),
+    ],
+)
+def test_contradictions_are_a_usage_error(run_clusterctl, arguments):
+    assert run_clusterctl("bench", *arguments).returncode == 2
