@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,16 +26,20 @@ class Session:
     connect: Callable[[Node], Transport]
     fanout: int
     command_timeout_s: float
+    may_ask_for_root: bool = False
 
     def gather(self) -> HostMap[NodeFacts]:
-        """Gather the facts of every node, over one new connection and one exec each."""
+        """Gather the facts of every node, over one new connection and one exec each.
+
+        A node whose sudo wants a password takes a second exec, when a password was given or can be asked for.
+        """
         from clusterctl.facts.gather import gather
         from clusterctl.transport.fanout import fan_out
 
         progress = Progress("gathering facts", len(self.inventory.nodes))
 
         def work(node: Node, transport: Transport) -> NodeFacts:
-            return gather(transport, node, timeout_s=self.command_timeout_s)
+            return gather(transport, node, timeout_s=self.command_timeout_s, escalate=self.may_ask_for_root)
 
         outcome = fan_out(
             self.inventory.nodes, self.connect, work, fanout=self.fanout, on_done=progress.advance
@@ -83,17 +88,29 @@ def session_of(
 ) -> Session:
     """Prepare connections to the nodes of an inventory that is at hand."""
     from clusterctl.transport.connect import Connector
+    from clusterctl.transport.sudo import PASSWORD_VARIABLE
 
+    connect_timeout = config.resolve(config.CONNECT_TIMEOUT_S)
+    attended = sys.stdin.isatty() and sys.stderr.isatty()
     connector = Connector(
         accept_new_host_keys=accept_new_host_keys,
-        connect_timeout_s=config.resolve(config.CONNECT_TIMEOUT_S).value,
+        # The default gives way to ssh_config's ConnectTimeout.
+        connect_timeout_s=None if connect_timeout.origin == "default" else connect_timeout.value,
+        ask_sudo_password=_ask_sudo_password if attended else None,
     )
     return Session(
         inventory=inventory,
         connect=connector,
         fanout=config.resolve(config.FANOUT, fanout).value,
         command_timeout_s=config.resolve(config.COMMAND_TIMEOUT_S).value,
+        may_ask_for_root=attended or PASSWORD_VARIABLE in os.environ,
     )
+
+
+def _ask_sudo_password() -> str | None:
+    import getpass
+
+    return getpass.getpass("sudo password of the nodes (empty: go on without): ") or None
 
 
 def say_failures(failures: dict[str, Failure]) -> None:

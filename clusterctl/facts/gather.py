@@ -104,9 +104,16 @@ def gather(
     ended = time.time()
     sections, root = answer.sections, answer.root
     if escalate and not root.available and node.become is not Become.NONE:
-        again = _ask(transport, timeout_s, allow_sudo=False, as_root=True)
-        sections.update({name: section for name, section in again.sections.items() if name != "root"})
-        root = RootAccess(root.uid, "sudo", "with a password")
+        try:
+            again = _ask(transport, timeout_s, allow_sudo=False, as_root=True)
+        except TransportError as error:
+            if error.failure.kind is not FailureKind.SUDO:
+                raise
+            # No way to root is a finding (what needs root reads "denied"), not a node that failed.
+            root = RootAccess(root.uid, root.way, error.message)
+        else:
+            sections.update({name: section for name, section in again.sections.items() if name != "root"})
+            root = RootAccess(root.uid, "sudo", "with a password")
     return facts_from(
         node.name,
         sections,
