@@ -50,7 +50,7 @@ def explain(
         return failed(
             target,
             FailureKind.TIMEOUT,
-            f"{did} within {limit_s:.4g} s",
+            f"{did} within {round(elapsed_s, 1):g} s",
             "is the node up, or a firewall between?",
         )
     if "Indecipherable" in text:

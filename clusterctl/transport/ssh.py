@@ -34,6 +34,7 @@ from clusterctl.transport.sudo import SudoPassword
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 _KEEPALIVE_S = 30
+_LOGIN_TIMEOUT_S = 30.0
 
 
 def _ranked(names: tuple[str, ...], first: tuple[str, ...], never: str) -> tuple[str, ...]:
@@ -101,6 +102,16 @@ class _Wire(paramiko.Transport):
 
 _SIGNALS = {"HUP": 1, "INT": 2, "QUIT": 3, "ILL": 4, "ABRT": 6, "FPE": 8, "KILL": 9, "SEGV": 11, "PIPE": 13,
             "ALRM": 14, "TERM": 15, "USR1": 10, "USR2": 12}  # fmt: skip
+
+
+class _Connection(fabric.Connection):  # type: ignore[misc] # fabric has no types
+    """fabric's Connection, safe to make in many threads with one shared configuration.
+
+    fabric writes an attribute that its class does not declare into the configuration and merges that anew,
+    which another thread that reads it then finds empty.
+    """
+
+    inline_ssh_env = None
 
 
 class _HostKeys(paramiko.MissingHostKeyPolicy):
@@ -233,12 +244,15 @@ class SshSession:
             raise failed(
                 target, FailureKind.ERROR, "ssh_config gives it a ProxyCommand", "use ProxyJump instead"
             )
+        # One colon would be host:port to fabric; no host name and no address looks like that.
+        if target.host.count(":") == 1 or "@" in target.host:
+            raise failed(target, FailureKind.DNS, "its address is no host name", "write the port as 'port:'")
         gateway = self.jumps.acquire(target, target.jump) if target.jump else None
         sock: socket.socket | None = None
         connection: fabric.Connection | None = None
         try:
             sock = None if gateway else tcp.connected(target, hold)
-            connection = fabric.Connection(
+            connection = _Connection(
                 target.host,
                 user=target.user,
                 port=target.port,
@@ -270,18 +284,20 @@ class SshSession:
 
     def _connect_settings(self, target: Target, sock: socket.socket | None) -> dict[str, Any]:
         name = host_name(target.key_host, target.port)
+        # A server that has greeted is alive, and may be slow only because many log in at once.
+        patience_s = max(_LOGIN_TIMEOUT_S, target.connect_timeout_s)
         recorded = self.policy.known(target.known_hosts).key_types(name)
 
         def wire(sock: Any, disabled_algorithms: Any = None) -> _Wire:
             made = _Wire(sock, disabled_algorithms=disabled_algorithms)
-            made.handshake_timeout = target.connect_timeout_s
+            made.handshake_timeout = patience_s
             made.prefer_key_types(recorded)
             return made
 
         settings: dict[str, Any] = {
-            "timeout": target.connect_timeout_s,
+            "timeout": target.connect_timeout_s + patience_s,
             "banner_timeout": target.connect_timeout_s,
-            "auth_timeout": max(30.0, target.connect_timeout_s),
+            "auth_timeout": patience_s,
             "channel_timeout": target.connect_timeout_s,
             "compress": False,
             "transport_factory": wire,

@@ -17,9 +17,6 @@ _DEAD_PEER_S = 30
 def connected(target: Target, hold: Callable[[socket.socket], None]) -> socket.socket:
     """Return a connected socket; every address that the name has shares one deadline."""
     deadline = time.monotonic() + target.connect_timeout_s
-    # One colon would be host:port to fabric; no host name and no address looks like that.
-    if target.host.count(":") == 1 or "@" in target.host:
-        raise failed(target, FailureKind.DNS, "its address is no host name", "write the port as 'port:'")
     try:
         found = socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
     except (socket.gaierror, UnicodeError) as error:
