@@ -16,7 +16,9 @@ def render(result: dict[str, Any]) -> str:
         if not node["reachable"]:
             counted["errors"] = 1
             case = ElementTree.SubElement(suite, "testcase", classname=node["name"], name="reachable")
-            ElementTree.SubElement(case, "error", message=node["error"]["message"], type=node["error"]["kind"])
+            ElementTree.SubElement(
+                case, "error", message=node["error"]["message"], type=node["error"]["kind"]
+            )
         for verdict in verdicts:
             case = ElementTree.SubElement(
                 suite, "testcase", classname=node["name"], name=verdict["requirement"]
