@@ -16,7 +16,12 @@ HEAVY = ("fabric", "paramiko", "docker", "pydantic", "jinja2", "yaml", "rich", "
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", "import sys; from clusterctl.cli.main import main; sys.exit(main())", *arguments],
+        [
+            sys.executable,
+            "-c",
+            "import sys; from clusterctl.cli.main import main; sys.exit(main())",
+            *arguments,
+        ],
         capture_output=True,
         text=True,
         timeout=60,
@@ -29,7 +34,9 @@ def test_help_imports_nothing_heavy() -> None:
         "import sys\nfrom clusterctl.cli.main import main\nmain(['--help'])\n"
         f"print('HEAVY', [name for name in {HEAVY!r} if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
     assert done.stdout.splitlines()[-1] == "HEAVY []"
 
 
@@ -46,7 +53,8 @@ def test_version() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [("no-such-verb",), ("check", "--no-such-option"), ("check", "--fanout", "0"), ("check", "a", "b")]
+    "arguments",
+    [("no-such-verb",), ("check", "--no-such-option"), ("check", "--fanout", "0"), ("check", "a", "b")],
 )
 def test_a_wrong_command_line_exits_2(arguments: tuple[str, ...]) -> None:
     done = run(*arguments)
@@ -75,7 +83,11 @@ def test_an_expected_error_is_one_json_document_when_asked(
     monkeypatch.setattr(cli, "app", refuse)
     assert cli.main(["check", "--json"]) == 4
     document = json.loads(capsys.readouterr().out)
-    assert document["error"] == {"message": "nodes: expected at least one", "hint": "add a node", "exit_code": 4}
+    assert document["error"] == {
+        "message": "nodes: expected at least one",
+        "hint": "add a node",
+        "exit_code": 4,
+    }
 
 
 def test_an_interrupt_exits_130(monkeypatch: pytest.MonkeyPatch) -> None:
