@@ -1,0 +1,59 @@
+"""``clusterctl check`` on real sshd nodes: one connection and at most two execs each, and bad nodes apart."""
+
+from __future__ import annotations
+
+import json
+
+
+def test_one_connection_and_at_most_two_execs_per_node(sshd_farm, run_clusterctl, tmp_path):
+    farm = sshd_farm(8)
+    done = run_clusterctl("check", str(farm.inventory(tmp_path)), "--json", env=farm.env)
+    document = json.loads(done.stdout)
+    assert [node["reachable"] for node in document["nodes"]] == [True] * 8, done.stderr
+    for node in farm.nodes:
+        assert node.connections == 1
+        assert 1 <= node.execs <= 2
+
+
+def test_a_node_that_is_down_does_not_spoil_the_others(sshd_farm, run_clusterctl, tmp_path):
+    farm = sshd_farm(3)
+    farm.nodes[1].stop()
+    done = run_clusterctl("check", str(farm.inventory(tmp_path)), "--json", env=farm.env)
+    assert done.returncode == 1
+    nodes = {node["name"]: node for node in json.loads(done.stdout)["nodes"]}
+    down = farm.nodes[1].name
+    assert nodes[down]["error"]["kind"] == "refused"
+    assert [n for n, node in nodes.items() if node["reachable"]] == [
+        n.name for n in farm.nodes if n.name != down
+    ]
+    others = [[v["status"] for v in node["verdicts"]] for n, node in nodes.items() if n != down]
+    assert others[0]
+    assert others[0] == others[1]
+
+
+def test_all_nodes_down_exits_5(sshd_farm, run_clusterctl, tmp_path):
+    farm = sshd_farm(2)
+    for node in farm.nodes:
+        node.stop()
+    done = run_clusterctl("check", str(farm.inventory(tmp_path)), env=farm.env)
+    assert done.returncode == 5
+    assert "refused" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_typo_in_the_inventory_contacts_nothing(sshd_farm, run_clusterctl, tmp_path):
+    farm = sshd_farm(1)
+    inventory = farm.inventory(tmp_path)
+    inventory.write_text(inventory.read_text() + "nodse: []\n")
+    done = run_clusterctl("check", str(inventory), env=farm.env)
+    assert done.returncode == 4
+    assert "nodse" in done.stderr and "nodes" in done.stderr
+    assert farm.nodes[0].connections == 0
+
+
+def test_check_leaves_its_three_files_in_a_private_run_folder(sshd_farm, run_clusterctl, tmp_path):
+    farm = sshd_farm(1)
+    run_clusterctl("check", str(farm.inventory(tmp_path)), env=farm.env)
+    (run,) = (tmp_path / "runs").iterdir()
+    assert run.stat().st_mode & 0o777 == 0o700
+    assert sorted(path.name for path in run.iterdir()) == ["facts.json", "inventory.json", "report.json"]
