@@ -155,7 +155,9 @@ def journey(qemu_lab, clusterctl, tmp_path_factory):
     seen["check after reboot"] = command.run("check", inventory)
     for node in NODES:
         seen["words"][node, "rebooted"] = _words(session, node)
-    seen["modules"]["rebooted"] = session.run("node1", "cat /sys/module/toy_peer_mem/version", check=False).stdout
+    seen["modules"]["rebooted"] = session.run(
+        "node1", "cat /sys/module/toy_peer_mem/version", check=False
+    ).stdout
 
     seen["undo"] = command.run("undo", "--yes", inventory)
     for node in NODES:

@@ -27,9 +27,7 @@ class Ran:
     stderr: str
 
     def events(self, number=None):
-        return [
-            (r.number, r.event.value) for r in self.records if (number is None or r.number == number)
-        ]
+        return [(r.number, r.event.value) for r in self.records if (number is None or r.number == number)]
 
     def detail(self, event):
         return next(r.detail for r in self.records if r.event.value == event)

@@ -19,9 +19,7 @@ COUNTED = ("mv", "sync", "cp", "rm", "mkdir", "rmdir", "chmod", "chown", "ln", "
 PRELUDE = """
 TICK=0
 tick() { TICK=$((TICK + 1)); [ "$TICK" != "$CRASH_AT" ] || { kill -9 $$; exit 137; }; }
-""" + "".join(
-    f"""{name}() {{ tick; command {name} "$@"; }}\n""" for name in COUNTED
-)
+""" + "".join(f"""{name}() {{ tick; command {name} "$@"; }}\n""" for name in COUNTED)
 
 COUNT = '; tick; record 0 note "$TICK"\n'
 

@@ -11,7 +11,15 @@ import pytest
 
 from clusterctl.apply import script
 from clusterctl.plan.model import NodePlan, PlannedStep
-from clusterctl.requirements.base import Command, EnableUnit, LoadModule, PutTree, SetRegister, WriteFile, WriteValue
+from clusterctl.requirements.base import (
+    Command,
+    EnableUnit,
+    LoadModule,
+    PutTree,
+    SetRegister,
+    WriteFile,
+    WriteValue,
+)
 
 
 def test_a_new_file_in_new_folders_is_written_and_removed_with_them(runner):
@@ -289,7 +297,7 @@ def test_a_unit_returns_to_what_it_was(runner, tmp_path):
 
 def test_without_systemd_a_unit_is_a_failure_that_says_so(runner):
     env = _stand_ins(runner)
-    tools = ("cat mkdir mv rm sync date printf base64 tr id uname ln find sleep sha256sum stat chmod rmdir tail ls head".split())
+    tools = "cat mkdir mv rm sync date printf base64 tr id uname ln find sleep sha256sum stat chmod rmdir tail ls head".split()
     for tool in tools:
         path = next(p for d in ("/usr/bin", "/bin") if os.path.exists(p := f"{d}/{tool}"))
         (runner.root.parent / "bin" / tool).symlink_to(path)
@@ -393,7 +401,12 @@ def test_a_script_cut_off_on_its_way_does_nothing(runner):
         runner.header("r"), NodePlan("n", (PlannedStep("t", WriteFile("x", str(runner.root / "f"), "x")),))
     )
     for part in (0.2, 0.5, 0.9, 0.999):
-        subprocess.run((*runner.shell, "-s"), input=text[: int(len(text) * part)].encode(), capture_output=True, timeout=30)
+        subprocess.run(
+            (*runner.shell, "-s"),
+            input=text[: int(len(text) * part)].encode(),
+            capture_output=True,
+            timeout=30,
+        )
         assert runner.contents() == {}
 
 
@@ -431,7 +444,19 @@ def test_two_runs_at_once_end_with_one_refused_or_both_in_turn(runner):
     texts = [
         script.apply_script(
             runner.header(f"r{i}"),
-            NodePlan("n", (PlannedStep("t", Command("c", ("sh", "-c", f"mkdir {runner.root}/in && sleep 0.2 && rmdir {runner.root}/in"), None)),)),
+            NodePlan(
+                "n",
+                (
+                    PlannedStep(
+                        "t",
+                        Command(
+                            "c",
+                            ("sh", "-c", f"mkdir {runner.root}/in && sleep 0.2 && rmdir {runner.root}/in"),
+                            None,
+                        ),
+                    ),
+                ),
+            ),
         )
         for i in range(6)
     ]
