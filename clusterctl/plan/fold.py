@@ -1,9 +1,14 @@
-"""A plan as a person reads it: nodes with the same steps are one block."""
+"""A plan as a person reads it: nodes with the same steps are one block, steps that differ by number one line."""
 
 from __future__ import annotations
 
+import re
+from itertools import groupby
+
 from clusterctl.inventory import nodeset
 from clusterctl.plan.model import Plan, PlannedStep
+
+_PROCESSOR = re.compile(r"\bcpu\d+\b")
 
 
 def fold(plan: Plan) -> tuple[tuple[tuple[str, ...], tuple[PlannedStep, ...]], ...]:
@@ -14,15 +19,30 @@ def fold(plan: Plan) -> tuple[tuple[tuple[str, ...], tuple[PlannedStep, ...]], .
     return tuple((tuple(names), steps) for steps, names in alike.items())
 
 
+def _lines(steps: tuple[PlannedStep, ...]) -> list[str]:
+    """One line per step; neighbours that differ only in the processor they speak of share one."""
+    width = max(len(planned.requirement) for planned in steps)
+    lines = []
+    for (requirement, shape), group in groupby(
+        steps, lambda p: (p.requirement, _PROCESSOR.sub("cpu", p.step.description))
+    ):
+        members = list(group)
+        text = members[0].step.description
+        processors = [found[0] for p in members if (found := _PROCESSOR.search(p.step.description))]
+        if len(members) > 1 and len(processors) == len(members):
+            text = shape.replace("cpu", nodeset.fold(processors), 1)
+        lines.append(f"  {requirement.ljust(width)}  {text}")
+    return lines
+
+
 def render(plan: Plan) -> str:
-    """Return the plan as text: per block the folded node names, then one line per step."""
+    """Return the plan as text: per block the folded node names, then its steps."""
     blocks = []
     for names, steps in fold(plan):
         title = nodeset.fold(list(names)) + (f" ({len(names)} nodes)" if len(names) > 1 else "")
         if not steps:
             blocks.append(f"{title}: nothing to do")
             continue
-        width = max(len(planned.requirement) for planned in steps)
-        lines = [f"  {planned.requirement.ljust(width)}  {planned.step.description}" for planned in steps]
-        blocks.append("\n".join([f"{title}: {len(steps)} step{'s' if len(steps) > 1 else ''}", *lines]))
+        count = f"{len(steps)} step{'s' if len(steps) > 1 else ''}"
+        blocks.append("\n".join([f"{title}: {count}", *_lines(steps)]))
     return "\n\n".join(blocks)

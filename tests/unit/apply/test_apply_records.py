@@ -1,0 +1,158 @@
+"""Records among noise, and the outcome of every step that they add up to."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import pytest
+
+from clusterctl.apply import journal
+from clusterctl.apply.execute import StepStatus, apply_plan
+from clusterctl.apply.journal import Options, RunJournal
+from clusterctl.apply.records import Event, Record, parse
+from clusterctl.errors import PlanError
+from clusterctl.plan.model import NodePlan, PlannedStep
+from clusterctl.requirements.base import WriteFile
+from clusterctl.rundir import RunDir
+from clusterctl.transport.base import Completed, Failure, FailureKind, TransportError
+
+N = "00ff00ff00ff00ff"
+PLAN = NodePlan("n", tuple(PlannedStep("t", WriteFile(f"step {i}", f"/x{i}", "")) for i in (1, 2, 3)))
+
+
+def _line(number, event, detail=""):
+    return f"@{{n}} {number} {event} {base64.b64encode(detail.encode()).decode()}"
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (f"@{N} 3 changed ", Record(3, Event.CHANGED)),
+        (f"@{N} 3 failed {base64.b64encode(b'no: luck').decode()}", Record(3, Event.FAILED, "no: luck")),
+        (f"Welcome! @{N} 0 done \r", Record(0, Event.DONE)),
+        (f"@{N} 1 failed {base64.b64encode(bytes([255])).decode()}", Record(1, Event.FAILED, "\ufffd")),
+        ("@0000000000000000 3 changed ", None),
+        (f"@{N} three changed ", None),
+        (f"@{N} 3 exploded ", None),
+        (f"@{N} 3 failed !!!", None),
+        (f"@{N}", None),
+        ("", None),
+    ],
+)
+def test_parse(line, expected):
+    assert parse(line, N) == expected
+
+
+class Wire:
+    """A transport whose node says what it is told to, then ends, or is lost."""
+
+    node = "n"
+
+    def __init__(self, lines, *, lost=False, stderr=b"", returncode=0):
+        self.lines, self.lost, self.stderr, self.returncode = lines, lost, stderr, returncode
+        self.calls = []
+
+    def run(self, argv, *, stdin=b"", timeout_s=None, as_root=False, env=None, on_line=None):
+        self.calls.append((argv, as_root))
+        nonce = stdin.decode().partition("NONCE=")[2][:16]
+        for line in self.lines:
+            on_line(line.format(n=nonce))
+        if self.lost:
+            raise TransportError(Failure(FailureKind.LOST, "the connection was lost", None))
+        return Completed(argv, self.returncode, b"", self.stderr, 1.0)
+
+
+def _apply(wire, record=lambda _: None):
+    return apply_plan(wire, PLAN, run="r", operator="o", timeout_s=5, record=record)
+
+
+def test_one_exec_as_root_and_each_step_has_its_outcome():
+    wire = Wire(
+        ["motd noise", _line(1, "begin"), _line(1, "changed"), _line(2, "unchanged"), _line(3, "begin"),
+         _line(3, "note", "drifted"), _line(3, "failed", "why"), _line(0, "done")]
+    )  # fmt: skip
+    outcome = _apply(wire)
+    assert wire.calls == [(("sh", "-s"), True)]
+    assert [s.status for s in outcome.steps] == [StepStatus.CHANGED, StepStatus.UNCHANGED, StepStatus.FAILED]
+    assert outcome.steps[2].reason == "why"
+    assert outcome.steps[2].notes == ("drifted",)
+    assert outcome.failure is None
+
+
+def test_a_lost_connection_fails_the_step_at_hand_and_skips_the_rest():
+    outcome = _apply(Wire([_line(1, "begin"), _line(1, "changed"), _line(2, "begin")], lost=True))
+    assert [s.status for s in outcome.steps] == [StepStatus.CHANGED, StepStatus.FAILED, StepStatus.SKIPPED]
+    assert "the connection was lost" in outcome.steps[1].reason
+    assert outcome.failure.kind is FailureKind.LOST
+
+
+def test_a_runner_that_ends_without_its_last_word_is_no_success():
+    outcome = _apply(Wire([_line(1, "begin")], stderr=b"sh: killed", returncode=137))
+    assert outcome.failure.kind is FailureKind.LOST
+    assert "137" in outcome.failure.message
+    assert "sh: killed" in outcome.failure.message
+    assert {s.status for s in outcome.steps} == {StepStatus.FAILED, StepStatus.SKIPPED}
+
+
+def test_silence_with_exit_status_0_is_no_success():
+    assert _apply(Wire([])).failure is not None
+
+
+def test_a_refusal_is_the_nodes_failure():
+    outcome = _apply(Wire([_line(0, "refused", "another run is at work")]))
+    assert outcome.failure.message == "another run is at work"
+    assert {s.status for s in outcome.steps} == {StepStatus.SKIPPED}
+
+
+def test_the_run_folder_has_every_record_before_the_next_is_read(tmp_path):
+    run = RunDir.create("bootstrap", tmp_path)
+    seen = []
+
+    class Watching(Wire):
+        def run(self, argv, **kwargs):
+            inner = kwargs["on_line"]
+
+            def on_line(line):
+                inner(line)
+                seen.append(len((run.path / "apply.journal.jsonl").read_text().splitlines()))
+
+            return super().run(argv, **{**kwargs, "on_line": on_line})
+
+    with RunJournal(run) as writer:
+        _apply(
+            Watching([_line(1, "begin"), _line(1, "changed"), _line(0, "done")]),
+            lambda record: writer.add("n", "k", record),
+        )
+    assert seen == [1, 2, 3]
+    entries = [json.loads(line) for line in (run.path / "apply.journal.jsonl").read_text().splitlines()]
+    assert [e["event"] for e in entries] == ["begin", "changed", "done"]
+
+
+def test_what_earlier_parts_changed_is_known_from_records_and_from_the_nodes_own_journal(tmp_path):
+    run = RunDir.create("bootstrap", tmp_path)
+    planned = {"n": {"k1": ("a", "one"), "k2": ("a", "two"), "k3": ("b", "three"), "k4": ("b", "four")}}
+    with RunJournal(run) as writer:
+        writer.add("n", "k1", Record(1, Event.CHANGED))
+        writer.add("n", "k2", Record(2, Event.BEGIN))
+        writer.add("n", "", Record(0, Event.JOURNAL, "done k3"))
+        writer.add("n", "", Record(0, Event.JOURNAL, "begun k2"))
+        writer.add("n", "k4", Record(4, Event.CHANGED))
+        writer.add("n", "k4", Record(4, Event.FAILED))
+    with (run.path / "apply.journal.jsonl").open("a") as stream:
+        stream.write('{"cut off in the mid')
+    before = journal.changed_before(run, planned)
+    assert [(s.requirement, s.description) for s in before["n"]] == [("a", "one"), ("b", "three")]
+
+
+def test_options_come_back_from_the_run_folder(tmp_path):
+    run = RunDir.create("bootstrap", tmp_path)
+    journal.start(run, Options(("acs",), ("docker",)), "/state")
+    assert journal.stored_options(run) == (Options(("acs",), ("docker",)), "/state")
+
+
+def test_a_folder_of_another_verb_cannot_be_resumed(tmp_path):
+    run = RunDir.create("check", tmp_path)
+    run.write("apply", {"schema": "else"})
+    with pytest.raises(PlanError, match="clusterctl.apply/1"):
+        journal.stored_options(run)

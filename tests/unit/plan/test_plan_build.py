@@ -1,0 +1,122 @@
+"""Plans: what is unmet becomes steps, each target once; contradictions are refused; alike nodes fold."""
+
+from __future__ import annotations
+
+import pytest
+
+from clusterctl.errors import PlanError
+from clusterctl.plan import fold
+from clusterctl.plan.build import build, join
+from clusterctl.plan.model import NodePlan, Plan, PlannedStep, from_document, to_document
+from clusterctl.requirements.base import (
+    Command,
+    EnableUnit,
+    InstallPackages,
+    LoadModule,
+    PutTree,
+    RestartUnit,
+    SetRegister,
+    Status,
+    Verdict,
+    WriteFile,
+    WriteValue,
+)
+
+EVERY_KIND = (
+    WriteFile("d", "/etc/a", "content\n", 0o600),
+    WriteValue("d", "/sys/a", "1", "0"),
+    SetRegister("d", "0000:00:01.0", "ECAP_ACS+6.w", "0000", "001d"),
+    Command("d", ("make", "-C", "/usr/src/x"), None, ("test", "-e", "/x"), 5.0),
+    LoadModule("d", "m"),
+    EnableUnit("d", "u.service", False),
+    RestartUnit("d", "u.service"),
+    InstallPackages("d", "dnf", ("a", "b")),
+    PutTree("d", "/src", "/usr/src/x"),
+)
+
+
+class OneStep:
+    NAME, TITLE = "one", "One step"
+
+    @staticmethod
+    def judge(facts, node):
+        raise AssertionError("the verdict is given")
+
+    @staticmethod
+    def steps(facts, node):
+        return (WriteFile("d", "/etc/one", "1"),)
+
+
+@pytest.mark.parametrize("status", Status)
+def test_only_what_is_unmet_becomes_steps(status):
+    plan = build(None, type("N", (), {"name": "n1"}), (Verdict("one", status, "because"),), {"one": OneStep})
+    assert bool(plan.steps) is (status is Status.UNMET)
+
+
+def test_the_same_change_wanted_twice_is_made_once():
+    one = PlannedStep("a", InstallPackages("for a", "apt", ("pciutils",)))
+    other = PlannedStep("b", InstallPackages("for b", "apt", ("pciutils",)))
+    assert join("n1", (one, other)).steps == (one,)
+
+
+def test_two_requirements_that_contradict_each_other_are_refused_with_both_names():
+    with pytest.raises(PlanError, match="n1: a and b want different things of /etc/x") as refused:
+        join(
+            "n1",
+            (
+                PlannedStep("a", WriteFile("d", "/etc/x", "1")),
+                PlannedStep("b", WriteFile("d", "/etc/x", "2")),
+            ),
+        )
+    assert "--skip b" in refused.value.hint
+
+
+def test_a_restart_belongs_to_its_requirement():
+    steps = (
+        PlannedStep("a", RestartUnit("d", "ssh.service")),
+        PlannedStep("b", RestartUnit("d", "ssh.service")),
+    )
+    assert join("n1", steps).steps == steps
+
+
+def test_every_kind_of_step_survives_the_plan_file():
+    plan = Plan((NodePlan("n1", tuple(PlannedStep("r", step) for step in EVERY_KIND)), NodePlan("n2", ())))
+    again = from_document(to_document(plan))
+    assert again == plan
+    assert [type(p.step) for p in again.nodes[0].steps] == [type(step) for step in EVERY_KIND]
+
+
+@pytest.mark.parametrize(
+    "document", [None, {}, {"schema": "clusterctl.plan/2"}, {"schema": "clusterctl.plan/1"}]
+)
+def test_what_is_no_plan_is_refused(document):
+    with pytest.raises(PlanError):
+        from_document(document)
+
+
+def test_nodes_with_the_same_steps_are_one_block():
+    step = PlannedStep("acs", WriteFile("Write it", "/etc/x", "1"))
+    other = PlannedStep("acs", WriteFile("Write it", "/etc/x", "2"))
+    plan = Plan(
+        (
+            NodePlan("gpu01", (step,)), NodePlan("gpu02", (step,)), NodePlan("gpu03", ()), NodePlan("gpu04", (other,)),
+        )
+    )  # fmt: skip
+    assert [names for names, _ in fold.fold(plan)] == [("gpu01", "gpu02"), ("gpu03",), ("gpu04",)]
+    text = fold.render(plan)
+    assert "gpu[01-02] (2 nodes): 1 step\n  acs  Write it" in text
+    assert "gpu03: nothing to do" in text
+
+
+def test_steps_that_differ_by_processor_are_one_line():
+    steps = tuple(
+        PlannedStep(
+            "cpu-governor", WriteValue(f"Set the governor of cpu{i} to performance", f"/sys/cpu{i}", "p", "s")
+        )
+        for i in range(128)
+    )
+    text = fold.render(Plan((NodePlan("n1", steps),)))
+    assert text.splitlines() == [
+        "n1: 128 steps",
+        "  cpu-governor  Set the governor of cpu[0-127] to performance",
+    ]
