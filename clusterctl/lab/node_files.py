@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import tarfile
 import uuid
 from collections.abc import Iterable, Sequence
@@ -143,6 +144,9 @@ def inventory_text(driver: Driver, nodes: Sequence[LabNode], identity_file: Path
     }
     if python is not None:
         defaults["python"] = python
+    if driver == "docker":
+        # Containers share this machine's cores, and each would start as many threads as there are.
+        defaults["env"] = {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // len(nodes)))}
     if driver == "qemu":
         defaults["rdma_devices"] = "=rxe0"
         defaults["requirements"] = {
