@@ -154,5 +154,5 @@ def test_options_come_back_from_the_run_folder(tmp_path):
 def test_a_folder_of_another_verb_cannot_be_resumed(tmp_path):
     run = RunDir.create("check", tmp_path)
     run.write("apply", {"schema": "else"})
-    with pytest.raises(PlanError, match="clusterctl.apply/1"):
+    with pytest.raises(PlanError, match=r"clusterctl\.apply/1"):
         journal.stored_options(run)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import tempfile
 from pathlib import Path
@@ -58,7 +57,7 @@ def test_no_value_reaches_the_shell_unquoted(content, description, argument):
         assert echo.read_bytes() == argument.encode()
         kept = Path(folder) / "state dir/journal/run/0001/description"
         assert kept.read_bytes() == description.encode()
-        assert sorted(os.listdir(folder)) == sorted([path.name, "echo", "state dir"])
+        assert {p.name for p in Path(folder).iterdir()} == {path.name, "echo", "state dir"}
 
 
 def test_a_nul_is_refused():
