@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <memory>
@@ -21,7 +22,6 @@ using namespace ccore_perf;
 
 constexpr int kExitFailed = 1;
 constexpr int kExitUsage = 2;
-constexpr int64_t kMeetMs = 120000;
 
 class RunError : public std::runtime_error {
  public:
@@ -36,7 +36,8 @@ using Comm = std::unique_ptr<cc_comm, Destroy>;
 void require(cc_result result, const cc_comm* comm) {
   if (result == CC_SUCCESS) return;
   const std::string shared = comm ? cc_last_error(comm) : "";
-  throw RunError(std::string(cc_error_string(result)) + ": " + (shared.empty() ? cc_last_error(nullptr) : shared));
+  throw RunError(std::string(cc_error_string(result)) + ": " +
+                 (shared.empty() ? cc_last_error(nullptr) : shared));
 }
 
 std::string processor_model() {
@@ -167,8 +168,14 @@ class Benchmark {
   int halves_ = 0;
 };
 
+// The library reads the same variable for its own part of the initialisation, and refuses nonsense in it.
+int64_t init_timeout_ms() {
+  const double seconds = std::strtod(process_environment("CCORE_INIT_TIMEOUT_S").c_str(), nullptr);
+  return seconds > 0 ? static_cast<int64_t>(seconds * 1000) : 120000;
+}
+
 int run_rank(const Options& options, const Launch& launch) {
-  const cc_unique_id id = meet(launch, process_environment, kMeetMs);
+  const cc_unique_id id = meet(launch, process_environment, init_timeout_ms());
   cc_config config{};
   config.size = sizeof config;
   config.timeout_ms = options.timeout_s * 1000;
@@ -195,12 +202,14 @@ int main(int argc, char** argv) {
     return run_rank(options, launch);
   } catch (const UsageError& error) {
     // Every rank sees the same command line; one voice is enough.
-    if (launch.rank == 0) std::fprintf(stderr, "%s: %s\n%s", program, error.what(), usage_text(program).c_str());
+    if (launch.rank == 0)
+      std::fprintf(stderr, "%s: %s\n%s", program, error.what(), usage_text(program).c_str());
     return kExitUsage;
   } catch (const std::exception& error) {
     char host[256] = "";
     gethostname(host, sizeof host - 1);
-    std::fprintf(stderr, "%s: rank %d of %d on %s failed: %s\n", program, launch.rank, launch.size, host, error.what());
+    std::fprintf(stderr, "%s: rank %d of %d on %s failed: %s\n", program, launch.rank, launch.size, host,
+                 error.what());
     return kExitFailed;
   }
 }

@@ -102,9 +102,8 @@ std::vector<unsigned char> pattern(size_t count, cc_dtype dtype, Value value) {
 }  // namespace
 
 void fill_input(void* data, size_t count, cc_dtype dtype, cc_redop op, int rank, int nranks) {
-  const auto bytes = pattern(count, dtype, [&](void* to, size_t i) {
-    encode(to, contribution(i, op, rank, nranks), 1, dtype);
-  });
+  const auto bytes = pattern(
+      count, dtype, [&](void* to, size_t i) { encode(to, contribution(i, op, rank, nranks), 1, dtype); });
   const size_t total = count * cc_dtype_size(dtype);
   for (size_t at = 0; at < total; at += bytes.size()) {
     std::memcpy(static_cast<char*>(data) + at, bytes.data(), std::min(bytes.size(), total - at));

@@ -22,7 +22,10 @@ struct Launcher {
 
 // In this order: a job step of Slurm that runs mpirun has both sets, and the inner one is the truth.
 constexpr Launcher kLaunchers[] = {
-    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
+    {"Open MPI",
+     "OMPI_COMM_WORLD_RANK",
+     "OMPI_COMM_WORLD_SIZE",
+     "OMPI_COMM_WORLD_LOCAL_SIZE",
      {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_ess_jobid"}},
     {"MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", {"PMI_JOBID", "HYDRA_JOBID", nullptr}},
     {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", {"TORCHELASTIC_RUN_ID", nullptr, nullptr}},
@@ -34,20 +37,23 @@ int integer(const char* name, const std::string& text, long least) {
   errno = 0;
   const long value = std::strtol(text.c_str(), &end, 10);
   if (text.empty() || *end != '\0' || errno != 0 || value < least || value > 1000000) {
-    throw LaunchError(std::string(name) + "=" + text + ": expected a number of at least " + std::to_string(least));
+    throw LaunchError(std::string(name) + "=" + text + ": expected a number of at least " +
+                      std::to_string(least));
   }
   return static_cast<int>(value);
 }
 
 void require(cc_result result) {
-  if (result != CC_SUCCESS) throw LaunchError(std::string(cc_error_string(result)) + ": " + cc_last_error(nullptr));
+  if (result != CC_SUCCESS)
+    throw LaunchError(std::string(cc_error_string(result)) + ": " + cc_last_error(nullptr));
 }
 
 cc_unique_id id_at(const Launch& launch, const Environment& environment, const std::string& host, int port) {
   std::string secret = environment("CCORE_JOB_SECRET");
   if (secret.empty()) secret = launch.job;
   if (secret.empty()) {
-    throw LaunchError("the launcher gives the job no name: set CCORE_JOB_SECRET to the same text on all ranks");
+    throw LaunchError(
+        "the launcher gives the job no name: set CCORE_JOB_SECRET to the same text on all ranks");
   }
   cc_unique_id id;
   require(cc_unique_id_from_address(&id, host.c_str(), port, secret.c_str(), launch.rank == 0));
@@ -75,7 +81,8 @@ Launch detect_launch(const Environment& environment) {
     launch.rank = integer(launcher.rank, rank, 0);
     launch.size = integer(launcher.size, size, 1);
     if (launch.rank >= launch.size) {
-      throw LaunchError(std::string(launcher.rank) + "=" + rank + " is not below " + launcher.size + "=" + size);
+      throw LaunchError(std::string(launcher.rank) + "=" + rank + " is not below " + launcher.size + "=" +
+                        size);
     }
     if (launcher.local_size && !environment(launcher.local_size).empty()) {
       launch.local_size = integer(launcher.local_size, environment(launcher.local_size), 1);
@@ -117,8 +124,9 @@ cc_unique_id meet(const Launch& launch, const Environment& environment, int64_t 
     const int own_store = environment("TORCHELASTIC_RUN_ID").empty() ? 0 : 1;
     return id_at(launch, environment, master, integer("MASTER_PORT", master_port, 1) + own_store);
   }
-  throw LaunchError("the ranks are on several hosts: set CCORE_ROOT_ADDR to an address of rank 0's host, and "
-                    "CCORE_ROOT_PORT and CCORE_JOB_SECRET, on all ranks (mpirun -x NAME=VALUE)");
+  throw LaunchError(
+      "the ranks are on several hosts: set CCORE_ROOT_ADDR to an address of rank 0's host, and "
+      "CCORE_ROOT_PORT and CCORE_JOB_SECRET, on all ranks (mpirun -x NAME=VALUE)");
 }
 
 }  // namespace ccore_perf

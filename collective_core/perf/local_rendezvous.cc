@@ -49,8 +49,7 @@ uint64_t hash(const std::string& text) {
 }
 
 Name name_of(const std::string& job) {
-  const std::string text =
-      "collective_core-" + std::to_string(getuid()) + "-" + std::to_string(hash(job));
+  const std::string text = "collective_core-" + std::to_string(getuid()) + "-" + std::to_string(hash(job));
   Name name;
   name.address.sun_family = AF_UNIX;
   std::memcpy(name.address.sun_path + 1, text.data(), text.size());  // a leading zero: the abstract namespace
@@ -97,8 +96,10 @@ cc_unique_id serve(int size, const Name& name, Clock::time_point deadline) {
     if (client.get() < 0 || !same_user(client.get())) continue;
     patience(client.get());
     int32_t rank = -1;
-    if (recv(client.get(), &rank, sizeof rank, MSG_WAITALL) != sizeof rank || rank < 1 || rank >= size) continue;
-    if (came[static_cast<size_t>(rank)]) throw LaunchError("two processes say they are rank " + std::to_string(rank));
+    if (recv(client.get(), &rank, sizeof rank, MSG_WAITALL) != sizeof rank || rank < 1 || rank >= size)
+      continue;
+    if (came[static_cast<size_t>(rank)])
+      throw LaunchError("two processes say they are rank " + std::to_string(rank));
     if (send(client.get(), &id, sizeof id, MSG_NOSIGNAL) != sizeof id) continue;
     came[static_cast<size_t>(rank)] = true;
     --left;

@@ -9,9 +9,9 @@
 namespace ccore_perf {
 namespace {
 
-constexpr NamedDtype kDtypes[] = {{CC_INT8, "int8"},     {CC_UINT8, "uint8"},     {CC_INT32, "int32"},
-                                  {CC_UINT32, "uint32"}, {CC_INT64, "int64"},     {CC_UINT64, "uint64"},
-                                  {CC_FLOAT16, "half"},  {CC_FLOAT32, "float"},   {CC_FLOAT64, "double"},
+constexpr NamedDtype kDtypes[] = {{CC_INT8, "int8"},        {CC_UINT8, "uint8"},   {CC_INT32, "int32"},
+                                  {CC_UINT32, "uint32"},    {CC_INT64, "int64"},   {CC_UINT64, "uint64"},
+                                  {CC_FLOAT16, "half"},     {CC_FLOAT32, "float"}, {CC_FLOAT64, "double"},
                                   {CC_BFLOAT16, "bfloat16"}};
 constexpr NamedRedop kRedops[] = {
     {CC_SUM, "sum"}, {CC_PROD, "prod"}, {CC_MAX, "max"}, {CC_MIN, "min"}, {CC_AVG, "avg"}};
@@ -65,13 +65,15 @@ size_t bytes(char flag, const char* value) {
     if (!at || !tail) refuse(flag, value, "expected bytes, such as 8, 64K, 1M or 2G");
     for (long i = 0; i <= at - units; ++i) unit *= 1024;
   }
-  if (end == value || !(parsed >= 0) || parsed * unit > 1e15) refuse(flag, value, "expected bytes, such as 8 or 64K");
+  if (end == value || !(parsed >= 0) || parsed * unit > 1e15)
+    refuse(flag, value, "expected bytes, such as 8 or 64K");
   return static_cast<size_t>(parsed * unit);
 }
 
 // What a GPU build can do and this one cannot.
 void only(char flag, const char* value, const char* allowed, const char* why) {
-  if (std::strcmp(value, allowed) != 0) refuse(flag, value, std::string("only ") + allowed + " is supported: " + why);
+  if (std::strcmp(value, allowed) != 0)
+    refuse(flag, value, std::string("only ") + allowed + " is supported: " + why);
 }
 
 template <typename Row, size_t N>
@@ -172,7 +174,8 @@ Options parse_options(int argc, char** argv) {
 std::string usage_text(const char* program) {
   return std::string("usage: ") + program +
          " [-b minbytes] [-e maxbytes] [-i stepbytes | -f stepfactor] [-n iters] [-w warmup_iters]\n"
-         "       [-c 0|1] [-o sum|prod|max|min|avg|all] [-d int8|uint8|int32|uint32|int64|uint64|half|float|double|"
+         "       [-c 0|1] [-o sum|prod|max|min|avg|all] [-d "
+         "int8|uint8|int32|uint32|int64|uint64|half|float|double|"
          "bfloat16|all]\n"
          "       [-a 0 rank 0 | 1 mean | 2 min | 3 max] [-T timeout_s] [-g 1] [-t 1] [-h]\n"
          "Ranks come from mpirun (Open MPI, MPICH), srun or torchrun. Ranks on several hosts need\n"

@@ -19,14 +19,16 @@ std::string half_text(const Half& half) {
 
 }  // namespace
 
-std::string header_text(const Options& options, const std::vector<RankLine>& ranks, const std::string& transport) {
+std::string header_text(const Options& options, const std::vector<RankLine>& ranks,
+                        const std::string& transport) {
   const bool factor = options.step_factor > 1;
   std::string text = print("# collective_core version %s (columns of nccl-tests)\n", cc_version_string());
   text += "# Collective test starting: all_reduce_perf\n";
-  text += print("# nThread 1 nGpus 1 minBytes %zu maxBytes %zu step: %zu(%s) warmup iters: %d iters: %d agg iters: 1 "
-                "validation: %d graph: 0 unalign: 0\n#\n",
-                options.min_bytes, options.max_bytes, factor ? options.step_factor : options.step_bytes,
-                factor ? "factor" : "bytes", options.warmup_iterations, options.iterations, options.check ? 1 : 0);
+  text += print(
+      "# nThread 1 nGpus 1 minBytes %zu maxBytes %zu step: %zu(%s) warmup iters: %d iters: %d agg iters: 1 "
+      "validation: %d graph: 0 unalign: 0\n#\n",
+      options.min_bytes, options.max_bytes, factor ? options.step_factor : options.step_bytes,
+      factor ? "factor" : "bytes", options.warmup_iterations, options.iterations, options.check ? 1 : 0);
   text += "# Using devices\n";
   for (const RankLine& rank : ranks) {
     text += print("#  Rank %2d Group %2d Pid %6ld on %10s device %2d [%s] %s\n", rank.rank, 0, rank.pid,
@@ -46,8 +48,8 @@ std::string header_text(const Options& options, const std::vector<RankLine>& ran
   return text;
 }
 
-std::string row_text(size_t size_bytes, size_t count, const char* dtype, const char* redop, const Half& out_of_place,
-                     const Half& in_place) {
+std::string row_text(size_t size_bytes, size_t count, const char* dtype, const char* redop,
+                     const Half& out_of_place, const Half& in_place) {
   return print("%12zu  %12zu  %8s  %6s  %6d", size_bytes, count, dtype, redop, -1) + half_text(out_of_place) +
          half_text(in_place) + "\n";
 }

@@ -25,9 +25,10 @@ struct Half {  // one of the two halves of a row
   long long wrong;  // -1: not checked
 };
 
-std::string header_text(const Options& options, const std::vector<RankLine>& ranks, const std::string& transport);
-std::string row_text(size_t size_bytes, size_t count, const char* dtype, const char* redop, const Half& out_of_place,
-                     const Half& in_place);
+std::string header_text(const Options& options, const std::vector<RankLine>& ranks,
+                        const std::string& transport);
+std::string row_text(size_t size_bytes, size_t count, const char* dtype, const char* redop,
+                     const Half& out_of_place, const Half& in_place);
 std::string footer_text(long long wrong, double average_busbw_gbps);
 
 }  // namespace ccore_perf

@@ -158,7 +158,8 @@ cc_result cc_unique_id_from_address(cc_unique_id* id, const char* address, int p
   });
 }
 
-cc_result cc_comm_init_rank(cc_comm** comm, int nranks, const cc_unique_id* id, int rank, const cc_config* config) {
+cc_result cc_comm_init_rank(cc_comm** comm, int nranks, const cc_unique_id* id, int rank,
+                            const cc_config* config) {
   if (comm) *comm = nullptr;
   return guarded([&] {
     require(comm && id, "an argument is null");
@@ -210,8 +211,8 @@ cc_result cc_comm_peer_info(const cc_comm* comm, int rank, cc_peer_info* info) {
   });
 }
 
-cc_result cc_all_reduce(const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op, cc_comm* comm,
-                        const cc_op_options* options) {
+cc_result cc_all_reduce(const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op,
+                        cc_comm* comm, const cc_op_options* options) {
   return guarded([&] {
     const Call call{send, recv, count, dtype, comm, options};
     check(call, 1);
@@ -246,8 +247,8 @@ cc_result cc_all_gather(const void* send, void* recv, size_t count, cc_dtype dty
   });
 }
 
-cc_result cc_reduce_scatter(const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op, cc_comm* comm,
-                            const cc_op_options* options) {
+cc_result cc_reduce_scatter(const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op,
+                            cc_comm* comm, const cc_op_options* options) {
   return guarded([&] {
     const Call call{send, recv, count, dtype, comm, options};
     check(call, size_of(comm));

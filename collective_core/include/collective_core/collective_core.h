@@ -100,15 +100,15 @@ typedef struct cc_op_options {
 typedef struct cc_peer_info {
   size_t size;
   int32_t rank;
-  int32_t node;                   /* index of its node, counted in the order of the lowest rank on each */
-  int32_t local_rank;             /* its place among the ranks of its node */
-  int32_t local_size;             /* ranks on its node */
+  int32_t node;       /* index of its node, counted in the order of the lowest rank on each */
+  int32_t local_rank; /* its place among the ranks of its node */
+  int32_t local_size; /* ranks on its node */
   int64_t pid;
   uint64_t payload_bytes_sent;     /* by this rank to it since initialisation, without headers */
   uint64_t payload_bytes_received; /* by this rank from it */
-  char host[CC_HOST_BYTES];       /* its host name */
-  char address[CC_ADDRESS_BYTES]; /* its TCP address, numeric */
-  char transport[16];             /* between this rank and it: "self", "shm" or "tcp" */
+  char host[CC_HOST_BYTES];        /* its host name */
+  char address[CC_ADDRESS_BYTES];  /* its TCP address, numeric */
+  char transport[16];              /* between this rank and it: "self", "shm" or "tcp" */
 } cc_peer_info;
 
 typedef struct cc_comm cc_comm;
@@ -128,8 +128,8 @@ CC_API size_t cc_dtype_size(cc_dtype dtype);
 CC_API cc_result cc_get_unique_id(cc_unique_id* id);
 /* Makes the same id on every rank from an address (numeric or name), a port and a secret text. The process
  * with is_root != 0 listens there; the others wait for it in cc_comm_init_rank. */
-CC_API cc_result cc_unique_id_from_address(cc_unique_id* id, const char* address, int port, const char* secret,
-                                           int is_root);
+CC_API cc_result cc_unique_id_from_address(cc_unique_id* id, const char* address, int port,
+                                           const char* secret, int is_root);
 
 /* Joins rank of nranks; returns on all ranks together. config may be NULL. On failure *comm is NULL and
  * cc_last_error(NULL) has the cause. */
@@ -152,8 +152,8 @@ CC_API cc_result cc_comm_peer_info(const cc_comm* comm, int rank, cc_peer_info* 
 CC_API cc_result cc_all_reduce(const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op,
                                cc_comm* comm, const cc_op_options* options);
 /* recv of every rank = send of root. send is read on root only. */
-CC_API cc_result cc_broadcast(const void* send, void* recv, size_t count, cc_dtype dtype, int root, cc_comm* comm,
-                              const cc_op_options* options);
+CC_API cc_result cc_broadcast(const void* send, void* recv, size_t count, cc_dtype dtype, int root,
+                              cc_comm* comm, const cc_op_options* options);
 /* recv (nranks * count) = send (count) of rank 0, of rank 1, ... */
 CC_API cc_result cc_all_gather(const void* send, void* recv, size_t count, cc_dtype dtype, cc_comm* comm,
                                const cc_op_options* options);

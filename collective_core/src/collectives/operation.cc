@@ -18,7 +18,8 @@ std::string describe(const Operation& operation) {
     case Kind::reduce_scatter:
       return format("operation %llu: reduce_scatter(count=%llu, %s, %s)", sequence, count, dtype, redop);
     case Kind::broadcast:
-      return format("operation %llu: broadcast(count=%llu, %s, root=%d)", sequence, count, dtype, operation.root);
+      return format("operation %llu: broadcast(count=%llu, %s, root=%d)", sequence, count, dtype,
+                    operation.root);
     case Kind::all_gather:
       return format("operation %llu: all_gather(count=%llu, %s)", sequence, count, dtype);
     case Kind::barrier:

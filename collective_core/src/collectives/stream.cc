@@ -20,7 +20,11 @@ struct Cursor {
 class Stream {
  public:
   Stream(const Context& context, const std::vector<StreamStep>& steps, const Reduction& reduction)
-      : context_(context), steps_(steps), reduction_(reduction), send_header_(steps.size()), recv_header_(steps.size()) {
+      : context_(context),
+        steps_(steps),
+        reduction_(reduction),
+        send_header_(steps.size()),
+        recv_header_(steps.size()) {
     std::vector<bool> sent(static_cast<size_t>(context.nranks));
     std::vector<bool> received(static_cast<size_t>(context.nranks));
     for (size_t i = 0; i < steps.size(); ++i) {
@@ -41,7 +45,8 @@ class Stream {
         continue;
       }
       const Link* want_send = sending && may_send() ? &context_.link(steps_[send_.step].send_peer) : nullptr;
-      const Link* want_recv = receiving && may_recv() ? &context_.link(steps_[recv_.step].recv_peer) : nullptr;
+      const Link* want_recv =
+          receiving && may_recv() ? &context_.link(steps_[recv_.step].recv_peer) : nullptr;
       *context_.waiting_to_send_to = want_send ? steps_[send_.step].send_peer : kNone;
       *context_.waiting_to_receive_from = want_recv ? steps_[recv_.step].recv_peer : kNone;
       context_.wait->idle(want_send, want_recv);
@@ -155,9 +160,9 @@ class Stream {
 
   void check_header(int peer) const {
     if (same(received_, context_.operation)) return;
-    throw Error(CC_ERROR_DESYNC, format("ranks called different operations: rank %d is in %s, rank %d is in %s",
-                                        context_.rank, describe(context_.operation).c_str(), peer,
-                                        describe(received_).c_str()));
+    throw Error(CC_ERROR_DESYNC,
+                format("ranks called different operations: rank %d is in %s, rank %d is in %s", context_.rank,
+                       describe(context_.operation).c_str(), peer, describe(received_).c_str()));
   }
 
   const Context& context_;

@@ -32,7 +32,8 @@ int64_t env_seconds_as_ms(const char* name, int64_t fallback_ms) {
   char* end = nullptr;
   const double seconds = std::strtod(text.c_str(), &end);
   if (*end != '\0' || !(seconds > 0) || seconds > 1e9) {
-    throw Error(CC_ERROR_INVALID_ARGUMENT, format("%s=%s: expected seconds, more than 0", name, text.c_str()));
+    throw Error(CC_ERROR_INVALID_ARGUMENT,
+                format("%s=%s: expected seconds, more than 0", name, text.c_str()));
   }
   const auto ms = static_cast<int64_t>(seconds * 1000);
   return ms > 0 ? ms : 1;

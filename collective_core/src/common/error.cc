@@ -23,8 +23,6 @@ std::string format(const char* pattern, ...) {
 
 std::string errno_text(int error_number) { return std::generic_category().message(error_number); }
 
-void throw_errno(const std::string& what) {
-  throw Error(CC_ERROR_SYSTEM, what + ": " + errno_text(errno));
-}
+void throw_errno(const std::string& what) { throw Error(CC_ERROR_SYSTEM, what + ": " + errno_text(errno)); }
 
 }  // namespace ccore

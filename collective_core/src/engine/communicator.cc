@@ -44,10 +44,13 @@ Communicator::Communicator(const UniqueId& id, int rank, int nranks, const cc_co
   std::vector<std::string> names;
   for (const Peer& peer : connections_.peers) names.push_back(peer.name);
   if (connections_.segment) {
-    doorbell_ = connections_.segment->doorbell(connections_.peers[static_cast<size_t>(rank)].place.local_rank);
+    doorbell_ =
+        connections_.segment->doorbell(connections_.peers[static_cast<size_t>(rank)].place.local_rank);
   }
-  monitor_ = std::make_unique<Monitor>(std::move(connections_.control), std::move(names), &failure_, doorbell_);
-  log(LogLevel::version, "version %s rank %d of %d: %s", cc_version_string(), rank, nranks, summary().c_str());
+  monitor_ =
+      std::make_unique<Monitor>(std::move(connections_.control), std::move(names), &failure_, doorbell_);
+  log(LogLevel::version, "version %s rank %d of %d: %s", cc_version_string(), rank, nranks,
+      summary().c_str());
 }
 
 Communicator::~Communicator() {
@@ -67,7 +70,8 @@ void Communicator::check_process() const {
   }
 }
 
-void Communicator::run(Operation operation, int64_t timeout_ms, const std::function<void(const Context&)>& body) {
+void Communicator::run(Operation operation, int64_t timeout_ms,
+                       const std::function<void(const Context&)>& body) {
   check_process();
   const std::lock_guard<std::mutex> lock(operation_mutex_);
   const BusyMark mark(&busy_);
@@ -82,14 +86,15 @@ void Communicator::run(Operation operation, int64_t timeout_ms, const std::funct
     monitor_->check_departures(operation.sequence);
     if (!deadline.passed()) return;
     std::string waits;
-    if (receive_from >= 0) waits += " for data from " + connections_.peers[static_cast<size_t>(receive_from)].name;
+    if (receive_from >= 0)
+      waits += " for data from " + connections_.peers[static_cast<size_t>(receive_from)].name;
     if (send_to >= 0) {
-      waits += (waits.empty() ? " for " : " and for ") + connections_.peers[static_cast<size_t>(send_to)].name +
-               " to take data";
+      waits += (waits.empty() ? " for " : " and for ") +
+               connections_.peers[static_cast<size_t>(send_to)].name + " to take data";
     }
-    throw Error(CC_ERROR_TIMEOUT, format("%s on rank %d did not end in %.3f s; it waits%s",
-                                         describe(operation).c_str(), rank_, static_cast<double>(limit_ms) / 1000,
-                                         waits.c_str()));
+    throw Error(CC_ERROR_TIMEOUT,
+                format("%s on rank %d did not end in %.3f s; it waits%s", describe(operation).c_str(), rank_,
+                       static_cast<double>(limit_ms) / 1000, waits.c_str()));
   };
   WaitLadder ladder(doorbell_, monitor_->wake_fd(), spin_, check);
   const Context context{rank_,

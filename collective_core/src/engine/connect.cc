@@ -93,10 +93,11 @@ class Connector {
         throw Error(CC_ERROR_INVALID_USAGE, format("rank %d runs another version of collective_core", rank));
       }
       if (is_loopback(other.address) && std::strcmp(other.host, card.host) != 0) {
-        throw Error(CC_ERROR_INVALID_USAGE,
-                    format("rank %d on host %s can only be reached at %s, which is no address for host %s; name its "
-                           "network with CCORE_SOCKET_IFNAME",
-                           rank, other.host, host_text(other.address).c_str(), card.host));
+        throw Error(
+            CC_ERROR_INVALID_USAGE,
+            format("rank %d on host %s can only be reached at %s, which is no address for host %s; name its "
+                   "network with CCORE_SOCKET_IFNAME",
+                   rank, other.host, host_text(other.address).c_str(), card.host));
       }
       keys.emplace_back(other.node);
     }
@@ -107,8 +108,10 @@ class Connector {
                                       static_cast<long long>(other.pid));
       result_.peers.push_back(Peer{other.host, other.pid, other.address, places[rank], name});
     }
-    result_.ranks_on_host = static_cast<int>(std::count_if(
-        cards_.begin(), cards_.end(), [&](const Card& other) { return std::strcmp(other.boot, card.boot) == 0; }));
+    result_.ranks_on_host =
+        static_cast<int>(std::count_if(cards_.begin(), cards_.end(), [&](const Card& other) {
+          return std::strcmp(other.boot, card.boot) == 0;
+        }));
   }
 
   // The lowest rank of each node makes a segment; the others try to map it. Who cannot, talks TCP.
@@ -140,7 +143,8 @@ class Connector {
   }
 
   bool shares_memory_with(size_t peer) const {
-    return result_.peers[peer].place.node == result_.peers[own()].place.node && mapped_[peer] && mapped_[own()];
+    return result_.peers[peer].place.node == result_.peers[own()].place.node && mapped_[peer] &&
+           mapped_[own()];
   }
 
   void connect() {
@@ -149,8 +153,8 @@ class Connector {
     for (size_t peer = 0; peer < cards_.size(); ++peer) {
       const bool tcp = peer != own() && !shares_memory_with(peer);
       if (tcp && settings_.transport == CC_TRANSPORT_SHM) {
-        throw Error(CC_ERROR_INVALID_USAGE, "shared memory was demanded, but not possible with " +
-                                                result_.peers[peer].name);
+        throw Error(CC_ERROR_INVALID_USAGE,
+                    "shared memory was demanded, but not possible with " + result_.peers[peer].name);
       }
       plan.addresses.push_back(cards_[peer].address);
       plan.wants_data.push_back(tcp);
@@ -168,7 +172,8 @@ class Connector {
                                          result_.peers[peer].place.local_rank);
       }
       if (link && seed != 0) {
-        link = std::make_unique<FaultLink>(std::move(link), static_cast<uint64_t>(seed) * 1000003 + own() * 1009 + peer);
+        link = std::make_unique<FaultLink>(std::move(link),
+                                           static_cast<uint64_t>(seed) * 1000003 + own() * 1009 + peer);
       }
       result_.links.push_back(std::move(link));
     }
@@ -208,8 +213,8 @@ Settings settings_from(const cc_config* config) {
   settings.timeout_ms = given.timeout_ms ? given.timeout_ms : env_seconds_as_ms("CCORE_TIMEOUT_S", 300000);
   settings.init_timeout_ms =
       given.init_timeout_ms ? given.init_timeout_ms : env_seconds_as_ms("CCORE_INIT_TIMEOUT_S", 120000);
-  settings.transport =
-      given.transport != CC_TRANSPORT_AUTO ? static_cast<cc_transport>(given.transport) : transport_from_env();
+  settings.transport = given.transport != CC_TRANSPORT_AUTO ? static_cast<cc_transport>(given.transport)
+                                                            : transport_from_env();
   settings.node_id = text(given.node_id, "CCORE_NODE_ID");
   settings.interface_name = text(given.interface_name, "CCORE_SOCKET_IFNAME");
   settings.address = text(given.address, "CCORE_SOCKET_ADDR");

@@ -35,10 +35,10 @@ struct Peer {
 };
 
 struct Connections {
-  std::vector<Peer> peers;            // by rank
-  std::optional<Segment> segment;     // declared before the links, which live in it
+  std::vector<Peer> peers;                   // by rank
+  std::optional<Segment> segment;            // declared before the links, which live in it
   std::vector<std::unique_ptr<Link>> links;  // by rank, empty at the own place
-  std::vector<UniqueFd> control;      // by rank, empty at the own place
+  std::vector<UniqueFd> control;             // by rank, empty at the own place
   int ranks_on_host = 1;
 };
 

@@ -47,8 +47,13 @@ struct Monitor::Peer {
   Frame frame;
 };
 
-Monitor::Monitor(std::vector<UniqueFd> control, std::vector<std::string> names, Failure* failure, Doorbell* doorbell)
-    : names_(std::move(names)), failure_(failure), doorbell_(doorbell), wake_fd_(make_event()), stop_fd_(make_event()) {
+Monitor::Monitor(std::vector<UniqueFd> control, std::vector<std::string> names, Failure* failure,
+                 Doorbell* doorbell)
+    : names_(std::move(names)),
+      failure_(failure),
+      doorbell_(doorbell),
+      wake_fd_(make_event()),
+      stop_fd_(make_event()) {
   for (UniqueFd& fd : control) {
     auto peer = std::make_unique<Peer>();
     peer->open = static_cast<bool>(fd);
@@ -95,7 +100,8 @@ void Monitor::send_to_all(const Frame& frame) {
   for (const auto& peer : peers_) {
     if (!peer->fd) continue;
     const ssize_t sent = send(peer->fd.get(), &frame, sizeof frame, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (sent != static_cast<ssize_t>(sizeof frame)) log(LogLevel::info, "a control message could not be sent");
+    if (sent != static_cast<ssize_t>(sizeof frame))
+      log(LogLevel::info, "a control message could not be sent");
   }
 }
 
@@ -123,7 +129,8 @@ void Monitor::watch() {
       ranks.push_back(rank);
     }
     if (poll(fds.data(), fds.size(), -1) < 0) continue;  // EINTR
-    // Before the stop is obeyed, what has arrived is read: a communicator that is destroyed keeps its verdict.
+    // Before the stop is obeyed, what has arrived is read: a communicator that is destroyed keeps its
+    // verdict.
     for (size_t i = 0; i < ranks.size(); ++i) {
       if (fds[i + 1].revents != 0) read_frames(ranks[i]);
     }

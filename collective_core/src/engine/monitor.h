@@ -18,7 +18,8 @@ namespace ccore {
 class Monitor {
  public:
   // control: by rank, empty at the own place. names: ranks in words. doorbell: rung on news.
-  Monitor(std::vector<UniqueFd> control, std::vector<std::string> names, Failure* failure, Doorbell* doorbell);
+  Monitor(std::vector<UniqueFd> control, std::vector<std::string> names, Failure* failure,
+          Doorbell* doorbell);
   // Says goodbye with the number of operations that this rank has finished, then closes.
   ~Monitor();
   Monitor(const Monitor&) = delete;

@@ -7,7 +7,8 @@
 
 namespace ccore {
 
-// out[i] = a[i] op b[i]; out may be a or b. No alignment is required. divisor is for the last hop of an average.
+// out[i] = a[i] op b[i]; out may be a or b. No alignment is required. divisor is for the last hop of an
+// average.
 using ReduceFunction = void (*)(void* out, const void* a, const void* b, size_t count, unsigned divisor);
 
 // For every hop but the last; an average adds.

@@ -8,7 +8,8 @@
 namespace ccore {
 namespace {
 
-UniqueFd reach(const MeshPlan& plan, size_t peer, Purpose purpose, const Digest& secret, const Deadline& deadline) {
+UniqueFd reach(const MeshPlan& plan, size_t peer, Purpose purpose, const Digest& secret,
+               const Deadline& deadline) {
   UniqueFd fd = connect_to(plan.addresses[peer], deadline);
   Hello hello;
   hello.purpose = purpose;
@@ -39,7 +40,8 @@ Mesh connect_mesh(const MeshPlan& plan, UniqueFd listener, const Digest& secret,
     if (!accepted) {
       for (size_t peer = rank + 1; peer < size; ++peer) {
         if (!mesh.control[peer] || (plan.wants_data[peer] && !mesh.data[peer])) {
-          throw Error(CC_ERROR_TIMEOUT, plan.names[peer] + " did not connect to " + text(plan.addresses[rank]) +
+          throw Error(CC_ERROR_TIMEOUT, plan.names[peer] + " did not connect to " +
+                                            text(plan.addresses[rank]) +
                                             " in time (a firewall, or the wrong interface?)");
         }
       }

@@ -87,7 +87,8 @@ class Root {
       if (request.size > kMostRendezvousBytes) throw Error(CC_ERROR_INTERNAL, who + " sent too much");
       std::string bytes(request.size, '\0');
       recv_all(ranks_[rank].get(), bytes.data(), bytes.size(), deadline, who);
-      if (request.status != CC_SUCCESS) throw Error(static_cast<cc_result>(request.status), who + ": " + bytes);
+      if (request.status != CC_SUCCESS)
+        throw Error(static_cast<cc_result>(request.status), who + ": " + bytes);
       table += bytes;
     }
     if (left == ranks_.size()) return false;

@@ -10,7 +10,8 @@ namespace ccore {
 // ranks arrive in the time that the first one was given; then it tells those that did who is missing.
 void start_root(UniqueFd listener, const Digest& secret);
 
-// Wire format after the handshake, rounds of: every rank sends Request + bytes; the root answers Reply + bytes.
+// Wire format after the handshake, rounds of: every rank sends Request + bytes; the root answers Reply +
+// bytes.
 struct RendezvousRequest {
   uint32_t status;  // cc_result; when it is not CC_SUCCESS the bytes are the rank's error text
   uint32_t size;

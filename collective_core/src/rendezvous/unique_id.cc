@@ -43,7 +43,8 @@ UniqueId decode(const cc_unique_id& bytes) {
 UniqueId make_unique_id() {
   UniqueId id;
   const std::string fixed = env_text("CCORE_SOCKET_ADDR");
-  id.address = fixed.empty() ? choose_address(interfaces(), env_text("CCORE_SOCKET_IFNAME")) : resolve(fixed, 0);
+  id.address =
+      fixed.empty() ? choose_address(interfaces(), env_text("CCORE_SOCKET_IFNAME")) : resolve(fixed, 0);
   id.address.port = 0;
   random_bytes(id.secret.data(), id.secret.size());
   UniqueFd listener = listen_on(id.address, false);
@@ -62,8 +63,9 @@ UniqueId unique_id_at(const std::string& host, int port, const std::string& secr
     try {
       start_root(listen_on(id.address, true), id.secret);
     } catch (const Error& error) {
-      throw Error(error.code(), std::string(error.what()) +
-                                    " (a second rank 0, another job on this port, or not an address of this host?)");
+      throw Error(error.code(),
+                  std::string(error.what()) +
+                      " (a second rank 0, another job on this port, or not an address of this host?)");
     }
   }
   return id;

@@ -35,8 +35,8 @@ struct Schedule {
   std::vector<Step> steps;
 };
 
-// Elements [begin, begin + count) of block `block` when `count` elements are cut into nblocks: sizes differ by
-// at most one, the larger ones come first, and a block may be empty.
+// Elements [begin, begin + count) of block `block` when `count` elements are cut into nblocks: sizes differ
+// by at most one, the larger ones come first, and a block may be empty.
 struct Block {
   size_t begin;
   size_t count;

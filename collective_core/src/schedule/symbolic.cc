@@ -21,8 +21,11 @@ enum class Start { full_input, own_block, root_only, tokens };
 class Simulator {
  public:
   Simulator(const std::vector<Schedule>& schedules, Start start, int root)
-      : schedules_(schedules), start_(start), root_(root),
-        p_(static_cast<int>(schedules.size())), ranks_(schedules.size()) {
+      : schedules_(schedules),
+        start_(start),
+        root_(root),
+        p_(static_cast<int>(schedules.size())),
+        ranks_(schedules.size()) {
     run_.holds.resize(schedules.size());
     for (int rank = 0; rank < p_; ++rank) {
       auto& blocks = run_.holds[at(rank)];
@@ -57,7 +60,7 @@ class Simulator {
     size_t recv = 0;
     int send_free = 0;  // round after which the next send can start
     int recv_free = 0;
-    std::vector<int> received_at;    // round, by step
+    std::vector<int> received_at;     // round, by step
     std::vector<Counts> value_after;  // of the received block, by step
   };
 
@@ -66,7 +69,8 @@ class Simulator {
   Counts input(int rank, int block) const {
     Counts counts(schedules_.size(), 0);
     const bool has = start_ == Start::full_input || start_ == Start::tokens ||
-                     (start_ == Start::own_block && block == rank) || (start_ == Start::root_only && rank == root_);
+                     (start_ == Start::own_block && block == rank) ||
+                     (start_ == Start::root_only && rank == root_);
     if (has) counts[at(rank)] = 1;
     return counts;
   }
@@ -127,7 +131,8 @@ class Simulator {
       slot.reset();
     }
     cursor.received_at.push_back(cursor.recv_free);
-    cursor.value_after.push_back(step.recv_peer != kNone ? run_.holds[at(rank)][at(step.recv_block)] : Counts());
+    cursor.value_after.push_back(step.recv_peer != kNone ? run_.holds[at(rank)][at(step.recv_block)]
+                                                         : Counts());
     ++cursor.recv;
     return true;
   }

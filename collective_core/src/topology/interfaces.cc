@@ -81,7 +81,8 @@ Address choose_address(const std::vector<Interface>& all, const std::string& sel
   const Interface* chosen = first_of_family(fitting);
   if (!chosen) {
     std::string known;
-    for (const Interface& one : all) known += (known.empty() ? "" : ", ") + one.name + " " + host_text(one.address);
+    for (const Interface& one : all)
+      known += (known.empty() ? "" : ", ") + one.name + " " + host_text(one.address);
     throw Error(CC_ERROR_INVALID_ARGUMENT,
                 "no network interface with an address fits \"" + selector + "\"; this host has: " + known);
   }

@@ -17,7 +17,7 @@ struct Place {
   int node = 0;        // numbered in the order of the lowest rank
   int local_rank = 0;  // in the order of ranks
   int local_size = 0;
-  int leader = 0;      // the lowest rank of the node
+  int leader = 0;  // the lowest rank of the node
 };
 
 // The place of each rank, from the node key of each rank. Ranks of a node need not be neighbours in number.

@@ -27,7 +27,7 @@ class Link {
   virtual int fd() const = 0;
   virtual const char* name() const = 0;
 
-  uint64_t payload_bytes_sent = 0;      // counted by whoever streams payload
+  uint64_t payload_bytes_sent = 0;  // counted by whoever streams payload
   uint64_t payload_bytes_received = 0;
 };
 

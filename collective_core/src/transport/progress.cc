@@ -36,9 +36,9 @@ long futex(std::atomic<uint32_t>* word, int operation, uint32_t value, const tim
 }  // namespace
 
 void ring(Doorbell* doorbell) {
-  // Pairs with the fence in idle(): either the sleeper's last look sees our bytes, or we see its flag.
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (doorbell->waiting.load(std::memory_order_relaxed) != 0) ring_always(doorbell);
+  // Both sides change the flag in one order: either we come second and see it raised, or the sleeper comes
+  // second, thereby sees the bytes that we published before, and does not sleep.
+  if (doorbell->waiting.fetch_add(0, std::memory_order_acq_rel) != 0) ring_always(doorbell);
 }
 
 void ring_always(Doorbell* doorbell) {
@@ -86,9 +86,8 @@ void WaitLadder::idle(const Link* want_send, const Link* want_recv) {
   if (socket_send || socket_recv) return sleep_on_sockets(want_send, want_recv, memory);
   if (!armed_) {
     // Raise the flag, then let the caller look once more before we sleep.
-    doorbell_->waiting.store(1, std::memory_order_relaxed);
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-    seen_ = doorbell_->rings.load(std::memory_order_relaxed);
+    doorbell_->waiting.exchange(1, std::memory_order_acq_rel);
+    seen_ = doorbell_->rings.load(std::memory_order_acquire);
     armed_ = true;
     return;
   }

@@ -37,19 +37,26 @@ void print(const std::string& name, int p, size_t elements, const std::function<
 }  // namespace
 
 void costs() {
-  const auto from_root = [](const std::vector<Schedule>& schedules) { return ccore::run_from_root(schedules, 0); };
+  const auto from_root = [](const std::vector<Schedule>& schedules) {
+    return ccore::run_from_root(schedules, 0);
+  };
   for (int p = 1; p <= 64; ++p) {
     const size_t data = 1000 * static_cast<size_t>(p);
-    print("all_reduce_ring", p, data, [p](int rank) { return ccore::ring_all_reduce(rank, p); },
-          ccore::run_from_full_input);
-    print("reduce_scatter_ring", p, data, [p](int rank) { return ccore::ring_reduce_scatter(rank, p); },
-          ccore::run_from_full_input);
-    print("all_gather_ring", p, data, [p](int rank) { return ccore::ring_all_gather(rank, p); },
-          ccore::run_from_own_block);
-    print("broadcast_chain", p, data, [p](int rank) { return ccore::chain_broadcast(rank, p, 0); }, from_root);
+    print(
+        "all_reduce_ring", p, data, [p](int rank) { return ccore::ring_all_reduce(rank, p); },
+        ccore::run_from_full_input);
+    print(
+        "reduce_scatter_ring", p, data, [p](int rank) { return ccore::ring_reduce_scatter(rank, p); },
+        ccore::run_from_full_input);
+    print(
+        "all_gather_ring", p, data, [p](int rank) { return ccore::ring_all_gather(rank, p); },
+        ccore::run_from_own_block);
+    print(
+        "broadcast_chain", p, data, [p](int rank) { return ccore::chain_broadcast(rank, p, 0); }, from_root);
     print("broadcast_tree", p, data, [p](int rank) { return ccore::tree_broadcast(rank, p, 0); }, from_root);
-    print("barrier_dissemination", p, 1, [p](int rank) { return ccore::dissemination_barrier(rank, p); },
-          ccore::run_tokens);
+    print(
+        "barrier_dissemination", p, 1, [p](int rank) { return ccore::dissemination_barrier(rank, p); },
+        ccore::run_tokens);
   }
 }
 

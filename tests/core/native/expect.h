@@ -26,7 +26,7 @@ inline bool contains(const std::string& text, const std::string& part) {
 
 }  // namespace test
 
-#define EXPECT(condition, ...)                                                            \
-  do {                                                                                    \
+#define EXPECT(condition, ...)                                                               \
+  do {                                                                                       \
     if (!(condition)) test::fail(__FILE__, __LINE__, #condition " is false. ", __VA_ARGS__); \
   } while (false)

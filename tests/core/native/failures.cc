@@ -87,9 +87,8 @@ void desync(const std::string& layout, const char* first, const char* second,
 }
 
 void differences_are_named(const std::string& layout) {
-  desync(layout, "all_reduce(count=100, f32", "all_reduce(count=101, f32", [](int rank, cc_comm* comm) {
-    return reduce(comm, rank == 0 ? 100 : 101);
-  });
+  desync(layout, "all_reduce(count=100, f32", "all_reduce(count=101, f32",
+         [](int rank, cc_comm* comm) { return reduce(comm, rank == 0 ? 100 : 101); });
   desync(layout, "all_reduce(count=64, i32", "all_reduce(count=64, f32", [](int rank, cc_comm* comm) {
     std::vector<int> data(64);
     const cc_dtype dtype = rank == 0 ? CC_INT32 : CC_FLOAT32;
@@ -103,9 +102,8 @@ void differences_are_named(const std::string& layout) {
     unsigned char data[8] = {};
     return rank == 0 ? cc_barrier(comm, nullptr) : cc_all_gather(data, data, 4, CC_UINT8, comm, nullptr);
   });
-  desync(layout, "all_reduce(count=0", "all_reduce(count=3", [](int rank, cc_comm* comm) {
-    return reduce(comm, rank == 0 ? 0 : 3);
-  });
+  desync(layout, "all_reduce(count=0", "all_reduce(count=3",
+         [](int rank, cc_comm* comm) { return reduce(comm, rank == 0 ? 0 : 3); });
 }
 
 void a_rank_that_left_is_named(const std::string& layout) {
@@ -135,7 +133,8 @@ void destroy_ends_a_running_operation() {
       cc_result result = CC_SUCCESS;
       std::thread caller([&] { result = reduce(comm, 1000); });
       cc_result state = CC_SUCCESS;
-      while (state != CC_IN_PROGRESS) EXPECT(cc_comm_get_async_error(comm, &state) == CC_SUCCESS, "async error");
+      while (state != CC_IN_PROGRESS)
+        EXPECT(cc_comm_get_async_error(comm, &state) == CC_SUCCESS, "async error");
       EXPECT(cc_comm_destroy(comm) == CC_SUCCESS, "destroy");
       caller.join();
       EXPECT(result == CC_ERROR_ABORTED, "got ", result);
@@ -148,16 +147,21 @@ void destroy_ends_a_running_operation() {
 void bad_calls_harm_nobody() {
   run_ranks(2, layout_named("shm"), [](int rank, cc_comm* comm) {
     float x = 1;
-    EXPECT(cc_all_reduce(nullptr, &x, 1, CC_FLOAT32, CC_SUM, comm, nullptr) == CC_ERROR_INVALID_ARGUMENT, "null");
-    EXPECT(cc_all_reduce(&x, &x, 1, static_cast<cc_dtype>(99), CC_SUM, comm, nullptr) == CC_ERROR_INVALID_ARGUMENT,
+    EXPECT(cc_all_reduce(nullptr, &x, 1, CC_FLOAT32, CC_SUM, comm, nullptr) == CC_ERROR_INVALID_ARGUMENT,
+           "null");
+    EXPECT(cc_all_reduce(&x, &x, 1, static_cast<cc_dtype>(99), CC_SUM, comm, nullptr) ==
+               CC_ERROR_INVALID_ARGUMENT,
            "dtype");
-    EXPECT(cc_all_reduce(&x, &x, 1, CC_FLOAT32, static_cast<cc_redop>(7), comm, nullptr) == CC_ERROR_INVALID_ARGUMENT,
+    EXPECT(cc_all_reduce(&x, &x, 1, CC_FLOAT32, static_cast<cc_redop>(7), comm, nullptr) ==
+               CC_ERROR_INVALID_ARGUMENT,
            "redop");
-    EXPECT(cc_all_reduce(&x, &x, SIZE_MAX / 2, CC_FLOAT32, CC_SUM, comm, nullptr) == CC_ERROR_INVALID_ARGUMENT,
-           "overflow");
+    EXPECT(
+        cc_all_reduce(&x, &x, SIZE_MAX / 2, CC_FLOAT32, CC_SUM, comm, nullptr) == CC_ERROR_INVALID_ARGUMENT,
+        "overflow");
     EXPECT(cc_broadcast(&x, &x, 1, CC_FLOAT32, 2, comm, nullptr) == CC_ERROR_INVALID_ARGUMENT, "root");
     EXPECT(cc_barrier(nullptr, nullptr) == CC_ERROR_INVALID_ARGUMENT, "no communicator");
-    EXPECT(cc_all_reduce(&x, &x, 1, CC_FLOAT32, CC_SUM, comm, nullptr) == CC_SUCCESS, "rank ", rank, last_error(comm));
+    EXPECT(cc_all_reduce(&x, &x, 1, CC_FLOAT32, CC_SUM, comm, nullptr) == CC_SUCCESS, "rank ", rank,
+           last_error(comm));
     EXPECT(x == 2, x);
   });
 }

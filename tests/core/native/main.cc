@@ -10,10 +10,9 @@
 
 int main(int argc, char** argv) {
   const std::map<std::string, std::function<void()>> cases = {
-      {"costs", test::costs},
-      {"schedules", test::schedules}, {"topology", test::topology}, {"reduction", test::reduction},
-      {"wire", test::wire},           {"rendezvous", test::rendezvous}, {"failures", test::failures},
-      {"lifecycle", test::lifecycle}};
+      {"costs", test::costs},         {"schedules", test::schedules}, {"topology", test::topology},
+      {"reduction", test::reduction}, {"wire", test::wire},           {"rendezvous", test::rendezvous},
+      {"failures", test::failures},   {"lifecycle", test::lifecycle}};
   const std::string name = argc > 1 ? argv[1] : "";
   try {
     if (name == "matrix" && argc == 4) {

@@ -59,7 +59,8 @@ class Rank {
     EXPECT(in_place == joined, "all_gather in place");
     for (size_t root = 0; root < n_; ++root) {
       Data received(bytes, kUntouched);
-      call(cc_broadcast(mine(inputs), received.data(), c.count, c.dtype, static_cast<int>(root), comm_, nullptr));
+      call(cc_broadcast(mine(inputs), received.data(), c.count, c.dtype, static_cast<int>(root), comm_,
+                        nullptr));
       EXPECT(received == inputs[root], "broadcast from ", root);
       Data data = inputs[own()];
       call(cc_broadcast(data.data(), data.data(), c.count, c.dtype, static_cast<int>(root), comm_, nullptr));

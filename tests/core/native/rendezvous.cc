@@ -1,6 +1,4 @@
 // How ranks find each other, and what strangers on the port can do: nothing.
-#include "rendezvous/unique_id.h"
-
 #include <arpa/inet.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -12,6 +10,7 @@
 #include "common/unique_fd.h"
 #include "expect.h"
 #include "ranks.h"
+#include "rendezvous/unique_id.h"
 
 namespace test {
 namespace {
@@ -49,7 +48,8 @@ void garbage_does_no_harm() {
   const std::string noise = "GET / HTTP/1.1\r\nHost: nobody\r\n\r\n" + std::string(200, 'x');
   for (int i = 0; i < 8; ++i) {
     strangers.push_back(stranger(id));
-    if (i % 2 == 0) EXPECT(send(strangers.back().get(), noise.data(), noise.size(), MSG_NOSIGNAL) > 0, "send");
+    if (i % 2 == 0)
+      EXPECT(send(strangers.back().get(), noise.data(), noise.size(), MSG_NOSIGNAL) > 0, "send");
   }
   run_threads(3, [&](int rank) {
     std::string error;
@@ -114,10 +114,12 @@ void an_address_makes_the_same_id() {
   run_threads(2, [&](int rank) {
     cc_unique_id id;
     const char* secret = "job 17";
-    EXPECT(cc_unique_id_from_address(&id, "127.0.0.1", port, secret, rank == 0) == CC_SUCCESS, cc_last_error(nullptr));
+    EXPECT(cc_unique_id_from_address(&id, "127.0.0.1", port, secret, rank == 0) == CC_SUCCESS,
+           cc_last_error(nullptr));
     if (rank == 0) {
       cc_unique_id second;
-      EXPECT(cc_unique_id_from_address(&second, "127.0.0.1", port, secret, 1) == CC_ERROR_SYSTEM, "a second root");
+      EXPECT(cc_unique_id_from_address(&second, "127.0.0.1", port, secret, 1) == CC_ERROR_SYSTEM,
+             "a second root");
       EXPECT(contains(cc_last_error(nullptr), "a second rank 0"), cc_last_error(nullptr));
     }
     std::string error;

@@ -1,21 +1,18 @@
 // Who is on which node, and which network address is chosen.
-#include "topology/interfaces.h"
-
 #include "cases.h"
 #include "common/error.h"
 #include "expect.h"
+#include "topology/interfaces.h"
 #include "topology/node.h"
 
 namespace test {
 namespace {
 
 std::string chosen(const std::string& selector) {
-  const std::vector<ccore::Interface> all = {{"lo", ccore::resolve("127.0.0.1", 0)},
-                                             {"docker0", ccore::resolve("172.17.0.1", 0)},
-                                             {"eth0", ccore::resolve("fd00::1", 0)},
-                                             {"eth0", ccore::resolve("10.0.0.1", 0)},
-                                             {"eth01", ccore::resolve("10.0.1.1", 0)},
-                                             {"ib0", ccore::resolve("fd00::2", 0)}};
+  const std::vector<ccore::Interface> all = {
+      {"lo", ccore::resolve("127.0.0.1", 0)},   {"docker0", ccore::resolve("172.17.0.1", 0)},
+      {"eth0", ccore::resolve("fd00::1", 0)},   {"eth0", ccore::resolve("10.0.0.1", 0)},
+      {"eth01", ccore::resolve("10.0.1.1", 0)}, {"ib0", ccore::resolve("fd00::2", 0)}};
   return ccore::host_text(choose_address(all, selector));
 }
 
@@ -50,7 +47,8 @@ void places() {
     EXPECT(places[rank].local_size == sizes[rank], "local size of ", rank);
     EXPECT(places[rank].leader == leaders[rank], "leader of ", rank);
   }
-  EXPECT(ccore::node_key("", "one", "boot") != ccore::node_key("", "two", "boot"), "containers of one machine");
+  EXPECT(ccore::node_key("", "one", "boot") != ccore::node_key("", "two", "boot"),
+         "containers of one machine");
   EXPECT(ccore::node_key("x", "one", "boot") == ccore::node_key("x", "two", "other"), "an override decides");
 }
 

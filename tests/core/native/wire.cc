@@ -28,19 +28,23 @@ void count_bytes(const std::string& layout, int nranks) {
     uint64_t before = 0;
     const auto expect_sent = [&](uint64_t expected, const char* what) {
       const uint64_t now = sent_by(comm, nranks);
-      EXPECT(now - before == expected, what, ": rank ", rank, " sent ", now - before, ", expected ", expected);
+      EXPECT(now - before == expected, what, ": rank ", rank, " sent ", now - before, ", expected ",
+             expected);
       before = now;
     };
-    EXPECT(cc_all_reduce(a.data(), b.data(), count, CC_FLOAT32, CC_SUM, comm, nullptr) == CC_SUCCESS, last_error(comm));
+    EXPECT(cc_all_reduce(a.data(), b.data(), count, CC_FLOAT32, CC_SUM, comm, nullptr) == CC_SUCCESS,
+           last_error(comm));
     expect_sent(2 * (p - 1) * count * 4 / p, "all_reduce");
-    EXPECT(cc_all_gather(a.data(), b.data(), count, CC_FLOAT32, comm, nullptr) == CC_SUCCESS, last_error(comm));
+    EXPECT(cc_all_gather(a.data(), b.data(), count, CC_FLOAT32, comm, nullptr) == CC_SUCCESS,
+           last_error(comm));
     expect_sent((p - 1) * count * 4, "all_gather");
     EXPECT(cc_reduce_scatter(a.data(), b.data(), count, CC_FLOAT32, CC_SUM, comm, nullptr) == CC_SUCCESS,
            last_error(comm));
     expect_sent((p - 1) * count * 4, "reduce_scatter");
     const uint64_t large = 20000;  // 80 KB: a chain
     std::vector<float> c(large);
-    EXPECT(cc_broadcast(c.data(), c.data(), large, CC_FLOAT32, 1, comm, nullptr) == CC_SUCCESS, last_error(comm));
+    EXPECT(cc_broadcast(c.data(), c.data(), large, CC_FLOAT32, 1, comm, nullptr) == CC_SUCCESS,
+           last_error(comm));
     expect_sent(rank == 0 ? 0 : large * 4, "broadcast, chain: all but the last of the chain send it once");
     EXPECT(cc_barrier(comm, nullptr) == CC_SUCCESS, last_error(comm));
     uint64_t rounds = 0;

@@ -55,7 +55,8 @@ Digest server_proof(const Digest& secret, const Challenge& challenge, const Answ
 
 }  // namespace
 
-void introduce(int fd, const Digest& secret, const Hello& hello, const Deadline& deadline, const std::string& who) {
+void introduce(int fd, const Digest& secret, const Hello& hello, const Deadline& deadline,
+               const std::string& who) {
   Challenge challenge;
   recv_all(fd, &challenge, sizeof challenge, deadline, who);
   if (challenge.magic != kMagic) {
@@ -85,7 +86,8 @@ struct Acceptor::Pending {
   Deadline patience;
 };
 
-Acceptor::Acceptor(UniqueFd listener, const Digest& secret) : listener_(std::move(listener)), secret_(secret) {}
+Acceptor::Acceptor(UniqueFd listener, const Digest& secret)
+    : listener_(std::move(listener)), secret_(secret) {}
 Acceptor::Acceptor(Acceptor&&) noexcept = default;
 Acceptor::~Acceptor() = default;
 
@@ -97,7 +99,8 @@ void Acceptor::accept_new() {
     random_bytes(pending.challenge.nonce.data(), pending.challenge.nonce.size());
     try {
       configure_connection(pending.fd.get());
-      send_all(pending.fd.get(), &pending.challenge, sizeof pending.challenge, Deadline::in_ms(0), "a client");
+      send_all(pending.fd.get(), &pending.challenge, sizeof pending.challenge, Deadline::in_ms(0),
+               "a client");
     } catch (const Error& error) {
       log(LogLevel::info, "dropped a connection: %s", error.what());
       continue;
@@ -139,9 +142,8 @@ std::optional<Accepted> Acceptor::next(const Deadline& deadline) {
           continue;
         }
         const Answer& answer = at->answer;
-        Accepted accepted{std::move(at->fd),
-                          Hello{static_cast<Purpose>(answer.purpose), answer.from, answer.to, answer.nranks,
-                                answer.timeout_ms}};
+        Accepted accepted{std::move(at->fd), Hello{static_cast<Purpose>(answer.purpose), answer.from,
+                                                   answer.to, answer.nranks, answer.timeout_ms}};
         pending_.erase(at);
         return accepted;
       } catch (const Error& error) {

@@ -25,7 +25,8 @@ struct Hello {
 };
 
 // The connecting side. Throws CC_ERROR_REMOTE when the other side closes or cannot prove the secret.
-void introduce(int fd, const Digest& secret, const Hello& hello, const Deadline& deadline, const std::string& who);
+void introduce(int fd, const Digest& secret, const Hello& hello, const Deadline& deadline,
+               const std::string& who);
 
 struct Accepted {
   UniqueFd fd;

@@ -117,7 +117,8 @@ std::string host_text(const Address& address) {
 
 std::string text(const Address& address) {
   const std::string port = std::to_string(address.port);
-  return address.family == AF_INET6 ? "[" + host_text(address) + "]:" + port : host_text(address) + ":" + port;
+  return address.family == AF_INET6 ? "[" + host_text(address) + "]:" + port
+                                    : host_text(address) + ":" + port;
 }
 
 bool is_loopback(const Address& address) {

@@ -36,7 +36,8 @@ UniqueFd connect_to(const Address& address, const Deadline& deadline);
 // Non-blocking, no delay, keepalive, user timeout: for every connection made or accepted.
 void configure_connection(int fd);
 
-// Throw CC_ERROR_TIMEOUT, CC_ERROR_REMOTE (closed by the other side) or CC_ERROR_SYSTEM; `who` goes in the text.
+// Throw CC_ERROR_TIMEOUT, CC_ERROR_REMOTE (closed by the other side) or CC_ERROR_SYSTEM; `who` goes in the
+// text.
 void send_all(int fd, const void* data, size_t size, const Deadline& deadline, const std::string& who);
 void recv_all(int fd, void* data, size_t size, const Deadline& deadline, const std::string& who);
 

@@ -16,7 +16,8 @@ constexpr size_t kStagingBytes = 256 * 1024;
 
 }  // namespace
 
-TcpLink::TcpLink(UniqueFd fd, std::string who) : fd_(std::move(fd)), who_(std::move(who)), staged_(kStagingBytes) {}
+TcpLink::TcpLink(UniqueFd fd, std::string who)
+    : fd_(std::move(fd)), who_(std::move(who)), staged_(kStagingBytes) {}
 
 size_t TcpLink::try_send(const std::byte* data, size_t size) {
   const ssize_t sent = send(fd_.get(), data, size, MSG_NOSIGNAL | MSG_DONTWAIT);
