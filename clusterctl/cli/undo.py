@@ -67,7 +67,8 @@ def undo(
         console.emit_json(document)
     else:
         console.data(_text(document))
-    say_failures(outcomes.failures)
+    lost = {name: o.failure for name, o in outcomes.values_by_node.items() if o.failure is not None}
+    say_failures({**outcomes.failures, **lost})
     raise typer.Exit(exit_code(document))
 
 
@@ -143,7 +144,5 @@ def _text(document: dict[str, Any]) -> str:
         ]
         if node["nothing"]:
             lines.append(f"{node['name']}: {node['nothing']}")
-        if node["error"]:
-            lines.append(f"{node['name']}: {node['error']['message']}")
     lines.append(", ".join(f"{word}: {count}" for word, count in document["summary"].items()))
     return "\n".join(lines)

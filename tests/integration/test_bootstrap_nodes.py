@@ -1,0 +1,259 @@
+"""Bootstrap over real SSH: one exec for all steps, lost connections, killed controllers, resume, undo, bad nodes.
+
+All nodes of a farm are this machine: the steps write below a scratch folder, and so does the journal.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+
+import toy_bootstrap as toy
+
+from clusterctl.apply import bootstrap
+from clusterctl.apply.journal import Options
+from clusterctl.apply.undo import Undo
+from clusterctl.inventory import load
+from clusterctl.rundir import RunDir
+
+
+@pytest.fixture
+def node(sshd_farm, tmp_path, monkeypatch):
+    """One node, its inventory, and a run folder to come."""
+    farm = sshd_farm(1)
+    for name, value in farm.env.items():
+        monkeypatch.setenv(name, value)
+    root = tmp_path / "root"
+    root.mkdir()
+    return farm, load.load(farm.inventory(tmp_path)), root
+
+
+def _statuses(result, name):
+    return [step.status.value for step in result.outcomes[name].steps]
+
+
+def _files(root, name):
+    return {p.name: p.read_text() for p in (root / name).rglob("*.conf")}
+
+
+def _complete(name):
+    return {Path(f).name: f"{f} of {name}\n" for f in toy.FILES}
+
+
+def _undo(engine, inventory, run=None):
+    work = Undo(engine.connect, 4, 60, "tester@here", run, False, engine.state_dir)
+    listed = work.list(inventory.nodes).values_by_node
+    return listed, work.execute(
+        inventory.nodes, {n: o.run for n, o in listed.items() if o.run}
+    ).values_by_node
+
+
+def _wait_for(path, text, timeout_s=30):
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        for found in path.parent.glob(path.name):
+            journal = found / "apply.journal.jsonl"
+            if journal.exists() and text in journal.read_text():
+                return found
+        time.sleep(0.02)
+    raise AssertionError(f"{text} did not come within {timeout_s} s")
+
+
+def test_all_steps_of_a_node_are_one_exec_and_the_verdict_comes_from_new_facts(node, tmp_path):
+    farm, inventory, root = node
+    engine, name = toy.engine(root), farm.nodes[0].name
+    run = RunDir.create("bootstrap", tmp_path / "runs")
+    prepared = bootstrap.prepare(engine, inventory, Options(), run)
+    before = (farm.nodes[0].connections, farm.nodes[0].execs)
+    result = bootstrap.apply(engine, prepared, run)
+    # One connection with one exec for the steps, and a new one (probe, and the toy's own look) afterwards.
+    assert (farm.nodes[0].connections, farm.nodes[0].execs) == (before[0] + 2, before[1] + 3)
+    assert _statuses(result, name) == ["changed"] * 4
+    assert [v.status.value for v in result.verdicts[name]] == ["met"]
+    assert _files(root, name) == _complete(name)
+    names = {p.name for p in run.path.iterdir()}
+    assert names == {"inventory.json", "facts.json", "plan.json", "apply.json", "apply.journal.jsonl"}
+    assert json.loads((run.path / "apply.json").read_text())["state"] == "finished"
+
+    again = bootstrap.prepare(engine, inventory, Options(), RunDir.create("bootstrap", tmp_path / "runs"))
+    assert again.plan.is_empty
+
+    listed, undone = _undo(engine, inventory)
+    assert listed[name].run == run.id
+    assert [s.status.value for s in undone[name].steps] == ["changed"] * 4
+    assert not (root / name).exists()
+
+
+def test_a_connection_lost_in_the_middle_is_named_and_resume_finishes(node, tmp_path):
+    farm, inventory, root = node
+    engine, name = toy.engine(root, slow_s=2.0), farm.nodes[0].name
+    run = RunDir.create("bootstrap", tmp_path / "runs")
+    prepared = bootstrap.prepare(engine, inventory, Options(), run)
+
+    def cut():
+        _wait_for(run.path, '"number": 2')
+        farm.nodes[0].drop_connections()
+
+    cutter = threading.Thread(target=cut)
+    cutter.start()
+    result = bootstrap.apply(engine, prepared, run)
+    cutter.join()
+    assert result.outcomes[name].failure.kind.value == "lost"
+    assert _statuses(result, name) == ["changed", "failed", "skipped", "skipped"]
+    assert json.loads((run.path / "apply.json").read_text())["state"] == "cut"
+    _idle(root)
+    assert _files(root, name) == {"one.conf": _complete(name)["one.conf"]}, (
+        "the runner stops when nobody listens"
+    )
+
+    engine = toy.engine(root)
+    resumed = bootstrap.prepare_resumed(engine, run)
+    assert [s.description for s in resumed.before[name]] == ["write etc/one.conf"]
+    result = bootstrap.apply(engine, resumed, run)
+    assert result.outcomes[name].failure is None
+    assert [v.status.value for v in result.verdicts[name]] == ["met"]
+    assert _files(root, name) == _complete(name)
+    _undo(engine, inventory, run.id)
+    assert not (root / name).exists()
+
+
+def test_a_controller_that_is_killed_leaves_a_run_that_can_be_resumed(node, tmp_path):
+    farm, inventory, root = node
+    name, runs = farm.nodes[0].name, tmp_path / "runs"
+    program = str(Path(toy.__file__))
+    with subprocess.Popen(
+        (sys.executable, program, str(tmp_path / "inventory.yaml"), str(root), str(runs)),
+        start_new_session=True,
+    ) as controller:
+        found = _wait_for(runs / "*-bootstrap-*", '"event": "changed"')
+        os.killpg(controller.pid, signal.SIGKILL)
+    _idle(root)
+    engine, run = toy.engine(root), RunDir.open(found.name, runs)
+    result = bootstrap.apply(engine, bootstrap.prepare_resumed(engine, run), run)
+    assert [v.status.value for v in result.verdicts[name]] == ["met"]
+    assert _files(root, name) == _complete(name)
+    _undo(engine, inventory)
+    assert not (root / name).exists()
+
+
+def test_undo_needs_no_run_folder(node, tmp_path):
+    farm, inventory, root = node
+    engine, name = toy.engine(root), farm.nodes[0].name
+    (root / name / "etc").mkdir(parents=True)
+    (root / name / "etc/one.conf").write_text("mine\n")
+    run = RunDir.create("bootstrap", tmp_path / "runs")
+    bootstrap.apply(engine, bootstrap.prepare(engine, inventory, Options(), run), run)
+    assert _files(root, name) == _complete(name)
+    for path in run.path.iterdir():
+        path.unlink()
+    _undo(engine, inventory)
+    assert _files(root, name) == {"one.conf": "mine\n"}
+
+
+def _idle(root):
+    """Wait until no runner holds the node's lock."""
+    deadline = time.monotonic() + 30
+    while (root / "state/lock").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_bad_nodes_stand_beside_the_good_one(sshd_farm, tmp_path, monkeypatch):
+    farm = sshd_farm(1, refusing=1, unknown=1)
+    for name, value in farm.env.items():
+        monkeypatch.setenv(name, value)
+    root = tmp_path / "root"
+    root.mkdir()
+    inventory, engine = load.load(farm.inventory(tmp_path)), toy.engine(root)
+    run = RunDir.create("bootstrap", tmp_path / "runs")
+    prepared = bootstrap.prepare(engine, inventory, Options(), run)
+    result = bootstrap.apply(engine, prepared, run)
+    good, refusing, unknown = (n.name for n in farm.nodes)
+    assert _statuses(result, good) == ["changed"] * 4
+    assert {n: f.kind.value for n, f in result.verdicts.failures.items()} == {
+        refusing: "refused",
+        unknown: "host-key-unknown",
+    }
+    assert json.loads((run.path / "apply.json").read_text())["state"] == "cut"
+
+
+def test_a_node_lost_between_plan_and_apply_is_a_failure_with_its_steps_not_reached(node, tmp_path):
+    farm, inventory, root = node
+    engine, name = toy.engine(root), farm.nodes[0].name
+    run = RunDir.create("bootstrap", tmp_path / "runs")
+    prepared = bootstrap.prepare(engine, inventory, Options(), run)
+    farm.nodes[0].stop()
+    result = bootstrap.apply(engine, prepared, run)
+    assert result.outcomes[name].failure.kind.value == "refused"
+    assert _statuses(result, name) == ["skipped"] * 4
+    assert name in result.verdicts.failures
+
+
+def _state():
+    folder = Path("/var/lib/clusterctl")
+    return sorted(folder.rglob("*")) if folder.exists() else None
+
+
+def test_a_dry_run_and_an_undo_without_a_run_touch_nothing(sshd_farm, run_clusterctl, tmp_path):
+    farm = sshd_farm(2)
+    inventory, before = str(farm.inventory(tmp_path)), _state()
+    done = run_clusterctl("bootstrap", "--dry-run", "--json", inventory, env=farm.env)
+    document = json.loads(done.stdout)
+    assert document["schema"] == "clusterctl.bootstrap/1"
+    assert list(document) == ["schema", "run", "nodes", "summary"]
+    assert list(document["summary"]) == ["changed", "failed", "planned", "unreachable"]
+    assert document["summary"]["changed"] == 0
+    assert [n["reachable"] for n in document["nodes"]] == [True, True]
+    assert all({"name", "reachable", "error", "steps", "verdicts"} == set(n) for n in document["nodes"])
+    assert (tmp_path / "runs" / document["run"] / "plan.json").exists()
+    assert [node.connections for node in farm.nodes] == [1, 1]
+    done = run_clusterctl(
+        "undo", "--dry-run", "--json", "--run", "20200101T000000Z-bootstrap-0000", inventory, env=farm.env
+    )
+    assert done.returncode == 0
+    assert all("changed nothing" in n["nothing"] for n in json.loads(done.stdout)["nodes"])
+    assert _state() == before
+
+
+@pytest.mark.parametrize("verb", [("bootstrap", "--yes"), ("undo", "--yes")])
+def test_no_node_reached_exits_5_and_says_why(sshd_farm, run_clusterctl, tmp_path, verb):
+    farm = sshd_farm(0, refusing=2)
+    done = run_clusterctl(*verb, "--json", str(farm.inventory(tmp_path)), env=farm.env)
+    assert done.returncode == 5
+    assert json.loads(done.stdout)["summary"]["unreachable"] == 2
+    assert "refused" in done.stderr
+
+
+def test_some_nodes_reached_exits_1(sshd_farm, run_clusterctl, tmp_path):
+    farm = sshd_farm(1, refusing=1)
+    done = run_clusterctl(
+        "bootstrap", "--yes", "--only", "acs", "--json", str(farm.inventory(tmp_path)), env=farm.env
+    )
+    assert done.returncode == 1
+    assert [n["reachable"] for n in json.loads(done.stdout)["nodes"]] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "word"),
+    [
+        (("--only", "nonsense"), 2, "nonsense"),
+        (("--skip", "acs,typo"), 2, "typo"),
+        (("--resume", "20200101T000000Z-bootstrap-0000"), 3, "no run"),
+        (("--resume", "x", "--only", "acs"), 2, "--resume"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(run_clusterctl, arguments, code, word):
+    done = run_clusterctl("bootstrap", *arguments)
+    assert done.returncode == code
+    assert word in done.stderr
+    assert "Traceback" not in done.stderr
