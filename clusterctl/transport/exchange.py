@@ -64,6 +64,11 @@ class Exchange:
         self.pid: int | None = None
 
     @property
+    def attentive(self) -> bool:
+        """Whether what arrives must be seen at once: before the start, and when lines are followed."""
+        return not self.started or self._on_line is not None
+
+    @property
     def waited_s(self) -> float:
         """Seconds since the command was sent, without those in which a person was asked for a password."""
         return time.monotonic() - self._began - self._asking_s

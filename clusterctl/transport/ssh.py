@@ -28,6 +28,7 @@ from clusterctl.transport.host_keys import HostKeyPolicy, ShownKey
 from clusterctl.transport.known_hosts import host_name
 from clusterctl.transport.ssh_config import Target
 from clusterctl.transport.ssh_jumps import Jumps
+from clusterctl.transport.ssh_order import Order
 from clusterctl.transport.sudo import SudoPassword
 
 # paramiko logs tracebacks of every failed connection; a failure is a value here, and says why itself.
@@ -35,6 +36,7 @@ logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 _KEEPALIVE_S = 30
 _LOGIN_TIMEOUT_S = 30.0
+_CLOSE_TIMEOUT_S = 5.0
 
 
 def _ranked(names: tuple[str, ...], first: tuple[str, ...], never: str) -> tuple[str, ...]:
@@ -47,6 +49,33 @@ WIRE_ERRORS: tuple[type[Exception], ...] = (EOFError, OSError, paramiko.SSHExcep
 
 # The stubs leave out what subclasses are meant to override.
 _BASE: Any = paramiko.Transport
+_BASE_CHANNEL: Any = paramiko.Channel
+
+
+class _Channel(paramiko.Channel):
+    """A channel that sends nothing after its CLOSE; paramiko's own become one by ``orderly``."""
+
+    order: Order
+
+    def _send(self, data: bytes, message: Any) -> int:
+        with self.order.sending():
+            return int(super()._send(data, message))  # type: ignore[misc]
+
+    def shutdown(self, how: int) -> None:
+        with self.order.sending():
+            if not self.closed:
+                super().shutdown(how)
+
+    def close(self) -> None:
+        self.order.closing(super().close)
+
+
+def orderly(channel: Any) -> Any:
+    """Return a channel just opened as one that keeps the order of its messages."""
+    channel.order = Order(channel)
+    # paramiko leaves no way to choose the class of the channels it makes.
+    channel.__class__ = _Channel
+    return channel
 
 
 class _Wire(paramiko.Transport):
@@ -72,6 +101,11 @@ class _Wire(paramiko.Transport):
             sorted(offered, key=lambda n: names.index(n) if n in names else len(names))
         )
 
+    def run(self) -> None:
+        """Be the connection's thread; behind a jump host that is gone, closing the socket fails as well."""
+        with contextlib.suppress(*WIRE_ERRORS):
+            super().run()
+
     def start_client(self, event: threading.Event | None = None, timeout: float | None = None) -> None:
         """Negotiate; unlike paramiko's, raise TimeoutError when the time runs out."""
         super().start_client(event=event, timeout=timeout)
@@ -89,14 +123,25 @@ class _Wire(paramiko.Transport):
             channel.status_event.set()
         else:
             message.packet.seek(start)
-            paramiko.Channel._handle_request(channel, message)  # type: ignore[attr-defined]
+            _BASE_CHANNEL._handle_request(channel, message)
         wake = getattr(channel, "wake", None)
         if wake is not None:
             wake.set()
 
+    @staticmethod
+    def _channel_close(channel: Any, message: Any) -> None:
+        def answer() -> None:
+            _BASE_CHANNEL._handle_close(channel, message)
+
+        if isinstance(channel, _Channel):
+            channel.order.closing(answer)
+        else:
+            answer()
+
     _channel_handler_table = {  # noqa: RUF012 - paramiko's own shape
         **_BASE._channel_handler_table,
         codes.MSG_CHANNEL_REQUEST: _channel_request,
+        codes.MSG_CHANNEL_CLOSE: _channel_close,
     }
 
 
@@ -112,6 +157,10 @@ class _Connection(fabric.Connection):  # type: ignore[misc] # fabric has no type
     """
 
     inline_ssh_env = None
+
+    def open_gateway(self) -> Any:
+        """Open the way on from the jump host."""
+        return orderly(super().open_gateway())
 
 
 class _HostKeys(paramiko.MissingHostKeyPolicy):
@@ -314,10 +363,12 @@ def end(connection: fabric.Connection) -> None:
     """Close a connection and wait for its thread, which paramiko's own close leaves behind for a moment."""
     wire = connection.client.get_transport()
     if wire is not None:
-        with contextlib.suppress(*WIRE_ERRORS):
-            wire.sock.shutdown(socket.SHUT_RDWR)
+        if isinstance(wire.sock, socket.socket):
+            with contextlib.suppress(OSError):
+                wire.sock.shutdown(socket.SHUT_RDWR)
         # A handshake cut short leaves its timer behind, which is a thread.
         wire.packetizer.complete_handshake()
-    connection.client.close()
+    with contextlib.suppress(*WIRE_ERRORS):
+        connection.client.close()
     if wire is not None and wire.ident is not None and wire is not threading.current_thread():
-        wire.join(2.0)
+        wire.join(_CLOSE_TIMEOUT_S)

@@ -16,6 +16,8 @@ from clusterctl.transport.exchange import Exchange
 _CHUNK_BYTES = 131072
 _INLINE_INPUT_BYTES = 65536
 _SLICE_BYTES = 262144
+# A packet carries at most 32 KiB and the window 2 MiB: the server never waits for a look.
+_PACKETS_PER_LOOK = 16
 # Background children of a command that has ended may hold its output open; OpenSSH would wait for them.
 _LINGER_S = 1.0
 
@@ -23,7 +25,7 @@ _LINGER_S = 1.0
 class Pipe(Protocol):
     """What a channel buffers for one stream."""
 
-    def set_event(self, event: Wake) -> None: ...
+    def set_event(self, event: Arrivals) -> None: ...
 
 
 class Channel(Protocol):
@@ -48,7 +50,7 @@ class Channel(Protocol):
 
 
 class Wake:
-    """Stands where a channel's streams expect an Event: any of them wakes the one reader, none clears it."""
+    """What the one reader of a channel sleeps on; streams and the channel's end wake it."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
@@ -57,9 +59,6 @@ class Wake:
         """Something arrived."""
         self._event.set()
 
-    def clear(self) -> None:
-        """Ignored: a stream that ran empty must not hide that the other has data."""
-
     def wait(self, timeout_s: float) -> None:
         """Sleep until something arrives."""
         self._event.wait(timeout_s)
@@ -67,6 +66,35 @@ class Wake:
     def rearm(self) -> None:
         """Forget what has arrived; call before looking at the streams."""
         self._event.clear()
+
+
+class Arrivals:
+    """Stands where a channel's stream expects its Event, and wakes the reader only when that is worth it.
+
+    A probe writes hundreds of small pieces, and each wake-up is a switch of threads. While nobody follows the
+    output line by line, the reader sleeps until enough has come to matter for the window, or all has.
+    """
+
+    def __init__(self, channel: Channel, wake: Wake) -> None:
+        self._channel = channel
+        self._wake = wake
+        self._unseen = 0
+        self.eager = True
+
+    def set(self) -> None:
+        """A packet arrived, or the stream ended; called by paramiko with the stream's lock held."""
+        self._unseen += 1
+        if (
+            self.eager
+            or self._unseen >= _PACKETS_PER_LOOK
+            or self._channel.eof_received
+            or self._channel.closed
+        ):
+            self._unseen = 0
+            self._wake.set()
+
+    def clear(self) -> None:
+        """Ignored: a stream that ran empty must not hide that the other has data."""
 
 
 class ChannelClosed(Exception):
@@ -81,13 +109,17 @@ def converse(channel: Channel, exchange: Exchange, end_command: Callable[[int], 
     """
     wake = Wake()
     channel.wake = wake
-    channel.in_buffer.set_event(wake)
-    channel.in_stderr_buffer.set_event(wake)
+    streams = Arrivals(channel, wake), Arrivals(channel, wake)
+    channel.in_buffer.set_event(streams[0])
+    channel.in_stderr_buffer.set_event(streams[1])
     writer: threading.Thread | None = None
     ended_at: float | None = None
     try:
         while True:
             wake.rearm()
+            for stream in streams:
+                # Set before the streams are looked at: what arrives from here on is not overlooked.
+                stream.eager = exchange.attentive or channel.status_event.is_set()
             _drain(channel, exchange)
             exchange.check()
             data, ends = exchange.take_input()

@@ -105,7 +105,9 @@ class SshTransport:
             max_output_bytes=session.max_output_bytes,
         )
         try:
-            channel = wire.open_session(timeout=min(timeout_s or math.inf, target.connect_timeout_s))
+            channel = ssh.orderly(
+                wire.open_session(timeout=min(timeout_s or math.inf, target.connect_timeout_s))
+            )
             ssh.send_exec(channel, line)
             status = ssh_channel.converse(channel, exchange, lambda pid: self._end_command(wire, pid))
         except _GONE as error:

@@ -105,10 +105,33 @@ def test_behind_a_jump_host_over_one_shared_connection(sshd_farm, use):
     outcome = fan_out(
         there, Connector(), lambda node, t: t.run(("sh", "-c", "echo $SSH_CONNECTION")), fanout=8
     )
+    assert not outcome.failures
     assert [done.text.split()[2] for done in outcome.values_by_node.values()] == [
         node.address for node in behind
     ]
     assert farm.nodes[0].connections == 1 and farm.nodes[0].execs == 0
+    for _ in range(4):
+        assert not fan_out(there, Connector(), lambda node, t: t.run(("true",)), fanout=8).failures
+    assert threading.active_count() == threads and open_files() == files
+
+
+def test_a_jump_host_that_dies_takes_its_nodes_along_quietly(sshd_farm, use):
+    farm = use(sshd_farm(5))
+    jump, *behind = nodes_of(farm)
+    there = [node.model_copy(update={"proxy_jump": f"{jump.address}:{jump.port}"}) for node in behind]
+    threads, files = threading.active_count(), open_files()
+    ready = threading.Barrier(4, action=lambda: threading.Timer(0.5, farm.nodes[0].stop).start())
+
+    def work(node, transport):
+        transport.run(("true",))
+        ready.wait(30)
+        return transport.run(("sleep", "30"), timeout_s=40)
+
+    began = time.monotonic()
+    outcome = fan_out(there, Connector(), work)
+    assert time.monotonic() - began < 20
+    assert [f.kind for f in outcome.failures.values()] == [FailureKind.LOST] * 4
+    time.sleep(0.2)
     assert threading.active_count() == threads and open_files() == files
 
 

@@ -96,6 +96,15 @@ def test_large_input_and_output_pass_each_other(small_farm, connect):
     assert transport.run(("true",), stdin=data).returncode == 0, "a command need not read its input"
 
 
+def test_input_that_nobody_reads_does_not_cost_the_connection(small_farm, connect):
+    # The command's end and our input cross on the wire; an EOF or data after a CLOSE would end the connection.
+    there, transport = small_farm.nodes[1], connect(small_farm, 1)
+    connections = there.connections
+    for size in (0, 10, 60_000, 400_000) * 15:
+        assert transport.run(("true",), stdin=b"x" * size, timeout_s=20).returncode == 0
+    assert there.connections - connections == 1 and "nonexistent" not in there.log_text()
+
+
 def test_lines_stream(small_farm, connect):
     seen = []
     connect(small_farm).run(

@@ -1,14 +1,16 @@
-"""What connections share must not change while many threads connect, and costs nothing before it is needed."""
+"""What connections and threads share: it must not change under others, nor cost before it is needed."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 
 import fabric
 
 from clusterctl.transport import ssh
 from clusterctl.transport.known_hosts import KnownHosts
+from clusterctl.transport.ssh_order import Order
 
 
 def test_making_connections_leaves_the_shared_configuration_alone(monkeypatch):
@@ -55,3 +57,27 @@ def test_paramiko_is_loaded_only_for_nodes_over_ssh():
         "sys.exit('paramiko' in sys.modules or 'fabric' in sys.modules)"
     )
     assert subprocess.run((sys.executable, "-c", program), timeout=60, check=False).returncode == 0
+
+
+class Channel:
+    def __init__(self):
+        self.lock = threading.RLock()
+        self.out_buffer_cv = threading.Condition(self.lock)
+        self.eof_sent = False
+
+
+def test_a_close_waits_for_who_is_sending_and_wakes_who_waits_for_room():
+    sent = []
+    channel = Channel()
+    order = Order(channel)
+    order.closing(lambda: sent.append("close at once"))
+    with order.sending():
+        with order.sending():
+            order.closing(lambda: sent.append("close"))
+            assert channel.eof_sent, "a sender that waits for the window would never end"
+            sent.append("inner data")
+        sent.append("outer data")
+    assert sent == ["close at once", "inner data", "outer data", "close"]
+    with order.sending():
+        sent.append("nothing waits any more")
+    assert sent[-1] == "nothing waits any more"
