@@ -92,12 +92,19 @@ def identity_files(nodes: Sequence[LabNode], index: int) -> tuple[NodeFile, ...]
         NodeFile("etc/hostname", f"{nodes[index].name}\n"),
         NodeFile("etc/hosts", "".join(f"{line}\n" for line in hosts)),
         machine_id(),
+        patience(),
     )
 
 
 def machine_id() -> NodeFile:
     """Return a machine id of the node's own (machine-id(5))."""
     return NodeFile("etc/machine-id", f"{uuid.uuid4().hex}\n", 0o444)
+
+
+def patience() -> NodeFile:
+    """Return the file that keeps systemd from giving up devices and units of a slow guest after 90 s."""
+    settings = "[Manager]\nDefaultDeviceTimeoutSec=900\nDefaultTimeoutStartSec=900\n"
+    return NodeFile("etc/systemd/system.conf.d/clusterctl-lab.conf", settings)
 
 
 def to_tar(files: Iterable[NodeFile]) -> bytes:

@@ -123,8 +123,6 @@ def guest_argv(lab_id: str, node: LabNode, image: Image, folder: Path, size: Gue
     fabric_net = f"socket,id=fabric,mcast={_fabric_group(lab_id)},localaddr=127.0.0.1"
     kernel_line = (
         "root=/dev/vda rw console=ttyS0 quiet loglevel=4 panic=10 systemd.show_status=0 "
-        # Without KVM and beside other guests, devices appear after systemd's 90 s: it must not give them up.
-        "systemd.default_device_timeout_sec=900 systemd.default_timeout_start_sec=900 "
         # Speculation is not modelled without KVM; guarding against it only costs time. Neither AppArmor's nor
         # audit's userspace is installed.
         "mitigations=off apparmor=0 audit=0"
