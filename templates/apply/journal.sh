@@ -174,5 +174,5 @@ close_entry() { put "$entry/done" "$(date -u +%Y-%m-%dT%H:%M:%SZ)"; }
 read_units_again() {
   [ -n "$reload" ] || return 0
   reload=
-  ! command -v systemctl >/dev/null 2>&1 || limit 60 systemctl daemon-reload </dev/null 3>&-
+  ! command -v systemctl >/dev/null 2>&1 || limit 180 systemctl daemon-reload </dev/null 3>&-
 }

@@ -93,7 +93,7 @@ prior_enable_unit() {
 }
 
 do_enable_unit() {
-  logged limit 60 systemctl enable "$1" || return 1
+  logged limit 180 systemctl enable "$1" || return 1
   [ "$2" = 0 ] || logged limit 180 systemctl restart "$1" || return 1
   reason="$1 is $(state_of enabled "$1") and $(state_of active "$1") after it was enabled"
 }
@@ -102,11 +102,11 @@ undo_enable_unit() {
   kept unit; unit=$value
   kept active
   if [ "$value" != active ] && [ "$value" != activating ]; then
-    logged limit 120 systemctl stop "$unit" || :
+    logged limit 180 systemctl stop "$unit" || :
   fi
   kept enabled
   [ "$value" = enabled ] || [ "$(state_of enabled "$unit")" != enabled ] ||
-    logged limit 60 systemctl disable "$unit"
+    logged limit 180 systemctl disable "$unit"
 }
 
 # A unit that must read its files anew. Its undo comes after that of all other steps, when the old files are back.
@@ -117,11 +117,11 @@ prior_restart_unit() {
   keep unit "$1"
 }
 
-do_restart_unit() { logged limit 120 systemctl try-restart "$1"; }
+do_restart_unit() { logged limit 180 systemctl try-restart "$1"; }
 
 undo_restart_unit() {
   kept unit
-  logged limit 120 systemctl try-restart "$value"
+  logged limit 180 systemctl try-restart "$value"
 }
 
 installed() { # MANAGER PACKAGE

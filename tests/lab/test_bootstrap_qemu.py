@@ -16,6 +16,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+# The whole journey is made in the first test's set-up: minutes with KVM or idle cores, much longer beside other guests.
+pytestmark = pytest.mark.timeout(2700)
+
 PORTS = ("00:10.0", "00:11.0")
 REGISTER = "ECAP_ACS+6.w"
 TOY = Path(__file__).parent / "toy_peer_mem"

@@ -1,0 +1,118 @@
+"""Packages: what a step brought is removed again, no more and no less, also after a crash in the middle.
+
+apt-get and dpkg-query are stand-ins over a folder with one file per installed package: the real ones would change
+this machine.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from clusterctl.requirements.base import InstallPackages
+
+APT_GET = """
+db={db}
+echo "$*" >>{db}.log
+simulate= verb= names=
+for word in "$@"; do
+  case $word in
+    -s) simulate=1 ;;
+    -*|DPkg::*|Dpkg::*) ;;
+    install|purge|update) verb=$word ;;
+    *) names="$names $word" ;;
+  esac
+done
+[ ! -e {db}.locked ] || {{ echo "E: Could not get lock /var/lib/dpkg/lock-frontend" >&2; exit 100; }}
+case $verb in
+  update) touch {db}.updated; exit 0 ;;
+  install)
+    [ -e {db}.updated ] || [ ! -e {db}.stale ] || {{ echo "E: Unable to locate package$names" >&2; exit 100; }}
+    for name in $names libdep; do
+      [ -e "$db/$name" ] && continue
+      echo "Inst $name (1.0 repo)"
+      [ -n "$simulate" ] || touch "$db/$name"
+      if [ -e {db}.crash ] && [ -z "$simulate" ]; then
+        read -r runner _ <{state}/lock
+        kill -9 "$runner" $$
+      fi
+    done ;;
+  purge)
+    for name in $names; do echo "Purg $name [1.0]"; [ -n "$simulate" ] || rm -f "$db/$name"; done
+    [ ! -e {db}.dependent ] || echo "Purg dependent [1.0]" ;;
+esac
+"""
+DPKG_QUERY = """
+for name in "$@"; do :; done
+[ -e {db}/$name ] && echo 'ii ' || exit 1
+"""
+STEP = InstallPackages("install", "apt", ("pciutils", "present"))
+
+
+@pytest.fixture
+def apt(runner, tmp_path):
+    """A node with one package, and the environment in which the stand-ins come first."""
+    db, folder = tmp_path / "db", tmp_path / "bin"
+    db.mkdir()
+    folder.mkdir()
+    (db / "present").touch()
+    for name, body in (("apt-get", APT_GET), ("dpkg-query", DPKG_QUERY)):
+        (folder / name).write_text("#!/bin/sh\n" + body.format(db=db, state=runner.state))
+        (folder / name).chmod(0o755)
+    return runner, db, {"PATH": f"{folder}:{os.environ['PATH']}"}
+
+
+def _flag(db, name):
+    db.with_name(f"db.{name}").touch()
+
+
+def _installed(db):
+    return sorted(path.name for path in db.iterdir())
+
+
+def test_what_was_brought_is_removed_and_what_was_there_stays(apt):
+    runner, db, env = apt
+    assert runner.apply(STEP, env=env).events(1) == [(1, "begin"), (1, "changed")]
+    assert _installed(db) == ["libdep", "pciutils", "present"]
+    assert runner.apply(STEP, env=env).events(1) == [(1, "unchanged")]
+    (db / "someone-elses").touch()
+    assert (1, "changed") in runner.undo(env=env).events(1)
+    assert _installed(db) == ["present", "someone-elses"]
+
+
+def test_stale_lists_are_refreshed_once(apt):
+    runner, db, env = apt
+    _flag(db, "stale")
+    assert (1, "changed") in runner.apply(STEP, env=env).events(1)
+    assert db.with_name("db.log").read_text().count("update") == 1
+
+
+def test_a_package_manager_that_is_locked_is_waited_for_and_then_a_named_failure(apt):
+    runner, db, env = apt
+    _flag(db, "locked")
+    ran = runner.apply(STEP, env=env)
+    assert ran.events(1) == [(1, "failed")]
+    assert "Could not get lock" in ran.detail("failed")
+    assert "DPkg::Lock::Timeout=120" in db.with_name("db.log").read_text()
+
+
+def test_after_a_crash_in_the_middle_undo_removes_what_had_come_and_no_other(apt):
+    runner, db, env = apt
+    _flag(db, "crash")
+    runner.apply(STEP, env=env)
+    assert _installed(db) == ["pciutils", "present"]
+    db.with_name("db.crash").unlink()
+    (db / "someone-elses").touch()
+    runner.undo(env=env)
+    assert _installed(db) == ["present", "someone-elses"]
+
+
+def test_packages_that_others_need_by_now_are_not_torn_out(apt):
+    runner, db, env = apt
+    runner.apply(STEP, env=env)
+    _flag(db, "dependent")
+    ran = runner.undo(env=env)
+    assert (1, "failed") in ran.events(1)
+    assert "would also remove dependent" in ran.detail("failed")
+    assert "pciutils" in _installed(db)
