@@ -6,7 +6,7 @@ packages=(
   git make gcc g++ python3-venv          # build
   openssh-server openssh-client sudo     # transport
   openmpi-bin                            # launch
-  busybox-static csh pciutils strace util-linux            # the probe and the runner under other shells
+  busybox-static tcsh pciutils strace util-linux            # the probe and the runner under other shells
   iproute2 iptables docker.io debootstrap zstd cpio e2fsprogs qemu-system-x86 ipxe-qemu qemu-utils  # lab
 )
 

@@ -22,9 +22,9 @@ def render(
 ) -> str:
     """Return the text for the nodes that are reached by SSH.
 
-    ``known_hosts`` and ``identity_file`` are paths where ssh will run; ``identity_file`` stands in for every
-    node's own. ``batch`` keeps ssh from asking for passwords. ``include`` names a further file, such as
-    ``~/.ssh/config``, for what is not said here (``ssh -F`` leaves it out otherwise).
+    ``known_hosts`` and ``identity_file`` are paths where ssh will run, and stand in for every node's own.
+    ``batch`` keeps ssh from asking for passwords. ``include`` names a further file, such as ``~/.ssh/config``,
+    for what is not said here (``ssh -F`` leaves it out otherwise).
     Raise ArtifactError when no node is reached by SSH, or for a path that ssh_config cannot hold.
     """
     remote = [node for node in nodes if node.connection == "ssh"]
@@ -34,7 +34,7 @@ def render(
         {
             "name": node.name,
             "address": node.address.replace("%", "%%"),
-            "options": _options(node, identity_file),
+            "options": _options(node, identity_file, known_hosts),
         }
         for node in remote
     ]
@@ -51,8 +51,10 @@ def render(
     return fill("ssh", "config.j2", hosts=hosts, common=common, title=title)
 
 
-def _options(node: Node, identity_file: str | None) -> list[tuple[str, str]]:
+def _options(node: Node, identity_file: str | None, known_hosts: str | None) -> list[tuple[str, str]]:
     options = []
+    if known_hosts is None and node.known_hosts is not None:
+        options.append(("UserKnownHostsFile", _path(node.known_hosts)))
     if node.port is not None:
         options.append(("Port", str(node.port)))
     if node.user is not None:

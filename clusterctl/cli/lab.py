@@ -57,7 +57,6 @@ def up(
 ) -> None:
     """Start nodes that answer SSH, and write their inventory."""
     from clusterctl import lab as labs
-    from clusterctl.transport.ssh_config import KNOWN_HOSTS_VARIABLE
 
     _show_progress()
     options = labs.LabOptions(
@@ -73,8 +72,7 @@ def up(
         console.emit_json(_document(labs.status(directory)))
         return
     console.data(_node_table(lab))
-    console.talk(f"next: export {KNOWN_HOSTS_VARIABLE}={_shown(lab.known_hosts_path)}")
-    console.talk(f"      clusterctl check {_shown(lab.inventory_path)}")
+    console.talk(f"next: clusterctl check {_shown(lab.inventory_path)}")
     console.talk(f"then: clusterctl lab down --dir {_shown(lab.directory)}")
 
 

@@ -38,6 +38,7 @@ _SHAPES = {
     "nic_devices": "class:0207, 15b3:* or a PCI address such as 0000:1b:00.0",
     "env": "a variable's name: letters, digits and '_', not beginning with a digit",
     "identity_file": "the path of a file; it may not begin with '-'",
+    "known_hosts": "the path of a file; it may not begin with '-'",
     "groups": "a group's name: letters, digits, '.', '_' and '-', beginning with a letter or digit",
 }
 

@@ -139,6 +139,8 @@ class NodeSettings(Model):
     port: int | None = Field(default=None, ge=1, le=65535)
     identity_file: FilePath | None = None
     """Private key on this machine; relative paths start at the inventory's folder, ``~`` is your home."""
+    known_hosts: FilePath | None = None
+    """Host keys of these nodes, in place of ~/.ssh/known_hosts; relative paths start at the inventory's folder."""
     proxy_jump: ProxyJump | None = None
     """``[user@]host[:port]``, as in ssh_config."""
     become: Become | None = None
@@ -203,6 +205,7 @@ class Node(Model):
     user: str | None = None
     port: int | None = None
     identity_file: str | None = None
+    known_hosts: str | None = None
     proxy_jump: str | None = None
     become: Become = Become.AUTO
     connection: Literal["ssh", "local"] = "ssh"

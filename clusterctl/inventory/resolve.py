@@ -153,8 +153,9 @@ class _Resolver:
         settings = merged([written(layer) for layer in layers])
         # A null, and a key that only places the node, fall back to the node's own default.
         kept = {key: value for key, value in settings.items() if value is not None and key not in _OWN_KEYS}
-        if "identity_file" in kept:
-            kept["identity_file"] = str(self.located(kept["identity_file"]))
+        for key in ("identity_file", "known_hosts"):
+            if key in kept:
+                kept[key] = str(self.located(kept[key]))
         source = kept.get("requirements", {}).get("peermem", {}).get("source")
         if source is not None:
             kept["requirements"]["peermem"]["source"] = str(self.located(source))

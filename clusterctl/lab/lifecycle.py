@@ -61,7 +61,9 @@ def up(options: LabOptions) -> Lab:
         save(lab)
         for node in lab.nodes:
             power.wait_ssh(lab, node.name, timeout_s=options.ssh_timeout_s)
-        text = node_files.inventory_text(lab.driver, lab.nodes, lab.identity_file, lab.python)
+        text = node_files.inventory_text(
+            lab.driver, lab.nodes, lab.identity_file, lab.known_hosts_path, lab.python
+        )
         lab.inventory_path.write_text(text, encoding="utf-8")
         config = node_files.ssh_config_text(lab.nodes, lab.identity_file, lab.known_hosts_path)
         lab.ssh_config_path.write_text(config, encoding="utf-8")

@@ -138,13 +138,16 @@ def ssh_config_text(nodes: Sequence[LabNode], identity_file: Path, known_hosts: 
     return "\n".join((*blocks, common))
 
 
-def inventory_text(driver: Driver, nodes: Sequence[LabNode], identity_file: Path, python: str | None) -> str:
+def inventory_text(
+    driver: Driver, nodes: Sequence[LabNode], identity_file: Path, known_hosts: Path, python: str | None
+) -> str:
     """Return the lab's inventory (YAML), with the devices that stand in for GPUs and NICs."""
     import yaml
 
     defaults: dict[str, object] = {
         "user": nodes[0].user,
         "identity_file": str(identity_file),
+        "known_hosts": str(known_hosts),
         "gpus": 0,
         "slots": 1,
         "socket_ifname": nodes[0].fabric_interface,

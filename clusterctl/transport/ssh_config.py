@@ -124,8 +124,8 @@ def _identities(options: Options, own: str | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(str(Path(name).expanduser()) for name in named))
 
 
-def _known_hosts(options: Options) -> tuple[str, ...]:
-    chosen = os.environ.get(KNOWN_HOSTS_VARIABLE)
+def _known_hosts(options: Options, own: str | None) -> tuple[str, ...]:
+    chosen = os.environ.get(KNOWN_HOSTS_VARIABLE) or own
     if chosen:
         return (str(Path(chosen).expanduser()),)
     user = _text(options, "userknownhostsfile") or "~/.ssh/known_hosts ~/.ssh/known_hosts2"
@@ -152,6 +152,7 @@ def resolve(node: Node, lookup: Lookup, connect_timeout_s: float | None = None) 
         user=node.user,
         port=node.port,
         identity_file=node.identity_file,
+        known_hosts=node.known_hosts,
         proxy_jump=node.proxy_jump,
         connect_timeout_s=connect_timeout_s,
         depth=0,
@@ -166,6 +167,7 @@ def _resolve(
     user: str | None,
     port: int | None,
     identity_file: str | None,
+    known_hosts: str | None,
     proxy_jump: str | None,
     connect_timeout_s: float | None,
     depth: int,
@@ -189,6 +191,7 @@ def _resolve(
             user=hop_user or _text(lookup(hop_host), "user") or login,
             port=hop_port,
             identity_file=None if "identityfile" in lookup(hop_host) else identity_file,
+            known_hosts=known_hosts,
             proxy_jump="none" if jump else None,
             connect_timeout_s=connect_timeout_s,
             depth=depth + 1,
@@ -203,7 +206,7 @@ def _resolve(
         identities_named=bool(identity_file or options.get("identityfile")),
         identities_only=(_text(options, "identitiesonly") or "no").lower() == "yes",
         connect_timeout_s=float(timeout_s),
-        known_hosts=_known_hosts(options),
+        known_hosts=_known_hosts(options, known_hosts),
         hash_known_hosts=(_text(options, "hashknownhosts") or "no").lower() == "yes",
         host_key_alias=_text(options, "hostkeyalias"),
         proxy_command=jump is None and _text(options, "proxycommand") is not None,

@@ -134,7 +134,7 @@ def test_record_survives_a_round_trip_and_refuses_strangers(tmp_path):
 
 def test_inventory_of_guests_fits_the_model(tmp_path):
     lab = make_lab(tmp_path)
-    text = node_files.inventory_text("qemu", lab.nodes, lab.identity_file, None)
+    text = node_files.inventory_text("qemu", lab.nodes, lab.identity_file, lab.known_hosts_path, None)
     file = InventoryFile.model_validate(yaml.safe_load(text))
     assert [(node.name, node.address, node.port) for node in file.nodes] == [
         ("node1", "127.83.0.11", 4001),
@@ -146,7 +146,9 @@ def test_inventory_of_guests_fits_the_model(tmp_path):
 
 def test_shipped_example_is_what_the_lab_writes():
     example = Path(__file__).parents[2] / "inventories" / "lab.yaml"
-    text = node_files.inventory_text("qemu", (NODE, PEER), Path(".clusterctl-lab/id_ed25519"), None)
+    text = node_files.inventory_text(
+        "qemu", (NODE, PEER), Path(".clusterctl-lab/id_ed25519"), Path(".clusterctl-lab/known_hosts"), None
+    )
     assert yaml.safe_load(example.read_text()) == yaml.safe_load(text)
 
 

@@ -94,6 +94,13 @@ def test_paramiko_reads_the_ssh_config_as_meant() -> None:
     assert "here" not in config.get_hostnames()
 
 
+def test_a_nodes_own_known_hosts_stand_in_its_block_until_one_file_is_given_for_all() -> None:
+    node = Node(name="a", address="192.0.2.7", known_hosts="/lab/known_hosts")
+    assert ssh_config.render([node]).count("UserKnownHostsFile /lab/known_hosts") == 1
+    given = ssh_config.render([node], known_hosts="/all")
+    assert "UserKnownHostsFile /all" in given and "/lab" not in given
+
+
 def test_nothing_to_reach_by_ssh_and_quotes_in_paths_are_refused() -> None:
     with pytest.raises(ArtifactError, match="no node is reached by SSH"):
         ssh_config.render(NODES[2:])

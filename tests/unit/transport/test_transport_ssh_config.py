@@ -74,9 +74,14 @@ def test_the_inventory_beats_ssh_config(target, tmp_path):
     )
 
 
+def test_known_hosts_of_the_inventory_beat_ssh_config_for_jump_hosts_too(target):
+    found = target(CONFIG, known_hosts="/x/own", proxy_jump="bastion")
+    assert found.known_hosts == found.jump.known_hosts == ("/x/own",)
+
+
 def test_known_hosts_by_environment_beats_all(target, monkeypatch):
     monkeypatch.setenv(ssh_config.KNOWN_HOSTS_VARIABLE, "/x/kh")
-    assert target(CONFIG).known_hosts == ("/x/kh",)
+    assert target(CONFIG, known_hosts="/x/own").known_hosts == ("/x/kh",)
 
 
 def test_include_ends_with_the_included_file(target, tmp_path):
