@@ -20,7 +20,7 @@ from clusterctl.requirements import judge
 from clusterctl.requirements.base import Requirement, Verdict
 from clusterctl.requirements.catalog import ALL
 from clusterctl.rundir import RunDir
-from clusterctl.transport.base import Failure, HostMap, Transport
+from clusterctl.transport.base import Failure, FailureKind, HostMap, Transport
 from clusterctl.transport.fanout import fan_out
 
 Gather = Callable[[Inventory], "HostMap[NodeFacts]"]
@@ -198,10 +198,12 @@ def _look_again(
     engine: Engine, prepared: Prepared, outcomes: Mapping[str, NodeOutcome]
 ) -> HostMap[tuple[Verdict, ...]]:
     """Judge from fresh facts every node on which a step ran; a node that was lost stays a failure."""
-    lost = {name: outcome.failure for name, outcome in outcomes.items() if outcome.failure is not None}
+    failed = {name: outcome.failure for name, outcome in outcomes.items() if outcome.failure is not None}
+    # A node that answered, and whose lock or journal refused the run, is still what it was.
+    lost = {name: failure for name, failure in failed.items() if failure.kind is not FailureKind.ERROR}
     seen: dict[str, tuple[Verdict, ...] | Failure] = dict(prepared.verdicts.items())
     again = tuple(
-        node for node in prepared.inventory.nodes if node.name in outcomes and node.name not in lost
+        node for node in prepared.inventory.nodes if node.name in outcomes and node.name not in failed
     )
     if again:
         part = prepared.inventory.model_copy(update={"nodes": again})

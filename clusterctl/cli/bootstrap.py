@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from clusterctl.cli.session import Session
     from clusterctl.inventory.model import Inventory, Node
     from clusterctl.rundir import RunDir
+    from clusterctl.transport.base import Failure
 
 SCHEMA = "clusterctl.bootstrap/1"
 
@@ -121,6 +122,10 @@ def step_document(step: StepOutcome) -> dict[str, Any]:
     return shown
 
 
+def _error(failure: Failure) -> dict[str, Any]:
+    return {"kind": failure.kind.value, "message": failure.message, "hint": failure.hint}
+
+
 def _planned(prepared: Prepared, node: str) -> list[dict[str, Any]]:
     return [
         {"requirement": p.requirement, "description": p.step.description, "status": "planned"}
@@ -146,30 +151,28 @@ def document_of(run: RunDir, prepared: Prepared, result: Result | None) -> dict[
     from clusterctl.transport.base import Failure
 
     verdicts = prepared.verdicts if result is None else result.verdicts
-    nodes = []
+    nodes: list[dict[str, Any]] = []
     summary = {"changed": 0, "failed": 0, "planned": 0, "unreachable": 0}
     for name, outcome in verdicts.items():
-        if result is None and not prepared.before:
-            steps = _planned(prepared, name)
-        else:
-            steps = _made(prepared, result.outcomes.get(name) if result is not None else None, name)
+        done = result.outcomes.get(name) if result is not None else None
+        steps = _made(prepared, done, name)
+        if result is None:
+            steps += _planned(prepared, name)
         for step in steps:
             if step["status"] in summary:
                 summary[step["status"]] += 1
-        node: dict[str, Any] = {
-            "name": name,
-            "reachable": True,
-            "error": None,
-            "steps": steps,
-            "verdicts": [],
-        }
-        if isinstance(outcome, Failure):
-            summary["unreachable"] += 1
-            error = {"kind": outcome.kind.value, "message": outcome.message, "hint": outcome.hint}
-            node |= {"reachable": False, "error": error}
-        else:
-            node["verdicts"] = [verdict_document(verdict) for verdict in outcome]
-        nodes.append(node)
+        lost = isinstance(outcome, Failure)
+        failure = outcome if isinstance(outcome, Failure) else done.failure if done is not None else None
+        summary["unreachable"] += lost
+        nodes.append(
+            {
+                "name": name,
+                "reachable": not lost,
+                "error": None if failure is None else _error(failure),
+                "steps": steps,
+                "verdicts": [] if isinstance(outcome, Failure) else [verdict_document(v) for v in outcome],
+            }
+        )
     return {"schema": SCHEMA, "run": run.id, "nodes": nodes, "summary": summary}
 
 
@@ -183,7 +186,8 @@ def exit_code(document: dict[str, Any]) -> int:
         for node in document["nodes"]
         for verdict in node["verdicts"]
     )
-    return 1 if summary["failed"] or summary["unreachable"] or open_ends else 0
+    errors = any(node["error"] for node in document["nodes"])
+    return 1 if summary["failed"] or errors or open_ends else 0
 
 
 def _text(document: dict[str, Any], prepared: Prepared, result: Result | None) -> str:

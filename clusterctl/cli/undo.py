@@ -101,7 +101,7 @@ def _shown(outcomes: HostMap[UndoOutcome]) -> str:
 def document_of(outcomes: HostMap[UndoOutcome]) -> dict[str, Any]:
     """Return what was (or would be) restored as a ``clusterctl.undo/1`` document."""
     from clusterctl.cli.bootstrap import step_document
-    from clusterctl.transport.base import Failure
+    from clusterctl.transport.base import Failure, FailureKind
 
     nodes: list[dict[str, Any]] = []
     summary = {"changed": 0, "failed": 0, "planned": 0, "unreachable": 0}
@@ -111,11 +111,13 @@ def document_of(outcomes: HostMap[UndoOutcome]) -> dict[str, Any]:
         for step in steps:
             if step["status"] in summary:
                 summary[step["status"]] += 1
-        summary["unreachable"] += failure is not None
+        # A node that answered, and whose lock or journal refused, is not unreachable.
+        lost = failure is not None and (isinstance(outcome, Failure) or failure.kind is not FailureKind.ERROR)
+        summary["unreachable"] += lost
         nodes.append(
             {
                 "name": name,
-                "reachable": failure is None,
+                "reachable": not lost,
                 "error": failure
                 and {"kind": failure.kind.value, "message": failure.message, "hint": failure.hint},
                 "run": None if isinstance(outcome, Failure) else outcome.run,
@@ -131,7 +133,7 @@ def exit_code(document: dict[str, Any]) -> int:
     summary = document["summary"]
     if summary["unreachable"] == len(document["nodes"]):
         return 5
-    return 1 if summary["failed"] or summary["unreachable"] else 0
+    return 1 if summary["failed"] or any(node["error"] for node in document["nodes"]) else 0
 
 
 def _text(document: dict[str, Any]) -> str:

@@ -23,6 +23,7 @@ import toy_bootstrap as toy
 from clusterctl.apply import bootstrap
 from clusterctl.apply.journal import Options
 from clusterctl.apply.undo import Undo
+from clusterctl.cli import bootstrap as bootstrap_verb
 from clusterctl.inventory import load
 from clusterctl.rundir import RunDir
 
@@ -144,6 +145,25 @@ def test_a_controller_that_is_killed_leaves_a_run_that_can_be_resumed(node, tmp_
     assert _files(root, name) == _complete(name)
     _undo(engine, inventory)
     assert not (root / name).exists()
+
+
+def test_a_node_where_another_run_is_at_work_is_refused_by_name_and_keeps_its_verdicts(node, tmp_path):
+    farm, inventory, root = node
+    engine, name = toy.engine(root), farm.nodes[0].name
+    run = RunDir.create("bootstrap", tmp_path / "runs")
+    prepared = bootstrap.prepare(engine, inventory, Options(), run)
+    own = Path(f"/proc/{os.getpid()}/stat").read_text().rpartition(")")[2].split()[19]
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    (root / "state").mkdir()
+    (root / "state/lock").write_text(f"{os.getpid()} {own} {boot} other-run someone@else\n")
+    result = bootstrap.apply(engine, prepared, run)
+    assert "other-run of someone@else" in result.outcomes[name].failure.message
+    document = bootstrap_verb.document_of(run, prepared, result)
+    assert document["nodes"][0]["reachable"] is True
+    assert document["nodes"][0]["error"]["message"] == result.outcomes[name].failure.message
+    assert [v["status"] for v in document["nodes"][0]["verdicts"]] == ["unmet"]
+    assert bootstrap_verb.exit_code(document) == 1
+    assert _files(root, name) == {}
 
 
 def test_undo_needs_no_run_folder(node, tmp_path):
