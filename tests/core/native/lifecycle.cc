@@ -83,7 +83,7 @@ void failed_inits_leak_nothing() {
 
 void side_by_side() {
   run_ranks(2, layout_named("shm"), [](int rank, cc_comm* first) {
-    static cc_unique_id id;
+    cc_unique_id id{};
     if (rank == 0) EXPECT(cc_get_unique_id(&id) == CC_SUCCESS, cc_last_error(nullptr));
     EXPECT(cc_broadcast(&id, &id, sizeof id, CC_UINT8, 0, first, nullptr) == CC_SUCCESS, last_error(first));
     cc_comm* second = join(id, 1 - rank, 2, layout_named("tcp"));
