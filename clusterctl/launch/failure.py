@@ -47,6 +47,11 @@ class Outcome:
     lost_nodes: Mapping[str, str] | None = None
 
 
+def is_aborting(launcher: str) -> bool:
+    """Tell whether the launcher has said that it gives the job up."""
+    return "the job has been aborted" in launcher or _DAEMON.search(launcher) is not None
+
+
 def _last_line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1][:200] if lines else ""

@@ -14,12 +14,13 @@ from clusterctl import log
 from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.errors import ClusterctlError
 from clusterctl.inventory.model import Node
-from clusterctl.launch import preflight, processes, ssh_mesh
+from clusterctl.launch import failure, preflight, processes, ssh_mesh
 from clusterctl.launch.base import SECRETS_FILE, Launcher, LaunchPlan, marked, secrets_file
 from clusterctl.launch.failure import Outcome
 from clusterctl.launch.preflight import Needs, Readiness
 from clusterctl.launch.processes import RankProcess
 from clusterctl.launch.ranklog import RankLog
+from clusterctl.launch.watch import Watch
 from clusterctl.transport.base import Completed, Failure, FailureKind, HostMap, Transport, TransportError
 from clusterctl.transport.fanout import fan_out
 
@@ -32,6 +33,8 @@ _END_TIMEOUT_S = 120.0
 _END_GRACE_S = 5.0
 # The node ends the launch by itself when the controller, which ends it at the deadline, is gone.
 _BACKSTOP_S = 60.0
+_POLL_S = 0.2
+_ABORT_S = 20.0
 
 
 class Runner:
@@ -140,12 +143,14 @@ class Runner:
             lost: dict[str, str] = {}
             deadline_passed = False
             try:
-                deadline_passed = not ended.wait(plan.timeout_s)
+                with Watch(self._members(plan), self._connect, plan.token) as watch:
+                    deadline_passed = self._wait(plan, ended, watch, ranklog)
+                    lost = {} if ended.is_set() else watch.lost()
                 if deadline_passed:
                     seen = self._inspect(plan)
                 done = answer[0] if answer else None
                 if not isinstance(done, Completed) or done.returncode != 0:
-                    lost = self._end(plan)
+                    lost = {**lost, **self._end(plan)}
             except BaseException:
                 self._end(plan)
                 raise
@@ -171,6 +176,23 @@ class Runner:
                 ranks_seen=seen.values_by_node if seen is not None else None,
                 lost_nodes=lost,
             )
+
+    def _wait(self, plan: LaunchPlan, ended: threading.Event, watch: Watch, ranklog: RankLog) -> bool:
+        """Wait until the launch ends, a node is lost or an abort hangs; return True when the deadline passed."""
+        deadline = time.monotonic() + plan.timeout_s
+        aborting_since: float | None = None
+        while not ended.wait(_POLL_S):
+            now = time.monotonic()
+            if now > deadline:
+                return True
+            if watch.lost():
+                return False
+            if aborting_since is None and failure.is_aborting(ranklog.launcher):
+                aborting_since = now
+            # mpirun waits for daemons to confirm an abort, and a daemon on a dead node never will.
+            if aborting_since is not None and now - aborting_since > _ABORT_S:
+                return False
+        return False
 
     def _node(self, name: str) -> Node:
         return next(node for node in self._nodes if node.name == name)
@@ -211,8 +233,8 @@ class Runner:
 
         outcome = fan_out(self._touched, self._connect, work, fanout=self._fanout)
         self._touched = ()
-        for name, failure in outcome.failures.items():
-            _LOG.info("%s: %s could not be removed: %s", name, self.directory, failure.message)
+        for name, missed in outcome.failures.items():
+            _LOG.info("%s: %s could not be removed: %s", name, self.directory, missed.message)
 
 
 def needs_for(launcher_name: str, *, torch: bool, perf: bool) -> Needs:

@@ -3,7 +3,9 @@
 import json
 import os
 import shutil
+import subprocess
 import sys
+import time
 
 import pytest
 
@@ -65,3 +67,28 @@ def test_a_node_that_is_down_is_named_and_nothing_is_started(run_clusterctl, ssh
     assert done.returncode == 5, done.stderr
     assert failures(done)["node-unreachable"]["node"] == "node02"
     assert json.loads(done.stdout)["status"] == "failed"
+
+
+def test_a_node_that_goes_down_during_a_run_is_named(clusterctl, sshd_farm, tmp_path):
+    """Its daemon, orted and rank die at once, as with the power; the launch ends long before its deadline."""
+    farm = sshd_farm(2)
+    process = subprocess.Popen(
+        [str(clusterctl), "bench", "-i", inventory(farm, tmp_path), "--library", "gloo", "-b", "1M", "-e", "1M",
+         "-n", "100000", "--timeout", "200", "--json"],
+        env={**os.environ, **farm.env, "CLUSTERCTL_RUNS": str(tmp_path / "runs")}, cwd=tmp_path, text=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        deadline = time.monotonic() + 90
+        while not any("Rank  1" in log.read_text() for log in (tmp_path / "runs").glob("*/logs/rank-0.log")):
+            assert time.monotonic() < deadline and process.poll() is None, process.communicate()
+            time.sleep(0.2)
+        farm.node("node02").stop()
+        stopped = time.monotonic()
+        out, err = process.communicate(timeout=150)
+    finally:
+        process.kill()
+    assert process.returncode == 10, err
+    faults = {fault["kind"]: fault for fault in json.loads(out)["proof"]["failures"]}
+    assert faults["node-lost"]["node"] == "node02"
+    assert time.monotonic() - stopped < 100

@@ -4,7 +4,7 @@ import pytest
 
 from clusterctl.benchmarks.base import RankProof
 from clusterctl.launch.base import LaunchPlan, Placement
-from clusterctl.launch.failure import Outcome, check_ranks, classify
+from clusterctl.launch.failure import Outcome, check_ranks, classify, is_aborting
 from clusterctl.launch.processes import RankProcess, end_script, inspect_script, parse_inspection
 
 TWO_NODES = LaunchPlan(
@@ -138,3 +138,9 @@ def test_processes_of_a_launch_are_read_with_their_state():
 def test_the_scripts_never_contain_the_token_itself():
     for script in (inspect_script("abcd0123"), end_script("abcd0123", 5.0)):
         assert b"abcd0123" not in script
+
+
+def test_an_abort_is_noticed_while_the_launcher_still_waits_for_a_dead_daemon():
+    assert is_aborting(KILLED)
+    assert is_aborting(DAEMON)
+    assert not is_aborting("Warning: Permanently added 'gpu02'")
