@@ -3,7 +3,7 @@
 set -euo pipefail
 
 packages=(
-  git make gcc g++ python3-venv          # build
+  git make gcc g++ binutils python3-venv # build
   openssh-server openssh-client sudo     # transport
   openmpi-bin                            # launch
   busybox-static tcsh pciutils strace util-linux            # the probe and the runner under other shells
