@@ -99,7 +99,9 @@ def collective_program(chosen: Library, answers: Sequence[Readiness], archive: s
             return Program(("all_reduce_perf",), torch=False, perf=True)
         return Program((same(answers, paths, "the path of all_reduce_perf"),), torch=False, perf=True)
     found = torch_program(answers, archive, "collective")
-    return Program((*found.words, "--backend", chosen), torch=True, perf=False)
+    # As a CUDA graph, because launching from Python takes longer than a small message on NVLink.
+    graph = ("-G", "1") if chosen == "nccl" else ()
+    return Program((*found.words, "--backend", chosen, *graph), torch=True, perf=False)
 
 
 def mapping(asked: str | None, answers: Sequence[Readiness]) -> MapBy:

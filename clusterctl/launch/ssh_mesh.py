@@ -23,7 +23,7 @@ try() {{
   fi
 }}
 """
-_PLAIN = re.compile(r"^[A-Za-z0-9_./~:@%+=-]+$")
+_PLAIN = re.compile(r"^[A-Za-z0-9_./~:@+=-]+$")
 
 
 def _plain(word: str, what: str) -> str:

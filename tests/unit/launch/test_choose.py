@@ -61,7 +61,7 @@ def test_a_collective_uses_a_binary_where_all_nodes_have_it_else_torch():
     assert choose.collective_program("ccore", [core], archive).words == ("/c/all_reduce_perf",)
     assert choose.collective_program("ccore", [named], archive).words == ("/opt/p",)
     torch = choose.collective_program("nccl", [nccl, ready("n2")], archive)
-    assert torch.words == ("/usr/bin/python3", archive, "collective", "--backend", "nccl")
+    assert torch.words == ("/usr/bin/python3", archive, "collective", "--backend", "nccl", "-G", "1")
     assert choose.collective_program("gloo", [core], archive).torch
 
 
