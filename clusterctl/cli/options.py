@@ -53,7 +53,9 @@ AcceptHostKeysOption = Annotated[
 ]
 RunsOption = Annotated[
     Optional[Path],  # noqa: UP045
-    typer.Option("--runs", metavar="DIR", help="Where run folders go; default: $CLUSTERCTL_RUNS, else ./runs."),
+    typer.Option(
+        "--runs", metavar="DIR", help="Where run folders go; default: $CLUSTERCTL_RUNS, else ./runs."
+    ),
 ]
 
 
