@@ -94,5 +94,4 @@ def test_a_guest_that_loses_its_power_is_named(qemu_lab, inventory, clusterctl, 
     assert faults["node-lost"]["node"] == "node2"
     # Noticed by itself, not by waiting for the deadline.
     assert took_s < 240
-    print(f"named after {took_s:.0f} s")
     assert qemu_lab.output("node1", "ls -d /tmp/clusterctl-* 2>/dev/null || true") == ""
