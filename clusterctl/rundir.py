@@ -86,10 +86,16 @@ class RunDir:
         return self.path / f"{stage}.json"
 
     def write(self, stage: str, document: Mapping[str, Any]) -> Path:
-        """Write one stage's file (JSON, UTF-8, indented) atomically and return its path."""
+        """Write one stage's file (JSON, UTF-8, indented) atomically and return its path; ConfigError if it cannot."""
         path = self.file(stage)
         text = json.dumps(document, indent=1, ensure_ascii=False, sort_keys=False)
-        write_atomically(path, text.encode() + b"\n")
+        try:
+            write_atomically(path, text.encode() + b"\n")
+        except OSError as error:
+            raise ConfigError(
+                f"cannot write {path}: {error.strerror}",
+                hint="make room there, or choose another place with --runs DIR or $CLUSTERCTL_RUNS",
+            ) from error
         return path
 
     def read(self, stage: str) -> Any:

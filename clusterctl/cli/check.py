@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
@@ -49,6 +50,8 @@ def check(
 
     wanted, unwanted = cli.names(only), cli.names(skip) or ()
     judge.validate_names(wanted, unwanted)
+    for path in (junit, prometheus):
+        _refuse_unwritable(path)
     session = open_session(inventory, limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys)
     run = RunDir.create("check", runs)
     run.write("inventory", session.inventory.model_dump(mode="json"))
@@ -60,15 +63,36 @@ def check(
     result = document_of(verdicts)
     run.write("report", result)
     if junit is not None:
-        junit.write_text(junit_report.render(result), encoding="utf-8")
+        _write(junit, junit_report.render(result))
     if prometheus is not None:
-        prometheus.write_text(prometheus_report.render(result), encoding="utf-8")
+        _write(prometheus, prometheus_report.render(result))
     if as_json:
         console.emit_json(result)
     else:
         console.data(folded(verdicts))
     say_failures(verdicts.failures)
     raise typer.Exit(exit_code(result, len(verdicts)))
+
+
+def _refuse_unwritable(path: Path | None) -> None:
+    """Raise ConfigError, before any node is contacted, for a report file whose folder cannot take it."""
+    from clusterctl.errors import ConfigError
+
+    if path is not None and not os.access(path.parent, os.W_OK | os.X_OK):
+        raise ConfigError(
+            f"cannot write {path}: no such folder, or not ours to write", hint="make the folder first"
+        )
+
+
+def _write(path: Path, text: str) -> None:
+    from clusterctl.errors import ConfigError
+    from clusterctl.rundir import write_atomically
+
+    try:
+        # A Prometheus collector may read at any moment, and as another user.
+        write_atomically(path, text.encode(), mode=0o644)
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {error.strerror}") from error
 
 
 def exit_code(result: dict[str, Any], nodes: int) -> int:

@@ -19,6 +19,7 @@ from clusterctl.cli.undo import undo
 from clusterctl.errors import ClusterctlError
 
 INTERRUPTED = 130
+TALK = ("-v", "-vv", "--verbose", "-q", "--quiet")
 
 # Typer carries its own copy of click since 0.2x and the click package before: both are reached through Typer.
 ClickException: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
@@ -60,32 +61,39 @@ def options(
     log.configure(-1 if quiet else min(verbose, 2))
 
 
-def _report(error: ClusterctlError, as_json: bool) -> None:
-    if as_json:
-        console.emit_json(
-            {
-                "schema": "clusterctl.error/1",
-                "error": {"message": error.message, "hint": error.hint, "exit_code": error.exit_code},
-            }
-        )
-    console.talk(f"error: {error.message}")
-    if error.hint:
-        console.talk(f"hint: {error.hint}")
+def _document(message: str, exit_code: int, hint: str | None = None) -> dict[str, Any]:
+    error = {"message": message, "hint": hint, "exit_code": exit_code}
+    return {"schema": "clusterctl.error/1", "error": error}
+
+
+def _hoisted(arguments: Sequence[str]) -> list[str]:
+    """Put ``-v`` and ``-q`` before the verb, where they belong, from wherever people write them."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    talk = [word for word in arguments[:end] if word in TALK]
+    return [*talk, *(word for word in arguments[:end] if word not in TALK), *arguments[end:]]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code (docs/architecture.md, "The contract")."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    arguments = _hoisted(sys.argv[1:] if argv is None else argv)
     as_json = "--json" in arguments
     try:
         outcome = app(args=arguments, prog_name="clusterctl", standalone_mode=False)
     except ClusterctlError as error:
-        _report(error, as_json)
+        if as_json:
+            console.emit_json(_document(error.message, error.exit_code, error.hint))
+        console.talk(f"error: {error.message}")
+        if error.hint:
+            console.talk(f"hint: {error.hint}")
         return error.exit_code
     except ClickException as error:
+        if as_json:
+            console.emit_json(_document(error.format_message(), int(error.exit_code)))
         error.show()
         return int(error.exit_code)
     except (typer.Abort, KeyboardInterrupt):
+        if as_json:
+            console.emit_json(_document("interrupted", INTERRUPTED))
         console.talk("interrupted")
         return INTERRUPTED
     except BrokenPipeError:

@@ -7,6 +7,8 @@ from typing import Annotated, Optional
 
 import typer
 
+from clusterctl.errors import UsageError
+
 InventoryArgument = Annotated[
     Optional[Path],  # noqa: UP045 - typer evaluates this at run time on 3.10
     typer.Argument(
@@ -60,7 +62,11 @@ RunsOption = Annotated[
 
 
 def names(text: str | None) -> tuple[str, ...] | None:
-    """Split a comma-separated option; None stays None."""
+    """Split a comma-separated option; None stays None, and a list that names nothing is a UsageError."""
     if text is None:
         return None
-    return tuple(part.strip() for part in text.split(",") if part.strip())
+    parts = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not parts:
+        # Most likely an unset variable of a script: taken as "nothing to check" it would always pass.
+        raise UsageError(f"{text!r} names no requirement", hint="name at least one, or leave the option out")
+    return parts

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -96,3 +97,31 @@ def test_an_interrupt_exits_130(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(cli, "app", interrupt)
     assert cli.main(["check"]) == 130
+
+
+def test_a_wrong_option_is_one_json_document_when_asked() -> None:
+    done = run("check", "--json", "--no-such-option")
+    assert done.returncode == 2
+    assert json.loads(done.stdout)["error"]["exit_code"] == 2
+
+
+@pytest.mark.parametrize("nothing", ["", ",", " , "])
+@pytest.mark.parametrize("option", ["--only", "--skip"])
+def test_a_list_that_names_nothing_is_refused(option: str, nothing: str) -> None:
+    done = run("check", option, nothing)
+    assert done.returncode == 2
+    assert "names no requirement" in done.stderr
+
+
+def test_talk_options_may_stand_after_the_verb(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[list[str]] = []
+    monkeypatch.setattr(cli, "app", lambda args, **_: seen.append(args))
+    cli.main(["check", "-v", "x.yaml", "--quiet", "--", "-q"])
+    assert seen == [["-v", "--quiet", "check", "x.yaml", "--", "-q"]]
+
+
+def test_a_report_file_that_cannot_be_written_is_refused_before_anything_is_done(tmp_path: Path) -> None:
+    done = run("check", "--junit", str(tmp_path / "none" / "out.xml"), "--runs", str(tmp_path / "runs"))
+    assert done.returncode == 3
+    assert "none/out.xml" in done.stderr
+    assert not (tmp_path / "runs").exists()

@@ -1,0 +1,58 @@
+"""The run folder: private, whole files, and errors that say what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from clusterctl.errors import ConfigError
+from clusterctl.rundir import RunDir, write_atomically
+
+
+def test_a_run_is_private_and_its_documents_come_back(tmp_path: Path) -> None:
+    run = RunDir.create("check", tmp_path)
+    path = run.write("facts", {"a": "ü"})
+    assert run.path.stat().st_mode & 0o777 == 0o700
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert RunDir.open(run.id, tmp_path).read("facts") == {"a": "ü"}
+    assert RunDir.open(str(run.path)).id == run.id
+
+
+def test_a_run_that_is_not_there_names_those_that_are(tmp_path: Path) -> None:
+    run = RunDir.create("check", tmp_path)
+    with pytest.raises(ConfigError, match="no run 'x'") as raised:
+        RunDir.open("x", tmp_path)
+    assert run.id in str(raised.value.hint)
+
+
+def test_missing_and_damaged_stages_are_told_apart(tmp_path: Path) -> None:
+    run = RunDir.create("check", tmp_path)
+    with pytest.raises(ConfigError, match=r"has no plan\.json"):
+        run.read("plan")
+    run.file("plan").write_text("{")
+    with pytest.raises(ConfigError, match="damaged"):
+        run.read("plan")
+
+
+def test_a_place_that_takes_no_folder_is_a_config_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="cannot make the run folder"):
+        RunDir.create("check", tmp_path / "file")
+
+
+def test_a_stage_that_cannot_be_written_is_a_config_error(tmp_path: Path) -> None:
+    run = RunDir(tmp_path / "gone")
+    with pytest.raises(ConfigError, match="cannot write"):
+        run.write("facts", {})
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+    (tmp_path / "b").mkdir()
+    write_atomically(path, b"new")
+    with pytest.raises(OSError, match="directory"):
+        write_atomically(tmp_path / "b", b"new")
+    assert path.read_bytes() == b"new"
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["a", "b"]
