@@ -7,28 +7,29 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
-# A CPU build is enough here and spares gigabytes of CUDA; on a GPU machine: make demo TORCH=torch
+# Any build of torch 2.4 or newer will do; README.md says how to choose one.
 TORCH ?= torch==2.13.0
 PYTEST := $(BIN)/pytest
 
 help: ## Say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
-$(VENV)/bin/python:
-	$(PYTHON) -m venv $(VENV)
+# The target is pip: without Debian's python3-venv the module makes an interpreter, fails, and leaves it behind.
+$(BIN)/pip:
+	$(PYTHON) -m venv --clear $(VENV)
 	$(PIP) install --upgrade pip
 
 # The stamp depends on every source, so that what is installed is never older than the checkout.
 SOURCES := $(shell find clusterctl collective_core templates inventories -type f -not -name '*.pyc' 2>/dev/null) pyproject.toml
-$(VENV)/.installed: $(SOURCES) | $(VENV)/bin/python
+$(VENV)/.installed: $(SOURCES) | $(BIN)/pip
 	$(PIP) install .
 	@touch $@
 
-$(VENV)/.torch: | $(VENV)/bin/python
+$(VENV)/.torch: | $(BIN)/pip
 	$(BIN)/python -c 'import torch' 2>/dev/null || $(PIP) install numpy $(TORCH)
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
+$(VENV)/.dev: pyproject.toml | $(BIN)/pip
 	$(PIP) install --group dev
 	@touch $@
 
@@ -50,7 +51,7 @@ lint: dev ## Formatting, lint, types and import contracts
 	$(BIN)/lint-imports
 
 unit: dev ## Pure logic: no network, no processes that matter
-	$(PYTEST) tests/unit tests/facts tests/requirements tests/golden tests/contract
+	$(PYTEST) tests/unit tests/facts tests/requirements tests/golden
 
 core: dev ## collective_core: schedules, transports, faults, torch, mpirun
 	$(PYTEST) tests/core
@@ -65,6 +66,7 @@ test: prerequisites lint ## Everything
 	$(PYTEST) tests
 
 bench: dev ## Side-by-side measurements against peers
+	$(BIN)/python benchmarks/help_time.py
 	$(BIN)/python benchmarks/check_vs_ansible.py
 
 schema: dev ## Regenerate inventories/schema.json
