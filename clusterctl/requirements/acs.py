@@ -1,7 +1,9 @@
 """``acs``: no PCIe port between a GPU and its peers sends their traffic up to the root complex.
 
 Redirection makes GPUDirect slow, or hang (nccl #304). Bits of the ACS control word: PCI Express Base
-Specification, Access Control Services; the kernel's ``disable_acs_redir`` clears the same ones.
+Specification, Access Control Services. The kernel's ``disable_acs_redir`` clears request and completion redirect
+and egress control (Linux commit aaca43fda742); upstream forwarding, which sends peer traffic up as well, is
+counted here too.
 """
 
 from __future__ import annotations
@@ -11,15 +13,14 @@ from typing import TYPE_CHECKING, Literal
 
 from clusterctl.facts.model import ACS_FLAGS
 from clusterctl.requirements.base import (
-    EnableUnit,
     InstallPackages,
     Json,
     SetRegister,
     Status,
     Step,
     Verdict,
-    WriteFile,
 )
+from clusterctl.requirements.boot_unit import BootUnit
 from clusterctl.requirements.pci_path import bridges_on_paths, select
 from clusterctl.requirements.rendering import render
 from clusterctl.requirements.wording import because, some
@@ -39,8 +40,7 @@ REDIRECTS = (
     | ACS_FLAGS["upstream-forwarding"]
     | ACS_FLAGS["egress-control"]
 )
-SCRIPT = "/usr/local/lib/clusterctl/acs-redirect-off"
-UNIT = "clusterctl-acs.service"
+AT_BOOT = BootUnit("/usr/local/lib/clusterctl/acs-redirect-off", "clusterctl-acs.service")
 CONNECTX_8 = ("15b3", "1023")
 
 
@@ -84,7 +84,10 @@ def _word(port: PciDevice) -> str | None:
 
 
 def judge(facts: NodeFacts, node: Node) -> Verdict:
-    """Met when no port on a GPU's paths redirects; ``source-validation`` alone is harmless."""
+    """Met when no port on a GPU's paths redirects; ``source-validation`` alone is harmless.
+
+    Unmet as well where a bootstrap was cut off before what clears the ports at every boot was complete.
+    """
     if facts.pci.devices.value is None:
         return Verdict(NAME, Status.UNKNOWN, because("the PCI tree", facts.pci.devices))
     gpus, nics = _gpus_and_nics(facts, node)
@@ -120,11 +123,18 @@ def judge(facts: NodeFacts, node: Node) -> Verdict:
         return Verdict(NAME, Status.UNMET, f"redirection is on at {named}", evidence)
     if ports.unreadable:
         return Verdict(NAME, Status.UNKNOWN, some([reason for _, reason in ports.unreadable], 2), evidence)
+    gap = AT_BOOT.gap(facts) if node.requirements.acs.persist else None
+    if gap is not None:
+        reason = f"redirection is off now, but nothing clears it at the next boot: {gap}"
+        return Verdict(NAME, Status.UNMET, reason, evidence)
     return Verdict(NAME, Status.MET, f"no redirection at {len(ports.on_paths)} ports on GPU paths", evidence)
 
 
 def steps(facts: NodeFacts, node: Node) -> tuple[Step, ...]:
-    """Clear the word of every redirecting port now, and of all ports on the paths at every boot."""
+    """See to it that all ports on the paths are cleared at every boot, then clear the redirecting ones now.
+
+    In this order, a node on which something fails in between still redirects and stays unmet.
+    """
     ports = _ports(facts, node)
     if judge(facts, node).status is not Status.UNMET:
         return ()
@@ -132,19 +142,14 @@ def steps(facts: NodeFacts, node: Node) -> tuple[Step, ...]:
     if facts.software.tool("setpci") is None and facts.software.manager in ("apt", "dnf"):
         manager: Literal["apt", "dnf"] = "apt" if facts.software.manager == "apt" else "dnf"
         found.append(InstallPackages("Install pciutils for setpci", manager, ("pciutils",)))
+    if node.requirements.acs.persist and facts.system.systemd_running:
+        capable = [port for port in ports.on_paths if _word(port) is not None]
+        script = render("apply", "acs-redirect-off.sh", ports=capable, register=REGISTER)
+        found += AT_BOOT.steps(script, f" for {len(capable)} ports")
     for port in ports.redirecting:
         word = _word(port)
         assert word is not None
         found.append(
             SetRegister(f"Clear ACS redirection at {port.address}", port.address, REGISTER, "0000", word)
         )
-    if node.requirements.acs.persist and facts.system.systemd_running:
-        capable = [port for port in ports.on_paths if _word(port) is not None]
-        script = render("apply", "acs-redirect-off.sh", ports=capable, register=REGISTER)
-        unit = render("systemd", UNIT, script=SCRIPT)
-        found += [
-            WriteFile(f"Write {SCRIPT} for {len(capable)} ports", SCRIPT, script, 0o755),
-            WriteFile(f"Write the unit {UNIT}", f"/etc/systemd/system/{UNIT}", unit),
-            EnableUnit(f"Enable {UNIT} at boot", UNIT),
-        ]
     return tuple(found)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterctl.requirements.base import EnableUnit, Json, Status, Step, Verdict, WriteFile, WriteValue
+from clusterctl.requirements.base import Json, Status, Step, Verdict, WriteValue
+from clusterctl.requirements.boot_unit import BootUnit
 from clusterctl.requirements.rendering import render
 from clusterctl.requirements.wording import because, some
 
@@ -15,8 +16,7 @@ if TYPE_CHECKING:
 NAME = "cpu-governor"
 TITLE = "Processors run under the performance governor"
 
-SCRIPT = "/usr/local/lib/clusterctl/cpu-governor"
-UNIT = "clusterctl-cpu-governor.service"
+AT_BOOT = BootUnit("/usr/local/lib/clusterctl/cpu-governor", "clusterctl-cpu-governor.service")
 
 
 def _others(facts: NodeFacts, wanted: str) -> tuple[Governor, ...]:
@@ -24,7 +24,10 @@ def _others(facts: NodeFacts, wanted: str) -> tuple[Governor, ...]:
 
 
 def judge(facts: NodeFacts, node: Node) -> Verdict:
-    """Met when every processor has the governor; not applicable where the kernel scales no frequency."""
+    """Met when every processor has the governor; not applicable where the kernel scales no frequency.
+
+    Unmet as well where a bootstrap was cut off before what sets it at every boot was complete.
+    """
     wanted = node.requirements.cpu_governor
     reading = facts.cpu.governors
     if reading.value is None:
@@ -38,6 +41,10 @@ def judge(facts: NodeFacts, node: Node) -> Verdict:
         return Verdict(NAME, Status.NOT_APPLICABLE, reason, evidence)
     others = _others(facts, wanted)
     if not others:
+        gap = AT_BOOT.gap(facts)
+        if gap is not None:
+            reason = f"all processors are under {wanted} now, but nothing sets it at the next boot: {gap}"
+            return Verdict(NAME, Status.UNMET, reason, evidence)
         return Verdict(NAME, Status.MET, f"all processors are under {wanted}", evidence)
     said = some([f"{len(g.cpus)} processors are under {g.name}" for g in others])
     refusing = sum(len(g.cpus) for g in others if wanted not in g.available)
@@ -52,12 +59,19 @@ def judge(facts: NodeFacts, node: Node) -> Verdict:
 
 
 def steps(facts: NodeFacts, node: Node) -> tuple[Step, ...]:
-    """Set the governor of each processor that offers it, now and at every boot."""
+    """Have the governor set at every boot, then set it now on each processor that offers it.
+
+    In this order, a node on which something fails in between still runs under another governor: unmet.
+    """
     if judge(facts, node).status is not Status.UNMET:
         return ()
     wanted = node.requirements.cpu_governor
-    pairs = sorted((cpu, g.name) for g in _others(facts, wanted) if wanted in g.available for cpu in g.cpus)
-    found: list[Step] = [
+    others = _others(facts, wanted)
+    pairs = sorted((cpu, g.name) for g in others if wanted in g.available for cpu in g.cpus)
+    found: list[Step] = []
+    if (pairs or not others) and facts.system.systemd_running:
+        found += AT_BOOT.steps(render("apply", "cpu-governor.sh", governor=wanted))
+    found += [
         WriteValue(
             f"Set the governor of cpu{cpu} to {wanted}",
             f"/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor",
@@ -66,12 +80,4 @@ def steps(facts: NodeFacts, node: Node) -> tuple[Step, ...]:
         )
         for cpu, prior in pairs
     ]
-    if found and facts.system.systemd_running:
-        script = render("apply", "cpu-governor.sh", governor=wanted)
-        unit = render("systemd", UNIT, script=SCRIPT)
-        found += [
-            WriteFile(f"Write {SCRIPT}", SCRIPT, script, 0o755),
-            WriteFile(f"Write the unit {UNIT}", f"/etc/systemd/system/{UNIT}", unit),
-            EnableUnit(f"Enable {UNIT} at boot", UNIT),
-        ]
     return tuple(found)

@@ -44,6 +44,7 @@ from clusterctl.facts.model import (
     RdmaDevice,
     RdmaPort,
     RootAccess,
+    SectionNote,
     Services,
     Software,
     Storage,
@@ -104,6 +105,7 @@ DEFAULTS = {
     "governors": "absent",
     "units": ["docker.service active", "ssh.service active"],
     "managed": {},
+    "managed_section": "ok",
     "docker": {"binary": "/usr/bin/docker", "engine": "27.1"},
 }
 
@@ -130,6 +132,12 @@ def _device(text):
         path[-1], class_code, vendor, device, options.get("driver"), 0, None, path,
         Link(32.0, 16, 32.0, 16), bridge,
     )  # fmt: skip
+
+
+def _unit(text):
+    """``NAME ACTIVE [ENABLED]``."""
+    name, active, *enabled = text.split()
+    return Unit(name, "loaded", active, *(enabled or ["enabled"]))
 
 
 def _rdma(text):
@@ -232,14 +240,16 @@ def facts_of(case):
         docker=Docker(docker.get("binary"), True, True, engine_reading, none, (), ()),
         storage=Storage(none, none), clock=Clock(0.0, 0.0, "chrony", Reading(True)),
         services=Services(
-            Reading(tuple(Unit(u.split()[0], "loaded", u.split()[1], "enabled") for u in f["units"]))
+            Reading(tuple(_unit(u) for u in f["units"]))
         ),
         software=Software(
             f["manager"], tuple(Tool(t, f"/usr/bin/{t}") for t in f["tools"].split()), Reading(())
         ),
         sysctls=(),
         managed_files=tuple(ManagedFile(path, text) for path, text in f["managed"].items()),
-        sections=(),
+        sections=tuple(
+            SectionNote("managed", ReadStatus(word), 0, "", False) for word in f["managed_section"].split()
+        ),
     )  # fmt: skip
 
 
