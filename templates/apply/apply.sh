@@ -32,8 +32,8 @@ step() { # SEQ REQUIREMENT KEY KIND DESCRIPTION ARGUMENTS...
       ;;
   esac
   entry_of "$key"
-  [ "$kind" != enable_unit ] || read_units_again
-  [ "$kind" != restart_unit ] || read_units_again
+  # Whether or not this part of the run wrote unit files: one that was killed may have left them unread.
+  case $kind in enable_unit | restart_unit) reload=1 && read_units_again ;; esac
   if "so_$kind" "$@"; then
     if [ -n "$entry" ] && [ ! -e "$entry/done" ]; then
       # Cut off between the change and its mark.

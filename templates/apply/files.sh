@@ -22,7 +22,9 @@ move_in() { # put $scratch in $target's place, durably
 
 so_write_file() { # PATH MODE SHA256 CONTENT
   real_path "$1"
-  [ -f "$target" ] && [ "$(stat -c %a "$target")" = "$2" ] && [ "$(sum_of "$target")" = "$3" ]
+  [ -f "$target" ] && [ "$(stat -c %a "$target")" = "$2" ] && [ "$(sum_of "$target")" = "$3" ] || return 1
+  # Written by an earlier part of this run, which may have been killed before systemd read it.
+  [ -z "$entry" ] || unit_file_changed "$target"
 }
 
 prior_write_file() {

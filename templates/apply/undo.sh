@@ -69,7 +69,11 @@ main_undo() {
   for number in $entries; do
     entry=$STATE/journal/$RUN/$number
     reason=
-    [ ! -e "$entry/undone" ] || continue
+    if [ -e "$entry/undone" ]; then # by an undo that may have been killed before systemd was told
+      kept target
+      unit_file_changed "$value"
+      continue
+    fi
     announce "$number" entry
     if [ -n "$gone" ]; then
       left=1
@@ -77,7 +81,7 @@ main_undo() {
       continue
     fi
     kind=$(cat "$entry/kind")
-    [ "$kind" != restart_unit ] || read_units_again
+    [ "$kind" != restart_unit ] || { reload=1 && read_units_again; }
     if "undo_$kind"; then
       put "$entry/undone" "$(date -u +%Y-%m-%dT%H:%M:%SZ)" && record "$number" changed && continue
       reason='the journal cannot be written'
