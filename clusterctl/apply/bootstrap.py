@@ -148,7 +148,8 @@ def _reopened(merged: NodePlan, fresh: NodePlan, unfinished: frozenset[str]) -> 
 def apply(engine: Engine, prepared: Prepared, run: RunDir) -> Result:
     """Apply the plan on all nodes at once, then gather facts over new connections and judge what is seen.
 
-    Nodes with nothing to do are not contacted again.
+    Nodes with nothing to do are not contacted again. With no steps at all this only records how the run stands,
+    so that a run with nodes out of reach can be resumed.
     """
     inventory, plan = prepared.inventory, prepared.plan
     busy = [node for node in inventory.nodes if plan.of(node.name).steps]
@@ -183,7 +184,7 @@ def apply(engine: Engine, prepared: Prepared, run: RunDir) -> Result:
     cut = any(outcome.failure is not None for outcome in outcomes.values()) or bool(
         prepared.verdicts.failures
     )
-    journal.finish(run, outcomes, "cut" if cut else "finished")
+    journal.finish(run, outcomes, prepared.verdicts.failures, "cut" if cut else "finished")
     return Result(outcomes, _look_again(engine, prepared, outcomes))
 
 

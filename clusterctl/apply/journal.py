@@ -18,6 +18,7 @@ from clusterctl.apply.execute import NodeOutcome, StepOutcome, StepStatus
 from clusterctl.apply.records import Event, Record
 from clusterctl.errors import PlanError
 from clusterctl.rundir import RunDir
+from clusterctl.transport.base import Failure
 
 SCHEMA = "clusterctl.apply/1"
 
@@ -89,29 +90,49 @@ def start(run: RunDir, options: Options, state_dir: str) -> None:
     )
 
 
-def finish(run: RunDir, outcomes: Mapping[str, NodeOutcome], state: str) -> None:
-    """Write how it ended into ``apply.json``: ``finished``, or ``cut`` when some node has steps left."""
+def finish(
+    run: RunDir, outcomes: Mapping[str, NodeOutcome], failures: Mapping[str, Failure], state: str
+) -> None:
+    """Write how it ended into ``apply.json``: ``finished``, or ``cut`` when some node has steps left.
+
+    ``failures`` are the nodes that could not even be looked at. Steps of earlier parts of the run are kept;
+    errors are those of this part.
+    """
     document = run.read("apply")
     document["state"] = state
-    document["nodes"] = {node: _node_document(outcome) for node, outcome in outcomes.items()}
+    earlier = document["nodes"]
+    document["nodes"] = {
+        node: _node_document(earlier.get(node), outcomes.get(node), failures.get(node))
+        for node in dict.fromkeys((*earlier, *outcomes, *failures))
+    }
     run.write("apply", document)
 
 
-def _node_document(outcome: NodeOutcome) -> dict[str, Any]:
-    failure = outcome.failure
+def _node_document(
+    earlier: Mapping[str, Any] | None, outcome: NodeOutcome | None, lost: Failure | None
+) -> dict[str, Any]:
+    steps = {step["key"]: step for step in (earlier["steps"] if earlier is not None else ())}
+    failure = lost
+    if outcome is not None:
+        failure = outcome.failure or lost
+        for step in outcome.steps:
+            # What an earlier part changed stays a change of this run.
+            if step.status is not StepStatus.UNCHANGED or step.key not in steps:
+                steps[step.key] = _step_document(step)
     return {
         "error": None if failure is None else {"kind": failure.kind.value, "message": failure.message},
-        "steps": [
-            {
-                "requirement": step.requirement,
-                "description": step.description,
-                "status": step.status.value,
-                "key": step.key,
-                "reason": step.reason,
-                "notes": list(step.notes),
-            }
-            for step in outcome.steps
-        ],
+        "steps": list(steps.values()),
+    }
+
+
+def _step_document(step: StepOutcome) -> dict[str, Any]:
+    return {
+        "requirement": step.requirement,
+        "description": step.description,
+        "status": step.status.value,
+        "key": step.key,
+        "reason": step.reason,
+        "notes": list(step.notes),
     }
 
 

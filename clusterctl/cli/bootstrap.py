@@ -76,21 +76,22 @@ def bootstrap(
     if not as_json or not yes:
         console.talk(fold.render(prepared.plan))
     say_failures(prepared.verdicts.failures)
+    steps = sum(len(node.steps) for node in prepared.plan.nodes)
     result = None
-    if not dry_run and not prepared.plan.is_empty:
-        steps = sum(len(node.steps) for node in prepared.plan.nodes)
-        if not yes and not console.confirm(f"apply {steps} steps?"):
-            console.talk("nothing was changed")
-            raise typer.Exit(1)
+    declined = not dry_run and steps > 0 and not yes and not console.confirm(f"apply {steps} steps?")
+    # A run with nodes out of reach is recorded even where nothing else is to be done: it can be resumed.
+    if not dry_run and not declined and (steps or prepared.verdicts.failures or resume is not None):
         result = engine_of.apply(engine, prepared, run)
         say_failures({n: o.failure for n, o in result.outcomes.items() if o.failure is not None})
     document = document_of(run, prepared, result)
     run.write("report", document)
+    if declined:
+        console.talk("nothing was changed")
     if as_json:
         console.emit_json(document)
-    else:
+    elif not declined:
         console.data(_text(document, prepared, result))
-    raise typer.Exit(exit_code(document))
+    raise typer.Exit(1 if declined else exit_code(document))
 
 
 def _engine(session: Session) -> Engine:

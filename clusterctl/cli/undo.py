@@ -56,20 +56,21 @@ def undo(
     runs = {name: o.run for name, o in outcomes.values_by_node.items() if o.run is not None and not o.nothing}
     if not as_json or not yes:
         console.talk(_shown(outcomes))
-    if not dry_run and runs:
-        if not yes and not console.confirm(f"undo on {len(runs)} node{'s' if len(runs) > 1 else ''}?"):
-            console.talk("nothing was changed")
-            raise typer.Exit(1)
+    asks = not dry_run and bool(runs) and not yes
+    declined = asks and not console.confirm(f"undo on {len(runs)} node{'s' if len(runs) > 1 else ''}?")
+    if not dry_run and runs and not declined:
         done = work.execute(nodes, runs)
         outcomes = type(outcomes)({**dict(outcomes.items()), **dict(done.items())})
     document = document_of(outcomes)
+    if declined:
+        console.talk("nothing was changed")
     if as_json:
         console.emit_json(document)
-    else:
+    elif not declined:
         console.data(_text(document))
     lost = {name: o.failure for name, o in outcomes.values_by_node.items() if o.failure is not None}
     say_failures({**outcomes.failures, **lost})
-    raise typer.Exit(exit_code(document))
+    raise typer.Exit(1 if declined else exit_code(document))
 
 
 def _run_id(run: str | None) -> str | None:

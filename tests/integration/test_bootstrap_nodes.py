@@ -12,18 +12,22 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
+import typer
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
 import toy_bootstrap as toy
+from sshd_farm import wait_for_listeners
 
 from clusterctl.apply import bootstrap
 from clusterctl.apply.journal import Options
 from clusterctl.apply.undo import Undo
 from clusterctl.cli import bootstrap as bootstrap_verb
+from clusterctl.cli import undo as undo_verb
 from clusterctl.inventory import load
 from clusterctl.rundir import RunDir
 
@@ -261,6 +265,87 @@ def test_some_nodes_reached_exits_1(sshd_farm, run_clusterctl, tmp_path):
     )
     assert done.returncode == 1
     assert [n["reachable"] for n in json.loads(done.stdout)["nodes"]] == [True, False]
+
+
+def test_a_run_with_a_node_down_and_nothing_else_to_do_can_be_resumed(sshd_farm, run_clusterctl, tmp_path):
+    # A requirement without steps: there is never anything to apply, on whatever machine this runs.
+    farm, only = sshd_farm(2), ("--only", "rdma-link")
+    inventory, (up, down) = str(farm.inventory(tmp_path)), farm.nodes
+    down.stop()
+    done = run_clusterctl("bootstrap", "--yes", *only, "--json", inventory, env=farm.env)
+    assert done.returncode == 1
+    document = json.loads(done.stdout)
+    assert [n["reachable"] for n in document["nodes"]] == [True, False]
+    applied = tmp_path / "runs" / document["run"] / "apply.json"
+    assert json.loads(applied.read_text())["state"] == "cut"
+
+    # Still down: still named, and still to be resumed.
+    resume = ("bootstrap", "--yes", "--resume", document["run"], "--json")
+    done = run_clusterctl(*resume, env=farm.env)
+    assert (done.returncode, json.loads(done.stdout)["summary"]["unreachable"]) == (1, 1)
+    assert json.loads(applied.read_text())["nodes"][down.name]["error"]["kind"] == "refused"
+
+    down.start()
+    wait_for_listeners([up, down])
+    done = run_clusterctl(*resume, env=farm.env)
+    document = json.loads(done.stdout)
+    assert [(n["reachable"], n["error"]) for n in document["nodes"]] == [(True, None)] * 2
+    assert [v["requirement"] for n in document["nodes"] for v in n["verdicts"]] == ["rdma-link"] * 2
+    assert done.returncode == run_clusterctl("check", *only, inventory, env=farm.env).returncode
+    record = json.loads(applied.read_text())
+    assert record["state"] == "finished"
+    assert record["nodes"][down.name] == {"error": None, "steps": []}
+
+
+def test_a_dry_run_with_a_node_down_leaves_nothing_to_resume(sshd_farm, run_clusterctl, tmp_path):
+    farm = sshd_farm(1, refusing=1)
+    inventory = str(farm.inventory(tmp_path))
+    done = run_clusterctl("bootstrap", "--dry-run", "--only", "rdma-link", "--json", inventory, env=farm.env)
+    run = json.loads(done.stdout)["run"]
+    assert not (tmp_path / "runs" / run / "apply.json").exists()
+    assert run_clusterctl("bootstrap", "--resume", run, env=farm.env).returncode == 3
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_saying_no_changes_nothing_and_json_still_tells_the_plan(
+    node, tmp_path, monkeypatch, capsys, as_json
+):
+    farm, inventory, root = node
+    engine, name = toy.engine(root), farm.nodes[0].name
+    path = tmp_path / "inventory.yaml"
+    questions = []
+
+    def no(question):
+        questions.append(question)
+        return False
+
+    monkeypatch.setattr("clusterctl.cli.console.confirm", no)
+    monkeypatch.setattr(bootstrap_verb, "_engine", lambda session: engine)
+    monkeypatch.setattr("clusterctl.apply.undo.Undo", partial(Undo, state_dir=engine.state_dir))
+
+    def told(verb, **options):
+        with pytest.raises(typer.Exit) as ended:
+            verb(inventory=path, as_json=as_json, **options)
+        assert ended.value.exit_code == 1
+        out, err = capsys.readouterr()
+        assert "nothing was changed" in err
+        assert (out != "") == as_json
+        return json.loads(out) if as_json else None
+
+    document = told(bootstrap_verb.bootstrap, runs=tmp_path / "runs")
+    assert _files(root, name) == {}
+    if as_json:
+        assert document["summary"] == {"changed": 0, "failed": 0, "planned": 4, "unreachable": 0}
+        assert [v["status"] for v in document["nodes"][0]["verdicts"]] == ["unmet"]
+
+    run = RunDir.create("bootstrap", tmp_path / "runs")
+    bootstrap.apply(engine, bootstrap.prepare(engine, inventory, Options(), run), run)
+    document = told(undo_verb.undo, run=None)
+    assert _files(root, name) == _complete(name)
+    if as_json:
+        assert document["nodes"][0]["run"] == run.id
+        assert document["summary"] == {"changed": 0, "failed": 0, "planned": 4, "unreachable": 0}
+    assert questions == ["apply 4 steps?", "undo on 1 node?"]
 
 
 @pytest.mark.parametrize(

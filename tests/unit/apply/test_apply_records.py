@@ -8,7 +8,7 @@ import json
 import pytest
 
 from clusterctl.apply import journal
-from clusterctl.apply.execute import StepStatus, apply_plan
+from clusterctl.apply.execute import NodeOutcome, StepOutcome, StepStatus, apply_plan
 from clusterctl.apply.journal import Options, RunJournal
 from clusterctl.apply.records import Event, Record, parse
 from clusterctl.errors import PlanError
@@ -156,3 +156,41 @@ def test_a_folder_of_another_verb_cannot_be_resumed(tmp_path):
     run.write("apply", {"schema": "else"})
     with pytest.raises(PlanError, match=r"clusterctl\.apply/1"):
         journal.stored_options(run)
+
+
+def test_the_end_of_a_resumed_run_keeps_what_earlier_parts_did(tmp_path):
+    run = RunDir.create("bootstrap", tmp_path)
+    journal.start(run, Options(), "/state")
+
+    def step(key, status):
+        return StepOutcome("a", f"step {key}", status, key)
+
+    lost, down = Failure(FailureKind.LOST, "went away"), Failure(FailureKind.REFUSED, "does not answer")
+    changed, unchanged, skipped = StepStatus.CHANGED, StepStatus.UNCHANGED, StepStatus.SKIPPED
+    journal.finish(
+        run,
+        {
+            "whole": NodeOutcome((step("k1", changed),)),
+            "cut": NodeOutcome((step("k1", changed), step("k2", changed), step("k3", skipped)), lost),
+        },
+        {"down": down},
+        "cut",
+    )
+    first = run.read("apply")
+    assert (first["state"], list(first["nodes"])) == ("cut", ["whole", "cut", "down"])
+    assert first["nodes"]["down"] == {"error": {"kind": "refused", "message": "does not answer"}, "steps": []}
+    assert first["nodes"]["cut"]["error"]["kind"] == "lost"
+
+    rest = NodeOutcome((step("k2", unchanged), step("k3", changed)))
+    journal.finish(run, {"cut": rest, "down": NodeOutcome((step("k1", changed),))}, {}, "finished")
+    second = run.read("apply")
+    assert second["state"] == "finished"
+    assert second["nodes"]["whole"] == first["nodes"]["whole"]
+    assert {
+        name: [(s["key"], s["status"]) for s in node["steps"]] for name, node in second["nodes"].items()
+    } == {
+        "whole": [("k1", "changed")],
+        "cut": [("k1", "changed"), ("k2", "changed"), ("k3", "changed")],
+        "down": [("k1", "changed")],
+    }
+    assert all(node["error"] is None for node in second["nodes"].values())
