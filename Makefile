@@ -50,8 +50,9 @@ lint: dev ## Formatting, lint, types and import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+UNIT := tests/unit tests/facts tests/requirements tests/golden
 unit: dev ## Pure logic: no network, no processes that matter
-	$(PYTEST) tests/unit tests/facts tests/requirements tests/golden
+	$(PYTEST) $(UNIT)
 
 core: dev ## collective_core: schedules, transports, faults, torch, mpirun
 	$(PYTEST) tests/core
@@ -62,8 +63,9 @@ integration: dev ## Real sshd, real mpirun
 lab: dev ## Real guests (QEMU) and a real docker engine
 	$(PYTEST) tests/lab
 
+# The lab comes last: its guests live to the end of the session, and would slow the rest.
 test: prerequisites lint ## Everything
-	$(PYTEST) tests
+	$(PYTEST) --durations=15 $(UNIT) tests/core tests/integration tests/lab
 
 bench: dev ## Side-by-side measurements against peers
 	$(BIN)/python benchmarks/help_time.py
