@@ -88,11 +88,11 @@ def torch_program(answers: Sequence[Readiness], archive: str, workload: str) -> 
 
 def collective_program(chosen: Library, answers: Sequence[Readiness], archive: str) -> Program:
     """Return all_reduce_perf where all nodes have it for this library, else the torch program like it."""
-    explicit = [answer.perf if answer.node.all_reduce_perf else None for answer in answers]
     if chosen == "nccl":
         paths = [answer.perf for answer in answers]
     else:
-        paths = [named or answer.core_perf for named, answer in zip(explicit, answers, strict=True)]
+        # A path that the inventory names is used or refused, never replaced in silence.
+        paths = [answer.perf if answer.node.all_reduce_perf else answer.core_perf for answer in answers]
     wanted = any(answer.node.all_reduce_perf for answer in answers)
     if chosen != "gloo" and (wanted or all(paths)):
         if not all(paths):

@@ -189,7 +189,7 @@ def _judge(answer: Readiness, needs: Needs) -> list[Fault]:
             f"torch is not installed for {answer.python}",
             "install torch 2.4 or newer there, or name a Python that has it with 'python' in the inventory",
         )
-    if needs.perf and answer.perf is None and answer.core_perf is None:
+    if needs.perf and answer.perf is None and (node.all_reduce_perf or answer.core_perf is None):
         missing(
             f"all_reduce_perf is not there ({node.all_reduce_perf})"
             if node.all_reduce_perf

@@ -22,7 +22,7 @@ CASES = {
         "version: 1\nnodes:\n  - name: a\n  - name: b\n    prot: 22\n",
         (
             "inventory.yaml:5: nodes[1].prot: unknown key; expected one of user, port, identity_file, "
-            "proxy_jump, become, connection, gpus, slots, socket_ifname, rdma_devices, python, mpirun, "
+            "known_hosts, proxy_jump, become, connection, gpus, slots, socket_ifname, rdma_devices, python, mpirun, "
             "all_reduce_perf, requirements, container, env, name, address; did you mean port?"
         ),
     ),
