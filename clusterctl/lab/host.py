@@ -13,8 +13,10 @@ from pathlib import Path
 from clusterctl.errors import LabError
 from clusterctl.lab.model import Driver
 
-# Tool -> the Debian and Ubuntu package that has it.
+DEBIAN_KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+# Tool (or a file's absolute path) -> the Debian and Ubuntu package that has it.
 BUILD_TOOLS = {
+    DEBIAN_KEYRING: "debian-archive-keyring",
     "apt-get": "apt",
     "debootstrap": "debootstrap",
     "dpkg-deb": "dpkg",
@@ -38,9 +40,13 @@ def _search_path() -> str:
 
 
 def missing_tools(tools: Mapping[str, str]) -> dict[str, str]:
-    """Return those tools (name -> package) that this machine does not have."""
+    """Return those tools and files (name -> package) that this machine does not have."""
     path = _search_path()
-    return {tool: package for tool, package in tools.items() if shutil.which(tool, path=path) is None}
+
+    def found(tool: str) -> bool:
+        return Path(tool).is_file() if tool.startswith("/") else shutil.which(tool, path=path) is not None
+
+    return {tool: package for tool, package in tools.items() if not found(tool)}
 
 
 def require_tools(tools: Mapping[str, str], purpose: str) -> None:

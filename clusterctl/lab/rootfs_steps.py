@@ -29,7 +29,9 @@ _CHROOT_ENVIRONMENT = (
 def bootstrap(recipe: Recipe, root: Path) -> None:
     """Make the smallest Debian system in ``root``, and point its apt at the mirror that this machine uses."""
     root.mkdir()
-    argv = ["debootstrap", "--variant=minbase", "--include=ca-certificates", recipe.suite, str(root)]
+    # Without its keyring debootstrap would only warn, and take what the mirror sends unverified.
+    verified = ("debootstrap", "--force-check-gpg", f"--keyring={host.DEBIAN_KEYRING}")
+    argv = [*verified, "--variant=minbase", "--include=ca-certificates", recipe.suite, str(root)]
     host.run([*argv, recipe.mirror] if recipe.mirror else argv, _DOWNLOAD_TIMEOUT_S)
     if recipe.sources:
         lines = "".join(f"{source.line()}\n" for source in recipe.sources)

@@ -15,11 +15,23 @@ import yaml
 from clusterctl import lab as labs
 from clusterctl.errors import LabError, UsageError
 from clusterctl.inventory.model import InventoryFile
-from clusterctl.lab import Lab, LabNode, LabOptions, Mount, host, node_files, processes, python_mounts, qemu
+from clusterctl.lab import (
+    Lab,
+    LabNode,
+    LabOptions,
+    Mount,
+    host,
+    node_files,
+    processes,
+    python_mounts,
+    qemu,
+    rootfs_steps,
+)  # fmt: skip
 from clusterctl.lab.apt_sources import AptSource, choose, parse_deb822, parse_list
 from clusterctl.lab.initramfs import CpioEntry, cpio, load_order
 from clusterctl.lab.model import GuestSize, ProcessMark, load, save
 from clusterctl.lab.node_files import KeyPair, NodeFile
+from clusterctl.lab.recipe import Recipe
 from clusterctl.lab.rootfs import Image
 
 DEB822 = """\
@@ -76,11 +88,11 @@ def test_another_release_or_distribution_leaves_the_mirror_to_debootstrap():
     assert choose(parse_list("deb http://mirror.example/security bookworm-security main\n")) == ()
 
 
-def test_cpio_archive_is_read_by_another_implementation(tmp_path):
+def test_cpio_archive_is_read_by_another_implementation(tmp_path, tier_unavailable):
     names = {"a": b"", "b/c": b"xyz", "b/long-name-of-a-module.ko": bytes(range(256)) * 5}
     archive = cpio([CpioEntry("b", None, 0o755), *(CpioEntry(n, c, 0o640) for n, c in names.items())])
     if host.missing_tools({"cpio": "cpio"}):
-        pytest.skip("cpio is not installed on this machine")
+        tier_unavailable("cpio is not installed on this machine")
     subprocess.run(("cpio", "-id", "--quiet"), check=True, cwd=tmp_path, input=archive, timeout=60)
     assert {name: (tmp_path / name).read_bytes() for name in names} == names
     assert (tmp_path / "a").stat().st_mode == 0o100640
@@ -163,9 +175,9 @@ def test_known_hosts_name_the_port_only_where_it_is_not_22():
     )
 
 
-def test_openssh_understands_the_configuration(tmp_path):
+def test_openssh_understands_the_configuration(tmp_path, tier_unavailable):
     if host.missing_tools({"ssh": "openssh-client"}):
-        pytest.skip("no OpenSSH client on this machine")
+        tier_unavailable("no OpenSSH client on this machine")
     path = tmp_path / "ssh_config"
     path.write_text(node_files.ssh_config_text((NODE, PEER), tmp_path / "a key", tmp_path / "known"))
     done = subprocess.run(
@@ -248,6 +260,25 @@ def test_missing_tools_are_named_with_the_line_that_installs_them(tmp_path, monk
     assert not (tmp_path / "lab").exists()
 
 
+def test_a_missing_keyring_is_named_with_its_package(tmp_path, monkeypatch):
+    present = {str(tmp_path): "a folder is no keyring", sys.executable: "python3"}
+    assert host.missing_tools(present) == {str(tmp_path): "a folder is no keyring"}
+    monkeypatch.setattr(
+        host, "missing_tools", lambda tools: {k: v for k, v in tools.items() if "keyring" in k}
+    )
+    with pytest.raises(LabError, match=r"debian-archive-keyring\.gpg") as caught:
+        host.require_build_host()
+    assert caught.value.hint.endswith(" debian-archive-keyring")
+
+
+def test_debootstrap_takes_nothing_unverified(tmp_path, monkeypatch):
+    commands = []
+    monkeypatch.setattr(host, "run", lambda argv, timeout_s: commands.append(tuple(argv)))
+    with pytest.raises(FileNotFoundError):  # no system was made, so that its settings cannot be written
+        rootfs_steps.bootstrap(Recipe("bookworm", (), "key"), tmp_path / "root")
+    assert commands[0][:3] == ("debootstrap", "--force-check-gpg", f"--keyring={host.DEBIAN_KEYRING}")
+
+
 def test_no_engine_is_told_with_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
     with pytest.raises(LabError, match="no docker engine answers") as caught:
@@ -256,9 +287,9 @@ def test_no_engine_is_told_with_what_to_do(tmp_path, monkeypatch):
     assert not (tmp_path / "lab").exists()
 
 
-def test_building_without_root_says_so(monkeypatch):
+def test_building_without_root_says_so(monkeypatch, tier_unavailable):
     if host.missing_tools(host.BUILD_TOOLS):
-        pytest.skip("the tools that build a root filesystem are not installed on this machine")
+        tier_unavailable("the tools that build a root filesystem are not installed on this machine")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(LabError, match="needs root") as caught:
         host.require_build_host()
