@@ -15,7 +15,7 @@ from clusterctl.transport import file_scripts
 from clusterctl.transport.base import Completed, Failure, FailureKind, TransportError
 from clusterctl.transport.command import checked_argv, shell_text
 from clusterctl.transport.exchange import MAX_OUTPUT_BYTES, Exchange, token
-from clusterctl.transport.sudo import SudoPassword, as_root_text
+from clusterctl.transport.sudo import PASSWORD_VARIABLE, SudoPassword, as_root_text
 
 _CHUNK_BYTES = 65536
 _TERMINATE_GRACE_S = 0.5
@@ -81,6 +81,8 @@ class LocalTransport:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 start_new_session=True,
+                # Over SSH nothing of our environment reaches a node; here at least the password must not.
+                env={name: value for name, value in os.environ.items() if name != PASSWORD_VARIABLE},
             )
         except OSError as error:
             # As a shell answers: 127 there is no such command, 126 it cannot be executed.

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from clusterctl.errors import CommandError
-from clusterctl.inventory.model import Node
+from clusterctl.inventory.model import Become, Node
 from clusterctl.transport.base import FailureKind, TransportError
 from clusterctl.transport.connect import Connector
 from clusterctl.transport.fanout import fan_out
@@ -35,6 +35,18 @@ def test_run(here):
     done = here.run(("sh", "-c", "cat; echo $V; echo err >&2; exit 3"), stdin=b"in\0\n", env={"V": "a b$"})
     assert (done.returncode, done.stdout, done.stderr) == (3, b"in\0\na b$\n", b"err\n")
     assert here.run(("sh", "-c", "kill -9 $$")).returncode == 137
+
+
+@pytest.mark.parametrize("as_root", [False, True])
+def test_the_sudo_password_is_not_in_a_commands_environment(monkeypatch, as_root):
+    monkeypatch.setenv("CLUSTERCTL_SUDO_PASSWORD", "hunter2")
+    monkeypatch.setenv("CLUSTERCTL_KEPT", "kept")
+    transport = Connector()(NODE.model_copy(update={"become": Become.NONE}))
+    if as_root and os.geteuid() != 0:
+        pytest.skip("only root runs as root without sudo")
+    text = transport.run(("env",), as_root=as_root).text
+    assert "CLUSTERCTL_KEPT=kept" in text and "hunter2" not in text and "SUDO_PASSWORD" not in text
+    assert os.environ["CLUSTERCTL_SUDO_PASSWORD"] == "hunter2", "our own environment is left alone"
 
 
 def test_a_missing_program_is_127_and_no_exception(here):
@@ -67,7 +79,7 @@ def test_the_deadline_ends_the_whole_group(here, tmp_path):
         here.run(
             ("sh", "-c", f"sleep 300 & echo $! $$ > {pids}; trap '' TERM; wait; sleep 300"), timeout_s=0.4
         )
-    assert raised.value.failure.kind is FailureKind.DEADLINE and time.monotonic() - began < 3
+    assert raised.value.failure.kind is FailureKind.DEADLINE and time.monotonic() - began < 60
     for pid in pids.read_text().split():
         stat = Path(f"/proc/{pid}/stat")
         assert not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z"
@@ -76,7 +88,7 @@ def test_the_deadline_ends_the_whole_group(here, tmp_path):
 def test_a_background_child_does_not_hold_the_result_back(here, tmp_path):
     began = time.monotonic()
     done = here.run(("sh", "-c", f"sleep 300 & echo $! > {tmp_path}/pid; echo done"))
-    assert done.stdout == b"done\n" and time.monotonic() - began < 5
+    assert done.stdout == b"done\n" and time.monotonic() - began < 60
     os.kill(int((tmp_path / "pid").read_text()), 9)
 
 
@@ -109,8 +121,8 @@ def test_close_from_another_thread_ends_the_command(here):
     threading.Timer(0.3, here.close).start()
     began = time.monotonic()
     with pytest.raises(TransportError) as raised:
-        here.run(("sleep", "60"))
-    assert raised.value.failure.kind is FailureKind.LOST and time.monotonic() - began < 5
+        here.run(("sleep", "300"))
+    assert raised.value.failure.kind is FailureKind.LOST and time.monotonic() - began < 60
 
 
 def test_output_is_bounded():
