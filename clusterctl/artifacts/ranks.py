@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from clusterctl.artifacts.env import names_a_secret
 from clusterctl.errors import ArtifactError
 from clusterctl.inventory import nodeset
 from clusterctl.inventory.model import Node
@@ -71,8 +72,9 @@ def _same(key: str, by_node: Mapping[str, str | None]) -> str | None:
     for node, value in by_node.items():
         by_value.setdefault(value, []).append(node)
     if len(by_value) > 1:
+        hidden = key.startswith("env.") and names_a_secret(key)
         parts = [
-            f"{'unset' if value is None else value} on {nodeset.fold(names)}"
+            f"{'unset' if value is None else 'set' if hidden else value} on {nodeset.fold(names)}"
             for value, names in by_value.items()
         ]
         raise ArtifactError(

@@ -128,6 +128,7 @@ def bench(
     import os
 
     from clusterctl.cli.session import open_session
+    from clusterctl.launch import choose
     from clusterctl.launch.measure import Measurement
     from clusterctl.launch.run import Runner
     from clusterctl.report import table
@@ -136,14 +137,15 @@ def bench(
     from clusterctl.transport.ssh_config import KNOWN_HOSTS_VARIABLE
 
     session = open_session(inventory, limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys)
-    run = RunDir.create("bench", runs)
-    run.write("inventory", session.inventory.model_dump(mode="json"))
     chosen = request.launcher or (None if session.inventory.launcher.value == "openmpi" else "")
     if chosen == "":
         raise UsageError(
             f"the inventory's launcher {session.inventory.launcher.value!r} is not supported yet",
             hint="choose one with --launcher openmpi",
         )
+    choose.require_servable(chosen, len(session.inventory.nodes))
+    run = RunDir.create("bench", runs)
+    run.write("inventory", session.inventory.model_dump(mode="json"))
     runner = Runner(
         session.inventory.nodes,
         session.connect,

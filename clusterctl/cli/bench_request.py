@@ -55,6 +55,7 @@ def build_request(
 ) -> Request:
     """Check the options against each other, before anything is read or contacted."""
     from clusterctl.benchmarks.training import Training
+    from clusterctl.launch import choose
     from clusterctl.launch.measure import Request
 
     if collective is not None and model is not None:
@@ -99,8 +100,8 @@ def build_request(
         sweep={name: value for name, value in sweep.items() if value is not None},
         np=np,
         points=parse_points(scaling) if scaling is not None else None,
-        library=library,
-        launcher=launcher,
-        map_by=map_by,
+        library=choose.known_library(library) if library is not None else None,
+        launcher=choose.known_launcher(launcher) if launcher is not None else None,
+        map_by=choose.known_mapping(map_by) if map_by is not None else None,
         timeout_s=timeout_s,
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from clusterctl.cli import console
 from clusterctl.cli.artifact_output import NpOption, SlotsOption, emit, load, place
 from clusterctl.cli.options import InventoryOption, JsonOption, LimitOption
 from clusterctl.errors import ArtifactError, UsageError
@@ -30,7 +31,9 @@ def mpirun(
     limit: LimitOption = None,
     np: NpOption = None,
     slots: SlotsOption = None,
-    model: Annotated[str | None, typer.Option(help="Train this model (resnet50, ...).")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Train this model (resnet50, ...); the nodes need clusterctl.")
+    ] = None,
     batch_size: Annotated[int | None, typer.Option(min=1, help="Batch of each rank.")] = None,
     collective: Annotated[str | None, typer.Option(help="Measure this collective (all_reduce).")] = None,
     library: Annotated[Library, typer.Option(help="The collective library.")] = Library.nccl,
@@ -106,13 +109,15 @@ def mpirun(
         top_k_fp16=topk_fp16,
         extra=ranks.agreed_env(used),
     )
+    variables = env.variables(settings, np=placement.np)
+    private = [name for name, value in variables.items() if value is not None and env.names_a_secret(name)]
     alone = len(used) == 1 and used[0].connection == "local"
     argv = mpirun_argv(
         np=placement.np,
         program=program or _program(used, model, batch_size, collective, library),
         hosts=() if alone else placement.hosts,
         hostfile=hostfile,
-        env=env.variables(settings, np=placement.np),
+        env={name: None if name in private else value for name, value in variables.items()},
         tcp_interface=interface,
         mpirun=used[0].mpirun or "mpirun",
         ssh_agent=("ssh", "-F", ssh_config) if ssh_config is not None else None,
@@ -121,6 +126,16 @@ def mpirun(
         pml=None if pml == "none" else pml,
         btl=None if btl == "none" else btl,
     )
+    if private:
+        console.talk(
+            f"note: set {', '.join(private)} where mpirun runs; values of secrets are not written, "
+            "'-x NAME' passes them on"
+        )
+    if not program and model is not None:
+        console.talk(
+            "note: python on every node must have clusterctl installed; 'clusterctl bench --model' needs no "
+            "such install"
+        )
     emit("mpirun", shell.line(argv), json, argv=argv)
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from clusterctl.artifacts.env import Communication, Library, variables
+from clusterctl.artifacts.env import Communication, Library, names_a_secret, variables
 from clusterctl.artifacts.ranks import agreed, agreed_env
 from clusterctl.errors import LaunchError, UsageError
 from clusterctl.launch.base import Launcher, LaunchPlan, MapBy, Placement, spread
@@ -18,7 +17,6 @@ from clusterctl.launch.preflight import Readiness
 LAUNCHERS: dict[str, Launcher] = {"openmpi": OpenMpi4(), "local": LocalSpawn()}
 LIBRARIES: tuple[Library, ...] = ("nccl", "gloo", "ccore")
 _PORTS = range(20000, 32000)
-_SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|API_?KEY", re.IGNORECASE)
 
 
 def launching_first(answers: Sequence[Readiness]) -> tuple[Readiness, ...]:
@@ -26,30 +24,54 @@ def launching_first(answers: Sequence[Readiness]) -> tuple[Readiness, ...]:
     return tuple(sorted(answers, key=lambda answer: answer.node.connection != "local"))
 
 
+def known_launcher(name: str) -> str:
+    """Return the name of a launcher that there is; raise UsageError for any other."""
+    if name not in LAUNCHERS:
+        raise UsageError(
+            f"there is no launcher {name!r} yet", hint=f"the launchers are: {', '.join(sorted(LAUNCHERS))}"
+        )
+    return name
+
+
+def known_library(name: str) -> Library:
+    """Return the name of a library that there is; raise UsageError for any other."""
+    for library_name in LIBRARIES:
+        if library_name == name:
+            return library_name
+    raise UsageError(f"there is no library {name!r}", hint=f"the libraries are: {', '.join(LIBRARIES)}")
+
+
+def known_mapping(name: str) -> MapBy:
+    """Return a way to place ranks that there is; raise UsageError for any other."""
+    if name == "slot":
+        return "slot"
+    if name == "node":
+        return "node"
+    raise UsageError(f"ranks cannot be mapped by {name!r}", hint="--map-by slot or --map-by node")
+
+
+def require_servable(asked: str | None, nodes: int) -> None:
+    """Raise UsageError when the launcher asked for cannot start ranks on so many nodes."""
+    if asked == "local" and nodes > 1:
+        raise UsageError(
+            "the launcher 'local' starts ranks on one node only",
+            hint="use --launcher openmpi, or --limit NODE",
+        )
+
+
 def launcher(asked: str | None, answers: Sequence[Readiness]) -> Launcher:
     """Return the launcher asked for, or the one that fits; UsageError for one that cannot serve."""
     if asked is None:
         alone = len(answers) == 1 and answers[0].node.connection == "local"
         return LAUNCHERS["local" if alone and answers[0].mpirun is None else "openmpi"]
-    if asked not in LAUNCHERS:
-        raise UsageError(
-            f"there is no launcher {asked!r} yet", hint=f"the launchers are: {', '.join(sorted(LAUNCHERS))}"
-        )
-    if asked == "local" and len(answers) > 1:
-        raise UsageError(
-            "the launcher 'local' starts ranks on one node only",
-            hint="use --launcher openmpi, or --limit NODE",
-        )
-    return LAUNCHERS[asked]
+    require_servable(asked, len(answers))
+    return LAUNCHERS[known_launcher(asked)]
 
 
-def library(asked: str | None, answers: Sequence[Readiness], *, collective: bool) -> Library:
+def library(asked: Library | None, answers: Sequence[Readiness], *, collective: bool) -> Library:
     """Return the library asked for, else NCCL where every node has GPUs, else what is installed."""
     if asked is not None:
-        for name in LIBRARIES:
-            if name == asked:
-                return name
-        raise UsageError(f"there is no library {asked!r}", hint=f"the libraries are: {', '.join(LIBRARIES)}")
+        return asked
     if all(answer.gpus for answer in answers):
         return "nccl"
     if all(answer.core_perf or (collective and answer.node.all_reduce_perf) for answer in answers):
@@ -104,14 +126,10 @@ def collective_program(chosen: Library, answers: Sequence[Readiness], archive: s
     return Program((*found.words, "--backend", chosen, *graph), torch=True, perf=False)
 
 
-def mapping(asked: str | None, answers: Sequence[Readiness]) -> MapBy:
+def mapping(asked: MapBy | None, answers: Sequence[Readiness]) -> MapBy:
     """Return how ranks are placed: node after node where devices count, in turn where slots are but cores."""
-    if asked == "slot":
-        return "slot"
-    if asked == "node":
-        return "node"
     if asked is not None:
-        raise UsageError(f"ranks cannot be mapped by {asked!r}", hint="--map-by slot or --map-by node")
+        return asked
     return "node" if all(answer.slots_are_cores for answer in answers) else "slot"
 
 
@@ -200,6 +218,6 @@ def _environment(
         **variables(settings, np=np),
     }
     found = {**defaults, **agreed_env(nodes)}
-    hidden = {name: value for name, value in found.items() if value is not None and _SECRET.search(name)}
+    hidden = {name: value for name, value in found.items() if value is not None and names_a_secret(name)}
     shown = {name: None if name in hidden else value for name, value in found.items()}
     return tuple(shown.items()), tuple(hidden.items())

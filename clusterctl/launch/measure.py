@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from clusterctl.artifacts.env import Library
 from clusterctl.benchmarks.all_reduce import AllReduce, Sweep
 from clusterctl.benchmarks.base import Fault, FaultKind, RankProof, RankText
 from clusterctl.benchmarks.scaling import Point
 from clusterctl.benchmarks.training import Training, TrainingRun
 from clusterctl.launch import choose, failure, preflight
-from clusterctl.launch.base import Launcher, LaunchPlan
+from clusterctl.launch.base import Launcher, LaunchPlan, MapBy
 from clusterctl.launch.failure import Outcome
 from clusterctl.launch.preflight import Readiness
 from clusterctl.launch.run import Runner, needs_for
@@ -30,9 +31,9 @@ class Request:
     sweep: dict[str, Any]
     np: int | None
     points: tuple[int, ...] | None
-    library: str | None
+    library: Library | None
     launcher: str | None
-    map_by: str | None
+    map_by: MapBy | None
     timeout_s: float
 
     @property

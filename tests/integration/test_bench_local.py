@@ -1,9 +1,11 @@
 """``clusterctl bench`` on this machine with real ranks: through mpirun and without it, and when they fail."""
 
+import contextlib
 import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -119,8 +121,14 @@ def start(clusterctl, tmp_path, *arguments):
 def finish(process, timeout_s=120):
     try:
         out, err = process.communicate(timeout=timeout_s)
-    finally:
+    except subprocess.TimeoutExpired:
+        # Its pipes and its ranks would be counted as what later tests leave behind.
         process.kill()
+        process.communicate(timeout=timeout_s)
+        for pid in launch_processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        raise
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
@@ -283,7 +291,27 @@ def test_what_is_missing_is_named_before_anything_starts(
         ("-b", "8Q"),
         ("--launcher", "srun"),
         ("--library", "mpi"),
+        ("--map-by", "core"),
+        ("--launcher", "local"),
     ],
 )
-def test_contradictions_are_a_usage_error(run_clusterctl, arguments):
-    assert run_clusterctl("bench", *arguments).returncode == 2
+def test_contradictions_are_a_usage_error_before_a_node_is_contacted(run_clusterctl, tmp_path, arguments):
+    with socket.create_server(("", 0)) as server:
+        path = tmp_path / "inventory.yaml"
+        port = server.getsockname()[1]
+        a, b = (f"{{name: n{i}, address: 127.0.0.{i}, port: {port}}}" for i in (1, 2))
+        path.write_text(f"version: 1\nnodes:\n  - {a}\n  - {b}\n")
+        done = run_clusterctl("bench", "-i", str(path), *arguments)
+        assert done.returncode == 2, done.stderr
+        server.setblocking(False)
+        with pytest.raises(BlockingIOError):  # nobody has called
+            server.accept()
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_node_that_refuses_is_exit_5(run_clusterctl, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    path = tmp_path / "inventory.yaml"
+    path.write_text(f"version: 1\nnodes:\n  - {{name: a, address: 127.0.0.1, port: {port}}}\n")
+    assert run_clusterctl("bench", "-i", str(path), "--library", "gloo").returncode == 5

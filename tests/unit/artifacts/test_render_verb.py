@@ -90,3 +90,37 @@ def test_lint_names_the_lines_and_fails(tmp_path: Path, capsys: pytest.CaptureFi
     assert [finding["line"] for finding in document["findings"]] == [2, 2]
     path.write_text("a slots=1\n")
     assert render(capsys, "hostfile", "--lint", str(path)) == f"{path}: no findings\n"
+
+
+@pytest.mark.parametrize(
+    "name", ["HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "WANDB_API_KEY", "registry_auth", "PGPASSWORD"]
+)
+def test_values_of_secrets_are_passed_on_by_name_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    path = tmp_path / "secret.yaml"
+    path.write_text(
+        f"version: 1\ndefaults: {{gpus: 2, env: {{{name}: hunter2, KEYBOARD: us}}}}\nnodes: [{{name: gpu1}}]\n"
+    )
+    for more in ((), ("--json",)):
+        app(args=["mpirun", "-i", str(path), *more, "--", "x"], standalone_mode=False)
+        captured = capsys.readouterr()
+        assert "hunter2" not in captured.out + captured.err
+        assert f"set {name} where mpirun runs" in captured.err
+    argv = json.loads(captured.out)["argv"]
+    assert argv[argv.index(name) - 1] == "-x" and "KEYBOARD=us" in argv
+
+
+def test_secrets_that_differ_between_nodes_are_named_without_their_values(tmp_path: Path) -> None:
+    path = tmp_path / "secret.yaml"
+    path.write_text("version: 1\nnodes: [{name: a, gpus: 1, env: {HF_TOKEN: hunter2}}, {name: b, gpus: 1}]\n")
+    with pytest.raises(ArtifactError, match="set on a; unset on b"):
+        app(args=["mpirun", "-i", str(path), "--", "x"], standalone_mode=False)
+
+
+def test_a_rendered_training_says_what_nodes_need(capsys: pytest.CaptureFixture[str]) -> None:
+    app(args=["mpirun", "--limit", "gpu1", "--model", "resnet50"], standalone_mode=False)
+    captured = capsys.readouterr()
+    assert "clusterctl installed" in captured.err and "installed" not in captured.out
+    app(args=["mpirun", "--limit", "gpu1", "--", "x"], standalone_mode=False)
+    assert capsys.readouterr().err == ""

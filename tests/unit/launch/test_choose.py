@@ -35,10 +35,25 @@ def test_a_machine_without_mpi_starts_its_ranks_itself():
     assert choose.launcher(None, [ready(found={"mpirun": None})]).name == "openmpi"
 
 
-@pytest.mark.parametrize("asked", ["srun", "local"])
-def test_a_launcher_that_cannot_serve_is_refused(asked):
+def test_a_launcher_that_cannot_serve_is_refused():
     with pytest.raises(UsageError):
-        choose.launcher(asked, [ready("n1"), ready("n2")])
+        choose.launcher("local", [ready("n1"), ready("n2")])
+    assert choose.launcher("local", [ready("n1")]).name == "local"
+
+
+@pytest.mark.parametrize(
+    ("known", "names"),
+    [
+        (choose.known_launcher, ("openmpi", "local")),
+        (choose.known_library, ("nccl", "gloo", "ccore")),
+        (choose.known_mapping, ("slot", "node")),
+    ],
+)
+def test_only_names_that_there_are_pass(known, names):
+    assert tuple(known(name) for name in names) == names
+    for other in ("srun", "mpi", "", "SLOT"):
+        with pytest.raises(UsageError):
+            known(other)
 
 
 def test_the_library_follows_the_hardware():
@@ -48,8 +63,7 @@ def test_the_library_follows_the_hardware():
     assert choose.library(None, [gpu, ready()], collective=True) == "gloo"
     assert choose.library(None, [core, core], collective=False) == "ccore"
     assert choose.library(None, [ready(all_reduce_perf="/opt/p")], collective=True) == "ccore"
-    with pytest.raises(UsageError):
-        choose.library("mpi", [gpu], collective=True)
+    assert choose.library("gloo", [gpu], collective=True) == "gloo"
 
 
 def test_a_collective_uses_a_binary_where_all_nodes_have_it_else_torch():
