@@ -44,7 +44,9 @@ def test_all_reduce_across_two_nodes(bench, docker_lab):
     assert hosts(document) == {0: "node1", 1: "node2"}
     assert document["rows"][-1]["size_bytes"] >= 512 << 10
     assert all(row["wrong"] == 0 for row in document["rows"])
-    assert document["library"] == ("ccore" if core_is_installed() else "gloo")
+    # CI installs the wheel, whose library is the one to be measured.
+    expected = "ccore" if os.environ.get("CI") == "true" or core_is_installed() else "gloo"
+    assert document["library"] == expected
     for node in ("node1", "node2"):
         assert docker_lab.output(node, "ls -d /tmp/clusterctl-* 2>/dev/null || true") == ""
 
