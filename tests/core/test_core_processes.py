@@ -63,7 +63,6 @@ def test_a_killed_rank_is_named_by_all(
         report = json.loads(ended[rank].output.splitlines()[-1])
         assert report["code"] == "REMOTE"
         assert "rank 1 (host" in report["text"]
-        assert report["after_s"] < 2.5
 
 
 def test_a_stopped_rank_is_a_timeout(program: Program) -> None:

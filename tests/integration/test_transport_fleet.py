@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shlex
 import signal
@@ -41,6 +42,8 @@ def use(monkeypatch):
 
 
 def open_files():
+    # What earlier tests left to the collector must not close between two counts.
+    gc.collect()
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
@@ -87,12 +90,12 @@ def test_a_node_that_dies_at_work_is_a_failure_and_the_others_go_on(sshd_farm, u
     def work(node, transport):
         if node.name == farm.nodes[2].name:
             threading.Timer(0.5, farm.nodes[2].stop).start()
-            return transport.run(("sleep", "30"), timeout_s=40)
+            return transport.run(("sleep", "120"), timeout_s=150)
         return transport.run(("sleep", "1.5"), timeout_s=40)
 
     began = time.monotonic()
     outcome = fan_out(nodes_of(farm), Connector(), work)
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 60
     assert {name: f.kind for name, f in outcome.failures.items()} == {farm.nodes[2].name: FailureKind.LOST}
     assert all(done.returncode == 0 for done in outcome.values_by_node.values())
 
@@ -125,11 +128,11 @@ def test_a_jump_host_that_dies_takes_its_nodes_along_quietly(sshd_farm, use):
     def work(node, transport):
         transport.run(("true",))
         ready.wait(30)
-        return transport.run(("sleep", "30"), timeout_s=40)
+        return transport.run(("sleep", "120"), timeout_s=150)
 
     began = time.monotonic()
     outcome = fan_out(there, Connector(), work)
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 60
     assert [f.kind for f in outcome.failures.values()] == [FailureKind.LOST] * 4
     time.sleep(0.2)
     assert threading.active_count() == threads and open_files() == files
@@ -178,11 +181,11 @@ def test_ten_nodes_that_hang_in_the_command_cost_one_deadline(sshd_farm, use):
 
     def work(node, transport):
         hangs = int(node.name[-2:]) % 2
-        return transport.run(("sleep", "4713.1") if hangs else ("true",), timeout_s=2)
+        return transport.run(("sleep", "4713.1") if hangs else ("true",), timeout_s=4)
 
     began = time.monotonic()
     outcome = fan_out(nodes_of(farm), Connector(), work)
-    assert time.monotonic() - began < 8
+    assert time.monotonic() - began < 25, "eight deadlines one after the other would be 32 s"
     assert [f.kind for f in outcome.failures.values()] == [FailureKind.DEADLINE] * 8
 
 
@@ -201,7 +204,7 @@ def test_ctrl_c_ends_a_fan_out_promptly(sshd_farm, tmp_path):
             os.write(1, b"ready\\n")
             transport.run(("sleep", "4713.2"), timeout_s=100)
         try:
-            fan_out(nodes, Connector(connect_timeout_s=60), work)
+            fan_out(nodes, Connector(connect_timeout_s=120), work)
         except KeyboardInterrupt:
             print("interrupted", [t.name for t in threading.enumerate()], flush=True)
         """)
@@ -215,6 +218,6 @@ def test_ctrl_c_ends_a_fan_out_promptly(sshd_farm, tmp_path):
         time.sleep(2)
         began = time.monotonic()
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=20)
-    assert time.monotonic() - began < 4
+        out, err = process.communicate(timeout=60)
+    assert time.monotonic() - began < 30
     assert out == "interrupted ['MainThread']\n" and err == "" and process.returncode == 0, shlex.quote(err)

@@ -120,7 +120,7 @@ def test_an_exception_in_on_line_ends_the_command(small_farm, connect):
 
     with pytest.raises(ZeroDivisionError):
         connect(small_farm).run(("sh", "-c", "echo; exec sleep 4711.1"), on_line=broken, timeout_s=60)
-    wait_until_gone("4711.1", 5)
+    wait_until_gone("4711.1", 30)
 
 
 def test_files_whole_or_not_at_all(small_farm, connect, tmp_path):
@@ -154,8 +154,8 @@ def test_at_the_deadline_the_command_and_its_children_end(small_farm, connect):
     began = time.monotonic()
     found = failure(transport.run, ("sh", "-c", "trap '' TERM; sleep 4711.2 & sleep 4711.2"), timeout_s=0.5)
     assert found.kind is FailureKind.DEADLINE and "0.5 s" in found.message and "sleep" in found.message
-    assert time.monotonic() - began < 4
-    wait_until_gone("4711.2", 5)
+    assert time.monotonic() - began < 30
+    wait_until_gone("4711.2", 30)
     assert transport.run(("echo", "still here")).text == "still here\n"
 
 
@@ -166,14 +166,14 @@ def test_a_command_whose_connection_is_lost_ends_at_its_deadline(sshd_farm, conn
     found = failure(transport.run, ("sleep", "4711.3"), timeout_s=1.5)
     assert found.kind is FailureKind.LOST and "sleep" in found.message
     assert farm.nodes[0].address in found.message and str(farm.nodes[0].port) in found.message
-    wait_until_gone("4711.3", 8)
+    wait_until_gone("4711.3", 30)
     assert transport.run(("echo", "back")).text == "back\n", "the next command connects anew"
 
 
 def test_a_background_child_does_not_hold_the_result_back(small_farm, connect):
     began = time.monotonic()
     assert connect(small_farm).run(("sh", "-c", "sleep 4711.4 & echo done")).stdout == b"done\n"
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 60
     for pid in running("4711.4"):
         farms.end(pid)
 
@@ -182,7 +182,7 @@ def test_output_is_bounded(small_farm, connect):
     connector = Connector(max_output_bytes=1_000_000)
     found = failure(connect(small_farm, connector=connector).run, ("yes", "4711.5"), timeout_s=30)
     assert found.kind is FailureKind.PROTOCOL and "0.9537 MiB" in found.message
-    wait_until_gone("4711.5", 5)
+    wait_until_gone("4711.5", 30)
 
 
 @pytest.mark.parametrize("shell", ["tcsh", "bash", "noisy"])
@@ -219,7 +219,8 @@ def test_failures_that_come_before_a_login(sshd_farm, connect):
             assert f"{there.name} (root@{there.address}:{there.port})" in found.message and found.hint
         else:
             transport.run(("true",))
-        assert time.monotonic() - began < 4
+        # Without its limit, the silent one would keep us for the login's 30 s.
+        assert time.monotonic() - began < 20
     assert list(kinds.values()) == [
         FailureKind.REFUSED, FailureKind.TIMEOUT, FailureKind.HOST_KEY_CHANGED, FailureKind.HOST_KEY_UNKNOWN
     ]  # fmt: skip
@@ -340,10 +341,10 @@ def test_a_key_in_the_agent(small_farm, connect, tmp_path, monkeypatch):
 def test_close_from_another_thread_cuts_a_connection_attempt_and_a_command(sshd_farm, connect):
     farm = sshd_farm(1, silent=1)
     for index, command in ((1, ("true",)), (0, ("sleep", "4711.6"))):
-        transport = connect(farm, index, Connector(connect_timeout_s=30))
+        transport = connect(farm, index, Connector(connect_timeout_s=120))
         threading.Timer(0.5, transport.close).start()
         began = time.monotonic()
-        assert failure(transport.run, command, timeout_s=60).kind is FailureKind.LOST
-        assert time.monotonic() - began < 3
+        assert failure(transport.run, command, timeout_s=120).kind is FailureKind.LOST
+        assert time.monotonic() - began < 30
     for pid in running("4711.6"):
         farms.end(pid)
