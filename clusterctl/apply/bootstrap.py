@@ -13,6 +13,7 @@ from clusterctl.errors import PlanError
 from clusterctl.facts import document as facts_document
 from clusterctl.facts.model import NodeFacts
 from clusterctl.inventory.model import Inventory, Node
+from clusterctl.inventory.secret_names import recorded
 from clusterctl.plan import build
 from clusterctl.plan import model as plan_model
 from clusterctl.plan.model import NodePlan, Plan
@@ -83,7 +84,7 @@ def _plan(
 
 def prepare(engine: Engine, inventory: Inventory, options: Options, run: RunDir) -> Prepared:
     """Gather facts, judge, and plan; write inventory, facts and plan into the run folder; change no node."""
-    run.write("inventory", inventory.model_dump(mode="json"))
+    run.write("inventory", recorded(inventory))
     facts = engine.gather(inventory)
     run.write("facts", facts_document.fleet_to_document(facts))
     verdicts = _judged(engine, inventory, options, facts)

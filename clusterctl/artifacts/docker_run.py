@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from clusterctl.errors import ArtifactError
 from clusterctl.inventory.model import ContainerSettings
+from clusterctl.inventory.secret_names import names_a_secret
 
 _Part = Callable[["_Line"], list[str]]
 
@@ -166,7 +167,12 @@ def _volumes(line: _Line) -> list[str]:
 
 def _env(line: _Line) -> list[str]:
     merged = {**line.env, **{k: v for k, v in line.container.env.items() if k not in line.env}}
-    return [word for key, value in merged.items() for word in ("-e", f"{key}={value}")]
+    # docker takes a name without a value from the environment that it is called in.
+    return [
+        word
+        for key, value in merged.items()
+        for word in ("-e", key if names_a_secret(key) else f"{key}={value}")
+    ]
 
 
 _PARTS: dict[str, _Part] = {

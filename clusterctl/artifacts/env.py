@@ -11,8 +11,6 @@ from clusterctl.errors import ArtifactError
 
 Library = Literal["nccl", "gloo", "ccore"]
 _GDR_LEVEL = re.compile(r"LOC|PIX|PXB|PHB|SYS|[0-5]")
-# By their names: HF_TOKEN, AWS_SECRET_ACCESS_KEY, PGPASSWORD, WANDB_API_KEY, REGISTRY_AUTH.
-_SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|KEY$", re.IGNORECASE)
 _DEBUG = ("VERSION", "WARN", "INFO", "ABORT", "TRACE")
 
 
@@ -48,11 +46,6 @@ class Communication:
     """Free variables of the inventory; what is said above wins."""
     forward: tuple[str, ...] = ("LD_LIBRARY_PATH", "PATH")
     """Variables taken over from where the ranks are started."""
-
-
-def names_a_secret(name: str) -> bool:
-    """Tell whether a variable's name says that no command line and no document may show its value."""
-    return _SECRET.search(name) is not None
 
 
 def variables(settings: Communication, *, np: int | None = None) -> dict[str, str | None]:

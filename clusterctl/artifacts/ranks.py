@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from clusterctl.artifacts.env import names_a_secret
 from clusterctl.errors import ArtifactError
 from clusterctl.inventory import nodeset
 from clusterctl.inventory.model import Node
+from clusterctl.inventory.secret_names import names_a_secret
 
 
 @dataclass(frozen=True, slots=True)

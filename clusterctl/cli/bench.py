@@ -128,6 +128,7 @@ def bench(
     import os
 
     from clusterctl.cli.session import open_session
+    from clusterctl.inventory.secret_names import recorded
     from clusterctl.launch import choose
     from clusterctl.launch.measure import Measurement
     from clusterctl.launch.run import Runner
@@ -145,7 +146,7 @@ def bench(
         )
     choose.require_servable(chosen, len(session.inventory.nodes))
     run = RunDir.create("bench", runs)
-    run.write("inventory", session.inventory.model_dump(mode="json"))
+    run.write("inventory", recorded(session.inventory))
     runner = Runner(
         session.inventory.nodes,
         session.connect,

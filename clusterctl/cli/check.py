@@ -43,6 +43,7 @@ def check(
     """
     from clusterctl.cli.session import open_session, say_failures
     from clusterctl.facts import document
+    from clusterctl.inventory.secret_names import recorded
     from clusterctl.report import junit as junit_report
     from clusterctl.report import prometheus as prometheus_report
     from clusterctl.requirements import judge
@@ -54,7 +55,7 @@ def check(
         _refuse_unwritable(path)
     session = open_session(inventory, limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys)
     run = RunDir.create("check", runs)
-    run.write("inventory", session.inventory.model_dump(mode="json"))
+    run.write("inventory", recorded(session.inventory))
     facts = session.gather()
     run.write("facts", document.fleet_to_document(facts))
     verdicts = facts.map(

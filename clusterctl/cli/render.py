@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from clusterctl.cli import console
 from clusterctl.cli.artifact_output import NpOption, SlotsOption, emit, load, place
 from clusterctl.cli.options import InventoryOption, JsonOption, LimitOption
 from clusterctl.cli.render_mpirun import mpirun
@@ -63,6 +64,7 @@ def docker_run(
     from clusterctl.artifacts.docker_run import docker_run_argv
     from clusterctl.artifacts.env import rendezvous
     from clusterctl.artifacts.ranks import slots_of
+    from clusterctl.inventory.secret_names import names_a_secret
 
     nodes = load(inventory, limit).nodes
     lines: list[tuple[str, tuple[str, ...]]] = []
@@ -80,6 +82,12 @@ def docker_run(
             name = f"{name}-{rank}" if name is not None else None
         argv = docker_run_argv(container, name=name, env=env, command=command or None, style=style.value)
         lines.append((node.name, argv))
+    private = sorted({key for node in nodes for key in node.container.env if names_a_secret(key)})
+    if private:
+        console.talk(
+            f"note: set {', '.join(private)} where docker runs; values of secrets are not written, "
+            "'-e NAME' passes them on"
+        )
     text = _folded([(name, shell.line(argv)) for name, argv in lines])
     documents = [{"name": name, "argv": list(argv), "text": shell.line(argv)} for name, argv in lines]
     emit("docker-run", text, json, argv=lines[0][1], nodes=documents)

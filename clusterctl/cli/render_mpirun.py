@@ -80,6 +80,7 @@ def mpirun(
     """Write Open MPI's command line, with explicit hosts, interfaces and environment."""
     from clusterctl.artifacts import env, ranks, shell
     from clusterctl.artifacts.mpirun import mpirun_argv
+    from clusterctl.inventory.secret_names import names_a_secret
 
     if program and (model or collective or batch_size):
         raise UsageError("a program and --model, --batch-size or --collective cannot be given together")
@@ -110,7 +111,7 @@ def mpirun(
         extra=ranks.agreed_env(used),
     )
     variables = env.variables(settings, np=placement.np)
-    private = [name for name, value in variables.items() if value is not None and env.names_a_secret(name)]
+    private = [name for name, value in variables.items() if value is not None and names_a_secret(name)]
     alone = len(used) == 1 and used[0].connection == "local"
     argv = mpirun_argv(
         np=placement.np,

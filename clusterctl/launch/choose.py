@@ -6,9 +6,10 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from clusterctl.artifacts.env import Communication, Library, names_a_secret, variables
+from clusterctl.artifacts.env import Communication, Library, variables
 from clusterctl.artifacts.ranks import agreed, agreed_env
 from clusterctl.errors import LaunchError, UsageError
+from clusterctl.inventory.secret_names import names_a_secret
 from clusterctl.launch.base import Launcher, LaunchPlan, MapBy, Placement, spread
 from clusterctl.launch.local import LocalSpawn
 from clusterctl.launch.openmpi4 import OpenMpi4

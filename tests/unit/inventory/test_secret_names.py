@@ -1,0 +1,39 @@
+"""What a run folder keeps of an inventory: all but the values of secrets."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from clusterctl.artifacts.docker_run import docker_run_argv
+from clusterctl.inventory.model import ContainerSettings, Inventory, Node
+from clusterctl.inventory.secret_names import names_a_secret, recorded
+
+
+@pytest.mark.parametrize(
+    "name", ["HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "PGPASSWORD", "wandb_api_key", "REGISTRY_AUTH"]
+)
+def test_names_of_secrets(name: str) -> None:
+    assert names_a_secret(name)
+
+
+@pytest.mark.parametrize("name", ["NCCL_DEBUG", "OMP_NUM_THREADS", "LIGHT_2D_ALLREDUCE", "KEYBOARD"])
+def test_names_of_other_things(name: str) -> None:
+    assert not names_a_secret(name)
+
+
+def test_a_recorded_inventory_hides_values_and_can_be_read_again() -> None:
+    container = ContainerSettings(image="i", env={"WANDB_API_KEY": "planted-2", "B": "kept-2"})
+    node = Node(name="a", address="a", env={"HF_TOKEN": "planted-1", "A": "kept-1"}, container=container)
+    document = recorded(Inventory(nodes=(node,)))
+    text = json.dumps(document)
+    assert "planted" not in text and "kept-1" in text and "kept-2" in text
+    assert Inventory.model_validate(document).nodes[0].env == {"HF_TOKEN": "***", "A": "kept-1"}
+    assert node.env["HF_TOKEN"] == "planted-1"
+
+
+def test_a_docker_line_passes_secrets_on_by_name() -> None:
+    argv = docker_run_argv(ContainerSettings(image="i", env={"HF_TOKEN": "planted", "A": "1"}))
+    assert "HF_TOKEN" in argv and "A=1" in argv
+    assert not any("planted" in word for word in argv)
