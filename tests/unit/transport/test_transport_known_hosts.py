@@ -12,7 +12,11 @@ from clusterctl.transport.base import FailureKind, TransportError
 from clusterctl.transport.host_keys import HostKeyPolicy, ShownKey, accepting_command
 from clusterctl.transport.known_hosts import KnownHosts, Verdict, fingerprint, hashed_name, host_name
 
-pytestmark = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="ssh-keygen is not installed")
+
+@pytest.fixture(scope="module", autouse=True)
+def _ssh_keygen(tier_unavailable):
+    if shutil.which("ssh-keygen") is None:
+        tier_unavailable("ssh-keygen is not installed")
 
 
 @pytest.fixture(scope="module")
