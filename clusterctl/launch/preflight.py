@@ -104,7 +104,7 @@ def script(node: Node, directory: str, default_python: str, known_hosts: str | N
         "PERF": node.all_reduce_perf or "",
         "PYTHON": node.python or default_python,
         "IDENTITY": node.identity_file or "",
-        "KNOWN_HOSTS": known_hosts or "",
+        "KNOWN_HOSTS": known_hosts or node.known_hosts or "",
     }
     head = "".join(f"{name}={shlex.quote(value)}\n" for name, value in values.items())
     return (head + Path(__file__).with_name("probe.sh").read_text(encoding="utf-8")).encode()
