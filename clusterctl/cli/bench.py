@@ -127,6 +127,7 @@ def bench(
     )  # fmt: skip
     import os
 
+    from clusterctl.artifacts import shell
     from clusterctl.cli.session import open_session
     from clusterctl.inventory.secret_names import recorded
     from clusterctl.launch import choose
@@ -155,6 +156,8 @@ def bench(
     )
     with _terminable(), runner:
         measured = Measurement(request, runner, run.folder("logs"), console.talk).run()
+    lines = [{"np": launch["np"], "line": shell.line(launch["argv"])} for launch in measured.launches]
+    run.write("artifacts", {"schema": "clusterctl.artifacts/1", "commands": lines})
     run.write("launch", {"schema": "clusterctl.launch/1", "launches": list(measured.launches)})
     result = results.from_measured(measured, run.id)
     document = result.document()

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -156,6 +157,9 @@ def test_two_ranks_reduce_on_this_machine(run_clusterctl, tmp_path, launcher):
     folder = run_folder(tmp_path)
     assert document["run"] == folder.name
     assert json.loads((folder / "results.json").read_text()) == document
+    (launch,) = json.loads((folder / "launch.json").read_text())["launches"]
+    (command,) = json.loads((folder / "artifacts.json").read_text())["commands"]
+    assert shlex.split(command["line"]) == launch["argv"]
     assert "Avg bus bandwidth" in (folder / "logs" / "rank-0.log").read_text()
     nothing_is_left(tmp_path)
 
