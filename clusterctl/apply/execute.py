@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from clusterctl.apply import records, script
+from clusterctl.apply import script
+from clusterctl.apply.drive import drive
 from clusterctl.apply.records import Event, Record
 from clusterctl.plan.model import NodePlan
-from clusterctl.transport.base import Failure, FailureKind, Transport, TransportError
+from clusterctl.transport.base import Failure, Transport
 
 
 class StepStatus(str, Enum):
@@ -110,26 +111,18 @@ def apply_plan(
     text = script.apply_script(header, plan)
     follower = Follower(plan)
 
-    def on_line(line: str) -> None:
-        parsed = records.parse(line, header.nonce)
-        if parsed is not None:
-            record(parsed)
-            follower.follow(parsed)
+    def on_record(parsed: Record) -> None:
+        record(parsed)
+        follower.follow(parsed)
 
-    try:
-        completed = transport.run(
-            ("sh", "-s"), stdin=text.encode(), timeout_s=timeout_s, as_root=True, on_line=on_line
+    return follower.outcome(
+        drive(
+            transport,
+            text,
+            header.nonce,
+            follower,
+            on_record,
+            timeout_s=timeout_s,
+            go_on="continue with: clusterctl bootstrap --resume",
         )
-    except TransportError as error:
-        return follower.outcome(error.failure)
-    if follower.refused is not None:
-        return follower.outcome(Failure(FailureKind.ERROR, follower.refused, "try again when it has ended"))
-    if not follower.ended:
-        said = completed.error_text.strip()[-500:]
-        message = f"the runner ended early (exit status {completed.returncode})" + (
-            f": {said}" if said else ""
-        )
-        return follower.outcome(
-            Failure(FailureKind.LOST, message, "continue with: clusterctl bootstrap --resume")
-        )
-    return follower.outcome(None)
+    )

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from clusterctl.apply import records, script
+from clusterctl.apply import script
+from clusterctl.apply.drive import drive
 from clusterctl.apply.execute import StepOutcome, StepStatus
 from clusterctl.apply.records import Event, Record
 from clusterctl.inventory.model import Node
-from clusterctl.transport.base import Failure, FailureKind, HostMap, Transport, TransportError
+from clusterctl.transport.base import Failure, HostMap, Transport
 from clusterctl.transport.fanout import fan_out
 
 
@@ -63,27 +64,17 @@ class _Follower:
 
 def _run(transport: Transport, text: str, nonce: str, timeout_s: float) -> UndoOutcome:
     follower = _Follower()
-
-    def on_line(line: str) -> None:
-        parsed = records.parse(line, nonce)
-        if parsed is not None:
-            follower.follow(parsed)
-
-    try:
-        completed = transport.run(
-            ("sh", "-s"), stdin=text.encode(), timeout_s=timeout_s, as_root=True, on_line=on_line
+    return follower.outcome(
+        drive(
+            transport,
+            text,
+            nonce,
+            follower,
+            follower.follow,
+            timeout_s=timeout_s,
+            go_on="run undo again: it is safe to repeat",
         )
-    except TransportError as error:
-        return follower.outcome(error.failure)
-    if follower.refused is not None:
-        return follower.outcome(Failure(FailureKind.ERROR, follower.refused, "try again when it has ended"))
-    if not follower.ended:
-        said = completed.error_text.strip()[-500:]
-        message = f"the runner ended early (exit status {completed.returncode})" + (
-            f": {said}" if said else ""
-        )
-        return follower.outcome(Failure(FailureKind.LOST, message, "run undo again: it is safe to repeat"))
-    return follower.outcome(None)
+    )
 
 
 @dataclass(frozen=True, slots=True)

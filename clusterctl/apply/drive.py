@@ -1,0 +1,57 @@
+"""Driving the node-side runner: one exec, every record followed, and what its silence means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from clusterctl.apply import records
+from clusterctl.apply.records import Record
+from clusterctl.transport.base import Failure, FailureKind, Transport, TransportError
+
+
+class Following(Protocol):
+    """What has been read of a runner's records: why it refused, if it did, and whether it came to its end."""
+
+    @property
+    def refused(self) -> str | None: ...
+
+    @property
+    def ended(self) -> bool: ...
+
+
+def drive(
+    transport: Transport,
+    text: str,
+    nonce: str,
+    follower: Following,
+    on_record: Callable[[Record], None],
+    *,
+    timeout_s: float,
+    go_on: str,
+) -> Failure | None:
+    """Run the runner's text as root and hand on its records; return why it did not end, None when it did.
+
+    ``go_on`` is the hint for a runner that was cut off.
+    """
+
+    def on_line(line: str) -> None:
+        parsed = records.parse(line, nonce)
+        if parsed is not None:
+            on_record(parsed)
+
+    try:
+        completed = transport.run(
+            ("sh", "-s"), stdin=text.encode(), timeout_s=timeout_s, as_root=True, on_line=on_line
+        )
+    except TransportError as error:
+        return error.failure
+    if follower.refused is not None:
+        return Failure(FailureKind.ERROR, follower.refused, "try again when it has ended")
+    if not follower.ended:
+        said = completed.error_text.strip()[-500:]
+        message = f"the runner ended early (exit status {completed.returncode})" + (
+            f": {said}" if said else ""
+        )
+        return Failure(FailureKind.LOST, message, go_on)
+    return None
