@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clusterctl.errors import CommandError
-from clusterctl.transport.base import Completed
+from clusterctl.transport.base import Completed, Transport
 
 # $1 path, $2 mode, $3 size. The size is compared because a lost connection ends standard input too; it also
 # closes standard error, and the message must not kill the shell before it has cleaned up.
@@ -42,3 +42,16 @@ def require(done: Completed, node: str, action: str, path: str) -> bytes:
             hint="look at the path, the rights and the free space",
         )
     return done.stdout
+
+
+class ShellFiles:
+    """``put`` and ``get`` of a transport by its own ``run``: one exec each, whatever the wire."""
+
+    def put(self: Transport, data: bytes, path: str, *, mode: int = 0o644, as_root: bool = False) -> None:
+        """Write a file whole or not at all; raise CommandError when it cannot be written."""
+        done = self.run(put_argv(path, mode, len(data)), stdin=data, as_root=as_root)
+        require(done, self.node, "written", path)
+
+    def get(self: Transport, path: str, *, as_root: bool = False) -> bytes:
+        """Return a file's bytes; raise CommandError when it cannot be read."""
+        return require(self.run(get_argv(path), as_root=as_root), self.node, "read", path)

@@ -23,7 +23,7 @@ _TERMINATE_GRACE_S = 0.5
 _LINGER_S = 0.5
 
 
-class LocalTransport:
+class LocalTransport(file_scripts.ShellFiles):
     """The Transport of a node with ``connection: local``; one command at a time, but ``close`` from any."""
 
     def __init__(
@@ -137,17 +137,6 @@ class LocalTransport:
             exchange.check()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(min(exchange.wait_s, 0.5))
-
-    def put(self, data: bytes, path: str, *, mode: int = 0o644, as_root: bool = False) -> None:
-        """Write a file whole or not at all; raise CommandError when it cannot be written."""
-        done = self.run(file_scripts.put_argv(path, mode, len(data)), stdin=data, as_root=as_root)
-        file_scripts.require(done, self.node, "written", path)
-
-    def get(self, path: str, *, as_root: bool = False) -> bytes:
-        """Return a file's bytes; raise CommandError when it cannot be read."""
-        return file_scripts.require(
-            self.run(file_scripts.get_argv(path), as_root=as_root), self.node, "read", path
-        )
 
     def close(self) -> None:
         """End the command that runs, if any."""

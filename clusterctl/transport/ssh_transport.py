@@ -21,7 +21,7 @@ _END_TIMEOUT_S = 2.0
 _GONE: tuple[type[Exception], ...] = (ssh_channel.ChannelClosed, *ssh.WIRE_ERRORS)
 
 
-class SshTransport:
+class SshTransport(file_scripts.ShellFiles):
     """The Transport of a node over SSH. One command at a time; ``close`` may come from any thread."""
 
     def __init__(self, session: ssh.SshSession, node: Node) -> None:
@@ -149,17 +149,6 @@ class SshTransport:
                 channel.status_event.wait(_END_TIMEOUT_S)
             finally:
                 channel.close()
-
-    def put(self, data: bytes, path: str, *, mode: int = 0o644, as_root: bool = False) -> None:
-        """Write a file whole or not at all; raise CommandError when it cannot be written."""
-        done = self.run(file_scripts.put_argv(path, mode, len(data)), stdin=data, as_root=as_root)
-        file_scripts.require(done, self.node, "written", path)
-
-    def get(self, path: str, *, as_root: bool = False) -> bytes:
-        """Return a file's bytes; raise CommandError when it cannot be read."""
-        return file_scripts.require(
-            self.run(file_scripts.get_argv(path), as_root=as_root), self.node, "read", path
-        )
 
     def close(self) -> None:
         """End the connection, also while another thread is connecting or waiting for a command."""
