@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import subprocess
 from pathlib import Path
@@ -20,8 +19,14 @@ def documented() -> dict[str, tuple[str, str, str]]:
 
 
 def value(formula: str, p: int, data: int) -> float:
-    assert re.fullmatch(r"[\dpM*/()+,\- ]+", formula.replace("log2", "").replace("min", "")), formula
-    names = {"p": p, "M": data, "min": min, "log2": lambda n: math.ceil(math.log2(n))}
+    assert re.fullmatch(r"[\dpM*/()+,\- ]+", re.sub("log2|lg|min", "", formula)), formula
+    names = {
+        "p": p,
+        "M": data,
+        "min": min,
+        "log2": lambda n: (n - 1).bit_length(),
+        "lg": lambda n: n.bit_length() - 1,
+    }
     return float(eval(formula, {"__builtins__": {}}, names))
 
 

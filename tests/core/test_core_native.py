@@ -16,6 +16,8 @@ CASES = (
     "topology",
     "reduction",
     "wire",
+    "transfers",
+    "transfers-faulty",
     "rendezvous",
     "failures",
     "lifecycle",

@@ -6,8 +6,9 @@
  * communicators are independent. The first error of a communicator is sticky: every later call returns it,
  * and every other rank is told who failed and why.
  *
- * Buffers are host memory. In place means: all_reduce and broadcast with send == recv; all_gather with
- * send == recv + rank * count elements; reduce_scatter with recv == send + rank * count elements. Any
+ * Buffers are host memory. In place means: all_reduce, reduce and broadcast with send == recv; all_gather and,
+ * on its root, gather with send == recv + rank * count elements; all_gatherv with send == recv +
+ * offsets[rank]; reduce_scatter and, on its root, scatter with recv == send + rank * count elements. Any
  * other overlap of send and recv is undefined. No alignment is required. */
 #ifndef COLLECTIVE_CORE_COLLECTIVE_CORE_H_
 #define COLLECTIVE_CORE_COLLECTIVE_CORE_H_
@@ -92,6 +93,8 @@ typedef struct cc_config {
 typedef struct cc_op_options {
   size_t size;
   int64_t timeout_ms;
+  int32_t tag;      /* cc_send and cc_recv only: a mark that both sides must agree on */
+  int32_t reserved; /* zero */
 } cc_op_options;
 
 #define CC_HOST_BYTES 256
@@ -160,7 +163,48 @@ CC_API cc_result cc_all_gather(const void* send, void* recv, size_t count, cc_dt
 /* recv (count) = block `rank` of the reduction of send (nranks * count). */
 CC_API cc_result cc_reduce_scatter(const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op,
                                    cc_comm* comm, const cc_op_options* options);
+/* recv of root = the reduction of send of all ranks. recv is written on root only. */
+CC_API cc_result cc_reduce(const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op, int root,
+                           cc_comm* comm, const cc_op_options* options);
+/* recv (nranks * count) of root = send (count) of rank 0, of rank 1, ... recv is written on root only. */
+CC_API cc_result cc_gather(const void* send, void* recv, size_t count, cc_dtype dtype, int root, cc_comm* comm,
+                           const cc_op_options* options);
+/* recv (count) = block `rank` of send (nranks * count) of root. send is read on root only. */
+CC_API cc_result cc_scatter(const void* send, void* recv, size_t count, cc_dtype dtype, int root, cc_comm* comm,
+                            const cc_op_options* options);
+/* Block r of recv = block `rank` of send of rank r; both hold nranks * count elements and do not overlap. */
+CC_API cc_result cc_all_to_all(const void* send, void* recv, size_t count, cc_dtype dtype, cc_comm* comm,
+                               const cc_op_options* options);
+/* send_counts[r] elements from send + send_offsets[r] go to rank r; recv_counts[r] come from it to recv +
+ * recv_offsets[r]. Counts and offsets are in elements, one per rank; what two ranks say of each other must
+ * agree. */
+CC_API cc_result cc_all_to_allv(const void* send, const size_t* send_counts, const size_t* send_offsets,
+                                void* recv, const size_t* recv_counts, const size_t* recv_offsets,
+                                cc_dtype dtype, cc_comm* comm, const cc_op_options* options);
+/* recv + offsets[r] = send of rank r, of counts[r] elements. Counts agree on all ranks; offsets are this
+ * rank's own. */
+CC_API cc_result cc_all_gatherv(const void* send, void* recv, const size_t* counts, const size_t* offsets,
+                                cc_dtype dtype, cc_comm* comm, const cc_op_options* options);
 CC_API cc_result cc_barrier(cc_comm* comm, const cc_op_options* options);
+
+/* One message from this rank to peer. What two ranks send each other is received in the order in which it was
+ * sent, collectives of both included; a receive that differs in count, dtype or tag from what comes is
+ * CC_ERROR_DESYNC (a tag does not pick a message out of their order). cc_send returns when the buffer can be
+ * used again, which may be before the peer receives. Only the two ranks take part. */
+CC_API cc_result cc_send(const void* buffer, size_t count, cc_dtype dtype, int peer, cc_comm* comm,
+                         const cc_op_options* options);
+CC_API cc_result cc_recv(void* buffer, size_t count, cc_dtype dtype, int peer, cc_comm* comm,
+                         const cc_op_options* options);
+/* Between start and end, cc_send and cc_recv of this thread only take note, and the buffers must stay. The end
+ * moves all at once, so that no order of sends and receives can deadlock; to and from one peer, order is kept.
+ * A rank may send to itself here. No other operation may be called on the communicator meanwhile. An error of
+ * a transfer ends the group. */
+CC_API cc_result cc_group_start(cc_comm* comm);
+CC_API cc_result cc_group_end(cc_comm* comm);
+/* For callers with more to do: returns when one more transfer of the open group has ended, or after wait_ms,
+ * with finished[i] != 0 for each of the `transfers` so far, in the order of their calls, that has. More may be
+ * added afterwards. */
+CC_API cc_result cc_group_progress(cc_comm* comm, int64_t wait_ms, unsigned char* finished, size_t transfers);
 
 #ifdef __cplusplus
 }

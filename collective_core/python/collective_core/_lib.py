@@ -34,7 +34,7 @@ class Config(ctypes.Structure):
 class OpOptions(ctypes.Structure):
     """cc_op_options."""
 
-    _fields_ = [("size", c_size_t), ("timeout_ms", c_int64)]
+    _fields_ = [("size", c_size_t), ("timeout_ms", c_int64), ("tag", c_int32), ("reserved", c_int32)]
 
 
 class PeerInfo(ctypes.Structure):
@@ -69,7 +69,31 @@ _SIGNATURES: dict[str, tuple[object, ...]] = {
     "cc_broadcast": (c_void_p, c_void_p, c_size_t, c_int, c_int, c_void_p, POINTER(OpOptions)),
     "cc_all_gather": (c_void_p, c_void_p, c_size_t, c_int, c_void_p, POINTER(OpOptions)),
     "cc_reduce_scatter": (c_void_p, c_void_p, c_size_t, c_int, c_int, c_void_p, POINTER(OpOptions)),
+    "cc_reduce": (c_void_p, c_void_p, c_size_t, c_int, c_int, c_int, c_void_p, POINTER(OpOptions)),
+    "cc_gather": (c_void_p, c_void_p, c_size_t, c_int, c_int, c_void_p, POINTER(OpOptions)),
+    "cc_scatter": (c_void_p, c_void_p, c_size_t, c_int, c_int, c_void_p, POINTER(OpOptions)),
+    "cc_all_to_all": (c_void_p, c_void_p, c_size_t, c_int, c_void_p, POINTER(OpOptions)),
+    "cc_all_to_allv": (
+        *(c_void_p, POINTER(c_size_t), POINTER(c_size_t)) * 2,
+        c_int,
+        c_void_p,
+        POINTER(OpOptions),
+    ),
+    "cc_all_gatherv": (
+        c_void_p,
+        c_void_p,
+        POINTER(c_size_t),
+        POINTER(c_size_t),
+        c_int,
+        c_void_p,
+        POINTER(OpOptions),
+    ),
     "cc_barrier": (c_void_p, POINTER(OpOptions)),
+    "cc_send": (c_void_p, c_size_t, c_int, c_int, c_void_p, POINTER(OpOptions)),
+    "cc_recv": (c_void_p, c_size_t, c_int, c_int, c_void_p, POINTER(OpOptions)),
+    "cc_group_start": (c_void_p,),
+    "cc_group_end": (c_void_p,),
+    "cc_group_progress": (c_void_p, c_int64, POINTER(c_ubyte), c_size_t),
 }
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import math
-from ctypes import byref, c_int, c_void_p, sizeof
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from ctypes import byref, c_int, c_size_t, c_ubyte, c_void_p, sizeof
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -226,9 +228,139 @@ class Communicator:
             timeout_s=timeout_s,
         )
 
+    def reduce(
+        self, send: Any, recv: Any, root: int, op: Redop = Redop.SUM, timeout_s: float | None = None
+    ) -> None:
+        """Reduce `send` of all ranks into `recv` of the root; elsewhere `recv` is not read."""
+        source = as_buffer(send)
+        target = as_buffer(recv) if self.rank == root else source
+        _same_type(source, target)
+        _expect(target.count == source.count, "recv and send differ in length")
+        self._call(
+            "cc_reduce", source.address, target.address, source.count, int(source.dtype), int(op), root,
+            timeout_s=timeout_s,
+        )  # fmt: skip
+
+    def gather(self, send: Any, recv: Any, root: int, timeout_s: float | None = None) -> None:
+        """Concatenate `send` of all ranks into `recv` of the root; elsewhere `recv` is not read."""
+        source = as_buffer(send)
+        address = 0
+        if self.rank == root:
+            target = as_buffer(recv)
+            _same_type(source, target)
+            _expect(
+                target.count == self.size * source.count, "recv must have size times the elements of send"
+            )
+            address = target.address
+        self._call(
+            "cc_gather", source.address, address, source.count, int(source.dtype), root, timeout_s=timeout_s
+        )
+
+    def scatter(self, send: Any, recv: Any, root: int, timeout_s: float | None = None) -> None:
+        """Give each rank its block of `send` of the root; elsewhere `send` is not read."""
+        target = as_buffer(recv)
+        address = 0
+        if self.rank == root:
+            source = as_buffer(send)
+            _same_type(source, target)
+            _expect(
+                source.count == self.size * target.count, "send must have size times the elements of recv"
+            )
+            address = source.address
+        self._call(
+            "cc_scatter", address, target.address, target.count, int(target.dtype), root, timeout_s=timeout_s
+        )
+
+    def all_to_all(
+        self,
+        send: Any,
+        recv: Any,
+        send_counts: Sequence[int] | None = None,
+        recv_counts: Sequence[int] | None = None,
+        timeout_s: float | None = None,
+    ) -> None:
+        """Give rank r block r of `send`, and take its block; without counts, all blocks are equal."""
+        source, target = as_buffer(send), as_buffer(recv)
+        _same_type(source, target)
+        if send_counts is None and recv_counts is None:
+            _expect(
+                target.count == source.count and source.count % self.size == 0,
+                "send and recv must agree in length, a multiple of the number of ranks",
+            )
+            self._call(
+                "cc_all_to_all", source.address, target.address, source.count // self.size, int(source.dtype),
+                timeout_s=timeout_s,
+            )  # fmt: skip
+            return
+        leaving = send_counts or [source.count // self.size] * self.size
+        coming = recv_counts or [target.count // self.size] * self.size
+        _expect(sum(leaving) == source.count, "the counts of send do not add up to its length")
+        _expect(sum(coming) == target.count, "the counts of recv do not add up to its length")
+        self._call(
+            "cc_all_to_allv",
+            source.address, *self._blocks(leaving), target.address, *self._blocks(coming), int(source.dtype),
+            timeout_s=timeout_s,
+        )  # fmt: skip
+
+    def all_gatherv(
+        self, send: Any, recv: Any, counts: Sequence[int], timeout_s: float | None = None
+    ) -> None:
+        """Concatenate `send` of all ranks, of `counts[r]` elements on rank r, into `recv` of each."""
+        source, target = as_buffer(send), as_buffer(recv)
+        _same_type(source, target)
+        blocks = self._blocks(counts)
+        _expect(source.count == counts[self.rank], "send has not the length that the counts say")
+        _expect(target.count == sum(counts), "the counts do not add up to the length of recv")
+        self._call(
+            "cc_all_gatherv", source.address, target.address, *blocks, int(source.dtype), timeout_s=timeout_s
+        )
+
+    def _blocks(self, counts: Sequence[int]) -> tuple[ctypes.Array[c_size_t], ctypes.Array[c_size_t]]:
+        _expect(len(counts) == self.size, "there must be one count per rank")
+        _expect(all(count >= 0 for count in counts), "a count is negative")
+        offsets = [sum(counts[:rank]) for rank in range(self.size)]
+        return (c_size_t * self.size)(*counts), (c_size_t * self.size)(*offsets)
+
     def barrier(self, timeout_s: float | None = None) -> None:
         """Return when all ranks have called it."""
         self._call("cc_barrier", timeout_s=timeout_s)
+
+    def send(self, array: Any, peer: int, *, tag: int = 0, timeout_s: float | None = None) -> None:
+        """Send `array` to a rank, which must receive as many elements of the type with the same tag."""
+        data = as_buffer(array)
+        self._call("cc_send", data.address, data.count, int(data.dtype), peer, timeout_s=timeout_s, tag=tag)
+
+    def recv(self, array: Any, peer: int, *, tag: int = 0, timeout_s: float | None = None) -> None:
+        """Receive the next message of a rank; raises DESYNC if it is not as expected."""
+        data = as_buffer(array)
+        self._call("cc_recv", data.address, data.count, int(data.dtype), peer, timeout_s=timeout_s, tag=tag)
+
+    @contextmanager
+    def group(self) -> Iterator[None]:
+        """Move all sends and receives of the block at its end, together, so that none blocks another."""
+        self.group_start()
+        try:
+            yield
+        finally:
+            self.group_end()
+
+    def group_start(self) -> None:
+        """Let the sends and receives of this thread be noted, not run, from here to `group_end`."""
+        handle = self._live()
+        _lib.check(self._library.cc_group_start(handle), handle)
+
+    def group_end(self) -> None:
+        """Return when all that was noted has ended."""
+        handle = self._live()
+        _lib.check(self._library.cc_group_end(handle), handle)
+
+    def group_progress(self, wait_s: float, transfers: int) -> list[bool]:
+        """Tell which of the group's transfers have ended, after one more has or `wait_s` have passed."""
+        handle = self._live()
+        finished = (c_ubyte * transfers)()
+        code = self._library.cc_group_progress(handle, _milliseconds(wait_s), finished, transfers)
+        _lib.check(code, handle)
+        return [bool(one) for one in finished]
 
     def abort(self) -> None:
         """End the running operation on all ranks with an error; from any thread."""
@@ -268,9 +400,9 @@ class Communicator:
             raise CollectiveCoreError(Result.INVALID_USAGE, "the communicator was destroyed")
         return self._handle
 
-    def _call(self, name: str, *arguments: int, timeout_s: float | None) -> None:
+    def _call(self, name: str, *arguments: Any, timeout_s: float | None, tag: int = 0) -> None:
         handle = self._live()
-        options = _lib.OpOptions(size=sizeof(_lib.OpOptions), timeout_ms=_milliseconds(timeout_s))
+        options = _lib.OpOptions(size=sizeof(_lib.OpOptions), timeout_ms=_milliseconds(timeout_s), tag=tag)
         code = getattr(self._library, name)(*arguments, handle, byref(options))
         _lib.check(code, handle)
 

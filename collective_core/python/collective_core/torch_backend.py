@@ -1,7 +1,7 @@
 """The torch.distributed backend `ccore`: a ProcessGroup over the communicator, for CPU tensors.
 
 Import this module (or let torch find the entry point), then
-`torch.distributed.init_process_group("ccore", ...)`. Works under DDP. Point-to-point calls are not offered.
+`torch.distributed.init_process_group("ccore", ...)`. Works under DDP.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from collective_core.communicator import Communicator, get_unique_id
 from collective_core.torch_copies import Copies
 from collective_core.torch_identity import Identity
 from collective_core.torch_reductions import Reductions
-from collective_core.torch_work import CcoreBackendError, CcoreWork
+from collective_core.torch_transfers import Transfers
+from collective_core.torch_work import CcoreBackendError
 
 __all__ = ["CcoreBackendError", "CcoreProcessGroup", "create_process_group"]
 
@@ -31,26 +32,17 @@ _ID_KEY = "ccore_unique_id"
 _ProcessGroup: Any = dist.ProcessGroup
 
 
-class CcoreProcessGroup(Identity, Reductions, Copies, _ProcessGroup):  # type: ignore[misc]  # see above
-    """Runs collectives in the order of their calls; an asynchronous call returns a CcoreWork at once."""
+class CcoreProcessGroup(Identity, Reductions, Copies, Transfers, _ProcessGroup):  # type: ignore[misc]  # see above
+    """Runs collectives in the order of their calls; an asynchronous call returns a CcoreWork at once.
+
+    Sends and receives that follow each other run together; a collective waits for those called before it.
+    """
 
     def __init__(self, communicator: Communicator) -> None:
         """Take over the communicator."""
         _ProcessGroup.__init__(self, communicator.rank, communicator.size)
         Identity.__init__(self, communicator.rank, communicator.size)
         Reductions.__init__(self, communicator)
-
-    # What is not there. Without these, torch would say "no backend type associated", which helps nobody.
-
-    def send(self, *_: Any) -> CcoreWork:
-        """Refuse: there is no point-to-point transfer yet."""
-        raise CcoreBackendError("the ccore backend has no send; use gloo for point-to-point transfers")
-
-    def recv(self, *_: Any) -> CcoreWork:
-        """Refuse: there is no point-to-point transfer yet."""
-        raise CcoreBackendError("the ccore backend has no recv; use gloo for point-to-point transfers")
-
-    recv_anysource = recv
 
     def shutdown(self) -> None:
         """Finish what was called, then leave the group."""

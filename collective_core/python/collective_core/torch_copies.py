@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from collective_core.torch_operations import Operations, check_blocks, check_one_per_rank, joined
-from collective_core.torch_tensors import only_one
-from collective_core.torch_work import CcoreBackendError, CcoreWork
+from collective_core.torch_operations import Operations, check_blocks, check_one_per_rank, joined, spread
+from collective_core.torch_tensors import as_dense, copy_back, count_of_one, for_copy, only_one, refuse
+from collective_core.torch_work import CcoreWork
 
 
 class Copies(Operations):
@@ -25,8 +25,21 @@ class Copies(Operations):
     ) -> CcoreWork:
         """Collect one tensor per rank into a list on every rank."""
         listed, tensor = list(outputs[0]), only_one(inputs)
+        if len({output.numel() for output in listed}) > 1:
+            return self._submit(
+                "all_gather", opts, lambda limit: [self._gather_uneven(listed, tensor, limit)]
+            )
         check_one_per_rank(listed, tensor, self._communicator.size)
         return self._submit("all_gather", opts, lambda limit: [self._gather_list(listed, tensor, limit)])
+
+    def _gather_uneven(
+        self, outputs: list[torch.Tensor], source: torch.Tensor, limit: float | None
+    ) -> list[torch.Tensor]:
+        joined = torch.empty(sum(output.numel() for output in outputs), dtype=source.dtype)
+        counts = [count_of_one(joined) * output.numel() for output in outputs]
+        self._communicator.all_gatherv(for_copy(as_dense(source)), for_copy(joined), counts, limit)
+        spread(joined, outputs)
+        return outputs
 
     def allgather_coalesced(
         self, outputs: Sequence[Sequence[torch.Tensor]], inputs: Sequence[torch.Tensor], opts: Any = None
@@ -61,31 +74,34 @@ class Copies(Operations):
     def gather(
         self, outputs: Sequence[Sequence[torch.Tensor]], inputs: Sequence[torch.Tensor], opts: Any
     ) -> CcoreWork:
-        """Collect one tensor per rank on the root. Costs an all_gather."""
+        """Collect one tensor per rank on the root."""
         tensor = only_one(inputs)
-        listed = (
-            list(outputs[0])
-            if outputs
-            else [torch.empty_like(tensor) for _ in range(self._communicator.size)]
-        )
-        check_one_per_rank(listed, tensor, self._communicator.size)
-        return self._submit("gather", opts, lambda limit: [self._gather_list(listed, tensor, limit)])
+        listed = list(outputs[0]) if outputs and self._communicator.rank == opts.rootRank else []
+        if self._communicator.rank == opts.rootRank:
+            check_one_per_rank(listed, tensor, self._communicator.size)
+
+        def run(limit: float | None) -> list[torch.Tensor]:
+            joined = torch.empty((len(listed), *tensor.shape), dtype=tensor.dtype)
+            self._communicator.gather(for_copy(as_dense(tensor)), for_copy(joined), opts.rootRank, limit)
+            spread(joined, listed)
+            return listed
+
+        return self._submit("gather", opts, run)
 
     def scatter(
         self, outputs: Sequence[torch.Tensor], inputs: Sequence[Sequence[torch.Tensor]], opts: Any
     ) -> CcoreWork:
-        """Give each rank one tensor of the root's list. Costs a broadcast of the whole list."""
+        """Give each rank one tensor of the root's list."""
         output = only_one(outputs)
-        blocks = (
-            list(inputs[0])
-            if self._communicator.rank == opts.rootRank
-            else [output] * self._communicator.size
-        )
-        check_one_per_rank(blocks, output, self._communicator.size)
+        blocks = list(inputs[0]) if inputs and self._communicator.rank == opts.rootRank else []
+        if self._communicator.rank == opts.rootRank:
+            check_one_per_rank(blocks, output, self._communicator.size)
 
         def run(limit: float | None) -> list[torch.Tensor]:
-            everything = self._broadcast(joined(blocks), opts.rootRank, limit)
-            output.detach().copy_(everything[self._communicator.rank].view(output.shape))
+            target = as_dense(output)
+            source = joined(blocks) if blocks else target
+            self._communicator.scatter(for_copy(source), for_copy(target), opts.rootRank, limit)
+            copy_back(output, target)
             return [output]
 
         return self._submit("scatter", opts, run)
@@ -98,37 +114,61 @@ class Copies(Operations):
         input_split_sizes: Sequence[int],
         opts: Any = None,
     ) -> CcoreWork:
-        """Exchange equal blocks between all ranks. Costs an all_gather; uneven splits are refused."""
-        if len(set(output_split_sizes)) > 1 or len(set(input_split_sizes)) > 1:
-            raise CcoreBackendError("the ccore backend has no all_to_all with uneven splits")
-        if input.numel() != output.numel() or input.numel() % self._communicator.size:
-            raise CcoreBackendError("all_to_all needs equal tensors that the number of ranks divides")
+        """Exchange blocks between all ranks; split sizes are in rows, none means equal blocks."""
+        sent = self._split(input, input_split_sizes)
+        received = self._split(output, output_split_sizes)
+        even = not input_split_sizes and not output_split_sizes
 
         def run(limit: float | None) -> list[torch.Tensor]:
-            everything = torch.empty(
-                (self._communicator.size, self._communicator.size, input.numel() // self._communicator.size),
-                dtype=input.dtype,
+            target, source = as_dense(output), as_dense(input)
+            unit = count_of_one(source)
+            self._communicator.all_to_all(
+                for_copy(source),
+                for_copy(target),
+                None if even else [unit * count for count in sent],
+                None if even else [unit * count for count in received],
+                limit,
             )
-            self._gather(everything, input, limit)
-            output.detach().copy_(everything[:, self._communicator.rank].reshape(output.shape))
+            copy_back(output, target)
             return [output]
 
         return self._submit("all_to_all", opts, run)
 
+    def _split(self, tensor: torch.Tensor, rows: Sequence[int]) -> list[int]:
+        """Elements of each rank's block."""
+        size = self._communicator.size
+        if not rows:
+            if tensor.numel() % size:
+                raise refuse(f"all_to_all without split sizes needs tensors that {size} ranks divide")
+            return [tensor.numel() // size] * size
+        first = tensor.shape[0] if tensor.dim() else 1
+        if len(rows) != size or sum(rows) != first or min(rows) < 0:
+            raise refuse(f"the split sizes {list(rows)} do not cut {first} rows into {size} blocks")
+        return [count * (tensor.numel() // max(1, first)) for count in rows]
+
     def alltoall(
         self, outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], opts: Any = None
     ) -> CcoreWork:
-        """Exchange lists of equal tensors between all ranks. Costs an all_gather."""
+        """Exchange lists of tensors between all ranks; each pair of ranks has its own size."""
         targets, blocks = list(outputs), list(inputs)
-        check_one_per_rank(blocks, targets[0], self._communicator.size)
-        check_one_per_rank(targets, blocks[0], self._communicator.size)
+        if len(targets) != self._communicator.size or len(blocks) != self._communicator.size:
+            raise refuse(f"expected one tensor per rank ({self._communicator.size}) in both lists")
+        if len({tensor.dtype for tensor in (*targets, *blocks)}) != 1:
+            raise refuse("the tensors must agree in type")
 
         def run(limit: float | None) -> list[torch.Tensor]:
-            mine = joined(blocks)
-            everything = torch.empty((self._communicator.size, *mine.shape), dtype=mine.dtype)
-            self._gather(everything, mine, limit)
-            for source, target in enumerate(targets):
-                target.detach().copy_(everything[source, self._communicator.rank].view(target.shape))
+            mine = torch.cat([block.detach().flatten() for block in blocks])
+            others = torch.empty(sum(target.numel() for target in targets), dtype=mine.dtype)
+            source, target = for_copy(mine), for_copy(others)
+            unit = count_of_one(mine)
+            self._communicator.all_to_all(
+                source,
+                target,
+                [unit * block.numel() for block in blocks],
+                [unit * one.numel() for one in targets],
+                limit,
+            )
+            spread(others, targets)
             return targets
 
         return self._submit("all_to_all", opts, run)

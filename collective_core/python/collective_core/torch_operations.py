@@ -1,4 +1,4 @@
-"""The five operations of the library on tensors, and how a call becomes a Work."""
+"""The collectives of the library on tensors, and how a call becomes a Work."""
 
 from __future__ import annotations
 
@@ -67,8 +67,7 @@ class Operations:
     ) -> list[torch.Tensor]:
         joined = torch.empty((self._communicator.size, *source.shape), dtype=source.dtype)
         self._gather(joined, source, limit)
-        for output, block in zip(outputs, joined, strict=True):
-            output.detach().copy_(block.view(output.shape))
+        spread(joined, outputs)
         return outputs
 
 
@@ -86,6 +85,13 @@ def limit_of(opts: Any) -> float | None:
 
 def joined(blocks: Sequence[torch.Tensor]) -> torch.Tensor:
     return torch.stack([block.detach() for block in blocks])
+
+
+def spread(joined: torch.Tensor, outputs: Sequence[torch.Tensor]) -> None:
+    flat, begin = joined.flatten(), 0
+    for output in outputs:
+        output.detach().copy_(flat[begin : begin + output.numel()].view(output.shape))
+        begin += output.numel()
 
 
 def check_one_per_rank(blocks: Sequence[torch.Tensor], like: torch.Tensor, size: int) -> None:

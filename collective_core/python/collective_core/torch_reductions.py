@@ -14,7 +14,7 @@ from collective_core.torch_operations import (
     joined,
     reduction_of,
 )
-from collective_core.torch_tensors import as_dense, only_one
+from collective_core.torch_tensors import as_dense, copy_back, for_reduction, only_one
 from collective_core.torch_work import CcoreWork
 
 
@@ -42,9 +42,10 @@ class Reductions(Operations):
         tensor = only_one(tensors)
 
         def run(limit: float | None) -> list[torch.Tensor]:
-            if self._communicator.rank == opts.rootRank:
-                return [self._reduce(tensor, opts.reduceOp, limit)]
-            self._reduce(as_dense(tensor).clone(), opts.reduceOp, limit)
+            dense = as_dense(tensor)
+            buffer, redop = for_reduction(dense, opts.reduceOp)
+            self._communicator.reduce(buffer, buffer, opts.rootRank, redop, limit)
+            copy_back(tensor, dense)
             return [tensor]
 
         return self._submit("reduce", opts, run)

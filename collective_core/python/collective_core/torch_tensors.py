@@ -73,6 +73,11 @@ def for_copy(dense: torch.Tensor) -> Buffer:
     return Buffer(dense.data_ptr(), dense.numel(), dtype, dense)
 
 
+def count_of_one(dense: torch.Tensor) -> int:
+    """Elements of the library that one element of the tensor is in `for_copy`."""
+    return 1 if dense.dtype in _DTYPES else dense.element_size()
+
+
 def for_reduction(dense: torch.Tensor, op: object) -> tuple[Buffer, Redop]:
     """Memory and operator of a reduction."""
     redop = next((ours for theirs, ours in _REDOPS.items() if op == theirs), None)

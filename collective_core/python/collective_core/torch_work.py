@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import queue
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -90,12 +92,39 @@ class CcoreWork(_Work):  # type: ignore[misc]  # see above
         return self._result
 
 
+class Task:
+    """What the worker runs."""
+
+    work: CcoreWork
+
+
+@dataclass(frozen=True, slots=True)
+class Single(Task):
+    """One operation, alone."""
+
+    work: CcoreWork
+    operation: Callable[[], Any]
+
+
+Queue = queue.SimpleQueue[Task | None]
+# Told of a task's end: its result, or its error.
+Ended = Callable[[Task, Any, BaseException | None], None]
+
+
+class Batch(Task, ABC):
+    """A task that may take others of its kind from the queue and run them together with itself."""
+
+    @abstractmethod
+    def run(self, queued: Queue, ended: Ended) -> list[Task | None]:
+        """Run; tell of the end of each task; return what was taken from the queue and not run."""
+
+
 class Worker:
-    """Runs operations one after the other, in the order in which they were submitted."""
+    """Runs tasks one after the other, in the order in which they were submitted."""
 
     def __init__(self, name: str) -> None:
         """Start the thread. It is a daemon: a process that forgot to destroy its group can still end."""
-        self._queue: queue.SimpleQueue[tuple[CcoreWork, Callable[[], Any]] | None] = queue.SimpleQueue()
+        self._queue: Queue = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._unfinished = 0
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -106,15 +135,21 @@ class Worker:
 
         The queue keeps the Work alive, whatever C++ does with its own reference.
         """
-        work = CcoreWork(description)
+        task = Single(CcoreWork(description), operation)
         with self._lock:
             first = self._unfinished == 0
             self._unfinished += 1
         if first and caller_waits:
-            self._perform(work, operation)
+            self._perform(task)
         else:
-            self._queue.put((work, operation))
-        return work
+            self._queue.put(task)
+        return task.work
+
+    def enqueue(self, task: Task) -> None:
+        """Queue a task."""
+        with self._lock:
+            self._unfinished += 1
+        self._queue.put(task)
 
     def stop(self) -> None:
         """Finish what is queued, then end the thread."""
@@ -123,21 +158,28 @@ class Worker:
             self._thread.join()
 
     def _run(self) -> None:
-        while (item := self._queue.get()) is not None:
-            self._perform(*item)
+        taken: list[Task | None] = []
+        while (task := taken.pop() if taken else self._queue.get()) is not None:
+            if isinstance(task, Batch):
+                taken = task.run(self._queue, self._ended)
+            elif isinstance(task, Single):
+                self._perform(task)
 
-    def _perform(self, work: CcoreWork, operation: Callable[[], Any]) -> None:
+    def _perform(self, task: Single) -> None:
         result: Any = None
         failure: BaseException | None = None
         try:
-            result = operation()
+            result = task.operation()
         except CollectiveCoreError as error:
-            failure = CcoreBackendError(f"{work.description}: {error}")
+            failure = CcoreBackendError(f"{task.work.description}: {error}")
         except (RuntimeError, ValueError, TypeError) as error:
             # torch's own copies can fail too: shapes, types. The waiter hears of it, the thread lives on.
             failure = error
         finally:
-            # Before it is complete: whoever waits for it may submit the next one at once.
-            with self._lock:
-                self._unfinished -= 1
-        work.complete(result, failure)
+            self._ended(task, result, failure)
+
+    def _ended(self, task: Task, result: Any, failure: BaseException | None) -> None:
+        # Before it is complete: whoever waits for it may submit the next one at once.
+        with self._lock:
+            self._unfinished -= 1
+        task.work.complete(result, failure)

@@ -18,6 +18,7 @@ struct Context {
   int* waiting_to_send_to;
   int* waiting_to_receive_from;
   Operation operation;
+  std::function<bool(int)> has_left;  // whether that rank has destroyed its communicator
 };
 
 }  // namespace ccore

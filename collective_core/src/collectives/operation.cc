@@ -24,6 +24,23 @@ std::string describe(const Operation& operation) {
       return format("operation %llu: all_gather(count=%llu, %s)", sequence, count, dtype);
     case Kind::barrier:
       return format("operation %llu: barrier()", sequence);
+    case Kind::reduce:
+      return format("operation %llu: reduce(count=%llu, %s, %s, root=%d)", sequence, count, dtype, redop,
+                    operation.root);
+    case Kind::gather:
+      return format("operation %llu: gather(count=%llu, %s, root=%d)", sequence, count, dtype, operation.root);
+    case Kind::scatter:
+      return format("operation %llu: scatter(count=%llu, %s, root=%d)", sequence, count, dtype, operation.root);
+    case Kind::all_to_all:
+      return format("operation %llu: all_to_all(count=%llu, %s)", sequence, count, dtype);
+    case Kind::all_to_allv:
+      return format("operation %llu: all_to_allv(count between the two=%llu, %s)", sequence, count, dtype);
+    case Kind::all_gatherv:
+      return format("operation %llu: all_gatherv(count in all=%llu, %s, digest of the counts=%08llx)", sequence,
+                    count, dtype, static_cast<unsigned long long>(operation.shape));
+    case Kind::transfer:
+      return format("transfer %llu from rank %d to rank %d (count=%llu, %s, tag=%d)", sequence, operation.root,
+                    operation.target, count, dtype, operation.tag);
   }
   return "bytes that are no operation";
 }

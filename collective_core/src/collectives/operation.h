@@ -8,18 +8,35 @@
 
 namespace ccore {
 
-enum class Kind : uint32_t { all_reduce = 1, broadcast = 2, all_gather = 3, reduce_scatter = 4, barrier = 5 };
+enum class Kind : uint32_t {
+  all_reduce = 1,
+  broadcast = 2,
+  all_gather = 3,
+  reduce_scatter = 4,
+  barrier = 5,
+  transfer = 6,
+  reduce = 7,
+  gather = 8,
+  scatter = 9,
+  all_to_all = 10,
+  all_to_allv = 11,  // count: of the elements on that link
+  all_gatherv = 12,  // count: of all elements; shape: a digest of every rank's count
+};
 
-// Travels at the head of the first message on every link that the operation uses.
+// Travels at the head of the first message on every link that the operation uses, and of every transfer.
 struct Operation {
   uint32_t magic = 0x504f4343;  // "CCOP"
   Kind kind = Kind::barrier;
-  uint64_t sequence = 0;  // counts the operations of the communicator
+  // Counts the operations of the communicator; of a transfer, those from its root to its target.
+  uint64_t sequence = 0;
   uint64_t count = 0;
   int32_t dtype = 0;
   int32_t redop = 0;
-  int32_t root = 0;
-  uint32_t reserved[5] = {};
+  int32_t root = 0;    // of a transfer: its sender
+  int32_t target = 0;  // of a transfer: its receiver
+  int32_t tag = 0;     // of a transfer: the caller's mark
+  uint32_t reserved = 0;
+  uint64_t shape = 0;
 };
 static_assert(sizeof(Operation) == 56, "part of the wire format");
 

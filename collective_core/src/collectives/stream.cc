@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
+#include "collectives/framing.h"
+#include "common/dtype.h"
 #include "common/error.h"
 
 namespace ccore {
@@ -92,10 +95,7 @@ class Stream {
       if (step.send_peer != kNone) {
         Link& link = context_.link(step.send_peer);
         if (send_header_due()) {
-          const auto* header = reinterpret_cast<const std::byte*>(&context_.operation);
-          const size_t n = link.try_send(header + send_.header_bytes, sizeof(Operation) - send_.header_bytes);
-          send_.header_bytes += n;
-          moved = moved || n > 0;
+          moved = send_header(&link) || moved;
           if (send_header_due()) return moved;
         }
         if (send_.bytes < step.send_bytes) {
@@ -122,12 +122,9 @@ class Stream {
       if (step.recv_peer != kNone) {
         Link& link = context_.link(step.recv_peer);
         if (recv_header_due()) {
-          auto* header = reinterpret_cast<std::byte*>(&received_);
-          const size_t n = link.try_recv(header + recv_.header_bytes, sizeof(Operation) - recv_.header_bytes);
-          recv_.header_bytes += n;
-          moved = moved || n > 0;
-          if (recv_header_due()) return moved;
-          check_header(step.recv_peer);
+          if (!receive_header(&link, header(step.recv_bytes), context_.rank, step.recv_peer)) return moved;
+          recv_.header_bytes = sizeof(Operation);
+          moved = true;
         }
         if (recv_.bytes < step.recv_bytes) {
           const size_t n = receive(&link, step, std::min(budget, recv_limit() - recv_.bytes));
@@ -144,6 +141,24 @@ class Stream {
     return moved;
   }
 
+  // Where each pair of ranks has its own count, each link has its own header.
+  Operation header(size_t bytes) const {
+    Operation operation = context_.operation;
+    if (operation.kind == Kind::all_to_allv) {
+      operation.count = bytes / dtype_size(static_cast<cc_dtype>(operation.dtype));
+    }
+    return operation;
+  }
+
+  bool send_header(Link* link) {
+    const StreamStep& step = steps_[send_.step];
+    const Piece sent =
+        send_with_header(link, header(step.send_bytes), send_.header_bytes, step.send_from, send_limit());
+    send_.header_bytes += sent.header;
+    send_.bytes += sent.payload;
+    return sent.header > 0;
+  }
+
   size_t receive(Link* link, const StreamStep& step, size_t most) {
     if (most == 0) return 0;
     std::byte* to = step.recv_to + recv_.bytes;
@@ -152,17 +167,13 @@ class Stream {
     const Bytes ready = link->peek(element);
     const size_t count = std::min(ready.size, most) / element;
     if (count == 0) return 0;
-    const ReduceFunction reduce = step.action == Action::reduce_last ? reduction_.last : reduction_.hop;
-    reduce(to, ready.data, step.local + recv_.bytes, count, static_cast<unsigned>(context_.nranks));
+    const ReduceFunction reduce = step.completes ? reduction_.last : reduction_.hop;
+    const void* first = ready.data;
+    const void* second = step.local + recv_.bytes;
+    if (step.action == Action::fold_above) std::swap(first, second);
+    reduce(to, first, second, count, static_cast<unsigned>(context_.nranks));
     link->consume(count * element);
     return count * element;
-  }
-
-  void check_header(int peer) const {
-    if (same(received_, context_.operation)) return;
-    throw Error(CC_ERROR_DESYNC,
-                format("ranks called different operations: rank %d is in %s, rank %d is in %s", context_.rank,
-                       describe(context_.operation).c_str(), peer, describe(received_).c_str()));
   }
 
   const Context& context_;
@@ -172,7 +183,6 @@ class Stream {
   std::vector<bool> recv_header_;
   Cursor send_;
   Cursor recv_;
-  Operation received_;
 };
 
 }  // namespace

@@ -20,9 +20,10 @@ struct StreamStep {
 
   int recv_peer = kNone;
   std::byte* recv_to = nullptr;
-  const std::byte* local = nullptr;  // this rank's contribution; unused by copies
+  const std::byte* local = nullptr;  // the other operand: this rank's input, or what it holds; unused by copies
   size_t recv_bytes = 0;
   Action action = Action::copy;
+  bool completes = false;
   // The step whose bytes must have left before recv_to may be written, because it sends from there.
   int recv_after_send = kNone;
 };

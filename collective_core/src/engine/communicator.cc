@@ -40,7 +40,8 @@ Communicator::Communicator(const UniqueId& id, int rank, int nranks, const cc_co
       settings_(settings_from(config)),
       connections_(connect_ranks(id, rank, nranks, settings_)),
       doorbell_(&lonely_doorbell_),
-      spin_(may_spin(usable_cores(), connections_.ranks_on_host)) {
+      spin_(may_spin(usable_cores(), connections_.ranks_on_host)),
+      transfers_(rank, nranks) {
   std::vector<std::string> names;
   for (const Peer& peer : connections_.peers) names.push_back(peer.name);
   if (connections_.segment) {
@@ -74,6 +75,9 @@ void Communicator::run(Operation operation, int64_t timeout_ms,
                        const std::function<void(const Context&)>& body) {
   check_process();
   const std::lock_guard<std::mutex> lock(operation_mutex_);
+  if (group_owner_ != std::thread::id()) {
+    throw Error(CC_ERROR_INVALID_USAGE, "a group of transfers is open; no other operation runs before its end");
+  }
   const BusyMark mark(&busy_);
   failure_.check();
   operation.sequence = ++sequence_;
@@ -103,13 +107,99 @@ void Communicator::run(Operation operation, int64_t timeout_ms,
                         &ladder,
                         &send_to,
                         &receive_from,
-                        operation};
+                        operation,
+                        [this](int peer) { return monitor_->has_left(peer); }};
   try {
     body(context);
   } catch (const Error& error) {
     give_up(error);
   }
   monitor_->set_finished(sequence_);
+}
+
+void Communicator::transfer(Transfer transfer) {
+  check_process();
+  if (transfer.limit_ms <= 0) transfer.limit_ms = settings_.timeout_ms;
+  const std::lock_guard<std::mutex> lock(operation_mutex_);
+  failure_.check();
+  if (group_owner_ != std::thread::id()) {
+    require_own_group();
+    transfers_.add(transfer);
+    return;
+  }
+  if (transfer.peer == rank_) {
+    throw Error(CC_ERROR_INVALID_USAGE, "a rank can send to itself only in a group");
+  }
+  transfers_.add(transfer);
+  move_transfers(nullptr, 0);
+  transfers_.clear();
+}
+
+void Communicator::open_group() {
+  check_process();
+  const std::lock_guard<std::mutex> lock(operation_mutex_);
+  failure_.check();
+  if (group_owner_ != std::thread::id()) throw Error(CC_ERROR_INVALID_USAGE, "a group is already open");
+  group_owner_ = std::this_thread::get_id();
+}
+
+void Communicator::advance_group(int64_t wait_ms, unsigned char* finished, size_t count) {
+  check_process();
+  const std::lock_guard<std::mutex> lock(operation_mutex_);
+  failure_.check();
+  require_own_group();
+  if (count != transfers_.count()) {
+    throw Error(CC_ERROR_INVALID_ARGUMENT,
+                format("the group has %zu transfers, not %zu", transfers_.count(), count));
+  }
+  const Deadline patience = Deadline::in_ms(wait_ms);
+  move_transfers(&patience, wait_ms);
+  for (size_t i = 0; i < count; ++i) finished[i] = transfers_.finished(i) ? 1 : 0;
+}
+
+void Communicator::close_group() {
+  check_process();
+  const std::lock_guard<std::mutex> lock(operation_mutex_);
+  require_own_group();
+  move_transfers(nullptr, 0);
+  transfers_.clear();
+  group_owner_ = std::thread::id();
+}
+
+void Communicator::require_own_group() const {
+  if (group_owner_ == std::this_thread::get_id()) return;
+  throw Error(CC_ERROR_INVALID_USAGE, group_owner_ == std::thread::id()
+                                          ? "no group is open"
+                                          : "another thread has a group of transfers open");
+}
+
+// A failure is the end of the group too.
+void Communicator::move_transfers(const Deadline* patience, int64_t wait_ms) {
+  const BusyMark mark(&busy_);
+  try {
+    const auto check = [&] {
+      failure_.check();
+      transfers_.check_deadlines(
+          [this](int peer) { return connections_.peers[static_cast<size_t>(peer)].name; });
+    };
+    check();
+    WaitLadder ladder(doorbell_, monitor_->wake_fd(), spin_, check);
+    if (patience) ladder.sleep_at_most(static_cast<int>(std::min<int64_t>(wait_ms, 1000)));
+    int unused = -1;
+    const Context context{rank_,
+                          size(),
+                          [this](int peer) -> Link& { return *connections_.links[static_cast<size_t>(peer)]; },
+                          &ladder,
+                          &unused,
+                          &unused,
+                          Operation(),
+                          [this](int peer) { return monitor_->has_left(peer); }};
+    transfers_.run(context, patience);
+  } catch (const Error& error) {
+    transfers_.clear();
+    group_owner_ = std::thread::id();
+    give_up(error);
+  }
 }
 
 void Communicator::give_up(const Error& error) {

@@ -6,8 +6,10 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 
 #include "collectives/context.h"
+#include "collectives/transfers.h"
 #include "engine/connect.h"
 #include "engine/failure.h"
 #include "engine/monitor.h"
@@ -22,6 +24,13 @@ class Communicator {
 
   // Runs body as the next operation; timeout_ms 0: the communicator's. Throws the communicator's first error.
   void run(Operation operation, int64_t timeout_ms, const std::function<void(const Context&)>& body);
+  // Moves the transfer, or, if this thread has a group open, adds it to the group.
+  void transfer(Transfer transfer);
+  void open_group();
+  // Returns when one more of its transfers has ended or wait_ms have passed; finished[i]: that the i-th has.
+  void advance_group(int64_t wait_ms, unsigned char* finished, size_t count);
+  // Returns when all have ended.
+  void close_group();
   void abort(const std::string& why);
 
   int rank() const { return rank_; }
@@ -34,6 +43,8 @@ class Communicator {
 
  private:
   void check_process() const;
+  void require_own_group() const;
+  void move_transfers(const Deadline* patience, int64_t wait_ms);
   [[noreturn]] void give_up(const Error& error);
 
   int rank_;
@@ -48,6 +59,8 @@ class Communicator {
   std::mutex operation_mutex_;
   std::atomic<bool> busy_{false};
   uint64_t sequence_ = 0;
+  Transfers transfers_;
+  std::thread::id group_owner_;  // of the open group; default: none is open
 };
 
 }  // namespace ccore

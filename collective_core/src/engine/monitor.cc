@@ -118,6 +118,11 @@ void Monitor::check_departures(uint64_t operation) const {
   }
 }
 
+bool Monitor::has_left(int rank) const {
+  if (!anyone_left_.load(std::memory_order_acquire)) return false;
+  return peers_[static_cast<size_t>(rank)]->left_after.load(std::memory_order_acquire) != kPresent;
+}
+
 void Monitor::watch() {
   while (true) {
     std::vector<pollfd> fds;

@@ -30,6 +30,8 @@ class Monitor {
   void fail(cc_result code, const std::string& text);
   // Readable from the first failure on.
   int wake_fd() const { return wake_fd_.get(); }
+  // Whether that rank has destroyed its communicator.
+  bool has_left(int rank) const;
   // Throws CC_ERROR_REMOTE if a rank has left without taking part in that operation.
   void check_departures(uint64_t operation) const;
 

@@ -28,7 +28,8 @@ void add_reduce_scatter(Schedule* schedule) {
     step.send_block = wrap(schedule->rank - 1 - k, p);
     step.send_after = k == 0 ? kNone : k - 1;
     step.recv_block = wrap(schedule->rank - 2 - k, p);
-    step.action = k == p - 2 ? Action::reduce_last : Action::reduce;
+    step.action = Action::reduce;
+    step.completes = k == p - 2;
     schedule->steps.push_back(step);
   }
 }

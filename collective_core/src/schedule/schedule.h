@@ -11,9 +11,10 @@ namespace ccore {
 constexpr int kNone = -1;
 
 enum class Action {
-  copy,         // the received block replaces the local one
-  reduce,       // received op local contribution
-  reduce_last,  // the same, and the block is complete: an average is divided here, once
+  copy,        // the received block replaces the local one
+  reduce,      // received op this rank's own input
+  fold_below,  // received op what this rank holds: the received part is of lower ranks
+  fold_above,  // what this rank holds op received: the received part is of higher ranks
 };
 
 // A step sends one block and receives one, at the same moment; either half may be missing.
@@ -26,6 +27,7 @@ struct Step {
   int recv_peer = kNone;
   int recv_block = kNone;
   Action action = Action::copy;
+  bool completes = false;  // the block is whole after this: an average is divided here
 };
 
 struct Schedule {

@@ -16,7 +16,7 @@ struct Message {
   int arrives;  // round
 };
 
-enum class Start { full_input, own_block, root_only, tokens };
+enum class Start { full_input, own_block, own_row, root_only, tokens };
 
 class Simulator {
  public:
@@ -70,6 +70,7 @@ class Simulator {
     Counts counts(schedules_.size(), 0);
     const bool has = start_ == Start::full_input || start_ == Start::tokens ||
                      (start_ == Start::own_block && block == rank) ||
+                     (start_ == Start::own_row && block / p_ == rank) ||
                      (start_ == Start::root_only && rank == root_);
     if (has) counts[at(rank)] = 1;
     return counts;
@@ -122,7 +123,8 @@ class Simulator {
         const Counts& known = run_.holds[at(rank)][at(step.recv_block)];
         for (size_t i = 0; i < value.size(); ++i) value[i] = std::max(value[i], known[i]);
       } else if (step.action != Action::copy) {
-        const Counts own = input(rank, step.recv_block);
+        const bool folds = step.action != Action::reduce;
+        const Counts own = folds ? run_.holds[at(rank)][at(step.recv_block)] : input(rank, step.recv_block);
         for (size_t i = 0; i < value.size(); ++i) value[i] += own[i];
       }
       run_.holds[at(rank)][at(step.recv_block)] = value;
@@ -153,6 +155,9 @@ SymbolicRun run_from_full_input(const std::vector<Schedule>& schedules) {
 }
 SymbolicRun run_from_own_block(const std::vector<Schedule>& schedules) {
   return Simulator(schedules, Start::own_block, 0).run();
+}
+SymbolicRun run_from_own_row(const std::vector<Schedule>& schedules) {
+  return Simulator(schedules, Start::own_row, 0).run();
 }
 SymbolicRun run_from_root(const std::vector<Schedule>& schedules, int root) {
   return Simulator(schedules, Start::root_only, root).run();

@@ -18,8 +18,9 @@ struct SymbolicRun {
 
 // One function per starting state; schedules[i] is the schedule of rank i. A link holds one block at most.
 SymbolicRun run_from_full_input(const std::vector<Schedule>& schedules);      // reductions
-SymbolicRun run_from_own_block(const std::vector<Schedule>& schedules);       // all-gather
-SymbolicRun run_from_root(const std::vector<Schedule>& schedules, int root);  // broadcast
+SymbolicRun run_from_own_block(const std::vector<Schedule>& schedules);       // all-gather, gather
+SymbolicRun run_from_own_row(const std::vector<Schedule>& schedules);  // all-to-all: blocks rank*p to rank*p+p-1
+SymbolicRun run_from_root(const std::vector<Schedule>& schedules, int root);  // broadcast, scatter
 // The barrier: a token carries the set of ranks that its sender knows to have arrived.
 SymbolicRun run_tokens(const std::vector<Schedule>& schedules);
 

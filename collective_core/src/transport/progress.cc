@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <ctime>
 
@@ -57,7 +58,7 @@ int usable_cores() {
 }
 
 WaitLadder::WaitLadder(Doorbell* doorbell, int wake_fd, bool spin, std::function<void()> check)
-    : doorbell_(doorbell), wake_fd_(wake_fd), spins_(spin ? kSpins : 0), check_(std::move(check)) {}
+    : doorbell_(doorbell), wake_fd_(wake_fd), spins_(spin ? kSpins : 0), check_(std::move(check)), longest_sleep_ns_(kSleepMs * 1000000L) {}
 
 WaitLadder::~WaitLadder() {
   if (armed_) doorbell_->waiting.store(0, std::memory_order_relaxed);
@@ -71,19 +72,42 @@ void WaitLadder::moved() {
   }
 }
 
-void WaitLadder::idle(const Link* want_send, const Link* want_recv) {
+bool WaitLadder::idle_awake() {
   ++idle_count_;
   if (idle_count_ % kCheckEvery == 0) check_();
-  if (idle_count_ <= spins_) return relax();
+  if (idle_count_ <= spins_) {
+    relax();
+    return false;
+  }
   if (idle_count_ <= spins_ + kYields) {
     sched_yield();
-    return;
+    return false;
   }
   check_();
-  const bool socket_send = want_send && want_send->fd() >= 0;
-  const bool socket_recv = want_recv && want_recv->fd() >= 0;
-  const bool memory = (want_send && !socket_send) || (want_recv && !socket_recv);
-  if (socket_send || socket_recv) return sleep_on_sockets(want_send, want_recv, memory);
+  return true;
+}
+
+void WaitLadder::idle(const Link* want_send, const Link* want_recv) {
+  if (!idle_awake()) return;
+  const bool sockets = (want_send && want_send->fd() >= 0) || (want_recv && want_recv->fd() >= 0);
+  if (!sockets) return sleep_on_memory();
+  sleep_on_sockets(&want_send, want_send ? 1 : 0, &want_recv, want_recv ? 1 : 0);
+}
+
+void WaitLadder::idle(const std::vector<const Link*>& want_send, const std::vector<const Link*>& want_recv) {
+  if (!idle_awake()) return;
+  const auto is_socket = [](const Link* link) { return link->fd() >= 0; };
+  const bool sockets = std::any_of(want_send.begin(), want_send.end(), is_socket) ||
+                       std::any_of(want_recv.begin(), want_recv.end(), is_socket);
+  if (!sockets) return sleep_on_memory();
+  sleep_on_sockets(want_send.data(), want_send.size(), want_recv.data(), want_recv.size());
+}
+
+void WaitLadder::sleep_at_most(int milliseconds) {
+  longest_sleep_ns_ = std::max(1, std::min(milliseconds, kSleepMs)) * 1000000L;
+}
+
+void WaitLadder::sleep_on_memory() {
   if (!armed_) {
     // Raise the flag, then let the caller look once more before we sleep.
     doorbell_->waiting.exchange(1, std::memory_order_acq_rel);
@@ -91,23 +115,29 @@ void WaitLadder::idle(const Link* want_send, const Link* want_recv) {
     armed_ = true;
     return;
   }
-  sleep_on_doorbell();
-}
-
-void WaitLadder::sleep_on_doorbell() {
-  const timespec timeout{0, kSleepMs * 1000000L};
+  const timespec timeout{0, longest_sleep_ns_};
   futex(&doorbell_->rings, FUTEX_WAIT, seen_, &timeout);
   seen_ = doorbell_->rings.load(std::memory_order_seq_cst);
 }
 
-void WaitLadder::sleep_on_sockets(const Link* want_send, const Link* want_recv, bool doorbell_too) {
-  pollfd fds[3];
-  nfds_t count = 0;
-  fds[count++] = pollfd{wake_fd_, POLLIN, 0};
-  if (want_send && want_send->fd() >= 0) fds[count++] = pollfd{want_send->fd(), POLLOUT, 0};
-  if (want_recv && want_recv->fd() >= 0) fds[count++] = pollfd{want_recv->fd(), POLLIN, 0};
-  const timespec timeout{0, doorbell_too ? kMixedSleepNs : kSleepMs * 1000000L};
-  ppoll(fds, count, &timeout, nullptr);
+void WaitLadder::sleep_on_sockets(const Link* const* want_send, size_t sends, const Link* const* want_recv,
+                                  size_t recvs) {
+  std::vector<pollfd> fds;
+  fds.push_back(pollfd{wake_fd_, POLLIN, 0});
+  bool memory_too = false;
+  const auto add = [&](const Link* const* links, size_t count, short events) {
+    for (size_t i = 0; i < count; ++i) {
+      if (links[i]->fd() >= 0) {
+        fds.push_back(pollfd{links[i]->fd(), events, 0});
+      } else {
+        memory_too = true;
+      }
+    }
+  };
+  add(want_send, sends, POLLOUT);
+  add(want_recv, recvs, POLLIN);
+  const timespec timeout{0, memory_too ? kMixedSleepNs : longest_sleep_ns_};
+  ppoll(fds.data(), fds.size(), &timeout, nullptr);
 }
 
 }  // namespace ccore

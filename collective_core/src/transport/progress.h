@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "transport/link.h"
 
@@ -37,16 +38,23 @@ class WaitLadder {
   void moved();
   // Nothing could move. want_send, want_recv: the links that would help; null when that half has no wish.
   void idle(const Link* want_send, const Link* want_recv);
+  // The same for any number of them.
+  void idle(const std::vector<const Link*>& want_send, const std::vector<const Link*>& want_recv);
+  // No sleep is longer; for a caller with other things to do.
+  void sleep_at_most(int milliseconds);
 
  private:
-  void sleep_on_doorbell();
-  void sleep_on_sockets(const Link* want_send, const Link* want_recv, bool doorbell_too);
+  // True when it is time to sleep.
+  bool idle_awake();
+  void sleep_on_memory();
+  void sleep_on_sockets(const Link* const* want_send, size_t sends, const Link* const* want_recv, size_t recvs);
 
   Doorbell* doorbell_;
   int wake_fd_;
   int spins_;
   std::function<void()> check_;
   int idle_count_ = 0;
+  long longest_sleep_ns_;
   bool armed_ = false;  // our waiting flag is up and `seen_` was read after that
   uint32_t seen_ = 0;
 };

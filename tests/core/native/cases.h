@@ -10,6 +10,7 @@ void schedules();
 void topology();
 void reduction();
 void wire();
+void transfers();
 void rendezvous();
 void failures();
 void lifecycle();

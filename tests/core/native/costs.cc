@@ -9,7 +9,10 @@
 #include "cases.h"
 #include "expect.h"
 #include "schedule/broadcast.h"
+#include "schedule/direct.h"
 #include "schedule/dissemination.h"
+#include "schedule/doubling.h"
+#include "schedule/reduce.h"
 #include "schedule/ring.h"
 #include "schedule/symbolic.h"
 
@@ -43,6 +46,9 @@ void costs() {
   for (int p = 1; p <= 64; ++p) {
     const size_t data = 1000 * static_cast<size_t>(p);
     print(
+        "all_reduce_doubling", p, data, [p](int rank) { return ccore::doubling_all_reduce(rank, p); },
+        ccore::run_from_full_input);
+    print(
         "all_reduce_ring", p, data, [p](int rank) { return ccore::ring_all_reduce(rank, p); },
         ccore::run_from_full_input);
     print(
@@ -54,6 +60,19 @@ void costs() {
     print(
         "broadcast_chain", p, data, [p](int rank) { return ccore::chain_broadcast(rank, p, 0); }, from_root);
     print("broadcast_tree", p, data, [p](int rank) { return ccore::tree_broadcast(rank, p, 0); }, from_root);
+    print(
+        "reduce_chain", p, data, [p](int rank) { return ccore::chain_reduce(rank, p, 0, 1); },
+        ccore::run_from_full_input);
+    print(
+        "reduce_tree", p, data, [p](int rank) { return ccore::tree_reduce(rank, p, 0); },
+        ccore::run_from_full_input);
+    print(
+        "gather_direct", p, data, [p](int rank) { return ccore::direct_gather(rank, p, 0); },
+        ccore::run_from_own_block);
+    print("scatter_direct", p, data, [p](int rank) { return ccore::direct_scatter(rank, p, 0); }, from_root);
+    print(
+        "all_to_all_pairwise", p, data * static_cast<size_t>(p),
+        [p](int rank) { return ccore::pairwise_all_to_all(rank, p); }, ccore::run_from_own_row);
     print(
         "barrier_dissemination", p, 1, [p](int rank) { return ccore::dissemination_barrier(rank, p); },
         ccore::run_tokens);

@@ -57,7 +57,7 @@ void abort_ends_the_operation_everywhere(const std::string& layout) {
 void the_deadline_names_who_is_late(const std::string& layout) {
   Meeting meeting(2);
   run_ranks(2, layout_named(layout), [&](int rank, cc_comm* comm) {
-    cc_op_options options{sizeof options, 300};
+    cc_op_options options{sizeof options, 300, 0, 0};
     if (rank == 0) {
       const auto start = Clock::now();
       EXPECT(reduce(comm, 1000, &options) == CC_ERROR_TIMEOUT, last_error(comm));
@@ -102,6 +102,35 @@ void differences_are_named(const std::string& layout) {
     unsigned char data[8] = {};
     return rank == 0 ? cc_barrier(comm, nullptr) : cc_all_gather(data, data, 4, CC_UINT8, comm, nullptr);
   });
+  desync(layout, "reduce(count=4, u8, sum, root=0)", "reduce(count=4, u8, max, root=0)",
+         [](int rank, cc_comm* comm) {
+           unsigned char data[4] = {};
+           // A rank that only sends may be done before it hears of it.
+           const cc_result first = cc_reduce(data, data, 4, CC_UINT8, rank == 0 ? CC_SUM : CC_MAX, 0, comm, nullptr);
+           return first == CC_SUCCESS ? reduce(comm, 1) : first;
+         });
+  desync(layout, "all_gatherv(count in all=3, u8", "operation 2: all_gatherv(count in all=3, u8",
+         [](int rank, cc_comm* comm) {
+           unsigned char data[3] = {};
+           unsigned char all[3] = {};
+           const size_t ones[2] = {1, 2};
+           const size_t twos[2] = {2, 1};
+           const size_t offsets[2] = {0, 1};
+           return cc_all_gatherv(data, all, rank == 0 ? ones : twos, offsets, CC_UINT8, comm, nullptr);
+         });
+  desync(layout, "all_to_allv(count between the two=1, u8)", "all_to_allv(count between the two=2, u8)",
+         [](int rank, cc_comm* comm) {
+           unsigned char data[4] = {};
+           unsigned char all[4] = {};
+           const size_t out[2] = {rank == 0 ? size_t{0} : size_t{1}, rank == 0 ? size_t{1} : size_t{0}};
+           const size_t in[2] = {0, rank == 0 ? size_t{1} : size_t{0}};
+           const size_t wrong[2] = {2, 0};
+           const size_t offsets[2] = {0, 2};
+           // Only rank 1 sees the difference; rank 0 may be done before it hears of it.
+           const cc_result first = cc_all_to_allv(data, out, offsets, all, rank == 0 ? in : wrong, offsets,
+                                                  CC_UINT8, comm, nullptr);
+           return first == CC_SUCCESS ? reduce(comm, 1) : first;
+         });
   desync(layout, "all_reduce(count=0", "all_reduce(count=3",
          [](int rank, cc_comm* comm) { return reduce(comm, rank == 0 ? 0 : 3); });
 }

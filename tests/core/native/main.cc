@@ -12,7 +12,8 @@ int main(int argc, char** argv) {
   const std::map<std::string, std::function<void()>> cases = {
       {"costs", test::costs},         {"schedules", test::schedules}, {"topology", test::topology},
       {"reduction", test::reduction}, {"wire", test::wire},           {"rendezvous", test::rendezvous},
-      {"failures", test::failures},   {"lifecycle", test::lifecycle}};
+      {"failures", test::failures},   {"lifecycle", test::lifecycle},
+      {"transfers", test::transfers}};
   const std::string name = argc > 1 ? argv[1] : "";
   try {
     if (name == "matrix" && argc == 4) {

@@ -6,7 +6,10 @@
 #include "cases.h"
 #include "expect.h"
 #include "schedule/broadcast.h"
+#include "schedule/direct.h"
 #include "schedule/dissemination.h"
+#include "schedule/doubling.h"
+#include "schedule/reduce.h"
 #include "schedule/ring.h"
 #include "schedule/symbolic.h"
 
@@ -50,7 +53,7 @@ void expect_one_last_reduce_per_block(const std::vector<Schedule>& schedules) {
   std::vector<int> last(schedules.size());
   for (const Schedule& schedule : schedules) {
     for (const ccore::Step& step : schedule.steps) {
-      if (step.action == ccore::Action::reduce_last) ++last[static_cast<size_t>(step.recv_block)];
+      if (step.completes) ++last[static_cast<size_t>(step.recv_block)];
     }
   }
   if (schedules.size() > 1) expect_once_each(last);
@@ -86,6 +89,26 @@ void rings(int p) {
     EXPECT(elements_sent(schedule, 60 * n) == (n - 1) * 60, "bytes");
 }
 
+void doubling(int p) {
+  const auto schedules = for_all(p, [p](int rank) { return ccore::doubling_all_reduce(rank, p); });
+  const SymbolicRun run = run_from_full_input(schedules);
+  EXPECT(run.problem.empty(), run.problem);
+  const int up = log2_up(p);
+  EXPECT(run.rounds == ((1 << up) == p ? up : up + 1), p, " ranks took ", run.rounds);
+  for (int rank = 0; rank < p; ++rank) expect_once_each(held(run, rank, 0));
+  // Every result is divided once on its way to every rank, and after all of it is there.
+  for (const Schedule& schedule : schedules) {
+    int divided = 0;
+    int folded = 0;
+    for (const ccore::Step& step : schedule.steps) {
+      EXPECT(divided == 0 || step.action == ccore::Action::copy, "a fold after the division");
+      folded += step.action != ccore::Action::copy;
+      divided += step.completes;
+    }
+    EXPECT(divided == std::min(1, folded), "rank ", schedule.rank, " divides ", divided, " times");
+  }
+}
+
 void broadcasts(int p, int root) {
   const auto chain = for_all(p, [=](int rank) { return ccore::chain_broadcast(rank, p, root); });
   const auto tree = for_all(p, [=](int rank) { return ccore::tree_broadcast(rank, p, root); });
@@ -104,6 +127,52 @@ void broadcasts(int p, int root) {
     EXPECT(total == 100 * static_cast<size_t>(p - 1), "every rank but the root receives once");
     const int sends = schedules == &chain ? std::min(1, p - 1) : log2_up(p);
     EXPECT(most == 100 * static_cast<size_t>(sends), "the busiest rank sends ", most);
+  }
+}
+
+void reductions_to_one(int p, int root) {
+  for (const int nblocks : {1, 2, 5}) {
+    const auto chain = for_all(p, [=](int rank) { return ccore::chain_reduce(rank, p, root, nblocks); });
+    const SymbolicRun run = run_from_full_input(chain);
+    EXPECT(run.problem.empty(), run.problem);
+    for (int block = 0; block < nblocks; ++block) expect_once_each(held(run, root, block));
+    EXPECT(run.rounds == (p == 1 ? 0 : p - 2 + nblocks), p, " ranks took ", run.rounds);
+    for (int rank = 0; rank < p; ++rank) {
+      for (const ccore::Step& step : chain[static_cast<size_t>(rank)].steps) {
+        EXPECT(step.completes == (rank == root), "only the root has the whole");
+      }
+    }
+  }
+  const auto tree = for_all(p, [=](int rank) { return ccore::tree_reduce(rank, p, root); });
+  const SymbolicRun run = run_from_full_input(tree);
+  EXPECT(run.problem.empty(), run.problem);
+  expect_once_each(held(run, root, 0));
+  EXPECT(run.rounds == log2_up(p), p, " ranks took ", run.rounds);
+  int completes = 0;
+  for (const Schedule& schedule : tree) {
+    for (const ccore::Step& step : schedule.steps) completes += step.completes ? 1 : 0;
+  }
+  EXPECT(completes == (p > 1 ? 1 : 0), "an average is divided ", completes, " times");
+}
+
+void direct(int p, int root) {
+  const auto gather = for_all(p, [=](int rank) { return ccore::direct_gather(rank, p, root); });
+  const SymbolicRun gathered = run_from_own_block(gather);
+  EXPECT(gathered.problem.empty(), gathered.problem);
+  for (int block = 0; block < p; ++block) expect_only(held(gathered, root, block), block);
+  const auto scatter = for_all(p, [=](int rank) { return ccore::direct_scatter(rank, p, root); });
+  const SymbolicRun scattered = run_from_root(scatter, root);
+  EXPECT(scattered.problem.empty(), scattered.problem);
+  for (int rank = 0; rank < p; ++rank) expect_only(held(scattered, rank, rank), root);
+}
+
+void all_to_all(int p) {
+  const auto schedules = for_all(p, [p](int rank) { return ccore::pairwise_all_to_all(rank, p); });
+  const SymbolicRun run = run_from_own_row(schedules);
+  EXPECT(run.problem.empty(), run.problem);
+  EXPECT(run.rounds == p - 1, p, " ranks took ", run.rounds);
+  for (int rank = 0; rank < p; ++rank) {
+    for (int source = 0; source < p; ++source) expect_only(held(run, rank, source * p + rank), source);
   }
 }
 
@@ -151,8 +220,14 @@ void schedules() {
   broken_schedules_are_found();
   for (int p = 1; p <= kMostRanks; ++p) {
     rings(p);
+    doubling(p);
     barrier(p);
-    for (int root = 0; root < p; root += 1 + p / 5) broadcasts(p, root);
+    all_to_all(p);
+    for (int root = 0; root < p; root += 1 + p / 5) {
+      broadcasts(p, root);
+      reductions_to_one(p, root);
+      direct(p, root);
+    }
   }
 }
 

@@ -4,6 +4,8 @@
 #include "cases.h"
 #include "expect.h"
 #include "ranks.h"
+#include "schedule/doubling.h"
+#include "schedule/reduce.h"
 
 namespace test {
 namespace {
@@ -21,7 +23,7 @@ uint64_t sent_by(cc_comm* comm, int nranks) {
 
 void count_bytes(const std::string& layout, int nranks) {
   const auto p = static_cast<uint64_t>(nranks);
-  const uint64_t count = 1200 * p;  // elements of 4 bytes
+  const uint64_t count = 6000 * p;  // elements of 4 bytes: enough for the ring
   run_ranks(nranks, layout_named(layout), [&](int rank, cc_comm* comm) {
     std::vector<float> a(count * p);
     std::vector<float> b(count * p);
@@ -35,6 +37,10 @@ void count_bytes(const std::string& layout, int nranks) {
     EXPECT(cc_all_reduce(a.data(), b.data(), count, CC_FLOAT32, CC_SUM, comm, nullptr) == CC_SUCCESS,
            last_error(comm));
     expect_sent(2 * (p - 1) * count * 4 / p, "all_reduce");
+    const uint64_t few = 101;
+    EXPECT(cc_all_reduce(a.data(), b.data(), few, CC_FLOAT32, CC_SUM, comm, nullptr) == CC_SUCCESS,
+           last_error(comm));
+    expect_sent(elements_sent(ccore::doubling_all_reduce(rank, nranks), few) * 4, "all_reduce of little data");
     EXPECT(cc_all_gather(a.data(), b.data(), count, CC_FLOAT32, comm, nullptr) == CC_SUCCESS,
            last_error(comm));
     expect_sent((p - 1) * count * 4, "all_gather");
@@ -46,6 +52,20 @@ void count_bytes(const std::string& layout, int nranks) {
     EXPECT(cc_broadcast(c.data(), c.data(), large, CC_FLOAT32, 1, comm, nullptr) == CC_SUCCESS,
            last_error(comm));
     expect_sent(rank == 0 ? 0 : large * 4, "broadcast, chain: all but the last of the chain send it once");
+    EXPECT(cc_reduce(a.data(), b.data(), count * p, CC_FLOAT32, CC_SUM, 1, comm, nullptr) == CC_SUCCESS,
+           last_error(comm));
+    expect_sent(rank == 1 ? 0 : count * p * 4, "reduce, chain: all but the root send it once");
+    EXPECT(cc_reduce(a.data(), b.data(), few, CC_FLOAT32, CC_SUM, 0, comm, nullptr) == CC_SUCCESS,
+           last_error(comm));
+    expect_sent(elements_sent(ccore::tree_reduce(rank, nranks, 0), few) * 4, "reduce, tree");
+    EXPECT(cc_gather(a.data(), b.data(), count, CC_FLOAT32, 1, comm, nullptr) == CC_SUCCESS, last_error(comm));
+    expect_sent(rank == 1 ? 0 : count * 4, "gather");
+    EXPECT(cc_scatter(a.data(), b.data(), count, CC_FLOAT32, 1, comm, nullptr) == CC_SUCCESS,
+           last_error(comm));
+    expect_sent(rank == 1 ? (p - 1) * count * 4 : 0, "scatter");
+    EXPECT(cc_all_to_all(a.data(), b.data(), count, CC_FLOAT32, comm, nullptr) == CC_SUCCESS,
+           last_error(comm));
+    expect_sent((p - 1) * count * 4, "all_to_all");
     EXPECT(cc_barrier(comm, nullptr) == CC_SUCCESS, last_error(comm));
     uint64_t rounds = 0;
     while ((uint64_t{1} << rounds) < p) ++rounds;

@@ -92,11 +92,64 @@ expect(tensor, rank, 10 + rank)
 listed = [torch.zeros(1) for _ in range(2)]
 dist.all_to_all(listed, [torch.tensor([20.0 * rank]), torch.tensor([20.0 * rank + 1])])
 expect(torch.stack(listed), rank, 20 + rank)
+# Uneven: rank r sends r + 1 rows to rank 0 and 2 to rank 1.
+source = torch.arange(2.0 * (rank + 3)).view(-1, 2) + 100 * rank
+tensor = torch.zeros(3 if rank == 0 else 4, 2)
+dist.all_to_all_single(tensor, source, [1, 2] if rank == 0 else [2, 2], [rank + 1, 2])
+expect(tensor, *((0, 1, 100, 101, 102, 103) if rank == 0 else (2, 3, 4, 5, 104, 105, 106, 107)))
+for exchange in (group.alltoall_base, group.all_to_all_single):
+    bytewise = torch.zeros(2, dtype=torch.complex64)
+    exchange(bytewise, torch.tensor([rank + 1j, rank + 2j], dtype=torch.complex64), [1, 1], [1, 1]).wait()
+    assert bytewise.tolist() == [complex(0, rank + 1), complex(1, rank + 1)]
+listed = [torch.zeros(rank + 1), torch.zeros(rank + 1)]
+dist.all_to_all(listed, [torch.full((1,), rank + 5.0), torch.full((2,), rank + 7.0)])
+expect(torch.cat(listed), *((5, 6) if rank == 0 else (7, 7, 8, 8)))
+listed = [torch.zeros(1), torch.zeros(3)]
+dist.all_gather(listed, torch.full((1 + 2 * rank,), rank + 1.0))
+expect(torch.cat(listed), 1, 2, 2, 2)
+tensor = torch.full((100_000,), rank + 1.0)
+dist.reduce(tensor, 1, dist.ReduceOp.AVG)
+expect(tensor[[0, -1]], *((1, 1) if rank == 0 else (1.5, 1.5)))
+strided = torch.zeros(3, 2).t()
+dist.scatter(strided, [torch.ones(2, 3), torch.full((2, 3), 2.0)] if rank == 1 else None, src=1)
+expect(strided, *[rank + 1.0] * 6)
 with dist._coalescing_manager():
     several = [torch.ones(2), torch.ones(3)]
     for one in several:
         dist.all_reduce(one)
 expect(torch.cat(several), 2, 2, 2, 2, 2)
+
+tensor = torch.tensor([rank + 3.0])
+if rank == 0:
+    dist.send(tensor, 1, tag=5)
+    assert dist.recv(tensor, 1) == 1
+else:
+    got = torch.zeros(1)
+    assert dist.recv(got, 0, tag=5) == 0
+    expect(got, 3)
+    dist.send(tensor, 0)
+expect(tensor, 4)
+# Neither send can end before the other rank receives, and both ranks send first.
+large, large_got = torch.full((1 << 22,), rank + 1.0), torch.zeros(1 << 22)
+sent, received = dist.isend(large, 1 - rank), dist.irecv(large_got, 1 - rank)
+dist.all_reduce(tensor)  # behind both
+expect(tensor, 8)
+assert sent.is_completed() and received.is_completed() and received.wait()
+expect(large_got[[0, -1]], 2 - rank, 2 - rank)
+columns = torch.zeros(3, 2).t()
+odd = torch.tensor([True, False])
+works = dist.batch_isend_irecv(
+    [
+        dist.P2POp(dist.irecv, columns, 1 - rank),
+        dist.P2POp(dist.irecv, odd, 1 - rank),
+        dist.P2POp(dist.isend, torch.arange(6.0).view(2, 3) + rank, 1 - rank),
+        dist.P2POp(dist.isend, torch.tensor([False, True]), 1 - rank),
+    ]
+)
+for one in works:
+    one.wait()
+expect(columns, *(value + 1.0 - rank for value in range(6)))
+assert odd.tolist() == [False, True]
 
 objects: list[object] = [None, None]
 dist.all_gather_object(objects, {"rank": rank})
@@ -113,7 +166,7 @@ expect(tensor, 2)
 assert pair.group_name and pair.group_name != group.group_name
 
 for call in (
-    lambda: dist.send(torch.ones(1), 1 - rank),
+    lambda: dist.recv(torch.ones(1)),  # from any rank
     lambda: dist.all_reduce(torch.ones(1), dist.ReduceOp.BXOR),
     lambda: dist.all_reduce(torch.ones(1, dtype=torch.complex64), dist.ReduceOp.MAX),
     lambda: group.allreduce([torch.ones(1, dtype=torch.int16)]).wait(),

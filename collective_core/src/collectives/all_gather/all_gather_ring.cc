@@ -3,27 +3,27 @@
 #include <cstring>
 
 #include "collectives/stream.h"
-#include "common/dtype.h"
 #include "schedule/ring.h"
 
 namespace ccore {
 
-void all_gather_ring(const Context& context, const void* send, void* recv, size_t count, cc_dtype dtype) {
-  const size_t bytes = count * dtype_size(dtype);
+void all_gather_ring(const Context& context, const void* send, void* recv, const std::vector<Block>& blocks) {
+  const Block& mine = blocks[static_cast<size_t>(context.rank)];
   auto* output = static_cast<std::byte*>(recv);
-  std::byte* own = output + static_cast<size_t>(context.rank) * bytes;
-  if (own != send && bytes > 0) std::memcpy(own, send, bytes);
+  if (mine.count > 0 && output + mine.begin != send) std::memcpy(output + mine.begin, send, mine.count);
   const Schedule schedule = ring_all_gather(context.rank, context.nranks);
   std::vector<StreamStep> steps;
   for (const Step& step : schedule.steps) {
+    const Block& leaves = blocks[static_cast<size_t>(step.send_block)];
+    const Block& comes = blocks[static_cast<size_t>(step.recv_block)];
     StreamStep s;
     s.send_peer = step.send_peer;
-    s.send_from = output + static_cast<size_t>(step.send_block) * bytes;
-    s.send_bytes = bytes;
+    s.send_from = leaves.count > 0 ? output + leaves.begin : nullptr;
+    s.send_bytes = leaves.count;
     s.send_after = step.send_after;
     s.recv_peer = step.recv_peer;
-    s.recv_to = output + static_cast<size_t>(step.recv_block) * bytes;
-    s.recv_bytes = bytes;
+    s.recv_to = comes.count > 0 ? output + comes.begin : nullptr;
+    s.recv_bytes = comes.count;
     steps.push_back(s);
   }
   run_stream(context, steps, Reduction{});

@@ -28,6 +28,7 @@ void all_reduce_ring(const Context& context, const void* send, void* recv, size_
     s.local = input + in.begin * element;
     s.recv_bytes = in.count * element;
     s.action = step.action;
+    s.completes = step.completes;
     steps.push_back(s);
   }
   run_stream(context, steps, Reduction{reduce_function(dtype, op), last_reduce_function(dtype, op), element});

@@ -30,6 +30,7 @@ void reduce_scatter_ring(const Context& context, const void* send, void* recv, s
     s.local = input + static_cast<size_t>(step.recv_block) * bytes;
     s.recv_bytes = bytes;
     s.action = step.action;
+    s.completes = step.completes;
     // partial(k) held the sum of step k-2, which leaves in step k-1.
     s.recv_after_send = k >= 2 && k != last ? k - 1 : kNone;
     steps.push_back(s);

@@ -1,0 +1,122 @@
+"""torch's point-to-point calls: send and recv, and how several of them are on their way at once."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from collective_core.communicator import Communicator
+from collective_core.errors import CollectiveCoreError
+from collective_core.torch_operations import Operations
+from collective_core.torch_tensors import as_dense, copy_back, for_copy, only_one
+from collective_core.torch_work import Batch, CcoreBackendError, CcoreWork, Ended, Queue, Task
+
+# How long the worker waits for the links before it looks for newly called transfers.
+_LOOK_EVERY_S = 0.002
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer(Batch):
+    """A send or a receive. Those that follow each other in the queue move together, whatever their order."""
+
+    work: CcoreWork
+    communicator: Communicator
+    post: Callable[[], None]
+    conclude: Callable[[], list[torch.Tensor]]
+
+    def run(self, queued: Queue, ended: Ended) -> list[Task | None]:
+        """Move this transfer and all that are called meanwhile; return what else was found in the queue."""
+        posted: list[Transfer] = []
+        done: list[bool] = []
+        following: list[Task | None] = []  # the first that is no transfer; nothing behind it is looked at
+
+        def post(transfer: Transfer) -> None:
+            try:
+                transfer.post()
+            except CollectiveCoreError as error:
+                ended(transfer, None, CcoreBackendError(f"{transfer.work.description}: {error}"))
+                return
+            posted.append(transfer)
+            done.append(False)
+
+        def fail(error: CollectiveCoreError) -> None:
+            for index, transfer in enumerate(posted):
+                if not done[index]:
+                    done[index] = True
+                    ended(transfer, None, CcoreBackendError(f"{transfer.work.description}: {error}"))
+
+        try:
+            self.communicator.group_start()
+        except CollectiveCoreError as error:
+            ended(self, None, CcoreBackendError(f"{self.work.description}: {error}"))
+            return following
+        post(self)
+        try:
+            while True:
+                while not following:
+                    try:
+                        item = queued.get_nowait()
+                    except queue.Empty:
+                        break
+                    if isinstance(item, Transfer):
+                        post(item)
+                    else:
+                        following.append(item)
+                if all(done):
+                    break
+                for index, finished in enumerate(
+                    self.communicator.group_progress(_LOOK_EVERY_S, len(posted))
+                ):
+                    if finished and not done[index]:
+                        done[index] = True
+                        ended(posted[index], posted[index].conclude(), None)
+            self.communicator.group_end()
+        except CollectiveCoreError as error:
+            fail(error)
+        return following
+
+
+class Transfers(Operations):
+    """Mixed into the process group."""
+
+    def send(self, tensors: Sequence[torch.Tensor], dst: int, tag: int = 0) -> CcoreWork:
+        """Send a tensor to a rank. The tag is checked by the receiver; it does not change the order."""
+        tensor = only_one(tensors)
+        dense = as_dense(tensor)
+        return self._submit_transfer(
+            f"send to rank {dst}",
+            lambda: self._communicator.send(for_copy(dense), dst, tag=tag),
+            lambda: [tensor],
+        )
+
+    def recv(self, tensors: Sequence[torch.Tensor], src: int, tag: int = 0) -> CcoreWork:
+        """Receive the next tensor that a rank sent; size, type and tag must agree."""
+        tensor = only_one(tensors)
+        dense = as_dense(tensor)
+
+        def conclude() -> list[torch.Tensor]:
+            copy_back(tensor, dense)
+            return [tensor]
+
+        return self._submit_transfer(
+            f"recv from rank {src}", lambda: self._communicator.recv(for_copy(dense), src, tag=tag), conclude
+        )
+
+    def recv_anysource(self, *_: Any) -> CcoreWork:
+        """Refuse: a receive names its sender."""
+        raise CcoreBackendError(
+            "the ccore backend cannot receive from any source; name the rank in recv(src=...)"
+        )
+
+    def _submit_transfer(
+        self, name: str, post: Callable[[], None], conclude: Callable[[], list[torch.Tensor]]
+    ) -> CcoreWork:
+        if not self._open:
+            raise CcoreBackendError(f"{name}: the process group was destroyed")
+        work = CcoreWork(f"{name} on rank {self._communicator.rank}")
+        self._worker.enqueue(Transfer(work, self._communicator, post, conclude))
+        return work

@@ -1,0 +1,32 @@
+#include "collectives/all_to_all/all_to_all_pairwise.h"
+
+#include <cstring>
+
+#include "collectives/stream.h"
+#include "schedule/direct.h"
+
+namespace ccore {
+
+void all_to_all_pairwise(const Context& context, const void* send, const std::vector<Block>& out, void* recv,
+                         const std::vector<Block>& in) {
+  const auto* input = static_cast<const std::byte*>(send);
+  auto* output = static_cast<std::byte*>(recv);
+  const auto rank = static_cast<size_t>(context.rank);
+  if (in[rank].count > 0) std::memcpy(output + in[rank].begin, input + out[rank].begin, in[rank].count);
+  std::vector<StreamStep> steps;
+  for (const Step& step : pairwise_all_to_all(context.rank, context.nranks).steps) {
+    const Block& leaves = out[static_cast<size_t>(step.send_peer)];
+    const Block& comes = in[static_cast<size_t>(step.recv_peer)];
+    StreamStep s;
+    s.send_peer = step.send_peer;
+    s.send_from = leaves.count > 0 ? input + leaves.begin : nullptr;
+    s.send_bytes = leaves.count;
+    s.recv_peer = step.recv_peer;
+    s.recv_to = comes.count > 0 ? output + comes.begin : nullptr;
+    s.recv_bytes = comes.count;
+    steps.push_back(s);
+  }
+  run_stream(context, steps, Reduction{});
+}
+
+}  // namespace ccore

@@ -1,0 +1,42 @@
+#include "collectives/framing.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "common/error.h"
+
+namespace ccore {
+namespace {
+
+// Payload that travels in one piece with the header before it.
+constexpr size_t kInlineBytes = 1024;
+
+}  // namespace
+
+Piece send_with_header(Link* link, const Operation& operation, size_t header_done, const std::byte* payload,
+                       size_t ready) {
+  std::array<std::byte, sizeof(Operation) + kInlineBytes> piece;
+  const size_t rest = sizeof(Operation) - header_done;
+  const size_t inlined = std::min(kInlineBytes, ready);
+  std::memcpy(piece.data(), reinterpret_cast<const std::byte*>(&operation) + header_done, rest);
+  if (inlined > 0) std::memcpy(piece.data() + rest, payload, inlined);
+  const size_t n = link->try_send(piece.data(), rest + inlined);
+  const size_t header = std::min(n, rest);
+  link->payload_bytes_sent += n - header;
+  return Piece{header, n - header};
+}
+
+bool receive_header(Link* link, const Operation& expected, int rank, int peer) {
+  const Bytes ready = link->peek(sizeof(Operation));
+  if (ready.size < sizeof(Operation)) return false;
+  Operation received;
+  std::memcpy(&received, ready.data, sizeof received);
+  link->consume(sizeof received);
+  if (same(received, expected)) return true;
+  throw Error(CC_ERROR_DESYNC,
+              format("ranks called different operations: rank %d is in %s, rank %d is in %s", rank,
+                     describe(expected).c_str(), peer, describe(received).c_str()));
+}
+
+}  // namespace ccore
