@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from difflib import get_close_matches
 from typing import Annotated
 
@@ -57,12 +58,23 @@ PciSelector = Annotated[
 # None of these may begin with '-': they become words of command lines, where it would make them options.
 Address = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_:][A-Za-z0-9._:%-]*$", max_length=253)]
 User = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.@+\\-]*[$]?$", max_length=128)]
+
+
+def _ports_of_jumps(text: str) -> str:
+    for hop in text.split(","):
+        port = re.search(r":([0-9]+)$", hop)
+        if port is not None and not 1 <= int(port[1]) <= 65535:
+            raise ValueError(f"{hop!r}: a port is a number from 1 to 65535")
+    return text
+
+
 ProxyJump = Annotated[
     str,
     StringConstraints(
         pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.+\\-]*@)?([A-Za-z0-9_][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.%]+\])(:[0-9]{1,5})?"
         r"(,([A-Za-z0-9_][A-Za-z0-9_.+\\-]*@)?([A-Za-z0-9_][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.%]+\])(:[0-9]{1,5})?)*$"
     ),
+    AfterValidator(_ports_of_jumps),
 ]
 InterfaceSelector = Annotated[
     str,
@@ -76,5 +88,8 @@ RdmaSelector = Annotated[
 ]
 Word = Annotated[str, StringConstraints(pattern=r"^[^\s-]\S*$", max_length=4096)]
 FilePath = Annotated[str, StringConstraints(pattern=r"^[^-]", max_length=4096)]
+# At the start of a line bash takes %1 for one of its jobs, quoted or not.
+Program = Annotated[str, StringConstraints(pattern=r"^[^-%\s]", max_length=4096)]
+PackageName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9.+:~_-]*$", max_length=200)]
 NumberText = Annotated[str, WithJsonSchema({"type": ["string", "number"]})]
 """A text that is mostly a number; unquoted numbers are taken as they are written."""

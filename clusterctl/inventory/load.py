@@ -56,6 +56,7 @@ def from_document(document: yaml_source.Document, folder: Path) -> Inventory:
 def limit(inventory: Inventory, text: str | None) -> Inventory:
     """Keep only the nodes that a node set of node and group names stands for; None keeps all.
 
+    The others move to ``beyond``.
     Raise UsageError for a text that is no node set or names an unknown node or group.
     """
     if text is None:
@@ -80,7 +81,9 @@ def limit(inventory: Inventory, text: str | None) -> Inventory:
         for node in inventory.nodes
         if node.name in wanted or any(group in wanted for group in node.groups)
     )
-    return inventory.model_copy(update={"nodes": kept})
+    here = {node.name for node in kept}
+    beyond = (*inventory.beyond, *(node for node in inventory.nodes if node.name not in here))
+    return inventory.model_copy(update={"nodes": kept, "beyond": beyond})
 
 
 def _numbers_as_written(value: Any, path: KeyPath, document: yaml_source.Document) -> Any:

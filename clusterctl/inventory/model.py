@@ -5,27 +5,22 @@ from __future__ import annotations
 from enum import Enum
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
+from pydantic import Field, StringConstraints, field_validator
 
 from clusterctl.inventory.field_types import (
     FilePath,
     InterfaceSelector,
     NodeName,
     NumberText,
-    PciSelector,
+    Program,
     ProxyJump,
     RdmaSelector,
-    RequirementName,
     User,
     VariableName,
     Word,
 )
-
-
-class Model(BaseModel):
-    """A frozen model that refuses unknown keys."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+from clusterctl.inventory.frozen_model import Model
+from clusterctl.inventory.requirement_settings import RequirementSettings
 
 
 class Become(str, Enum):
@@ -45,59 +40,6 @@ class Launcher(str, Enum):
     MPICH = "mpich"
     TORCHRUN = "torchrun"
     SRUN = "srun"
-
-
-class AcsSettings(Model):
-    """Which PCIe ports count, and whether a virtual machine's may be touched."""
-
-    in_vm: Literal["leave", "disable"] = "leave"
-    """In a virtual machine ACS isolates passed-through devices: leave it, unless told otherwise."""
-    gpu_devices: tuple[PciSelector, ...] = ()
-    """PCI devices that count as GPUs: ``class:0302``, ``10de:*`` or an address; empty: NVIDIA's."""
-    nic_devices: tuple[PciSelector, ...] = ()
-    """PCI devices that count as RDMA NICs; empty: those that carry an RDMA device."""
-    persist: bool = True
-    """Install a systemd unit that clears the redirection again at every boot."""
-
-
-class PeermemSettings(Model):
-    """Which GPUDirect RDMA mechanism, and where nv_peer_mem's source comes from when it has to be built."""
-
-    mechanism: Literal["auto", "dma-buf", "nvidia-peermem", "nv_peer_mem", "none"] = "auto"
-    source: str | None = None
-    """Directory or tarball on this machine with the source of an out-of-tree module, for ``nv_peer_mem``."""
-    module: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]+$")] = "nv_peer_mem"
-    """The name of the module that this source builds."""
-
-
-class RdmaLinkSettings(Model):
-    """What a node's RDMA ports must reach."""
-
-    min_rate_gbps: float | None = Field(default=None, gt=0)
-    require: bool | None = None
-    """True: a node without a device is unmet; false: never judged; unset: not applicable without one."""
-
-
-class DockerSettings(Model):
-    """Whether docker is wanted and may be installed."""
-
-    require: bool = True
-    package: str | None = None
-    """The package to install; unset: docker.io on Debian and Ubuntu, docker-ce on RHEL."""
-
-
-class RequirementSettings(Model):
-    """Settings of single requirements, and those left out altogether."""
-
-    skip: tuple[RequirementName, ...] = ()
-    """Requirements that are not judged."""
-    acs: AcsSettings = AcsSettings()
-    peermem: PeermemSettings = PeermemSettings()
-    rdma_link: RdmaLinkSettings = RdmaLinkSettings()
-    docker: DockerSettings = DockerSettings()
-    memlock: Literal["unlimited"] | Annotated[int, Field(gt=0)] = "unlimited"
-    """KiB of memory that a process may lock, in a non-interactive SSH session."""
-    cpu_governor: str = "performance"
 
 
 class ContainerSettings(Model):
@@ -153,11 +95,11 @@ class NodeSettings(Model):
     """Network interface for TCP (NCCL_SOCKET_IFNAME, btl_tcp_if_include)."""
     rdma_devices: RdmaSelector | None = None
     """NCCL_IB_HCA syntax: ``=mlx5_0,mlx5_1`` exact, ``^mlx5_2`` without."""
-    python: FilePath | None = None
+    python: Program | None = None
     """The Python interpreter on the node that has torch; unset: python3."""
-    mpirun: FilePath | None = None
+    mpirun: Program | None = None
     """mpirun's path on the node that launches; unset: mpirun."""
-    all_reduce_perf: FilePath | None = None
+    all_reduce_perf: Program | None = None
     """The path of all_reduce_perf on the nodes; unset: as found."""
     requirements: RequirementSettings | None = None
     container: ContainerSettings | None = None
@@ -175,7 +117,7 @@ class NodeSpec(NodeSettings):
 class GroupSpec(NodeSettings):
     """Settings for a set of nodes, between ``defaults`` and the node's own."""
 
-    nodes: str = Field(min_length=1, max_length=4096)
+    nodes: str = Field(min_length=1, max_length=65536)
     """A node set: ``gpu[01-08],spare``."""
 
 
@@ -223,11 +165,13 @@ class Node(Model):
 
 
 class Inventory(Model):
-    """All nodes in file order. ``source`` is the file's path, or None for the default (this machine)."""
+    """The nodes in file order. ``source`` is the file's path, or None for the default (this machine)."""
 
     nodes: tuple[Node, ...]
     launcher: Launcher = Launcher.OPENMPI
     source: str | None = None
+    beyond: tuple[Node, ...] = ()
+    """The nodes of the file that ``--limit`` left out, in file order: never contacted, but part of the fleet."""
 
     def node(self, name: str) -> Node:
         """Return the node of this name; KeyError when there is none."""

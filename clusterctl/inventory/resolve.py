@@ -18,6 +18,12 @@ from clusterctl.inventory.yaml_source import Document
 _NAME: TypeAdapter[str] = TypeAdapter(NodeName)
 _ADDRESS: TypeAdapter[str] = TypeAdapter(Address)
 _OWN_KEYS = frozenset({"name", "address", "nodes"})
+_PATHS = (
+    ("peermem", "source", "directory or tarball"),
+    ("packages", "folder", "folder"),
+    ("cluster_file", "source", "file"),
+)
+"""Settings of requirements that name something on this machine: requirement, key, what must be there."""
 
 
 def resolve(file: InventoryFile, document: Document, folder: Path) -> Inventory:
@@ -156,9 +162,15 @@ class _Resolver:
         for key in ("identity_file", "known_hosts"):
             if key in kept:
                 kept[key] = str(self.located(kept[key]))
-        source = kept.get("requirements", {}).get("peermem", {}).get("source")
+        wanted = kept.get("requirements", {})
+        for requirement, key, _ in _PATHS:
+            value = wanted.get(requirement, {}).get(key)
+            if value is not None:
+                wanted[requirement][key] = str(self.located(value))
+        source = wanted.get("cluster_file", {}).get("source")
         if source is not None:
-            kept["requirements"]["peermem"]["source"] = str(self.located(source))
+            # Read here, once: judges see no files.
+            wanted["cluster_file"]["content"] = _text(Path(source))
         return Node.model_validate({**kept, "name": name, "address": address, "groups": groups})
 
     def located(self, text: str) -> Path:
@@ -174,12 +186,29 @@ class _Resolver:
                 self.problem(
                     (*path, "identity_file"), f"there is no file {self.located(layer.identity_file)}"
                 )
-            source = layer.requirements.peermem.source if layer.requirements is not None else None
-            if source is not None and not _exists(self.located(source)):
-                self.problem(
-                    (*path, "requirements", "peermem", "source"),
-                    f"there is no directory or tarball {self.located(source)}",
-                )
+            if layer.requirements is None:
+                continue
+            for requirement, key, what in _PATHS:
+                value = getattr(getattr(layer.requirements, requirement), key)
+                if value is not None and not _exists(self.located(value)):
+                    self.problem(
+                        (*path, "requirements", requirement, key),
+                        f"there is no {what} {self.located(value)}",
+                    )
+            self.check_cluster_file(layer, path)
+
+    def check_cluster_file(self, layer: NodeSettings, path: KeyPath) -> None:
+        settings = layer.requirements.cluster_file if layer.requirements is not None else None
+        if settings is None or settings.source is None:
+            return
+        place: KeyPath = (*path, "requirements", "cluster_file", "source")
+        if settings.content is not None:
+            self.problem(place, "give either source or content")
+        elif _exists(self.located(settings.source)) and _text(self.located(settings.source)) is None:
+            self.problem(
+                place,
+                f"{self.located(settings.source)} is not a readable file of at most 1 MiB of UTF-8 text",
+            )
 
     def layers(self) -> list[tuple[KeyPath, NodeSettings]]:
         return [
@@ -214,6 +243,17 @@ def _is_file(path: Path) -> bool:
         return path.is_file()
     except (OSError, ValueError):  # a name too long, or a byte no path can hold
         return False
+
+
+def _text(path: Path) -> str | None:
+    try:
+        if not path.is_file() or path.stat().st_size > 1 << 20:
+            return None
+        text = path.read_bytes().decode("utf-8")
+    except (OSError, ValueError):
+        return None
+    # What is written passes through a shell, which knows no zero bytes.
+    return None if "\0" in text else text
 
 
 def _exists(path: Path) -> bool:

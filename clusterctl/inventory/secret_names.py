@@ -8,19 +8,21 @@ from typing import Any
 from clusterctl.inventory.model import Inventory
 
 # HF_TOKEN, AWS_SECRET_ACCESS_KEY, PGPASSWORD, WANDB_API_KEY, REGISTRY_AUTH.
-_SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|KEY$", re.IGNORECASE)
+_SECRET = re.compile(r"TOKEN|SECRET|PASSW|_PASS$|_PWD$|CREDENTIAL|AUTH|KEY$", re.IGNORECASE)
+# https_proxy=http://me:password@proxy:3128
+_LOGIN = re.compile(r"://[^/\s:@]*:[^/\s@]+@")
 HIDDEN = "***"
 
 
-def names_a_secret(name: str) -> bool:
-    """Tell whether a variable's name says that no command line and no document may show its value."""
-    return _SECRET.search(name) is not None
+def names_a_secret(name: str, value: str | None = None) -> bool:
+    """Tell whether a variable's name, or a password in its URL, says that nothing may show its value."""
+    return _SECRET.search(name) is not None or (value is not None and _LOGIN.search(value) is not None)
 
 
 def recorded(inventory: Inventory) -> dict[str, Any]:
     """Return the inventory as values that JSON can hold; the values of secrets read ``***``."""
     document = inventory.model_dump(mode="json")
-    for node in document["nodes"]:
+    for node in (*document["nodes"], *document["beyond"]):
         for variables in (node["env"], node["container"]["env"]):
-            variables.update({name: HIDDEN for name in variables if names_a_secret(name)})
+            variables.update({n: HIDDEN for n, value in variables.items() if names_a_secret(n, value)})
     return document

@@ -20,7 +20,10 @@ MAX_VALUES = 100_000
 _TAG = "tag:yaml.org,2002:"
 _PLAIN_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _PLAIN_FLOAT = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][-+][0-9]+)?")
-_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+# Control characters; and those that turn the direction of text, so that a reader sees another order than a shell.
+_UNPRINTABLE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 _READ_AS = {
     "bool": "a boolean",
     "int": "a number",
@@ -72,7 +75,7 @@ def parse(data: bytes, file: str) -> Document:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise refusal(file, [Problem(line, "", "not UTF-8 text; save the file as UTF-8")]) from None
-    root = _compose(text, file)
+    root = compose(text, file)
     reader = _Reader()
     value = reader.value(root, (), 0)
     if reader.problems:
@@ -108,7 +111,8 @@ class _BoundedLoader(yaml.SafeLoader):
             self.depth -= 1
 
 
-def _compose(text: str, file: str) -> yaml.Node:
+def compose(text: str, file: str) -> yaml.Node:
+    """Return the one document's node tree, of bounded depth and size; aliases are not expanded yet."""
     loader = None
     try:
         loader = _BoundedLoader(text)

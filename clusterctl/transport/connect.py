@@ -49,7 +49,7 @@ class Connector:
         return SshTransport(self._ssh(), node)
 
     def _ssh(self) -> SshSession:
-        # fabric and paramiko take 0.2 s to import: only a run that needs them pays.
+        # paramiko takes 0.1 s to import: only a run that needs them pays.
         from clusterctl.transport.ssh import SshSession
 
         with self._lock:

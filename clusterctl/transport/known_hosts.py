@@ -78,6 +78,7 @@ class KnownHosts:
         self._exact: dict[str, list[Entry]] = {}
         self._hashed: list[tuple[bytes, bytes, Entry]] = []
         self._patterns: list[tuple[tuple[tuple[bool, re.Pattern[str]], ...], Entry]] = []
+        self._found: dict[str, tuple[Entry, ...]] = {}
         for file in files:
             try:
                 text = Path(file).read_text(encoding="utf-8", errors="replace")
@@ -88,6 +89,7 @@ class KnownHosts:
 
     def add_text(self, text: str, file: str, first_line: int = 1) -> None:
         """Index the lines of a file; lines that are no entries are passed over, as OpenSSH does."""
+        self._found.clear()
         for number, line in enumerate(text.splitlines(), first_line):
             fields = line.split(None, 4)
             if not fields or fields[0].startswith("#"):
@@ -115,8 +117,15 @@ class KnownHosts:
         for name in names:
             self._exact.setdefault(name, []).append(entry)
 
-    def entries(self, name: str) -> list[Entry]:
+    def entries(self, name: str) -> tuple[Entry, ...]:
         """Return every entry that names a server (a name of ``host_name``)."""
+        # Kept, because each hashed line costs a digest for every name that is looked up, and each server is
+        # looked up three times. Threads that look up one name at once find the same.
+        if name not in self._found:
+            self._found[name] = tuple(self._look_up(name))
+        return self._found[name]
+
+    def _look_up(self, name: str) -> list[Entry]:
         found = list(self._exact.get(name, ()))
         if self._hashed:
             encoded = name.encode()

@@ -1,10 +1,11 @@
-"""SSH, and the only module that imports fabric and paramiko: one connection per node, opened when needed."""
+"""How a connection over SSH is opened: the way there, its host key, the login; and what a run's connections share.
+
+Beside ``ssh_wire`` the only module that imports paramiko.
+"""
 
 from __future__ import annotations
 
-import contextlib
-import logging
-import re
+import random
 import socket
 import threading
 import time
@@ -12,9 +13,7 @@ from collections.abc import Callable
 from io import StringIO
 from typing import Any
 
-import fabric
 import paramiko
-from paramiko import common as codes
 from paramiko.pkey import UnknownKeyType
 from paramiko.ssh_exception import IncompatiblePeer
 
@@ -28,199 +27,57 @@ from clusterctl.transport.host_keys import HostKeyPolicy, ShownKey
 from clusterctl.transport.known_hosts import host_name
 from clusterctl.transport.ssh_config import Target
 from clusterctl.transport.ssh_jumps import Jumps
-from clusterctl.transport.ssh_order import Order
+from clusterctl.transport.ssh_wire import WIRE_ERRORS, Wire
 from clusterctl.transport.sudo import SudoPassword
-
-# paramiko logs tracebacks of every failed connection; a failure is a value here, and says why itself.
-logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 _KEEPALIVE_S = 30
 _LOGIN_TIMEOUT_S = 30.0
-_CLOSE_TIMEOUT_S = 5.0
+_DROPPED_TRIES = 6
+_DROPPED_PAUSE_S = 0.2
 
 
-def _ranked(names: tuple[str, ...], first: tuple[str, ...], never: str) -> tuple[str, ...]:
-    """Return the names paramiko offers with ours in front and the weak ones left out."""
-    usable = [name for name in names if not re.search(never, name)]
-    return (*(name for name in first if name in usable), *(name for name in usable if name not in first))
-
-
-WIRE_ERRORS: tuple[type[Exception], ...] = (EOFError, OSError, paramiko.SSHException)
-
-# The stubs leave out what subclasses are meant to override.
-_BASE: Any = paramiko.Transport
-_BASE_CHANNEL: Any = paramiko.Channel
-
-
-class _Channel(paramiko.Channel):
-    """A channel that sends nothing after its CLOSE; paramiko's own become one by ``orderly``."""
-
-    order: Order
-
-    def _send(self, data: bytes, message: Any) -> int:
-        with self.order.sending():
-            return int(super()._send(data, message))  # type: ignore[misc]
-
-    def shutdown(self, how: int) -> None:
-        with self.order.sending():
-            if not self.closed:
-                super().shutdown(how)
-
-    def close(self) -> None:
-        self.order.closing(super().close)
-
-
-def orderly(channel: Any) -> Any:
-    """Return a channel just opened as one that keeps the order of its messages."""
-    channel.order = Order(channel)
-    # paramiko leaves no way to choose the class of the channels it makes.
-    channel.__class__ = _Channel
-    return channel
-
-
-class _Wire(paramiko.Transport):
-    """paramiko's Transport with fast algorithms first, a deadline on the handshake, and all exits told."""
-
-    _preferred_ciphers = _ranked(
-        _BASE._preferred_ciphers,
-        ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com"),
-        "cbc",
-    )
-    _preferred_macs = _ranked(_BASE._preferred_macs, ("hmac-sha2-256-etm@openssh.com",), "md5|sha1-96")
-    _preferred_kex = _ranked(
-        _BASE._preferred_kex, ("mlkem768x25519-sha256", "curve25519-sha256@libssh.org"), "sha1$"
+def _verify(policy: HostKeyPolicy, target: Target, wire: Wire) -> None:
+    key = wire.get_remote_server_key()
+    policy.verify(
+        ShownKey(
+            where=target.where,
+            host=target.key_host,
+            port=target.port,
+            key_type=key.get_name(),
+            key=key.get_base64(),
+            files=target.known_hosts,
+            hash_name=target.hash_known_hosts,
+        )
     )
 
-    _preferred_keys: tuple[str, ...] = _BASE._preferred_keys
 
-    def prefer_key_types(self, recorded: tuple[str, ...]) -> None:
-        """Ask the server for a key of a type that known_hosts has of it."""
-        names = [n for t in recorded for n in (("rsa-sha2-512", "rsa-sha2-256") if t == "ssh-rsa" else (t,))]
-        offered = self._preferred_keys
-        self._preferred_keys = tuple(
-            sorted(offered, key=lambda n: names.index(n) if n in names else len(names))
-        )
+def _login(wire: Wire, target: Target, ring: ssh_auth.KeyRing, patience_s: float) -> None:
+    agents: list[paramiko.Agent] = []
 
-    def run(self) -> None:
-        """Be the connection's thread; behind a jump host that is gone, closing the socket fails as well."""
-        with contextlib.suppress(*WIRE_ERRORS):
-            super().run()
+    def agent_keys() -> tuple[Any, ...]:
+        agents.append(paramiko.Agent())
+        return agents[0].get_keys()
 
-    def start_client(self, event: threading.Event | None = None, timeout: float | None = None) -> None:
-        """Negotiate; unlike paramiko's, raise TimeoutError when the time runs out."""
-        super().start_client(event=event, timeout=timeout)
-        if event is None and not self.initial_kex_done:
-            raise TimeoutError("key exchange" if self.remote_version else "banner")
-
-    @staticmethod
-    def _channel_request(channel: Any, message: Any) -> None:
-        """Handle a channel request, and note an exit by signal (RFC 4254 6.10), unknown to paramiko."""
-        start = message.packet.tell()
-        if message.get_text() == "exit-signal":
-            message.get_boolean()
-            # As a shell shows it: 128 + the signal's number, which the message gives by name.
-            channel.exit_status = 128 + _SIGNALS.get(message.get_text(), 0)
-            channel.status_event.set()
-        else:
-            message.packet.seek(start)
-            _BASE_CHANNEL._handle_request(channel, message)
-        wake = getattr(channel, "wake", None)
-        if wake is not None:
-            wake.set()
-
-    @staticmethod
-    def _channel_close(channel: Any, message: Any) -> None:
-        def answer() -> None:
-            _BASE_CHANNEL._handle_close(channel, message)
-
-        if isinstance(channel, _Channel):
-            channel.order.closing(answer)
-        else:
-            answer()
-
-    _channel_handler_table = {  # noqa: RUF012 - paramiko's own shape
-        **_BASE._channel_handler_table,
-        codes.MSG_CHANNEL_REQUEST: _channel_request,
-        codes.MSG_CHANNEL_CLOSE: _channel_close,
-    }
-
-
-_SIGNALS = {"HUP": 1, "INT": 2, "QUIT": 3, "ILL": 4, "ABRT": 6, "FPE": 8, "KILL": 9, "SEGV": 11, "PIPE": 13,
-            "ALRM": 14, "TERM": 15, "USR1": 10, "USR2": 12}  # fmt: skip
-
-
-class _Connection(fabric.Connection):  # type: ignore[misc] # fabric has no types
-    """fabric's Connection, safe to make in many threads with one shared configuration.
-
-    fabric writes an attribute that its class does not declare into the configuration and merges that anew,
-    which another thread that reads it then finds empty.
-    """
-
-    inline_ssh_env = None
-
-    def open_gateway(self) -> Any:
-        """Open the way on from the jump host."""
-        return orderly(super().open_gateway())
-
-
-class _HostKeys(paramiko.MissingHostKeyPolicy):
-    """Hands every server's key to our policy: paramiko knows none, so that all are missing to it."""
-
-    def __init__(self, policy: HostKeyPolicy, target: Target) -> None:
-        self._policy = policy
-        self._target = target
-
-    def missing_host_key(self, client: Any, hostname: str, key: paramiko.PKey) -> None:
-        target = self._target
-        self._policy.verify(
-            ShownKey(
-                where=target.where,
-                host=target.key_host,
-                port=target.port,
-                key_type=key.get_name(),
-                key=key.get_base64(),
-                files=target.known_hosts,
-                hash_name=target.hash_known_hosts,
-            )
-        )
-
-
-class _Login:
-    """Authenticates one connection; stands where paramiko expects an AuthStrategy."""
-
-    def __init__(self, target: Target, ring: ssh_auth.KeyRing) -> None:
-        self._target = target
-        self._ring = ring
-
-    def authenticate(self, transport: paramiko.Transport) -> None:
-        agents: list[paramiko.Agent] = []
-
-        def agent_keys() -> tuple[Any, ...]:
-            agents.append(paramiko.Agent())
-            return agents[0].get_keys()
-
-        def attempt(key: Any) -> str | None:
-            try:
-                more = transport.auth_publickey(self._target.user, key)
-            except paramiko.BadAuthenticationType as error:
-                raise ssh_auth.AuthenticationEnded(
-                    f"it only accepts {', '.join(error.allowed_types)}"
-                ) from None
-            except paramiko.AuthenticationException as error:
-                if not transport.is_active():
-                    raise ssh_auth.AuthenticationEnded(str(error)) from None
-                if "timeout" in str(error).lower():
-                    raise TimeoutError("authentication") from None
-                return "refused"
-            except (paramiko.SSHException, EOFError, OSError) as error:
-                raise ssh_auth.AuthenticationEnded(str(error) or "connection closed") from None
-            return f"accepted, but {' and '.join(more)} is asked for as well" if more else None
-
+    def attempt(key: Any) -> str | None:
         try:
-            ssh_auth.authenticate(self._target, self._ring, agent_keys, attempt)
-        finally:
-            for agent in agents:
-                agent.close()
+            more = wire.log_in(target.user, key, patience_s)
+        except paramiko.BadAuthenticationType as error:
+            raise ssh_auth.AuthenticationEnded(f"it only accepts {', '.join(error.allowed_types)}") from None
+        except paramiko.AuthenticationException as error:
+            if not wire.is_active():
+                raise ssh_auth.AuthenticationEnded(str(error)) from None
+            return "refused"
+        except TimeoutError:
+            raise
+        except (paramiko.SSHException, EOFError, OSError) as error:
+            raise ssh_auth.AuthenticationEnded(str(error) or "connection closed") from None
+        return f"accepted, but {' and '.join(more)} is asked for as well" if more else None
+
+    try:
+        ssh_auth.authenticate(target, ring, agent_keys, attempt)
+    finally:
+        for agent in agents:
+            agent.close()
 
 
 def _load_key(path: str) -> paramiko.PKey:
@@ -236,15 +93,18 @@ def _load_key(path: str) -> paramiko.PKey:
         raise ssh_auth.KeyProblem(f"cannot be read as a private key ({type(error).__name__})") from None
 
 
-def send_exec(channel: Any, line: str) -> None:
-    """Ask for a command; unlike paramiko's own call, do not wait for the server's word without a limit."""
-    message = paramiko.Message()
-    message.add_byte(codes.cMSG_CHANNEL_REQUEST)
-    message.add_int(channel.remote_chanid)
-    message.add_string("exec")
-    message.add_boolean(False)
-    message.add_string(line)
-    channel.transport._send_user_message(message)
+def _was_dropped(error: BaseException) -> bool:
+    """Say whether the server let go before SSH began, as sshd does beyond MaxStartups (sshd_config(5)).
+
+    A jump host that is short of channels says so (RFC 4254 5.1, resource shortage).
+    """
+    if isinstance(error, paramiko.ChannelException):
+        return error.code == 4
+    if not isinstance(error, paramiko.SSHException) or "banner" not in str(error):
+        return isinstance(error, (ConnectionResetError, BrokenPipeError))
+    return not isinstance(error.__cause__ or error.__context__, TimeoutError) and "timed out" not in str(
+        error
+    )
 
 
 class SshSession:
@@ -262,9 +122,8 @@ class SshSession:
         self.ring = ssh_auth.KeyRing(_load_key)
         self.password = password
         self.max_output_bytes = max_output_bytes
-        self.jumps: Jumps[fabric.Connection] = Jumps(lambda target: self.open(target, lambda _: None), end)
-        # Without lazy=True fabric would look for configuration files of its own for every connection.
-        self._fabric = fabric.Config(lazy=True)
+        self.jumps: Jumps[Wire] = Jumps(lambda target: self.open(target, lambda _: None), Wire.end)
+        self._ending = threading.Event()
         self._connect_timeout_s = connect_timeout_s
         text = ssh_config.read_config(ssh_config.config_files())
         self._ssh_config: paramiko.SSHConfig | None = None
@@ -286,89 +145,67 @@ class SshSession:
         """Return where a node is and how to log in there."""
         return ssh_config.resolve(node, self._lookup, self._connect_timeout_s)
 
-    def open(self, target: Target, hold: Callable[[socket.socket], None]) -> fabric.Connection:
-        """Connect, verify the host key and log in; ``hold`` is given the socket, for whoever must cut it."""
-        began = time.monotonic()
+    def open(self, target: Target, hold: Callable[[socket.socket], None]) -> Wire:
+        """Connect, verify the host key and log in; ``hold`` is given the socket, for whoever must cut it.
+
+        A server that has too many logins under way drops some at random; it is asked again, later each time.
+        """
         if target.proxy_command:
             raise failed(
                 target, FailureKind.ERROR, "ssh_config gives it a ProxyCommand", "use ProxyJump instead"
             )
-        # One colon would be host:port to fabric; no host name and no address looks like that.
-        if target.host.count(":") == 1 or "@" in target.host:
-            raise failed(target, FailureKind.DNS, "its address is no host name", "write the port as 'port:'")
         gateway = self.jumps.acquire(target, target.jump) if target.jump else None
-        sock: socket.socket | None = None
-        connection: fabric.Connection | None = None
+        give_up = time.monotonic() + target.connect_timeout_s
         try:
-            sock = None if gateway else tcp.connected(target, hold)
-            connection = _Connection(
-                target.host,
-                user=target.user,
-                port=target.port,
-                config=self._fabric,
-                gateway=gateway,
-                forward_agent=False,
-                connect_kwargs=self._connect_settings(target, sock),
-            )
-            connection.client.set_missing_host_key_policy(_HostKeys(self.policy, target))
-            connection.open()
-            connection.transport.set_keepalive(_KEEPALIVE_S)
-        except BaseException as error:
-            if connection is not None:
-                end(connection)
-            if sock is not None:
-                sock.close()
+            for attempt in range(1, _DROPPED_TRIES + 1):
+                began = time.monotonic()
+                try:
+                    return self._connected(target, gateway, hold)
+                except WIRE_ERRORS as error:
+                    now = time.monotonic()
+                    pause_s = _DROPPED_PAUSE_S * 2 ** (attempt - 1) * random.uniform(0.5, 1.5)
+                    again = attempt < _DROPPED_TRIES and now + pause_s < give_up
+                    if again and _was_dropped(error) and not self._ending.wait(pause_s):
+                        continue
+                    raise connect_failure.explain(
+                        target,
+                        error,
+                        now - began,
+                        refused_by_jump=isinstance(error, paramiko.ChannelException),
+                        incompatible=isinstance(error, IncompatiblePeer),
+                    ) from None
+            raise AssertionError("the last attempt returns or raises")
+        except BaseException:
             if target.jump:
                 self.jumps.release(target.jump)
-            if isinstance(error, WIRE_ERRORS):
-                raise connect_failure.explain(
-                    target,
-                    error,
-                    time.monotonic() - began,
-                    refused_by_jump=isinstance(error, paramiko.ChannelException),
-                    incompatible=isinstance(error, IncompatiblePeer),
-                ) from None
             raise
-        return connection
 
-    def _connect_settings(self, target: Target, sock: socket.socket | None) -> dict[str, Any]:
-        name = host_name(target.key_host, target.port)
+    def _connected(self, target: Target, gateway: Wire | None, hold: Callable[[socket.socket], None]) -> Wire:
+        sock: Any = (
+            gateway.way_to(target.host, target.port, target.connect_timeout_s)
+            if gateway
+            else tcp.connected(target, hold)
+        )
         # A server that has greeted is alive, and may be slow only because many log in at once.
         patience_s = max(_LOGIN_TIMEOUT_S, target.connect_timeout_s)
-        recorded = self.policy.known(target.known_hosts).key_types(name)
-
-        def wire(sock: Any, disabled_algorithms: Any = None) -> _Wire:
-            made = _Wire(sock, disabled_algorithms=disabled_algorithms)
-            made.handshake_timeout = patience_s
-            made.prefer_key_types(recorded)
-            return made
-
-        settings: dict[str, Any] = {
-            "timeout": target.connect_timeout_s + patience_s,
-            "banner_timeout": target.connect_timeout_s,
-            "auth_timeout": patience_s,
-            "channel_timeout": target.connect_timeout_s,
-            "compress": False,
-            "transport_factory": wire,
-            "auth_strategy": _Login(target, self.ring),
-        }
-        return {**settings, "sock": sock} if sock is not None else settings
+        wire: Wire | None = None
+        try:
+            name = host_name(target.key_host, target.port)
+            wire = Wire(sock, self.policy.known(target.known_hosts).key_types(name))
+            wire.banner_timeout = target.connect_timeout_s
+            wire.channel_timeout = target.connect_timeout_s
+            wire.negotiate(target.connect_timeout_s + patience_s)
+            _verify(self.policy, target, wire)
+            _login(wire, target, self.ring, patience_s)
+            wire.settle(_KEEPALIVE_S)
+        except BaseException:
+            if wire is not None:
+                wire.end()
+            sock.close()
+            raise
+        return wire
 
     def close(self) -> None:
-        """End the connections to jump hosts."""
+        """End the connections to jump hosts, and the waiting for another attempt."""
+        self._ending.set()
         self.jumps.close()
-
-
-def end(connection: fabric.Connection) -> None:
-    """Close a connection and wait for its thread, which paramiko's own close leaves behind for a moment."""
-    wire = connection.client.get_transport()
-    if wire is not None:
-        if isinstance(wire.sock, socket.socket):
-            with contextlib.suppress(OSError):
-                wire.sock.shutdown(socket.SHUT_RDWR)
-        # A handshake cut short leaves its timer behind, which is a thread.
-        wire.packetizer.complete_handshake()
-    with contextlib.suppress(*WIRE_ERRORS):
-        connection.client.close()
-    if wire is not None and wire.ident is not None and wire is not threading.current_thread():
-        wire.join(_CLOSE_TIMEOUT_S)

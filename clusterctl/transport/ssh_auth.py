@@ -1,6 +1,6 @@
 """Which keys are shown to a server, in which order, and what is said when it takes none of them.
 
-Loading and signing are paramiko's and are handed in by ``ssh``, the only module that imports it.
+Loading and signing are paramiko's and are handed in by ``ssh``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One command on one SSH channel: one thread reads both streams, sends the input and keeps the deadline.
 
-Works on paramiko's Channel without importing paramiko; only ``ssh`` does that.
+Works on paramiko's Channel without importing paramiko; only ``ssh`` and ``ssh_wire`` do that.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from clusterctl.inventory.model import Become, Node
-from clusterctl.transport import file_scripts, ssh, ssh_channel
+from clusterctl.transport import file_scripts, ssh, ssh_channel, ssh_wire
 from clusterctl.transport.base import Completed, FailureKind, TransportError
 from clusterctl.transport.command import checked_argv, end_text, for_login_shell, shell_text
 from clusterctl.transport.connect_failure import failed
@@ -18,7 +18,7 @@ from clusterctl.transport.exchange import Exchange, token
 from clusterctl.transport.sudo import as_root_text
 
 _END_TIMEOUT_S = 2.0
-_GONE: tuple[type[Exception], ...] = (ssh_channel.ChannelClosed, *ssh.WIRE_ERRORS)
+_GONE: tuple[type[Exception], ...] = (ssh_channel.ChannelClosed, *ssh_wire.WIRE_ERRORS)
 
 
 class SshTransport(file_scripts.ShellFiles):
@@ -29,7 +29,7 @@ class SshTransport(file_scripts.ShellFiles):
         self._node = node
         self._target = session.target(node)
         self._lock = threading.Lock()
-        self._connection: Any | None = None
+        self._opened: ssh_wire.Wire | None = None
         self._socket: socket.socket | None = None
         self._closed = False
 
@@ -50,27 +50,27 @@ class SshTransport(file_scripts.ShellFiles):
     def _cut_off(self) -> TransportError:
         return failed(self._target, FailureKind.LOST, "the run was cut off", None)
 
-    def _wire(self) -> Any:
-        """Return the open connection's transport, opening it when there is none (any more)."""
+    def _wire(self) -> ssh_wire.Wire:
+        """Return the open connection, opening it when there is none (any more)."""
         with self._lock:
             if self._closed:
                 raise self._cut_off()
-            connection = self._connection
-        if connection is not None and connection.is_connected:
-            return connection.transport
+            wire = self._opened
+        if wire is not None and wire.is_active():
+            return wire
         self._drop()
         try:
-            connection = self._session.open(self._target, self._hold)
+            wire = self._session.open(self._target, self._hold)
         except TransportError:
             if self._is_closed():
                 raise self._cut_off() from None
             raise
         with self._lock:
-            self._connection = connection
+            self._opened = wire
         if self._is_closed():
             self._drop()
             raise self._cut_off()
-        return connection.transport
+        return wire
 
     def run(
         self,
@@ -105,10 +105,10 @@ class SshTransport(file_scripts.ShellFiles):
             max_output_bytes=session.max_output_bytes,
         )
         try:
-            channel = ssh.orderly(
+            channel = ssh_wire.orderly(
                 wire.open_session(timeout=min(timeout_s or math.inf, target.connect_timeout_s))
             )
-            ssh.send_exec(channel, line)
+            ssh_wire.send_exec(channel, line)
             status = ssh_channel.converse(channel, exchange, lambda pid: self._end_command(wire, pid))
         except _GONE as error:
             if self._is_closed():
@@ -142,10 +142,10 @@ class SshTransport(file_scripts.ShellFiles):
 
         What runs as another user through sudo is ended by its guard, seconds later (``command.shell_text``).
         """
-        with contextlib.suppress(*ssh.WIRE_ERRORS):
+        with contextlib.suppress(*ssh_wire.WIRE_ERRORS):
             channel = wire.open_session(timeout=_END_TIMEOUT_S)
             try:
-                ssh.send_exec(channel, for_login_shell(end_text(pid)))
+                ssh_wire.send_exec(channel, for_login_shell(end_text(pid)))
                 channel.status_event.wait(_END_TIMEOUT_S)
             finally:
                 channel.close()
@@ -163,8 +163,8 @@ class SshTransport(file_scripts.ShellFiles):
 
     def _drop(self) -> None:
         with self._lock:
-            connection, self._connection, self._socket = self._connection, None, None
-        if connection is not None:
-            ssh.end(connection)
+            wire, self._opened, self._socket = self._opened, None, None
+        if wire is not None:
+            wire.end()
             if self._target.jump:
                 self._session.jumps.release(self._target.jump)

@@ -179,6 +179,13 @@ def test_limit_keeps_nodes_and_groups_in_file_order(
     assert [node.name for node in load.limit(inventory, text).nodes] == names
 
 
+def test_what_limit_leaves_out_is_kept_beyond_in_file_order(inventory: Inventory) -> None:
+    kept = {node.name for node in load.limit(inventory, "rack1").nodes}
+    assert load.limit(inventory, "rack1").beyond == tuple(n for n in inventory.nodes if n.name not in kept)
+    assert kept and len(kept) < len(inventory.nodes)
+    assert inventory.beyond == ()
+
+
 def test_no_limit_keeps_all(inventory: Inventory) -> None:
     assert load.limit(inventory, None) is inventory
 

@@ -33,6 +33,14 @@ def test_a_recorded_inventory_hides_values_and_can_be_read_again() -> None:
     assert node.env["HF_TOKEN"] == "planted-1"
 
 
+def test_a_password_in_a_url_is_a_secret_under_any_name() -> None:
+    assert names_a_secret("https_proxy", "http://me:planted@proxy:3128")
+    assert names_a_secret("X", "https://:planted@h")
+    assert not names_a_secret("https_proxy", "http://proxy:3128/a@b")
+    node = Node(name="a", address="a", env={"https_proxy": "http://me:planted@proxy:3128"})
+    assert "planted" not in json.dumps(recorded(Inventory(nodes=(node,), beyond=(node,))))
+
+
 def test_a_docker_line_passes_secrets_on_by_name() -> None:
     argv = docker_run_argv(ContainerSettings(image="i", env={"HF_TOKEN": "planted", "A": "1"}))
     assert "HF_TOKEN" in argv and "A=1" in argv

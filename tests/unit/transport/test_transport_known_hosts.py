@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 
+from clusterctl.transport import known_hosts
 from clusterctl.transport.base import FailureKind, TransportError
 from clusterctl.transport.host_keys import HostKeyPolicy, ShownKey, accepting_command
 from clusterctl.transport.known_hosts import KnownHosts, Verdict, fingerprint, hashed_name, host_name
@@ -188,3 +189,18 @@ def test_a_file_that_cannot_be_written_is_a_failure_with_a_reason(keys, tmp_path
     (tmp_path / "file").write_text("")
     with pytest.raises(TransportError, match="cannot be recorded"):
         HostKeyPolicy(accept_new=True).verify(shown(keys["a"], tmp_path / "file" / "kh"))
+
+
+def test_hashed_lines_are_digested_once_for_a_name(monkeypatch):
+    known = known_hosts.KnownHosts()
+    known.add_text(
+        "".join(f"{known_hosts.hashed_name(f'n{i}')} ssh-ed25519 AAAA{i}\n" for i in range(20)), "f"
+    )
+    digests = []
+    original = known_hosts.hmac.digest
+    monkeypatch.setattr(known_hosts.hmac, "digest", lambda *a: (digests.append(1), original(*a))[1])
+    for _ in range(3):
+        assert known.key_types("n7") == ("ssh-ed25519",)
+    assert len(digests) == 20
+    known.add_text("n7 ssh-rsa BBBB\n", "g")
+    assert set(known.key_types("n7")) == {"ssh-ed25519", "ssh-rsa"}

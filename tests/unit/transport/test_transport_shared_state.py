@@ -6,25 +6,9 @@ import subprocess
 import sys
 import threading
 
-import fabric
-
-from clusterctl.transport import ssh
+from clusterctl.transport import ssh, ssh_wire
 from clusterctl.transport.known_hosts import KnownHosts
 from clusterctl.transport.ssh_order import Order
-
-
-def test_making_connections_leaves_the_shared_configuration_alone(monkeypatch):
-    shared = fabric.Config(lazy=True)
-    merges = []
-
-    def merge(config):
-        merges.append(config)
-
-    monkeypatch.setattr(fabric.Config, "merge", merge)
-    for name in ("a", "b"):
-        made = ssh._Connection(name, user="u", port=22, config=shared, connect_kwargs={"timeout": 1})
-        made.client.close()
-    assert not merges, "fabric rewrites the configuration that other threads are reading"
 
 
 def test_known_hosts_files_are_read_once_for_many_servers(tmp_path, monkeypatch):
@@ -42,7 +26,7 @@ def test_known_hosts_files_are_read_once_for_many_servers(tmp_path, monkeypatch)
 
 
 def test_fast_and_sound_algorithms_come_first():
-    wire = ssh._Wire
+    wire = ssh_wire.Wire
     assert wire._preferred_ciphers[0] == "aes128-gcm@openssh.com"
     assert "curve25519-sha256@libssh.org" in wire._preferred_kex[:2]
     offered = " ".join((*wire._preferred_ciphers, *wire._preferred_macs, *wire._preferred_kex))

@@ -1,0 +1,11 @@
+"""The base of every model of the inventory: frozen, and strict about keys it does not know."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Model(BaseModel):
+    """A frozen model that refuses unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)

@@ -1,0 +1,1 @@
+"""Inventories of other tools, read into what an inventory.yaml can say; nothing is run and nothing contacted."""

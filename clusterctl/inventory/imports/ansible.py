@@ -1,0 +1,172 @@
+"""Ansible's inventories resolved: which variables hold for a host, in Ansible's order of precedence.
+
+What is compared with in the tests is ``ansible-inventory --list`` of ansible-core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+from clusterctl.inventory.imports import ansible_ini, ansible_settings, ansible_yaml
+from clusterctl.inventory.imports.ansible_tree import Tree, Variable, Variables
+from clusterctl.inventory.imports.found import Found, FoundNode, Note, Source
+
+_SUFFIXES = ("", ".yml", ".yaml", ".json")
+_BUILT_IN = ("all", "ungrouped")
+
+
+def read(source: Source) -> Found:
+    """Read INI or YAML with the group_vars and host_vars that lie beside it (``source.beside``)."""
+    tree = Tree()
+    tree.group("all", 0)
+    if _is_yaml(source):
+        ansible_yaml.read(source, tree)
+    else:
+        ansible_ini.read(source, tree)
+    return _Resolver(source, tree).found()
+
+
+def host_variables(source: Source) -> dict[str, dict[str, Variable]]:
+    """Return every host's variables as Ansible merges them; hosts in the order of the file."""
+    tree = Tree()
+    tree.group("all", 0)
+    (ansible_yaml if _is_yaml(source) else ansible_ini).read(source, tree)
+    resolver = _Resolver(source, tree)
+    return {name: resolver.variables(name) for name in tree.hosts}
+
+
+def looks_like_yaml(text: str) -> bool:
+    """Tell whether the text is a YAML mapping of groups rather than INI."""
+    for line in text.splitlines():
+        content = line.strip()
+        if content and not content.startswith(("#", ";")) and content != "---":
+            return content.endswith(":") or content.startswith("{") or ": " in content
+    return False
+
+
+def _is_yaml(source: Source) -> bool:
+    return source.name.endswith((".yml", ".yaml", ".json")) or looks_like_yaml(source.text)
+
+
+class _Resolver:
+    def __init__(self, source: Source, tree: Tree) -> None:
+        self.source = source
+        self.tree = tree
+        self.notes: list[Note] = tree.notes
+        self.parents: dict[str, list[str]] = {name: [] for name in tree.groups}
+        for name, group in tree.groups.items():
+            for child in group.children:
+                self.parents[child].append(name)
+        self.depths: dict[str, int] = {}
+        for name in tree.groups:
+            self.depth(name, ())
+        # Ansible sorts by depth, then ansible_group_priority, then name; what comes later wins.
+        self.order = sorted(tree.groups, key=lambda g: (self.depths[g], self.priority(g), g))
+        self.direct: dict[str, list[str]] = {}
+        for name, group in tree.groups.items():
+            for host in group.hosts:
+                self.direct.setdefault(host, []).append(name)
+        self.files: dict[tuple[str, str], Variables] = {}
+
+    def depth(self, name: str, below: tuple[str, ...]) -> int:
+        if name == "all":
+            return self.depths.setdefault("all", 0)
+        if name in below:
+            return 0  # a circle of groups; Ansible refuses it, and found() says so
+        if name not in self.depths:
+            parents = [self.depth(parent, (*below, name)) for parent in self.parents[name]]
+            self.depths[name] = max(parents, default=0) + 1
+        return self.depths[name]
+
+    def priority(self, name: str) -> int:
+        variable = self.tree.groups[name].variables.get("ansible_group_priority")
+        value = variable.value if variable is not None else 1
+        return int(value) if isinstance(value, int) or str(value).lstrip("-").isdigit() else 1
+
+    def groups_of(self, host: str) -> list[str]:
+        """Return a host's groups and their ancestors, in the order in which their variables apply."""
+        seen = {"all"}
+        todo = list(self.direct.get(host, ()))
+        while todo:
+            group = todo.pop()
+            if group not in seen:
+                seen.add(group)
+                todo += self.parents[group]
+        return [group for group in self.order if group in seen]
+
+    def variables(self, host: str) -> dict[str, Variable]:
+        """Merge: groups of the inventory, group_vars/all, group_vars/*, the host's own, host_vars/*."""
+        groups = self.groups_of(host)
+        merged: Variables = {}
+        for group in groups:
+            merged.update(self.tree.groups[group].variables)
+        for group in groups:
+            merged.update(self.beside("group_vars", group))
+        merged.update(self.tree.host_variables.get(host, {}))
+        merged.update(self.beside("host_vars", host))
+        return {name: v for name, v in merged.items() if name != "ansible_group_priority"}
+
+    def beside(self, folder: str, name: str) -> Variables:
+        """Return the variables of ``folder/NAME[.yml]`` and of the files in a folder of that name."""
+        if (folder, name) not in self.files:
+            found: Variables = {}
+            for path in self.paths(folder, name):
+                found.update(ansible_yaml.variables(self.source.beside[path], path, self.notes))
+            self.files[folder, name] = found
+        return self.files[folder, name]
+
+    def paths(self, folder: str, name: str) -> Iterator[str]:
+        wanted = [f"{name}{suffix}" for suffix in _SUFFIXES]
+        for path in sorted(self.source.beside):
+            parts = PurePosixPath(path).parts
+            if folder not in parts:
+                continue
+            inside = parts[parts.index(folder) + 1 :]
+            hidden = any(part.startswith(".") or part.endswith("~") for part in inside)
+            if inside[:1] and not hidden:
+                single = len(inside) == 1 and inside[0] in wanted
+                nested = len(inside) > 1 and inside[0] == name and inside[-1].endswith(_SUFFIXES[1:])
+                if single or nested:
+                    yield path
+
+    def found(self) -> Found:
+        left = ansible_settings.Leftovers()
+        nodes = []
+        for host, (file, line) in self.tree.hosts.items():
+            mapped = ansible_settings.mapped(self.variables(host), left)
+            if mapped is None:
+                self.notes.append(
+                    Note(file, line, f"{host} is not carried over: its connection is neither ssh nor local")
+                )
+                continue
+            address, settings = mapped
+            nodes.append(FoundNode(host, file, line, address if address != host else None, settings))
+        kept = {node.name for node in nodes}
+        groups = {}
+        for name, group in self.tree.groups.items():
+            if name in _BUILT_IN:
+                continue
+            members = tuple(host for host in self.tree.hosts if host in kept and name in self.groups_of(host))
+            if members:
+                groups[name] = members
+            else:
+                self.notes.append(
+                    Note(self.source.name, group.line, f"the group {name} has no hosts; left out")
+                )
+        for name in self.tree.groups:
+            if name in self.ancestors(name):
+                self.notes.append(
+                    Note(self.source.name, self.tree.groups[name].line, f"the group {name} is in itself")
+                )
+        return Found(tuple(nodes), groups, (*self.notes, *left.notes()))
+
+    def ancestors(self, name: str) -> set[str]:
+        seen: set[str] = set()
+        todo = list(self.parents[name])
+        while todo:
+            parent = todo.pop()
+            if parent not in seen:
+                seen.add(parent)
+                todo += self.parents[parent]
+        return seen

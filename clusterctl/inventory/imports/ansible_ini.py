@@ -1,0 +1,85 @@
+"""Ansible's INI dialect: sections of hosts, ``:vars`` and ``:children``; no library reads it but Ansible."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from typing import Any
+
+from clusterctl.inventory.imports.ansible_tree import Group, Tree, Variable, Variables
+from clusterctl.inventory.imports.found import Note, Source
+
+_SECTION = re.compile(r"\[([^:\]\s]+)(?::(\w+))?\]\s*(?:#.*)?")
+_LONGEST_LITERAL = 4096
+
+
+def looks_like(text: str) -> bool:
+    """Tell whether there is a section, or a host with a variable of Ansible's."""
+    return (
+        re.search(r"^\[[^\]\s:]+(:\w+)?\]\s*(#.*)?$", text, re.MULTILINE) is not None
+        or re.search(r"^[^#;\s]\S*\s.*\bansible_\w+\s*=", text, re.MULTILINE) is not None
+    )
+
+
+def read(source: Source, tree: Tree) -> None:
+    """Take the file into the tree; what cannot be read is noted and left out."""
+    section, kind = "ungrouped", "hosts"
+    for number, raw in enumerate(source.text.splitlines(), start=1):
+        line = raw.strip()
+        if not line or line[0] in ";#":
+            continue
+        match = _SECTION.fullmatch(line)
+        if match is not None:
+            section, kind = match[1], match[2] or "hosts"
+            if kind not in ("hosts", "vars", "children"):
+                tree.notes.append(
+                    Note(source.name, number, f"the section {line} is of no kind that Ansible knows")
+                )
+            else:
+                tree.group(section, number)
+            continue
+        if kind == "vars":
+            name, equals, value = line.partition("=")
+            if not equals:
+                tree.notes.append(Note(source.name, number, "not carried over: expected NAME=VALUE"))
+                continue
+            variables = tree.group(section, number).variables
+            variables[name.strip()] = Variable(_literal(value.strip()), source.name, number)
+        elif kind == "children":
+            child = line.split("#", 1)[0].strip()
+            tree.group(child, number)
+            tree.group(section, number).children[child] = None
+        elif kind == "hosts":
+            _host_line(line, tree.group(section, number), source.name, number, tree)
+
+
+def _host_line(line: str, group: Group, file: str, number: int, tree: Tree) -> None:
+    try:
+        words = shlex.split(line, comments=True)
+    except ValueError as error:
+        tree.notes.append(Note(file, number, f"not carried over: {error}"))
+        return
+    if not words:
+        return
+    variables: Variables = {}
+    for word in words[1:]:
+        name, equals, value = word.partition("=")
+        if equals:
+            variables[name] = Variable(_literal(value), file, number)
+        else:
+            tree.notes.append(Note(file, number, f"not carried over: expected NAME=VALUE, not {name[:60]!r}"))
+    try:
+        tree.add_hosts(group, words[0], variables, file, number)
+    except ValueError as error:
+        tree.notes.append(Note(file, number, f"not carried over: {error}"))
+
+
+def _literal(text: str) -> Any:
+    """Read a value as Ansible does: a Python literal if it is one, else the text."""
+    if len(text) > _LONGEST_LITERAL:
+        return text
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return text

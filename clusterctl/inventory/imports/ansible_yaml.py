@@ -1,0 +1,131 @@
+"""Ansible's YAML: inventories and variable files, with lines; vault values are marked, never opened."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from clusterctl.inventory.imports.ansible_tree import Tree, Variable, Variables
+from clusterctl.inventory.imports.found import Note, Source
+from clusterctl.inventory.yaml_source import MAX_VALUES, compose
+
+_TAG = "tag:yaml.org,2002:"
+_GROUP_KEYS = ("hosts", "vars", "children")
+
+
+def read(source: Source, tree: Tree) -> None:
+    """Take an inventory file into the tree; raise InventoryError for what is no YAML."""
+    root = compose(source.text, source.name)
+    for name, node in _pairs(root):
+        _group(name, node, source.name, tree, depth=0)
+
+
+def variables(text: str, file: str, notes: list[Note]) -> Variables:
+    """Return the variables of a file under group_vars or host_vars."""
+    if text.startswith("$ANSIBLE_VAULT;"):
+        notes.append(Note(file, 1, "encrypted by ansible-vault; nothing of it is carried over"))
+        return {}
+    if not any(line.strip(" -.") and not line.lstrip().startswith("#") for line in text.splitlines()):
+        return {}
+    root = compose(text, file)
+    if not isinstance(root, yaml.MappingNode):
+        notes.append(Note(file, root.start_mark.line + 1, "not a mapping of variables; not carried over"))
+        return {}
+    return _variables(root, file)
+
+
+def _group(name: str, node: yaml.Node, file: str, tree: Tree, depth: int) -> None:
+    line = node.start_mark.line + 1
+    group = tree.group(name, line)
+    if depth > 32:
+        tree.notes.append(Note(file, line, f"the group {name} is nested too deeply; not carried over"))
+        return
+    if not isinstance(node, yaml.MappingNode):
+        if not _is_null(node):
+            tree.notes.append(Note(file, line, f"the group {name} is no mapping; not carried over"))
+        return
+    for key, value in _pairs(node):
+        at = value.start_mark.line + 1
+        if key not in _GROUP_KEYS:
+            tree.notes.append(
+                Note(file, at, f"the key {key!r} of the group {name} is none that Ansible knows")
+            )
+        elif key == "vars":
+            group.variables.update(_variables(value, file))
+        elif isinstance(value, yaml.ScalarNode) and not _is_null(value):
+            tree.notes.append(Note(file, at, f"{key} of the group {name} is no mapping; not carried over"))
+        else:
+            for child, inner in _pairs(value):
+                if key == "children":
+                    group.children[child] = None
+                    _group(child, inner, file, tree, depth + 1)
+                else:
+                    _host(child, inner, name, file, tree)
+
+
+def _host(pattern: str, node: yaml.Node, group: str, file: str, tree: Tree) -> None:
+    line = node.start_mark.line + 1
+    try:
+        tree.add_hosts(tree.groups[group], pattern, _variables(node, file), file, line)
+    except ValueError as error:
+        tree.notes.append(Note(file, line, f"not carried over: {error}"))
+
+
+def _variables(node: yaml.Node, file: str) -> Variables:
+    found: Variables = {}
+    for name, value in _pairs(node):
+        line, vault = value.start_mark.line + 1, value.tag in ("!vault", "!vault-encrypted")
+        found[name] = Variable(None if vault else _value(value, _Budget()), file, line, vault)
+    return found
+
+
+def _pairs(node: yaml.Node) -> list[tuple[str, yaml.Node]]:
+    """Return a mapping's entries with their keys as text, merge keys (<<) taken in; nothing for another node."""
+    if not isinstance(node, yaml.MappingNode):
+        return []
+    merged: list[tuple[str, yaml.Node]] = []
+    own: list[tuple[str, yaml.Node]] = []
+    for key, value in node.value:
+        if not isinstance(key, yaml.ScalarNode):
+            continue
+        if key.tag == f"{_TAG}merge":
+            sources = value.value if isinstance(value, yaml.SequenceNode) else [value]
+            for source in reversed(sources):
+                if isinstance(source, yaml.MappingNode) and source is not node:
+                    merged += [(k.value, v) for k, v in source.value if isinstance(k, yaml.ScalarNode)]
+        else:
+            own.append((key.value, value))
+    return list({**dict(merged), **dict(own)}.items())
+
+
+class _Budget:
+    """How many values may still be made: aliases make many of few."""
+
+    left = MAX_VALUES
+
+
+def _value(node: yaml.Node, budget: _Budget, depth: int = 0) -> Any:
+    budget.left -= 1
+    if budget.left < 0 or depth > 32:
+        return None
+    if isinstance(node, yaml.SequenceNode):
+        return [_value(item, budget, depth + 1) for item in node.value if budget.left > 0]
+    if isinstance(node, yaml.MappingNode):
+        return {k: _value(v, budget, depth + 1) for k, v in _pairs(node) if budget.left > 0}
+    assert isinstance(node, yaml.ScalarNode)
+    text, kind = str(node.value), node.tag.removeprefix(_TAG)
+    if kind == "null":
+        return None
+    if kind == "bool":
+        return yaml.SafeLoader.bool_values.get(text.lower(), text)
+    if kind == "int":
+        try:
+            return int(text.replace("_", ""), 0 if not text.lstrip("+-").startswith("0") else 10)
+        except ValueError:
+            return text
+    return text
+
+
+def _is_null(node: yaml.Node) -> bool:
+    return isinstance(node, yaml.ScalarNode) and node.tag == f"{_TAG}null"

@@ -1,0 +1,90 @@
+"""Hostfiles of Open MPI (``host slots=8``) and machinefiles of MPICH (``host:8``)."""
+
+from __future__ import annotations
+
+import re
+
+from clusterctl.inventory.imports.found import Found, FoundNode, Note, Setting, Source
+
+_COUNTED = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%\w]+\]|[^:\s]+):(?P<count>[0-9]+)")
+_PAIR = re.compile(r"([A-Za-z_-]+)\s*=\s*([^\s,]*),?")
+_SLOTS = ("slots", "count", "cpu")
+_MAX = ("max_slots", "max-slots", "slots_max", "slots-max")
+_USER = ("user", "username")
+
+
+def looks_like(text: str) -> bool:
+    """Tell whether some line has a count as one of the two launchers writes it."""
+    lines = [raw.split("#", 1)[0].strip() for raw in text.splitlines()]
+    return any(re.search(r"\s(slots|slot|max[_-]slots|count)\s*=", line) for line in lines) or any(
+        _COUNTED.fullmatch(line.split()[0]) for line in lines if line
+    )
+
+
+def is_mpich(text: str) -> bool:
+    """Tell whether the counts stand behind colons."""
+    words = [raw.split("#", 1)[0].split() for raw in text.splitlines()]
+    return any(_COUNTED.fullmatch(line[0]) for line in words if line)
+
+
+def read(source: Source) -> Found:
+    """Read either; a host on several lines has the sum of their slots (1 where none are said), as launchers count.
+
+    Typing errors are not looked for here: ``artifacts.hostfile.lint`` names them.
+    """
+    nodes: dict[str, FoundNode] = {}
+    notes: list[Note] = []
+    for number, raw in enumerate(source.text.splitlines(), start=1):
+        content = raw.split("#", 1)[0].strip()
+        if not content:
+            continue
+        node = _node(content, source.name, number, notes)
+        if node is None:
+            continue
+        before = nodes.get(node.name)
+        if before is not None:
+            total = int(before.settings.get("slots", 1)) + int(node.settings.get("slots", 1))
+            node = FoundNode(
+                node.name,
+                source.name,
+                before.line,
+                before.address,
+                {**before.settings, **node.settings, "slots": total},
+            )
+        nodes[node.name] = node
+    return Found(tuple(nodes.values()), {}, tuple(notes))
+
+
+def _node(content: str, file: str, line: int, notes: list[Note]) -> FoundNode | None:
+    first, *others = content.split(maxsplit=1)
+    rest = " ".join(others)
+    if first[:1] in "^+":
+        notes.append(Note(file, line, f"not carried over: {first!r} leaves out or stands for other hosts"))
+        return None
+    settings: dict[str, Setting] = {}
+    user, at, host = first.rpartition("@")
+    counted = _COUNTED.fullmatch(host)
+    if counted is not None:
+        host, settings["slots"] = counted["host"], int(counted["count"])
+    if at:
+        settings["user"] = user
+    host = host.strip("[]")
+    for key, value in _PAIR.findall(rest):
+        name = key.lower()
+        if name in _SLOTS and value.isdigit() and int(value):
+            settings["slots"] = int(value)
+        elif name in _USER and value:
+            settings["user"] = value
+        elif name in _MAX:
+            notes.append(
+                Note(file, line, f"{key}={value} is not carried over: no more than the slots are used")
+            )
+        elif name not in ("slot", *_SLOTS):
+            notes.append(Note(file, line, f"{key}={value} is not carried over"))
+    bare = _PAIR.sub(" ", rest).split()
+    for word in bare[1:]:
+        notes.append(Note(file, line, f"the word {word!r} is not carried over"))
+    # `ADDRESS NAME slots=N`: the launcher connects to the first word, the second is for the reader.
+    if bare:
+        return FoundNode(bare[0], file, line, host, settings)
+    return FoundNode(host, file, line, None, settings)

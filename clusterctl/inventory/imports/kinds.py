@@ -1,0 +1,63 @@
+"""Which tool's inventory a text is, and the reader of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+
+from clusterctl.errors import InventoryError
+from clusterctl.inventory.imports import ansible, ansible_ini, hostfile, slurm, ssh_config
+from clusterctl.inventory.imports.found import Found, Source
+
+
+class Kind(str, Enum):
+    """What can be imported."""
+
+    ansible = "ansible"
+    hostfile = "hostfile"
+    slurm = "slurm"
+    ssh_config = "ssh-config"
+
+
+TITLES = {
+    Kind.ansible: "an Ansible inventory",
+    Kind.hostfile: "a hostfile",
+    Kind.slurm: "Slurm's nodes",
+    Kind.ssh_config: "an ssh_config",
+}
+_READERS: dict[Kind, Callable[[Source], Found]] = {
+    Kind.ansible: ansible.read,
+    Kind.hostfile: hostfile.read,
+    Kind.slurm: slurm.read,
+    Kind.ssh_config: ssh_config.read,
+}
+
+
+def detect(source: Source) -> Kind:
+    """Say what the text is; a bare list of names is read as Slurm's, whose expressions it may hold."""
+    if source.text.startswith("#!"):
+        raise InventoryError(
+            f"{source.name} is a program, and an import runs none",
+            hint="run it through ansible-inventory -i FILE --list --yaml --export, and import its output from '-'",
+        )
+    if source.name.endswith((".yml", ".yaml", ".json")):
+        return Kind.ansible
+    if slurm.looks_like(source.text):
+        return Kind.slurm
+    if ssh_config.looks_like(source.text):
+        return Kind.ssh_config
+    if ansible_ini.looks_like(source.text) or ansible.looks_like_yaml(source.text):
+        return Kind.ansible
+    return Kind.hostfile if hostfile.looks_like(source.text) else Kind.slurm
+
+
+def read(source: Source, kind: Kind) -> Found:
+    """Read the text as this kind; raise InventoryError when no node is in it."""
+    found = _READERS[kind](source)
+    if not found.nodes:
+        said = "".join(f"\n{note}" for note in found.notes[:10])
+        raise InventoryError(
+            f"{source.name}: no node was found in it, read as {TITLES[kind]}{said}",
+            hint="say what it is with --from ansible, hostfile, slurm or ssh-config",
+        )
+    return found

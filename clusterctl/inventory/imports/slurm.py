@@ -1,0 +1,186 @@
+"""Slurm's nodes: ``sinfo`` tables, ``scontrol show node`` or slurm.conf, and lists of node expressions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from clusterctl.inventory import nodeset
+from clusterctl.inventory.imports.found import Found, FoundNode, Note, Setting, Source
+
+_RECORD = re.compile(r"^\s*NodeName=", re.IGNORECASE | re.MULTILINE)
+_PAIR = re.compile(
+    r"(?:^|\s)(NodeName|NodeAddr|Gres|State|Partitions|PartitionName|Nodes)=(\S*)", re.IGNORECASE
+)
+_GPUS = re.compile(r"gpu(?::[^:(,]+)?:(\d+)(?:\(.*\))?|gpu(?::[^:(,]*[^:(,0-9][^:(,]*)?(?:\(.*\))?")
+_COMMA = re.compile(r",(?![^(\[]*[)\]])")
+_NODE_COLUMNS = ("NODELIST", "HOSTNAMES")
+# What sinfo appends to a state: not responding, powered down, in maintenance, and so on (sinfo(1)).
+_STATE_MARKS = "*~#!%$@^-+"
+_AWAY = ("down", "drain", "drng", "fail", "maint", "power", "inval", "future", "not_responding")
+
+
+def looks_like(text: str) -> bool:
+    """Tell whether the text is a table of sinfo or records of scontrol."""
+    return _RECORD.search(text) is not None or any(_header(line) for line in text.splitlines()[:5])
+
+
+def read(source: Source) -> Found:
+    """Read any of the three; GPUs come from Gres, groups from partitions."""
+    reader = _Reader(source.name)
+    if _RECORD.search(source.text):
+        reader.records(source.text)
+    else:
+        reader.lines(source.text)
+    return reader.found()
+
+
+class _Reader:
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.nodes: dict[str, FoundNode] = {}
+        self.groups: dict[str, dict[str, None]] = {}
+        self.notes: list[Note] = []
+        self.away: dict[tuple[int, str], list[str]] = {}
+
+    def found(self) -> Found:
+        for (line, state), names in self.away.items():
+            self.note(line, f"{nodeset.fold(names)}: carried over, though Slurm calls the state {state}")
+        groups = {name: tuple(members) for name, members in self.groups.items()}
+        return Found(tuple(self.nodes.values()), groups, tuple(self.notes))
+
+    def note(self, line: int, text: str) -> None:
+        self.notes.append(Note(self.file, line, text))
+
+    def expanded(self, text: str, line: int) -> tuple[str, ...]:
+        try:
+            return nodeset.expand(text)
+        except nodeset.NodeSetError as error:
+            self.note(line, f"not carried over: {error}")
+            return ()
+
+    def add(self, line: int, names: tuple[str, ...], **more: str | None) -> None:
+        """Take nodes in; a node that was seen before (in another partition) keeps what it has."""
+        listed = more.get("address")
+        addresses = self.expanded(listed, line) if listed else ()
+        if addresses and len(addresses) != len(names):
+            self.note(line, f"{len(addresses)} addresses for {len(names)} nodes; the names are used instead")
+            addresses = ()
+        gpus = _gpus(more.get("gres") or "")
+        settings: dict[str, Setting] = {} if gpus is None else {"gpus": gpus}
+        for index, name in enumerate(names):
+            address = addresses[index] if addresses and addresses[index] != name else None
+            self.nodes.setdefault(name, FoundNode(name, self.file, line, address, settings))
+            for partition in (more.get("partitions") or "").split(","):
+                if partition.strip("*") and partition != "(null)":
+                    self.groups.setdefault(partition.strip("*"), {})[name] = None
+            state = (more.get("state") or "").rstrip(_STATE_MARKS)
+            if any(word in state.lower() for word in _AWAY):
+                # A table has one line per node: one note for all nodes of a state.
+                known = next((key for key in self.away if key[1] == state), (line, state))
+                there = self.away.setdefault(known, [])
+                if name not in there:
+                    there.append(name)
+
+    def records(self, text: str) -> None:
+        defaults: dict[str, str] = {}
+        partitions: list[tuple[int, str, str]] = []
+        for line, record in _records(text):
+            pairs = {key.lower(): value for key, value in _PAIR.findall(record)}
+            if "partitionname" in pairs:
+                if pairs["partitionname"].upper() != "DEFAULT" and pairs.get("nodes"):
+                    partitions.append((line, pairs["partitionname"], pairs["nodes"]))
+                continue
+            if pairs.get("nodename", "").upper() == "DEFAULT":
+                defaults = pairs
+                continue
+            pairs = {**defaults, **pairs}
+            self.add(
+                line,
+                self.expanded(pairs["nodename"], line),
+                address=pairs.get("nodeaddr"),
+                gres=pairs.get("gres"),
+                state=pairs.get("state"),
+                partitions=pairs.get("partitions"),
+            )
+        for line, name, members in partitions:
+            wanted = tuple(self.nodes) if members.upper() == "ALL" else self.expanded(members, line)
+            self.groups.setdefault(name, {}).update({m: None for m in wanted if m in self.nodes})
+
+    def lines(self, text: str) -> None:
+        header: list[str] | None = None
+        separator: str | None = None
+        for line, raw in enumerate(text.splitlines(), start=1):
+            content = raw.split("#", 1)[0].strip()
+            if not content or (header is None and re.fullmatch(r"\w{3} \w{3} +\d+ [\d:]{8} \d{4}", content)):
+                continue  # sinfo -l begins with the date
+            columns = _header(content)
+            if columns:
+                header, separator = columns, "|" if "|" in content else None
+                continue
+            if header is None:
+                for word in re.split(r"\s+", content):
+                    self.add(line, self.expanded(word.strip(","), line))
+                continue
+            row = _row(header, content.split(separator))
+            if row is None:
+                self.note(
+                    line,
+                    f"not carried over: {len(content.split(separator))} fields under {len(header)} headings",
+                )
+                continue
+            name = row.get("NODELIST") or row.get("HOSTNAMES") or ""
+            address = row.get("NODE_ADDR")
+            self.add(
+                line,
+                self.expanded(name, line),
+                address=address if address != name else None,
+                gres=row.get("GRES"),
+                state=row.get("STATE"),
+                partitions=row.get("PARTITION"),
+            )
+
+
+def _header(line: str) -> list[str]:
+    """Return a table's headings, if the line has them: one is NODELIST or HOSTNAMES."""
+    words = [word.strip() for word in line.split("|" if "|" in line else None)]
+    return words if any(word in _NODE_COLUMNS for word in words) else []
+
+
+def _row(header: list[str], fields: list[str]) -> dict[str, str] | None:
+    """Pair headings and fields; a reason with spaces in it stands first (sinfo -R) or last (sinfo -Nl)."""
+    cells = [field.strip() for field in fields]
+    over = len(cells) - len(header)
+    if over > 0 and header[0] == "REASON":
+        cells = [" ".join(cells[: over + 1]), *cells[over + 1 :]]
+    elif over > 0 and header[-1] in ("REASON", "FEATURES", "AVAIL_FEATURES", "COMMENT"):
+        cells = [*cells[: len(header) - 1], " ".join(cells[len(header) - 1 :])]
+    return dict(zip(header, cells, strict=True)) if len(cells) == len(header) else None
+
+
+def _records(text: str) -> Iterator[tuple[int, str]]:
+    """Yield every record with its first line; indented lines and those after a backslash continue it."""
+    begun, parts, continued = 0, "", False
+    for number, raw in enumerate(text.splitlines(), start=1):
+        line = raw.split("#", 1)[0] if raw.lstrip().startswith("#") else raw
+        starts = re.match(r"\s*(NodeName|PartitionName)=", line, re.IGNORECASE) and not continued
+        if starts:
+            if parts:
+                yield begun, parts
+            begun, parts = number, line
+        elif parts and (continued or line[:1].isspace()):
+            parts += " " + line
+        continued = line.rstrip().endswith("\\")
+        parts = parts.rstrip().removesuffix("\\")
+    if parts:
+        yield begun, parts
+
+
+def _gpus(gres: str) -> int | None:
+    """Return the sum of GPUs in ``gpu:h100:8(S:0-1),nic:2``; None where none are named."""
+    counts = [
+        int(match[1] or 1)
+        for match in (_GPUS.fullmatch(part.strip()) for part in _COMMA.split(gres))
+        if match is not None
+    ]
+    return sum(counts) if counts else None

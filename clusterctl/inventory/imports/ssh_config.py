@@ -1,0 +1,186 @@
+"""~/.ssh/config: a node for every Host without wildcards, with what the file says of it.
+
+A reader of its own, because it has to name the lines that it leaves behind, and because a library that also
+evaluates ``Match exec`` would run commands. What it reads is compared with ``ssh -G`` in the tests.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from clusterctl.inventory.imports.found import Found, FoundNode, Note, Setting, Source
+from clusterctl.inventory.imports.proxy import jump_of_proxy_command
+
+_LINE = re.compile(r"\s*([A-Za-z][A-Za-z0-9]*)(?:\s*=\s*|\s+)(.*?)\s*")
+_CARRIED = ("hostname", "port", "user", "identityfile", "proxyjump", "proxycommand", "userknownhostsfile")
+_DEPTH = 16
+# They only say how ssh itself behaves; leaving them out changes nothing about which node is meant.
+_SILENT = (
+    *("identitiesonly", "addkeystoagent", "usekeychain", "serveraliveinterval", "serveralivecountmax"),
+    *("controlmaster", "controlpath", "controlpersist", "compression", "hashknownhosts", "loglevel"),
+    *(
+        "batchmode",
+        "tcpkeepalive",
+        "visualhostkey",
+        "connecttimeout",
+        "ignoreunknown",
+        "passwordauthentication",
+    ),
+    *("preferredauthentications", "pubkeyauthentication", "gssapiauthentication", "sendenv", "forwardx11"),
+)
+
+
+@dataclass(slots=True)
+class _Block:
+    """A section: its patterns, and the first value of every key in it."""
+
+    patterns: tuple[str, ...]
+    options: list[tuple[str, str, str, int]] = field(default_factory=list)
+
+
+def looks_like(text: str) -> bool:
+    """Tell whether a line begins a Host section."""
+    return re.search(r"^\s*Host[\s=]+\S", text, re.IGNORECASE | re.MULTILINE) is not None
+
+
+def read(source: Source) -> Found:
+    """Read the file and its Includes (``source.beside``); wildcards give settings, not nodes."""
+    reader = _Reader(source)
+    reader.file(source.name, source.text, ("*",), 0)
+    return reader.found()
+
+
+class _Reader:
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.blocks: list[_Block] = []
+        self.names: dict[str, tuple[str, int]] = {}
+        self.notes: list[Note] = []
+
+    def file(self, name: str, text: str, patterns: tuple[str, ...], depth: int) -> None:
+        opened = _Block(patterns)
+        self.blocks.append(opened)
+        block: _Block | None = opened
+        for number, raw in enumerate(text.splitlines(), start=1):
+            match = _LINE.fullmatch(raw)
+            if match is None or raw.lstrip().startswith("#"):
+                continue
+            key, value = match[1].lower(), match[2]
+            if key == "host":
+                block = _Block(tuple(_words(value)))
+                self.blocks.append(block)
+                for pattern in block.patterns if depth == 0 or patterns == ("*",) else ():
+                    if not set("*?!") & set(pattern):
+                        self.names.setdefault(pattern, (name, number))
+            elif key == "match":
+                block = None
+                self.note(name, number, f"'Match {value}' and its settings are not carried over")
+            elif key == "include":
+                here = block.patterns if block is not None else None
+                self.include(name, number, value, here, depth)
+                block = _Block(here) if here is not None else None
+                if block is not None:
+                    self.blocks.append(block)
+            elif block is not None:
+                block.options.append((key, value, name, number))
+
+    def include(self, name: str, line: int, value: str, patterns: tuple[str, ...] | None, depth: int) -> None:
+        if patterns is None:
+            return
+        if depth >= _DEPTH:
+            self.note(name, line, f"Include is nested deeper than {_DEPTH}; not carried over")
+            return
+        for pattern in _words(value):
+            named = Path(pattern).expanduser()
+            place = str(named if named.is_absolute() else Path(self.source.name).parent / named)
+            files = [path for path in self.source.beside if fnmatchcase(path, place)]
+            if not files:
+                self.note(name, line, f"Include {pattern}: no file was read")
+            for path in sorted(files):
+                self.file(path, self.source.beside[path], patterns, depth + 1)
+
+    def note(self, file: str, line: int, text: str) -> None:
+        self.notes.append(Note(file, line, text))
+
+    def found(self) -> Found:
+        nodes = [self.node(name, *place) for name, place in self.names.items()]
+        jumps = {
+            hop.rpartition("@")[2].partition(":")[0]
+            for node in nodes
+            for hop in str(node.settings.get("proxy_jump", "")).split(",")
+        }
+        for node in nodes:
+            if node.name in jumps:
+                self.note(
+                    node.file, node.line, f"{node.name} is a jump host too: take it out if it is no node"
+                )
+        self.left_out()
+        return Found(tuple(nodes), {}, tuple(self.notes))
+
+    def node(self, name: str, file: str, line: int) -> FoundNode:
+        options: dict[str, str] = {}
+        for block in self.blocks:
+            if _applies(block.patterns, name):
+                for key, value, _, _ in block.options:
+                    options.setdefault(key, value)  # ssh_config(5): the first value obtained counts
+        settings: dict[str, Setting] = {}
+        if options.get("port", "").isdigit():
+            settings["port"] = int(options["port"])
+        for key, setting in (
+            ("user", "user"),
+            ("identityfile", "identity_file"),
+            ("userknownhostsfile", "known_hosts"),
+        ):
+            words = _words(options.get(key, ""))
+            if words and words[0].lower() != "none" and "%" not in words[0]:
+                settings[setting] = words[0]
+        jump = " ".join(_words(options.get("proxyjump", "")))
+        if not jump and "proxycommand" in options:
+            jump = jump_of_proxy_command(options["proxycommand"]) or ""
+        if jump and jump.lower() != "none":
+            settings["proxy_jump"] = jump
+        address = " ".join(_words(options.get("hostname", ""))).replace("%h", name).replace("%%", "%") or None
+        return FoundNode(name, file, line, None if address == name else address, settings)
+
+    def left_out(self) -> None:
+        """Name every option that has no place, once per key; and values that only ssh can expand."""
+        places: dict[str, list[tuple[str, int]]] = {}
+        for block in self.blocks:
+            seen: set[str] = set()
+            for key, value, file, line in block.options:
+                again = key in ("identityfile", "userknownhostsfile") and (
+                    key in seen or len(_words(value)) > 1
+                )
+                proxy = key == "proxycommand" and value.lower() != "none" and not jump_of_proxy_command(value)
+                token = key in ("identityfile", "userknownhostsfile") and "%" in value
+                if again or proxy or token or (key not in _CARRIED and key not in _SILENT):
+                    places.setdefault(f"a further {key}" if again else key, []).append((file, line))
+                seen.add(key)
+        for key, where in places.items():
+            more = f" (nor on {len(where) - 1} more lines)" if len(where) > 1 else ""
+            self.note(*where[0], f"{key} is not carried over{more}")
+
+
+def _applies(patterns: tuple[str, ...], name: str) -> bool:
+    if any(p.startswith("!") and _like(name, p[1:]) for p in patterns):
+        return False
+    return any(_like(name, p) for p in patterns if not p.startswith("!"))
+
+
+def _like(name: str, pattern: str) -> bool:
+    return fnmatchcase(name.lower(), pattern.lower().replace("[", "[[]"))
+
+
+def _words(text: str) -> list[str]:
+    """Split as ssh does: double quotes hold words together; a comment needs ``#`` at a word's start."""
+    lexer = shlex.shlex(text, posix=True, punctuation_chars=False)
+    lexer.whitespace_split, lexer.quotes, lexer.escape, lexer.commenters = True, '"', "", ""
+    try:
+        words = list(lexer)
+    except ValueError:
+        words = text.split()
+    return words[: next((i for i, word in enumerate(words) if word.startswith("#")), len(words))]

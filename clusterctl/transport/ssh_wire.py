@@ -1,0 +1,222 @@
+"""One SSH connection as paramiko keeps it, made cheap and orderly: algorithms, handshake, reads, channels.
+
+Beside ``ssh`` the only module that imports paramiko.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import socket
+import threading
+from typing import Any
+
+import paramiko
+from paramiko import common as codes
+from paramiko import packet
+
+from clusterctl.transport.ssh_order import Order
+
+WIRE_ERRORS: tuple[type[Exception], ...] = (EOFError, OSError, paramiko.SSHException)
+
+_CLOSE_TIMEOUT_S = 5.0
+_READ_BYTES = 65536
+# The stubs leave out what subclasses are meant to override.
+_BASE: Any = paramiko.Transport
+_BASE_CHANNEL: Any = paramiko.Channel
+_BASE_PACKETIZER: Any = packet.Packetizer
+
+
+def _ranked(names: tuple[str, ...], first: tuple[str, ...], never: str) -> tuple[str, ...]:
+    """Return the names paramiko offers with ours in front and the weak ones left out."""
+    usable = [name for name in names if not re.search(never, name)]
+    return (*(name for name in first if name in usable), *(name for name in usable if name not in first))
+
+
+class _Channel(paramiko.Channel):
+    """A channel that sends nothing after its CLOSE; paramiko's own become one by ``orderly``."""
+
+    order: Order
+
+    def _send(self, data: bytes, message: Any) -> int:
+        with self.order.sending():
+            return int(super()._send(data, message))  # type: ignore[misc]
+
+    def shutdown(self, how: int) -> None:
+        with self.order.sending():
+            if not self.closed:
+                super().shutdown(how)
+
+    def close(self) -> None:
+        self.order.closing(super().close)
+
+
+def orderly(channel: Any) -> Any:
+    """Return a channel just opened as one that keeps the order of its messages."""
+    channel.order = Order(channel)
+    # paramiko leaves no way to choose the class of the channels it makes.
+    channel.__class__ = _Channel
+    return channel
+
+
+class ReadAhead:
+    """A socket, or a channel through a jump host, read in large pieces.
+
+    paramiko reads each packet's first block and its rest by calls of their own, and every call hands the
+    interpreter to another thread and must win it back.
+    """
+
+    def __init__(self, sock: Any) -> None:
+        self._sock = sock
+        self._held = b""
+        self._at = 0
+
+    def recv(self, size: int) -> bytes:
+        """Return up to ``size`` bytes; nothing means the end."""
+        if self._at >= len(self._held):
+            self._held, self._at = self._sock.recv(_READ_BYTES), 0
+        start, self._at = self._at, self._at + size
+        return self._held[start : self._at]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sock, name)
+
+
+class _Packetizer(_BASE_PACKETIZER):  # type: ignore[misc]
+    """paramiko's, without a thread of its own for the handshake's deadline, which ``start_client`` keeps."""
+
+    def start_handshake(self, timeout: float) -> None:
+        """Start no timer."""
+
+
+class Wire(paramiko.Transport):
+    """paramiko's Transport with fast algorithms first, a deadline on the handshake, and all exits told."""
+
+    _preferred_ciphers = _ranked(
+        _BASE._preferred_ciphers,
+        ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com"),
+        "cbc",
+    )
+    _preferred_macs = _ranked(_BASE._preferred_macs, ("hmac-sha2-256-etm@openssh.com",), "md5|sha1-96")
+    _preferred_kex = _ranked(
+        _BASE._preferred_kex, ("mlkem768x25519-sha256", "curve25519-sha256@libssh.org"), "sha1$"
+    )
+    # paramiko works these out again at each of the fifteen places that ask.
+    preferred_ciphers = _preferred_ciphers
+    preferred_macs = _preferred_macs
+    preferred_kex = _preferred_kex
+
+    _preferred_keys: tuple[str, ...] = _BASE._preferred_keys
+    # How often a connection looks at the clock while it waits: during the handshake, and after it.
+    _active_check_timeout = 1.0
+    _idle_check_timeout_s = 5.0
+
+    def __init__(self, sock: Any, recorded: tuple[str, ...] = ()) -> None:
+        super().__init__(ReadAhead(sock), packetizer_class=_Packetizer)  # type: ignore[arg-type]
+        self.raw = sock
+        # Ask the server for a key of a type that known_hosts has of it.
+        names = [n for t in recorded for n in (("rsa-sha2-512", "rsa-sha2-256") if t == "ssh-rsa" else (t,))]
+        self._preferred_keys = tuple(
+            sorted(self._preferred_keys, key=lambda n: names.index(n) if n in names else len(names))
+        )
+
+    def _log(self, level: int, msg: Any, *args: Any) -> None:
+        """Say nothing: a failure is a value here, and tells its reason itself."""
+
+    def _parse_debug(self, message: Any) -> None:
+        """Pass over what the server tells its developers; paramiko would take it apart byte by byte."""
+
+    def run(self) -> None:
+        """Be the connection's thread; behind a jump host that is gone, closing the socket fails as well."""
+        with contextlib.suppress(*WIRE_ERRORS):
+            super().run()
+
+    def negotiate(self, timeout_s: float) -> None:
+        """Exchange greetings and keys; raise TimeoutError when the time runs out.
+
+        Unlike paramiko's own call (and those of ``log_in``) it sleeps until something happens, and does not look
+        ten times a second: that of hundreds of connections is a good part of all work.
+        """
+        done = threading.Event()
+        self.start_client(event=done)
+        if not done.wait(timeout_s):
+            raise TimeoutError("key exchange" if self.remote_version else "banner")
+        if not (self.is_active() and self.initial_kex_done):
+            raise self.get_exception() or paramiko.SSHException("Negotiation failed.")
+
+    def log_in(self, user: str, key: Any, timeout_s: float) -> list[str]:
+        """Show a key; return what the server asks for beside it. Raises what paramiko's auth_publickey raises."""
+        done = threading.Event()
+        self.auth_publickey(user, key, done)
+        if not done.wait(timeout_s):
+            raise TimeoutError("authentication")
+        assert self.auth_handler is not None
+        return list(self.auth_handler.wait_for_response(done))
+
+    def settle(self, keepalive_s: int) -> None:
+        """Say that the login is over: from here on an idle connection costs next to nothing."""
+        self.sock.settimeout(self._idle_check_timeout_s)
+        self.set_keepalive(keepalive_s)
+
+    def way_to(self, host: str, port: int, timeout_s: float) -> Any:
+        """Return a channel to a server behind this one (RFC 4254 7.2)."""
+        return orderly(self.open_channel("direct-tcpip", (host, port), ("", 0), timeout=timeout_s))
+
+    def end(self) -> None:
+        """Close the connection and wait for its thread, which paramiko's own close leaves behind for a moment."""
+        if isinstance(self.raw, socket.socket):
+            with contextlib.suppress(OSError):
+                self.raw.shutdown(socket.SHUT_RDWR)
+        with contextlib.suppress(*WIRE_ERRORS):
+            self.close()
+        with contextlib.suppress(*WIRE_ERRORS):
+            self.raw.close()
+        if self.ident is not None and self is not threading.current_thread():
+            self.join(_CLOSE_TIMEOUT_S)
+
+    @staticmethod
+    def _channel_request(channel: Any, message: Any) -> None:
+        """Handle a channel request, and note an exit by signal (RFC 4254 6.10), unknown to paramiko."""
+        start = message.packet.tell()
+        if message.get_text() == "exit-signal":
+            message.get_boolean()
+            # As a shell shows it: 128 + the signal's number, which the message gives by name.
+            channel.exit_status = 128 + _SIGNALS.get(message.get_text(), 0)
+            channel.status_event.set()
+        else:
+            message.packet.seek(start)
+            _BASE_CHANNEL._handle_request(channel, message)
+        wake = getattr(channel, "wake", None)
+        if wake is not None:
+            wake.set()
+
+    @staticmethod
+    def _channel_close(channel: Any, message: Any) -> None:
+        def answer() -> None:
+            _BASE_CHANNEL._handle_close(channel, message)
+
+        if isinstance(channel, _Channel):
+            channel.order.closing(answer)
+        else:
+            answer()
+
+    _channel_handler_table = {  # noqa: RUF012 - paramiko's own shape
+        **_BASE._channel_handler_table,
+        codes.MSG_CHANNEL_REQUEST: _channel_request,
+        codes.MSG_CHANNEL_CLOSE: _channel_close,
+    }
+
+
+_SIGNALS = {"HUP": 1, "INT": 2, "QUIT": 3, "ILL": 4, "ABRT": 6, "FPE": 8, "KILL": 9, "SEGV": 11, "PIPE": 13,
+            "ALRM": 14, "TERM": 15, "USR1": 10, "USR2": 12}  # fmt: skip
+
+
+def send_exec(channel: Any, line: str) -> None:
+    """Ask for a command; unlike paramiko's own call, do not wait for the server's word without a limit."""
+    message = paramiko.Message()
+    message.add_byte(codes.cMSG_CHANNEL_REQUEST)
+    message.add_int(channel.remote_chanid)
+    message.add_string("exec")
+    message.add_boolean(False)
+    message.add_string(line)
+    channel.transport._send_user_message(message)

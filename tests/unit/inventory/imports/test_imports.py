@@ -1,0 +1,302 @@
+"""What is imported is what the other tool itself reads: ansible-inventory's recorded answer, ``ssh -G``, nodeset.
+
+``ansible_*.json`` is what ``ansible-inventory -i FILE --list`` of ansible-core 2.19 says of the folders beside
+it (the INI one without its encrypted file, which Ansible does not open without the password).
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from clusterctl.cli.inventory import _source, converted
+from clusterctl.errors import InventoryError
+from clusterctl.inventory import load
+from clusterctl.inventory.imports import ansible, kinds
+from clusterctl.inventory.imports.found import Found, Note, Source
+from clusterctl.inventory.model import Become, Inventory
+
+HERE = Path(__file__).parent
+ANSIBLE = {"ansible_ini": "hosts.ini", "ansible_yaml": "site.yml"}
+
+
+def imported(name: str, kind: kinds.Kind | None = None, folder: Path = HERE) -> tuple[Inventory, Found, str]:
+    source = _source(str(HERE / name))
+    found, text = converted(source, kind or kinds.detect(source), folder)
+    return load.from_text(text, folder=folder), found, text
+
+
+def from_text(text: str, kind: kinds.Kind | None = None, name: str = "pasted") -> tuple[Inventory, Found]:
+    source = Source(name, text)
+    found, written = converted(source, kind or kinds.detect(source), HERE)
+    return load.from_text(written), found
+
+
+def said(found: Found) -> str:
+    return "\n".join(f"{Path(note.file).name}:{note.line}: {note.text}" for note in found.notes)
+
+
+@pytest.mark.parametrize("folder", ANSIBLE)
+def test_variables_are_merged_as_ansible_merges_them(folder: str) -> None:
+    answer = json.loads((HERE / f"{folder}.json").read_text())["_meta"]["hostvars"]
+    ours = ansible.host_variables(_source(str(HERE / folder / ANSIBLE[folder])))
+    # Ansible leaves out hosts without any variable.
+    assert {name for name, variables in ours.items() if variables} == set(answer)
+    for host, variables in ours.items():
+        theirs = {n: v for n, v in answer.get(host, {}).items() if "__ansible_vault" not in str(v)}
+        assert {n: v.value for n, v in variables.items() if not v.vault} == theirs, host
+
+
+@pytest.mark.parametrize("folder", ANSIBLE)
+def test_groups_have_the_members_that_ansible_gives_them(folder: str) -> None:
+    answer = json.loads((HERE / f"{folder}.json").read_text())
+
+    def members(group: str) -> set[str]:
+        entry = answer.get(group, {})
+        return set(entry.get("hosts", ())).union(*(members(child) for child in entry.get("children", ())))
+
+    inventory, _, _ = imported(f"{folder}/{ANSIBLE[folder]}")
+    rename = {"2001:db8::7": "node-2001-db8-7"}
+    groups = {group for node in inventory.nodes for group in node.groups}
+    left_out = {group for group in set(answer) - {"_meta", "all", "ungrouped"} - groups if members(group)}
+    assert left_out <= {"windows"}
+    for group in groups:
+        assert {n.name for n in inventory.nodes if group in n.groups} == {
+            rename.get(host, host) for host in members(group)
+        }, group
+
+
+def test_an_ansible_ini_inventory() -> None:
+    inventory, found, text = imported("ansible_ini/hosts.ini")
+    gpu01, gpu03, gpu20 = (inventory.node(name) for name in ("gpu01", "gpu03", "gpu20"))
+    assert (gpu01.address, gpu01.user, gpu01.port) == ("gpu01", "ubuntu2", 22)
+    assert (gpu01.proxy_jump, gpu01.become) == ("jump@bastion.example.org:2200", Become.SUDO)
+    assert (gpu03.address, gpu03.port) == ("10.0.0.33", 2203)
+    assert (gpu20.user, gpu20.port, gpu20.identity_file) == ("admin", 2222, None)
+    assert inventory.node("nas-b.example.org").python == "/usr/bin/python3.11"
+    assert inventory.node("node-2001-db8-7").address == "2001:db8::7"
+    assert "gpu[04-16]" in text
+    notes = said(found)
+    assert "vault.yml:1: encrypted by ansible-vault" in notes
+    assert "hosts.ini:34: the secret in ansible_become_password" in notes
+    assert "hosts.ini:14: win1 is not carried over" in notes
+    assert "hosts.ini:21: the variable ntp_server" in notes
+    assert "identity_file ~/.ssh/cluster of gpu01" in notes
+
+
+def test_no_secret_of_a_source_is_written_or_said() -> None:
+    for name in ("ansible_ini/hosts.ini", "ansible_yaml/site.yml"):
+        _, found, text = imported(name)
+        for secret in ("hunter2", "sesame", "abc123", "61623334", "36663864"):
+            assert secret not in text + said(found)
+
+
+def test_an_ansible_yaml_inventory() -> None:
+    inventory, found, _ = imported("ansible_yaml/site.yml")
+    assert inventory.node("login").connection == "local"
+    assert inventory.node("a100-01").proxy_jump == "ops@bastion:2200"
+    assert (inventory.node("a100-04").user, inventory.node("a100-04").port) == ("spare", 4022)
+    assert inventory.node("h200-2.example.org").port == 2222
+    assert inventory.node("h200-3.example.org").port == 2303
+    assert "ansible_user is a template" in said(found)
+    assert "the vault value of ansible_become_pass" in said(found)
+
+
+def test_the_key_file_is_carried_where_it_is_here(tmp_path: Path) -> None:
+    key = tmp_path / "id"
+    key.touch()
+    inventory, found = from_text(f"[g]\na ansible_ssh_private_key_file={key}\n")
+    assert inventory.nodes[0].identity_file == str(key)
+    assert not found.notes
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("web[01:10:2]", ["web01", "web03", "web05", "web07", "web09"]),
+        ("db-[a:c]x[1:2]", ["db-ax1", "db-ax2", "db-bx1", "db-bx2", "db-cx1", "db-cx2"]),
+        ("plain", ["plain"]),
+        ("n[:2]", ["n0", "n1", "n2"]),
+    ],
+)
+def test_ansible_host_ranges(pattern: str, names: list[str]) -> None:
+    inventory, _ = from_text(f"[g]\n{pattern}\n", kinds.Kind.ansible)
+    assert [node.name for node in inventory.nodes] == names
+
+
+@pytest.mark.parametrize("pattern", ["w[5:1]", "w[01:100]", "w[a:9]", "w[1:5:0]", "w[1:999999999]"])
+def test_an_impossible_ansible_range_is_named(pattern: str) -> None:
+    _, found = from_text(f"[g]\nok\n{pattern}\n", kinds.Kind.ansible)
+    assert "pasted:3: not carried over" in said(found)
+
+
+def test_groups_in_a_circle_end() -> None:
+    inventory, found = from_text("[a]\nh1\n[a:children]\nb\n[b:children]\na\n")
+    assert [node.name for node in inventory.nodes] == ["h1"]
+    assert "the group a is in itself" in said(found)
+
+
+def test_an_openmpi_hostfile() -> None:
+    inventory, found, text = imported("openmpi.hostfile")
+    assert [(n.name, n.address, n.slots) for n in inventory.nodes] == [
+        ("gpu01", "gpu01", 10),
+        ("gpu02", "gpu02", 8),
+        ("gpu03", "gpu03", 8),
+        ("gpu04", "10.0.0.4", 8),
+        ("gpu05", "gpu05", 8),
+        ("gpu06", "gpu06", None),
+        ("gpu07", "gpu07", None),
+    ]
+    assert inventory.node("gpu05").user == "root"
+    assert 'name: "gpu[02-03]"' in text
+    notes = said(found)
+    assert "openmpi.hostfile:2: max_slots=8 is not carried over" in notes
+    assert "openmpi.hostfile:7: 'slot' is for rankfiles; did you mean slots?" in notes
+    assert "openmpi.hostfile:10: not carried over: '^gpu09'" in notes
+
+
+def test_an_mpich_machinefile() -> None:
+    inventory, found, _ = imported("machinefile")
+    assert [(n.name, n.address, n.slots, n.user) for n in inventory.nodes] == [
+        ("gpu01", "gpu01", 8, None),
+        ("gpu02", "gpu02", 8, "ubuntu"),
+        ("192.0.2.3", "192.0.2.3", 4, None),
+        ("node-2001-db8-4", "2001:db8::4", 4, None),
+    ]
+    assert "machinefile:2: ifname=eth1 is not carried over" in said(found)
+
+
+def test_a_host_listed_once_per_rank_has_as_many_slots() -> None:
+    inventory, _ = from_text("a\na\na\nb\n", kinds.Kind.hostfile)
+    assert [(n.name, n.slots) for n in inventory.nodes] == [("a", 3), ("b", None)]
+
+
+def test_our_own_hostfiles_come_back() -> None:
+    from clusterctl.artifacts import hostfile
+
+    hosts = (("gpu1", 8), ("gpu2", 4))
+    for dialect in hostfile.Dialect:
+        inventory, _ = from_text(hostfile.render(hosts, dialect=dialect), kinds.Kind.hostfile)
+        assert tuple((n.name, n.slots) for n in inventory.nodes) == hosts
+    text = hostfile.render(hosts, addresses={"gpu1": "10.0.0.1", "gpu2": "10.0.0.2"})
+    inventory, _ = from_text(text, kinds.Kind.hostfile)
+    assert [(n.name, n.address) for n in inventory.nodes] == [("gpu1", "10.0.0.1"), ("gpu2", "10.0.0.2")]
+
+
+@pytest.mark.parametrize(
+    ("name", "nodes", "gpus", "groups"),
+    [
+        ("sinfo_N_l.txt", "gpu[01-04],cpu1", {}, {"gpu": "gpu[01-04]", "big": "gpu02", "cpu": "cpu1"}),
+        ("sinfo_o.txt", "gpu[01-16,20],old[1-2],cpu[001-003]", {"gpu01": 8, "old2": 4, "cpu001": None}, {}),
+        ("scontrol_node.txt", "gpu[01-02]", {"gpu02": 8}, {"gpu": "gpu[01-02]", "all": "gpu[01-02]"}),
+        ("slurm.conf", "n[1-4],login1", {"n4": 4, "login1": 0}, {"batch": "n[1-3]"}),
+        ("hostnames.txt", "gpu[01-03],spare", {}, {}),
+        ("expression.txt", "gpu[01-16,20],rack[1-2]n[01-03]", {}, {}),
+    ],
+)
+def test_slurm(name: str, nodes: str, gpus: dict[str, int | None], groups: dict[str, str]) -> None:
+    from clusterctl.inventory import nodeset
+
+    inventory, _, _ = imported(name)
+    assert tuple(node.name for node in inventory.nodes) == nodeset.expand(nodes)
+    assert {name: inventory.node(name).gpus for name in gpus} == gpus
+    for group, members in groups.items():
+        inside = tuple(node.name for node in inventory.nodes if group in node.groups)
+        assert inside == nodeset.expand(members), group
+
+
+def test_slurm_addresses_and_states() -> None:
+    inventory, _, text = imported("slurm.conf")
+    assert inventory.node("n3").address == "10.2.0.13"
+    assert 'address: "10.2.0.[11-14]"' in text
+    _, found, _ = imported("sinfo_N_l.txt")
+    assert "sinfo_N_l.txt:6: gpu03: carried over, though Slurm calls the state drained" in said(found)
+    assert imported("scontrol_node.txt")[0].node("gpu02").address == "10.0.0.2"
+
+
+def test_sinfo_with_bars_and_with_reasons_first() -> None:
+    inventory, _ = from_text("HOSTNAMES|GRES|PARTITION\ngpu1|gpu:8|p*\ngpu2|gpu:8|p*\n")
+    assert [(n.name, n.gpus, n.groups) for n in inventory.nodes] == [
+        ("gpu1", 8, ("p",)),
+        ("gpu2", 8, ("p",)),
+    ]
+    inventory, _ = from_text(
+        "REASON  USER  TIMESTAMP  NODELIST\nbad fan 3  root  2025-07-01T10:00:00  gpu[3-4]\n"
+    )
+    assert [n.name for n in inventory.nodes] == ["gpu3", "gpu4"]
+
+
+def ssh_g(config: Path, host: str) -> dict[str, list[str]]:
+    ssh = shutil.which("ssh")
+    assert ssh, "ssh is missing: tests/prerequisites.sh installs it"
+    done = subprocess.run(
+        (ssh, "-G", "-F", str(config), host), capture_output=True, text=True, timeout=20, check=True
+    )
+    options: dict[str, list[str]] = {}
+    for line in done.stdout.splitlines():
+        key, _, value = line.partition(" ")
+        options.setdefault(key, []).append(value)
+    return options
+
+
+def test_an_ssh_config_reads_as_ssh_reads_it(tmp_path: Path) -> None:
+    """The judge is ``ssh -G``, over the file without its Match section, which is named instead."""
+    text = (HERE / "ssh/config").read_text()
+    for path in (HERE / "ssh/conf.d").iterdir():
+        text = text.replace("Include conf.d/*.conf", path.read_text().rstrip() + "\nHost *")
+    begin = text.index("Match host")
+    plain = text[:begin] + text[text.index("Host *.example.org") :]
+    config = tmp_path / "config"
+    config.write_text(plain)
+    keys = tmp_path / ".ssh"
+    keys.mkdir()
+    inventory, found, _ = imported("ssh/config")
+    assert [node.name for node in inventory.nodes] == ["gpu1", "lab", "bastion", "gpu2", "gpu3", "old", "odd"]
+    for node in inventory.nodes:
+        answer = ssh_g(config, node.name)
+        assert [node.address] == answer["hostname"], node.name
+        assert [str(node.port or 22)] == answer["port"], node.name
+        if node.user is not None:
+            assert [node.user] == answer["user"], node.name
+        if node.name != "old":  # its jump stands in a ProxyCommand
+            assert [node.proxy_jump] == answer.get("proxyjump", [None]), node.name
+    assert inventory.node("old").proxy_jump == "jump@bastion"
+    notes = said(found)
+    assert "config:22: 'Match host gpu2 exec" in notes
+    assert "config:33: proxycommand is not carried over" in notes
+    assert "config:20: forwardagent is not carried over" in notes
+    assert "config:4: bastion is a jump host too" in notes
+    assert not Path("/tmp/never").exists()
+
+
+def test_what_ssh_would_take_first_is_taken(tmp_path: Path) -> None:
+    keys = [tmp_path / name for name in ("a", "b c")]
+    for key in keys:
+        key.touch()
+    config = (
+        f'Host x\n  IdentityFile "{keys[1]}"\n  IdentityFile {keys[0]}\nHost *\n  IdentityFile {keys[0]}\n'
+    )
+    inventory, found = from_text(config)
+    assert inventory.nodes[0].identity_file == str(keys[1])
+    assert "a further identityfile is not carried over" in said(found)
+
+
+def test_nothing_is_run_and_nothing_else_is_guessed() -> None:
+    with pytest.raises(InventoryError, match="is a program"):
+        kinds.detect(Source("inventory.py", "#!/usr/bin/env python3\n"))
+    with pytest.raises(InventoryError, match="no node was found"):
+        kinds.read(Source("empty", "# nothing\n"), kinds.Kind.hostfile)
+
+
+def test_a_hostile_source_cannot_write_into_the_inventory_or_act_on_the_terminal() -> None:
+    source = Source(
+        "x\nnodes: []\n", "[g]\nok ansible_user=\"a\\u001b[31m\" v='\x1b]0;title\x07'\n-bad\n$(id)\n"
+    )
+    found, text = converted(source, kinds.Kind.ansible, HERE)
+    assert [node.name for node in load.from_text(text).nodes] == ["ok"]
+    assert all(str(note).isprintable() for note in found.notes)
+    assert isinstance(found.notes[0], Note)
