@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar, Generic, TypeVar
+from functools import lru_cache
+from typing import Any, ClassVar, Generic, TypeVar
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -131,6 +132,22 @@ class Section(Part):
 
 def read_text(text: str, parse: Callable[[str], T], *, cut: bool = False) -> Reading[T]:
     """Parse a text at hand; what the parser cannot follow (ValueError, LookupError) is ``unparsable``."""
+    if len(text) <= _REMEMBERED_CHARACTERS and "<" not in getattr(parse, "__qualname__", "<"):
+        return _remembered(text, parse, cut)
+    return _parsed(text, parse, cut)
+
+
+# The nodes of a fleet say much the same, and what a text means does not depend on who said it. Only functions
+# that outlive the call (no closures, no lambdas: "<" in their names) can be asked about again.
+_REMEMBERED_CHARACTERS = 64 * 1024
+
+
+@lru_cache(maxsize=256)
+def _remembered(text: str, parse: Callable[[str], Any], cut: bool) -> Reading[Any]:
+    return _parsed(text, parse, cut)
+
+
+def _parsed(text: str, parse: Callable[[str], T], cut: bool) -> Reading[T]:
     try:
         value = parse(text)
     except (ValueError, LookupError) as error:
@@ -149,12 +166,21 @@ class Fragment:
     """
 
     name: str
-    script: str
+    script: str = ""
     needs: str = ""
     missing: str = ""
     limit_bytes: int | None = None
     root: bool = False
     """Whether its output depends on being root, so that it is worth asking again as root."""
+    files: tuple[str, ...] = ()
+    """Small files (absolute, with the shell's wildcards) that stand in the section as ``grep -H`` prints them.
+
+    One grep reads those of all sections, because starting a program costs more than reading a hundred files.
+    """
+    links: tuple[str, ...] = ()
+    """Symbolic links (as ``files``) that stand in the section as ``NAME -> TARGET``; one ls reads them all."""
+    folder: str = ""
+    """What is taken off the front of the paths of files and links."""
 
 
 class Sections(dict[str, Section]):
@@ -164,13 +190,27 @@ class Sections(dict[str, Section]):
         return Section(name, "", None, "the section is missing from the node's output")
 
 
-_PATH_LINE = re.compile(r"(.*?/[^/:\n]+):(.*)")
-
-
-def path_lines(text: str) -> list[tuple[str, str]]:
+def path_lines(text: str) -> tuple[tuple[str, str], ...]:
     """Split what ``grep -H`` printed into (path, line); an absolute path has no colon in its folders."""
-    found = (_PATH_LINE.fullmatch(line) for line in text.splitlines())
-    return [(match[1], match[2]) for match in found if match]
+    # Several parsers take the same section apart.
+    return _path_lines(text) if len(text) <= _REMEMBERED_CHARACTERS else _path_lines.__wrapped__(text)
+
+
+@lru_cache(maxsize=64)
+def _path_lines(text: str) -> tuple[tuple[str, str], ...]:
+    return tuple(found for found in map(path_line, text.splitlines()) if found)
+
+
+def path_line(line: str) -> tuple[str, str] | None:
+    """Split a line at the first colon that ends a file's name: one behind a slash without a colon between."""
+    colon = line.find(":")
+    before = -1
+    while colon >= 0:
+        slash = line.rfind("/", 0, colon)
+        if before < slash < colon - 1:
+            return line[:colon], line[colon + 1 :]
+        before, colon = colon, line.find(":", colon + 1)
+    return None
 
 
 class Files:
@@ -212,12 +252,11 @@ class Files:
         return [(match, self.text(path) or "") for match, path in found if match]
 
 
-_LINK = re.compile(r"(\S+) -> (\S+)$", re.MULTILINE)
-
-
 def links(text: str) -> dict[str, str]:
     """Return name -> target of the symbolic links in what ``ls -l`` printed."""
-    return {match[1]: match[2] for match in _LINK.finditer(text)}
+    found = (line.partition(" -> ") for line in text.splitlines() if " -> " in line)
+    # Names with blanks are none of the kernel's.
+    return {head.rpartition(" ")[2]: target for head, _, target in found if target and " " not in target}
 
 
 def cpu_list(text: str) -> tuple[int, ...]:

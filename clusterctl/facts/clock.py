@@ -17,18 +17,31 @@ FRAGMENTS = (
     ),
     Fragment(
         "time_sync",
+        # linuxptp leaves sockets and folders in /run: phc2sys and timemaster keep the system's clock, ptp4l alone
+        # a network card's, or the system's where the card has none. A phc2sys that was killed leaves its socket,
+        # whose name ends in its process's number. Instances (ptp4l@eth0) are seen so as well.
         """\
-if command -v chronyc >/dev/null 2>&1 && [ -d /run/chrony ]; then
+p=
+for f in /run/phc2sys.[0-9]*; do if [ -S "$f" ] && [ -d "/proc/${f##*.}" ]; then p=$f; fi; done
+if [ -d /run/timemaster ]; then p=/run/timemaster; fi
+if [ -z "$p" ] && command -v chronyc >/dev/null 2>&1 && [ -d /run/chrony ]; then
   printf 'chrony '; t 5 chronyc -n -c tracking
+elif [ -n "$p" ]; then
+  echo "ptp $p"
 elif [ -d /run/systemd/timesync ]; then
   if [ -e /run/systemd/timesync/synchronized ]; then echo 'timesyncd yes'; else echo 'timesyncd no'; fi
 elif [ -e /run/ntpd.pid ] || [ -e /var/run/ntpd.pid ]; then
   printf 'ntpd '; t 5 ntpq -c 'rv 0 leap'
+elif [ -S /run/ptp4l ]; then
+  echo 'ptp /run/ptp4l'
 else
-  echo 'no time service runs (chrony, systemd-timesyncd, ntpd)' >&2; return 127
+  echo 'no time service runs (chrony, linuxptp, systemd-timesyncd, ntpd)' >&2; return 127
 fi""",
     ),
 )
+
+
+CHRONY_FAR_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +69,11 @@ def parse_sync(text: str) -> bool:
     """Say whether the service that keeps the clock is in step with its source."""
     service, _, rest = text.strip().partition(" ")
     if service == "chrony":
-        return rest.split(",")[-1].strip() in ("Normal", "Insert second", "Delete second")
+        words = rest.strip().split(",")
+        # The fifth is how far chrony knows the clock to be off: past its first minutes it slews what it finds
+        # (chrony.conf(5), makestep), and says Normal all the while.
+        far = len(words) > 4 and abs(float(words[4])) > CHRONY_FAR_S
+        return words[-1] in ("Normal", "Insert second", "Delete second") and not far
     if service == "ntpd" and "leap=" in rest:
         return rest.partition("leap=")[2][:2] != "11"
     if service == "timesyncd" and rest in ("yes", "no"):
@@ -78,11 +95,14 @@ def parse(sections: Sections, exchange: Exchange | None) -> Clock:
         first, last = begun - exchange.started_s, begun + on_node - exchange.ended_s
         offset, uncertainty = (first + last) / 2, abs(first - last) / 2
     sync = sections["time_sync"]
-    synchronized: Reading[bool] = sync.read(parse_sync)
     source = sync.text.strip().partition(" ")[0] if sync.exit_status == 0 else ""
+    # How far PTP is off only root may ask, and of a domain that is not known here.
+    synchronized: Reading[bool] = (
+        absent("PTP keeps the clock, and was not asked") if source == "ptp" else sync.read(parse_sync)
+    )
     return Clock(
         offset_s=None if offset is None else round(offset, 3),
         uncertainty_s=None if uncertainty is None else round(uncertainty, 3),
-        source=source if source in ("chrony", "timesyncd", "ntpd") else "none",
+        source=source if source in ("chrony", "ptp", "timesyncd", "ntpd") else "none",
         synchronized=synchronized if sync.exit_status != 127 else absent(sync.detail),
     )

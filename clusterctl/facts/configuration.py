@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from clusterctl.facts.base import Fragment, Sections, path_lines
-from clusterctl.facts.model_services import ManagedFile, Sysctl
+import re
+
+from clusterctl.facts.base import Fragment, Reading, ReadStatus, Sections, Unparsable, path_lines, read_text
+from clusterctl.facts.limits import config_lines
+from clusterctl.facts.model_host import ConfigLine
+from clusterctl.facts.model_services import FileSum, ManagedFile, Sysctl
 
 SYSCTLS = (
     *("net.core.rmem_max", "net.core.wmem_max", "net.core.rmem_default", "net.core.wmem_default"),
     *("net.core.netdev_max_backlog", "net.core.somaxconn", "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"),
     *("net.ipv4.tcp_congestion_control", "net.ipv4.ip_local_port_range", "net.ipv4.tcp_mtu_probing"),
+    "net.ipv4.ip_local_reserved_ports",
     *("kernel.numa_balancing", "vm.swappiness", "vm.max_map_count", "fs.file-max", "vm.nr_hugepages"),
 )
+READ_ONLY = "/proc/sys is read-only"
 MANAGED = (
     *(
         "/etc/security/limits.d/*clusterctl*",
@@ -27,12 +33,26 @@ MANAGED = (
         "/etc/tmpfiles.d/*clusterctl*",
         "/etc/udev/rules.d/*clusterctl*",
     ),
+    *("/etc/chrony/*.d/*clusterctl*", "/etc/systemd/*.conf.d/*clusterctl*"),
     *("/etc/clusterctl/*", "/usr/local/lib/clusterctl/*", "/usr/local/sbin/*clusterctl*"),
 )
 _GLOBS = " ".join(MANAGED)
 
 FRAGMENTS = (
-    Fragment("sysctl", "g " + " ".join("/proc/sys/" + name.replace(".", "/") for name in SYSCTLS)),
+    # Where root may not write (a mount without rw) the values are somebody else's; only root can tell.
+    Fragment(
+        "sysctl",
+        f"""\
+[ "$W" != root ] || [ -w /proc/sys/kernel/hostname ] || echo '{READ_ONLY}' >&2""",
+        files=tuple("/proc/sys/" + name.replace(".", "/") for name in SYSCTLS),
+    ),
+    Fragment(
+        "cluster_file",
+        "t 10 sha256sum /etc/sysconfig/rdma/*",
+        needs="[ -d /etc/sysconfig/rdma ]",
+        missing="/etc/sysconfig/rdma is not there",
+        limit_bytes=16 * 1024,
+    ),
     Fragment(
         "managed",
         f"""\
@@ -54,6 +74,32 @@ def parse_sysctls(sections: Sections) -> tuple[Sysctl, ...]:
         for path, value in sorted(lines)
         if path.startswith("/proc/sys/")
     )
+
+
+def parse_config(sections: Sections) -> tuple[ConfigLine, ...]:
+    """Return the lines of kernel parameters, of time services and of NCCL's own file."""
+    return config_lines(
+        sections["config"],
+        *("/etc/sysctl", "/run/sysctl.d/", "/usr/local/lib/sysctl.d/", "/usr/lib/sysctl.d/"),
+        *("/etc/chrony", "/etc/systemd/timesyncd", "/etc/ntp", "/etc/nccl.conf"),
+        "/etc/systemd/logind",
+    )
+
+
+def _sums(text: str) -> tuple[FileSum, ...]:
+    found = re.findall(r"^([0-9a-f]{64}) [ *](/\S+)$", text, re.MULTILINE)
+    if text.strip() and not found:
+        raise Unparsable(f"not what sha256sum prints: {text[:80]!r}")
+    return tuple(FileSum(path, digest) for digest, path in sorted(found, key=lambda pair: pair[1]))
+
+
+def parse_rdma_files(sections: Sections) -> Reading[tuple[FileSum, ...]]:
+    """Return path and SHA-256 of the files below /etc/sysconfig/rdma."""
+    section = sections["cluster_file"]
+    # sha256sum ends with 1 for a folder among the files, or for the star itself where there are none.
+    if section.status is ReadStatus.FAILED and section.exit_status == 1:
+        return read_text(section.text, _sums)
+    return section.read(_sums)
 
 
 def parse_managed(sections: Sections) -> tuple[ManagedFile, ...]:

@@ -15,18 +15,28 @@ from clusterctl.facts.base import (
     absent,
     cpu_list,
 )
-from clusterctl.facts.model_host import Cpu, CpuTopology, Governor, NumaNode
+from clusterctl.facts.model_host import Cpu, CpuTopology, Frequency, Governor, NumaNode
 
 _CPU = "/sys/devices/system/cpu"
 
 FRAGMENTS = (
     Fragment(
         "cpu",
-        f"""\
-head -n 32 /proc/cpuinfo
-g {_CPU}/online /sys/devices/system/node/node[0-9]*/cpulist /proc/sys/kernel/numa_balancing \\
-  {_CPU}/cpu[0-9]*/topology/physical_package_id {_CPU}/cpu[0-9]*/topology/thread_siblings_list \\
-  {_CPU}/cpu[0-9]*/cpufreq/scaling_governor {_CPU}/cpu[0-9]*/cpufreq/scaling_available_governors""",
+        """\
+i=0
+while [ $i -lt 32 ] && IFS= read -r v; do printf '%s\\n' "$v"; i=$((i + 1)); done </proc/cpuinfo
+return 0""",
+        files=(
+            *(f"{_CPU}/online", "/sys/devices/system/node/node[0-9]*/cpulist"),
+            *("/proc/sys/kernel/numa_balancing", f"{_CPU}/cpu[0-9]*/topology/physical_package_id"),
+            *(
+                f"{_CPU}/cpu[0-9]*/topology/thread_siblings_list",
+                f"{_CPU}/cpu[0-9]*/cpufreq/scaling_governor",
+            ),
+            *(f"{_CPU}/cpu[0-9]*/cpufreq/scaling_available_governors", f"{_CPU}/cpu0/cpufreq/scaling_driver"),
+            *(f"{_CPU}/cpu0/cpufreq/energy_performance_preference", f"{_CPU}/intel_pstate/no_turbo"),
+            *(f"{_CPU}/intel_pstate/max_perf_pct", f"{_CPU}/cpufreq/boost"),
+        ),
     ),
 )
 
@@ -73,6 +83,20 @@ def _governors(section: Section) -> Reading[tuple[Governor, ...]]:
     return Reading(tuple(Governor(name, able, tuple(sorted(cpus))) for (name, able), cpus in groups.items()))
 
 
+def _frequency(files: Files) -> Frequency | None:
+    driver = files.text(f"{_CPU}/cpu0/cpufreq/scaling_driver")
+    if driver is None:
+        return None
+    no_turbo, boost = files.number(f"{_CPU}/intel_pstate/no_turbo"), files.number(f"{_CPU}/cpufreq/boost")
+    turbo = None if boost is None else boost != 0
+    return Frequency(
+        driver=driver,
+        preference=files.text(f"{_CPU}/cpu0/cpufreq/energy_performance_preference"),
+        max_performance_percent=files.number(f"{_CPU}/intel_pstate/max_perf_pct"),
+        turbo=turbo if no_turbo is None else no_turbo == 0,
+    )
+
+
 def parse(sections: Sections) -> Cpu:
     """Parse the section."""
     section = sections["cpu"]
@@ -81,4 +105,5 @@ def parse(sections: Sections) -> Cpu:
         numa_nodes=section.read(parse_numa),
         governors=_governors(section),
         numa_balancing=Files(section).one("/proc/sys/kernel/numa_balancing", int),
+        frequency=_frequency(Files(section)),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from typing import Any
 
@@ -26,6 +27,7 @@ FRAGMENTS = (
 command -v docker >/dev/null 2>&1 && {{ printf 'binary '; command -v docker; }}
 [ -S {_SOCKET} ] && echo "socket {_SOCKET}"
 [ -w {_SOCKET} ] && echo "writable {_SOCKET}"
+for f in /run/user/[0-9]*/docker.sock; do [ -S "$f" ] && echo "rootless $f"; done
 set --
 for f in /etc/docker/daemon.json /etc/cdi/*.yaml /etc/cdi/*.json /var/run/cdi/*.yaml /var/run/cdi/*.json; do
   [ -e "$f" ] && {{ echo "file $f"; set -- "$@" "$f"; }}
@@ -33,9 +35,16 @@ done
 [ $# -gt 0 ] || return 0
 for f do case $f in
   */daemon.json) g "$f";;
-  *) grep -HsoE '(^|[ {{,])"?kind"?: *"?[^",]+' "$f";;
+  *) grep -HsoE '(^|[ {{,])"?kind"?: *"?[^",]+|libcuda[.]so[.][0-9.]+[0-9]' "$f";;
 esac; done
 return 0""",
+    ),
+    Fragment(
+        "container_toolkit",
+        "t 15 nvidia-ctk --version",
+        needs="command -v nvidia-ctk >/dev/null 2>&1",
+        missing="nvidia-ctk is not installed",
+        limit_bytes=4096,
     ),
     Fragment(
         "docker_info",
@@ -75,7 +84,17 @@ def parse_engine(text: str) -> DockerEngine:
         storage_driver=str(document.get("Driver") or ""),
         root_dir=str(document.get("DockerRootDir") or ""),
         warnings=_strings(document.get("Warnings")),
+        containers_running=running if isinstance(running := document.get("ContainersRunning"), int) else None,
+        live_restore=document.get("LiveRestoreEnabled") is True,
     )
+
+
+def parse_toolkit(text: str) -> str:
+    """Parse ``nvidia-ctk --version`` ("NVIDIA Container Toolkit CLI version 1.17.8", then the commit)."""
+    match = re.search(r"version:?\s+v?(\d+\.\d+\S*)", text)
+    if match is None:
+        raise Unparsable(f"no version of nvidia-ctk: {text[:160]!r}")
+    return match[1]
 
 
 def parse(sections: Sections) -> Docker:
@@ -88,11 +107,9 @@ def parse(sections: Sections) -> Docker:
     lines = path_lines(section.text)
     files = words.get("file", [])
     daemon = "\n".join(text for path, text in lines if path == "/etc/docker/daemon.json")
-    kinds = {
-        text.partition(":")[2].strip(" \t,\"'")
-        for path, text in lines
-        if path in files and path != "/etc/docker/daemon.json"
-    }
+    of_specs = [(path, text) for path, text in lines if path in files and "/cdi/" in path]
+    kinds = {text.partition(":")[2].strip(" \t,\"'") for _, text in of_specs if "kind" in text}
+    libraries = {(path, text[len("libcuda.so.") :]) for path, text in of_specs if "libcuda.so." in text}
     config: Reading[str]
     if daemon:
         config = Reading(daemon)
@@ -108,4 +125,8 @@ def parse(sections: Sections) -> Docker:
         daemon_config=config,
         cdi_specs=tuple(path for path in files if "/cdi/" in path),
         cdi_kinds=tuple(sorted(filter(None, kinds))),
+        # A spec names libcuda.so.1 as well, a link: the driver's version has at least two parts.
+        cdi_drivers=tuple(sorted((path, version) for path, version in libraries if "." in version)),
+        toolkit=sections["container_toolkit"].read(parse_toolkit),
+        rootless=tuple(words.get("rootless", ())),
     )

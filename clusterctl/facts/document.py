@@ -72,6 +72,8 @@ _PERSONAL = tuple(
         r"rdma\.devices\.value\.\d+\.(node_guid|ports\.\d+\.(lid|sm_lid|gids|counters)\b.*)",
         r"network\.interfaces\.value\.\d+\.(address|addresses\b.*)",
         r"storage\b.*",
+        r"ssh_mesh\.(keys|host_keys)\b.*",
+        r"docker\.engine\.value\.containers_running",
         r".*\.detail",
     )
 )

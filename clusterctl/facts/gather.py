@@ -1,9 +1,11 @@
-"""Gather a node's facts: one command over its transport, then parsing."""
+"""Gather a node's facts: one command over its transport, then parsing of what it answered."""
 
 from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from clusterctl.errors import FactsError
 from clusterctl.facts import (
@@ -16,20 +18,24 @@ from clusterctl.facts import (
     memory,
     modules,
     network,
+    nfs,
     pci,
     probe,
     rdma,
     services,
     software,
+    ssh_mesh,
     storage,
     system,
+    versions,
 )
 from clusterctl.facts.base import Sections
 from clusterctl.facts.clock import Exchange
 from clusterctl.facts.model import NodeFacts, SectionNote
 from clusterctl.facts.model_host import RootAccess
 from clusterctl.inventory.model import Become, Node
-from clusterctl.transport.base import Failure, FailureKind, Transport, TransportError
+from clusterctl.transport.base import Failure, FailureKind, HostMap, Transport, TransportError
+from clusterctl.transport.fanout import fan_out
 
 DEFAULT_TIMEOUT_S = 120.0
 
@@ -68,23 +74,121 @@ def facts_from(
         software=software.parse(sections),
         sysctls=configuration.parse_sysctls(sections),
         managed_files=configuration.parse_managed(sections),
+        host_config=configuration.parse_config(sections),
+        rdma_files=configuration.parse_rdma_files(sections),
         sections=tuple(
             SectionNote(section.name, section.status, section.exit_status, section.error, section.cut)
             for section in (sections[fragment.name] for fragment in probe.FRAGMENTS)
         ),
+        versions=versions.parse(sections),
+        ssh_mesh=ssh_mesh.parse(sections),
+        nfs=nfs.parse(sections),
     )
 
 
-def _ask(transport: Transport, timeout_s: float, *, allow_sudo: bool, as_root: bool = False) -> probe.Answer:
+@dataclass(frozen=True, slots=True)
+class RawAnswer:
+    """One exec of the probe as the node answered it, before anything is parsed.
+
+    ``nonce`` marks the sections' ends; times are the controller's, in seconds since the epoch.
+    """
+
+    nonce: str
+    as_root: bool
+    returncode: int
+    stdout: bytes
+    stderr: bytes
+    started_s: float
+    ended_s: float
+
+
+def _ask(transport: Transport, timeout_s: float, *, allow_sudo: bool, as_root: bool = False) -> RawAnswer:
     nonce = secrets.token_hex(16)
     script = probe.build_script(nonce, allow_sudo=allow_sudo, only_root=as_root)
+    started = time.time()
     completed = transport.run(("sh",), stdin=script.encode(), timeout_s=timeout_s, as_root=as_root)
+    return RawAnswer(
+        nonce, as_root, completed.returncode, completed.stdout, completed.stderr, started, time.time()
+    )
+
+
+def _split(raw: RawAnswer) -> probe.Answer:
     try:
-        return probe.split(completed.text, nonce)
+        return probe.split(raw.stdout.decode(errors="replace"), raw.nonce)
     except FactsError as error:
-        words = " ".join(completed.error_text.split())[-300:]
-        message = f"{error.message} (exit status {completed.returncode}{f': {words}' if words else ''})"
+        words = " ".join(raw.stderr.decode(errors="replace").split())[-300:]
+        message = f"{error.message} (exit status {raw.returncode}{f': {words}' if words else ''})"
         raise TransportError(Failure(FailureKind.PROTOCOL, message, error.hint)) from None
+
+
+def understand(name: str, answers: Sequence[RawAnswer], *, root_refusal: str | None = None) -> NodeFacts:
+    """Return the facts that a node's answers hold: the first as the login user, a second one as root; pure.
+
+    ``root_refusal``: why a second exec as root was tried and not let in.
+    Raises TransportError (``protocol``) for an answer that holds no facts.
+    """
+    first = answers[0]
+    answer = _split(first)
+    sections, root = answer.sections, answer.root
+    for raw in answers[1:]:
+        again = _split(raw)
+        sections.update({name: section for name, section in again.sections.items() if name != "root"})
+        root = RootAccess(root.uid, "sudo", "with a password")
+    if root_refusal is not None:
+        # No way to root is a finding (what needs root reads "denied"), not a node that failed.
+        root = RootAccess(root.uid, root.way, root_refusal)
+    return facts_from(
+        name,
+        sections,
+        root,
+        gathered_at=round(first.started_s, 3),
+        duration_s=round(first.ended_s - first.started_s, 3),
+        exchange=Exchange(first.started_s, first.ended_s, answer.uptime_end_s),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """All that a node answered: the first exec as the login user, a second one as root, or why root was refused."""
+
+    name: str
+    answers: tuple[RawAnswer, ...]
+    refusal: str | None = None
+
+    def understood(self) -> NodeFacts:
+        """Return the facts that the answers hold; see ``understand``."""
+        return understand(self.name, self.answers, root_refusal=self.refusal)
+
+
+OnAnswers = Callable[[Node, tuple[RawAnswer, ...], str | None], None]
+
+
+def hear(
+    transport: Transport,
+    node: Node,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+    *,
+    escalate: bool = False,
+    on_answers: OnAnswers | None = None,
+) -> Heard:
+    """Return what the node answers, without reading it further than is needed to see whether root is missing.
+
+    The arguments are those of ``gather``. Raises TransportError when the node does not answer.
+    """
+    answers = [_ask(transport, timeout_s, allow_sudo=node.become is not Become.NONE)]
+    refusal = None
+    try:
+        if escalate and node.become is not Become.NONE and not _split(answers[0]).root.available:
+            try:
+                answers.append(_ask(transport, timeout_s, allow_sudo=False, as_root=True))
+            except TransportError as error:
+                if error.failure.kind is not FailureKind.SUDO:
+                    raise
+                refusal = error.message
+    finally:
+        if on_answers is not None:
+            on_answers(node, tuple(answers), refusal)
+    return Heard(node.name, tuple(answers), refusal)
 
 
 def gather(
@@ -93,32 +197,44 @@ def gather(
     timeout_s: float = DEFAULT_TIMEOUT_S,
     *,
     escalate: bool = False,
+    on_answers: OnAnswers | None = None,
 ) -> NodeFacts:
     """Return the node's facts from one exec as the login user; the probe itself tries ``sudo -n``.
 
     With ``escalate`` a node whose sudo wants a password gets a second exec as root (through the transport)
-    for the sections that need it. Raises TransportError when the node does not answer, or answers no facts.
+    for the sections that need it. ``on_answers`` is handed what the node answered, before it is parsed (and
+    why root was refused, if it was). Raises TransportError when the node does not answer, or answers no facts.
     """
-    started = time.time()
-    answer = _ask(transport, timeout_s, allow_sudo=node.become is not Become.NONE)
-    ended = time.time()
-    sections, root = answer.sections, answer.root
-    if escalate and not root.available and node.become is not Become.NONE:
+    return hear(transport, node, timeout_s, escalate=escalate, on_answers=on_answers).understood()
+
+
+def gather_fleet(
+    nodes: Sequence[Node],
+    connect: Callable[[Node], Transport],
+    *,
+    fanout: int,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+    escalate: bool = False,
+    on_answers: OnAnswers | None = None,
+    on_done: Callable[[Node, object], None] | None = None,
+) -> HostMap[NodeFacts]:
+    """Gather the facts of many nodes, each over one new connection.
+
+    What a node answered is parsed in the caller's thread while others still answer: the threads that talk to
+    nodes never wait for a parser, and parsers never compete with one another.
+    """
+    found: dict[str, NodeFacts | Failure] = {}
+
+    def work(node: Node, transport: Transport) -> Heard:
+        return hear(transport, node, timeout_s, escalate=escalate, on_answers=on_answers)
+
+    def done(node: Node, outcome: Heard | Failure) -> None:
         try:
-            again = _ask(transport, timeout_s, allow_sudo=False, as_root=True)
+            found[node.name] = outcome if isinstance(outcome, Failure) else outcome.understood()
         except TransportError as error:
-            if error.failure.kind is not FailureKind.SUDO:
-                raise
-            # No way to root is a finding (what needs root reads "denied"), not a node that failed.
-            root = RootAccess(root.uid, root.way, error.message)
-        else:
-            sections.update({name: section for name, section in again.sections.items() if name != "root"})
-            root = RootAccess(root.uid, "sudo", "with a password")
-    return facts_from(
-        node.name,
-        sections,
-        root,
-        gathered_at=round(started, 3),
-        duration_s=round(ended - started, 3),
-        exchange=Exchange(started, ended, answer.uptime_end_s),
-    )
+            found[node.name] = error.failure
+        if on_done is not None:
+            on_done(node, found[node.name])
+
+    fan_out(nodes, connect, work, fanout=fanout, on_done=done)
+    return HostMap({node.name: found[node.name] for node in nodes})

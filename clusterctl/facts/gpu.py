@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Callable
 
-from clusterctl.facts.base import Fragment, Section, Sections, Unparsable
+from clusterctl.facts.base import Fragment, Reading, ReadStatus, Section, Sections, Unparsable, absent
 from clusterctl.facts.model_devices import Gpu, GpuDriver, GpuFacts, GpuTopology, Link, NvLinks
 
 QUERY = (
@@ -13,6 +14,9 @@ QUERY = (
     "ecc.errors.uncorrected.volatile.total,pcie.link.gen.max,pcie.link.gen.current,pcie.link.width.max,"
     "pcie.link.width.current,mig.mode.current,compute_mode"
 )
+FABRIC = "fabric.state,fabric.status"
+"""Fields that older drivers do not know; for one field that it does not know nvidia-smi ends
+with status 2 and prints no table; it is asked again without them."""
 _NEEDS = "command -v nvidia-smi >/dev/null 2>&1"
 _MISSING = "nvidia-smi is not installed"
 # Without persistence mode each call initialises every GPU, a second or more for each; three calls that hang
@@ -22,7 +26,10 @@ DEADLINE_S = 25
 FRAGMENTS = (
     Fragment(
         "gpu_query",
-        f"t {DEADLINE_S} nvidia-smi --query-gpu={QUERY} --format=csv",
+        f"""\
+t {DEADLINE_S} nvidia-smi --query-gpu={QUERY},{FABRIC} --format=csv
+e=$?; [ $e = 2 ] || return $e
+t {DEADLINE_S} nvidia-smi --query-gpu={QUERY} --format=csv""",
         needs=_NEEDS,
         missing=_MISSING,
         limit_bytes=256 * 1024,
@@ -47,6 +54,17 @@ FRAGMENTS = (
         needs="[ -r /proc/driver/nvidia/version ]",
         missing="the NVIDIA kernel driver is not loaded",
     ),
+    Fragment(
+        "gpu_fabric",
+        f"""\
+for f in /dev/nvidia-nvswitch[0-9]* /dev/nvidia-caps-imex-channels/channel*; do
+  [ -e "$f" ] && echo "device $f"
+done
+command -v nv-fabricmanager >/dev/null 2>&1 || return 0
+t {DEADLINE_S} nv-fabricmanager --version""",
+        needs="[ -r /proc/driver/nvidia/version ] || command -v nv-fabricmanager >/dev/null 2>&1",
+        missing="there is neither a loaded NVIDIA driver nor a fabric manager",
+    ),
 )
 
 GTPS_OF_GENERATION = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0, 6: 64.0}
@@ -68,6 +86,11 @@ def _number(text: str | None) -> int | None:
     return int(match[0]) if match else None
 
 
+def _word(text: str | None) -> str | None:
+    # "[N/A]", "[Not Supported]" and, in some columns, a bare "N/A" mean that the GPU has no such thing.
+    return None if not text or text.startswith("[") or text == "N/A" else text
+
+
 def _enabled(text: str | None) -> bool | None:
     return {"Enabled": True, "Disabled": False}.get(text or "")
 
@@ -85,7 +108,6 @@ def parse_query(text: str) -> tuple[Gpu, ...]:
         field = dict(zip(header, (cell.strip() for cell in row), strict=True))
         memory = _number(field.get("memory.total"))
         generation, top = (_number(field.get(f"pcie.link.gen.{end}")) for end in ("current", "max"))
-        mode = field.get("compute_mode", "")
         gpus.append(
             Gpu(
                 index=int(field["index"]),
@@ -104,7 +126,9 @@ def parse_query(text: str) -> tuple[Gpu, ...]:
                     max_width=_number(field.get("pcie.link.width.max")),
                 ),
                 mig=_enabled(field.get("mig.mode.current")),
-                compute_mode=mode if mode and not mode.startswith("[") else None,
+                compute_mode=_word(field.get("compute_mode")),
+                fabric_state=_word(field.get("fabric.state")),
+                fabric_status=_word(field.get("fabric.status")),
             )
         )
     return tuple(gpus)
@@ -159,8 +183,29 @@ def parse_driver(text: str) -> GpuDriver:
     return GpuDriver(match[1], "open" if "Open Kernel Module" in match[0] else "proprietary")
 
 
-def _one_line(text: str) -> str:
-    return text.strip().splitlines()[0]
+def parse_fabric_manager(text: str) -> str:
+    """Parse ``nv-fabricmanager --version`` ("Fabric Manager version is : 580.95.05")."""
+    match = re.search(r"[Ff]abric ?[Mm]anager version is\s*:?\s*(\d{3,}(?:\.\d+)+)", text)
+    if match is None:
+        raise Unparsable(f"no version of the fabric manager: {text[:160]!r}")
+    return match[1]
+
+
+def _fabric_manager(section: Section) -> Reading[str]:
+    devices = all(line.startswith("device ") for line in section.text.splitlines() if line.strip())
+    if section.status is ReadStatus.EMPTY or (section.status is ReadStatus.OK and devices):
+        return absent("nv-fabricmanager is not installed")
+    return section.read(parse_fabric_manager)
+
+
+def _line(number: int, what: str) -> Callable[[str], str]:
+    def pick(text: str) -> str:
+        lines = text.strip().splitlines()
+        if len(lines) <= number:
+            raise Unparsable(f"modinfo says no {what}")
+        return lines[number].strip()
+
+    return pick
 
 
 def _without_banner(section: Section) -> Section:
@@ -178,5 +223,8 @@ def parse(sections: Sections) -> GpuFacts:
         topology=sections["gpu_topology"].read(parse_topology),
         nvlinks=sections["gpu_nvlink"].read(parse_nvlinks),
         driver=sections["gpu_driver"].read(parse_driver),
-        module_license=sections["module_license"].read(_one_line),
+        module_license=sections["module_license"].read(_line(0, "license")),
+        module_version=sections["module_license"].read(_line(1, "version")),
+        fabric_manager=_fabric_manager(sections["gpu_fabric"]),
+        fabric_devices=tuple(re.findall(r"^device (/dev/\S+)$", sections["gpu_fabric"].text, re.MULTILINE)),
     )

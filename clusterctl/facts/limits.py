@@ -12,7 +12,7 @@ FRAGMENTS = (
     # and the login left it with, and what a program that mpirun starts the same way will inherit.
     Fragment(
         "limits",
-        'while IFS= read -r line; do printf "%s\\n" "$line"; done </proc/self/limits',
+        'while IFS= read -r line; do printf "%s\\n" "$line"; done </proc/self/limits; echo "shell ${SHELL:-}"',
         needs="[ -r /proc/self/limits ]",
         missing="/proc/self/limits is not there",
     ),
@@ -22,8 +22,15 @@ FRAGMENTS = (
 grep -HsE '^[[:space:]]*[^#;[:space:]]' /etc/security/limits.conf /etc/security/limits.d/*.conf \\
   /etc/pam.d/sshd /etc/pam.d/common-session /etc/pam.d/common-session-noninteractive \\
   /etc/pam.d/password-auth /etc/ssh/sshd_config /etc/ssh/sshd_config.d/*.conf /etc/nccl.conf \\
+  /etc/sysctl.conf /etc/sysctl.d/*.conf /run/sysctl.d/*.conf /usr/local/lib/sysctl.d/*.conf \\
+  /usr/lib/sysctl.d/*.conf /etc/chrony.conf /etc/chrony/chrony.conf /etc/chrony/conf.d/*.conf \\
+  /etc/chrony/sources.d/*.sources /etc/systemd/timesyncd.conf /etc/systemd/timesyncd.conf.d/*.conf \\
+  /etc/ntp.conf /etc/ntpsec/ntp.conf /etc/systemd/logind.conf /etc/systemd/logind.conf.d/*.conf \\
   /etc/modules /etc/modules-load.d/*.conf /usr/lib/modules-load.d/*.conf /run/modules-load.d/*.conf \\
   /etc/modprobe.d/*.conf /usr/lib/modprobe.d/*.conf
+n $? && grep -HsE '^[[:space:]]*(deb |URIs:|baseurl|metalink|mirrorlist|u?limit )' /etc/apt/sources.list \\
+  /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources /etc/yum.repos.d/*.repo \\
+  /etc/profile /etc/profile.d/*.sh /etc/bashrc /etc/bash.bashrc /etc/csh.cshrc /etc/csh.login
 n $?""",
     ),
 )
@@ -48,6 +55,12 @@ def parse_limit(text: str, key: str) -> Limit:
     return Limit(soft=_amount(match[1]), hard=_amount(match[2]))
 
 
+def _login_shell(text: str) -> str:
+    """Return the session's SHELL (what sshd took from the user's entry), or an empty text."""
+    match = re.search(r"^shell (\S+)$", text, re.MULTILINE)
+    return match[1] if match else ""
+
+
 def config_lines(section: Section, *folders: str) -> tuple[ConfigLine, ...]:
     """Return the configuration lines of the files whose paths begin with one of the given words."""
     return tuple(
@@ -70,4 +83,6 @@ def parse(sections: Sections) -> Limits:
         nproc=limit("nproc"),
         configured=config_lines(config, "/etc/security/") + pam,
         sshd=config_lines(config, "/etc/ssh/"),
+        shells=config_lines(config, "/etc/profile", "/etc/bash", "/etc/csh"),
+        login_shell=_login_shell(sections["limits"].text),
     )

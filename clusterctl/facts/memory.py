@@ -12,9 +12,10 @@ _HUGE = "/sys/kernel/mm/hugepages"
 FRAGMENTS = (
     Fragment(
         "memory",
-        f"""\
-g /proc/meminfo {_HUGE}/*/nr_hugepages {_HUGE}/*/free_hugepages \\
-  /sys/kernel/mm/transparent_hugepage/enabled""",
+        files=(
+            *("/proc/meminfo", f"{_HUGE}/*/nr_hugepages", f"{_HUGE}/*/free_hugepages"),
+            "/sys/kernel/mm/transparent_hugepage/enabled",
+        ),
     ),
 )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from clusterctl.facts.base import Part, Reading, ReadStatus
 from clusterctl.facts.model_devices import (
@@ -34,6 +34,7 @@ from clusterctl.facts.model_host import (
     ConfigLine,
     Cpu,
     CpuTopology,
+    Frequency,
     Governor,
     HugePages,
     Limit,
@@ -49,6 +50,7 @@ from clusterctl.facts.model_services import (
     Clock,
     Docker,
     DockerEngine,
+    FileSum,
     ManagedFile,
     Mount,
     Package,
@@ -59,6 +61,17 @@ from clusterctl.facts.model_services import (
     Sysctl,
     Tool,
     Unit,
+)
+from clusterctl.facts.model_sharing import (
+    FirmwareWord,
+    Login,
+    MountHealth,
+    MountUnit,
+    Nfs,
+    OwnText,
+    PathMode,
+    SshMesh,
+    Versions,
 )
 
 __all__ = [
@@ -72,6 +85,9 @@ __all__ = [
     "CpuTopology",
     "Docker",
     "DockerEngine",
+    "FileSum",
+    "FirmwareWord",
+    "Frequency",
     "Gid",
     "Governor",
     "Gpu",
@@ -86,15 +102,21 @@ __all__ = [
     "Limit",
     "Limits",
     "Link",
+    "Login",
     "ManagedFile",
     "Memory",
     "Mount",
+    "MountHealth",
+    "MountUnit",
     "Network",
+    "Nfs",
     "NodeFacts",
     "NumaNode",
     "NvLinks",
     "OsRelease",
+    "OwnText",
     "Package",
+    "PathMode",
     "Pci",
     "PciDevice",
     "Rdma",
@@ -107,11 +129,13 @@ __all__ = [
     "Services",
     "Software",
     "Space",
+    "SshMesh",
     "Storage",
     "Sysctl",
     "System",
     "Tool",
     "Unit",
+    "Versions",
     "Virtualization",
 ]
 
@@ -153,6 +177,13 @@ class NodeFacts(Part):
     sysctls: tuple[Sysctl, ...]
     managed_files: tuple[ManagedFile, ...]
     sections: tuple[SectionNote, ...]
+    host_config: tuple[ConfigLine, ...] = ()
+    """Lines of sysctl.d, of the time services' configuration, and of /etc/nccl.conf."""
+    rdma_files: Reading[tuple[FileSum, ...]] = Reading(None, ReadStatus.ABSENT, "the probe did not ask")  # noqa: RUF009
+    """The files below /etc/sysconfig/rdma, by SHA-256."""
+    versions: Versions = field(default_factory=Versions)
+    ssh_mesh: SshMesh = field(default_factory=SshMesh)
+    nfs: Nfs = field(default_factory=Nfs)
 
     def sysctl(self, name: str) -> str | None:
         """Return a kernel parameter that the probe reads (``net.core.rmem_max``), or None."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clusterctl.facts.base import Part, Reading
+from clusterctl.facts.base import Part, Reading, ReadStatus
 
 ACS_FLAGS = {
     "source-validation": 0x01,
@@ -76,6 +76,11 @@ class PciDevice(Part):
         """A display or 3D controller of NVIDIA's."""
         return self.vendor == "10de" and self.class_code[:2] == "03"
 
+    @property
+    def is_nvswitch(self) -> bool:
+        """An NVSwitch up to NVLink 4, which shows itself as a bridge of the class "other" (0680)."""
+        return self.vendor == "10de" and self.class_code.startswith("0680")
+
 
 @dataclass(frozen=True, slots=True)
 class Pci(Part):
@@ -110,6 +115,9 @@ class Gpu(Part):
     """Speeds are derived from the PCIe generation."""
     mig: bool | None
     compute_mode: str | None
+    fabric_state: str | None = None
+    """Completed, In Progress, Not Started; Not Supported outside an NVLink fabric; None on drivers without it."""
+    fabric_status: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +151,9 @@ class GpuDriver(Part):
     flavour: str
 
 
+_NOT_ASKED: Reading[str] = Reading(None, ReadStatus.ABSENT, "the probe did not ask for it")
+
+
 @dataclass(frozen=True, slots=True)
 class GpuFacts(Part):
     """GPUs and their driver."""
@@ -153,6 +164,12 @@ class GpuFacts(Part):
     driver: Reading[GpuDriver]
     module_license: Reading[str]
     """``modinfo -F license nvidia``: Dual MIT/GPL (open) or NVIDIA (proprietary)."""
+    module_version: Reading[str] = _NOT_ASKED
+    """``modinfo -F version nvidia``: the module on disk, which the next load takes."""
+    fabric_manager: Reading[str] = _NOT_ASKED
+    """The version of the installed fabric manager."""
+    fabric_devices: tuple[str, ...] = ()
+    """Device files of NVSwitches and of IMEX channels."""
 
     @property
     def open_kernel_module(self) -> bool | None:

@@ -33,6 +33,8 @@ class OsRelease(Part):
     like: tuple[str, ...]
     version_id: str
     pretty_name: str
+    codename: str = ""
+    """The release's name in repositories (bookworm, jammy); empty outside Debian and Ubuntu."""
 
     @property
     def family(self) -> str:
@@ -121,6 +123,17 @@ class CpuTopology(Part):
 
 
 @dataclass(frozen=True, slots=True)
+class Frequency(Part):
+    """What holds frequencies besides the governor (kernel, admin-guide/pm: intel_pstate, amd-pstate)."""
+
+    driver: str
+    preference: str | None = None
+    """energy_performance_preference of the first processor."""
+    max_performance_percent: int | None = None
+    turbo: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Cpu(Part):
     """Processors. Governors are ``absent`` where the kernel offers no frequency scaling, as in most VMs."""
 
@@ -128,6 +141,7 @@ class Cpu(Part):
     numa_nodes: Reading[tuple[NumaNode, ...]]
     governors: Reading[tuple[Governor, ...]]
     numa_balancing: Reading[int]
+    frequency: Frequency | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,3 +194,6 @@ class Limits(Part):
     """/etc/security/limits.conf and limits.d, and pam_limits lines of the PAM services."""
     sshd: tuple[ConfigLine, ...]
     """UsePAM, Include and similar lines of sshd's configuration."""
+    shells: tuple[ConfigLine, ...] = ()
+    """``ulimit`` and ``limit`` lines of the shells' start-up files."""
+    login_shell: str = ""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clusterctl.facts.base import Part, Reading
+from clusterctl.facts.base import Part, Reading, ReadStatus
+from clusterctl.facts.model_host import ConfigLine
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,8 @@ class Software(Part):
     manager: str | None  # apt | dnf | zypper
     tools: tuple[Tool, ...]
     packages: Reading[tuple[Package, ...]]
+    repositories: tuple[ConfigLine, ...] = ()
+    """Lines of apt's and dnf's sources that name an address."""
 
     def tool(self, name: str) -> str | None:
         """Return the program's path, or None."""
@@ -64,6 +67,10 @@ class Software(Part):
         """Return the installed version of a package, or None."""
         return next((p.version for p in self.packages.or_else(()) if p.name == name), None)
 
+    def has_repository(self, address: str) -> bool:
+        """Whether some source file names an address that holds this text (``download.docker.com``)."""
+        return any(address in line.text for line in self.repositories)
+
 
 @dataclass(frozen=True, slots=True)
 class ManagedFile(Part):
@@ -71,6 +78,14 @@ class ManagedFile(Part):
 
     path: str
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileSum(Part):
+    """A file and the SHA-256 of its content, in hex."""
+
+    path: str
+    sha256: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +100,9 @@ class DockerEngine(Part):
     storage_driver: str
     root_dir: str
     warnings: tuple[str, ...] = ()
+    containers_running: int | None = None
+    live_restore: bool = False
+    """Whether containers outlive a restart of the engine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +117,12 @@ class Docker(Part):
     """The text of /etc/docker/daemon.json."""
     cdi_specs: tuple[str, ...]
     cdi_kinds: tuple[str, ...]
+    cdi_drivers: tuple[tuple[str, str], ...] = ()
+    """CDI specification and the version of the driver library that it names."""
+    toolkit: Reading[str] = Reading(None, ReadStatus.ABSENT, "the probe did not ask for it")  # noqa: RUF009
+    """The version of the NVIDIA Container Toolkit (``nvidia-ctk``)."""
+    rootless: tuple[str, ...] = ()
+    """Sockets of engines that users run for themselves, as far as the login user may see them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +163,7 @@ class Clock(Part):
 
     offset_s: float | None
     uncertainty_s: float | None
-    source: str  # chrony | timesyncd | ntpd | none
+    source: str  # chrony | ptp | timesyncd | ntpd | none
     synchronized: Reading[bool]
 
 

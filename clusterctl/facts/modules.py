@@ -27,9 +27,11 @@ _DMABUF = "ibv_reg_dmabuf_mr"
 FRAGMENTS = (
     Fragment(
         "modules",
-        f"""\
-g /proc/modules {_PEERS}/nv_mem/version {_PEERS}/nv_mem_nc/version /sys/module/nvidia_peermem/version \\
-  /sys/module/ib_core/version /sys/module/ib_core/taint /sys/module/mlx5_core/version""",
+        files=(
+            *("/proc/modules", f"{_PEERS}/nv_mem/version", f"{_PEERS}/nv_mem_nc/version"),
+            *("/sys/module/nvidia_peermem/version", "/sys/module/ib_core/version"),
+            *("/sys/module/ib_core/taint", "/sys/module/mlx5_core/version"),
+        ),
     ),
     # Only what is out of tree or NVIDIA's is listed: the kernel's own thousands of modules decide nothing.
     Fragment(
@@ -65,7 +67,7 @@ echo no""",
     ),
     Fragment(
         "module_license",
-        "modinfo -F license nvidia",
+        "modinfo -F license nvidia && modinfo -F version nvidia",
         needs="command -v modinfo >/dev/null 2>&1 && [ -e /proc/driver/nvidia/version ]",
         missing="no NVIDIA driver is loaded, or modinfo is not there",
     ),

@@ -11,13 +11,14 @@ from clusterctl.facts.pci import BDF
 FRAGMENTS = (
     Fragment(
         "network",
-        """\
-cd /sys/class/net || return 127
-g */operstate */mtu */address */speed */device/numa_node /proc/net/route
-ls -ld -- * */device/driver */master 2>/dev/null
-return 0""",
         needs="[ -d /sys/class/net ]",
         missing="/sys/class/net is not there",
+        files=(
+            *(f"/sys/class/net/*/{name}" for name in ("operstate", "mtu", "address", "speed")),
+            *("/sys/class/net/*/device/numa_node", "/proc/net/route"),
+        ),
+        links=("/sys/class/net/*", "/sys/class/net/*/device/driver", "/sys/class/net/*/master"),
+        folder="/sys/class/net/",
     ),
     Fragment(
         "addresses",

@@ -10,17 +10,22 @@ from clusterctl.facts.model_devices import Bridge, Link, Pci, PciDevice
 
 BDF = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
 
+_FILES = (
+    *("class", "vendor", "device", "numa_node"),
+    *("current_link_speed", "current_link_width", "max_link_speed", "max_link_width"),
+)
+
 FRAGMENTS = (
     Fragment(
         "pci",
-        """\
-cd /sys/bus/pci/devices || return 127
-g */class */vendor */device */numa_node \\
-  */current_link_speed */current_link_width */max_link_speed */max_link_width
-ls -ld -- * */driver */iommu_group */physfn 2>/dev/null
-return 0""",
         needs="[ -d /sys/bus/pci/devices ]",
         missing="the node has no PCI bus (/sys/bus/pci is not there)",
+        files=tuple(f"/sys/bus/pci/devices/*/{name}" for name in _FILES),
+        links=(
+            "/sys/bus/pci/devices/*",
+            *(f"/sys/bus/pci/devices/*/{name}" for name in ("driver", "iommu_group", "physfn")),
+        ),
+        folder="/sys/bus/pci/devices/",
     ),
     pci_config.FRAGMENT,
 )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
+from functools import cache
 
 from clusterctl.errors import FactsError
 from clusterctl.facts import (
@@ -16,12 +16,16 @@ from clusterctl.facts import (
     memory,
     modules,
     network,
+    nfs,
     pci,
     rdma,
     services,
+    shared_reads,
     software,
+    ssh_mesh,
     storage,
     system,
+    versions,
 )
 from clusterctl.facts.base import STATUS_ABSENT, STATUS_DENIED, Fragment, Section, Sections
 from clusterctl.facts.model_host import RootAccess
@@ -43,11 +47,16 @@ FRAGMENTS: tuple[Fragment, ...] = (
     *services.FRAGMENTS,
     *software.FRAGMENTS,
     *configuration.FRAGMENTS,
+    *versions.FRAGMENTS,
+    *ssh_mesh.FRAGMENTS,
+    *nfs.FRAGMENTS,
 )
 
 # Notes on the shell below, which has to run in dash, busybox ash and bash:
 # - All of it is one function, called with empty standard input: a script that arrives cut in half does
 #   nothing, and no program can eat the rest of it.
+# - Its output is collected and written at the end: hundreds of small pieces would each be a packet, which the
+#   controller has to decipher and look at (a third of its work).
 # - `s` runs a section's function with its output going straight through (fd 3) while its errors and, last,
 #   its exit status are caught in a variable: no temporary file, one fork. With a limit, `head` cuts it.
 # - `g` prints files, each line with its path; `n` forgives grep for finding nothing or not finding a file.
@@ -101,7 +110,8 @@ _EPILOGUE = """\
 u=; { read -r u x </proc/uptime; } 2>/dev/null
 printf '\\n%s done %s\\n' "$M" "${u:--}"
 }
-clusterctl_probe </dev/null
+o=$(clusterctl_probe </dev/null)
+printf '%s\\n' "$o"
 exit 0
 """
 
@@ -130,16 +140,21 @@ def build_script(nonce: str, *, allow_sudo: bool = True, only_root: bool = False
         .replace("@DENIED@", str(STATUS_DENIED))
         .replace("@SUDO@", "yes" if allow_sudo else "no")
     )
-    parts = [prelude]
-    for fragment in FRAGMENTS:
-        if only_root and not fragment.root:
-            continue
-        parts.append(f"f_{fragment.name}() {{\n{fragment.script}\n}}\n")
-        call = f"s {fragment.name}" + (f" {fragment.limit_bytes}" if fragment.limit_bytes else "")
+    return prelude + _body(only_root) + _EPILOGUE
+
+
+@cache
+def _body(only_root: bool) -> str:
+    chosen = tuple(fragment for fragment in FRAGMENTS if fragment.root or not only_root)
+    parts = []
+    for fragment in (*shared_reads.fragments(chosen), *chosen):
+        call = ":"
+        if fragment.script:
+            parts.append(f"f_{fragment.name}() {{\n{fragment.script}\n}}\n")
+            call = f"s {fragment.name}" + (f" {fragment.limit_bytes}" if fragment.limit_bytes else "")
         if fragment.needs:
             call = f"if {fragment.needs}; then {call}; else a {fragment.name} {_quoted(fragment.missing)}; fi"
         parts.append(call + "\n")
-    parts.append(_EPILOGUE)
     return "".join(parts)
 
 
@@ -163,22 +178,30 @@ def split(output: str, nonce: str) -> Answer:
 
     Raises FactsError when the closing marker is missing: the probe did not run to its end.
     """
-    mark = re.escape(nonce)
-    done = re.search(rf"\n{mark} done (\S+)\n", output)
-    if done is None:
+    before, found, after = output.partition(f"\n{nonce} done ")
+    uptime, ended, _ = after.partition("\n")
+    if not found or not ended:
         shown = " ".join(output.split(nonce, maxsplit=1)[0].split())[-300:]
         raise FactsError(
             "the probe did not run to its end" + (f"; the node said: {shown}" if shown else ""),
             hint="the node needs a POSIX shell called sh; see what `ssh NODE sh -c 'echo ok'` prints",
         )
-    pattern = re.compile(
-        rf"\n{mark} begin (\w+) (\d+|-)\n(.*?)\n{mark} end \1 (-?\d*)\n(.*?)(?=\n{mark} |\Z)", re.DOTALL
-    )
     sections = Sections()
-    for match in pattern.finditer(output, 0, done.start() + 1):
-        name, limit, text, status, error = match.groups()
-        # A program whose output was cut dies of the closed pipe before it can say how it ended.
-        cut = limit != "-" and len(text.encode()) >= int(limit)
-        exit_status = int(status) if status.lstrip("-").isdigit() else (0 if cut else None)
-        sections[name] = Section(name, text, 0 if cut else exit_status, error.strip(), cut)
-    return Answer(sections, _root(sections["root"]), _seconds(done[1]))
+    name = limit = text = ""
+    for piece in before.split(f"\n{nonce} ")[1:]:
+        head, _, body = piece.partition("\n")
+        words = head.split(" ")
+        if words[0] == "begin" and len(words) == 3:
+            (name, limit), text = words[1:], body
+        elif words[0] == "end" and len(words) == 3 and words[1] == name:
+            sections[name] = _section(name, limit, text, words[2], body)
+            name = ""
+    shared_reads.distribute(sections, FRAGMENTS)
+    return Answer(sections, _root(sections["root"]), _seconds(uptime))
+
+
+def _section(name: str, limit: str, text: str, status: str, error: str) -> Section:
+    # A program whose output was cut dies of the closed pipe before it can say how it ended.
+    cut = limit.isdigit() and len(text.encode()) >= int(limit)
+    exit_status = int(status) if status.lstrip("-").isdigit() else (0 if cut else None)
+    return Section(name, text, 0 if cut else exit_status, error.strip(), cut)

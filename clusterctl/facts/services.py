@@ -6,12 +6,21 @@ from clusterctl.facts.base import Fragment, Reading, ReadStatus, Sections, Unpar
 from clusterctl.facts.model_services import Services, Unit
 
 UNITS = (
-    *("docker.service", "docker.socket", "containerd.service", "ssh.service", "sshd.service", "ssh.socket"),
+    *("docker.service", "docker.socket", "containerd.service", "kubelet.service"),
+    *("ssh.service", "sshd.service", "ssh.socket"),
     *("nvidia-fabricmanager.service", "nvidia-persistenced.service", "nvidia-cdi-refresh.service"),
+    *("nvidia-cdi-refresh.path", "nvidia-imex.service", "clusterctl-gpu-persistence.service"),
     *(
         "chrony.service",
         "chronyd.service",
         "systemd-timesyncd.service",
+        "ntp.service",
+        "ntpd.service",
+        "ntpsec.service",
+        "openntpd.service",
+        "timemaster.service",
+        "phc2sys.service",
+        "ptp4l.service",
         "openibd.service",
         "irqbalance.service",
     ),

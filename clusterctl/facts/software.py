@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 
 from clusterctl.facts.base import Fragment, Sections, Unparsable
+from clusterctl.facts.limits import config_lines
+from clusterctl.facts.model_host import ConfigLine
 from clusterctl.facts.model_services import Package, Software, Tool
 
 TOOLS = (
     *("apt-get", "dnf", "yum", "zypper", "dpkg-query", "rpm", "sudo", "systemctl", "curl"),
     *("setpci", "lspci", "modprobe", "modinfo", "depmod", "dkms", "gcc", "make", "cpupower"),
     *("docker", "podman", "nvidia-smi", "nvidia-ctk", "nvidia-cdi-hook", "nv-fabricmanager"),
+    *("nvidia-container-runtime-hook", "nvidia-persistenced", "nvidia-imex", "gpg"),
     *("ibv_devices", "ibv_devinfo", "ibstat", "ib_write_bw", "rdma", "ip", "ethtool", "mst"),
     *("mpirun", "mpiexec.hydra", "all_reduce_perf", "all_reduce_perf_mpi", "python3", "torchrun", "srun"),
 )
@@ -18,13 +21,23 @@ DEB = (
     *("rdma-core", "libibverbs1", "librdmacm1", "ibverbs-providers", "ibverbs-utils", "infiniband-diags"),
     *("perftest", "docker.io", "docker-ce", "moby-engine", "containerd", "containerd.io", "dkms", "pciutils"),
     *("nvidia-container-toolkit", "mlnx-ofed-kernel-dkms", "doca-ofed", "openmpi-bin", "linux-cpupower"),
-    *("cpufrequtils", "chrony", "systemd-timesyncd", "nvidia-fabricmanager", "libnccl2"),
+    *(
+        "podman-docker",
+        "docker-cli",
+        "cpufrequtils",
+        "chrony",
+        "systemd-timesyncd",
+        "nvidia-fabricmanager",
+        "libnccl2",
+    ),
+    *("nvidia-docker2", "nvlsm", "nvidia-open", "cuda-drivers"),
 )
 RPM = (
     *("rdma-core", "libibverbs", "libibverbs-utils", "librdmacm", "infiniband-diags", "perftest"),
     *("docker-ce", "moby-engine", "podman-docker", "containerd.io", "dkms", "pciutils", "kernel-devel"),
     *("nvidia-container-toolkit", "mlnx-ofa_kernel", "doca-ofed", "openmpi", "kernel-tools", "chrony"),
-    *("nvidia-fabric-manager", "libnccl"),
+    *("nvidia-fabric-manager", "nvidia-fabricmanager", "libnccl", "nvidia-docker2", "nvlsm"),
+    *("nvidia-open", "cuda-drivers"),
 )
 _MANAGERS = (("apt-get", "apt"), ("dnf", "dnf"), ("yum", "dnf"), ("zypper", "zypper"))
 
@@ -37,13 +50,24 @@ for n in {" ".join(TOOLS)}; do
 done
 return 0""",
     ),
-    # The stanzas in dpkg's own status file: dpkg-query would load its whole database first.
+    # The stanzas in dpkg's own status file: dpkg-query would load its whole database first. Only what has a
+    # list of files is looked for there: for fixed lines grep need not take a megabyte apart.
     Fragment(
         "packages",
         f"""\
 if [ -r /var/lib/dpkg/status ]; then
-  grep -A 11 -E '^Package: ({"|".join(re.escape(name) for name in DEB)}|nvidia-fabricmanager-[0-9]+)$' \\
-    /var/lib/dpkg/status
+  set --
+  cd /var/lib/dpkg/info || return 1
+  for n in {" ".join(DEB)}; do
+    for f in "$n.list" "$n:amd64.list" "$n:arm64.list"; do
+      if [ -e "$f" ]; then set -- "$@" -e "Package: $n"; break; fi
+    done
+  done
+  if command -v nv-fabricmanager >/dev/null 2>&1; then
+    for f in nvidia-fabricmanager-[0-9]*.list; do set -- "$@" -e "Package: ${{f%.list}}"; done
+  fi
+  [ $# -gt 0 ] || return 0
+  grep -A 11 -Fx "$@" /var/lib/dpkg/status
   n $?
 else
   t 20 rpm -q --qf 'rpm %{{NAME}} %{{VERSION}}-%{{RELEASE}}\\n' {" ".join(RPM)}
@@ -87,4 +111,9 @@ def parse(sections: Sections) -> Software:
         manager=next((name for tool, name in _MANAGERS if tool in tools), None),
         tools=tuple(Tool(name, path) for name, path in sorted(tools.items())),
         packages=packages,
+        repositories=tuple(
+            # An address may carry a user and password; facts are written to disk.
+            ConfigLine(line.path, re.sub(r"//[^/\s@]*@", "//", line.text))
+            for line in config_lines(sections["config"], "/etc/apt/", "/etc/yum.repos.d/")
+        ),
     )

@@ -15,7 +15,7 @@ _SKIPPED = (
 )
 
 FRAGMENTS = (
-    Fragment("mounts", f"grep -vE '^[^ ]+ [^ ]+ ({_SKIPPED}) ' /proc/mounts", limit_bytes=256 * 1024),
+    Fragment("mounts", f"grep -vE '^[^ ]+ [^ ]+ ({_SKIPPED}) ' /proc/mounts"),
     Fragment(
         "space",
         f"""\

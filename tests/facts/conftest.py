@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import secrets
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -14,8 +13,6 @@ import pytest
 
 from clusterctl.facts import gather, probe
 from clusterctl.facts.model import NodeFacts
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
 SHELLS = {"dash": ("dash",), "bash": ("bash",), "busybox": ("busybox", "sh")}
 

@@ -1,0 +1,199 @@
+"""Drift without a golden file: every node is held against the majority of the nodes that are like it; pure.
+
+Interface, for ``check`` and its outputs:
+
+- ``drift(facts, nodes)`` takes the facts by node name, and the inventory's nodes (for groups and GPUs that are
+  expected); returns the deviations, those of most importance first.
+- ``render(deviations, names)`` returns folded text: ``gpu[01-31] ok; gpu32: NCCL 2.21, others 2.27``.
+- ``to_document(deviations)`` returns the list that stands under ``drift`` in JSON.
+
+Nodes are compared within a kind: the same architecture and GPUs. Facts of the hardware are compared within the
+inventory's groups where these have three nodes or more, since groups often tell generations of machines apart.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from clusterctl.facts.comparable import ABSENT, FAMILIES, MEMORY, Comparable, comparable
+from clusterctl.facts.model import NodeFacts
+from clusterctl.inventory import nodeset
+from clusterctl.inventory.model import Node
+
+MEMORY_TOLERANCE = 0.04
+"""Sizes closer than this share of the larger are one size."""
+VOTERS = 3
+"""The least number of nodes among which a majority says something."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation:
+    """Nodes whose ``value`` of a fact is not the ``others``'; ``tie``: no value has the majority."""
+
+    fact: str
+    value: str
+    others: str
+    nodes: tuple[str, ...]
+    tie: bool = False
+
+
+def drift(facts: Mapping[str, NodeFacts], nodes: Iterable[Node] = ()) -> tuple[Deviation, ...]:
+    """Return what deviates, in the order in which the facts matter."""
+    known = {node.name: node for node in nodes}
+    read = {name: comparable(of) for name, of in facts.items()}
+    found: list[Deviation] = []
+    for kind in _kinds(facts, known):
+        groups = _by_groups(kind, known)
+        labels = dict.fromkeys(label for name in kind for label in read[name].values)
+        for label in labels:
+            is_hardware = any(label in read[name].hardware for name in kind)
+            for voters in groups if is_hardware else [kind]:
+                found += _vote(label, {name: read[name] for name in voters})
+    return tuple(found)
+
+
+def _stem(name: str) -> str:
+    return re.sub(r"\d+", "", name)
+
+
+def _kinds(facts: Mapping[str, NodeFacts], known: Mapping[str, Node]) -> list[list[str]]:
+    """Put nodes of one architecture and one kind of GPU together.
+
+    A node whose kind no other of its name's stem shares is no kind but a node that differs, and so is one without
+    the GPUs that the inventory says it has: it joins the largest kind that has its stem or its groups. Without
+    either (a login node among GPU nodes) it is compared with its like, if there are any.
+    """
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for name, of in facts.items():
+        gpus = sorted({f"{gpu.vendor}:{gpu.device}" for gpu in of.pci.nvidia_gpus})
+        lost = not gpus and name in known and bool(known[name].gpus)
+        key = (of.system.machine.or_else("unknown"), *gpus, *([f"lost by {name}"] if lost else []))
+        alike.setdefault((_stem(name), *key), []).append(name)
+    kinds: dict[tuple[str, ...], list[str]] = {}
+    for key, names in alike.items():
+        if len(names) > 1:
+            kinds.setdefault(key[1:], []).extend(names)
+    whole = sorted(kinds.values(), key=len, reverse=True)
+    rest: dict[tuple[str, ...], list[str]] = {}
+    for key, (name, *others) in alike.items():
+        if others:
+            continue
+        akin = next((names for names in whole if any(_akin(name, other, known) for other in names)), None)
+        same = kinds.get(key[1:]) if akin is None else akin
+        # Nodes that are all different from each other may still be meant to be alike: they share a stem.
+        (rest.setdefault((key[0],), []) if same is None else same).append(name)
+    order = {name: index for index, name in enumerate(facts)}
+    return [sorted(names, key=order.__getitem__) for names in (*whole, *rest.values()) if len(names) > 1]
+
+
+def _akin(name: str, other: str, known: Mapping[str, Node]) -> bool:
+    groups = known[name].groups if name in known else ()
+    same_groups = bool(groups) and other in known and known[other].groups == groups
+    return same_groups or _stem(name) == _stem(other)
+
+
+def _by_groups(kind: list[str], known: Mapping[str, Node]) -> list[list[str]]:
+    """Split a kind by the inventory's groups; groups too small for a majority vote with all others."""
+    parts: dict[tuple[str, ...], list[str]] = {}
+    for name in kind:
+        parts.setdefault(known[name].groups if name in known else (), []).append(name)
+    large = [names for names in parts.values() if len(names) >= VOTERS]
+    small = [name for names in parts.values() if len(names) < VOTERS for name in names]
+    if not large or not small:
+        return large or [kind]
+    return [*large, small] if len(small) >= VOTERS else [max(large, key=len) + small, *_without_max(large)]
+
+
+def _without_max(parts: list[list[str]]) -> list[list[str]]:
+    largest = max(parts, key=len)
+    return [names for names in parts if names is not largest]
+
+
+def _values(label: str, nodes: Mapping[str, Comparable]) -> dict[str, str]:
+    """Return who says what; where a family was read, a member that it does not name is absent."""
+    family = next((name for name in FAMILIES if label.startswith(f"{name} ")), None)
+    found = {}
+    for name, of in nodes.items():
+        if label in of.values:
+            found[name] = of.values[label]
+        elif family is not None and family in of.families:
+            found[name] = ABSENT
+    return _near(found) if label == MEMORY else found
+
+
+def _near(sizes: dict[str, str]) -> dict[str, str]:
+    """Give sizes that are nearly equal the text of the most frequent of them."""
+    counts = Counter(sizes.values())
+    leaders: list[str] = []
+    renamed: dict[str, str] = {}
+    for text, _ in counts.most_common():
+        size = float(text.split()[0])
+        leader = next(
+            (
+                other
+                for other in leaders
+                if abs(float(other.split()[0]) - size)
+                <= MEMORY_TOLERANCE * max(size, float(other.split()[0]))
+            ),
+            None,
+        )
+        if leader is None:
+            leaders.append(text)
+        renamed[text] = leader or text
+    return {name: renamed[text] for name, text in sizes.items()}
+
+
+def _vote(label: str, nodes: Mapping[str, Comparable]) -> list[Deviation]:
+    values = _values(label, nodes)
+    counts = Counter(values.values()).most_common()
+    if len(counts) < 2:
+        return []
+    holders: dict[str, tuple[str, ...]] = {
+        value: tuple(name for name, said in values.items() if said == value) for value, _ in counts
+    }
+    if counts[0][1] > counts[1][1]:
+        majority = counts[0][0]
+        return [Deviation(label, value, majority, holders[value]) for value, _ in counts[1:]]
+    return [
+        Deviation(
+            label,
+            value,
+            " or ".join(other for other, _ in counts if other != value),
+            holders[value],
+            tie=True,
+        )
+        for value, _ in counts
+    ]
+
+
+def _words(deviation: Deviation) -> str:
+    said = f"{deviation.fact} {deviation.value}, others {deviation.others}"
+    return f"{said} (no majority)" if deviation.tie else said
+
+
+def render(deviations: Iterable[Deviation], names: Iterable[str]) -> str:
+    """Return one line for a single deviation, else a line for each, nodes folded; ``names``: who was compared."""
+    found = list(deviations)
+    odd = {name for deviation in found for name in deviation.nodes}
+    fine = [name for name in names if name not in odd]
+    parts = [f"{nodeset.fold(fine)} ok"] if fine else []
+    parts += [f"{nodeset.fold(deviation.nodes)}: {_words(deviation)}" for deviation in found]
+    return ("; " if len(found) == 1 else "\n").join(parts)
+
+
+def to_document(deviations: Iterable[Deviation]) -> list[dict[str, Any]]:
+    """Return the deviations as values that JSON can hold."""
+    return [
+        {
+            "fact": deviation.fact,
+            "value": deviation.value,
+            "others": deviation.others,
+            "nodes": list(deviation.nodes),
+            "tie": deviation.tie,
+        }
+        for deviation in deviations
+    ]

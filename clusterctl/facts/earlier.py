@@ -1,0 +1,95 @@
+"""What former runs saw of nodes: their facts, read from the run folders only when somebody asks."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from clusterctl.errors import FactsError
+from clusterctl.facts.document import from_document
+from clusterctl.facts.model import NodeFacts
+from clusterctl.inventory.model import Node
+
+RUNS_LOOKED_AT = 8
+"""The newest runs with facts; what is older than these is not looked for."""
+LARGEST_BYTES = 256 << 20
+_RUN = re.compile(r"\d{8}T\d{6}Z-(?:check|bootstrap)-[0-9a-f]{4}")
+
+
+class EarlierFacts(Mapping[str, NodeFacts]):
+    """The newest facts that former runs in a folder have of each node, under the same name and address.
+
+    A run that is damaged, or was written by a version with other facts, counts as not there.
+    """
+
+    def __init__(self, runs: Path, nodes: Iterable[Node], *, present: str) -> None:
+        """``present``: the run that goes on now, whose facts are not earlier ones."""
+        self._root, self._present = runs, present
+        self._addresses = {node.name: node.address for node in nodes}
+        self._documents: dict[str, dict[str, Any]] = {}
+        self.used: dict[str, NodeFacts] = {}
+        """Those that were asked for and found."""
+
+    def __getitem__(self, name: str) -> NodeFacts:
+        if name in self.used:
+            return self.used[name]
+        if name not in self._addresses:
+            raise KeyError(name)
+        for run in self._runs:
+            document = self._facts(run).get(name)
+            if document is not None:
+                try:
+                    self.used[name] = from_document(document)
+                except FactsError:
+                    continue
+                return self.used[name]
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self._addresses if self.get(name) is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    @cached_property
+    def _runs(self) -> list[str]:
+        try:
+            names = sorted((p.name for p in self._root.iterdir() if _RUN.fullmatch(p.name)), reverse=True)
+        except OSError:
+            return []
+        recorded = (n for n in names if n != self._present and (self._root / n / "facts.json").is_file())
+        return [name for name, _ in zip(recorded, range(RUNS_LOOKED_AT), strict=False)]
+
+    def _facts(self, run: str) -> dict[str, Any]:
+        """Return the facts' documents of one run, of nodes that had the address they have now."""
+        if run not in self._documents:
+            nodes = _read(self._root / run / "facts.json").get("nodes")
+            inventory = _read(self._root / run / "inventory.json").get("nodes")
+            there = {
+                node.get("name"): node.get("address")
+                for node in (inventory if isinstance(inventory, list) else [])
+                if isinstance(node, dict)
+            }
+            self._documents[run] = {
+                name: document
+                for name, document in (nodes if isinstance(nodes, dict) else {}).items()
+                if isinstance(document, dict)
+                and "error" not in document
+                and there.get(name) is not None
+                and there[name] == self._addresses.get(name)
+            }
+        return self._documents[run]
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        if path.stat().st_size > LARGEST_BYTES:
+            return {}
+        document = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return document if isinstance(document, dict) else {}

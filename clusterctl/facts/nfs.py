@@ -1,0 +1,126 @@
+"""NFS: what the node exports, the mount units of its own, and whether mounted exports answer."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from clusterctl.facts.base import Fragment, Sections
+from clusterctl.facts.limits import config_lines
+from clusterctl.facts.model_host import ConfigLine
+from clusterctl.facts.model_services import Mount
+from clusterctl.facts.model_sharing import MountHealth, MountUnit, Nfs
+from clusterctl.facts.storage import parse_mounts
+
+PATIENCE_S = 3
+"""How long a mounted export may take to answer before it counts as hung, in seconds."""
+
+# All mounts are asked at once and waited for together. A process that asks a dead server may not be killable (state
+# D): it runs beside the probe with no file of it open, and is left behind when it does not end. Its end shows in
+# /proc as state Z, since nobody has waited for it yet. Many nodes have hundreds of mounts: they are gone through only
+# where the kernel's NFS client is there, or may come to be used by an automount. An automount that fstab says is NFS
+# is asked too, which mounts it, as any look at its path would; what others would mount is not known, and they are left.
+FRAGMENTS = (
+    Fragment(
+        "nfs",
+        f"""\
+grep -HsE '^[[:space:]]*[^#[:space:]]' /etc/exports /etc/exports.d/*.exports /var/lib/nfs/etab \\
+  /etc/systemd/system/*.mount
+{{ while read -r x v z; do [ "$x" = th ] && echo "threads $v"; done </proc/net/rpc/nfsd; }} 2>/dev/null
+for f in /etc/systemd/system/*.wants/*.mount /etc/systemd/system/*.wants/nfs*server.service; do
+  [ -L "$f" ] && printf 'wants %s\\n' "${{f##*/}}"
+done
+a=' '
+{{ while read -r x v y z || [ "$x" ]; do
+  case $x,$y in '#'*) ;; *,nfs|*,nfs4) a="$a${{v%/}} ";; esac
+done </etc/fstab; }} 2>/dev/null
+set --
+while read -r x v y z; do
+  case $y in
+  nfs|nfs4) ;;
+  autofs) case $a in *" $v "*) ;; *) continue;; esac;;
+  *) continue;;
+  esac
+  f=$(printf '%b.' "$v"); f=${{f%.}}
+  stat -f -- "$f" >/dev/null 2>&1 </dev/null 3>&- &
+  set -- "$@" "$! $v"
+done </proc/mounts
+i=0
+for v do
+  p=${{v%% *}}; v=${{v#* }}; q=
+  while :; do
+    {{ read -r q </proc/$p/stat; }} 2>/dev/null || q=') Z'
+    case ${{q##*)}} in ' Z'*) break;; esac
+    [ $i -lt {PATIENCE_S * 20} ] || break
+    i=$((i + 1)); sleep 0.05
+  done
+  case ${{q##*)}} in
+  ' Z'*)
+    wait $p; q=$?; f=$(printf '%b.' "$v"); f=${{f%.}}
+    case $q in
+    0) printf 'mount ok %s\\n' "$v";;
+    127) ;;
+    *) case $(t 2 stat -f -- "$f" 2>&1) in *[Ss]tale*) q=stale;; *) q=failed;; esac
+       printf 'mount %s %s\\n' $q "$v";;
+    esac;;
+  *) kill -9 $p; printf 'mount hung %s\\n' "$v";;
+  esac
+done
+a=' '
+while read -r x v y z; do
+  case $y,$v in
+  autofs,/proc/*) continue;;
+  autofs,*) a="$a$v ";;
+  *) case $a in *" $v "*) ;; *) continue;; esac;;
+  esac
+  printf 'automount %s %s %s %s\\n' "$x" "$v" "$y" "${{z%% *}}"
+done </proc/mounts
+return 0""",
+        needs="""n=
+[ ! -e /etc/auto.master ] || n=1
+{ while read -r x v y z || [ "$x" ]; do case $x,$y in '#'*) ;; *,nfs|*,nfs4) n=1;; esac; done </etc/fstab; } 2>/dev/null
+[ ! -d /proc/fs/nfsfs ] || while read -r x v y z; do case $y in nfs|nfs4) n=1;; esac; done </proc/mounts
+for f in /etc/exports /etc/exports.d/* /etc/systemd/system/*.mount; do [ -s "$f" ] && n=1; done; [ "$n" ]""",
+        missing="the node neither exports nor mounts anything by NFS",
+        limit_bytes=128 * 1024,
+    ),
+)
+
+
+def _unescaped(word: str) -> str:
+    return re.sub(r"\\([0-3][0-7]{2})", lambda match: chr(int(match[1], 8)), word)
+
+
+def _automounts(text: str) -> tuple[Mount, ...]:
+    lines = [line.partition(" ")[2] for line in text.splitlines() if line.startswith("automount ")]
+    # An automount's options are numbers of its process: they would make every node another.
+    return tuple(replace(mount, options=()) for mount in parse_mounts("\n".join(lines)))
+
+
+def parse(sections: Sections) -> Nfs:
+    """Parse the section; a node without NFS has nothing of it."""
+    section = sections["nfs"]
+    units: dict[str, list[str]] = {}
+    for line in config_lines(section, "/etc/systemd/system/"):
+        units.setdefault(line.path.rsplit("/", 1)[-1], []).append(line.text)
+    words = [line.split(" ", 2) for line in section.text.splitlines()]
+    threads = [int(w[1]) for w in words if w[0] == "threads" and len(w) == 2 and w[1].isdigit()]
+    wanted = {w[1] for w in words if w[0] == "wants" and len(w) == 2}
+    exported = [line.text.split(None, 1) for line in config_lines(section, "/var/lib/nfs/etab")]
+    return Nfs(
+        exports=config_lines(section, "/etc/exports"),
+        exported=tuple(ConfigLine(_unescaped(w[0]), w[1]) for w in exported if len(w) == 2),
+        server_threads=threads[0] if threads else None,
+        server_enabled=any("server" in name for name in wanted if name.endswith(".service")),
+        mount_units=tuple(
+            MountUnit(name, "".join(f"{line}\n" for line in lines), name in wanted)
+            for name, lines in sorted(units.items())
+        ),
+        # An automount and what it mounted are one path, asked twice.
+        health=tuple(
+            dict.fromkeys(
+                MountHealth(_unescaped(w[2]), w[1]) for w in words if w[0] == "mount" and len(w) == 3
+            )
+        ),
+        automounts=_automounts(section.text),
+    )

@@ -1,0 +1,116 @@
+"""Replaying a recording: the facts that its answers hold, without any node, and the verdicts it was recorded with."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from clusterctl.errors import ConfigError, FactsError
+from clusterctl.facts.document import from_document
+from clusterctl.facts.gather import RawAnswer, understand
+from clusterctl.facts.model import NodeFacts
+from clusterctl.facts.recording import model
+from clusterctl.facts.recording.store import Reader, damaged
+from clusterctl.inventory.model import Inventory
+from clusterctl.transport.base import Failure, FailureKind, HostMap, TransportError
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A recording that was read and found whole."""
+
+    inventory: Inventory
+    facts: HostMap[NodeFacts]
+    earlier: Mapping[str, NodeFacts]
+    only: tuple[str, ...] | None
+    skip: tuple[str, ...]
+    result: Mapping[str, Any]
+    """The check's document as it was when it was recorded."""
+    version: str
+    """The version of clusterctl that recorded it."""
+
+
+def read(path: Path) -> Recording:
+    """Return what a recording holds; raise ConfigError for one that is damaged, foreign or of another version."""
+    reader = Reader(path)
+    manifest = _manifest(path, reader)
+    for name, digest in manifest.files.items():
+        if hashlib.sha256(reader.read(name)).hexdigest() != digest:
+            raise damaged(path, f"{name} was changed since")
+    try:
+        inventory = Inventory.model_validate_json(reader.read(model.INVENTORY))
+        older = {name: from_document(found) for name, found in _json(path, reader, model.EARLIER).items()}
+        outcomes = {node.name: _outcome(path, reader, node) for node in manifest.nodes}
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise damaged(path, f"{model.INVENTORY}: {place}: {first['msg']}") from None
+    except FactsError as error:
+        raise damaged(path, f"{model.EARLIER}: {error.message}") from None
+    if list(outcomes) != [node.name for node in inventory.nodes]:
+        raise damaged(path, "its nodes are not those of its inventory")
+    return Recording(
+        inventory,
+        HostMap(outcomes),
+        older,
+        manifest.only,
+        manifest.skip,
+        _json(path, reader, model.REPORT),
+        manifest.clusterctl,
+    )
+
+
+def _json(path: Path, reader: Reader, name: str) -> Any:
+    try:
+        found = json.loads(reader.read(name))
+    except (ValueError, RecursionError) as error:
+        raise damaged(path, f"{name}: {error}") from None
+    if not isinstance(found, dict):
+        raise damaged(path, f"{name} holds no object")
+    return found
+
+
+def _manifest(path: Path, reader: Reader) -> model.Manifest:
+    document = _json(path, reader, model.MANIFEST)
+    schema = document.get("schema")
+    if schema != model.SCHEMA:
+        raise ConfigError(
+            f"{path} is a recording of the schema {schema!r}; this version reads {model.SCHEMA}",
+            hint=f"it was made by clusterctl {document.get('clusterctl', '?')}: replay it with that version",
+        )
+    try:
+        return model.Manifest.model_validate(document)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise damaged(path, f"{model.MANIFEST}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+
+
+def _outcome(path: Path, reader: Reader, node: model.RecordedNode) -> NodeFacts | Failure:
+    if node.failure is not None:
+        kinds = {kind.value: kind for kind in FailureKind}
+        kind = kinds.get(node.failure.kind, FailureKind.ERROR)
+        return Failure(kind, node.failure.message, node.failure.hint)
+    if not node.answers:
+        raise damaged(path, f"{node.name} has neither an answer nor a failure")
+    answers = [
+        RawAnswer(
+            raw.nonce,
+            raw.as_root,
+            raw.returncode,
+            reader.read(raw.stdout),
+            reader.read(raw.stderr),
+            raw.started_s,
+            raw.ended_s,
+        )
+        for raw in node.answers
+    ]
+    try:
+        return understand(node.name, answers, root_refusal=node.refusal)
+    except TransportError as error:
+        return error.failure

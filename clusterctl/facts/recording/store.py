@@ -1,0 +1,169 @@
+"""Where a recording lies: a folder, or one compressed tar file; its members are written once and read whole."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tarfile
+import threading
+from pathlib import Path, PurePosixPath
+from typing import Protocol
+
+from clusterctl.errors import ConfigError
+from clusterctl.rundir import write_atomically
+
+LARGEST_BYTES = 512 << 20
+"""More than this in one member is no answer of a node, but an attack on whoever replays it."""
+_TAR_NAMES = (".tar.gz", ".tgz")
+
+
+class Writer(Protocol):
+    """Takes the members of a new recording, from several threads."""
+
+    def add(self, name: str, data: bytes) -> None:
+        """Keep one member; raise ConfigError when that is impossible."""
+
+    def close(self) -> None:
+        """Make what was added complete."""
+
+    def discard(self) -> None:
+        """Remove what was added: the recording did not come to its end."""
+
+
+def is_tar(path: Path) -> bool:
+    """Tell whether the name stands for one file rather than a folder."""
+    return path.name.endswith(_TAR_NAMES)
+
+
+def create(path: Path) -> Writer:
+    """Start a recording; raise ConfigError where something is already, before any node is contacted."""
+    if path.exists() or path.is_symlink():
+        raise ConfigError(f"{path} is there already", hint="name a folder (or .tar.gz) that is not there yet")
+    if not path.parent.is_dir():
+        raise ConfigError(f"{path.parent} is not a folder", hint="make it first")
+    try:
+        return TarWriter(path) if is_tar(path) else FolderWriter(path)
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {error.strerror}", hint="choose another place") from error
+
+
+class FolderWriter:
+    """A folder of mode 0700 with files of mode 0600."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._made: list[Path] = []
+        path.mkdir(mode=0o700)
+
+    def add(self, name: str, data: bytes) -> None:
+        target = self._path / name
+        try:
+            with self._lock:
+                for folder in reversed(PurePosixPath(name).parents):
+                    (self._path / folder).mkdir(mode=0o700, exist_ok=True)
+                self._made.append(target)
+            write_atomically(target, data, mode=0o600)
+        except OSError as error:
+            raise ConfigError(f"cannot write {target}: {error.strerror}", hint="make room there") from error
+
+    def close(self) -> None:
+        pass
+
+    def discard(self) -> None:
+        for file in self._made:
+            file.unlink(missing_ok=True)
+        folders = {parent for file in self._made for parent in file.parents if self._path in parent.parents}
+        for folder in (*sorted(folders, key=lambda p: len(p.parts), reverse=True), self._path):
+            if folder.is_dir() and not any(folder.iterdir()):
+                folder.rmdir()
+
+
+class TarWriter:
+    """One file of mode 0600, put in place whole at the end. The same members give the same bytes."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._members: dict[str, bytes] = {}
+        path.touch(mode=0o600, exist_ok=False)
+
+    def add(self, name: str, data: bytes) -> None:
+        with self._lock:
+            # Compressed at once: a thousand nodes' answers are tens of megabytes.
+            self._members[name] = gzip.compress(data, 1, mtime=0)
+
+    def close(self) -> None:
+        buffer = io.BytesIO()
+        root = self._path.name.removesuffix(".gz").removesuffix(".tgz").removesuffix(".tar")
+        with (
+            gzip.GzipFile(fileobj=buffer, mode="wb", compresslevel=6, mtime=0) as stream,
+            tarfile.open(fileobj=stream, mode="w") as tar,
+        ):
+            for name, packed in sorted(self._members.items()):
+                data = gzip.decompress(packed)
+                info = tarfile.TarInfo(f"{root}/{name}")
+                info.size, info.mode = len(data), 0o600
+                tar.addfile(info, io.BytesIO(data))
+        try:
+            write_atomically(self._path, buffer.getvalue(), mode=0o600)
+        except OSError as error:
+            raise ConfigError(
+                f"cannot write {self._path}: {error.strerror}", hint="make room there"
+            ) from error
+
+    def discard(self) -> None:
+        self._path.unlink(missing_ok=True)
+
+
+def damaged(path: Path, why: str) -> ConfigError:
+    """Return the error for something that is no recording, or no whole one."""
+    return ConfigError(
+        f"{path} is not a whole recording: {why}",
+        hint="it is made by `clusterctl check --record DIR`; ask for it again, as a .tar.gz",
+    )
+
+
+class Reader:
+    """The members of a recording by name; nothing is ever unpacked to disk."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._members = self._of_tar() if path.is_file() else None
+        if self._members is None and not path.is_dir():
+            raise ConfigError(f"there is no recording {path}", hint="name a folder or a .tar.gz")
+
+    def read(self, name: str) -> bytes:
+        """Return one member's bytes; raise ConfigError when it is not there or cannot be read."""
+        if self._members is not None:
+            if name not in self._members:
+                raise damaged(self._path, f"it has no {name}")
+            return self._members[name]
+        if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
+            raise damaged(self._path, f"{name!r} is outside of it")
+        target = self._path / name
+        try:
+            if target.is_symlink() or target.stat().st_size > LARGEST_BYTES:
+                raise damaged(self._path, f"{name} is a link, or too large")
+            return target.read_bytes()
+        except FileNotFoundError:
+            raise damaged(self._path, f"it has no {name}") from None
+        except OSError as error:
+            raise damaged(self._path, f"{name}: {error.strerror}") from error
+
+    def _of_tar(self) -> dict[str, bytes]:
+        members: dict[str, bytes] = {}
+        left = LARGEST_BYTES
+        try:
+            with tarfile.open(self._path, "r:*") as tar:
+                for info in tar:
+                    stream = tar.extractfile(info) if info.isreg() else None
+                    if stream is None:
+                        continue
+                    left -= info.size
+                    if left < 0:
+                        raise damaged(self._path, f"it holds more than {LARGEST_BYTES} bytes")
+                    members[info.name.removeprefix("./").partition("/")[2] or info.name] = stream.read()
+        except (tarfile.TarError, EOFError, OSError, gzip.BadGzipFile) as error:
+            raise damaged(self._path, str(error) or "it is no tar file") from None
+        return members

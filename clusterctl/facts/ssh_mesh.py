@@ -1,0 +1,158 @@
+"""How the node's account logs in and is logged in to: mesh keys, host keys, clusterctl's part of SSH's files."""
+
+from __future__ import annotations
+
+import re
+
+from clusterctl.facts.base import Fragment, Reading, ReadStatus, Sections, Unparsable, absent, failed
+from clusterctl.facts.model_host import ConfigLine
+from clusterctl.facts.model_sharing import Login, OwnText, PathMode, SshMesh
+
+FOLDER = "/etc/clusterctl/ssh"
+"""Mesh keys live here and not in the home, which nodes may share. The probe reads public halves only."""
+LONGEST_TEXT = 48 * 1024
+"""Bytes of a file's own part; of a longer one only the SHA-256 is read."""
+
+_SETTINGS = (
+    *("port", "hostkey", "authorizedkeysfile", "strictmodes", "pubkeyauthentication", "permitrootlogin"),
+    *("authenticationmethods", "allowusers", "denyusers", "allowgroups", "denygroups"),
+)
+_CLIENT_WORDS = (
+    *("host", "match", "include", "hostname", "port", "user", "proxyjump", "proxycommand"),
+    *("userknownhostsfile", "stricthostkeychecking", "hostkeyalias", "preferredauthentications"),
+)
+
+# A node without the folder of mesh keys costs one shell function and no program. LOGNAME decides between accounts
+# that share a number. Own texts are printed with their length, since they may hold any line.
+FRAGMENTS = (
+    Fragment(
+        "ssh_mesh",
+        f"""\
+p=; h=
+while IFS=: read -r n x u i c d z; do
+  [ "$u" = "$U" ] || continue
+  if [ -z "$p" ] || [ "$n" = "${{LOGNAME:-}}" ]; then p=$n; h=$d; fi
+done </etc/passwd
+if [ -z "$p" ]; then
+  IFS=: read -r p x u i c h z <<E
+$(getent passwd "$U")
+E
+fi
+[ -n "$p" ] || {{ echo "no account has the number $U" >&2; return 1; }}
+printf 'login %s %s %s\\n' "$p" "$U" "$h"
+for n in ssh ssh-keygen sshd; do command -v $n >/dev/null 2>&1 && echo "tool $n"; done
+k={FOLDER}
+[ -d $k ] || return 0
+for f in $k/*.pub /etc/ssh/ssh_host_*_key.pub; do
+  v=; {{ read -r v <"$f"; }} 2>/dev/null; [ -z "$v" ] || printf 'key %s %s\\n' "$f" "$v"
+done
+a=.ssh/authorized_keys
+case $p in *[!A-Za-z0-9_.@-]*) echo 'sshd-unknown the name of the account is unusual';; *)
+  if x=$(r "sshd -T -C user=$p,host=localhost,addr=127.0.0.1" 2>&1)
+  then
+    IFS=$N; set -f
+    for v in $x; do
+      case ${{v%% *}} in
+      authorizedkeysfile) a=${{v#* }}; echo "sshd $v";;
+      {"|".join(_SETTINGS)}) echo "sshd $v";;
+      esac
+    done
+    unset IFS; set +f
+  else printf 'sshd-unknown %.300s\\n' "${{x%%"$N"*}}"
+  fi
+esac
+a=${{a%% *}}
+case $a in *%*) a=$(printf %s "$a" | sed "s|%h|$h|g;s|%u|$p|g;s|%U|$U|g;s|%%|%|g");; esac
+case $a in /*|none) ;; *) a=$h/$a;; esac
+printf 'file %s\\n' "$a"
+ls -ldn -- "$h" "${{a%/*}}" "$a" 2>/dev/null
+block() {{ sed -n "/^# BEGIN clusterctl ssh-$2\\$/,/^# END clusterctl ssh-$2\\$/p" "$1" 2>/dev/null; }}
+own() {{
+  if [ ${{#2}} -gt {LONGEST_TEXT} ]; then x=$(printf '%s\\n' "$2" | sha256sum); printf 'sum %s %s\\n' "${{x%% *}}" "$1"
+  elif [ -n "$2" ]; then printf 'own %s %s\\n%s\\n' ${{#2}} "$1" "$2"
+  fi
+}}
+for f in $k/*."$p".pub; do
+  [ -e "$f" ] || continue
+  m=${{f##*/}}; m=${{m%."$p".pub}}
+  own "$a" "$(block "$a" "$m")"
+  for f in $k/$m.known_hosts /etc/ssh/ssh_config.d/50-clusterctl-$m.conf; do
+    [ -r "$f" ] && own "$f" "$(cat "$f")"
+  done
+  own /etc/ssh/ssh_config "$(block /etc/ssh/ssh_config "$m")"
+done
+grep -HsiE '^[[:space:]]*({"|".join(_CLIENT_WORDS)})[[:space:]=]' "$h/.ssh/config" /etc/ssh/ssh_config |
+  while IFS= read -r v; do printf 'client %s\\n' "$v"; done
+return 0""",
+        needs="[ -r /etc/passwd ]",
+        missing="/etc/passwd is not there",
+    ),
+)
+
+
+def _login(words: str) -> Login:
+    user, uid, home = words.split(" ", 2)
+    if not home.startswith("/"):
+        raise Unparsable(f"the account {user} has no home folder")
+    return Login(user, int(uid), home)
+
+
+def parse(sections: Sections) -> SshMesh:
+    """Parse the section."""
+    section = sections["ssh_mesh"]
+    if section.status is not ReadStatus.OK:
+        return SshMesh(login=Reading(None, section.status, section.detail))
+    rest = section.text
+    login: Reading[Login] = failed("the section does not name the account")
+    sshd: Reading[tuple[ConfigLine, ...]] = absent("there is no folder of mesh keys yet")
+    settings: list[ConfigLine] = []
+    keys: list[ConfigLine] = []
+    host_keys: list[ConfigLine] = []
+    modes: list[PathMode] = []
+    own: list[OwnText] = []
+    client: list[ConfigLine] = []
+    tools: list[str] = []
+    file = ""
+    while rest:
+        line, _, rest = rest.partition("\n")
+        kind, _, words = line.partition(" ")
+        if kind == "login":
+            try:
+                login = Reading(_login(words))
+            except ValueError as error:
+                login = Reading(None, ReadStatus.UNPARSABLE, str(error))
+        elif kind == "tool":
+            tools.append(words)
+        elif kind == "key":
+            path, _, key = words.partition(" ")
+            (keys if path.startswith(FOLDER) else host_keys).append(ConfigLine(path, key))
+        elif kind == "sshd":
+            name, _, value = words.partition(" ")
+            settings.append(ConfigLine(name, value))
+        elif kind == "sshd-unknown":
+            sshd = failed(words)
+        elif kind == "file":
+            file = words
+        elif kind == "sum":
+            digest, _, path = words.partition(" ")
+            own.append(OwnText(path, None, digest))
+        elif kind == "own":
+            length, _, path = words.partition(" ")
+            own.append(OwnText(path, rest[: int(length)] + "\n"))
+            rest = rest[int(length) + 1 :]
+        elif kind == "client":
+            path, _, text = words.partition(":")
+            client.append(ConfigLine(path, " ".join(text.split())))
+        elif found := re.fullmatch(r"([-dlbcps][rwxsStT-]{9})\S* +\d+ (\d+) .*? (/.*)", line):
+            modes.append(PathMode(found[3].partition(" -> ")[0], found[1], int(found[2])))
+    return SshMesh(
+        login=login,
+        tools=tuple(tools),
+        keys=tuple(keys),
+        host_keys=tuple(host_keys),
+        sshd=Reading(tuple(settings)) if settings else sshd,
+        authorized_keys=file,
+        modes=tuple(modes),
+        own=tuple(own),
+        client=tuple(client),
+    )
