@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from clusterctl.errors import PlanError
@@ -13,15 +14,18 @@ from clusterctl.requirements.base import (
     InstallPackages,
     LoadModule,
     PutTree,
+    Reboot,
     Requirement,
     RestartUnit,
     SetRegister,
     Status,
     Step,
     Verdict,
+    WriteBlock,
     WriteFile,
     WriteValue,
 )
+from clusterctl.requirements.fleet import Fleet
 
 if TYPE_CHECKING:
     from clusterctl.facts.model import NodeFacts
@@ -32,6 +36,10 @@ def target(step: Step) -> tuple[str, ...]:
     """Return what a step changes: two steps with the same target are one change, or a contradiction."""
     if isinstance(step, WriteFile | WriteValue | PutTree):
         return ("file", step.path)
+    if isinstance(step, WriteBlock):
+        return ("block", step.path, step.name)
+    if isinstance(step, Reboot):
+        return ("reboot",)
     if isinstance(step, SetRegister):
         return ("register", step.device, step.register)
     if isinstance(step, LoadModule):
@@ -56,10 +64,15 @@ def join(node: str, steps: tuple[PlannedStep, ...]) -> NodePlan:
     """Return one node's plan with each target once; PlanError when two requirements contradict each other.
 
     A command or a restart belongs to its requirement, since it may have to follow that requirement's files.
+    However many requirements want the node booted anew, it is booted once, after all other steps.
     """
     taken: dict[tuple[str, ...], PlannedStep] = {}
     kept: list[PlannedStep] = []
+    boots: list[PlannedStep] = []
     for planned in steps:
+        if isinstance(planned.step, Reboot):
+            boots.append(planned)
+            continue
         key = target(planned.step)
         if isinstance(planned.step, Command | RestartUnit):
             key = (planned.requirement, *key)
@@ -72,7 +85,35 @@ def join(node: str, steps: tuple[PlannedStep, ...]) -> NodePlan:
                 f"{' '.join(key[1:])}",
                 hint=f"leave one of them out: --skip {planned.requirement}",
             )
-    return NodePlan(node, tuple(kept))
+    return NodePlan(node, (*kept, *_one_boot(boots)))
+
+
+def _one_boot(boots: list[PlannedStep]) -> tuple[PlannedStep, ...]:
+    """Return the first of the reboots with the longest time that one of them may take; none for none."""
+    if not boots:
+        return ()
+    first = boots[0]
+    assert isinstance(first.step, Reboot)
+    longest_s = max(planned.step.timeout_s for planned in boots if isinstance(planned.step, Reboot))
+    return (replace(first, step=replace(first.step, timeout_s=longest_s)),)
+
+
+def _untried(
+    requirement: str, steps: tuple[Step, ...], tried: frozenset[PlannedStep]
+) -> tuple[PlannedStep, ...]:
+    """Return a requirement's steps if there is something new among them; none if all were tried in this run.
+
+    What was tried stays beside what is new: a restart must follow a file that has changed again. A reboot alone
+    is nothing new once the node was booted anew, whoever wanted it, and none is repeated.
+    """
+    planned = tuple(PlannedStep(requirement, step) for step in steps)
+    boots = {(p.requirement, p.step.description) for p in tried if isinstance(p.step, Reboot)}
+    new = [p for p in planned if p not in tried and not (boots and isinstance(p.step, Reboot))]
+    if not new:
+        return ()
+    return tuple(
+        p for p in planned if not isinstance(p.step, Reboot) or (requirement, p.step.description) not in boots
+    )
 
 
 def build(
@@ -80,16 +121,23 @@ def build(
     node: Node,
     verdicts: tuple[Verdict, ...],
     requirements: Mapping[str, Requirement],
+    fleet: Fleet | None = None,
+    tried: frozenset[PlannedStep] = frozenset(),
 ) -> NodePlan:
     """Return the steps that a node's unmet requirements ask for, in the order of the verdicts; pure.
+
+    ``tried`` are the node's steps of earlier rounds: a requirement that asks for nothing else is left out.
 
     ``unknown`` yields no steps: what could not be read is not changed. A requirement whose steps would find
     out (a missing tool, say) judges ``unmet``.
     """
+    together = fleet or Fleet((node,), {node.name: facts})
     steps = tuple(
-        PlannedStep(verdict.requirement, step)
+        planned
         for verdict in verdicts
         if verdict.status is Status.UNMET
-        for step in requirements[verdict.requirement].steps(facts, node)
+        for planned in _untried(
+            verdict.requirement, requirements[verdict.requirement].steps(facts, node, together), tried
+        )
     )
     return join(node.name, steps)

@@ -21,6 +21,7 @@ from clusterctl.requirements.base import (
     Verdict,
 )
 from clusterctl.requirements.boot_unit import BootUnit
+from clusterctl.requirements.gpu_driver import GIVEN_AWAY
 from clusterctl.requirements.pci_path import bridges_on_paths, select
 from clusterctl.requirements.rendering import render
 from clusterctl.requirements.wording import because, some
@@ -28,6 +29,7 @@ from clusterctl.requirements.wording import because, some
 if TYPE_CHECKING:
     from clusterctl.facts.model import NodeFacts, PciDevice
     from clusterctl.inventory.model import Node
+    from clusterctl.requirements.fleet import Fleet
 
 NAME = "acs"
 TITLE = "PCIe ACS redirection is off between GPUs and NICs"
@@ -42,6 +44,8 @@ REDIRECTS = (
 )
 AT_BOOT = BootUnit("/usr/local/lib/clusterctl/acs-redirect-off", "clusterctl-acs.service")
 CONNECTX_8 = ("15b3", "1023")
+_BELOW = "a device below is given to a virtual machine"
+_NO_TRANSLATION = ("iommu=pt", "iommu.passthrough=1", "iommu=off", "intel_iommu=off", "amd_iommu=off")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +55,20 @@ class _Ports:
     on_paths: tuple[PciDevice, ...]
     redirecting: tuple[PciDevice, ...]
     unreadable: tuple[tuple[PciDevice, str], ...]
+    left_alone: tuple[PciDevice, ...]
+    """On a path as well, but a device below is given to a guest, whom ACS keeps from the host and others."""
+
+
+def _all_gpus(facts: NodeFacts, node: Node) -> tuple[PciDevice, ...]:
+    """Return the GPUs that are meant, those given to guests included."""
+    named = node.requirements.acs.gpu_devices
+    return select(facts.pci.devices.or_else(()), named) if named else facts.pci.nvidia_gpus
 
 
 def _gpus_and_nics(facts: NodeFacts, node: Node) -> tuple[tuple[PciDevice, ...], tuple[PciDevice, ...]]:
     settings = node.requirements.acs
-    devices = facts.pci.devices.or_else(())
-    gpus = select(devices, settings.gpu_devices) if settings.gpu_devices else facts.pci.nvidia_gpus
+    devices = tuple(d for d in facts.pci.devices.or_else(()) if d.driver not in GIVEN_AWAY)
+    gpus = tuple(gpu for gpu in _all_gpus(facts, node) if gpu in devices)
     if settings.nic_devices:
         return gpus, select(devices, settings.nic_devices)
     addresses = {device.pci_address for device in facts.rdma.devices.or_else(())}
@@ -65,7 +77,9 @@ def _gpus_and_nics(facts: NodeFacts, node: Node) -> tuple[tuple[PciDevice, ...],
 
 def _ports(facts: NodeFacts, node: Node) -> _Ports:
     found = [facts.pci.device(address) for address in bridges_on_paths(*_gpus_and_nics(facts, node))]
-    ports = tuple(port for port in found if port is not None and port.bridge is not None)
+    between = tuple(port for port in found if port is not None and port.bridge is not None)
+    guests = {a for d in facts.pci.devices.or_else(()) if d.driver in GIVEN_AWAY for a in d.path[:-1]}
+    ports = tuple(port for port in between if port.address not in guests)
     redirecting, unreadable = [], []
     for port in ports:
         assert port.bridge is not None
@@ -75,7 +89,8 @@ def _ports(facts: NodeFacts, node: Node) -> _Ports:
                 redirecting.append(port)
         elif acs.status.value != "absent":
             unreadable.append((port, because(f"the ACS control word of {port.address}", acs)))
-    return _Ports(ports, tuple(redirecting), tuple(unreadable))
+    left_alone = tuple(port for port in between if port.address in guests)
+    return _Ports(ports, tuple(redirecting), tuple(unreadable), left_alone)
 
 
 def _word(port: PciDevice) -> str | None:
@@ -83,7 +98,33 @@ def _word(port: PciDevice) -> str | None:
     return None if acs is None else f"{acs.control:04x}"
 
 
-def judge(facts: NodeFacts, node: Node) -> Verdict:
+def _has_connectx_8(facts: NodeFacts) -> bool:
+    """Whether there is one at all: without its driver it carries no RDMA device yet."""
+    return any((device.vendor, device.device) == CONNECTX_8 for device in facts.pci.devices.or_else(()))
+
+
+def _warnings(facts: NodeFacts, gpus: tuple[PciDevice, ...], ports: _Ports) -> tuple[str, ...]:
+    """Return which ports are left alone, and what the kernel's command line has to do with it."""
+    cmdline = facts.system.cmdline.or_else(())
+    warnings = []
+    if ports.left_alone:
+        warnings.append(f"left alone, {_BELOW}: {some([port.address for port in ports.left_alone])}")
+    if ports.redirecting and any("disable_acs_redir=" in word for word in cmdline):
+        warnings.append(
+            "the command line has pci=disable_acs_redir=, and ports redirect all the same: an unquoted ';' in the "
+            "boot loader's configuration cuts the list off, and bus numbers may have moved"
+        )
+    if any("config_acs=" in word for word in cmdline):
+        warnings.append(
+            "the command line has pci=config_acs=, which sets ports at every boot: it should agree"
+        )
+    translates = any(gpu.iommu_group is not None for gpu in gpus) and not set(_NO_TRANSLATION) & set(cmdline)
+    if translates and facts.system.cmdline.value is not None and facts.in_vm is False:
+        warnings.append("the IOMMU may translate what GPUs and NICs send: iommu=pt is better, or no IOMMU")
+    return tuple(warnings)
+
+
+def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     """Met when no port on a GPU's paths redirects; ``source-validation`` alone is harmless.
 
     Unmet as well where a bootstrap was cut off before what clears the ports at every boot was complete.
@@ -98,7 +139,9 @@ def judge(facts: NodeFacts, node: Node) -> Verdict:
         "iommu": [word for word in cmdline if "iommu" in word or word.startswith("pci=")],
     }
     if not gpus:
-        return Verdict(NAME, Status.NOT_APPLICABLE, "there is no GPU", evidence)
+        given = _all_gpus(facts, node)
+        reason = "all GPUs here are given to virtual machines" if given else "there is no GPU"
+        return Verdict(NAME, Status.NOT_APPLICABLE, reason, evidence)
     if facts.in_container:
         reason = "this is a container: its PCI ports belong to the host"
         return Verdict(NAME, Status.NOT_APPLICABLE, reason, evidence)
@@ -107,36 +150,49 @@ def judge(facts: NodeFacts, node: Node) -> Verdict:
     if facts.in_vm and node.requirements.acs.in_vm == "leave":
         reason = "inside a virtual machine ACS isolates the devices passed through; it is left alone"
         return Verdict(NAME, Status.NOT_APPLICABLE, reason, evidence)
+    if not ports.on_paths and ports.left_alone:
+        named = some([port.address for port in ports.left_alone])
+        reason = f"all ports between a GPU and a peer are left alone, {_BELOW}: {named}"
+        return Verdict(NAME, Status.NOT_APPLICABLE, reason, evidence)
     if not ports.on_paths:
         return Verdict(NAME, Status.NOT_APPLICABLE, "no bridge lies between a GPU and a peer", evidence)
-    if any((nic.vendor, nic.device) == CONNECTX_8 for nic in nics) and not node.requirements.acs.nic_devices:
+    if _has_connectx_8(facts) and not node.requirements.acs.nic_devices:
         reason = (
-            "ConnectX-8 platforms need some ACS bits: the kernel parameter pci=config_acs= sets them, "
-            "not one value for all ports"
+            "ConnectX-8 platforms (GB300, B300) reach GPUs by Data Direct and need some ACS bits: the kernel "
+            "parameter pci=config_acs= sets them port by port, not one value for all"
         )
         return Verdict(NAME, Status.NOT_APPLICABLE, reason, evidence)
+    warnings = _warnings(facts, gpus, ports)
     if ports.redirecting:
         named = some([f"{port.address} ({_word(port)})" for port in ports.redirecting])
         if facts.in_vm is None:
             reason = f"redirection is on at {named}, but whether this is a virtual machine is not known"
             return Verdict(NAME, Status.UNKNOWN, reason, evidence)
-        return Verdict(NAME, Status.UNMET, f"redirection is on at {named}", evidence)
+        if AT_BOOT.has_failed(facts):
+            named += (
+                f", and {AT_BOOT.unit}, which is to clear it, failed at boot (journalctl -u {AT_BOOT.unit})"
+            )
+        return Verdict(NAME, Status.UNMET, f"redirection is on at {named}", evidence, warnings)
     if ports.unreadable:
         return Verdict(NAME, Status.UNKNOWN, some([reason for _, reason in ports.unreadable], 2), evidence)
     gap = AT_BOOT.gap(facts) if node.requirements.acs.persist else None
     if gap is not None:
         reason = f"redirection is off now, but nothing clears it at the next boot: {gap}"
-        return Verdict(NAME, Status.UNMET, reason, evidence)
-    return Verdict(NAME, Status.MET, f"no redirection at {len(ports.on_paths)} ports on GPU paths", evidence)
+        return Verdict(NAME, Status.UNMET, reason, evidence, warnings)
+    if node.requirements.acs.persist and AT_BOOT.has_failed(facts):
+        reason = f"redirection is off now, but {AT_BOOT.unit} failed at boot (journalctl -u {AT_BOOT.unit})"
+        return Verdict(NAME, Status.UNMET, reason, evidence, warnings)
+    reason = f"no redirection at {len(ports.on_paths)} ports on GPU paths"
+    return Verdict(NAME, Status.MET, reason, evidence, warnings)
 
 
-def steps(facts: NodeFacts, node: Node) -> tuple[Step, ...]:
+def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
     """See to it that all ports on the paths are cleared at every boot, then clear the redirecting ones now.
 
     In this order, a node on which something fails in between still redirects and stays unmet.
     """
     ports = _ports(facts, node)
-    if judge(facts, node).status is not Status.UNMET:
+    if judge(facts, node, fleet).status is not Status.UNMET:
         return ()
     found: list[Step] = []
     if facts.software.tool("setpci") is None and facts.software.manager in ("apt", "dnf"):
@@ -144,8 +200,10 @@ def steps(facts: NodeFacts, node: Node) -> tuple[Step, ...]:
         found.append(InstallPackages("Install pciutils for setpci", manager, ("pciutils",)))
     if node.requirements.acs.persist and facts.system.systemd_running:
         capable = [port for port in ports.on_paths if _word(port) is not None]
-        script = render("apply", "acs-redirect-off.sh", ports=capable, register=REGISTER)
-        found += AT_BOOT.steps(script, f" for {len(capable)} ports")
+        script = render(
+            "apply", "acs-redirect-off.sh", ports=capable, register=REGISTER, redirects=f"{REDIRECTS:04x}"
+        )
+        found += AT_BOOT.steps(script, f" for {len(capable)} ports", start=AT_BOOT.has_failed(facts))
     for port in ports.redirecting:
         word = _word(port)
         assert word is not None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, Union
 if TYPE_CHECKING:
     from clusterctl.facts.model import NodeFacts
     from clusterctl.inventory.model import Node
+    from clusterctl.requirements.fleet import Fleet
 
 Json = Union[None, bool, int, float, str, "list[Json]", "dict[str, Json]"]
 
@@ -43,6 +44,24 @@ class WriteFile:
     content: str
     mode: int = 0o644
     kind: Literal["write-file"] = "write-file"
+
+
+@dataclass(frozen=True, slots=True)
+class WriteBlock:
+    """Keep a marked block in a file that others write too; undo takes out the block and nothing else.
+
+    The block stands between ``# BEGIN clusterctl NAME`` and ``# END clusterctl NAME``. A file that is not
+    there is made with ``mode`` and ``owner`` (a user's name, also for the folder it has to make); one that is
+    there keeps its own.
+    """
+
+    description: str
+    path: str
+    name: str
+    content: str
+    mode: int = 0o644
+    owner: str | None = None
+    kind: Literal["write-block"] = "write-block"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +133,16 @@ class RestartUnit:
 
 @dataclass(frozen=True, slots=True)
 class InstallPackages:
-    """Install packages with the distribution's manager; undo removes those that this step newly brought."""
+    """Install packages with the distribution's manager; undo removes those that this step newly brought.
+
+    ``folder``: a folder of the controller with package files and their ``SHA256SUMS``; they are carried to the
+    node and installed from there, without any repository.
+    """
 
     description: str
     manager: Literal["apt", "dnf"]
     packages: tuple[str, ...]
+    folder: str | None = None
     kind: Literal["install-packages"] = "install-packages"
 
 
@@ -132,8 +156,21 @@ class PutTree:
     kind: Literal["put-tree"] = "put-tree"
 
 
+@dataclass(frozen=True, slots=True)
+class Reboot:
+    """Boot the node anew, when reboots are allowed and nobody works on it; always a node's last step of a round.
+
+    ``timeout_s``: how long it may take to answer again. What follows is planned from what it then looks like.
+    """
+
+    description: str
+    timeout_s: float = 900.0
+    kind: Literal["reboot"] = "reboot"
+
+
 Step = Union[  # noqa: UP007 - evaluated at run time on 3.10
     WriteFile,
+    WriteBlock,
     WriteValue,
     SetRegister,
     Command,
@@ -142,6 +179,7 @@ Step = Union[  # noqa: UP007 - evaluated at run time on 3.10
     RestartUnit,
     InstallPackages,
     PutTree,
+    Reboot,
 ]
 
 
@@ -151,8 +189,12 @@ class Requirement(Protocol):
     NAME: str
     TITLE: str
 
-    def judge(self, facts: NodeFacts, node: Node) -> Verdict:
-        """Say whether the node meets the requirement; pure."""
+    def judge(self, facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
+        """Say whether the node meets the requirement, seen among its fleet; pure."""
 
-    def steps(self, facts: NodeFacts, node: Node) -> tuple[Step, ...]:
-        """Return what would make it true, in order; empty when it is met or nothing can be done; pure."""
+    def steps(self, facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
+        """Return what would make it true, in order; empty when it is met or nothing can be done now; pure.
+
+        What can only follow once these are done (a key that must exist first, a reboot) is planned in the next
+        round, from the facts that are gathered after this one.
+        """

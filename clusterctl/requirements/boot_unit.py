@@ -43,10 +43,16 @@ class BootUnit:
             return f"{self.unit} is not enabled"
         return None
 
-    def steps(self, script: str, about: str = "") -> tuple[Step, ...]:
+    def has_failed(self, facts: NodeFacts) -> bool:
+        """Whether it is all there and enabled, and ended with an error when the node booted."""
+        known = facts.services.unit(self.unit) if facts.managed_file(self.unit_path) is not None else None
+        return known is not None and known.active == "failed"
+
+    def steps(self, script: str, about: str = "", *, start: bool = False) -> tuple[Step, ...]:
         """Return the steps that install it; ``about`` is added to the script's description.
 
-        The unit is not started: what it does is done now by steps that journal what they found.
+        The unit is not started: what it does is done now by steps that journal what they found. ``start`` is for
+        one that failed at boot, which shows only by running whether it is mended.
         """
         return (
             WriteFile(f"Write {self.script_path}{about}", self.script_path, script, 0o755),
@@ -55,7 +61,7 @@ class BootUnit:
                 self.unit_path,
                 render("systemd", self.unit, script=self.script_path),
             ),
-            EnableUnit(f"Enable {self.unit} at boot", self.unit, start=False),
+            EnableUnit(f"Enable {self.unit} at boot", self.unit, start=start),
         )
 
 

@@ -12,6 +12,7 @@ from clusterctl.requirements.wording import because, some
 if TYPE_CHECKING:
     from clusterctl.facts.model import Governor, NodeFacts
     from clusterctl.inventory.model import Node
+    from clusterctl.requirements.fleet import Fleet
 
 NAME = "cpu-governor"
 TITLE = "Processors run under the performance governor"
@@ -23,7 +24,29 @@ def _others(facts: NodeFacts, wanted: str) -> tuple[Governor, ...]:
     return tuple(g for g in facts.cpu.governors.or_else(()) if g.name != wanted)
 
 
-def judge(facts: NodeFacts, node: Node) -> Verdict:
+def _held_back(facts: NodeFacts, wanted: str) -> tuple[str, ...]:
+    """What keeps frequencies down whatever the governor: kernel, admin-guide/pm, intel_pstate and amd-pstate."""
+    found = []
+    frequency = facts.cpu.frequency
+    if frequency is not None and wanted == "performance":
+        # With the governor performance both drivers set this preference themselves, and refuse another.
+        if frequency.preference not in (None, "performance", "0"):
+            found.append(
+                f"the energy preference of {frequency.driver} is {frequency.preference}, which holds frequencies "
+                "back under any governor"
+            )
+        percent = frequency.max_performance_percent
+        if percent is not None and percent < 100:
+            found.append(f"{frequency.driver} is limited to {percent}% (max_perf_pct)")
+        if frequency.turbo is False:
+            found.append("turbo frequencies are turned off")
+    unit = facts.services.unit(AT_BOOT.unit)
+    if unit is not None and unit.active == "failed":
+        found.append(f"{AT_BOOT.unit} failed at this boot: see journalctl -u {AT_BOOT.unit}")
+    return tuple(found)
+
+
+def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     """Met when every processor has the governor; not applicable where the kernel scales no frequency.
 
     Unmet as well where a bootstrap was cut off before what sets it at every boot was complete.
@@ -40,12 +63,13 @@ def judge(facts: NodeFacts, node: Node) -> Verdict:
         reason = "this is a container: its processors belong to the host"
         return Verdict(NAME, Status.NOT_APPLICABLE, reason, evidence)
     others = _others(facts, wanted)
+    held_back = _held_back(facts, wanted)
     if not others:
         gap = AT_BOOT.gap(facts)
         if gap is not None:
             reason = f"all processors are under {wanted} now, but nothing sets it at the next boot: {gap}"
-            return Verdict(NAME, Status.UNMET, reason, evidence)
-        return Verdict(NAME, Status.MET, f"all processors are under {wanted}", evidence)
+            return Verdict(NAME, Status.UNMET, reason, evidence, held_back)
+        return Verdict(NAME, Status.MET, f"all processors are under {wanted}", evidence, held_back)
     said = some([f"{len(g.cpus)} processors are under {g.name}" for g in others])
     refusing = sum(len(g.cpus) for g in others if wanted not in g.available)
     if refusing:
@@ -55,15 +79,15 @@ def judge(facts: NodeFacts, node: Node) -> Verdict:
         for unit in ("tuned.service", "power-profiles-daemon.service")
         if (found := facts.services.unit(unit)) is not None and found.active == "active"
     )
-    return Verdict(NAME, Status.UNMET, said, evidence, warnings)
+    return Verdict(NAME, Status.UNMET, said, evidence, (*warnings, *held_back))
 
 
-def steps(facts: NodeFacts, node: Node) -> tuple[Step, ...]:
+def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
     """Have the governor set at every boot, then set it now on each processor that offers it.
 
     In this order, a node on which something fails in between still runs under another governor: unmet.
     """
-    if judge(facts, node).status is not Status.UNMET:
+    if judge(facts, node, fleet).status is not Status.UNMET:
         return ()
     wanted = node.requirements.cpu_governor
     others = _others(facts, wanted)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from clusterctl.requirements.base import EnableUnit, InstallPackages, Json, Status, Step, Verdict
+from clusterctl.requirements import daemon_json, docker_install
+from clusterctl.requirements.base import EnableUnit, Json, RestartUnit, Status, Step, Verdict, WriteFile
 from clusterctl.requirements.wording import because
 
 if TYPE_CHECKING:
     from clusterctl.facts.model import NodeFacts
     from clusterctl.inventory.model import Node
+    from clusterctl.requirements.fleet import Fleet
 
 NAME = "docker"
 TITLE = "The docker engine answers"
@@ -17,7 +19,51 @@ TITLE = "The docker engine answers"
 UNIT = "docker.service"
 
 
-def judge(facts: NodeFacts, node: Node) -> Verdict:
+def _shim(facts: NodeFacts) -> bool:
+    """Whether ``docker`` is podman's stand-in: a script of that name, and perhaps podman's socket."""
+    return facts.software.package("podman-docker") is not None
+
+
+def _in_snap(facts: NodeFacts) -> bool:
+    return (facts.docker.binary or "").startswith("/snap/")
+
+
+def _warnings(facts: NodeFacts) -> tuple[str, ...]:
+    found = []
+    if _in_snap(facts):
+        found.append(
+            "docker is a snap: it sees no files outside home folders, and NVIDIA's toolkit does not support it"
+        )
+    if facts.docker.rootless:
+        found.append(
+            f"an engine without root runs as well ({facts.docker.rootless[0]}): it can neither raise memlock "
+            "nor use the host's network as RDMA needs; clusterctl uses the system's"
+        )
+    return tuple(found)
+
+
+def _gap(facts: NodeFacts, node: Node) -> str | None:
+    """What an engine that answers still lacks: the memlock limit that the inventory wants for containers."""
+    if node.requirements.docker.memlock == "leave":
+        return None
+    found = daemon_json.read(facts)
+    if found is None:
+        return f"{daemon_json.PATH} is not understood, so default-ulimits cannot be added"
+    soft = daemon_json.default_memlock(found)
+    if soft == -1:
+        return None
+    return "containers get " + (
+        "the engine's own memlock limit" if soft is None else f"a memlock limit of {soft} bytes"
+    )
+
+
+def _running(facts: NodeFacts) -> int:
+    """Containers that a restart of the engine would end."""
+    engine = facts.docker.engine.value
+    return 0 if engine is None or engine.live_restore else engine.containers_running or 0
+
+
+def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     """Met when the engine tells its version; not wanted, or in a container, it is not applicable."""
     if not node.requirements.docker.require:
         return Verdict(NAME, Status.NOT_APPLICABLE, "the inventory does not require docker")
@@ -25,44 +71,67 @@ def judge(facts: NodeFacts, node: Node) -> Verdict:
         return Verdict(NAME, Status.NOT_APPLICABLE, "this is a container: its engine is the host's")
     docker = facts.docker
     evidence: dict[str, Json] = {"binary": docker.binary, "user_access": docker.user_access}
+    warnings = _warnings(facts)
+    if _shim(facts):
+        reason = (
+            "docker is podman's stand-in (package podman-docker), not docker's engine: "
+            "remove it, or set requirements.docker.require to false"
+        )
+        return Verdict(NAME, Status.UNMET, reason, evidence, warnings)
     if docker.engine.value is not None:
         engine = docker.engine.value
         evidence |= {"version": engine.server_version, "runtimes": list(engine.runtimes)}
-        return Verdict(NAME, Status.MET, f"docker {engine.server_version} answers", evidence)
+        gap = _gap(facts, node)
+        if gap is not None:
+            running = _running(facts)
+            if running:
+                gap += f"; the engine must be restarted, and {running} containers run on it: stop them first"
+            return Verdict(NAME, Status.UNMET, gap, evidence, warnings)
+        return Verdict(NAME, Status.MET, f"docker {engine.server_version} answers", evidence, warnings)
     if docker.binary is None:
-        return Verdict(NAME, Status.UNMET, "docker is not installed", evidence)
+        reason = "docker is not installed" + docker_install.hint(facts, node)
+        return Verdict(NAME, Status.UNMET, reason, evidence, warnings)
     unit = facts.services.unit(UNIT)
+    if unit is not None and unit.load == "masked":
+        reason = f"docker is installed, but {UNIT} is masked: systemctl unmask it if it may run here"
+        return Verdict(NAME, Status.UNMET, reason, evidence, warnings)
     if unit is not None and unit.active != "active":
-        return Verdict(NAME, Status.UNMET, f"docker is installed, but {UNIT} is {unit.active}", evidence)
+        reason = f"docker is installed, but {UNIT} is {unit.active}"
+        return Verdict(NAME, Status.UNMET, reason, evidence, warnings)
     if docker.engine.status.value in ("denied", "unparsable", "empty"):
-        return Verdict(NAME, Status.UNKNOWN, because("the docker engine's account", docker.engine), evidence)
+        reason = because("the docker engine's account", docker.engine)
+        return Verdict(NAME, Status.UNKNOWN, reason, evidence, warnings)
     detail = f": {docker.engine.detail}" if docker.engine.detail else ""
-    return Verdict(
-        NAME, Status.UNMET, f"docker is installed, but its engine does not answer{detail}", evidence
-    )
+    reason = f"docker is installed, but its engine does not answer{detail}"
+    return Verdict(NAME, Status.UNMET, reason, evidence, warnings)
 
 
-def _package(facts: NodeFacts, node: Node) -> tuple[Literal["apt", "dnf"], str] | None:
-    chosen = node.requirements.docker.package
-    system = facts.system.os.value
-    if facts.software.manager == "apt":
-        return "apt", chosen or "docker.io"
-    if facts.software.manager == "dnf":
-        own = {"fedora": "moby-engine", "amzn": "docker"}
-        return "dnf", chosen or own.get(system.id if system is not None else "", "docker-ce")
-    return None
-
-
-def steps(facts: NodeFacts, node: Node) -> tuple[Step, ...]:
-    """Install the engine where it is missing; enable and start it."""
-    if judge(facts, node).status is not Status.UNMET:
+def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
+    """Install the engine where it is missing, enable and start it; then what containers get by default."""
+    unit = facts.services.unit(UNIT)
+    if judge(facts, node, fleet).status is not Status.UNMET or _shim(facts):
+        return ()
+    if facts.docker.engine.value is not None:
+        return _defaults(facts)
+    if _in_snap(facts) or (unit is not None and unit.load == "masked"):
         return ()
     found: list[Step] = []
     if facts.docker.binary is None:
-        package = _package(facts, node)
-        if package is None:
+        found += docker_install.steps(facts, node)
+        if not found:
             return ()
-        found.append(InstallPackages(f"Install {package[1]}", package[0], (package[1],)))
     if facts.system.systemd_running:
         found.append(EnableUnit(f"Enable and start {UNIT}", UNIT))
     return tuple(found)
+
+
+def _defaults(facts: NodeFacts) -> tuple[Step, ...]:
+    found = daemon_json.read(facts)
+    if found is None or _running(facts):
+        return ()
+    limit = {"Name": "memlock", "Hard": -1, "Soft": -1}
+    text = daemon_json.merged(found, {"default-ulimits": {"memlock": limit}})
+    return (
+        WriteFile(f"Let containers lock memory by default in {daemon_json.PATH}", daemon_json.PATH, text),
+        RestartUnit(f"Restart {UNIT}, on which no container runs", UNIT),
+    )

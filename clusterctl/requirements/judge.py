@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from clusterctl.errors import UsageError
 from clusterctl.requirements.base import Requirement, Verdict
 from clusterctl.requirements.catalog import ALL
+from clusterctl.requirements.fleet import Fleet
 
 if TYPE_CHECKING:
     from clusterctl.facts.model import NodeFacts
@@ -32,15 +33,17 @@ def judge_node(
     only: Iterable[str] | None = None,
     skip: Iterable[str] = (),
     requirements: Mapping[str, Requirement] = ALL,
+    fleet: Fleet | None = None,
 ) -> tuple[Verdict, ...]:
-    """Return the verdicts of a node in catalogue order.
+    """Return the verdicts of a node in catalogue order; without a ``fleet`` it is judged as the only node.
 
     ``only`` None means all; those skipped on the command line or in the inventory are left out.
     """
     left_out = {*skip, *node.requirements.skip}
     wanted = set(requirements) if only is None else set(only)
+    together = fleet or Fleet((node,), {node.name: facts})
     return tuple(
-        requirement.judge(facts, node)
+        requirement.judge(facts, node, together)
         for name, requirement in requirements.items()
         if name in wanted and name not in left_out
     )

@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from clusterctl.facts.model import UNLIMITED
+from clusterctl.requirements import daemon_json, session_limits
 from clusterctl.requirements.base import Json, RestartUnit, Status, Step, Verdict, WriteFile
 from clusterctl.requirements.rendering import render
 from clusterctl.requirements.wording import because
@@ -16,6 +17,7 @@ from clusterctl.requirements.wording import because
 if TYPE_CHECKING:
     from clusterctl.facts.model import NodeFacts
     from clusterctl.inventory.model import Node
+    from clusterctl.requirements.fleet import Fleet
 
 NAME = "memlock"
 TITLE = "SSH sessions may lock enough memory"
@@ -56,7 +58,36 @@ def _overriding(facts: NodeFacts) -> tuple[str, ...]:
     return tuple(f"{path} sets memlock too, and is read later" for path in sorted(later))
 
 
-def judge(facts: NodeFacts, node: Node) -> Verdict:
+def _without_pam(facts: NodeFacts) -> str | None:
+    """Say why limits.d is not read for SSH sessions; None when it is, or when that is not known."""
+    words = [line.text.split() for line in facts.limits.sshd]
+    uses = next((w[1].lower() for w in words if len(w) > 1 and w[0].lower() == "usepam"), None)
+    if uses == "no":
+        return "sshd does not use PAM (UsePAM no), so limits.d is not read"
+    if uses == "yes" and not any("pam_limits" in line.text for line in facts.limits.configured):
+        return "no PAM file of sshd names pam_limits, so limits.d is not read"
+    return None
+
+
+def _lowered_by_shell(facts: NodeFacts) -> tuple[str, ...]:
+    """Lines of the login shell's own start-up files that set the limit after PAM did."""
+    csh = facts.limits.login_shell.rsplit("/", 1)[-1] in ("csh", "tcsh")
+    found = []
+    for line in facts.limits.shells:
+        words = line.text.split()
+        of_csh = line.path.startswith("/etc/csh.")
+        if (of_csh and csh and "memorylocked" in words) or (
+            not of_csh and not csh and words[0] == "ulimit" and any(_sets_memlock(word) for word in words[1:])
+        ):
+            found.append(line)
+    return tuple(f"{line.path} sets it again: {line.text}" for line in found)
+
+
+def _sets_memlock(word: str) -> bool:
+    return word.startswith("-") and not word.startswith("--") and "l" in word
+
+
+def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     """Met when the soft limit of the probe's own session is what the inventory asks for, or more."""
     reading = facts.limits.memlock
     if reading.value is None:
@@ -65,31 +96,42 @@ def judge(facts: NodeFacts, node: Node) -> Verdict:
     hard = UNLIMITED if reading.value.hard == UNLIMITED else reading.value.hard // 1024
     wanted = _wanted_kib(node)
     evidence: dict[str, Json] = {"soft": _words(kib), "hard": _words(hard), "wanted": _words(wanted)}
+    # Containers do not inherit the session's limit; runs of clusterctl say it on docker's command line.
+    evidence["docker_default_bytes"] = daemon_json.default_memlock(daemon_json.read(facts) or {})
+    also = session_limits.warnings(facts, fleet)
     if _enough(kib, wanted):
-        return Verdict(NAME, Status.MET, f"memlock is {_words(kib)}", evidence)
+        return Verdict(NAME, Status.MET, f"memlock is {_words(kib)}", evidence, also)
     reason = f"memlock is {_words(kib)}, not {_words(wanted)}"
     if facts.in_container:
-        reason += "; a container has its engine's limit: start it with --ulimit memlock=-1"
-        return Verdict(NAME, Status.UNMET, reason, evidence)
+        reason += (
+            "; a container has its engine's limit: start it with --ulimit memlock=-1 "
+            "(the capability IPC_LOCK does nothing for a process that is not root)"
+        )
+        return Verdict(NAME, Status.UNMET, reason, evidence, also)
     if _enough(hard, wanted):
         reason += " (the hard limit would allow it)"
-    warnings = _overriding(facts)
+    without_pam = _without_pam(facts)
+    if without_pam is not None:
+        reason += f"; {without_pam}"
+    warnings = (*_overriding(facts), *_lowered_by_shell(facts), *also)
     if node.connection == "local":
         warnings = (*warnings, "a session that is open keeps its limit: log in again after the change")
     return Verdict(NAME, Status.UNMET, reason, evidence, warnings)
 
 
-def steps(facts: NodeFacts, node: Node) -> tuple[Step, ...]:
+def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
     """Raise the limit for PAM sessions, and for the SSH server itself where PAM is not used.
 
     Nothing in a container: pam_limits refuses the login when it may not raise a limit.
     """
-    if judge(facts, node).status is not Status.UNMET or facts.in_container:
+    if judge(facts, node, fleet).status is not Status.UNMET or facts.in_container:
         return ()
     wanted = _wanted_kib(node)
     pam = "unlimited" if wanted == UNLIMITED else str(wanted)
     limits = render("apply", "limits-memlock.conf", value=pam)
-    found: list[Step] = [WriteFile(f"Allow memlock {_words(wanted)} in {LIMITS}", LIMITS, limits)]
+    found: list[Step] = []
+    if _without_pam(facts) is None:
+        found.append(WriteFile(f"Allow memlock {_words(wanted)} in {LIMITS}", LIMITS, limits))
     daemon = _daemon(facts)
     if daemon is not None:
         path = f"/etc/systemd/system/{daemon}.d/90-clusterctl-memlock.conf"

@@ -19,6 +19,21 @@ def load_at_boot(module: str) -> WriteFile:
     )
 
 
+def load_after_ofed(facts: NodeFacts, module: str) -> tuple[WriteFile, ...]:
+    """Return the step that loads a module again after openibd, which takes the RDMA stack down and up.
+
+    The out-of-tree stack's service exchanges ib_core late in boot; what was loaded before it may be gone then.
+    """
+    unit = facts.services.unit("openibd.service")
+    if unit is None or unit.enabled != "enabled":
+        return ()
+    path = f"/etc/systemd/system/openibd.service.d/clusterctl-{module}.conf"
+    text = (
+        f"# Written by clusterctl (requirement peermem).\n[Service]\nExecStartPost=-/sbin/modprobe {module}\n"
+    )
+    return (WriteFile(f"Load {module} after openibd as well", path, text),)
+
+
 def missing_tools(facts: NodeFacts) -> tuple[str, ...]:
     """Return what a build needs and the node lacks: ``make``, ``gcc``, the running kernel's ``headers``."""
     tools = tuple(tool for tool in ("make", "gcc") if facts.software.tool(tool) is None)
@@ -70,6 +85,46 @@ def build_and_install(module: str, source: str, kernel: str) -> tuple[Step, ...]
             ("sh", "-c", remove),
             guard=("sh", "-c", compare),
             timeout_s=600,
+        ),
+    )
+
+
+DKMS_VERSION = "1.0"
+"""The version under which a tree is given to DKMS; the tree's own number is not known beforehand."""
+
+
+def _dkms_conf(name: str, module: str) -> str:
+    build = "/lib/modules/$kernelver/build"
+    return (
+        "# Written by clusterctl (requirement peermem).\n"
+        f'PACKAGE_NAME="{name}"\nPACKAGE_VERSION="{DKMS_VERSION}"\n'
+        f'BUILT_MODULE_NAME[0]="{module}"\nDEST_MODULE_LOCATION[0]="/updates/dkms"\n'
+        f'MAKE[0]="make KVER=$kernelver KDIR={build} KERNEL_SRC={build}"\n'
+        'CLEAN="make clean"\nAUTOINSTALL="yes"\n'
+    )
+
+
+def build_by_dkms(module: str, source: str, kernel: str) -> tuple[Step, ...]:
+    """Return the steps that give a source tree to DKMS, which builds it now and for every later kernel."""
+    name = f"clusterctl-{module}"
+    tree = f"/usr/src/{name}-{DKMS_VERSION}"
+    which = ("-m", name, "-v", DKMS_VERSION)
+    status = shlex.join(("dkms", "status", *which))
+    return (
+        PutTree(f"Copy the source of {module} to {tree}", source, tree),
+        WriteFile(f"Describe {module} to DKMS", f"{tree}/dkms.conf", _dkms_conf(name, module)),
+        Command(
+            f"Give {module} to DKMS",
+            ("dkms", "add", *which),
+            ("sh", "-c", f"! {status} | grep -q . || {shlex.join(('dkms', 'remove', *which, '--all'))}"),
+            guard=("sh", "-c", f"{status} | grep -q ."),
+        ),
+        Command(
+            f"Build and install {module} for kernel {kernel} by DKMS",
+            ("dkms", "install", *which, "-k", kernel),
+            None,
+            guard=("sh", "-c", f"{status} -k {shlex.quote(kernel)} | grep -q installed"),
+            timeout_s=1500,
         ),
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clusterctl.requirements import out_of_tree
+from clusterctl.requirements import out_of_tree, peermem_notes
 from clusterctl.requirements.base import Command, Json, Status, Step, Verdict
 from clusterctl.requirements.dma_buf import missing_conditions
 from clusterctl.requirements.wording import because, some
@@ -17,6 +17,7 @@ from clusterctl.requirements.wording import because, some
 if TYPE_CHECKING:
     from clusterctl.facts.model import NodeFacts
     from clusterctl.inventory.model import Node
+    from clusterctl.requirements.fleet import Fleet
 
 NAME = "peermem"
 TITLE = "GPUDirect RDMA: NICs reach GPU memory"
@@ -52,12 +53,16 @@ def _dma_buf(facts: NodeFacts) -> _Decision:
     return _Decision(Status.MET, reason)
 
 
+def _at_boot(facts: NodeFacts, module: str) -> tuple[Step, ...]:
+    return (*out_of_tree.load_after_ofed(facts, module), out_of_tree.load_at_boot(module))
+
+
 def _nvidia_peermem(facts: NodeFacts) -> _Decision:
     if _is_loaded(facts, NVIDIA):
         if facts.modules.loads_at_boot(NVIDIA):
             return _Decision(Status.MET, "nvidia_peermem is loaded, and boot loads it")
         reason = "nvidia_peermem is loaded, but nothing loads it at boot"
-        return _Decision(Status.UNMET, reason, (out_of_tree.load_at_boot(NVIDIA),))
+        return _Decision(Status.UNMET, reason, _at_boot(facts, NVIDIA))
     if facts.gpudirect.peer_memory_api.value is False:
         reason = (
             "nvidia_peermem cannot be loaded: this kernel's RDMA stack lacks ib_register_peer_memory_client; "
@@ -68,11 +73,10 @@ def _nvidia_peermem(facts: NodeFacts) -> _Decision:
         return _Decision(
             Status.UNMET, "the GPU driver brings no nvidia_peermem (older than R470, or built without it)"
         )
-    return _Decision(
-        Status.UNMET,
-        "nvidia_peermem is not loaded",
-        (out_of_tree.load(NVIDIA), out_of_tree.load_at_boot(NVIDIA)),
-    )
+    reason = "nvidia_peermem is not loaded"
+    if facts.modules.loads_at_boot(NVIDIA):
+        reason += ", although boot is told to (built for another kernel, or the RDMA stack came after it?)"
+    return _Decision(Status.UNMET, reason, (out_of_tree.load(NVIDIA), *_at_boot(facts, NVIDIA)))
 
 
 def _built(facts: NodeFacts, node: Node) -> _Decision:
@@ -82,12 +86,12 @@ def _built(facts: NodeFacts, node: Node) -> _Decision:
         if facts.modules.loads_at_boot(module):
             return _Decision(Status.MET, f"{module} is loaded, and boot loads it")
         reason = f"{module} is loaded, but nothing loads it at boot"
-        return _Decision(Status.UNMET, reason, (out_of_tree.load_at_boot(module),))
+        return _Decision(Status.UNMET, reason, _at_boot(facts, module))
     if facts.in_container:
         return _Decision(
             Status.UNMET, f"{module} is not loaded, and a container cannot load it: see to its host"
         )
-    load = (out_of_tree.load(module), out_of_tree.load_at_boot(module))
+    load = (out_of_tree.load(module), *_at_boot(facts, module))
     if facts.modules.is_installed(module):
         return _Decision(Status.UNMET, f"{module} is installed but not loaded", load)
     if settings.source is None:
@@ -100,7 +104,9 @@ def _built(facts: NodeFacts, node: Node) -> _Decision:
     if kernel is None:
         return _Decision(Status.UNKNOWN, because("the kernel's version", facts.system.kernel))
     missing = out_of_tree.missing_tools(facts)
-    build = out_of_tree.build_and_install(module, settings.source, kernel)
+    by_dkms = facts.software.tool("dkms") is not None
+    make = out_of_tree.build_by_dkms if by_dkms else out_of_tree.build_and_install
+    build = make(module, settings.source, kernel)
     reason = f"{module} is not built for kernel {kernel}"
     if not missing:
         return _Decision(Status.UNMET, reason, (*build, *load))
@@ -182,7 +188,7 @@ def _decide(facts: NodeFacts, node: Node) -> _Decision:
     return _Decision(decision.status, decision.reason, decision.steps, _chosen_warnings(facts, node))
 
 
-def judge(facts: NodeFacts, node: Node) -> Verdict:
+def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     """Met when the mechanism decided on, or chosen, is in place and survives a reboot."""
     decision = _decide(facts, node)
     direct = facts.gpudirect
@@ -194,9 +200,17 @@ def judge(facts: NodeFacts, node: Node) -> Verdict:
         "ofed": direct.ofed_version.value,
         "dma_buf_missing": list(missing_conditions(facts)),
     }
-    return Verdict(NAME, decision.status, decision.reason, evidence, decision.warnings)
+    warnings = decision.warnings
+    if decision.status in (Status.MET, Status.UNMET):
+        warnings += peermem_notes.distance(facts)
+        chosen = node.requirements.peermem.mechanism
+        relies = chosen == "nvidia-peermem" or (chosen == "auto" and bool(missing_conditions(facts)))
+        alone = _is_loaded(facts, NVIDIA) and not _is_loaded(facts, LEGACY)
+        if relies and alone and not facts.in_container:
+            warnings += peermem_notes.relying_on_nvidia_peermem(facts)
+    return Verdict(NAME, decision.status, decision.reason, evidence, warnings)
 
 
-def steps(facts: NodeFacts, node: Node) -> tuple[Step, ...]:
+def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
     """Load, build or unload what the decision calls for."""
     return _decide(facts, node).steps

@@ -1,34 +1,21 @@
-"""``rdma-link``: the RDMA ports to be used are up, at the rate asked for. It only judges."""
+"""``rdma-link``: the RDMA ports to be used are up, at their rate, and like those of the other nodes. It only judges."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from clusterctl.requirements import rdma_counters, rdma_fleet, rdma_gids, rdma_ports
 from clusterctl.requirements.base import Json, Status, Step, Verdict
 from clusterctl.requirements.wording import because, some
 
 if TYPE_CHECKING:
     from clusterctl.facts.model import NodeFacts, RdmaDevice, RdmaPort
     from clusterctl.inventory.model import Node
+    from clusterctl.requirements.fleet import Fleet
+    from clusterctl.requirements.rdma_ports import Port
 
 NAME = "rdma-link"
-TITLE = "RDMA ports are active at their rate"
-
-
-def chosen(device: str, port: int, selector: str | None) -> bool:
-    """Whether NCCL_IB_HCA's syntax means a port: ``mlx5``, ``=mlx5_0:1``, ``^mlx5_2``, ``^=mlx5_2``."""
-    if not selector:
-        return True
-    exclude = selector.startswith("^")
-    rest = selector[1:] if exclude else selector
-    exact = rest.startswith("=")
-    rest = rest[1:] if exact else rest
-    found = False
-    for item in filter(None, (part.strip() for part in rest.split(","))):
-        name, _, wanted_port = item.partition(":")
-        same = device == name if exact else device.startswith(name)
-        found = found or (same and (not wanted_port or wanted_port == str(port)))
-    return found != exclude
+TITLE = "RDMA ports are active, at their rate, and alike"
 
 
 def _fault(device: RdmaDevice, port: RdmaPort, min_rate_gbps: float | None) -> str | None:
@@ -45,10 +32,10 @@ def _fault(device: RdmaDevice, port: RdmaPort, min_rate_gbps: float | None) -> s
     return None
 
 
-def judge(facts: NodeFacts, node: Node) -> Verdict:
-    """Met when every chosen port is ACTIVE and LinkUp.
+def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
+    """Met when every chosen port is ACTIVE and LinkUp, addressed, and no worse than most others of its kind.
 
-    Without a selector one active port is enough for a device: second ports are often not cabled.
+    Without a selector one active port is enough for a card: second ports are often not cabled.
     """
     settings = node.requirements.rdma_link
     if settings.require is False:
@@ -60,37 +47,66 @@ def judge(facts: NodeFacts, node: Node) -> Verdict:
         if settings.require:
             return Verdict(NAME, Status.UNMET, "there is no RDMA device, and the inventory requires one")
         return Verdict(NAME, Status.NOT_APPLICABLE, "there is no RDMA device")
-    ports = [(d, p) for d in reading.value for p in d.ports if chosen(d.name, p.number, node.rdma_devices)]
+    ports = rdma_ports.ports(facts, node)
+    used = {device.name for device, _ in ports}
     evidence: dict[str, Json] = {
         "selector": node.rdma_devices,
         "ports": {
             f"{d.name}:{p.number}": f"{p.state} {p.phys_state} {p.rate} {p.link_layer}" for d, p in ports
         },
+        "left_out": [device.name for device in reading.value if device.name not in used],
     }
     if not ports:
         names = some([device.name for device in reading.value])
         reason = f"rdma_devices {node.rdma_devices!r} means none of the devices there are: {names}"
         return Verdict(NAME, Status.UNMET, reason, evidence)
+    faults, warnings = _state_faults(ports, node, fleet)
+    active = sum(port.state == "ACTIVE" for _, port in ports)
+    for device, port in ports:
+        wrong, odd = rdma_gids.faults(facts, device, port)
+        faults += wrong
+        warnings += odd
+    indices = frozenset(rdma_fleet.usual(fleet).gid_indices)
+    for wrong, odd in (
+        rdma_gids.index_faults(facts, node, ports, indices),
+        rdma_fleet.unlike(facts, ports, fleet),
+    ):
+        faults += wrong
+        warnings += odd
+    selector = node.rdma_devices or node.env.get("NCCL_IB_HCA")
+    warnings += rdma_ports.means_more(selector, reading.value)
+    earlier = fleet.earlier.get(node.name)
+    added, was_reset = rdma_counters.growth(facts, earlier, ports)
+    warnings += rdma_counters.warnings(facts, earlier, added)
+    evidence |= {
+        "gid_index": {f"{d.name}:{p.number}": rdma_gids.index_of(facts, d, p) for d, p in ports},
+        "errors_since": dict(added),
+        "counters_were_reset": was_reset,
+    }
+    if faults:
+        hint = "" if node.rdma_devices else "; ports that are not for training are left out by rdma_devices"
+        return Verdict(NAME, Status.UNMET, some(faults) + hint, evidence, tuple(warnings))
+    reason = f"{active} port{'s are' if active > 1 else ' is'} active"
+    return Verdict(NAME, Status.MET, reason, evidence, tuple(warnings))
+
+
+def _state_faults(ports: tuple[Port, ...], node: Node, fleet: Fleet) -> tuple[list[str], list[str]]:
+    """Return the ports that are down or too slow, and those that are only not cabled."""
     faults: list[str] = []
     spare: list[str] = []
-    up = {device.name for device, port in ports if _fault(device, port, None) is None}
+    up = {rdma_ports.card(device) for device, port in ports if _fault(device, port, None) is None}
     for device, port in ports:
-        fault = _fault(device, port, settings.min_rate_gbps)
+        fault = _fault(device, port, node.requirements.rdma_link.min_rate_gbps)
         if fault is None:
             continue
-        if node.rdma_devices is None and device.name in up and port.state != "ACTIVE":
+        maybe_spare = node.rdma_devices is None and port.state != "ACTIVE"
+        if maybe_spare and rdma_ports.card(device) in up and not rdma_fleet.up_elsewhere(fleet, device, port):
             spare.append(fault)
         else:
             faults.append(fault)
-    if faults:
-        hint = "" if node.rdma_devices else "; ports that are not for training are left out by rdma_devices"
-        return Verdict(NAME, Status.UNMET, some(faults) + hint, evidence)
-    active = len(ports) - len(spare)
-    reason = f"{active} port{'s are' if active > 1 else ' is'} active"
-    return Verdict(NAME, Status.MET, reason, evidence, tuple(spare))
+    return faults, spare
 
 
-def steps(facts: NodeFacts, node: Node) -> tuple[Step, ...]:
+def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
     """Return nothing: what is wrong with a link is mended at the cable, the switch or the subnet manager."""
-    del facts, node
     return ()

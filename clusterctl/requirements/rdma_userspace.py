@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterctl.requirements.base import InstallPackages, Json, LoadModule, Status, Step, Verdict
+from clusterctl.requirements.base import Json, LoadModule, Status, Step, Verdict
+from clusterctl.requirements.packages import install
 from clusterctl.requirements.wording import because, some
 
 if TYPE_CHECKING:
     from clusterctl.facts.model import NodeFacts, RdmaDevice
     from clusterctl.inventory.model import Node
+    from clusterctl.requirements.fleet import Fleet
 
 NAME = "rdma-userspace"
 TITLE = "libibverbs and its providers list the RDMA devices"
@@ -37,9 +39,21 @@ def _missing_provider(facts: NodeFacts, device: RdmaDevice) -> str | None:
     return provider if provider is not None and provider not in facts.rdma.providers else None
 
 
-def judge(facts: NodeFacts, node: Node) -> Verdict:
+def _by_hand(facts: NodeFacts) -> str:
+    """What the operator must do where bootstrap installs nothing."""
+    ofed = facts.gpudirect.ofed_version.value
+    if ofed is not None:
+        return (
+            f"; OFED {ofed} brings its own, which the distribution's would replace: install the userspace of that "
+            "release"
+        )
+    if facts.software.manager not in ("apt", "dnf"):
+        return "; install rdma-core by hand (clusterctl knows apt and dnf)"
+    return ""
+
+
+def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     """Met when the library, every device's provider and the device files are there, and tools list them."""
-    del node
     rdma = facts.rdma
     if rdma.devices.value is None and rdma.devices.status.value not in ("absent", "empty"):
         return Verdict(NAME, Status.UNKNOWN, because("the list of RDMA devices", rdma.devices))
@@ -54,16 +68,21 @@ def judge(facts: NodeFacts, node: Node) -> Verdict:
     if not devices:
         return Verdict(NAME, Status.NOT_APPLICABLE, "there is no RDMA device", evidence)
     if rdma.libibverbs is None:
-        return Verdict(NAME, Status.UNMET, "libibverbs is not installed: programs cannot use RDMA", evidence)
+        reason = f"libibverbs is not installed: programs cannot use RDMA{_by_hand(facts)}"
+        return Verdict(NAME, Status.UNMET, reason, evidence)
     if not rdma.providers:
         reason = "libibverbs has no providers: it lists no device, and NCCL silently uses sockets"
+        reason += _by_hand(facts)
         return Verdict(NAME, Status.UNMET, reason, evidence)
     lacking = {device.name: _missing_provider(facts, device) for device in devices}
     named = [f"{provider} (for {name})" for name, provider in lacking.items() if provider is not None]
     if named:
-        return Verdict(NAME, Status.UNMET, f"libibverbs lacks the provider {some(named)}", evidence)
+        return Verdict(
+            NAME, Status.UNMET, f"libibverbs lacks the provider {some(named)}{_by_hand(facts)}", evidence
+        )
     if not rdma.uverbs:
-        reason = "there are no device files below /dev/infiniband (ib_uverbs is not loaded)"
+        why = "start it with --device /dev/infiniband" if facts.in_container else "ib_uverbs is not loaded"
+        reason = f"there are no device files below /dev/infiniband ({why})"
         return Verdict(NAME, Status.UNMET, reason, evidence)
     if rdma.listed.value is not None or rdma.listed.status.value == "empty":
         unlisted = [device.name for device in devices if device.name not in rdma.listed.or_else(())]
@@ -74,9 +93,9 @@ def judge(facts: NodeFacts, node: Node) -> Verdict:
     return Verdict(NAME, Status.MET, f"libibverbs has providers {some(rdma.providers)}", evidence)
 
 
-def steps(facts: NodeFacts, node: Node) -> tuple[Step, ...]:
+def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
     """Install the distribution's userspace, unless an out-of-tree stack brings its own."""
-    if judge(facts, node).status is not Status.UNMET:
+    if judge(facts, node, fleet).status is not Status.UNMET:
         return ()
     found: list[Step] = []
     if not facts.rdma.uverbs and not facts.in_container:
@@ -85,8 +104,6 @@ def steps(facts: NodeFacts, node: Node) -> tuple[Step, ...]:
     complete = complete and not any(_missing_provider(facts, d) for d in facts.rdma.devices.or_else(()))
     if complete or facts.gpudirect.ofed_version.value is not None:
         return tuple(found)
-    if facts.software.manager == "apt":
-        found.append(InstallPackages("Install the RDMA userspace", "apt", APT_PACKAGES))
-    elif facts.software.manager == "dnf":
-        found.append(InstallPackages("Install the RDMA userspace", "dnf", DNF_PACKAGES))
-    return tuple(found)
+    names = APT_PACKAGES if facts.software.manager == "apt" else DNF_PACKAGES
+    package = install(facts, node, "Install the RDMA userspace", *names)
+    return (*found, package) if package is not None else tuple(found)

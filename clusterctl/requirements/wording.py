@@ -23,6 +23,11 @@ def some(items: Sequence[str], limit: int = 6) -> str:
     return f"{', '.join(items[:limit])} and {len(items) - limit} more"
 
 
+def counted(number: int, thing: str) -> str:
+    """Return ``1 GPU``, ``2 GPUs``."""
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
 def because(what: str, reading: Reading[Any]) -> str:
     """Say why a reading has no value."""
     words = f"{what} {_WORDS.get(reading.status, 'has no value')}"

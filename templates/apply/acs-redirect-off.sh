@@ -13,6 +13,10 @@ clear_port() { # ADDRESS VENDOR DEVICE CLASS
     status=1
     return
   fi
+  word=$(setpci -s "$1" {{ register }})
+  if [ -n "$word" ] && [ "$((0x$word & 0x{{ redirects }}))" -eq 0 ]; then
+    return # What else is set there does no harm.
+  fi
   setpci -s "$1" {{ register }}=0000
   word=$(setpci -s "$1" {{ register }})
   if [ "$((0x${word:-1}))" -ne 0 ]; then

@@ -17,10 +17,15 @@ fail() { # SEQ REQUIREMENT
   record "$1" failed "$reason"
 }
 
+flush_soon() {
+  [ -z "$owed" ] || [ "$owed" = "$1" ] || flush
+  owed=$1
+}
+
 step() { # SEQ REQUIREMENT KEY KIND DESCRIPTION ARGUMENTS...
   seq=$1 requirement=$2 key=$3 kind=$4 description=$5
   shift 5
-  reason= remark=
+  reason= remark= said= again=
   if [ -n "$gone" ]; then
     record "$seq" skipped 'the run was cut off'
     return
@@ -46,6 +51,7 @@ step() { # SEQ REQUIREMENT KEY KIND DESCRIPTION ARGUMENTS...
   if [ -n "$entry" ]; then
     # The entry keeps the prior value of the first try, which is what undo must restore.
     rm -f "$entry/done" "$entry/undone"
+    again=1
   else
     open_entry "$key" "$kind" "$requirement" "$description" "$@" || { fail "$seq" "$requirement"; return; }
   fi
@@ -53,6 +59,8 @@ step() { # SEQ REQUIREMENT KEY KIND DESCRIPTION ARGUMENTS...
   record "$seq" begin
   if ! "do_$kind" "$@"; then
     fail "$seq" "$requirement"
+  elif [ "$kind" = reboot ]; then
+    : # it ends with the next boot
   elif [ "$kind" != restart_unit ] && { [ "$kind" != command ] || [ -n "$4" ]; } && ! "so_$kind" "$@"; then
     fail "$seq" "$requirement"
   elif close_entry; then
@@ -69,10 +77,13 @@ main_apply() {
     record 0 refused "run $RUN has been undone on this node; start a new one"
     return
   fi
-  record 0 start "$(uname -n)"
+  record 0 start "$boot"
   report_journal
   all_steps
   read_units_again
+  [ -n "$gone" ] || drop_carried
+  [ -z "$owed" ] || flush "$STATE/journal/$RUN"
   free_lock
+  [ -z "$booting" ] || boot_now
   [ -n "$gone" ] || record 0 done
 }

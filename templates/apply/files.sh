@@ -1,4 +1,4 @@
-# Steps that change files: WriteFile, WriteValue, PutTree. For each kind: so_ (is it so already?), prior_ (put into
+# Steps that change files: WriteFile, WriteValue, PutTree (blocks.sh: WriteBlock). For each kind: so_ (is it so already?), prior_ (put into
 # the journal what undo needs), do_, and undo_ (reads the journal only; safe to repeat).
 
 sum() { set -- "$(sha256sum)"; printf '%s' "${1%% *}"; }
@@ -7,32 +7,81 @@ sum_of() { [ ! -f "$1" ] || sum <"$1"; }
 
 real_path() { # PATH -> $target: a link's file is changed, not the link
   target=$1
-  [ ! -h "$1" ] || target=$(readlink -f "$1") || target=$1
+  [ ! -h "$1" ] || target=$(readlink -f "$1") || { reason="$1 is a link to nowhere"; return 1; }
 }
 
-scratch_for() { # $target -> $scratch, a name beside it that a later try finds again
+scratch_for() { # $target -> $scratch, a name beside it that a later try finds again, and $whole
   scratch=${target%/*}/.${target##*/}.clusterctl-new
+  whole=${target%/*}/.${target##*/}.clusterctl-whole
 }
 
 unit_file_changed() { case $1 in */systemd/*) reload=1 ;; esac; }
 
+because() { # WHAT: $reason with what the failed tool said, and with the flag that explains a puzzling "not permitted"
+  reason="$1${said:+: $said}"
+  # A shell's own printf says no more than "I/O error".
+  [ "$(df -P "${target%/*}" | awk 'NR == 2 { print $4 }')" != 0 ] || reason="$reason; no space is left there"
+  flags=$(lsattr -d "$target" 2>/dev/null) || flags=
+  case ${flags%% *} in
+    *i*) reason="$reason; the file is immutable (chattr +i)" ;;
+    *a*) reason="$reason; the file may only be appended to (chattr +a)" ;;
+  esac
+}
+
+fill() { # COMMAND...: what it writes becomes $scratch; nobody else can read it, or have put something in its way
+  said=$({
+    [ ! -e "$scratch" ] && [ ! -h "$scratch" ] || rm -f "$scratch"
+    umask 077
+    set -C
+    "$@" >"$scratch"
+  } 2>&1) || { rm -f "$scratch"; return 1; }
+}
+
+like() { # FROM: give $scratch its owner, mode, ACL, extended attributes and SELinux label
+  if ! cp -a --attributes-only "$1" "$scratch" 2>/dev/null; then # which busybox does not know
+    chown "$(stat -c %u:%g "$1")" "$scratch" && chmod "$(stat -c %a "$1")" "$scratch" || return 1
+    [ ! -e /sys/fs/selinux/enforce ] || chcon --reference="$1" "$scratch"
+  fi
+  touch "$scratch"
+}
+
+relabel() { [ ! -e /sys/fs/selinux/enforce ] || restorecon "$target"; } # a file that was not there before
+
 move_in() { # put $scratch in $target's place, durably
-  flush "$scratch" && mv -f "$scratch" "$target" && flush "${target%/*}"
+  flush "$scratch" || return 1
+  links=1
+  [ ! -f "$target" ] || links=$(stat -c %h "$target") || return 1
+  if [ "$links" -gt 1 ]; then
+    # The file has other names, which a rename would leave behind with the old content.
+    mv -f "$scratch" "$whole" && flush "${target%/*}" && finish_torn
+  else
+    said=$(mv -f "$scratch" "$target" 2>&1) && flush_soon "${target%/*}"
+  fi
+}
+
+finish_torn() { # end a change in place that a crash may have torn: $whole is the new file
+  [ -f "$whole" ] || return 0
+  said=$({ cat "$whole" >"$target" && chown "$(stat -c %u:%g "$whole")" "$target" &&
+    chmod "$(stat -c %a "$whole")" "$target" && touch -r "$whole" "$target"; } 2>&1) || return 1
+  flush "$target" && rm -f "$whole"
 }
 
 so_write_file() { # PATH MODE SHA256 CONTENT
-  real_path "$1"
+  real_path "$1" || return 1
+  scratch_for
+  [ ! -f "$whole" ] || return 1
   [ -f "$target" ] && [ "$(stat -c %a "$target")" = "$2" ] && [ "$(sum_of "$target")" = "$3" ] || return 1
   # Written by an earlier part of this run, which may have been killed before systemd read it.
   [ -z "$entry" ] || unit_file_changed "$target"
 }
 
 prior_write_file() {
-  real_path "$1"
+  real_path "$1" || return 1
   reason="$target is not a plain file"
   [ ! -e "$target" ] || [ -f "$target" ] || return 1
   reason="$target cannot be copied into the journal"
-  keep target "$target" && keep wrote "$3" || return 1
+  keep target "$target" && keep wrote "$3
+" || return 1
   if [ -e "$target" ]; then
     cp -a "$target" "$new/prior"
   else
@@ -50,51 +99,65 @@ missing_folders() { # FOLDER -> $missing, deepest first, one per line
   done
 }
 
+make_folder() { # $target's; said, if it cannot be
+  [ -d "${target%/*}" ] || said=$(mkdir -p "${target%/*}" 2>&1) || { because "cannot make ${target%/*}"; return 1; }
+}
+
 do_write_file() {
-  real_path "$1"
+  real_path "$1" || return 1
   scratch_for
-  folder=${target%/*}
-  [ -d "$folder" ] || mkdir -p "$folder" || { reason="cannot make $folder"; return 1; }
-  reason="cannot write $target (disk full, read-only or immutable?)"
-  printf '%s' "$4" >"$scratch" && chmod "$2" "$scratch" || { rm -f "$scratch"; return 1; }
-  if [ -e "$target" ]; then
-    chown "$(stat -c %u:%g "$target")" "$scratch"
-    [ ! -e /sys/fs/selinux/enforce ] || chcon --reference="$target" "$scratch"
+  make_folder || return 1
+  finish_torn
+  claim "$3" || return 1
+  if ! fill printf '%s' "$4" || { [ -e "$target" ] && ! like "$target"; } || ! chmod "$2" "$scratch" || ! move_in; then
+    because "cannot write $target"
+    rm -f "$scratch"
+    return 1
   fi
-  move_in || { rm -f "$scratch"; return 1; }
-  [ ! -e /sys/fs/selinux/enforce ] || [ -e "$entry/prior" ] || restorecon "$target"
+  [ -e "$entry/prior" ] || relabel
   unit_file_changed "$target"
   reason="$target does not hold what was written to it"
 }
 
+remove_folders() { # those that this step made, and only when nothing else has come to live in them
+  [ ! -f "$entry/folders" ] || while read -r folder; do
+    [ -z "$folder" ] || rmdir "$folder"
+  done <"$entry/folders"
+  return 0
+}
+
 undo_write_file() {
   kept target; target=$value
-  kept wrote; wrote=$value
   scratch_for
   rm -f "$scratch"
+  finish_torn
   now=$(sum_of "$target")
   if [ -e "$entry/absent" ]; then
     if [ -e "$target" ] || [ -h "$target" ]; then
-      if [ "$now" != "$wrote" ] && [ -z "$FORCE" ]; then
+      if ! ours "$now" && [ -z "$FORCE" ]; then
         reason="$target was changed since; --force removes it all the same"
         return 1
       fi
-      rm -f "$target" && flush "${target%/*}" || { reason="cannot remove $target"; return 1; }
+      said=$(rm -f "$target" 2>&1) && flush "${target%/*}" || { because "cannot remove $target"; return 1; }
       unit_file_changed "$target"
     fi
-    # Only folders that this step made, and only when nothing else has come to live in them.
-    [ ! -f "$entry/folders" ] || while read -r folder; do
-      [ -z "$folder" ] || rmdir "$folder"
-    done <"$entry/folders"
+    remove_folders
     return 0
   fi
-  if [ "$now" != "$wrote" ]; then
+  if ! ours "$now"; then
     [ "$now" != "$(sum_of "$entry/prior")" ] || return 0
     [ -n "$FORCE" ] || { reason="$target was changed since; --force restores it all the same"; return 1; }
   fi
-  [ -d "${target%/*}" ] || mkdir -p "${target%/*}"
-  cp -a "$entry/prior" "$scratch" && move_in || { rm -f "$scratch"; reason="cannot restore $target"; return 1; }
+  make_folder || return 1
+  put_back || return 1
   unit_file_changed "$target"
+}
+
+put_back() { # $entry/prior becomes $target again
+  if said=$(cp -a "$entry/prior" "$scratch" 2>&1) && move_in; then return 0; fi
+  because "cannot restore $target"
+  rm -f "$scratch"
+  return 1
 }
 
 so_write_value() { # PATH VALUE PRIOR
@@ -104,21 +167,22 @@ so_write_value() { # PATH VALUE PRIOR
 prior_write_value() {
   prior=$(cat "$1") || { reason="$1 cannot be read"; return 1; }
   [ "$prior" = "$3" ] || remark="$1 held '$prior', not '$3' as when the plan was made"
-  keep path "$1" && keep wrote "$2" && keep prior "$prior"
+  keep path "$1" && keep wrote "$2
+" && keep prior "$prior"
 }
 
 do_write_value() {
-  printf '%s\n' "$2" >"$1" || { reason="$1 refuses '$2'"; return 1; }
+  claim "$2" || return 1
+  said=$({ printf '%s\n' "$2" | cat >"$1"; } 2>&1) || { reason="$1 refuses '$2'${said:+: $said}"; return 1; }
   reason="$1 reads '$(cat "$1")' after '$2' was written"
 }
 
 undo_write_value() {
   kept path; path=$value
-  kept wrote; wrote=$value
   kept prior; prior=$value
   now=$(cat "$path") || { [ -e "$path" ] && reason="$path cannot be read" && return 1; return 0; }
   [ "$now" != "$prior" ] || return 0
-  if [ "$now" != "$wrote" ] && [ -z "$FORCE" ]; then
+  if ! ours "$now" && [ -z "$FORCE" ]; then
     reason="$path holds '$now', which this run did not write; --force restores '$prior' all the same"
     return 1
   fi
@@ -141,9 +205,10 @@ do_put_tree() {
   mkdir -p "${1%/*}" && rm -rf "$1.clusterctl-new" && mkdir "$1.clusterctl-new" || return 1
   "$3" | base64 -d | tar -xzf - -C "$1.clusterctl-new" || return 1
   printf '%s\n' "$2" >"$1.clusterctl-new/.clusterctl-tree" || return 1
-  # What stood there goes into the journal; on a second try it is there already.
+  # What stood there is copied into the journal, which may be on another file system, before it is touched.
   if [ -e "$entry/existed" ] && [ ! -e "$entry/prior" ]; then
-    mv "$1" "$entry/prior" || return 1
+    rm -rf "$entry/prior.new" && cp -a "$1" "$entry/prior.new" && sync &&
+      mv "$entry/prior.new" "$entry/prior" && flush "$entry" || return 1
   fi
   rm -rf "$1" && mv "$1.clusterctl-new" "$1" && sync
 }
@@ -154,12 +219,9 @@ undo_put_tree() {
   rm -rf "$path.clusterctl-new" || return 1
   if [ -e "$entry/existed" ]; then
     [ -e "$entry/prior" ] || return 0
-    rm -rf "$path" && mv "$entry/prior" "$path" && sync || return 1
-    return 0
+    cp -a "$entry/prior" "$path.clusterctl-new" && rm -rf "$path" && mv "$path.clusterctl-new" "$path" && sync
+    return
   fi
   rm -rf "$path" && flush || return 1
-  while read -r folder; do
-    [ -z "$folder" ] || rmdir "$folder"
-  done <"$entry/folders"
-  return 0
+  remove_folders
 }

@@ -1,11 +1,13 @@
 # The node's journal: what was there before each change, written and flushed before the change is made.
 #
-# POSIX sh (dash, busybox ash, bash). The controller puts NONCE, STATE, RUN, OPERATOR and FORCE before this text.
+# POSIX sh (dash, busybox ash, bash). The controller puts NONCE, STATE, RUN, OPERATOR, FORCE,
+# FORCE_REBOOT, CONTROLLER_BOOT and LOCK_WAIT before this text.
 # Every line for the controller is "@NONCE SEQ EVENT BASE64" on descriptor 3; all else goes nowhere.
 #
 #   $STATE/lock                    "pid start-time boot-id run operator" of the runner at work
 #   $STATE/journal/RUN/order       runs of this node counted from 1
 #   $STATE/journal/RUN/NNNN/       one step: key kind requirement description, what undo needs, begin, done, undone
+#   $STATE/carried/RUN/            packages on their way into the node, gone once the run has ended
 #   $STATE/journal/RUN/history     one line per step once the run has been undone
 #
 # A step's folder is filled under another name, flushed, and renamed: a folder with a number has its prior value.
@@ -19,8 +21,11 @@ umask 022
 gone=       # the controller no longer listens: stop before the next step
 reason=     # why the step at hand failed
 entry=      # the journal folder of the step at hand
+said=       # what the last tool that failed said
 remark=     # something to say about the step at hand that is no failure
 reload=     # systemd must read its unit files again
+again=      # the step at hand has been tried before
+owed=       # a folder to be flushed together with what is flushed next
 locked=
 
 record() { # SEQ EVENT [DETAIL]
@@ -30,7 +35,20 @@ record() { # SEQ EVENT [DETAIL]
 }
 
 # Old versions of sync know no operands and flush everything: slower, and as safe.
-flush() { sync "$@" 2>/dev/null || sync; }
+flush() {
+  [ -z "$owed" ] || set -- "$@" "$owed"
+  owed=
+  sync "$@" 2>/dev/null || sync
+}
+
+# Apply may put this off (apply.sh): a change that a power loss takes back is made again. What undo restores is on disk
+# before its mark is.
+flush_soon() { flush "$1"; }
+
+now() { # -> $stamp: when the run began and the seconds since, for which no program has to run
+  read -r stamp _ </proc/uptime || stamp=$up
+  stamp="$began +$((${stamp%.*} - ${up%.*})) s"
+}
 
 put() { # FILE TEXT: replace a file of the journal, whole or not at all
   printf '%s\n' "$2" 2>/dev/null >"$1.tmp" && flush "$1.tmp" && mv -f "$1.tmp" "$1" && flush "${1%/*}"
@@ -41,6 +59,23 @@ keep() { printf '%s' "$2" >"$new/$1"; }
 kept() { # NAME -> $value, exact to the last newline
   value=$(cat "$entry/$1" 2>/dev/null && printf x) || value=
   value=${value%x}
+}
+
+claim() { # TEXT: note, before the change, that what is to stand there is this run's; the first try's entry knows it
+  [ -z "$again" ] || ours "$1" || put "$entry/wrote" "$value${value:+
+}$1" || { reason='the journal cannot be written (disk full or read-only?)'; return 1; }
+}
+
+ours() { # TEXT: is it what this run wrote there, in this try or an earlier one? -> $value, all that it wrote
+  kept wrote
+  value=${value%
+}
+  case "
+$value
+" in *"
+$1
+"*) return 0 ;; esac
+  return 1
 }
 
 limit() { # SECONDS COMMAND...
@@ -59,7 +94,8 @@ logged() { # COMMAND...: run with nothing to read; on failure $reason carries th
 }
 
 started_of() { # PID -> $started, its start in clock ticks since boot
-  started=$(cat "/proc/$1/stat" 2>/dev/null) || started=
+  started=
+  { read -r started <"/proc/$1/stat"; } 2>/dev/null
   started=${started##*) }
   # shellcheck disable=SC2086
   set -- $started
@@ -77,16 +113,20 @@ lock_is_stale() {
 }
 
 take_lock() {
-  boot=$(cat /proc/sys/kernel/random/boot_id 2>/dev/null) || boot=unknown
   started_of "$$"
-  printf '%s %s %s %s %s\n' "$$" "$started" "$boot" "$RUN" "$OPERATOR" >"$STATE/lock.$$" || return 1
+  if ! said=$({ printf '%s\n' "$$ $started $boot $RUN $OPERATOR" | cat >"$STATE/lock.$$"; } 2>&1); then
+    rm -f "$STATE/lock.$$"
+    return 2
+  fi
   if ! ln "$STATE/lock.$$" "$STATE/lock" 2>/dev/null && lock_is_stale; then
     # One runner at a time may clear a stale lock, or two could each remove the other's fresh one.
-    find "$STATE/lock.takeover" -maxdepth 0 -mmin +1 -exec rmdir {} \; 2>/dev/null
-    if mkdir "$STATE/lock.takeover" 2>/dev/null; then
+    takeover=$STATE/lock.takeover.$boot # one that a power loss left is of another boot, whatever the clock says
+    find "$STATE" -maxdepth 1 -name 'lock.takeover*' ! -name "${takeover##*/}" -exec rmdir {} \; 2>/dev/null
+    find "$takeover" -maxdepth 0 -mmin +1 -exec rmdir {} \; 2>/dev/null
+    if mkdir "$takeover" 2>/dev/null; then
       if lock_is_stale; then rm -f "$STATE/lock"; fi
       ln "$STATE/lock.$$" "$STATE/lock" 2>/dev/null
-      rmdir "$STATE/lock.takeover"
+      rmdir "$takeover"
     fi
   fi
   rm -f "$STATE/lock.$$"
@@ -108,19 +148,27 @@ open_journal() { # make the state folder, take the lock; say why not
     return 1
   fi
   for made in "$STATE" "$STATE/journal"; do
-    [ -d "$made" ] || mkdir -m 700 "$made" 2>/dev/null || mkdir -p -m 700 "$made" 2>/dev/null
+    [ -d "$made" ] || mkdir -m 700 "$made" 2>/dev/null || said=$(mkdir -p -m 700 "$made" 2>&1)
   done
-  if ! touch "$STATE/journal/.writable"; then
-    record 0 refused "the journal below $STATE cannot be written (disk full or read-only?)"
+  if [ ! -d "$STATE/journal" ] || ! said=$(touch "$STATE/journal/.writable" 2>&1); then
+    record 0 refused "the journal below $STATE cannot be written: $said"
     return 1
   fi
   rm -f "$STATE/journal/.writable"
-  if ! take_lock; then
-    # shellcheck disable=SC2046
-    set -- $(cat "$STATE/lock" 2>/dev/null)
-    record 0 refused "another run is at work on this node: ${4-unknown} of ${5-unknown} (process ${1-unknown})"
-    return 1
-  fi
+  { read -r boot </proc/sys/kernel/random/boot_id; } 2>/dev/null || boot=unknown
+  read -r up _ </proc/uptime
+  began=$(date -u +%Y-%m-%dT%H:%M:%SZ)
+  take_lock
+  case $? in
+    0) return 0 ;;
+    2) record 0 refused "the journal below $STATE cannot be written: $said" ;;
+    *)
+      # shellcheck disable=SC2046
+      set -- $(cat "$STATE/lock" 2>/dev/null)
+      record 0 refused "another run is at work on this node: ${4-unknown} of ${5-unknown} (process ${1-unknown})"
+      ;;
+  esac
+  return 1
 }
 
 entry_of() { # KEY -> $entry, or empty
@@ -143,7 +191,7 @@ open_run() { # the run's folder, with its place in the order of runs
   new=$STATE/journal/.new
   rm -rf "$new"
   mkdir -m 700 "$new" && keep order "$((order + 1))
-" && keep operator "$OPERATOR" && keep time "$(date -u +%Y-%m-%dT%H:%M:%SZ)" &&
+" && keep operator "$OPERATOR" && keep time "$began" &&
     flush "$new"/* "$new" && mv "$new" "$STATE/journal/$RUN" && flush "$STATE/journal"
 }
 
@@ -154,22 +202,29 @@ open_entry() { # KEY KIND REQUIREMENT DESCRIPTION ARGUMENTS...: journal the prio
   for found in "$STATE/journal/$RUN"/[0-9]*; do
     [ ! -d "$found" ] || last=${found##*/}
   done
-  number=$(printf '%04d' "$((1$last - 10000 + 1))")
+  number=$((1$last + 1))
+  number=${number#1}
   new=$STATE/journal/$RUN/.new
-  rm -rf "$new"
+  [ ! -e "$new" ] || rm -rf "$new"
   mkdir -m 700 "$new" && keep key "$1
 " && keep kind "$2" && keep requirement "$3" && keep description "$4" || return 1
   open_kind=$2
   shift 4
   "prior_$open_kind" "$@" || return 1
+  # The signal that ends this run may have ended a tool first, and what it did not say would pass for the truth.
+  [ -z "$gone" ] || { reason='the run was cut off'; return 1; }
   reason='the journal cannot be written (disk full or read-only?)'
-  keep begin "$(date -u +%Y-%m-%dT%H:%M:%SZ)" && flush "$new"/* "$new" &&
+  now
+  keep begin "$stamp" && flush "$new"/* "$new" &&
     mv "$new" "$STATE/journal/$RUN/$number" && flush "$STATE/journal/$RUN" || return 1
   entry=$STATE/journal/$RUN/$number
   reason=
 }
 
-close_entry() { put "$entry/done" "$(date -u +%Y-%m-%dT%H:%M:%SZ)"; }
+close_entry() { # a power loss may take the mark back: then a later part of the run looks again, and marks it again
+  now
+  { printf '%s\n' "$stamp" >"$entry/done"; } 2>/dev/null
+}
 
 read_units_again() {
   [ -n "$reload" ] || return 0

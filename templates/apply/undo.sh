@@ -75,6 +75,7 @@ main_undo() {
       continue
     fi
     announce "$number" entry
+    seq=$number said=
     if [ -n "$gone" ]; then
       left=1
       record "$number" skipped 'the undo was cut off'
@@ -82,11 +83,12 @@ main_undo() {
     fi
     kind=$(cat "$entry/kind")
     [ "$kind" != restart_unit ] || { reload=1 && read_units_again; }
-    if "undo_$kind"; then
-      put "$entry/undone" "$(date -u +%Y-%m-%dT%H:%M:%SZ)" && record "$number" changed && continue
+    if "undo_$kind" && [ -z "$gone" ]; then
+      now && put "$entry/undone" "$stamp" && record "$number" changed && continue
       reason='the journal cannot be written'
     fi
     left=1
+    [ -z "$gone" ] || reason="the undo was cut off${reason:+ ($reason)}"
     record "$number" failed "$reason"
   done
   read_units_again
@@ -97,9 +99,11 @@ main_undo() {
         "$(cat "$found/requirement")" "$(cat "$found/description")"
     done >"$STATE/journal/$RUN/history.new"
     mv -f "$STATE/journal/$RUN/history.new" "$STATE/journal/$RUN/history"
-    put "$STATE/journal/$RUN/undone" "$(date -u +%Y-%m-%dT%H:%M:%SZ) $OPERATOR" &&
+    now
+    put "$STATE/journal/$RUN/undone" "$stamp $OPERATOR" &&
       rm -rf "$STATE/journal/$RUN"/[0-9]*
   fi
+  drop_carried
   free_lock
   record 0 done
 }

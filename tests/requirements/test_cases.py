@@ -3,17 +3,21 @@
 A case says what a node looks like in few words (``facts``; anything left out is a plain bare-metal Debian node),
 what the inventory says of it (``node``), and what must come out (``expect``: status, parts of the reason, parts of
 the warnings, and the steps, each as its kind and what it changes; INSTALL is the command that installs a built
-module).
+module, and a script of several lines is shown by its name and arguments). ``peers`` says how other nodes of the
+fleet differ from this one; ``everyone`` says what the inventory says of all nodes, and ``nodes`` what it says of single
+other ones. A node of ``nodes`` that is no peer is out of sight.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 
-from clusterctl.facts.base import Reading, ReadStatus
+from clusterctl.facts import nfs, ssh_mesh
+from clusterctl.facts.base import Reading, ReadStatus, Section, Sections
 from clusterctl.facts.document import from_document, to_document
 from clusterctl.facts.model import (
     Acs,
@@ -24,10 +28,16 @@ from clusterctl.facts.model import (
     CpuTopology,
     Docker,
     DockerEngine,
+    FileSum,
+    Frequency,
+    Gid,
     Governor,
+    Gpu,
     GpuDirect,
     GpuDriver,
     GpuFacts,
+    GpuTopology,
+    Interface,
     KernelModule,
     KernelModules,
     Limit,
@@ -35,9 +45,13 @@ from clusterctl.facts.model import (
     Link,
     ManagedFile,
     Memory,
+    Mount,
     Network,
     NodeFacts,
+    NumaNode,
     OsRelease,
+    OwnText,
+    Package,
     Pci,
     PciDevice,
     Rdma,
@@ -47,7 +61,9 @@ from clusterctl.facts.model import (
     SectionNote,
     Services,
     Software,
+    Space,
     Storage,
+    Sysctl,
     System,
     Tool,
     Unit,
@@ -60,16 +76,19 @@ from clusterctl.plan.model import from_document as plan_from_document
 from clusterctl.plan.model import to_document as plan_to_document
 from clusterctl.requirements.base import Status
 from clusterctl.requirements.catalog import ALL
+from clusterctl.requirements.fleet import Fleet
 from clusterctl.requirements.judge import judge_node
 
 HERE = Path(__file__).parent
 CASES = sorted(HERE.glob("*/*.yaml"))
 
 OS = {
-    "debian": OsRelease("debian", (), "12", "Debian GNU/Linux 12"),
-    "ubuntu": OsRelease("ubuntu", ("debian",), "22.04", "Ubuntu 22.04"),
+    "debian": OsRelease("debian", (), "12", "Debian GNU/Linux 12", "bookworm"),
+    "ubuntu": OsRelease("ubuntu", ("debian",), "22.04", "Ubuntu 22.04", "jammy"),
     "rocky": OsRelease("rocky", ("rhel", "centos", "fedora"), "9.4", "Rocky Linux 9.4"),
     "fedora": OsRelease("fedora", (), "40", "Fedora Linux 40"),
+    "trixie": OsRelease("debian", (), "13", "Debian GNU/Linux 13", "trixie"),
+    "amzn": OsRelease("amzn", ("fedora",), "2023", "Amazon Linux 2023"),
     "sles": OsRelease("sles", ("suse",), "15.6", "SUSE Linux Enterprise Server 15"),
 }
 
@@ -107,6 +126,34 @@ DEFAULTS = {
     "managed": {},
     "managed_section": "ok",
     "docker": {"binary": "/usr/bin/docker", "engine": "27.1"},
+    "gpus": "absent",
+    "module_version": "absent",
+    "topology": "",
+    "fabric_manager": "absent",
+    "fabric_devices": "",
+    "packages": "",
+    "sysctls": {},
+    "sysctl_section": "ok",
+    "host_config": [],
+    "numa": 1,
+    "numa_balancing": 0,
+    "clock": {},
+    "rdma_files": "absent",
+    "interfaces": "absent",
+    "default_route": "absent",
+    "nofile": 1048576,
+    "stack": 8388608,
+    "shm_bytes": "absent",
+    "shell": "/bin/bash",
+    "shell_lines": [],
+    "sshd": [],
+    "frequency": None,
+    "boot_id": "b",
+    "repositories": [],
+    "ssh_mesh": "login root 0 /root\ntool ssh\ntool ssh-keygen\n",
+    "ssh_own": {},
+    "nfs": "absent",
+    "mounts": "absent",
 }
 
 
@@ -129,30 +176,141 @@ def _device(text):
         bridge = Bridge(options.get("port", "root-port"), acs)
     vendor, device = product.split(":")
     return PciDevice(
-        path[-1], class_code, vendor, device, options.get("driver"), 0, None, path,
-        Link(32.0, 16, 32.0, 16), bridge,
+        path[-1], class_code, vendor, device, options.get("driver"), 0,
+        int(options["iommu"]) if "iommu" in options else None, path,
+        _link(options.get("link", "32/16/32/16")), bridge, options.get("physfn"),
+    )  # fmt: skip
+
+
+def _link(text):
+    """``GT/WIDTH/MAX_GT/MAX_WIDTH``."""
+    speed, width, max_speed, max_width = text.split("/")
+    return Link(float(speed), int(width), float(max_speed), int(max_width))
+
+
+def _gpus(value):
+    """``ADDRESS NAME_WITH_UNDERSCORES [pm=on|off] [mig=on] [fabric=STATE/STATUS]``; or a status and its detail."""
+    if isinstance(value, dict):
+        return Reading(None, ReadStatus(value["status"]), value["detail"])
+    if isinstance(value, str):
+        return _reading(value)
+    gpus = []
+    for index, text in enumerate(value):
+        address, name, *rest = text.split()
+        options = dict(word.split("=", 1) for word in rest)
+        state, _, status = options.get("fabric", "").replace("_", " ").partition("/")
+        gpus.append(
+            Gpu(
+                index, f"GPU-{index}", name.replace("_", " "), address, "580.1", 1, _on(options.get("pm")), True, 0,
+                Link(32.0, 16, 32.0, 16), _on(options.get("mig", "off")), "Default", state or None, status or None,
+            )
+        )  # fmt: skip
+    return Reading(tuple(gpus))
+
+
+def _topology(text):
+    """``GPU0-NIC0=PXB ...``: how far each is from the other."""
+    if not text:
+        return _reading("absent")
+    cells = {tuple(pair.split("-")): word for pair, word in (item.split("=") for item in text.split())}
+    columns = tuple(sorted({column for _, column in cells}))
+    names = sorted({row for row, _ in cells})
+    rows = tuple((name, tuple(cells.get((name, column), "SYS") for column in columns)) for name in names)
+    return Reading(GpuTopology(columns, rows, (), ()))
+
+
+def _on(word):
+    return {"on": True, "off": False}.get(word)
+
+
+def _docker(docker):
+    """The engine's version or a status word, and what a case says of CDI, runtimes and daemon.json."""
+    engine = str(docker.get("engine", "absent"))
+    engine_reading = _reading(engine)
+    if engine[0].isdigit():
+        runtimes = tuple(docker.get("runtimes", "runc").split())
+        cdi_dirs = tuple(docker.get("cdi_dirs", "").split())
+        engine_reading = Reading(
+            DockerEngine(
+                engine, runtimes, "runc", cdi_dirs, "systemd", "overlay2", "/var/lib/docker", (),
+                docker.get("running"), docker.get("live_restore", False),
+            )
+        )  # fmt: skip
+    specs = docker.get("cdi_specs", {})
+    return Docker(
+        docker.get("binary"), True, True, engine_reading, _reading(docker.get("daemon_json", "absent")),
+        tuple(specs), tuple(["nvidia.com/gpu"] if specs else []),
+        tuple((path, version) for path, version in specs.items() if version),
+        _reading(docker.get("toolkit", "absent")), tuple(docker.get("rootless", "").split()),
     )  # fmt: skip
 
 
 def _unit(text):
-    """``NAME ACTIVE [ENABLED]``."""
+    """``NAME ACTIVE [ENABLED [LIMITMEMLOCK]]``."""
     name, active, *enabled = text.split()
     return Unit(name, "loaded", active, *(enabled or ["enabled"]))
 
 
 def _rdma(text):
-    """``NAME [pci=ADDRESS] PORT...`` where a port is ``1:ACTIVE:LinkUp:400:InfiniBand``."""
+    """``NAME [pci=ADDRESS] [guid=..] [fw=..] [board=..] [netdev=..] PORT...``.
+
+    A port is ``1:ACTIVE:LinkUp:400:InfiniBand`` and may end in ``:WIDTH``; ``gid=PORT/INDEX/GID/TYPE/NETDEV`` and
+    ``count=PORT/NAME/VALUE`` add to one.
+    """
     name, *words = text.split()
-    pci, ports = None, []
+    options = {"guid": "0000:0000:0000:0001", "fw": "28.39", "netdev": ""}
+    gids, counters, ports = {}, {}, []
     for word in words:
-        if word.startswith("pci="):
-            pci = word[4:]
+        key, equals, value = word.partition("=")
+        if key == "gid":
+            port, index, gid, kind, netdev = value.split("/")
+            entry = Gid(int(index), gid, kind.replace("_", " ") or None, netdev or None)
+            gids.setdefault(int(port), []).append(entry)
+        elif key == "count":
+            port, counter, number = value.split("/")
+            counters.setdefault(int(port), []).append((counter, int(number)))
+        elif equals:
+            options[key] = value
+    for word in words:
+        if "=" in word:
             continue
-        number, state, phys, rate, layer = word.split(":")
+        number, state, phys, rate, layer, *width = word.split(":")
+        at = int(number)
         ports.append(
-            RdmaPort(int(number), state, phys, float(rate), f"{rate} Gb/sec (4X)", layer, 1, 1, (), ())
-        )
-    return RdmaDevice(name, "0000:0000:0000:0001", "28.39", None, "CA", pci, 0, (), tuple(ports))
+            RdmaPort(
+                at, state, phys, float(rate), f"{rate} Gb/sec ({''.join(width) or '4X'})", layer, 1, 1,
+                tuple(gids.get(at, ())), tuple(counters.get(at, ())),
+            )
+        )  # fmt: skip
+    return RdmaDevice(
+        name, options["guid"], options["fw"], options.get("board"), "CA", options.get("pci"), 0,
+        tuple(filter(None, options["netdev"].split(","))), tuple(ports),
+    )  # fmt: skip
+
+
+def _interfaces(value):
+    """``NAME MTU [MASTER] [ADDRESS/LENGTH...]``."""
+    if isinstance(value, str):
+        return _reading(value)
+    found = []
+    for text in value:
+        name, mtu, *rest = text.split()
+        addresses = tuple(word for word in rest if "/" in word)
+        master = "".join(word for word in rest if "/" not in word) or None
+        found.append(Interface(name, "up", int(mtu), "", None, None, None, None, master, addresses))
+    return Reading(tuple(found))
+
+
+def _clock(words):
+    """``offset``, ``uncertainty`` (seconds; None: not known), ``source``, ``synchronized`` (or a status word)."""
+    return Clock(
+        words.get("offset", 0.0), words.get("uncertainty", 0.01), words.get("source", "chrony"),
+        _reading(words.get("synchronized", True)),
+    )  # fmt: skip
+
+
+def _lines(texts):
+    return tuple(ConfigLine(*line.split(": ", 1)) for line in texts)
 
 
 def _memlock(text):
@@ -162,6 +320,16 @@ def _memlock(text):
         return _reading(text)
     soft, _, hard = str(text).partition("/")
     return Reading(Limit(int(soft) * 1024, -1 if hard == "unlimited" else int(hard or soft) * 1024))
+
+
+def _limit(value):
+    return Reading(Limit(value, value)) if isinstance(value, int) else _reading(value)
+
+
+def _shm(value):
+    return (
+        Reading((Space("/dev/shm", "/dev/shm", value, value),)) if isinstance(value, int) else _reading(value)
+    )
 
 
 def _governors(value):
@@ -175,6 +343,39 @@ def _governors(value):
     )
 
 
+def _sysctls(f):
+    balancing = f["numa_balancing"]
+    own = {"kernel.numa_balancing": balancing} if isinstance(balancing, int) else {}
+    return tuple(Sysctl(name, str(value)) for name, value in {**own, **f["sysctls"]}.items())
+
+
+def _sections(f):
+    managed = [
+        SectionNote("managed", ReadStatus(word), 0, "", False) for word in f["managed_section"].split()
+    ]
+    if f["sysctl_section"] == "read-only":
+        return (*managed, SectionNote("sysctl", ReadStatus.OK, 0, "/proc/sys is read-only", False))
+    return (*managed, SectionNote("sysctl", ReadStatus(f["sysctl_section"]), 0, "", False))
+
+
+def _section(name, text):
+    """A section as the node printed it, or a status word."""
+    status = {"failed": 1, "absent": 127, "denied": 77}.get(text)
+    return Sections({name: Section(name, "" if status else text, status or 0)})
+
+
+def _ssh_mesh(f):
+    """The section as printed; what clusterctl keeps in files is given apart, by path."""
+    found = ssh_mesh.parse(_section("ssh_mesh", f["ssh_mesh"]))
+    return replace(found, own=tuple(OwnText(path, text) for path, text in f["ssh_own"].items()))
+
+
+def _mounts(lines):
+    if isinstance(lines, str):
+        return _reading(lines)
+    return Reading(tuple(Mount(w[0], w[1], w[2], ("rw",)) for w in map(str.split, lines)))
+
+
 def facts_of(case):
     """Build a node's facts from a case's few words."""
     unknown = set(case) - set(DEFAULTS)
@@ -183,7 +384,7 @@ def facts_of(case):
     none = Reading(None, ReadStatus.ABSENT, "not part of the case")
     system = System(
         Reading("n1"), _reading(OS[f["os"]]), _reading(f["kernel"]), Reading("x86_64"),
-        Reading(tuple(f["cmdline"].split())), Reading("b"), Reading(9.0),
+        Reading(tuple(f["cmdline"].split())), Reading(f["boot_id"]), Reading(9.0),
         Reading(Virtualization(f["vm"], f["container"], "systemd-detect-virt")) if f["vm"] != "unknown" else none,
         Reading("systemd"), f["systemd"], _reading(f["secure_boot"]),
     )  # fmt: skip
@@ -205,20 +406,19 @@ def facts_of(case):
         listed_reading = (
             _reading(listed) if listed in ("absent", "failed", "empty") else Reading(tuple(listed.split()))
         )
-    docker = f["docker"]
-    engine = docker.get("engine", "absent")
-    engine_reading = (
-        Reading(DockerEngine(str(engine), ("runc",), "runc", (), "systemd", "overlay2", "/var/lib/docker"))
-        if engine[0].isdigit()
-        else _reading(engine)
-    )
     return NodeFacts(
         name="n1", gathered_at=0.0, duration_s=0.1, root=RootAccess(0, f["root"]), system=system,
-        cpu=Cpu(Reading(CpuTopology("cpu", (0, 1), 2, 1, False)), none, _governors(f["governors"]), Reading(0)),
+        cpu=Cpu(
+            Reading(CpuTopology("cpu", (0, 1), 2, 1, False)),
+            _reading(f["numa"]) if isinstance(f["numa"], str)
+            else Reading(tuple(NumaNode(index, (index,)) for index in range(f["numa"]))),
+            _governors(f["governors"]), _reading(f["numa_balancing"]),
+            None if f["frequency"] is None else Frequency(**f["frequency"]),
+        ),
         memory=Memory(Reading(1), Reading(1), (), none),
         limits=Limits(
-            _memlock(f["memlock"]), none, none, none,
-            tuple(ConfigLine(*line.split(": ", 1)) for line in f["limits"]), (),
+            _memlock(f["memlock"]), _limit(f["nofile"]), _limit(f["stack"]), none,
+            _lines(f["limits"]), _lines(f["sshd"]), _lines(f["shell_lines"]), f["shell"],
         ),
         modules=KernelModules(
             Reading(tuple(KernelModule(name, "") for name in f["modules"].split())),
@@ -231,31 +431,41 @@ def facts_of(case):
             _reading(f["ofed"]), _reading(f["dmabuf_verbs"]),
         ),
         pci=Pci(_reading(devices)),
-        gpu=GpuFacts(none, none, none, gpu_driver, licence),
+        gpu=GpuFacts(
+            _gpus(f["gpus"]), _topology(f["topology"]), none, gpu_driver, licence, _reading(f["module_version"]),
+            _reading(f["fabric_manager"]), tuple(f["fabric_devices"].split()),
+        ),
         rdma=Rdma(
             _reading(rdma), f["libibverbs"], tuple(f["providers"].split()), tuple(f["uverbs"].split()),
             listed_reading,
         ),
-        network=Network(none, True, none),
-        docker=Docker(docker.get("binary"), True, True, engine_reading, none, (), ()),
-        storage=Storage(none, none), clock=Clock(0.0, 0.0, "chrony", Reading(True)),
+        network=Network(_interfaces(f["interfaces"]), True, _reading(f["default_route"])),
+        docker=_docker(f["docker"]),
+        storage=Storage(_mounts(f["mounts"]), _shm(f["shm_bytes"])), clock=_clock(f["clock"]),
         services=Services(
-            Reading(tuple(_unit(u) for u in f["units"]))
+            _reading(f["units"]) if isinstance(f["units"], str) else Reading(tuple(_unit(u) for u in f["units"]))
         ),
         software=Software(
-            f["manager"], tuple(Tool(t, f"/usr/bin/{t}") for t in f["tools"].split()), Reading(())
+            f["manager"], tuple(Tool(t, f"/usr/bin/{t}") for t in f["tools"].split()),
+            Reading(tuple(Package(*word.split("=", 1)) for word in f["packages"].split())),
+            _lines(f["repositories"]),
         ),
-        sysctls=(),
+        sysctls=_sysctls(f),
         managed_files=tuple(ManagedFile(path, text) for path, text in f["managed"].items()),
-        sections=tuple(
-            SectionNote("managed", ReadStatus(word), 0, "", False) for word in f["managed_section"].split()
-        ),
+        sections=_sections(f),
+        host_config=_lines(f["host_config"]),
+        rdma_files=_reading(f["rdma_files"]) if isinstance(f["rdma_files"], str)
+        else Reading(tuple(FileSum(path, digest) for path, digest in f["rdma_files"].items())),
+        ssh_mesh=_ssh_mesh(f),
+        nfs=nfs.parse(_section("nfs", f["nfs"])),
     )  # fmt: skip
 
 
 def _spoken(step):
     """A step in a case's words: its kind, what it changes, and the value where there is one."""
     if step.kind == "command" and step.argv[0] == "sh":
+        if "\n" in step.argv[2]:
+            return " ".join(["script", *step.argv[3:]])
         return "INSTALL" if "install -D" in step.argv[2] else step.argv[2]
     words = [step.kind, *target(step)[1:]]
     if step.kind in ("set-register", "write-value"):
@@ -266,12 +476,22 @@ def _spoken(step):
 @pytest.mark.parametrize("path", CASES, ids=[f"{p.parent.name}/{p.stem}" for p in CASES])
 def test_case(path):
     case = yaml.safe_load(path.read_text())
-    assert set(case) <= {"about", "facts", "node", "expect"}
+    assert set(case) <= {"about", "facts", "node", "everyone", "nodes", "expect", "peers", "earlier"}
     assert case["about"]
     facts = facts_of(case.get("facts", {}))
-    node = Node.model_validate({"name": "n1", "address": "n1", **case.get("node", {})})
+    everyone = case.get("everyone", {})
+    node = Node.model_validate({"name": "n1", "address": "n1", **everyone, **case.get("node", {})})
     requirement = ALL[path.parent.name]
-    verdict = requirement.judge(facts, node)
+    # Each peer's facts are given as where they differ from this node's.
+    peers = {name: facts_of({**case.get("facts", {}), **of}) for name, of in case.get("peers", {}).items()}
+    said = case.get("nodes", {})
+    others = tuple(
+        Node.model_validate({"name": name, "address": name, **everyone, **said.get(name, {})})
+        for name in dict.fromkeys((*peers, *said))
+    )
+    earlier = {node.name: facts_of({**case.get("facts", {}), **case["earlier"]})} if "earlier" in case else {}
+    fleet = Fleet((node, *others), {node.name: facts, **peers}, earlier)
+    verdict = requirement.judge(facts, node, fleet)
     expect = case["expect"]
     assert verdict.requirement == path.parent.name
     assert verdict.status.value == expect["status"], verdict
@@ -280,15 +500,17 @@ def test_case(path):
     assert len(expect.get("warnings", [])) == len(verdict.warnings), verdict.warnings
     for part, warning in zip(expect.get("warnings", []), verdict.warnings, strict=True):
         assert part in warning
-    steps = requirement.steps(facts, node)
+    steps = requirement.steps(facts, node, fleet)
     assert [_spoken(step) for step in steps] == expect.get("steps", [])
     for name, part in expect.get("content", {}).items():
         assert part in next(step.content for step in steps if getattr(step, "path", None) == name)
+    for name, text in expect.get("whole", {}).items():
+        assert next(step.content for step in steps if getattr(step, "path", None) == name) == text
     # What is not unmet is not touched, and all of it survives the run folder's files.
     if verdict.status is not Status.UNMET:
         assert steps == ()
     assert from_document(to_document(facts)) == facts
-    plan = Plan((build(facts, node, (verdict,), ALL),))
+    plan = Plan((build(facts, node, (verdict,), ALL, fleet),))
     assert plan_from_document(plan_to_document(plan)) == plan
 
 
@@ -305,12 +527,24 @@ def test_a_node_of_which_nothing_is_known_is_judged_without_an_error(name):
         "memlock": "unparsable", "governors": "failed", "docker": {"binary": "/usr/bin/docker", "engine": "denied"},
         "units": [], "manager": None, "tools": "", "vm": "unknown", "peer_memory_api": "failed",
         "dmabuf_verbs": "absent", "libibverbs": None, "providers": "", "uverbs": "", "ibv_devices": "absent",
+        "sysctl_section": "failed", "numa": "failed", "numa_balancing": "failed", "rdma_files": "failed",
+        "clock": {"offset": None, "uncertainty": None, "source": "none", "synchronized": "failed"},
+        "ssh_mesh": "failed", "nfs": "failed", "mounts": "failed",
     }  # fmt: skip
+    wanted = {
+        "ssh_mesh": {"require": True},
+        "shared_dir": {"path": "/shared", "server": "n2"},
+        "cluster_file": {"content": "n1\n"},
+    }
+    node, other = (
+        Node.model_validate({"name": name, "address": name, "requirements": wanted}) for name in ("n1", "n2")
+    )
     facts = facts_of(empty)
-    (verdict,) = judge_node(facts, Node(name="n1", address="n1"), only=[name])
+    fleet = Fleet((node, other), {"n1": facts})
+    (verdict,) = judge_node(facts, node, only=[name], fleet=fleet)
     assert verdict.status is Status.UNKNOWN
     assert verdict.reason
-    assert ALL[name].steps(facts, Node(name="n1", address="n1")) == ()
+    assert ALL[name].steps(facts, node, fleet) == ()
 
 
 def test_requirements_left_out_are_not_judged():

@@ -39,11 +39,11 @@ class OneStep:
     NAME, TITLE = "one", "One step"
 
     @staticmethod
-    def judge(facts, node):
+    def judge(facts, node, fleet):
         raise AssertionError("the verdict is given")
 
     @staticmethod
-    def steps(facts, node):
+    def steps(facts, node, fleet):
         return (WriteFile("d", "/etc/one", "1"),)
 
 

@@ -1,0 +1,76 @@
+"""By which addresses nodes reach each other, from the inventory and the facts; pure."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from clusterctl.facts.model import Interface, NodeFacts
+    from clusterctl.inventory.model import Node
+
+# Bridges and host ends of containers and virtual machines: their addresses are the same on many nodes.
+_INNER = re.compile(r"(lo|docker\d+|br-[0-9a-f]{12}|virbr|veth|cni|flannel|cali|lxc|lxd|podman|tunl|kube)\S*")
+
+
+def literal(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """Return an address that is written in numbers (brackets and zone are left out), or None for a name."""
+    try:
+        return ipaddress.ip_address(text.strip("[]").partition("%")[0])
+    except ValueError:
+        return None
+
+
+def means_itself(address: str) -> bool:
+    """Whether an address means the machine that uses it (localhost, 127.0.0.1, ::1)."""
+    number = literal(address)
+    return address.lower().partition(".")[0] == "localhost" if number is None else number.is_loopback
+
+
+def _of(interface: Interface) -> list[str]:
+    if _INNER.fullmatch(interface.name):
+        return []
+    found = (literal(text.partition("/")[0]) for text in interface.addresses)
+    return [str(a) for a in found if a is not None and not (a.is_loopback or a.is_link_local)]
+
+
+def own_addresses(facts: NodeFacts | None) -> tuple[str, ...]:
+    """Return the addresses that other machines may know a node by, those of the default route first."""
+    if facts is None:
+        return ()
+    route = facts.network.default_route.value
+    interfaces = sorted(facts.network.interfaces.or_else(()), key=lambda interface: interface.name != route)
+    return tuple(dict.fromkeys(address for interface in interfaces for address in _of(interface)))
+
+
+def selects(selector: str, interface: str) -> bool:
+    """Whether NCCL_SOCKET_IFNAME's syntax means an interface: ``ib``, ``=eth0``, ``^docker``, ``^=eth0``."""
+    exclude = selector.startswith("^")
+    exact = selector.removeprefix("^").startswith("=")
+    words = selector.removeprefix("^").removeprefix("=").split(",")
+    found = any(interface == word if exact else interface.startswith(word) for word in words if word)
+    return found != exclude
+
+
+def reachable_address(node: Node, facts: NodeFacts | None) -> str | None:
+    """Return the address at which other nodes reach a node: the inventory's, unless that means "this machine".
+
+    Then (a node behind a forwarded port) it is one on the network that the inventory names for traffic between
+    nodes, ``socket_ifname``: on the way to the outside, translated, all nodes may have the same address.
+    """
+    address = literal(node.address)
+    if not means_itself(node.address):
+        return node.address.strip("[]") if address is None else str(address)
+    if facts is not None and node.socket_ifname is not None:
+        for interface in facts.network.interfaces.or_else(()):
+            if selects(node.socket_ifname, interface.name) and (among := _of(interface)):
+                return among[0]
+    return next(iter(own_addresses(facts)), None)
+
+
+def source_addresses(node: Node, facts: NodeFacts | None) -> tuple[str, ...]:
+    """Return the addresses, in numbers, that connections of a node come from."""
+    address = literal(node.address)
+    written = () if address is None or address.is_loopback else (str(address),)
+    return tuple(dict.fromkeys((*written, *own_addresses(facts))))

@@ -1,0 +1,245 @@
+"""``container-toolkit``: docker can give GPUs to containers, by the nvidia runtime or by a CDI specification that fits.
+
+Sources: NVIDIA Container Toolkit documentation (installation, CDI support); moby #49963 (CDI on by default from 28.2),
+#50228 (``--gpus`` served through CDI); moby daemon/nvidia_linux.go (``--gpus`` served by the hook in dockerd's PATH).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from clusterctl.requirements import cdi_specification, daemon_json, docker, nvidia_repository, packages
+from clusterctl.requirements.base import Command, Json, RestartUnit, Status, Step, Verdict, WriteFile
+from clusterctl.requirements.gpu_driver import own_gpus
+from clusterctl.requirements.wording import because
+
+if TYPE_CHECKING:
+    from clusterctl.facts.model import DockerEngine, NodeFacts
+    from clusterctl.inventory.model import Node
+    from clusterctl.requirements.fleet import Fleet
+
+NAME = "container-toolkit"
+TITLE = "Containers can be given the GPUs"
+
+PACKAGE = "nvidia-container-toolkit"
+DOCKER = "docker.service"
+RUNTIME: dict[str, Json] = {"args": [], "path": "nvidia-container-runtime"}
+HOOK = "nvidia-container-runtime-hook"
+FIRST_CDI = (25, 0)
+CDI_BY_DEFAULT = (28, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class _Gap:
+    """One thing that is missing, and what brings it; no steps where it cannot be brought from here."""
+
+    reason: str
+    steps: tuple[Step, ...] = ()
+
+
+def _version(engine: DockerEngine) -> tuple[int, int]:
+    match = re.match(r"(\d+)\.(\d+)", engine.server_version)
+    return (int(match[1]), int(match[2])) if match else (0, 0)
+
+
+def _serves_cdi(facts: NodeFacts) -> bool:
+    engine = facts.docker.engine.value
+    return engine is not None and _version(engine) >= FIRST_CDI and bool(engine.cdi_spec_dirs)
+
+
+def _by_hook(facts: NodeFacts, node: Node) -> bool:
+    """Whether a docker without CDI gives GPUs by the toolkit's hook alone: --gpus asks for no runtime."""
+    engine = facts.docker.engine.value
+    return (
+        engine is not None
+        and _version(engine) < FIRST_CDI
+        and "nvidia" not in engine.runtimes
+        and facts.software.tool(HOOK) is not None
+        and node.container.gpus != "cdi"
+    )
+
+
+def _toolkit_gap(facts: NodeFacts, node: Node) -> _Gap | None:
+    if facts.docker.toolkit.value is not None or facts.software.tool("nvidia-ctk") is not None:
+        return None
+    install = packages.install(facts, node, f"Install {PACKAGE}", PACKAGE)
+    old = " (nvidia-docker2 is, which it replaces)" if facts.software.package("nvidia-docker2") else ""
+    reason = f"the NVIDIA Container Toolkit is not installed{old}"
+    repository = nvidia_repository.toolkit_repository(facts)
+    if install is None or (repository is None and install.folder is None):
+        return _Gap(reason)
+    source = nvidia_repository.steps(facts, node, repository) if repository is not None else ()
+    return _Gap(reason, (*source, install))
+
+
+def _needs(facts: NodeFacts, node: Node) -> tuple[bool, bool]:
+    """Return whether docker must learn the nvidia runtime, and to serve CDI."""
+    engine = facts.docker.engine.value
+    assert engine is not None
+    has_runtime = "nvidia" in engine.runtimes
+    wants_cdi = node.requirements.container_toolkit.cdi
+    if _version(engine) < FIRST_CDI:
+        return not has_runtime and not _by_hook(facts, node), False
+    if _serves_cdi(facts):
+        return not has_runtime and not wants_cdi, False
+    return not has_runtime, wants_cdi and (not has_runtime or node.container.gpus == "cdi")
+
+
+def _docker_gap(facts: NodeFacts, node: Node, fleet: Fleet) -> _Gap | None:
+    engine = facts.docker.engine.value
+    if engine is None:
+        return None
+    runtime, cdi = _needs(facts, node)
+    if not runtime and not cdi:
+        return None
+    said = []
+    if runtime:
+        said.append("docker knows no runtime called nvidia")
+    if cdi:
+        since = (
+            "which needs features.cdi before 28.2"
+            if _version(engine) < CDI_BY_DEFAULT
+            else "which is turned off"
+        )
+        said.append(f"docker {engine.server_version} does not serve CDI, {since}")
+    # CDI is taken up by a restart only, and that ends containers; a runtime is taken up by a reload.
+    running = 0 if engine.live_restore else engine.containers_running or 0
+    if cdi and running:
+        said.append(
+            f"the engine must be restarted for that, and {running} containers run on it: stop them first"
+        )
+        cdi = False
+    reason = "; ".join(said)
+    wanted: dict[str, Json] = {}
+    if cdi:
+        wanted["features"] = {"cdi": True}
+    if runtime:
+        wanted["runtimes"] = {"nvidia": RUNTIME}
+    if not wanted:
+        return _Gap(reason)
+    old = daemon_json.read(facts)
+    if old is None:
+        return _Gap(f"{reason}; {daemon_json.PATH} is not understood: it is left alone")
+    if any(
+        isinstance(step, WriteFile) and step.path == daemon_json.PATH
+        for step in docker.steps(facts, node, fleet)
+    ):
+        return _Gap(f"{reason}; the requirement docker changes {daemon_json.PATH} first")
+    text, path = daemon_json.merged(old, wanted), daemon_json.PATH
+    write = (WriteFile(f"Write {' and '.join(wanted)} into {path}", path, text),)
+    return _Gap(reason, _configure(facts, () if text == daemon_json.merged(old, {}) else write, restart=cdi))
+
+
+def _configure(facts: NodeFacts, write: tuple[Step, ...], *, restart: bool) -> tuple[Step, ...]:
+    if not facts.system.systemd_running:
+        return write
+    if restart:
+        return (*write, RestartUnit("Restart docker with its new configuration", DOCKER))
+    reload = ("systemctl", "reload", DOCKER)
+    return (
+        # Undo runs backwards: what has to follow the old file's return stands before the file.
+        Command("Have an undo reload docker once the old file is back", ("true",), reload),
+        *write,
+        Command("Let docker read its runtimes anew", reload, None),
+    )
+
+
+def _cdi_gap(facts: NodeFacts, node: Node) -> _Gap | None:
+    engine = facts.docker.engine.value
+    somebody = facts.software.tool("podman") is not None or engine is None or _version(engine) >= FIRST_CDI
+    if not node.requirements.container_toolkit.cdi or not somebody:
+        return None
+    found = cdi_specification.gap(facts)
+    if found is None:
+        return None
+    # moby #50228: with the hook there, --gpus goes through the specification as well.
+    also = (
+        _serves_cdi(facts)
+        and facts.software.tool("nvidia-cdi-hook") is not None
+        and bool(facts.docker.cdi_specs)
+    )
+    return _Gap(
+        f"{found.reason} (docker's --gpus may go through it too)" if also else found.reason, found.steps
+    )
+
+
+def _warnings(facts: NodeFacts, node: Node) -> tuple[str, ...]:
+    warnings = []
+    if _by_hook(facts, node):
+        warnings.append(
+            f"docker knows no runtime called nvidia: --gpus all works by {HOOK} (if docker was started after the "
+            "toolkit came), --runtime=nvidia does not"
+        )
+    if facts.software.package("nvidia-docker2") is not None:
+        warnings.append(
+            "nvidia-docker2 is deprecated, and its package claims /etc/docker/daemon.json: "
+            f"remove it once {PACKAGE} is there"
+        )
+    left = cdi_specification.leftover(facts)
+    if left is not None:
+        warnings.append(left)
+    return tuple(warnings)
+
+
+def _not_wanted(facts: NodeFacts, node: Node) -> Verdict | None:
+    wanted = node.requirements.container_toolkit.require
+    if wanted is False:
+        return Verdict(NAME, Status.NOT_APPLICABLE, "the inventory does not require it")
+    if facts.in_container:
+        return Verdict(NAME, Status.NOT_APPLICABLE, "this is a container: its engine is the host's")
+    if wanted is None and not node.requirements.docker.require:
+        return Verdict(NAME, Status.NOT_APPLICABLE, "the inventory does not require docker")
+    if wanted is None and facts.pci.devices.value is None:
+        return Verdict(NAME, Status.UNKNOWN, because("the PCI tree", facts.pci.devices))
+    if wanted is None and not own_gpus(facts):
+        return Verdict(NAME, Status.NOT_APPLICABLE, "there is no NVIDIA GPU")
+    return None
+
+
+def _gaps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[_Gap, ...]:
+    toolkit = _toolkit_gap(facts, node)
+    # A new toolkit brings a service that keeps the specification; what is left to do shows once it is there.
+    found = (toolkit, _docker_gap(facts, node, fleet), _cdi_gap(facts, node) if toolkit is None else None)
+    return tuple(gap for gap in found if gap is not None)
+
+
+def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
+    """Met when the toolkit is there, docker has its runtime or serves CDI, and the specification fits the driver."""
+    settled = _not_wanted(facts, node)
+    if settled is not None:
+        return settled
+    engine = facts.docker.engine.value
+    evidence: dict[str, Json] = {
+        "toolkit": facts.docker.toolkit.value,
+        "docker": None if engine is None else engine.server_version,
+        "runtimes": [] if engine is None else list(engine.runtimes),
+        "serves_cdi": _serves_cdi(facts),
+        "specifications": dict(facts.docker.cdi_drivers),
+    }
+    gaps = _gaps(facts, node, fleet)
+    warnings = _warnings(facts, node)
+    if gaps:
+        return Verdict(NAME, Status.UNMET, "; ".join(gap.reason for gap in gaps), evidence, warnings)
+    if engine is None and facts.docker.binary is not None:
+        reason = because("the docker engine's account", facts.docker.engine)
+        return Verdict(NAME, Status.UNKNOWN, reason, evidence, warnings)
+    ways = []
+    if engine is not None and "nvidia" in engine.runtimes:
+        ways.append("docker has the runtime nvidia")
+    if _by_hook(facts, node):
+        ways.append(f"docker's --gpus goes through {HOOK}")
+    if facts.docker.cdi_specs and (_serves_cdi(facts) or engine is None):
+        ways.append("the CDI specification fits the driver")
+    reason = (
+        f"nvidia-ctk {facts.docker.toolkit.value or 'is there'}: {' and '.join(ways) or 'nothing is missing'}"
+    )
+    return Verdict(NAME, Status.MET, reason, evidence, warnings)
+
+
+def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
+    """Install the toolkit, tell docker of it, and make a CDI specification for the driver that is loaded."""
+    if judge(facts, node, fleet).status is not Status.UNMET:
+        return ()
+    return tuple(step for gap in _gaps(facts, node, fleet) for step in gap.steps)

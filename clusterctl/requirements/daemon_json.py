@@ -1,0 +1,59 @@
+"""Docker's ``/etc/docker/daemon.json``: what it says, and the same with something added."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from clusterctl.facts.model import ReadStatus
+
+if TYPE_CHECKING:
+    from clusterctl.facts.model import NodeFacts
+
+PATH = "/etc/docker/daemon.json"
+
+
+def read(facts: NodeFacts) -> dict[str, Any] | None:
+    """Return what the file says, an empty one where there is none.
+
+    None when it is no JSON object, or names a key twice: written anew it would lose something.
+    """
+    reading = facts.docker.daemon_config
+    if reading.value is None:
+        return {} if reading.status in (ReadStatus.ABSENT, ReadStatus.EMPTY) else None
+    if not reading.value.strip():
+        return {}
+    try:
+        found = json.loads(reading.value, object_pairs_hook=_once)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len({key for key, _ in pairs}) < len(pairs):
+        raise ValueError("a key is named twice")
+    return dict(pairs)
+
+
+def merged(found: Mapping[str, Any], changes: Mapping[str, Any]) -> str:
+    """Return the file's text with ``changes`` merged in depth; everything else stays, in its order."""
+    return json.dumps(_deep(found, changes), indent=2) + "\n"
+
+
+def _deep(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    result = dict(below)
+    for key, value in above.items():
+        old = result.get(key)
+        both = isinstance(old, Mapping) and isinstance(value, Mapping)
+        result[key] = _deep(old, value) if both and old is not None else value
+    return result
+
+
+def default_memlock(found: Mapping[str, Any]) -> int | None:
+    """Return the soft memlock limit (bytes; -1: unlimited) that containers get by default, if it says one."""
+    ulimits = found.get("default-ulimits")
+    limit = ulimits.get("memlock") if isinstance(ulimits, dict) else None
+    soft = limit.get("Soft") if isinstance(limit, dict) else None
+    return soft if isinstance(soft, int) else None

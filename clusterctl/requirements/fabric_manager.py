@@ -1,0 +1,250 @@
+"""``fabric-manager``: on NVSwitch machines the fabric manager of exactly the driver's version has joined every GPU.
+
+Without it CUDA programs fail to start (error 802) or NVLink is not used. Up to NVLink 4 the switches are PCI bridges of
+this machine; with NVLink 5 they are reached through InfiniBand-like devices; in GB200 racks they are another machine's.
+Sources: NVIDIA Fabric Manager user guide; NVIDIA IMEX service guide; leptonai/gpud #1140, #1147 and
+#1206 for single GPUs, PCIe cards and GH200.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from clusterctl.requirements import fabric_manager_install
+from clusterctl.requirements.base import EnableUnit, Json, LoadModule, Status, Step, Verdict, WriteFile
+from clusterctl.requirements.gpu_driver import own_gpus
+from clusterctl.requirements.wording import because, some
+
+if TYPE_CHECKING:
+    from clusterctl.facts.model import NodeFacts
+    from clusterctl.inventory.model import Node
+    from clusterctl.requirements.fleet import Fleet
+
+NAME = "fabric-manager"
+TITLE = "The NVSwitch fabric is up, managed by the driver's own version"
+
+UNIT = fabric_manager_install.UNIT
+FIRST_NVLINK_5_BRANCH = 570
+_NVLINK_5 = re.compile(r"\bB[123]00\b")
+_NO_SWITCH = re.compile(r"PCIe|\bNVL\b|\bGH200\b", re.IGNORECASE)
+MOST_WITHOUT_SWITCHES = 4
+"""Baseboards of four join their GPUs by NVLink directly; those of eight have switches (NVIDIA HGX)."""
+_RACK = re.compile(r"\bGB[23]00\b")
+UMAD_AT_BOOT = "/etc/modules-load.d/clusterctl-ib_umad.conf"
+
+
+@dataclass(frozen=True, slots=True)
+class _Decision:
+    """A verdict's parts and the steps that go with it."""
+
+    status: Status
+    reason: str
+    steps: tuple[Step, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def _states(facts: NodeFacts) -> dict[int, str]:
+    """Return the fabric's state of each GPU that has one, ``Completed/Success`` when it is well."""
+    return {
+        gpu.index: f"{gpu.fabric_state}/{gpu.fabric_status or 'unknown'}"
+        for gpu in facts.gpu.devices.or_else(())
+        if gpu.fabric_state not in (None, "Not Supported")
+    }
+
+
+def _unwell(facts: NodeFacts) -> str | None:
+    bad = {index: state for index, state in _states(facts).items() if state != "Completed/Success"}
+    if not bad:
+        return None
+    return "the fabric's state is " + some([f"{state} on GPU {index}" for index, state in bad.items()])
+
+
+def _guest(facts: NodeFacts) -> _Decision:
+    """Judge a machine that sees GPUs of a fabric and no switch: somebody else manages it."""
+    unwell = _unwell(facts)
+    if unwell is None:
+        reason = (
+            "the GPUs are part of an NVSwitch fabric that is managed outside this machine (shared NVSwitches of a "
+            "virtual machine's host); its state is Completed, and no fabric manager is needed here"
+        )
+        return _Decision(Status.NOT_APPLICABLE, reason)
+    return _Decision(
+        Status.UNMET, f"{unwell}; the switches are not here: see to the fabric manager of the host"
+    )
+
+
+def _without_switch(facts: NodeFacts) -> _Decision:
+    """Judge GPUs with a fabric's state where no switch is to be expected: their state says nothing."""
+    gpus = facts.gpu.devices.or_else(())
+    unwell = _unwell(facts)
+    if unwell is None:
+        reason = "there is no NVSwitch here, and the fabric's state is Completed all the same"
+        return _Decision(Status.NOT_APPLICABLE, reason)
+    on_baseboard = [gpu for gpu in gpus if not _NO_SWITCH.search(gpu.name)]
+    if len(on_baseboard) > MOST_WITHOUT_SWITCHES:
+        reason = (
+            f"{unwell}, and PCI shows no NVSwitch: {len(on_baseboard)} such GPUs need theirs (look at dmesg)"
+        )
+        return _Decision(Status.UNMET, reason)
+    note = (
+        f"{unwell}: a known false alarm on PCIe cards and lone GPUs (leptonai/gpud #1140); should CUDA programs end "
+        "with error 802, the GPU does belong to a fabric, and its switches are missing here"
+    )
+    reason = "there is no NVSwitch here for the GPUs to be joined by"
+    return _Decision(Status.NOT_APPLICABLE, reason, (), (note,))
+
+
+def _rack(facts: NodeFacts) -> _Decision:
+    """Judge a node of a GB200 or GB300 rack: the switch trays run the fabric, IMEX joins the nodes' memory."""
+    imex = facts.services.unit("nvidia-imex.service")
+    channels = sum("imex" in device for device in facts.gpu.fabric_devices)
+    seen = f"nvidia-imex.service is {imex.active if imex else 'not there'}, {channels} IMEX channels"
+    if not _states(facts):
+        reason = f"multi-node NVLink machine outside a fabric; {seen}"
+        return _Decision(Status.NOT_APPLICABLE, reason)
+    unwell = _unwell(facts)
+    if unwell is not None:
+        return _Decision(Status.UNMET, f"{unwell}; the rack's switch trays manage it; {seen}")
+    ready = imex is not None and imex.active == "active" and channels > 0
+    note = "" if ready else "NVLink between nodes needs IMEX: the service on every node, and a channel"
+    reason = f"the rack's NVLink fabric is Completed; IMEX takes the fabric manager's place: {seen}"
+    return _Decision(Status.MET, reason, (), (note,) if note else ())
+
+
+def _nvlink_5_gap(facts: NodeFacts, version: str) -> _Decision | None:
+    if int(version.partition(".")[0]) < FIRST_NVLINK_5_BRANCH:
+        reason = f"driver {version} is too old for NVLink 5: it needs driver and fabric manager 570 or newer"
+        return _Decision(Status.UNMET, reason)
+    if facts.modules.is_loaded("ib_umad") is False:
+        steps: tuple[Step, ...] = (
+            LoadModule("Load ib_umad, through which the switches are reached", "ib_umad"),
+            WriteFile(
+                "Load ib_umad at boot", UMAD_AT_BOOT, "# Written by clusterctl (fabric-manager).\nib_umad\n"
+            ),
+        )
+        return _Decision(
+            Status.UNMET, "ib_umad is not loaded: NVLink 5 switches are reached through it", steps
+        )
+    return None
+
+
+def _next_boots_version(facts: NodeFacts, loaded: str) -> str | None:
+    """Return the driver version that the next boot brings, where it is another than the loaded one."""
+    on_disk = facts.gpu.module_version.value
+    return on_disk if on_disk not in (None, loaded) else None
+
+
+def _pending(found: str | None, on_disk: str, loaded: str) -> _Decision:
+    """Judge a manager that is not the loaded driver's, while the next boot brings another driver.
+
+    A change to the loaded driver's version would be wrong at that boot, and ends what runs over NVLink now.
+    """
+    boot = f"the driver on disk is {on_disk}, loaded is {loaded}: reboot pending"
+    if found == on_disk:
+        return _Decision(Status.UNMET, f"{boot}; the fabric manager on disk is {found} and fits from then on")
+    is_now = "no fabric manager is installed" if found is None else f"the fabric manager is {found}"
+    return _Decision(Status.UNMET, f"{boot}; {is_now}: nothing is changed before that boot")
+
+
+def _may_run(facts: NodeFacts) -> bool:
+    """Whether a manager may be running: one that is active, or on a node whose units could not be listed."""
+    unit = facts.services.unit(UNIT)
+    if facts.services.units.value is None:
+        return facts.system.systemd_running
+    return unit is not None and unit.active not in ("inactive", "failed")
+
+
+def _managed_here(facts: NodeFacts, node: Node, nvlink_5: bool) -> _Decision:
+    driver = facts.gpu.driver
+    if driver.value is None:
+        if driver.status.value == "absent":
+            return _Decision(
+                Status.UNMET, "there are NVSwitches, but the NVIDIA driver is not loaded (gpu-driver)"
+            )
+        return _Decision(Status.UNKNOWN, because("the NVIDIA driver's version", driver))
+    version = driver.value.version
+    found = fabric_manager_install.installed_version(facts)
+    on_disk = _next_boots_version(facts, version)
+    known = found is not None or facts.gpu.fabric_manager.status.value in ("absent", "empty")
+    if on_disk is not None and known and found != version:
+        return _pending(found, on_disk, version)
+    gap = _nvlink_5_gap(facts, version) if nvlink_5 else None
+    before = gap.steps if gap is not None else ()
+    enable = (EnableUnit(f"Enable and start {UNIT}", UNIT),) if facts.system.systemd_running else ()
+    if gap is not None and not gap.steps:
+        return gap
+    if not known:
+        return _Decision(Status.UNKNOWN, because("the fabric manager's version", facts.gpu.fabric_manager))
+    if found != version:
+        if found is None:
+            reason = f"there are NVSwitches, but no fabric manager is installed (driver {version})"
+        else:
+            reason = (
+                f"the fabric manager is {found}, the driver {version}: they must be equal to the last digit"
+            )
+            if _may_run(facts):
+                # It is older than what is on disk, and all that runs over NVLink depends on it.
+                reason += f"; {UNIT} may be running under jobs: drain the node and stop it first"
+                return _Decision(Status.UNMET, reason)
+        change = fabric_manager_install.change_to(facts, node, version, nvlink_5)
+        return _Decision(Status.UNMET, reason, (*before, *change, *enable) if change else before)
+    if gap is not None:
+        return _Decision(gap.status, gap.reason, (*gap.steps, *enable))
+    unit = facts.services.unit(UNIT)
+    if facts.services.units.value is not None and facts.system.systemd_running:
+        state = "not there" if unit is None else unit.active
+        if unit is None or unit.active != "active":
+            return _Decision(Status.UNMET, f"{UNIT} is {state}", enable if unit is not None else ())
+        if unit.enabled == "disabled":
+            return _Decision(Status.UNMET, f"{UNIT} runs, but is not enabled at boot", enable)
+    unwell = _unwell(facts)
+    if unwell is not None:
+        return _Decision(
+            Status.UNMET, f"{unwell}, although fabric manager {version} runs (journalctl -u {UNIT})"
+        )
+    later = (
+        () if on_disk is None else (f"the next boot brings driver {on_disk}: the fabric manager must follow",)
+    )
+    return _Decision(Status.MET, f"fabric manager {version}, as the driver", (), later)
+
+
+def _decide(facts: NodeFacts, node: Node) -> _Decision:
+    devices = facts.pci.devices
+    if devices.value is None:
+        return _Decision(Status.UNKNOWN, because("the PCI tree", devices))
+    if not own_gpus(facts):
+        return _Decision(Status.NOT_APPLICABLE, "there is no NVIDIA GPU")
+    if facts.in_container:
+        return _Decision(Status.NOT_APPLICABLE, "this is a container: its host manages the fabric")
+    gpus = facts.gpu.devices.or_else(())
+    if any(device.is_nvswitch for device in devices.value):
+        return _managed_here(facts, node, nvlink_5=False)
+    if any(_RACK.search(gpu.name) for gpu in gpus):
+        return _rack(facts)
+    # In a guest the switches stay with the host, whatever the generation; a lone GPU is in no fabric.
+    if len(gpus) > 1 and not facts.in_vm and any(_NVLINK_5.search(gpu.name) for gpu in gpus):
+        return _managed_here(facts, node, nvlink_5=True)
+    if _states(facts):
+        return _guest(facts) if facts.in_vm and len(gpus) > 1 else _without_switch(facts)
+    return _Decision(Status.NOT_APPLICABLE, "there is no NVSwitch, and no GPU is part of a fabric")
+
+
+def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
+    """Met when the manager is the driver's version, runs, and the fabric's state is Completed with Success."""
+    decision = _decide(facts, node)
+    driver = facts.gpu.driver.value
+    evidence: dict[str, Json] = {
+        "driver": None if driver is None else driver.version,
+        "fabric_manager": fabric_manager_install.installed_version(facts),
+        "switches": [d.address for d in facts.pci.devices.or_else(()) if d.is_nvswitch],
+        "states": {str(index): state for index, state in _states(facts).items()},
+        "devices": list(facts.gpu.fabric_devices),
+    }
+    return Verdict(NAME, decision.status, decision.reason, evidence, decision.warnings)
+
+
+def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
+    """Install or change the fabric manager to the driver's version, and have it run."""
+    return _decide(facts, node).steps

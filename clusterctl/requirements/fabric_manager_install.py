@@ -1,0 +1,120 @@
+"""What brings the fabric manager to exactly the driver's version: package names by distribution, held by a preference.
+
+Package names: NVIDIA Fabric Manager user guide; packages.ubuntu.com (nvidia-fabricmanager-NNN); NVIDIA's repositories,
+which renamed nvidia-fabric-manager (RPM) and nvidia-fabricmanager-NNN (Debian) to nvidia-fabricmanager with R580.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clusterctl.requirements import nvidia_repository
+from clusterctl.requirements.base import Command, InstallPackages, RestartUnit, Step, WriteFile
+from clusterctl.requirements.packages import manager
+
+if TYPE_CHECKING:
+    from clusterctl.facts.model import NodeFacts, Package
+    from clusterctl.inventory.model import Node
+
+UNIT = "nvidia-fabricmanager.service"
+PIN = "/etc/apt/preferences.d/clusterctl-fabric-manager"
+RENAMED_BRANCH = 580
+# As the runner installs: nobody is there to be asked about a changed configuration file, which stays as it is.
+_APT_OPTIONS = ("-o", "DPkg::Lock::Timeout=120", "-o", "Dpkg::Options::=--force-confold")
+
+_DEB_VERSION = """\
+case $(dpkg-query -W -f '${Version}' "$1" 2>/dev/null) in
+"$2"-*) ;;
+*) exit 1 ;;
+esac
+"""
+
+
+def _package(facts: NodeFacts) -> Package | None:
+    for package in facts.software.packages.or_else(()):
+        if package.name.startswith(("nvidia-fabricmanager", "nvidia-fabric-manager")):
+            return package
+    return None
+
+
+def installed_version(facts: NodeFacts) -> str | None:
+    """Return the installed manager's version, by its own word or else its package's."""
+    if facts.gpu.fabric_manager.value is not None:
+        return facts.gpu.fabric_manager.value
+    package = _package(facts)
+    return package.version.rpartition(":")[2].partition("-")[0] if package is not None else None
+
+
+def _from_nvidia(facts: NodeFacts, node: Node) -> bool:
+    """Whether the driver came, or is to come, from NVIDIA's repository."""
+    system = facts.system.os.value
+    if node.requirements.gpu_driver.install == "nvidia" or (system is not None and system.id == "debian"):
+        return True
+    names = {package.name for package in facts.software.packages.or_else(())}
+    from_there = facts.software.has_repository("developer.download.nvidia.com/compute/cuda")
+    return from_there or bool(names & {"nvidia-open", "cuda-drivers"})
+
+
+def package_name(facts: NodeFacts, node: Node, version: str) -> str:
+    """Return the package's name where a driver of this version comes from."""
+    branch = version.partition(".")[0]
+    renamed = int(branch) >= RENAMED_BRANCH
+    if facts.software.manager == "apt":
+        return (
+            "nvidia-fabricmanager"
+            if renamed and _from_nvidia(facts, node)
+            else f"nvidia-fabricmanager-{branch}"
+        )
+    return "nvidia-fabricmanager" if renamed else "nvidia-fabric-manager"
+
+
+def _pin(version: str) -> WriteFile:
+    text = (
+        "# Written by clusterctl (requirement fabric-manager): it must be the driver's version to the last digit.\n"
+        f"Package: nvidia-fabricmanager*\nPin: version {version}-*\nPin-Priority: 1001\n"
+    )
+    return WriteFile(f"Hold the fabric manager at {version}", PIN, text)
+
+
+def change_to(facts: NodeFacts, node: Node, version: str, nvlink_5: bool) -> tuple[Step, ...]:
+    """Return the steps from the installed manager, or none, to this version; empty where nothing can be done."""
+    found = manager(facts)
+    if found is None:
+        return ()
+    folder = node.requirements.packages.folder
+    name = package_name(facts, node, version)
+    repository = (
+        nvidia_repository.cuda_repository(facts) if node.requirements.gpu_driver.install == "nvidia" else None
+    )
+    steps: list[Step] = [*nvidia_repository.steps(facts, node, repository)] if repository is not None else []
+    if found == "apt":
+        steps.append(_pin(version))
+    wanted = name if found == "apt" else f"{name}-{version}"
+    others = ("nvlsm",) if nvlink_5 and facts.software.package("nvlsm") is None else ()
+    old = _package(facts)
+    if old is None:
+        if facts.gpu.fabric_manager.value is not None:
+            return ()  # It is there without a package (a runfile): whoever put it there has to change it.
+        steps.append(InstallPackages(f"Install {wanted} {version}", found, (wanted, *others), folder))
+        return tuple(steps)
+    if folder is not None:
+        return ()
+    if others:
+        steps.append(InstallPackages("Install the NVLink subnet manager", found, others))
+    do: tuple[str, ...]
+    back: tuple[str, ...]
+    guard: tuple[str, ...]
+    about = f"Change the fabric manager from {old.version} to {version}"
+    if found == "apt":
+        get = ("apt-get", "-q", "-y", "--allow-downgrades", *_APT_OPTIONS, "install")
+        do = (*get, name) if old.name == name else (*get, name, f"{old.name}-")
+        back = (*get, f"{old.name}={old.version}") + (() if old.name == name else (f"{name}-",))
+        guard = ("sh", "-c", _DEB_VERSION, "has-version", name, version)
+    else:
+        dnf = ("dnf", "-y", "--allowerasing", "install")
+        do, back = (*dnf, wanted), (*dnf, f"{old.name}-{old.version}")
+        guard = ("rpm", "-q", "--quiet", wanted)
+    steps.append(Command(about, do, back, guard, timeout_s=1500.0))
+    if facts.system.systemd_running:
+        steps.append(RestartUnit(f"Restart {UNIT} with its new version", UNIT))
+    return tuple(steps)

@@ -1,0 +1,260 @@
+"""``gpu-driver``: the NVIDIA driver is loaded, answers for every GPU, and is the same on all nodes of the fleet.
+
+It is installed only where the inventory asks for it (``gpu_driver.install``); a driver that runs is never replaced.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from clusterctl.facts.model import ReadStatus
+from clusterctl.requirements import gpu_driver_install
+from clusterctl.requirements.base import Json, LoadModule, Reboot, Status, Step, Verdict
+from clusterctl.requirements.wording import because, counted, some
+
+if TYPE_CHECKING:
+    from clusterctl.facts.model import NodeFacts, PciDevice
+    from clusterctl.inventory.model import Node
+    from clusterctl.requirements.fleet import Fleet
+
+NAME = "gpu-driver"
+TITLE = "The NVIDIA driver is loaded, the same on all nodes, and sees every GPU"
+
+# What nvidia-smi says of a GPU that the bus still shows but that does not answer (Xid 79 and its kin).
+LOST = ("is lost", "fallen off the bus", "Unable to determine the device handle", "No devices were found")
+MISMATCH = "version mismatch"
+GIVEN_AWAY = ("vfio-pci", "pci-stub", "xen-pciback")
+
+
+@dataclass(frozen=True, slots=True)
+class _Decision:
+    """A verdict's parts and the steps that go with it."""
+
+    status: Status
+    reason: str
+    steps: tuple[Step, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def own_gpus(facts: NodeFacts) -> tuple[PciDevice, ...]:
+    """Return the GPUs that this node's driver is to run: not virtual functions, not those given to guests."""
+    return tuple(
+        gpu for gpu in facts.pci.nvidia_gpus if gpu.physical_function is None and gpu.driver not in GIVEN_AWAY
+    )
+
+
+def _may_answer(facts: NodeFacts) -> tuple[PciDevice, ...]:
+    """Return the GPUs that nvidia-smi could list: another driver's (a display card on nouveau) it never does."""
+    return tuple(gpu for gpu in own_gpus(facts) if gpu.driver in ("nvidia", None))
+
+
+def _not_loaded(facts: NodeFacts, node: Node) -> _Decision:
+    settings = node.requirements.gpu_driver
+    nouveau = facts.modules.is_loaded("nouveau") or any(g.driver == "nouveau" for g in own_gpus(facts))
+    instead = "; nouveau drives the GPUs instead" if nouveau else ""
+    if facts.in_container:
+        return _Decision(Status.NOT_APPLICABLE, "this is a container: the driver belongs to its host")
+    if settings.install == "never":
+        hint = "set requirements.gpu_driver.install to let bootstrap see to it"
+        if facts.modules.is_installed("nvidia"):
+            reason = f"the NVIDIA driver is installed but not loaded{instead} ({hint})"
+        else:
+            reason = f"the NVIDIA driver is not installed{instead} ({hint})"
+        return _Decision(Status.UNMET, reason)
+    silence = gpu_driver_install.without_nouveau(facts) if nouveau else ()
+    last: Step = (
+        Reboot("Boot without nouveau and with the NVIDIA driver")
+        if nouveau
+        else LoadModule("Load the NVIDIA driver", "nvidia")
+    )
+    if facts.modules.is_installed("nvidia"):
+        reason = f"the NVIDIA driver is installed but not loaded{instead}"
+        return _Decision(Status.UNMET, reason, (*silence, last))
+    offer = gpu_driver_install.offer(facts, node)
+    reason = f"the NVIDIA driver is not installed{instead}"
+    if offer.steps:
+        return _Decision(Status.UNMET, reason, (*offer.steps, *silence, last), offer.warnings)
+    return _Decision(Status.UNMET, f"{reason}, and cannot be installed from here: {offer.why_not}")
+
+
+def _without_answer(facts: NodeFacts, node: Node) -> _Decision:
+    """Judge a loaded driver whose nvidia-smi gave no table."""
+    reading = facts.gpu.devices
+    driver = facts.gpu.driver.value
+    assert driver is not None
+    if MISMATCH in reading.detail:
+        on_disk = facts.gpu.module_version.value
+        newer = f" (the module on disk is {on_disk})" if on_disk not in (None, driver.version) else ""
+        reason = (
+            f"the loaded kernel module {driver.version} and the driver's libraries are of different "
+            f"versions{newer}: the driver was upgraded under it; it must be loaded anew"
+        )
+        allowed = node.requirements.gpu_driver.install != "never" and not facts.in_container
+        steps = (Reboot("Boot with the upgraded NVIDIA driver"),) if allowed else ()
+        return _Decision(Status.UNMET, reason, steps)
+    if any(words in reading.detail for words in LOST):
+        reason = f"driver {driver.version} is loaded, but a GPU does not answer ({reading.detail})"
+        return _Decision(Status.UNMET, reason)
+    if reading.status is ReadStatus.ABSENT:
+        if facts.in_container:
+            return _Decision(Status.NOT_APPLICABLE, "this is a container: the driver belongs to its host")
+        reason = f"the kernel module {driver.version} is loaded, but nvidia-smi is not installed"
+        return _Decision(Status.UNMET, reason)
+    return _Decision(Status.UNKNOWN, because("nvidia-smi's table", reading))
+
+
+def _count(facts: NodeFacts, node: Node, fleet: Fleet) -> str | None:
+    """Say which GPUs are missing, by the bus, the inventory, or nodes with GPUs of the same kind."""
+    listed = {gpu.pci_address for gpu in facts.gpu.devices.or_else(())}
+    due = _may_answer(facts)
+    gone = [gpu.address for gpu in due if gpu.address not in listed]
+    if not due and not listed and not facts.in_container:
+        bound = [f"{gpu.address} ({gpu.driver})" for gpu in own_gpus(facts)]
+        return f"the NVIDIA driver is loaded, but others drive all GPUs: {some(bound)}"
+    if gone and not facts.in_container:
+        return (
+            f"PCI shows {counted(len(due), 'GPU')}, nvidia-smi {len(listed)}: "
+            f"{some(gone)} fell off the bus or did not start (look for Xid in the kernel's log)"
+        )
+    if node.gpus is not None:
+        return (
+            f"{counted(len(listed), 'GPU')}, but the inventory says {node.gpus}"
+            if len(listed) < node.gpus
+            else None
+        )
+    alike = Counter(
+        len(other.gpu.devices.value)
+        for other in fleet.peers(node.name).values()
+        if other.gpu.devices.value is not None and _kinds(other) == _kinds(facts)
+    )
+    (most, nodes), *_ = alike.most_common(1) or [(0, 0)]
+    if len(listed) < most and nodes >= 2 and 2 * nodes > alike.total() + 1:
+        said = f"{counted(len(listed), 'GPU')}, but {nodes} other nodes with the same GPUs have {most}"
+        return f"{said} (a GPU is missing)"
+    return None
+
+
+def _kinds(facts: NodeFacts) -> set[tuple[str, str]]:
+    return {(gpu.vendor, gpu.device) for gpu in _may_answer(facts)}
+
+
+def _versions(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the driver versions by node: of those with the same GPUs, this one first, and of all others.
+
+    Nodes for which the inventory names another version, and those without GPUs, are in neither.
+    """
+    wanted = node.requirements.gpu_driver.version
+    same = {other.name for other in fleet.nodes if other.requirements.gpu_driver.version == wanted}
+    mine = facts.gpu.driver.value
+    assert mine is not None
+    alike = {node.name: mine.version}
+    others: dict[str, str] = {}
+    for name, other in fleet.peers(node.name).items():
+        if (not same or name in same) and other.gpu.driver.value is not None and own_gpus(other):
+            (alike if _kinds(other) == _kinds(facts) else others)[name] = other.gpu.driver.value.version
+    return alike, others
+
+
+def _against_fleet(facts: NodeFacts, node: Node, fleet: Fleet) -> str | None:
+    """Say how this driver differs from that of the nodes with the same GPUs; None where it does not.
+
+    Older GPUs may well be kept on an older branch: what other GPUs run on has no vote.
+    """
+    votes, others = _versions(facts, node, fleet)
+    ranking = Counter(votes.values()).most_common()
+    if len(ranking) == 1:
+        return None
+    (first, count), (_, second), *_ = ranking
+    if count == second:
+        groups = [f"{v} on {some([n for n, of in votes.items() if of == v], 3)}" for v, _ in ranking]
+        who = "the nodes with these GPUs have" if others else "the fleet has"
+        return f"{who} no one driver version: {'; '.join(groups)}"
+    if votes[node.name] == first:
+        return None
+    nodes = "nodes with these GPUs" if others else "nodes"
+    return f"{node.name} has driver {votes[node.name]}, {count} of {len(votes)} {nodes} have {first}"
+
+
+def _warnings(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[str, ...]:
+    driver = facts.gpu.driver.value
+    assert driver is not None
+    warnings = []
+    on_disk = facts.gpu.module_version.value
+    if on_disk is not None and on_disk != driver.version:
+        warnings.append(
+            f"the module on disk is {on_disk}, {driver.version} is loaded: the next boot changes it"
+        )
+    others = [f"{gpu.address} ({gpu.driver})" for gpu in own_gpus(facts) if gpu not in _may_answer(facts)]
+    if others:
+        warnings.append(f"not counted, another driver has it: {some(others)}")
+    elsewhere = {n: v for n, v in _versions(facts, node, fleet)[1].items() if v != driver.version}
+    if elsewhere:
+        named = some([f"{version} on {name}" for name, version in elsewhere.items()], 3)
+        warnings.append(
+            f"nodes with other GPUs run other drivers ({named}): one job over both kinds may fail for it"
+        )
+    flavours = Counter(
+        other.gpu.driver.value.flavour
+        for other in fleet.peers(node.name).values()
+        if other.gpu.driver.value is not None and own_gpus(other)
+    )
+    if flavours and driver.flavour not in flavours:
+        warnings.append(
+            f"the {driver.flavour} kernel modules here, the {some(list(flavours))} ones elsewhere"
+        )
+    return tuple(warnings)
+
+
+def _decide(facts: NodeFacts, node: Node, fleet: Fleet) -> _Decision:
+    if facts.pci.devices.value is None:
+        return _Decision(Status.UNKNOWN, because("the PCI tree", facts.pci.devices))
+    if not own_gpus(facts):
+        if facts.pci.nvidia_gpus:
+            reason = "all NVIDIA GPUs here are given to virtual machines"
+            return _Decision(Status.NOT_APPLICABLE, reason)
+        if node.gpus:
+            return _Decision(Status.UNMET, f"PCI shows no NVIDIA GPU, but the inventory says {node.gpus}")
+        return _Decision(Status.NOT_APPLICABLE, "there is no NVIDIA GPU")
+    driver = facts.gpu.driver
+    if driver.value is None:
+        if driver.status is ReadStatus.ABSENT:
+            return _not_loaded(facts, node)
+        return _Decision(Status.UNKNOWN, because("the NVIDIA driver's version", driver))
+    if facts.gpu.devices.value is None:
+        return _without_answer(facts, node)
+    warnings = _warnings(facts, node, fleet)
+    settings = node.requirements.gpu_driver
+    said = f"driver {driver.value.version} ({driver.value.flavour})"
+    if settings.version is not None and not f"{driver.value.version}.".startswith(f"{settings.version}."):
+        reason = f"{said} is loaded, the inventory wants {settings.version}"
+        return _Decision(
+            Status.UNMET, f"{reason}; a running driver is not replaced: drain the node", (), warnings
+        )
+    if settings.flavour not in ("any", driver.value.flavour):
+        reason = f"{said} is loaded, the inventory wants the {settings.flavour} kernel modules"
+        return _Decision(Status.UNMET, reason, (), warnings)
+    for difference in (_count(facts, node, fleet), _against_fleet(facts, node, fleet)):
+        if difference is not None:
+            return _Decision(Status.UNMET, difference, (), warnings)
+    return _Decision(Status.MET, f"{said}, {counted(len(facts.gpu.devices.value), 'GPU')}", (), warnings)
+
+
+def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
+    """Met when the driver is loaded, its tools answer for every GPU, and the fleet has the same one."""
+    decision = _decide(facts, node, fleet)
+    driver = facts.gpu.driver.value
+    evidence: dict[str, Json] = {
+        "version": None if driver is None else driver.version,
+        "flavour": None if driver is None else driver.flavour,
+        "module_on_disk": facts.gpu.module_version.value,
+        "gpus_on_the_bus": [gpu.address for gpu in own_gpus(facts)],
+        "gpus_that_answer": [gpu.pci_address for gpu in facts.gpu.devices.or_else(())],
+    }
+    return Verdict(NAME, decision.status, decision.reason, evidence, decision.warnings)
+
+
+def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
+    """Install and load the driver, only where the inventory allows it."""
+    return _decide(facts, node, fleet).steps

@@ -1,0 +1,135 @@
+"""What installs an NVIDIA driver: packages by distribution and source, nouveau out of the way, versions held.
+
+Package names: NVIDIA Driver Installation Guide (kernel modules, version locking), packages.ubuntu.com and
+packages.debian.org.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from clusterctl.requirements import nvidia_repository
+from clusterctl.requirements.base import Command, InstallPackages, Step, WriteFile
+
+if TYPE_CHECKING:
+    from clusterctl.facts.model import NodeFacts
+    from clusterctl.inventory.model import Node
+
+PIN = "/etc/apt/preferences.d/clusterctl-nvidia-driver"
+NO_NOUVEAU = "/etc/modprobe.d/clusterctl-no-nouveau.conf"
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """The steps that bring a driver, or why there are none."""
+
+    steps: tuple[Step, ...] = ()
+    why_not: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+def without_nouveau(facts: NodeFacts) -> tuple[Step, ...]:
+    """Return the steps that keep nouveau from being loaded at the next boot, from the initramfs as well."""
+    rebuild = {"apt": ("update-initramfs", "-u"), "dnf": ("dracut", "--force")}.get(
+        facts.software.manager or ""
+    )
+    text = "# Written by clusterctl (requirement gpu-driver).\nblacklist nouveau\noptions nouveau modeset=0\n"
+    file = WriteFile("Keep nouveau from being loaded", NO_NOUVEAU, text)
+    if rebuild is None:
+        return (file,)
+    return (
+        # Undo runs backwards: what has to follow the file's removal stands before the file.
+        Command("Have an undo rebuild the initramfs once the file is gone", ("true",), rebuild),
+        file,
+        Command("Rebuild the initramfs without nouveau", rebuild, None),
+    )
+
+
+def _pin(version: str) -> WriteFile:
+    text = (
+        "# Written by clusterctl (requirement gpu-driver).\n"
+        "Package: *nvidia* libcuda* cuda-drivers*\n"
+        f"Pin: version {version}.*\nPin-Priority: 1001\n\n"
+        "Package: *nvidia* libcuda* cuda-drivers*\n"
+        f"Pin: version {version}-*\nPin-Priority: 1001\n"
+    )
+    return WriteFile(f"Hold the driver's packages at {version}", PIN, text)
+
+
+def _headers(facts: NodeFacts) -> tuple[str, ...]:
+    kernel = facts.system.kernel.value
+    if facts.modules.headers.value is not None or kernel is None:
+        return ()
+    return (f"linux-headers-{kernel}" if facts.software.manager == "apt" else f"kernel-devel-{kernel}",)
+
+
+def _from_distribution(facts: NodeFacts, node: Node) -> Offer:
+    system = facts.system.os.value
+    settings = node.requirements.gpu_driver
+    folder = node.requirements.packages.folder
+    proprietary = settings.flavour == "proprietary"
+    if system is not None and system.id == "ubuntu":
+        if settings.version is None:
+            return Offer(
+                why_not="Ubuntu has many branches: name one (requirements.gpu_driver.version: '570')"
+            )
+        branch = settings.version.partition(".")[0]
+        name = f"nvidia-driver-{branch}-server" + ("" if proprietary else "-open")
+        packages = (*_headers(facts), name)
+        return Offer((InstallPackages(f"Install {name}", "apt", packages, folder),))
+    if system is not None and system.id == "debian":
+        kernel = "nvidia-kernel-dkms" if proprietary else "nvidia-open-kernel-dkms"
+        # Without a display: the module, nvidia-smi, and the library that CUDA programs load.
+        packages = (*_headers(facts), kernel, "nvidia-smi", "libcuda1", "nvidia-persistenced")
+        note = "Debian keeps these packages in contrib, non-free and non-free-firmware: apt's sources must name them"
+        return Offer((InstallPackages(f"Install {kernel}", "apt", packages, folder),), warnings=(note,))
+    name = system.pretty_name if system is not None else "this distribution"
+    return Offer(why_not=f"{name} brings no NVIDIA driver of its own (gpu_driver.install: nvidia)")
+
+
+def _from_nvidia(facts: NodeFacts, node: Node) -> Offer:
+    settings = node.requirements.gpu_driver
+    folder = node.requirements.packages.folder
+    repository = nvidia_repository.cuda_repository(facts)
+    manager = facts.software.manager
+    if repository is None and (folder is None or manager not in ("apt", "dnf")):
+        where = nvidia_repository.distribution(facts) or "this distribution"
+        return Offer(why_not=f"no pinned key is known for NVIDIA's repository of {where}")
+    proprietary = settings.flavour == "proprietary"
+    package = "cuda-drivers" if proprietary else "nvidia-open"
+    found: list[Step] = [] if repository is None else [*nvidia_repository.steps(facts, node, repository)]
+    if manager == "apt":
+        if settings.version is not None:
+            found.append(_pin(settings.version))
+        packages = (*_headers(facts), package)
+        found.append(InstallPackages(f"Install {package}", "apt", packages, folder))
+        return Offer(tuple(found))
+    system = facts.system.os.value
+    if folder is None:
+        if system is not None and system.id in ("rocky", "almalinux", "centos"):
+            found.append(InstallPackages("Install epel-release, which has dkms", "dnf", ("epel-release",)))
+        branch = settings.version.partition(".")[0] if settings.version is not None else None
+        open_stream = f"{branch}-open" if branch else "open-dkms"
+        stream = f"{branch or 'latest'}-dkms" if proprietary else open_stream
+        enable = ("dnf", "-y", "module", "enable", f"nvidia-driver:{stream}")
+        reset = ("dnf", "-y", "module", "reset", "nvidia-driver")
+        found.append(Command(f"Choose the driver branch {stream}", enable, reset))
+    exact = settings.version if settings.version is not None and "." in settings.version else None
+    name = package if exact is None else f"{package}-{exact}"
+    found.append(InstallPackages(f"Install {name}", "dnf", (*_headers(facts), name), folder))
+    return Offer(tuple(found))
+
+
+def offer(facts: NodeFacts, node: Node) -> Offer:
+    """Return the steps from no driver to an installed one, by ``gpu_driver.install``."""
+    source = node.requirements.gpu_driver.install
+    if source == "never":
+        return Offer(why_not="the inventory does not ask for it")
+    offered = _from_distribution(facts, node) if source == "distribution" else _from_nvidia(facts, node)
+    if offered.steps and facts.system.secure_boot.value:
+        note = (
+            "Secure Boot is on: a module that this machine builds must be signed with an enrolled key (MOK)"
+        )
+        return Offer(offered.steps, warnings=(*offered.warnings, note))
+    return offered

@@ -1,0 +1,54 @@
+"""What to know beside the verdict of ``peermem``: which NCCL sees the module, what comes after it, how far NICs are."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from clusterctl.facts.model import NodeFacts
+
+LAST_NCCL_WITHOUT_NVIDIA_PEERMEM = (2, 22, 3)
+FIRST_CUDA_13_DRIVER = (580,)
+
+
+def relying_on_nvidia_peermem(facts: NodeFacts) -> tuple[str, ...]:
+    """Return what to know of a node that relies on nvidia_peermem: programs' NCCL, and what comes after it."""
+    warnings = []
+    nccl = facts.software.package("libnccl2") or facts.software.package("libnccl")
+    if nccl is not None and () < _numbers(nccl) <= LAST_NCCL_WITHOUT_NVIDIA_PEERMEM:
+        warnings.append(
+            f"NCCL {nccl.partition('-')[0]} does not look for nvidia_peermem, and sends without GPUDirect "
+            "(nccl #1676): use one newer than 2.22.3"
+        )
+    driver = facts.gpu.driver.value
+    if driver is not None and _numbers(driver.version) >= FIRST_CUDA_13_DRIVER:
+        warnings.append("CUDA 13 deprecates the interface below nvidia_peermem: DMA-BUF is what stays")
+    return tuple(warnings)
+
+
+def distance(facts: NodeFacts) -> tuple[str, ...]:
+    """Say where NCCL leaves GPUDirect RDMA off by itself: no NIC is as near as a PCIe switch (NCCL_NET_GDR_LEVEL)."""
+    matrix = facts.gpu.topology.value
+    if matrix is None:
+        return ()
+    found = {
+        connection
+        for row, _ in matrix.rows
+        for column in matrix.columns
+        if row.startswith("GPU") and not column.startswith("GPU")
+        if (connection := matrix.connection(row, column)) is not None
+    }
+    if not found or not found <= {"PHB", "NODE", "SYS"}:
+        return ()
+    note = (
+        f"every NIC is {'/'.join(sorted(found))} away from every GPU: NCCL leaves GPUDirect off at that distance "
+        "(NCCL_NET_GDR_LEVEL is PXB by default), as is usual in virtual machines"
+    )
+    return (note,)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Return the leading numbers of a version: ``2.21.5-1+cuda12.4`` is (2, 21, 5)."""
+    found = re.match(r"\d+(?:\.\d+)*", version)
+    return tuple(int(part) for part in found[0].split(".")) if found else ()

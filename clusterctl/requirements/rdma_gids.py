@@ -1,0 +1,113 @@
+"""RoCE GID tables: the entry that traffic must use, on the right interface, and NCCL_IB_GID_INDEX against it.
+
+Rules (NCCL user guide, NCCL_IB_GID_INDEX): skip zero and link-local entries, the type must
+be RoCE v2, an IPv4 address is preferred. NCCL 2.21 and later choose so by themselves.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clusterctl.requirements.rdma_ports import netdevs
+
+if TYPE_CHECKING:
+    from clusterctl.facts.model import Gid, NodeFacts, RdmaDevice, RdmaPort
+    from clusterctl.inventory.model import Node
+    from clusterctl.requirements.rdma_ports import Port
+
+VARIABLE = "NCCL_IB_GID_INDEX"
+NCCL_FILE = "/etc/nccl.conf"
+
+_IPV4 = "0000:0000:0000:0000:0000:ffff:"
+
+
+def usable(port: RdmaPort) -> tuple[Gid, ...]:
+    """Return the RoCE v2 entries with a routable address, those of IPv4 first."""
+    found = [
+        gid
+        for gid in port.gids
+        if gid.type == "RoCE v2" and not gid.gid.startswith("fe80") and gid.gid.strip("0:")
+    ]
+    return tuple(sorted(found, key=lambda gid: (not gid.gid.startswith(_IPV4), gid.index)))
+
+
+def index_of(facts: NodeFacts, device: RdmaDevice, port: RdmaPort) -> int | None:
+    """Return the index that traffic of a port should use: 0 on InfiniBand; None where RoCE has none."""
+    if port.link_layer == "InfiniBand":
+        return 0
+    entries = usable(port)
+    own = netdevs(facts, device)
+    return next((gid.index for gid in entries if gid.netdev in own), entries[0].index if entries else None)
+
+
+def _is_index(text: str) -> bool:
+    return text.strip().isdecimal() and len(text) <= 9
+
+
+def setting(facts: NodeFacts, node: Node) -> tuple[str, int] | None:
+    """Return where NCCL_IB_GID_INDEX is set, and to what; the environment beats the file."""
+    for place, values in (("the inventory's env", node.env), ("the container's env", node.container.env)):
+        text = values.get(VARIABLE, "")
+        if _is_index(text):
+            return place, int(text)
+    for line in facts.host_config:
+        name, _, value = line.text.partition("=")
+        if line.path == NCCL_FILE and name.strip() == VARIABLE and _is_index(value):
+            return NCCL_FILE, int(value)
+    return None
+
+
+def faults(facts: NodeFacts, device: RdmaDevice, port: RdmaPort) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return what is wrong with a RoCE port's table, and what is only odd."""
+    if port.link_layer != "Ethernet" or port.state != "ACTIVE":
+        return (), ()
+    name = f"{device.name} port {port.number}"
+    entries = usable(port)
+    if not entries:
+        only_v1 = any(gid.type not in (None, "RoCE v2") for gid in port.gids)
+        where = f" ({', '.join(device.netdevs)})" if device.netdevs else ""
+        why = f"does its interface{where} have an IP address?"
+        if only_v1 and not any(gid.type == "RoCE v2" for gid in port.gids):
+            why = "its entries are all of RoCE v1, which switches do not route"
+        return (f"{name} has no RoCE v2 GID with an address: {why}",), ()
+    if all(gid.netdev is None for gid in entries):
+        why = "a container needs the host's network (ibv_modify_qp fails with Invalid argument)"
+        return (f"{name}: its GIDs belong to no interface here; {why}",), ()
+    own = netdevs(facts, device)
+    on = sorted({gid.netdev for gid in entries if gid.netdev is not None})
+    if not own or any(netdev in own or netdev.partition(".")[0] in own for netdev in on):
+        return (), ()
+    devices = facts.rdma.devices.or_else(())
+    theirs = {netdev for other in devices if other.name != device.name for netdev in other.netdevs}
+    said = (
+        f"{name}: its RoCE v2 GIDs are on {', '.join(on)}, not on its own interface {', '.join(sorted(own))}"
+    )
+    return ((said,), ()) if theirs.intersection(on) else ((), (said,))
+
+
+def index_faults(
+    facts: NodeFacts, node: Node, ports: tuple[Port, ...], elsewhere: frozenset[int]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return what is wrong with a fixed NCCL_IB_GID_INDEX, and what is only odd.
+
+    ``elsewhere``: the right indices of the fleet's ports; one number for all cannot be right where they differ.
+    """
+    found = setting(facts, node)
+    if found is None:
+        return (), ()
+    place, index = found
+    wrong = []
+    for device, port in ports:
+        right = index_of(facts, device, port)
+        if port.state != "ACTIVE" or right is None or port.link_layer not in ("Ethernet", "InfiniBand"):
+            continue
+        fits = index == 0 if port.link_layer == "InfiniBand" else index in {g.index for g in usable(port)}
+        if not fits:
+            wrong.append(f"{device.name} port {port.number} needs {right}")
+    if wrong:
+        return (f"{place} sets {VARIABLE}={index}, but {', '.join(wrong)}: unset it (NCCL 2.21 chooses)",), ()
+    if len(elsewhere) > 1:
+        numbers = ", ".join(map(str, sorted(elsewhere)))
+        said = f"{place} sets {VARIABLE}={index}, but the fleet's ports need {numbers}: unset it"
+        return (), (said,)
+    return (), (f"{place} sets {VARIABLE}={index}; NCCL 2.21 and later choose by themselves: unset it",)

@@ -1,0 +1,46 @@
+"""Other limits of the session that ranks start in: what breaks a run although memory may be locked. Warnings only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clusterctl.facts.model import UNLIMITED
+
+if TYPE_CHECKING:
+    from clusterctl.facts.model import NodeFacts
+    from clusterctl.requirements.fleet import Fleet
+
+FILES = 131072
+"""Sockets, shared memory and libraries of eight ranks that talk to hundreds of peers."""
+MANY_NODES = 16
+SHM_BYTES = 1 << 30
+"""What eight ranks of NCCL need in /dev/shm (NCCL user guide, troubleshooting: shared memory)."""
+
+
+def warnings(facts: NodeFacts, fleet: Fleet) -> tuple[str, ...]:
+    """Return what may break runs: the stack, open files at scale, shared memory, and what logout removes."""
+    found = []
+    limits = facts.limits
+    if limits.stack.value is not None and limits.stack.value.soft == UNLIMITED:
+        found.append(
+            "the stack is unlimited, and threads then get 2 MiB each (glibc, pthread_create): set it to 8192 KiB"
+        )
+    files = limits.nofile.value
+    few = files is not None and files.soft != UNLIMITED and files.soft < FILES
+    if files is not None and few and len(fleet.nodes) >= MANY_NODES:
+        found.append(f"a process may open {files.soft} files; {len(fleet.nodes)} nodes want {FILES}")
+    shm = facts.storage.at("/dev/shm")
+    if shm is not None and shm.size_bytes < SHM_BYTES:
+        said = f"/dev/shm has {shm.size_bytes >> 20} MiB, eight ranks want 1 GiB"
+        found.append(said + (": start the container with --ipc host" if facts.in_container else ""))
+    removes = [
+        line.path
+        for line in facts.host_config
+        if line.path.startswith("/etc/systemd/logind")
+        and line.text.replace(" ", "").lower() == "removeipc=yes"
+    ]
+    if removes:
+        found.append(
+            f"{removes[-1]} sets RemoveIPC=yes: shared memory goes when the user's last session ends"
+        )
+    return tuple(found)

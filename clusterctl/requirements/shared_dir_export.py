@@ -1,0 +1,136 @@
+"""The server's half of ``shared-dir``: to whom a folder is exported, and whether it is; pure."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import TYPE_CHECKING
+
+from clusterctl import resources
+from clusterctl.requirements.addresses import literal, source_addresses
+from clusterctl.requirements.base import Command
+
+if TYPE_CHECKING:
+    from clusterctl.facts.model import NodeFacts
+    from clusterctl.inventory.model import Node
+    from clusterctl.requirements.fleet import Fleet
+
+EXPORTS = "/etc/exports.d/clusterctl.exports"
+
+
+def clients(node: Node, folder: str, fleet: Fleet, facts: NodeFacts) -> tuple[str, ...]:
+    """Return the addresses that may mount the folder: those of the inventory's other nodes, and no other.
+
+    While a node is out of sight its further addresses are not known: what was exported before stays.
+    """
+    found: list[str] = []
+    unseen = False
+    for other in fleet.nodes:
+        if other.name == node.name or other.requirements.shared_dir.server != node.name:
+            continue
+        seen = fleet.facts.get(other.name) or fleet.earlier.get(other.name)
+        unseen = unseen or seen is None
+        found += source_addresses(other, seen) or [other.address]
+    return tuple(dict.fromkeys([*found, *(_named(facts, folder, own=True) if unseen else [])]))
+
+
+def _named(facts: NodeFacts, folder: str, *, own: bool) -> list[str]:
+    """Return the clients that clusterctl's file names for a folder, or those that all other files do."""
+    lines = [entry.text.split() for entry in facts.nfs.exports if (entry.path == EXPORTS) is own]
+    return [word.partition("(")[0] for words in lines if words[0].strip('"') == folder for word in words[1:]]
+
+
+def options(*, squash_root: bool) -> str:
+    """Return the options of every export of clusterctl's."""
+    return f"rw,sync,no_subtree_check,{'root_squash' if squash_root else 'no_root_squash'}"
+
+
+def line(folder: str, addresses: tuple[str, ...], *, squash_root: bool) -> str:
+    """Return the line of exports(5)."""
+    return " ".join((folder, *(f"{address}({options(squash_root=squash_root)})" for address in addresses)))
+
+
+def is_written(facts: NodeFacts, wanted: str) -> bool:
+    """Whether clusterctl's own exports file says this and nothing else."""
+    found = [entry.text for entry in facts.nfs.exports if entry.path == EXPORTS]
+    return [" ".join(text.split()) for text in found] == [wanted]
+
+
+def exported_to(facts: NodeFacts, folder: str) -> tuple[str, ...]:
+    """Return the clients to which a folder is exported now."""
+    return tuple(e.text.partition("(")[0] for e in facts.nfs.exported if e.path == folder)
+
+
+def admits(facts: NodeFacts, folder: str, node: Node, client: NodeFacts) -> bool:
+    """Whether a server exports a folder to a node: by address, name, network or to everybody."""
+    own = [literal(address) for address in source_addresses(node, client)]
+    for name in exported_to(facts, folder):
+        if name in ("*", node.address, node.name) or literal(name) in [a for a in own if a is not None]:
+            return True
+        try:
+            network = ipaddress.ip_network(name, strict=False)
+        except ValueError:
+            continue
+        if any(address is not None and address in network for address in own):
+            return True
+    return False
+
+
+def elsewhere(facts: NodeFacts, folder: str) -> tuple[str, ...]:
+    """Return the files of others that export the folder as well."""
+    return tuple(
+        dict.fromkeys(
+            entry.path
+            for entry in facts.nfs.exports
+            if entry.path != EXPORTS and entry.text.split()[0].strip('"') == folder
+        )
+    )
+
+
+def export_steps(
+    facts: NodeFacts, folder: str, addresses: tuple[str, ...], *, squash_root: bool
+) -> tuple[Command, ...]:
+    """Return the steps that export the folder to these clients, and nothing else that our file named before.
+
+    They come before that file is written: what is to be withdrawn is known to be ours until it is out.
+    """
+    script, wanted = resources.text("templates", "apply", "nfs-export.sh"), options(squash_root=squash_root)
+
+    def run(action: str, of: str, *words: str) -> tuple[str, ...]:
+        return ("sh", "-c", script, "nfs-export", action, of, wanted, *words)
+
+    others, exported = _named(facts, folder, own=False), exported_to(facts, folder)
+    # Whom the site's own file lets in already is not to be shut out by an undo, nor given other options.
+    may = [f"{'=' if name in others and name in exported else '+'}{name}" for name in addresses]
+    gone = [f"-{name}" for name in _former(facts, folder) if name not in addresses]
+    former = {
+        entry.text.split()[0]: _former(facts, entry.text.split()[0])
+        for entry in facts.nfs.exports
+        if entry.path == EXPORTS and entry.text.split()[0] != folder
+    }
+    # No guard: a server that has just been started exports by itself, and undo must all the same wait for the
+    # clients and withdraw the folder before that server is stopped.
+    return (
+        *(
+            Command(
+                f"Export {of} no more",
+                run("export", of, *(f"-{name}" for name in names)),
+                undo=run("export", of, *(f"+{name}" for name in names)),
+                timeout_s=120.0,
+            )
+            for of, names in former.items()
+            if names
+        ),
+        Command(
+            f"Export {folder} to {len(addresses)} addresses",
+            run("export", folder, *may, *gone),
+            undo=run("withdraw", folder, *may),
+            timeout_s=120.0,
+        ),
+    )
+
+
+def _former(facts: NodeFacts, folder: str) -> list[str]:
+    """Return to whom a folder is exported by our file and by no other."""
+    others, exported = _named(facts, folder, own=False), exported_to(facts, folder)
+    named = dict.fromkeys(_named(facts, folder, own=True))
+    return [name for name in named if name in exported and name not in others]

@@ -1,0 +1,178 @@
+"""How a shared folder comes to its path: the systemd mount unit, its name and options, and the mount point; pure."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from typing import TYPE_CHECKING
+
+from clusterctl.requirements.addresses import literal
+from clusterctl.requirements.base import Command
+from clusterctl.requirements.rendering import render
+
+if TYPE_CHECKING:
+    from clusterctl.facts.model import Mount, MountUnit, NodeFacts
+
+UNIT_FOLDER = "/etc/systemd/system"
+BIND = "bind"
+"""The options of a unit that binds a folder of the same node."""
+_AUTOMOUNT = "autofs"
+_VERSION = ("vers=", "nfsvers=", "v3", "v4")
+
+
+def normal(path: str) -> str:
+    """Return a path as the kernel lists it: no doubled or trailing slashes, no dots."""
+    return "/" + posixpath.normpath(path).lstrip("/")
+
+
+def unit_name(path: str) -> str:
+    """Return the unit that systemd wants for a mount point (systemd.unit(5), systemd-escape --path)."""
+    escaped = [
+        "-"
+        if c == "/"
+        else c
+        if re.fullmatch(r"[A-Za-z0-9:_.]", c)
+        else "".join(f"\\x{b:02x}" for b in c.encode())
+        for c in normal(path).strip("/")
+    ]
+    if escaped[:1] == ["."]:
+        escaped[0] = r"\x2e"
+    return f"{''.join(escaped) or '-'}.mount"
+
+
+def source(host: str, folder: str) -> str:
+    """Return ``host:/folder``, an IPv6 address in brackets."""
+    address = literal(host)
+    return f"[{address}]:{folder}" if address is not None and address.version == 6 else f"{host}:{folder}"
+
+
+def same_source(one: str, other: str) -> bool:
+    """Whether two ``host:/folder`` are the same as far as their text tells."""
+
+    def parts(text: str) -> tuple[str, str]:
+        host, _, folder = text.rpartition(":/")
+        return host.strip("[]").lower(), normal(f"/{folder}")
+
+    return parts(one) == parts(other)
+
+
+def options(extra: tuple[str, ...], *, own_server: bool) -> str:
+    """Return the mount options: ``hard``, and 4.2 of a server that clusterctl set up, unless ``extra`` says otherwise.
+
+    What somebody else's server speaks is not known (EFS 4.1, some filers 3 only): mount.nfs finds out (nfs(5)).
+    """
+    said = any(option.startswith(_VERSION) for option in extra)
+    version = ["nfsvers=4.2"] if own_server and not said else []
+    patience = [] if {"soft", "softerr"} & set(extra) else ["hard"]
+    return ",".join((*patience, *version, "_netdev", "nosuid", "nodev", *extra))
+
+
+def unit_text(what: str, path: str, mount_options: str) -> str:
+    """Return the unit that mounts an export, or binds a folder of the same node (options ``bind``)."""
+    return render(
+        "systemd",
+        "shared-dir.mount",
+        what=what,
+        where=normal(path),
+        options=mount_options,
+        remote=mount_options != BIND,
+    )
+
+
+def is_unit(found: MountUnit | None, text: str) -> bool:
+    """Whether a unit on the node says the same as a text; comments and blank lines do not count."""
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    return found is not None and found.text.splitlines() == lines
+
+
+def _mounts(facts: NodeFacts) -> tuple[Mount, ...]:
+    """All mounts in their order; an automount's come last, since it may have been used while the node was asked."""
+    return (*facts.storage.mounts.or_else(()), *facts.nfs.automounts)
+
+
+def mounted_at(facts: NodeFacts, path: str) -> Mount | None:
+    """Return what is mounted at a path: the last one, which hides those before it. An automount is no mount."""
+    found = [mount for mount in _mounts(facts) if mount.target == normal(path) and mount.fstype != _AUTOMOUNT]
+    return found[-1] if found else None
+
+
+def _holder(facts: NodeFacts, path: str, *, automounts: bool) -> Mount | None:
+    wanted = normal(path)
+    found = [
+        mount
+        for mount in _mounts(facts)
+        if (mount.target in ("/", wanted) or wanted.startswith(f"{mount.target}/"))
+        and (automounts or mount.fstype != _AUTOMOUNT)
+    ]
+    # Of several at one path the last hides the others.
+    return max(reversed(found), key=lambda mount: len(mount.target), default=None)
+
+
+def below(facts: NodeFacts, path: str) -> Mount | None:
+    """Return the mount whose file system holds a path."""
+    return _holder(facts, path, automounts=False)
+
+
+def automount_waiting(facts: NodeFacts, path: str) -> str | None:
+    """Return the path of an automount that has mounted nothing yet and will decide what is at a path."""
+    found = _holder(facts, path, automounts=True)
+    return found.target if found is not None and found.fstype == _AUTOMOUNT else None
+
+
+_EMPTY = '[ -d "$1" ] && [ -z "$(ls -A -- "$1")" ]'
+_TAKE_BACK = 'rmdir -- "$1" 2>/dev/null || :'
+
+
+def mount_point(path: str) -> tuple[Command, ...]:
+    """Return the steps that make a mount point, which must hold nothing: a mount would hide it.
+
+    One step for each folder, so that undo removes those that were made, and only when they are empty.
+    """
+    *parents, last = _ladder(path)
+    refuse = 'echo "$1 is not empty, and mounting there would hide its files: move them away" >&2; exit 1'
+    make = f'[ -d "$1" ] || mkdir -- "$1" && {_EMPTY} || {{ {refuse}; }}'
+    return (
+        *(_folder(parent) for parent in parents),
+        Command(
+            f"Make the mount point {last}, which must be empty",
+            _shell(make, last),
+            undo=_shell(_TAKE_BACK, last),
+            guard=_shell(_EMPTY, last),
+            timeout_s=30.0,
+        ),
+    )
+
+
+def owned_folder(path: str, user: str) -> tuple[Command, ...]:
+    """Return the steps that make a folder of a user's; one that is there is left as it is."""
+    *parents, last = _ladder(path)
+    return (
+        *(_folder(parent) for parent in parents),
+        Command(
+            f"Make the folder {last} of {user}'s",
+            _shell('[ -d "$1" ] || { mkdir -- "$1" && chown -- "$2:" "$1"; }', last, user),
+            undo=_shell(_TAKE_BACK, last),
+            guard=_shell('[ -d "$1" ]', last),
+            timeout_s=30.0,
+        ),
+    )
+
+
+def _folder(path: str) -> Command:
+    return Command(
+        f"Make the folder {path}",
+        _shell('[ -d "$1" ] || mkdir -- "$1"', path),
+        undo=_shell(_TAKE_BACK, path),
+        guard=_shell('[ -d "$1" ]', path),
+        timeout_s=30.0,
+    )
+
+
+def _ladder(path: str) -> list[str]:
+    """Return a path and its parents, the root left out, from the top down."""
+    parts = normal(path).strip("/").split("/")
+    return ["/" + "/".join(parts[:depth]) for depth in range(1, len(parts) + 1)]
+
+
+def _shell(script: str, *arguments: str) -> tuple[str, ...]:
+    return ("sh", "-c", script, "folder", *arguments)

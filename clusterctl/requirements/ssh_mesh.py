@@ -1,0 +1,157 @@
+"""``ssh-mesh``: every node can log in to every other without a password, with least rights and pinned host keys.
+
+Each node makes its own key, whose private half never leaves it. The next round, when all public halves are
+known, writes who may come from where, and which host keys are the right ones.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clusterctl import resources
+from clusterctl.requirements import ssh_mesh_limits as limits
+from clusterctl.requirements import ssh_mesh_texts as files
+from clusterctl.requirements.base import Command, Json, Status, Step, Verdict, WriteBlock, WriteFile
+from clusterctl.requirements.packages import install, manager
+from clusterctl.requirements.ssh_mesh_need import Need, members, need_of, uses_drop_ins, whole
+from clusterctl.requirements.wording import because, some
+from clusterctl.transport.known_hosts import fingerprint
+
+if TYPE_CHECKING:
+    from clusterctl.facts.model import Login, NodeFacts
+    from clusterctl.inventory.model import Node
+    from clusterctl.requirements.fleet import Fleet
+
+NAME = "ssh-mesh"
+TITLE = "Nodes can log in to each other"
+
+
+def _block_name(node: Node) -> str:
+    return f"ssh-{node.requirements.ssh_mesh.name}"
+
+
+def _changes(facts: NodeFacts, node: Node, login: Login, need: Need) -> tuple[WriteFile | WriteBlock, ...]:
+    """Return the files that are not as they must be, in the order in which they are needed."""
+    name, mesh, block = node.requirements.ssh_mesh.name, facts.ssh_mesh, _block_name(node)
+    found: list[WriteFile | WriteBlock] = []
+    known = files.known_hosts_path(name)
+    if not files.is_so(mesh.own_text(known), need.texts.known):
+        found.append(WriteFile(f"Pin the host keys of {need.size} nodes in {known}", known, need.texts.known))
+    if uses_drop_ins(facts):
+        path = files.config_path(name)
+        if not files.is_so(mesh.own_text(path), need.texts.config):
+            found.append(WriteFile(f"Tell ssh of {need.size} nodes in {path}", path, need.texts.config))
+    else:
+        path = "/etc/ssh/ssh_config"
+        if not files.is_so(mesh.own_text(path), files.block(block, need.texts.config)):
+            found.append(
+                WriteBlock(f"Tell ssh of {need.size} nodes in {path}", path, block, need.texts.config)
+            )
+    path = mesh.authorized_keys
+    if not files.is_so(mesh.own_text(path), files.block(block, need.texts.authorized)):
+        at_home = path.startswith(f"{login.home.rstrip('/')}/")
+        found.append(
+            WriteBlock(
+                f"Let {need.size} nodes in as {login.user} in {path}",
+                path,
+                block,
+                need.texts.authorized,
+                0o600 if at_home else 0o644,
+                login.user if at_home else None,
+            )
+        )
+    return tuple(found)
+
+
+def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
+    """Met when the node has a key and its files say of every node of the mesh what must be said, and no more."""
+    if not node.requirements.ssh_mesh.require:
+        return Verdict(NAME, Status.NOT_APPLICABLE, "the inventory does not ask for logins between nodes")
+    name = node.requirements.ssh_mesh.name
+    fleet = whole(facts, node, fleet)
+    others = members(fleet, name)
+    if len(others) < 2:
+        return Verdict(NAME, Status.NOT_APPLICABLE, "there is no other node to log in to")
+    mesh, login = facts.ssh_mesh, facts.ssh_mesh.login.value
+    if login is None:
+        return Verdict(NAME, Status.UNKNOWN, because("the node's account", mesh.login))
+    evidence: dict[str, Json] = {"user": login.user, "nodes": len(others)}
+    if not files.is_plain(login.user):
+        reason = f"the account name {login.user!r} cannot stand in ssh_config: use a plain one"
+        return Verdict(NAME, Status.UNMET, reason, evidence)
+    warnings = limits.doubts(node, facts, others)
+    if "ssh" not in mesh.tools or "ssh-keygen" not in mesh.tools:
+        return Verdict(NAME, Status.UNMET, "OpenSSH's client is not installed", evidence, warnings)
+    own = files.public_key(mesh, name)
+    if own is None:
+        return Verdict(
+            NAME, Status.UNMET, f"{login.user} has no key for the other nodes yet", evidence, warnings
+        )
+    evidence["key"] = fingerprint(own.split()[1])
+    refused = limits.refusals(mesh, login)
+    if refused:
+        return Verdict(NAME, Status.UNMET, "; ".join(refused), evidence, warnings)
+    need = need_of(facts, node, fleet, login.user)
+    evidence |= {"entries": need.size, "kept": list(need.kept)}
+    warnings += limits.overrulings(mesh, login, others)
+    reasons = []
+    changes = _changes(facts, node, login, need)
+    if need.lost and changes:
+        reasons.append(
+            f"{some(need.lost)} cannot be seen, and the entries are too many to be kept unseen: "
+            "check all nodes together once"
+        )
+    elif changes and need.size < 2:
+        reasons.append("no other node has a key yet")
+    elif changes:
+        paths = some([step.path for step in changes])
+        reasons.append(f"not as the {need.size} nodes need it: {paths}")
+    if need.waiting:
+        reasons.append(f"waiting for {some(need.waiting)}")
+    keys = mesh.own_text(mesh.authorized_keys) if changes else None
+    gone = files.named((keys and keys.text) or "", name) - {other.name for other in others}
+    if gone:
+        reasons.append(f"{some(sorted(gone))} may still come in, but left the inventory")
+    if reasons:
+        return Verdict(NAME, Status.UNMET, "; ".join(reasons), evidence, warnings)
+    unseen = f" ({some(need.kept)} not seen now)" if need.kept else ""
+    return Verdict(NAME, Status.MET, f"{need.size} nodes let each other in{unseen}", evidence, warnings)
+
+
+def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
+    """Make the node's key; once the others' keys are known, write what the mesh needs of this node."""
+    login = facts.ssh_mesh.login.value
+    if (
+        login is None
+        or judge(facts, node, fleet).status is not Status.UNMET
+        or not files.is_plain(login.user)
+    ):
+        return ()
+    mesh, name = facts.ssh_mesh, node.requirements.ssh_mesh.name
+    if "ssh" not in mesh.tools or "ssh-keygen" not in mesh.tools:
+        names = ("openssh-client",) if manager(facts) == "apt" else ("openssh-clients", "openssh")
+        package = install(facts, node, f"Install {' and '.join(names)}", *names)
+        return (package, _make_key(node, login.user)) if package is not None else ()
+    if files.public_key(mesh, name) is None:
+        return (_make_key(node, login.user),)
+    need = need_of(facts, node, whole(facts, node, fleet), login.user)
+    if limits.refusals(mesh, login) or need.lost or need.size < 2:
+        return ()
+    return _changes(facts, node, login, need)
+
+
+def _make_key(node: Node, user: str) -> Command:
+    name = node.requirements.ssh_mesh.name
+    script, key = resources.text("templates", "apply", "ssh-mesh-key.sh"), files.key_path(name, user)
+    comment = f"clusterctl-{name}:{node.name}"
+
+    def run(action: str) -> tuple[str, ...]:
+        return ("sh", "-c", script, f"{NAME}-key", action, key, user, comment)
+
+    return Command(
+        f"Make a key of {user}'s for the other nodes: {key}",
+        run("make"),
+        undo=run("remove"),
+        guard=run("check"),
+        timeout_s=60.0,
+    )

@@ -1,0 +1,159 @@
+"""Kernel parameters that a requirement wants: how values compare, what is written, and what overrides it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Literal
+
+from clusterctl.facts.configuration import READ_ONLY
+from clusterctl.facts.model import ReadStatus
+from clusterctl.requirements.base import Step, WriteFile, WriteValue
+from clusterctl.requirements.rendering import render
+
+if TYPE_CHECKING:
+    from clusterctl.facts.model import NodeFacts
+
+Kind = Literal["least", "exact", "range", "ports"]
+"""``least``: each number at least; ``range``: at least as wide; ``ports``: these among others; else ``exact``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A parameter by its dotted name and what it must be."""
+
+    name: str
+    value: str
+    kind: Kind = "least"
+
+    def target(self, now: str) -> str:
+        """Return what to write where ``now`` is the value: what is better already stays as it is."""
+        if self.kind == "exact":
+            return self.value
+        if self.kind == "ports":
+            return _spelled(_ports(now) | _ports(self.value))
+        have, want = _numbers(now), _numbers(self.value)
+        if len(have) != len(want):
+            return self.value
+        if self.kind == "range" and len(want) == 2:
+            return f"{min(have[0], want[0])} {max(have[1], want[1])}"
+        return " ".join(str(max(pair)) for pair in zip(have, want, strict=True))
+
+    def satisfied(self, now: str) -> bool:
+        """Whether a value is as good as what is wanted."""
+        return self.target(now).split() == (
+            _spelled(_ports(now)).split() if self.kind == "ports" else now.split()
+        )
+
+
+def is_number(word: str) -> bool:
+    """Whether a word is a whole number that a kernel parameter could hold."""
+    return word.isdecimal() and len(word) <= 20
+
+
+def _numbers(text: str) -> list[int]:
+    words = text.split()
+    return [int(word) for word in words] if all(is_number(word.removeprefix("-")) for word in words) else []
+
+
+def _ports(text: str) -> frozenset[int]:
+    """Expand the kernel's list of ports (``8080,9000-9002``); what is no port is left out."""
+    found: set[int] = set()
+    for part in text.replace(",", " ").split():
+        first, _, last = part.partition("-")
+        if is_number(first) and is_number(last or first):
+            found.update(range(int(first), min(int(last or first), 65535) + 1))
+    return frozenset(found)
+
+
+def _spelled(ports: frozenset[int]) -> str:
+    parts: list[str] = []
+    run: list[int] = []
+    for port in [*sorted(ports), -1]:
+        if run and port != run[-1] + 1:
+            parts.append(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}")
+            run = []
+        run.append(port)
+    return ",".join(parts)
+
+
+def unreadable(facts: NodeFacts) -> str | None:
+    """Say why nothing is known of kernel parameters; None when they were read."""
+    section = next((s for s in facts.sections if s.name == "sysctl"), None)
+    if section is None or section.status in (ReadStatus.OK, ReadStatus.EMPTY):
+        return None
+    return f"kernel parameters could not be read ({section.error or section.status.value})"
+
+
+def read_only(facts: NodeFacts) -> bool:
+    """Whether not even root may write below /proc/sys: then these are another's to set."""
+    return any(s.name == "sysctl" and READ_ONLY in s.error for s in facts.sections)
+
+
+def lacking(facts: NodeFacts, wanted: tuple[Wanted, ...]) -> tuple[tuple[Wanted, str], ...]:
+    """Return what is not as wanted with its value now; parameters that this kernel lacks are left out."""
+    found = ((item, facts.sysctl(item.name)) for item in wanted)
+    return tuple((item, now) for item, now in found if now is not None and not item.satisfied(now))
+
+
+def not_kept(facts: NodeFacts, path: str, wanted: tuple[Wanted, ...]) -> tuple[Wanted, ...]:
+    """Return what our file of sysctl.d sets otherwise than wanted, or no longer; empty when there is no file.
+
+    A node that has the values without the file has them from its own configuration, or from its kernel.
+    """
+    text = facts.managed_file(path)
+    if text is None:
+        return ()
+    lines = dict(_split(line) for line in text.splitlines() if "=" in line and not line.startswith("#"))
+    there = [item for item in wanted if facts.sysctl(item.name) is not None]
+    return tuple(item for item in there if item.name in lines and not item.satisfied(lines[item.name]))
+
+
+def overriding(facts: NodeFacts, path: str, wanted: tuple[Wanted, ...]) -> tuple[str, ...]:
+    """Say which files, read after ours at boot, set a lesser value.
+
+    sysctl.d(5): files of all folders sorted by name, the last one wins; /etc/sysctl.conf comes last (it is
+    99-sysctl.conf on Debian, and procps reads it after all others).
+    """
+    ours = PurePosixPath(path).name
+    by_name = {item.name: item for item in wanted}
+    found: dict[str, list[str]] = {}
+    for line in facts.host_config:
+        if "sysctl" not in line.path or line.path == path or "=" not in line.text:
+            continue
+        name, value = _split(line.text.lstrip("-"))
+        item = by_name.get(name.replace("/", "."))
+        last = line.path == "/etc/sysctl.conf" or PurePosixPath(line.path).name > ours
+        if item is not None and last and not item.satisfied(value):
+            found.setdefault(line.path, []).append(f"{item.name} to {value}")
+    return tuple(
+        f"{at} is read later at boot and sets {', '.join(what)}" for at, what in sorted(found.items())
+    )
+
+
+def _split(line: str) -> tuple[str, str]:
+    name, _, value = line.partition("=")
+    return name.strip(), " ".join(value.split())
+
+
+def steps(facts: NodeFacts, requirement: str, path: str, wanted: tuple[Wanted, ...]) -> tuple[Step, ...]:
+    """Return the file of sysctl.d with all of it for every boot, then the values that must change now."""
+    there = [(item, now) for item in wanted if (now := facts.sysctl(item.name)) is not None]
+    text = render(
+        "sysctl",
+        "parameters.conf",
+        requirement=requirement,
+        lines=[f"{item.name} = {item.target(now)}" for item, now in there],
+    )
+    found: list[Step] = [WriteFile(f"Set kernel parameters at every boot in {path}", path, text)]
+    found += [
+        # The kernel prints several numbers with tabs between them; prior and read-back are as it prints.
+        WriteValue(
+            f"Set {item.name} to {item.target(now)}",
+            f"/proc/sys/{item.name.replace('.', '/')}",
+            "\t".join(item.target(now).split()),
+            "\t".join(now.split()),
+        )
+        for item, now in lacking(facts, wanted)
+    ]
+    return tuple(found)

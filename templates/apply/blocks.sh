@@ -1,0 +1,141 @@
+# Steps that keep a marked block in a file that others write too: WriteBlock. Undo takes out the block and nothing else.
+
+find_block() { # $target, $name -> $from and $to, the lines of its marks (0: there is none); fails when they are no pair
+  from=0 to=0
+  [ -f "$target" ] || return 0
+  # shellcheck disable=SC2046
+  set -- $(begin="# BEGIN clusterctl $name" end="# END clusterctl $name" awk '
+    $0 == ENVIRON["begin"] { begins++; from = NR }
+    $0 == ENVIRON["end"] { ends++; to = NR }
+    END { print begins + 0, ends + 0, from + 0, to + 0 }' "$target")
+  reason="the marks of the block $name in $target are no pair: mend them by hand"
+  [ "$1 $2" != "0 0" ] || return 0
+  [ "$1 $2" = "1 1" ] && [ "$3" -lt "$4" ] || return 1
+  from=$3 to=$4
+}
+
+inside() { [ "$((to - from))" -lt 2 ] || sed -n "$((from + 1)),$((to - 1))p" "$target"; }
+
+with() { # COMMAND...: $target's text with what the command writes where the block is, or at the end
+  if [ "$from" -gt 0 ]; then
+    { [ "$from" -eq 1 ] || head -n "$((from - 1))" "$target"; } && "$@" && tail -n "+$((to + 1))" "$target"
+    return
+  fi
+  if [ -s "$target" ]; then
+    cat "$target" && { [ -z "$(tail -c 1 "$target")" ] || echo; } || return 1
+  fi
+  "$@"
+}
+
+block() { printf '%s\n%s%s\n' "# BEGIN clusterctl $name" "$1" "# END clusterctl $name"; } # CONTENT
+
+theirs_if_linked() { # OWNER: what a user may have linked to is not ours to write for root
+  [ -z "$1" ] || [ ! -h "$path" ] && return 0
+  [ "$(stat -c %U "$target")" = "$1" ] && return 0
+  reason="$path is a link to $target, which is not $1's"
+  return 1
+}
+
+so_write_block() { # PATH NAME MODE OWNER SHA256 CONTENT
+  real_path "$1" || return 1
+  name=$2
+  scratch_for
+  [ ! -f "$whole" ] && find_block && [ "$from" -gt 0 ] && [ "$(inside | sum)" = "$5" ]
+}
+
+prior_write_block() {
+  path=$1
+  real_path "$1" || return 1
+  reason="$target is not a plain file"
+  [ ! -e "$target" ] || [ -f "$target" ] || return 1
+  reason="there is no user $4"
+  [ -z "$4" ] || id -u "$4" || return 1
+  name=$2
+  theirs_if_linked "$4" && find_block || return 1
+  reason="$target cannot be copied into the journal"
+  keep target "$target" && keep name "$name" && keep wrote "$5
+" || return 1
+  if [ ! -e "$target" ]; then
+    missing_folders "${target%/*}" && keep folders "$missing" && keep absent ''
+    return
+  fi
+  if [ "$from" -gt 0 ]; then
+    inside >"$new/had" || return 1
+  elif [ -s "$target" ] && [ -n "$(tail -c 1 "$target")" ]; then
+    keep newline '' || return 1
+  fi
+  cp -a "$target" "$new/prior"
+}
+
+do_write_block() {
+  path=$1
+  real_path "$1" || return 1
+  name=$2
+  scratch_for
+  finish_torn
+  theirs_if_linked "$4" && find_block && claim "$5" && make_folder || return 1
+  if [ -n "$4" ] && [ -f "$entry/folders" ]; then
+    while read -r folder; do
+      [ -z "$folder" ] || { chown "$4:" "$folder" && chmod 700 "$folder"; }
+    done <"$entry/folders"
+  fi
+  if [ -e "$target" ]; then
+    fill with block "$6" && like "$target"
+  else
+    fill with block "$6" && chmod "$3" "$scratch" && { [ -z "$4" ] || chown "$4:" "$scratch"; }
+  fi && move_in || { because "cannot write $target"; rm -f "$scratch"; return 1; }
+  [ ! -e "$entry/absent" ] || relabel
+  reason="$target does not hold the block that was written to it"
+}
+
+undo_write_block() {
+  kept target; target=$value
+  kept name; name=$value
+  scratch_for
+  rm -f "$scratch"
+  finish_torn
+  if [ -f "$target" ]; then
+    find_block || return 1
+    [ "$from" -eq 0 ] || take_out_block || return 1
+  fi
+  [ ! -e "$entry/absent" ] || remove_folders
+}
+
+take_out_block() {
+  now=$(inside | sum)
+  if ! ours "$now" && [ -z "$FORCE" ]; then
+    [ "$now" != "$(sum_of "$entry/had")" ] || return 0
+    reason="the block $name in $target was changed since; --force takes it out all the same"
+    return 1
+  fi
+  if [ -f "$entry/had" ]; then
+    kept had
+    fill with block "$value"
+  else
+    last=$(tail -n 1 "$target")
+    fill with :
+  fi || { because "cannot write $target"; return 1; }
+  if [ -e "$entry/newline" ] && [ "$last" = "# END clusterctl $name" ] && [ -s "$scratch" ]; then
+    # The file ended without a newline, which the block had to be given.
+    head -c "$(($(wc -c <"$scratch") - 1))" "$scratch" >"$scratch.cut" && mv -f "$scratch.cut" "$scratch"
+  fi
+  if [ -e "$entry/absent" ] && [ ! -s "$scratch" ]; then
+    rm -f "$scratch"
+    said=$(rm -f "$target" 2>&1) && flush "${target%/*}" || { because "cannot remove $target"; return 1; }
+    return
+  fi
+  if [ -f "$entry/prior" ]; then
+    cmp -s "$scratch" "$entry/prior"
+    same=$?
+    # More than 1: it could not say, and a file without its old time would be no different to a later try.
+    [ "$same" -le 1 ] || { reason="cannot compare $scratch with the journal"; return 1; }
+  else
+    same=1
+  fi
+  if [ "$same" = 0 ]; then
+    rm -f "$scratch"
+    put_back
+  else
+    like "$target" && move_in || { because "cannot write $target"; rm -f "$scratch"; return 1; }
+  fi
+}

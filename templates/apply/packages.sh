@@ -1,0 +1,237 @@
+# InstallPackages: from the node's repositories, or from files that the controller has carried to the node.
+
+carried=    # the folder of carried packages that the step at hand installs from
+indexed=    # the folder whose index this process has built
+
+installed() { # MANAGER PACKAGE
+  case $1 in
+    apt) [ "$(dpkg-query -W -f '${db:Status-Abbrev}' "$2" 2>/dev/null | cut -c1-2)" = ii ] ;;
+    *) rpm -q --quiet "$2" ;;
+  esac
+}
+
+state_of() { # PACKAGE -> dpkg's letter: i is installed, c removed but configured, n or nothing is not there
+  dpkg-query -W -f '${db:Status-Abbrev}' "$1" 2>/dev/null | cut -c2
+}
+
+left_behind() { # MANAGER PACKAGE: is anything of it there, be it half installed?
+  [ "$1" = apt ] || { installed "$@"; return; }
+  case $(state_of "$2") in '' | n | c) return 1 ;; esac
+}
+
+so_install_packages() { # MANAGER FOLDER PACKAGE...; FOLDER empty: from the node's repositories
+  so_manager=$1
+  shift 2
+  for so_package in "$@"; do installed "$so_manager" "$so_package" || return 1; done
+}
+
+holder_of() { # MANAGER -> $holder and $locked_file; fails when nobody holds the manager's locks
+  holder=
+  case $1 in
+    apt) set -- /var/lib/dpkg/lock-frontend /var/lib/dpkg/lock /var/lib/apt/lists/lock /var/cache/apt/archives/lock ;;
+    *) set -- /var/lib/rpm/.rpm.lock /usr/lib/sysimage/rpm/.rpm.lock /var/cache/dnf/*.pid /var/lib/dnf/*.pid \
+      /run/dnf/*.lock ;;
+  esac
+  for locked_file in "$@"; do
+    [ -f "$locked_file" ] || continue
+    case $locked_file in
+      *.pid) # which dnf 4 leaves behind when it is killed
+        held_pid=
+        read -r held_pid <"$locked_file" || :
+        [ -n "$held_pid" ] && [ -d "/proc/$held_pid" ] && name_holder && return 0
+        ;;
+      *)
+        for held_pid in $(awk -v inode="$(stat -c %i "$locked_file")" \
+          '$2 != "->" && $4 == "WRITE" { split($6, at, ":"); if (at[3] == inode) print $5 }' /proc/locks); do
+          for held_fd in "/proc/$held_pid/fd"/*; do
+            # Inode numbers are one file system's: what the process has open decides.
+            [ "$held_fd" -ef "$locked_file" ] && name_holder && return 0
+          done
+        done
+        ;;
+    esac
+  done
+  return 1
+}
+
+name_holder() { holder="$(cat "/proc/$held_pid/comm" 2>/dev/null) (process $held_pid)"; }
+
+wait_for_manager() { # MANAGER
+  held_s=0
+  while holder_of "$1"; do
+    if [ "$held_s" -ge "$LOCK_WAIT" ]; then
+      reason="$holder holds $locked_file; it was waited for $LOCK_WAIT s"
+      return 1
+    fi
+    [ "$held_s" != 0 ] || record "$seq" note "waiting for $holder, which holds $locked_file"
+    sleep 1
+    held_s=$((held_s + 1))
+  done
+}
+
+apt() {
+  [ -z "$carried" ] || set -- -o "Dir::Etc::SourceList=$carried/apt/sources.list" -o Dir::Etc::SourceParts=- \
+    -o "Dir::State::Lists=$carried/apt/lists" -o "Dir::Cache=$carried/apt/cache" -o APT::Sandbox::User=root \
+    -o Acquire::Languages=none "$@"
+  limit 900 apt-get -q -y -o DPkg::Lock::Timeout=120 -o Dpkg::Options::=--force-confold "$@" 3>&-
+}
+
+dnf_() {
+  [ -z "$carried" ] || set -- "--repofrompath=clusterctl-carried,file://$carried/files" --repo=clusterctl-carried \
+    --setopt=clusterctl-carried.gpgcheck=0 --setopt=clusterctl-carried.repo_gpgcheck=0 "$@"
+  # Without --allowerasing, which dnf must not be given here: see removes_nothing.
+  limit 900 dnf -y --setopt=clean_requirements_on_remove=False "$@" 3>&-
+}
+
+from_carried() { # MANAGER FOLDER: check what was carried, and let the manager see it and nothing else
+  carried=
+  [ -n "$2" ] || return 0
+  carried=$STATE/carried/$RUN/$2
+  [ "$indexed" != "$carried" ] || return 0
+  reason="the packages carried to $carried are not those of their SHA256SUMS"
+  (cd "$carried/files" && sha256sum -c ../SHA256SUMS) || return 1
+  if [ "$1" = apt ]; then
+    reason="no index can be made of the packages in $carried"
+    rm -rf "$carried/apt"
+    mkdir -p "$carried/apt/lists/partial" "$carried/apt/cache/archives/partial" || return 1
+    printf 'deb [trusted=yes] file:%s ./\n' "$carried/files" >"$carried/apt/sources.list" || return 1
+    while read -r digest file; do
+      file=${file#\*}
+      case $file in *.deb) ;; *) continue ;; esac
+      dpkg-deb -f "$carried/files/$file" && printf 'Filename: ./%s\nSize: %s\nSHA256: %s\n\n' "$file" \
+        "$(stat -c %s "$carried/files/$file")" "$digest" || return 1
+    done <"$carried/SHA256SUMS" >"$carried/files/Packages" || return 1
+    logged apt update || return 1
+  fi
+  indexed=$carried
+}
+
+apt_removes() { # what a simulated transaction would take away -> $goes
+  goes=$(sed -n 's/^\(Purg\|Remv\) \([^ ]*\).*/\2/p' "$1" | tr '\n' ' ')
+  goes=${goes% }
+}
+
+removes_nothing() { # PACKAGE...: for apt-get there is --no-remove; dnf is asked what it would do, and fetches it
+  logged dnf_ --downloadonly install "$@" || return 1
+  # dnf 5 says "replacing" of the older version too; dnf 4 only of what is obsoleted, and with its architecture.
+  goes=$(awk '
+    /^[A-Z][a-z ]*:$/ { going = /^(Removing|Downgrading)/; own = ""; next }
+    /^$/ { going = 0 }
+    /^ +replacing / { sub(/\.(noarch|x86_64|aarch64|i[3-6]86|ppc64le|s390x)$/, "", $2); if ($2 != own) print $2; next }
+    /^ [^ ]/ { own = $1; if (going) print $1 }' "$STATE/output" | sort -u | tr '\n' ' ')
+  goes=${goes% }
+  [ -z "$goes" ] || { reason="installing $* would remove or downgrade $goes, which is left to you"; return 1; }
+}
+
+names_of_all() { rpm -qa --qf '%{NAME}\n' | sort -u; }
+
+prior_install_packages() {
+  keep manager "$1" && wait_for_manager "$1" && from_carried "$1" "$2" || return 1
+  reason='what is in /etc cannot be noted in the journal'
+  keep_surroundings || return 1
+  manager=$1
+  shift 2
+  if [ "$manager" = apt ]; then
+    # What apt would bring is journalled beforehand: after a crash in the middle, undo removes these and no others.
+    if ! apt -s --no-install-recommends install "$@" >"$new/simulated" 2>/dev/null; then
+      [ -n "$carried" ] || logged apt update || return 1
+      logged apt -s --no-install-recommends install "$@" || return 1
+      cp "$STATE/output" "$new/simulated" || return 1
+    fi
+    apt_removes "$new/simulated"
+    [ -z "$goes" ] || { reason="installing $* would remove $goes, which is left to you"; return 1; }
+    for package in $(sed -n 's/^Inst \([^ ]*\).*/\1/p' "$new/simulated"); do
+      installed apt "$package" || printf '%s\n' "$package"
+    done >"$new/brings" || return 1
+    # Removed before, but configured still: undo must not take that configuration away.
+    while read -r package; do
+      [ "$(state_of "$package")" != c ] || printf '%s\n' "$package"
+    done <"$new/brings" >"$new/configured"
+    rm -f "$new/simulated"
+  else
+    removes_nothing "$@" || return 1
+    names_of_all >"$new/before"
+  fi
+}
+
+mend_dpkg() { # what a crash of ours in the middle of dpkg has left open
+  [ -z "$(ls -A /var/lib/dpkg/updates 2>/dev/null)" ] || logged limit 900 dpkg --force-confold --configure -a
+}
+
+do_install_packages() {
+  wait_for_manager "$1" && from_carried "$1" "$2" || return 1
+  manager=$1
+  shift 2
+  if [ "$manager" = apt ]; then
+    [ -z "$again" ] || mend_dpkg || return 1
+    logged apt --no-install-recommends --no-remove install "$@" || { [ -z "$carried" ] && logged apt update &&
+      logged apt --no-install-recommends --no-remove install "$@"; } || return 1
+  else
+    [ -z "$again" ] || removes_nothing "$@" || return 1
+    logged dnf_ install "$@" || return 1
+    names_of_all | comm -13 "$entry/before" - >"$entry/brings.tmp" && mv -f "$entry/brings.tmp" "$entry/brings"
+  fi
+  reason='what the packages have made in /etc cannot be noted in the journal'
+  note_remains "$manager" || return 1
+  reason="not installed afterwards: $*"
+}
+
+undo_install_packages() {
+  carried=
+  kept manager; manager=$value
+  wait_for_manager "$manager" || return 1
+  if [ "$manager" = apt ]; then mend_dpkg || return 1; fi
+  [ -f "$entry/brings" ] || names_of_all | comm -13 "$entry/before" - >"$entry/brings"
+  set --
+  while read -r package; do
+    ! left_behind "$manager" "$package" || set -- "$@" "$package"
+  done <"$entry/brings"
+  if [ "$manager" = apt ]; then
+    remove_and_purge "$@" || return 1
+  elif [ $# -gt 0 ]; then
+    if [ -z "$FORCE" ] && ! logged rpm -e --test "$@"; then
+      reason="removing $* would also remove what was installed since: $reason"
+      return 1
+    fi
+    logged dnf_ remove "$@" || return 1
+  fi
+  remove_remains "$manager"
+}
+
+remove_and_purge() { # PACKAGE...: what purging would delete is known, and dealt with, once they are removed
+  if [ $# -gt 0 ]; then
+    for package in $(apt -s remove "$@" 2>/dev/null | sed -n 's/^\(Purg\|Remv\) \([^ ]*\).*/\2/p'); do
+      case " $* " in
+        *" $package "*) ;;
+        *) [ -n "$FORCE" ] || { reason="removing $* would also remove $package, installed since"; return 1; } ;;
+      esac
+    done
+    logged apt remove "$@" || return 1
+  fi
+  set --
+  while read -r package; do
+    [ "$(state_of "$package")" = c ] || continue
+    ! grep -Fqx -e "$package" "$entry/configured" 2>/dev/null || continue
+    purge_deletes_data "$package" || set -- "$@" "$package"
+  done <"$entry/brings"
+  [ $# -eq 0 ] || logged apt purge "$@"
+}
+
+purge_deletes_data() { # PACKAGE: may its last script not run? What it would run to delete data is taken away
+  scripts_of apt "$1" postrm >"$STATE/output"
+  # docker.io puts this into /var/lib/docker when it is removed, and runs it there when it is purged.
+  for doomed in $(grep -o '/[A-Za-z0-9_./+-]*/nuke-graph-directory\.sh' "$STATE/output"); do rm -f "$doomed"; done
+  # Folders that were there, and hold something, are somebody's.
+  for doomed in $(grep -E '(^|[^A-Za-z])rm .*-[A-Za-z-]*[rR]' "$STATE/output" | grep -o '/[A-Za-z0-9_./+-]*'); do
+    doomed=${doomed%/}
+    [ -d "$doomed" ] && [ -n "$(ls -A "$doomed")" ] && was_there "$doomed" || continue
+    record "$seq" note "$1 is removed, but not purged: that would delete $doomed, which was there before it"
+    return 0
+  done
+  return 1
+}
+
+drop_carried() { # packages are not kept beyond the run that brought them
+  rm -rf "$STATE/carried/$RUN"
+  rmdir "$STATE/carried" 2>/dev/null
+}

@@ -1,0 +1,119 @@
+# What packages leave behind when they are removed: accounts that their scripts made, files in /etc that their daemons
+# wrote, units that failed and are no more. Called by packages.sh around an installation and after a removal.
+
+account_names() { # passwd|group -> the names of system accounts, sorted
+  awk -F : '$3 + 0 < 1000 { print $1 }' "/etc/$1" | sort
+}
+
+keep_surroundings() { # into $new, before anything is installed
+  account_names passwd >"$new/users-before" && account_names group >"$new/groups-before" &&
+    find /etc -xdev | sort >"$new/etc-before" || return 1
+  find /opt /srv /var/lib /var/log -maxdepth 2 -type d 2>/dev/null >"$new/folders-before" || :
+}
+
+was_there() { # FOLDER: before the installation
+  grep -Fqsx -e "$1" "$entry/folders-before" "$entry/etc-before"
+}
+
+files_of() { # MANAGER PACKAGE
+  if [ "$1" = apt ]; then dpkg-query -L "$2"; else rpm -ql "$2"; fi 2>/dev/null
+}
+
+scripts_of() { # MANAGER PACKAGE [NAME...]: the text of its scripts, of apt's those of these names
+  [ "$1" = apt ] || { rpm -q --scripts --triggers "$2" 2>/dev/null; return; }
+  script_of=${2%%:*}
+  shift 2
+  for script_name in "$@"; do
+    for script_file in "/var/lib/dpkg/info/$script_of.$script_name" "/var/lib/dpkg/info/$script_of":*".$script_name"; do
+      [ ! -f "$script_file" ] || cat "$script_file"
+    done
+  done
+}
+
+what_they_say() { # MANAGER -> $entry/owned.tmp, paths of what was brought, and $entry/said.tmp, what its scripts say
+  while read -r brought; do files_of "$1" "$brought"; done <"$entry/brings" | sort -u >"$entry/owned.tmp"
+  {
+    while read -r brought; do scripts_of "$1" "$brought" preinst config postinst; done <"$entry/brings"
+    # systemd makes accounts and files by these lists, which name them as a script would.
+    grep -E '/(sysusers|tmpfiles)\.d/[^/]*\.conf$' "$entry/owned.tmp" | while IFS= read -r list; do cat "$list"; done
+  } | sed '/^[[:space:]]*#/d' >"$entry/said.tmp"
+}
+
+# Of what is new in /etc: what the packages own or name, all in a folder that is, and links to what they own. All
+# else that came at the same time came from somebody else: a configuration tool, an administrator.
+THEIRS='
+  { sub(/\/+$/, "") }
+  FILENAME == ARGV[1] { owned[$0] = 1; if ($0 ~ /^\/(s?bin|lib(32|64)?)\//) owned["/usr" $0] = 1; next }
+  FILENAME == ARGV[2] {
+    while (match($0, /\/etc\/[A-Za-z0-9_.@:+\/-]*/)) {
+      path = substr($0, RSTART, RLENGTH)
+      $0 = substr($0, RSTART + RLENGTH)
+      sub(/[\/.:]+$/, "", path)
+      owned[path] = 1
+    }
+    next
+  }
+  FILENAME == ARGV[3] { tab = index($0, "\t"); points[substr($0, 1, tab - 1)] = substr($0, tab + 1); next }
+  {
+    folder = $0
+    sub(/\/[^\/]*$/, "", folder)
+    if ($0 in owned || folder in theirs || ($0 in points && points[$0] in owned)) { theirs[$0] = 1; print }
+  }'
+
+note_remains() { # MANAGER; into $entry, right after the installation: what is new, and of files what they held
+  what_they_say "$1" || return 1
+  for database in passwd group; do
+    of_kind=users
+    [ "$database" = passwd ] || of_kind=groups
+    account_names "$database" | comm -13 "$entry/$of_kind-before" - | while read -r name; do
+      ! grep -Eq 'adduser|addgroup|useradd|groupadd|^[ugm]!?[[:space:]]' "$entry/said.tmp" ||
+        ! tr -c 'A-Za-z0-9_.-' '\n' <"$entry/said.tmp" | grep -Fqx -e "$name" || printf '%s\n' "$name"
+    done >"$entry/$of_kind.tmp" && mv -f "$entry/$of_kind.tmp" "$entry/$of_kind-brought" || return 1
+  done
+  find /etc -xdev | sort | comm -13 "$entry/etc-before" - >"$entry/etc.tmp" || return 1
+  while IFS= read -r left_path; do
+    [ ! -h "$left_path" ] || printf '%s\t%s\n' "$left_path" "$(readlink -f "$left_path")"
+  done <"$entry/etc.tmp" >"$entry/links.tmp"
+  # Folders and links are named without a sum.
+  set -- "$entry/owned.tmp" "$entry/said.tmp" "$entry/links.tmp" "$entry/etc.tmp"
+  awk "$THEIRS" "$@" | while IFS= read -r left_path; do
+    found_sum=-
+    [ -h "$left_path" ] || found_sum=$(sum_of "$left_path")
+    printf '%s %s\n' "${found_sum:--}" "$left_path"
+  done >"$entry/etc-sums.tmp" && mv -f "$entry/etc-sums.tmp" "$entry/etc-brought" || return 1
+  rm -f "$@"
+}
+
+is_owned() { # MANAGER PATH: does an installed package own it?
+  if [ "$1" = apt ]; then dpkg-query -S "$2"; else rpm -qf "$2"; fi
+}
+
+remove_remains() { # MANAGER: after the removal of the packages; nothing that has been changed since
+  [ ! -f "$entry/etc-brought" ] || sort -r -k 2 "$entry/etc-brought" | while IFS=' ' read -r found_sum left_path; do
+    if [ -d "$left_path" ] && [ ! -h "$left_path" ]; then
+      is_owned "$1" "$left_path" || rmdir "$left_path"
+    elif [ -e "$left_path" ] || [ -h "$left_path" ]; then
+      now_sum=-
+      [ -h "$left_path" ] || now_sum=$(sum_of "$left_path")
+      if [ "$now_sum" = "$found_sum" ] || [ -n "$FORCE" ]; then is_owned "$1" "$left_path" || rm -f "$left_path"; fi
+    fi
+  done
+  # Not one that has become somebody's login since.
+  [ ! -f "$entry/users-brought" ] || while read -r name; do
+    case $(awk -F : -v name="$name" '$1 == name { print $7 }' /etc/passwd) in
+      */nologin | */false) userdel "$name" ;;
+    esac
+  done <"$entry/users-brought"
+  [ ! -f "$entry/groups-brought" ] || while read -r name; do
+    # Fails, and shall, where somebody has been put into it since by hand as their first group.
+    [ -n "$(awk -F : -v name="$name" '$1 == name && $4 == ""' /etc/group)" ] && groupdel "$name"
+  done <"$entry/groups-brought"
+  # A unit that failed is listed as long as nobody says that it may be forgotten, though its file is gone.
+  if [ -d /run/systemd/system ]; then
+    systemctl daemon-reload
+    systemctl list-units --state=failed --plain --no-legend | while read -r unit load _; do
+      [ "$load" != not-found ] || systemctl reset-failed "$unit"
+    done
+  fi
+  return 0
+}

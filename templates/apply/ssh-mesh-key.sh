@@ -1,0 +1,27 @@
+# make, check or remove a mesh key: ACTION KEY USER COMMENT. The private half never leaves this node.
+set -e
+umask 077
+key=$2
+whole() { # both halves are there, belong together, and the private one is its user's alone
+  [ -s "$key" ] && [ -s "$key.pub" ] && [ "$(stat -c '%U %a' "$key")" = "$1 600" ] || return 1
+  private=$(ssh-keygen -y -P '' -f "$key") && read -r kind public _ <"$key.pub" || return 1
+  case $private in "$kind $public"*) ;; *) return 1 ;; esac
+}
+case $1 in
+  check) whole "$3" ;;
+  make)
+    [ -d "${key%/*}" ] || (umask 022 && mkdir -p "${key%/*}")
+    rm -f "$key.new" "$key.new.pub"
+    ssh-keygen -q -t ed25519 -N '' -C "$4" -f "$key.new" </dev/null
+    chown "$3:" "$key.new" "$key.new.pub"
+    chmod 644 "$key.new.pub"
+    sync
+    # The public half is what the next round looks for: it comes last.
+    mv -f "$key.new" "$key"
+    mv -f "$key.new.pub" "$key.pub"
+    ;;
+  remove)
+    rm -f "$key" "$key.pub" "$key.new" "$key.new.pub"
+    rmdir "${key%/*}" "${key%/*/*}" 2>/dev/null || :
+    ;;
+esac

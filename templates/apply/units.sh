@@ -1,0 +1,129 @@
+# Steps on systemd units, EnableUnit and RestartUnit, and who would be cut off if one stopped now.
+
+unit_state() { systemctl "is-$1" "$2" 2>/dev/null | head -n 1; }
+
+runs() { case $(unit_state active "$1") in active | reloading) ;; *) return 1 ;; esac; }
+
+on_gpus() {
+  command -v nvidia-smi >/dev/null || return 0
+  limit 30 nvidia-smi --query-compute-apps=pid,process_name --format=csv,noheader </dev/null 2>/dev/null 3>&- |
+    sed -n 's/^ *\([0-9][0-9]*\), *\(.*\)$/\2 (process \1) on a GPU/p'
+}
+
+containers() { # fails where docker does not say
+  command -v docker >/dev/null || return 0
+  running=$(limit 30 docker ps --format '{{.Names}}' </dev/null 2>/dev/null 3>&-) || return 1
+  [ -z "$running" ] || printf '%s\n' "$running" | sed 's/^/container /'
+}
+
+containers_lost() { # with live-restore they outlive the engine
+  runs docker.service || return 0
+  [ "$(limit 30 docker info --format '{{.LiveRestoreEnabled}}' </dev/null 2>/dev/null 3>&-)" != true ] || return 0
+  containers || printf 'what runs on docker, which does not answer\n'
+}
+
+nfs_clients() {
+  for client in /proc/fs/nfsd/clients/*/info; do # NFS 4, from Linux 5.3
+    [ -f "$client" ] && ! grep -q '^status: courtesy' "$client" || continue
+    sed -n 's/^address: "\(.*\):[0-9]*".*/NFS client \1/p' "$client"
+  done
+  cat /proc/net/tcp /proc/net/tcp6 2>/dev/null |
+    awk '$2 ~ /:0801$/ && $4 == "01" { many++ } END { if (many) print many " connections of NFS clients" }'
+}
+
+served_by() { # UNIT: one per line
+  case $1 in
+    docker.service | containerd.service) containers_lost ;;
+    nvidia-fabricmanager.service) on_gpus ;;
+    nfs-server.service | nfs-kernel-server.service) nfs_clients ;;
+  esac
+}
+
+nobody_lost() { # UNIT WHAT(stopped|restarted) ADVICE: or $reason says who it is
+  [ -z "$FORCE" ] && runs "$1" || return 0
+  lost=$(served_by "$1" | sort -u | head -n 8 | tr '\n' ';' | sed 's/;$//; s/;/; /g')
+  [ -n "$lost" ] || return 0
+  reason="$1 is not $2, since that would cut off $lost ($3)"
+  return 1
+}
+
+so_enable_unit() { # UNIT START(0|1)
+  [ "$(unit_state enabled "$1")" = enabled ] || return 1
+  [ "$2" = 0 ] || [ "$(unit_state active "$1")" = active ]
+}
+
+prior_enable_unit() {
+  command -v systemctl || { reason='systemctl is not there'; return 1; }
+  keep unit "$1" && keep enabled "$(unit_state enabled "$1")" && keep active "$(unit_state active "$1")"
+}
+
+do_enable_unit() { # one that runs is left running: others may be at work under it
+  logged limit 180 systemctl enable "$1" || return 1
+  [ "$2" = 0 ] || runs "$1" || logged limit 180 systemctl start "$1" || return 1
+  reason="$1 is $(unit_state enabled "$1") and $(unit_state active "$1") after it was enabled"
+}
+
+# The other nodes of the same undo let go of what they have mounted at this very moment.
+leaving_soon() { # UNIT
+  case $1 in nfs-server.service | nfs-kernel-server.service) ;; *) return 1 ;; esac
+  [ "$patience" -gt 0 ] && [ -z "$gone" ] || return 1
+  patience=$((patience - 1))
+  sleep 2
+}
+
+undo_enable_unit() {
+  kept unit; unit=$value
+  kept active
+  case $value in
+    active | activating | reloading) ;;
+    *)
+      patience=15
+      until nobody_lost "$unit" stopped 'end them and undo again, or stop it all the same with --force'; do
+        leaving_soon "$unit" || return 1
+      done
+      logged limit 180 systemctl stop "$unit" || :
+      ;;
+  esac
+  kept enabled
+  [ "$value" = enabled ] || [ "$(unit_state enabled "$unit")" != enabled ] ||
+    logged limit 180 systemctl disable "$unit"
+}
+
+# A unit that must read its files anew. Its undo comes after that of all other steps, when the old files are back.
+so_restart_unit() { return 1; } # UNIT
+
+prior_restart_unit() {
+  command -v systemctl || { reason='systemctl is not there'; return 1; }
+  keep unit "$1"
+}
+
+sound() { # UNIT: would it come up again? An SSH server that does not is the node's last.
+  case $1 in ssh.service | sshd.service | ssh | sshd) ;; *) return 0 ;; esac
+  sshd=$(command -v sshd) || sshd=/usr/sbin/sshd # it asks for its full path
+  [ ! -x "$sshd" ] || logged limit 30 "$sshd" -t || {
+    reason="$1 is not restarted, since sshd -t refuses its configuration: $reason"
+    return 1
+  }
+}
+
+restart() { # UNIT ADVICE
+  if ! runs "$1"; then
+    logged limit 180 systemctl try-restart "$1"
+    return
+  fi
+  nobody_lost "$1" restarted "$2" && sound "$1" || return 1
+  logged limit 180 systemctl try-restart "$1" || return 1
+  for patience in 4 3 2 1 0; do
+    ! runs "$1" || return 0
+    [ "$patience" = 0 ] || sleep 1
+  done
+  reason="$1 ran, and is $(unit_state active "$1") after its restart (journalctl -u $1)"
+  return 1
+}
+
+do_restart_unit() { restart "$1" 'end them and run this again'; }
+
+undo_restart_unit() {
+  kept unit
+  restart "$value" 'end them and undo again, or restart it all the same with --force'
+}

@@ -1,0 +1,86 @@
+"""The script that makes a mesh key: whole or not at all, mended after a crash, gone without a trace."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from clusterctl import resources
+
+SCRIPT = resources.text("templates", "apply", "ssh-mesh-key.sh")
+ME = pwd.getpwuid(os.geteuid()).pw_name
+
+Run = Callable[[str], "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(params=["dash", "bash", "busybox"])
+def run(request: pytest.FixtureRequest, tmp_path: Path, tier_unavailable: Callable[[str], None]) -> Run:
+    """Run one of the script's actions under a shell that nodes have, for a key below the test's folder."""
+    for program in (request.param, "ssh-keygen"):
+        if shutil.which(program) is None:
+            tier_unavailable(f"{program} is not installed")
+    shell = ("busybox", "sh") if request.param == "busybox" else (request.param,)
+
+    def act(action: str) -> subprocess.CompletedProcess[str]:
+        words = ("ssh-mesh-key", action, str(tmp_path / "etc" / "ssh" / "mesh.me"), ME, "clusterctl-mesh:n1")
+        return subprocess.run(
+            (*shell, "-c", SCRIPT, *words),
+            capture_output=True,
+            text=True,
+            timeout=30,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+
+    return act
+
+
+def test_a_key_is_made_once_and_is_its_users_alone(run: Run, tmp_path: Path) -> None:
+    assert run("check").returncode != 0
+    made = run("make")
+    assert made.returncode == 0, made.stderr
+    assert run("check").returncode == 0
+    key = tmp_path / "etc" / "ssh" / "mesh.me"
+    assert key.stat().st_mode & 0o777 == 0o600
+    assert key.with_name("mesh.me.pub").read_text().endswith(" clusterctl-mesh:n1\n")
+    assert {path.name for path in key.parent.iterdir()} == {"mesh.me", "mesh.me.pub"}
+
+
+@pytest.mark.parametrize("damage", ["no-public", "no-private", "cut", "other", "open"])
+def test_half_a_key_is_no_key_and_is_made_anew(run: Run, tmp_path: Path, damage: str) -> None:
+    run("make")
+    key = tmp_path / "etc" / "ssh" / "mesh.me"
+    public = key.with_name("mesh.me.pub")
+    if damage == "no-public":
+        public.unlink()
+    elif damage == "no-private":
+        key.unlink()
+    elif damage == "cut":
+        key.write_bytes(key.read_bytes()[:100])
+    elif damage == "other":
+        public.write_text("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIMesh1 clusterctl-mesh:n1\n")
+    else:
+        key.chmod(0o644)
+    assert run("check").returncode != 0
+    # What a crash in the middle of making one leaves as well.
+    key.with_name("mesh.me.new").write_text("half")
+    assert run("make").returncode == 0
+    assert run("check").returncode == 0
+
+
+def test_undo_removes_it_and_the_folders_that_are_empty_then(run: Run, tmp_path: Path) -> None:
+    run("make")
+    assert run("remove").returncode == 0
+    assert list(tmp_path.iterdir()) == []
+    assert run("remove").returncode == 0
+    run("make")
+    other = tmp_path / "etc" / "ssh" / "another"
+    other.write_text("not ours")
+    assert run("remove").returncode == 0
+    assert other.read_text() == "not ours"
