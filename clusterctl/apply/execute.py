@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -33,14 +33,31 @@ class StepOutcome:
     key: str = ""
     reason: str = ""
     notes: tuple[str, ...] = ()
+    round: int = 1
+    """The round of the run (this part of it) in which the step was planned."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeOutcome:
-    """What happened on one node; ``failure`` when the node, the lock or the journal ended the run early."""
+    """What happened on one node; ``failure`` when the node, the lock or the journal ended the run early.
+
+    ``boot_id`` is that of the node when its runner started (empty: it never did); ``rebooting`` when the node is
+    about to boot anew because its plan says so.
+    """
 
     steps: tuple[StepOutcome, ...]
     failure: Failure | None = None
+    boot_id: str = ""
+    rebooting: bool = False
+    started: bool = True
+    """False for a node that was left alone because too many others had failed."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether something went wrong on the node, as ``--max-failures`` counts it."""
+        return self.started and (
+            self.failure is not None or any(step.status is StepStatus.FAILED for step in self.steps)
+        )
 
 
 Recorder = Callable[[Record], None]
@@ -62,14 +79,17 @@ class Follower:
             for p in plan.steps
         ]
         self._begun: set[int] = set()
+        self._booting: int | None = None
         self.refused: str | None = None
         self.ended = False
+        self.boot_id = ""
 
     def follow(self, record: Record) -> None:
         """Take one record into account."""
         if record.number == 0:
             self.refused = record.detail if record.event is Event.REFUSED else self.refused
             self.ended = self.ended or record.event is Event.DONE
+            self.boot_id = record.detail if record.event is Event.START else self.boot_id
             return
         index = record.number - 1
         if index >= len(self._outcomes):
@@ -77,38 +97,45 @@ class Follower:
         outcome = self._outcomes[index]
         if record.event is Event.BEGIN:
             self._begun.add(index)
+        elif record.event is Event.REBOOTING:
+            self._booting = index
         elif record.event is Event.NOTE:
             self._outcomes[index] = replace(outcome, notes=(*outcome.notes, record.detail))
         elif record.event in _FINAL:
             self._outcomes[index] = replace(outcome, status=_FINAL[record.event], reason=record.detail)
+            self._booting = None if self._booting == index else self._booting
 
     def outcome(self, failure: Failure | None) -> NodeOutcome:
         """Return how all steps ended; those never finished are failed (if begun) or skipped."""
         steps = []
+        rebooting = self._booting is not None
+        # A node that goes down as planned may take its connection with it before the last word.
+        failure = None if rebooting else failure
         for index, outcome in enumerate(self._outcomes):
-            if outcome.status is not StepStatus.PLANNED:
+            if outcome.status is not StepStatus.PLANNED or index == self._booting:
                 steps.append(outcome)
             elif index in self._begun:
                 reason = f"cut off in the middle: {failure.message}" if failure else "cut off in the middle"
                 steps.append(replace(outcome, status=StepStatus.FAILED, reason=reason))
             else:
                 steps.append(replace(outcome, status=StepStatus.SKIPPED, reason="not reached"))
-        return NodeOutcome(tuple(steps), failure)
+        return NodeOutcome(tuple(steps), failure, self.boot_id, rebooting)
 
 
 def apply_plan(
     transport: Transport,
     plan: NodePlan,
+    header: script.Header,
     *,
-    run: str,
-    operator: str,
     timeout_s: float,
     record: Recorder,
-    state_dir: str = script.STATE_DIR,
+    carried: Mapping[str, str] | None = None,
 ) -> NodeOutcome:
-    """Apply one node's steps in one exec; a lost node is an outcome with its ``failure``, not an error."""
-    header = script.Header(run, operator, script.new_nonce(), state_dir)
-    text = script.apply_script(header, plan)
+    """Apply one node's steps in one exec; a lost node is an outcome with its ``failure``, not an error.
+
+    ``carried`` names the folders of packages that have been brought to the node.
+    """
+    text = script.apply_script(header, plan, carried=carried)
     follower = Follower(plan)
 
     def on_record(parsed: Record) -> None:

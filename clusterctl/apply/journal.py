@@ -9,13 +9,14 @@ import platform
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from clusterctl.apply.execute import NodeOutcome, StepOutcome, StepStatus
 from clusterctl.apply.records import Event, Record
+from clusterctl.apply.rolling import Rolling
 from clusterctl.errors import PlanError
 from clusterctl.rundir import RunDir
 from clusterctl.transport.base import Failure
@@ -38,6 +39,7 @@ class Options:
 
     only: tuple[str, ...] | None = None
     skip: tuple[str, ...] = ()
+    rolling: Rolling = field(default_factory=Rolling)
 
 
 class RunJournal:
@@ -48,7 +50,15 @@ class RunJournal:
         self._lock = threading.Lock()
 
     def __enter__(self) -> RunJournal:
-        self._handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        new = not self._path.exists()
+        self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        if new:
+            folder = os.open(self._path.parent, os.O_RDONLY)
+            os.fsync(folder)
+            os.close(folder)
+        elif (size := os.fstat(self._handle).st_size) and os.pread(self._handle, 1, size - 1) != b"\n":
+            # The line that a crash tore must not swallow the next one.
+            os.write(self._handle, b"\n")
         return self
 
     def __exit__(
@@ -56,12 +66,13 @@ class RunJournal:
     ) -> None:
         os.close(self._handle)
 
-    def add(self, node: str, key: str, record: Record) -> None:
+    def add(self, node: str, key: str, record: Record, round_number: int = 1) -> None:
         """Append one record; ``key`` names the step across parts of the run, empty for the run itself."""
         entry = {
             "time": round(time.time(), 3),
             "node": node,
             "number": record.number,
+            "round": round_number,
             "key": key,
             "event": record.event.value,
             "detail": record.detail,
@@ -84,6 +95,8 @@ def start(run: RunDir, options: Options, state_dir: str) -> None:
             "options": {
                 "only": None if options.only is None else list(options.only),
                 "skip": list(options.skip),
+                "batch": options.rolling.batch,
+                "max_failures": options.rolling.max_failures,
             },
             "nodes": {},
         },
@@ -131,6 +144,7 @@ def _step_document(step: StepOutcome) -> dict[str, Any]:
         "description": step.description,
         "status": step.status.value,
         "key": step.key,
+        "round": step.round,
         "reason": step.reason,
         "notes": list(step.notes),
     }
@@ -146,19 +160,30 @@ def stored_options(run: RunDir) -> tuple[Options, str]:
         )
     options = document["options"]
     only = None if options["only"] is None else tuple(options["only"])
-    return Options(only, tuple(options["skip"])), str(document["state_dir"])
+    rolling = Rolling(options.get("batch"), options.get("max_failures"))
+    return Options(only, tuple(options["skip"]), rolling), str(document["state_dir"])
 
 
-def changed_before(
-    run: RunDir, planned: Mapping[str, Mapping[str, tuple[str, str]]]
-) -> dict[str, tuple[StepOutcome, ...]]:
-    """Return the steps that earlier parts of this run changed, per node.
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What earlier parts of a run did, per node: steps that they changed, and keys of steps that came to an end.
+
+    A step that failed, or was so already, has ended: whether it is still wanted, fresh facts say.
+    """
+
+    changed: Mapping[str, tuple[StepOutcome, ...]]
+    ended: Mapping[str, frozenset[str]]
+
+
+def before(run: RunDir, planned: Mapping[str, Mapping[str, tuple[str, str]]]) -> Before:
+    """Read what earlier parts of this run recorded.
 
     ``planned`` maps node -> key -> (requirement, description), from the run's stored plan. A node's own
     journal (events ``journal``) counts too: a record may have been lost on its way while its change was made.
     """
     path: Path = run.path / "apply.journal.jsonl"
-    last: dict[tuple[str, str], bool] = {}
+    changed: dict[tuple[str, str], bool] = {}
+    ended: dict[str, set[str]] = {}
     lines = path.read_bytes().splitlines() if path.exists() else []
     for raw in lines:
         try:
@@ -166,16 +191,25 @@ def changed_before(
         except ValueError:
             continue  # the last line of a run that was cut off in the middle of writing it
         event, node, key = entry["event"], entry["node"], entry["key"]
+        over = ended.setdefault(node, set())
         if event == Event.JOURNAL.value:
             state, _, key = entry["detail"].partition(" ")
-            last[node, key] = last.get((node, key), False) or state == "done"
+            changed[node, key] = changed.get((node, key), False) or state == "done"
         elif event == Event.CHANGED.value:
-            last[node, key] = True
+            changed[node, key] = True
         elif event == Event.FAILED.value:
-            last[node, key] = False
+            changed[node, key] = False
+        if event in (Event.FAILED.value, Event.UNCHANGED.value):
+            over.add(key)
+        elif event == Event.BEGIN.value:
+            over.discard(key)
     found: dict[str, list[StepOutcome]] = {}
-    for (node, key), changed in last.items():
-        if changed and key in planned.get(node, {}):
+    for (node, key), made in changed.items():
+        if made and key in planned.get(node, {}):
             requirement, description = planned[node][key]
             found.setdefault(node, []).append(StepOutcome(requirement, description, StepStatus.CHANGED, key))
-    return {node: tuple(steps) for node, steps in found.items()}
+            ended[node].add(key)
+    return Before(
+        {node: tuple(steps) for node, steps in found.items()},
+        {node: frozenset(keys) for node, keys in ended.items()},
+    )

@@ -12,6 +12,7 @@ class Event(str, Enum):
     """What a record tells. Those with number 0 speak of the whole run."""
 
     START = "start"
+    """The runner is at work; the detail is the node's boot id."""
     JOURNAL = "journal"
     """An entry that an earlier part of this run left: its state and key."""
     RUN = "run"
@@ -24,6 +25,8 @@ class Event(str, Enum):
     UNCHANGED = "unchanged"
     FAILED = "failed"
     SKIPPED = "skipped"
+    REBOOTING = "rebooting"
+    """The node will boot anew by this step; the detail is the boot id that ends with it."""
     DONE = "done"
 
 

@@ -19,25 +19,44 @@ from clusterctl.requirements.base import (
     InstallPackages,
     LoadModule,
     PutTree,
+    Reboot,
     RestartUnit,
     SetRegister,
+    WriteBlock,
     WriteFile,
     WriteValue,
 )
 
 STATE_DIR = "/var/lib/clusterctl"
-COMMON = ("journal.sh", "files.sh", "system.sh")
+COMMON = (
+    "journal.sh",
+    "files.sh",
+    "blocks.sh",
+    "system.sh",
+    "units.sh",
+    "packages.sh",
+    "remains.sh",
+    "reboot.sh",
+)
+LOCK_WAIT_S = 120
+"""How long another process may hold the locks of apt or dnf before the step fails and names it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What the runner must know besides its steps. ``run`` is empty for "the latest run of this node"."""
+    """What the runner must know besides its steps. ``run`` is empty for "the latest run of this node".
+
+    ``controller_boot`` is the boot id of the machine that clusterctl runs on, which it does not boot anew.
+    """
 
     run: str
     operator: str
     nonce: str
     state_dir: str = STATE_DIR
     force: bool = False
+    force_reboot: bool = False
+    lock_wait_s: int = LOCK_WAIT_S
+    controller_boot: str = ""
 
 
 def new_nonce() -> str:
@@ -54,17 +73,30 @@ def quote(text: str) -> str:
 
 def step_key(planned: PlannedStep) -> str:
     """Return the name under which a node's journal knows a step: by what it changes, not by the new value."""
-    owner = planned.requirement if isinstance(planned.step, Command | RestartUnit) else ""
-    parts = (owner, planned.step.kind, *target(planned.step))
+    step = planned.step
+    owner = planned.requirement if isinstance(step, Command | RestartUnit | Reboot) else ""
+    # A node may have to be booted anew more than once in a run, each time for a reason of its own.
+    why = (step.description,) if isinstance(step, Reboot) else ()
+    parts = (owner, step.kind, *target(step), *why)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
 
 
-def arguments(planned: PlannedStep, payload: tuple[str, str] | None = None) -> tuple[str, ...]:
-    """Return what the runner's functions of this kind take (see the heads of the functions in ``*.sh``)."""
+def arguments(
+    planned: PlannedStep, payload: tuple[str, str] | None = None, carried: str = ""
+) -> tuple[str, ...]:
+    """Return what the runner's functions of this kind take (see the heads of the functions in ``*.sh``).
+
+    ``payload``: the checksum of a tree and the function that prints it; ``carried``: the name under which the
+    packages of a folder were carried to the node.
+    """
     step = planned.step
     if isinstance(step, WriteFile):
         digest = hashlib.sha256(step.content.encode()).hexdigest()
         return (step.path, f"{step.mode:o}", digest, step.content)
+    if isinstance(step, WriteBlock):
+        text = step.content if not step.content or step.content.endswith("\n") else step.content + "\n"
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        return (step.path, step.name, f"{step.mode:o}", step.owner or "", digest, text)
     if isinstance(step, WriteValue):
         return (step.path, step.value, step.prior)
     if isinstance(step, SetRegister):
@@ -83,7 +115,9 @@ def arguments(planned: PlannedStep, payload: tuple[str, str] | None = None) -> t
     if isinstance(step, RestartUnit):
         return (step.unit,)
     if isinstance(step, InstallPackages):
-        return (step.manager, *step.packages)
+        return (step.manager, carried, *step.packages)
+    if isinstance(step, Reboot):
+        return ()
     assert isinstance(step, PutTree)
     assert payload is not None
     return (step.path, *payload)
@@ -96,6 +130,9 @@ def _head(header: Header) -> str:
         "RUN": header.run,
         "OPERATOR": "".join(c if c.isprintable() and not c.isspace() else "_" for c in header.operator),
         "FORCE": "1" if header.force else "",
+        "FORCE_REBOOT": "1" if header.force_reboot else "",
+        "CONTROLLER_BOOT": header.controller_boot,
+        "LOCK_WAIT": str(header.lock_wait_s),
     }
     return "".join(f"{name}={quote(value)}\n" for name, value in values.items())
 
@@ -104,9 +141,15 @@ def _text(*names: str) -> str:
     return "\n".join(resources.text("templates", "apply", name) for name in names)
 
 
-def apply_script(header: Header, plan: NodePlan, pack_tree: Callable[[str], Payload] = pack) -> str:
+def apply_script(
+    header: Header,
+    plan: NodePlan,
+    pack_tree: Callable[[str], Payload] = pack,
+    carried: Mapping[str, str] | None = None,
+) -> str:
     """Return the script that applies one node's plan; steps are numbered from 1.
 
+    ``carried`` maps each folder of packages to its name on the node (``carry.Folder.name``).
     The call that does anything is the last line, so that a script cut off on its way does nothing.
     """
     calls, bodies = [], []
@@ -118,13 +161,16 @@ def apply_script(header: Header, plan: NodePlan, pack_tree: Callable[[str], Payl
                 f"payload_{number}() {{\ncat <<'END_OF_TREE'\n{packed.base64_text}END_OF_TREE\n}}\n"
             )
             payload = (packed.sha256, f"payload_{number}")
+        folder = ""
+        if isinstance(planned.step, InstallPackages) and planned.step.folder is not None:
+            folder = (carried or {})[planned.step.folder]
         words = (
             str(number),
             planned.requirement,
             step_key(planned),
             planned.step.kind.replace("-", "_"),
             planned.step.description,
-            *arguments(planned, payload),
+            *arguments(planned, payload, folder),
         )
         calls.append("  step " + " ".join(quote(word) for word in words))
     steps = "all_steps() {\n" + "\n".join([*calls, "  :"]) + "\n}\n"

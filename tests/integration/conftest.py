@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-
 import sshd_farm as farms
 
 

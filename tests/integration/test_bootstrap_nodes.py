@@ -16,11 +16,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-import typer
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-
 import toy_bootstrap as toy
+import typer
 from sshd_farm import wait_for_listeners
 
 from clusterctl.apply import bootstrap
@@ -320,7 +317,7 @@ def test_saying_no_changes_nothing_and_json_still_tells_the_plan(
         return False
 
     monkeypatch.setattr("clusterctl.cli.console.confirm", no)
-    monkeypatch.setattr(bootstrap_verb, "_engine", lambda session: engine)
+    monkeypatch.setattr(bootstrap_verb, "_engine", lambda session, _run: engine)
     monkeypatch.setattr("clusterctl.apply.undo.Undo", partial(Undo, state_dir=engine.state_dir))
 
     def told(verb, **options):
@@ -329,6 +326,8 @@ def test_saying_no_changes_nothing_and_json_still_tells_the_plan(
         assert ended.value.exit_code == 1
         out, err = capsys.readouterr()
         assert "nothing was changed" in err
+        more = "Then the nodes are looked at again, and what has become possible by then is done as well."
+        assert (more in err) == (verb is bootstrap_verb.bootstrap)
         assert (out != "") == as_json
         return json.loads(out) if as_json else None
 

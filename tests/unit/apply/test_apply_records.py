@@ -11,6 +11,8 @@ from clusterctl.apply import journal
 from clusterctl.apply.execute import NodeOutcome, StepOutcome, StepStatus, apply_plan
 from clusterctl.apply.journal import Options, RunJournal
 from clusterctl.apply.records import Event, Record, parse
+from clusterctl.apply.rolling import Rolling
+from clusterctl.apply.script import Header, new_nonce
 from clusterctl.errors import PlanError
 from clusterctl.plan.model import NodePlan, PlannedStep
 from clusterctl.requirements.base import WriteFile
@@ -64,7 +66,7 @@ class Wire:
 
 
 def _apply(wire, record=lambda _: None):
-    return apply_plan(wire, PLAN, run="r", operator="o", timeout_s=5, record=record)
+    return apply_plan(wire, PLAN, Header("r", "o", new_nonce()), timeout_s=5, record=record)
 
 
 def test_one_exec_as_root_and_each_step_has_its_outcome():
@@ -141,14 +143,42 @@ def test_what_earlier_parts_changed_is_known_from_records_and_from_the_nodes_own
         writer.add("n", "k4", Record(4, Event.FAILED))
     with (run.path / "apply.journal.jsonl").open("a") as stream:
         stream.write('{"cut off in the mid')
-    before = journal.changed_before(run, planned)
+    before = journal.before(run, planned).changed
     assert [(s.requirement, s.description) for s in before["n"]] == [("a", "one"), ("b", "three")]
+
+
+def test_a_line_that_a_crash_tore_does_not_swallow_the_next(tmp_path):
+    run = RunDir.create("bootstrap", tmp_path)
+    path = run.path / "apply.journal.jsonl"
+    path.write_text('{"time": 1, "no')
+    for _ in range(2):
+        with RunJournal(run) as writer:
+            writer.add("n", "k", Record(1, Event.CHANGED))
+    assert len(path.read_text().splitlines()) == 3
+    assert [s.key for s in journal.before(run, {"n": {"k": ("a", "one")}}).changed["n"]] == ["k"]
+
+
+def test_steps_that_came_to_an_end_are_told_from_those_cut_off(tmp_path):
+    run = RunDir.create("bootstrap", tmp_path)
+    with RunJournal(run) as writer:
+        for key, events in {
+            "changed": (Event.BEGIN, Event.CHANGED),
+            "failed": (Event.BEGIN, Event.FAILED),
+            "so": (Event.UNCHANGED,),
+            "cut": (Event.BEGIN,),
+            "failed, then cut": (Event.BEGIN, Event.FAILED, Event.BEGIN),
+            "left out": (Event.SKIPPED,),
+        }.items():
+            for event in events:
+                writer.add("n", key, Record(1, event))
+    assert journal.before(run, {"n": {"changed": ("a", "b")}}).ended == {"n": {"changed", "failed", "so"}}
 
 
 def test_options_come_back_from_the_run_folder(tmp_path):
     run = RunDir.create("bootstrap", tmp_path)
-    journal.start(run, Options(("acs",), ("docker",)), "/state")
-    assert journal.stored_options(run) == (Options(("acs",), ("docker",)), "/state")
+    asked = Options(("acs",), ("docker",), Rolling("25%", "3"))
+    journal.start(run, asked, "/state")
+    assert journal.stored_options(run) == (asked, "/state")
 
 
 def test_a_folder_of_another_verb_cannot_be_resumed(tmp_path):

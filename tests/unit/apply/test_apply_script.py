@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import tempfile
 from pathlib import Path
@@ -96,12 +97,21 @@ def test_the_call_that_acts_is_the_last_line():
         assert text.count(f"\n{last}\n") == 1
 
 
-@pytest.mark.parametrize("name", ["journal.sh", "files.sh", "system.sh", "apply.sh", "undo.sh"])
+@pytest.mark.parametrize("name", [*script.COMMON, "apply.sh", "undo.sh"])
 @pytest.mark.parametrize("shell", [("dash", "-n"), ("busybox", "sh", "-n"), ("bash", "--posix", "-n")])
 def test_every_shell_reads_the_runner(name, shell):
     text = resources.text("templates", "apply", name)
     done = subprocess.run(shell, input=text.encode(), capture_output=True, timeout=30, check=False)
     assert done.returncode == 0, done.stderr.decode()
+
+
+def test_no_two_parts_of_the_runner_give_one_name_to_two_functions():
+    names = [
+        name
+        for part in script.COMMON
+        for name in re.findall(r"^(\w+)\(\)", resources.text("templates", "apply", part), re.MULTILINE)
+    ]
+    assert sorted(names) == sorted(set(names))
 
 
 def test_every_kind_of_step_has_its_functions():

@@ -20,7 +20,7 @@ for word in "$@"; do
   case $word in
     -s) simulate=1 ;;
     -*|DPkg::*|Dpkg::*) ;;
-    install|purge|update) verb=$word ;;
+    install|remove|purge|update) verb=$word ;;
     *) names="$names $word" ;;
   esac
 done
@@ -28,6 +28,11 @@ done
 case $verb in
   update) touch {db}.updated; exit 0 ;;
   install)
+    if [ -e {db}.rival ]; then
+      echo "Remv rival [1.0]"
+      case " $* " in *" --no-remove "*) echo "E: remove is disabled" >&2; exit 100 ;; esac
+      [ -n "$simulate" ] || rm -f "$db/rival"
+    fi
     [ -e {db}.updated ] || [ ! -e {db}.stale ] || {{ echo "E: Unable to locate package$names" >&2; exit 100; }}
     for name in $names libdep; do
       [ -e "$db/$name" ] && continue
@@ -38,14 +43,23 @@ case $verb in
         kill -9 "$runner" $$
       fi
     done ;;
-  purge)
-    for name in $names; do echo "Purg $name [1.0]"; [ -n "$simulate" ] || rm -f "$db/$name"; done
-    [ ! -e {db}.dependent ] || echo "Purg dependent [1.0]" ;;
+  remove)
+    for name in $names; do
+      echo "Remv $name [1.0]"
+      [ -n "$simulate" ] || {{ rm -f "$db/$name"; touch "$db/$name.configured"; }}
+    done
+    [ ! -e {db}.dependent ] || echo "Remv dependent [1.0]"
+    if [ -e {db}.crash ] && [ -z "$simulate" ]; then
+      read -r runner _ <{state}/lock
+      kill -9 "$runner" $$
+    fi ;;
+  purge) for name in $names; do rm -f "$db/$name" "$db/$name.configured"; done ;;
 esac
 """
 DPKG_QUERY = """
 for name in "$@"; do :; done
-[ -e {db}/$name ] && echo 'ii ' || exit 1
+[ -e {db}/$name ] && echo 'ii ' && exit
+[ -e {db}/$name.configured ] && echo 'rc ' || exit 1
 """
 STEP = InstallPackages("install", "apt", ("pciutils", "present"))
 
@@ -116,3 +130,49 @@ def test_packages_that_others_need_by_now_are_not_torn_out(apt):
     assert (1, "failed") in ran.events(1)
     assert "would also remove dependent" in ran.detail("failed")
     assert "pciutils" in _installed(db)
+
+
+def test_what_would_be_removed_to_make_room_is_named_and_nothing_happens(apt):
+    runner, db, env = apt
+    (db / "rival").touch()
+    _flag(db, "rival")
+    ran = runner.apply(STEP, env=env)
+    assert ran.events(1) == [(1, "failed")]
+    assert "would remove rival" in ran.detail("failed")
+    assert _installed(db) == ["present", "rival"]
+    assert "--no-install-recommends --no-remove install" not in db.with_name("db.log").read_text()
+
+
+def test_a_rival_that_comes_between_the_question_and_the_installation_stays(apt):
+    runner, db, env = apt
+    step = InstallPackages("install", "apt", ("pciutils", "tool"))
+    _flag(db, "crash")
+    runner.apply(step, env=env)
+    assert _installed(db) == ["pciutils", "present"]
+    db.with_name("db.crash").unlink()
+    (db / "rival").touch()
+    _flag(db, "rival")
+    ran = runner.apply(step, env=env)
+    assert (1, "failed") in ran.events(1)
+    assert "remove is disabled" in ran.detail("failed")
+    assert "rival" in _installed(db)
+
+
+def test_a_crash_between_removing_and_purging_is_made_good_by_the_next_undo(apt):
+    runner, db, env = apt
+    runner.apply(STEP, env=env)
+    _flag(db, "crash")
+    runner.undo(env=env)
+    assert _installed(db) == ["libdep.configured", "pciutils.configured", "present"]
+    db.with_name("db.crash").unlink()
+    assert (1, "changed") in runner.undo(env=env).events(1)
+    assert _installed(db) == ["present"]
+
+
+def test_what_was_removed_but_configured_before_is_so_again(apt):
+    runner, db, env = apt
+    (db / "libdep.configured").touch()
+    runner.apply(STEP, env=env)
+    assert "pciutils" in _installed(db)
+    assert (1, "changed") in runner.undo(env=env).events(1)
+    assert _installed(db) == ["libdep.configured", "present"]

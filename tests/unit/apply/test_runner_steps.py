@@ -208,16 +208,6 @@ def test_a_tree_in_the_way_comes_back(runner, tmp_path):
     assert runner.snapshot() == before
 
 
-def _stand_ins(runner, **programs):
-    """Programs that this machine lacks or that must not run for real, first on the runner's PATH."""
-    folder = runner.root.parent / "bin"
-    folder.mkdir(exist_ok=True)
-    for name, body in programs.items():
-        (folder / name).write_text("#!/bin/sh\n" + body)
-        (folder / name).chmod(0o755)
-    return {"PATH": f"{folder}:{os.environ['PATH']}"}
-
-
 SETPCI = """
 store={store}
 case $3 in
@@ -230,7 +220,7 @@ esac
 def test_a_register_is_compared_as_a_number_and_its_old_word_restored(runner):
     store = runner.root.parent / "register"
     store.write_text("001d")
-    env = _stand_ins(runner, setpci=SETPCI.format(store=store))
+    env = runner.stand_ins(setpci=SETPCI.format(store=store))
     step = SetRegister("clear", "0000:00:10.0", "ECAP_ACS+6.w", "0000", "1d")
     assert runner.apply(step, env=env).events(1) == [(1, "begin"), (1, "changed")]
     assert store.read_text() == "0000"
@@ -243,7 +233,7 @@ def test_a_register_is_compared_as_a_number_and_its_old_word_restored(runner):
 def test_a_register_that_drifted_is_noted_and_one_that_cannot_be_read_fails_before_any_write(runner):
     store = runner.root.parent / "register"
     store.write_text("005f")
-    env = _stand_ins(runner, setpci=SETPCI.format(store=store))
+    env = runner.stand_ins(setpci=SETPCI.format(store=store))
     step = SetRegister("clear", "0000:00:10.0", "ECAP_ACS+6.w", "0000", "001d")
     assert "held 005f, not 001d" in runner.apply(step, env=env).detail("note")
     store.unlink()
@@ -257,7 +247,7 @@ def test_a_register_that_drifted_is_noted_and_one_that_cannot_be_read_fails_befo
 def test_a_register_written_by_others_since_is_not_overwritten(runner):
     store = runner.root.parent / "register"
     store.write_text("001d")
-    env = _stand_ins(runner, setpci=SETPCI.format(store=store))
+    env = runner.stand_ins(setpci=SETPCI.format(store=store))
     runner.apply(SetRegister("clear", "0000:00:10.0", "ECAP_ACS+6.w", "0000", "001d"), env=env)
     store.write_text("0001")
     assert (1, "failed") in runner.undo(env=env).events(1)
@@ -274,7 +264,7 @@ case $1 in
   is-active) [ -e "$state/active" ] && echo active || {{ echo inactive; exit 3; }} ;;
   enable) touch "$state/enabled" ;;
   disable) rm -f "$state/enabled" ;;
-  restart) touch "$state/active" ;;
+  start) touch "$state/active" ;;
   stop) rm -f "$state/active" ;;
 esac
 """
@@ -283,7 +273,7 @@ esac
 def test_a_unit_returns_to_what_it_was(runner, tmp_path):
     folder = tmp_path / "units"
     folder.mkdir()
-    env = _stand_ins(runner, systemctl=SYSTEMCTL.format(folder=folder))
+    env = runner.stand_ins(systemctl=SYSTEMCTL.format(folder=folder))
     unit_file = WriteFile("unit", str(runner.root / "systemd/x.service"), "[Unit]\n")
     ran = runner.apply(unit_file, EnableUnit("enable", "x.service"), env=env)
     assert ran.events(2) == [(2, "begin"), (2, "changed")]
@@ -308,7 +298,7 @@ def _calls(folder):
     [
         (RestartUnit("restart", "x.service"), ["try-restart x.service"]),
         (EnableUnit("enable", "x.service", start=False), ["enable x.service"]),
-        (EnableUnit("enable", "x.service"), ["enable x.service", "restart x.service"]),
+        (EnableUnit("enable", "x.service"), ["enable x.service", "start x.service"]),
     ],
 )
 def test_systemd_reads_unit_files_that_a_killed_run_wrote_before_it_acts_on_them(
@@ -316,7 +306,7 @@ def test_systemd_reads_unit_files_that_a_killed_run_wrote_before_it_acts_on_them
 ):
     folder = tmp_path / "units"
     folder.mkdir()
-    env = _stand_ins(runner, systemctl=SYSTEMCTL.format(folder=folder))
+    env = runner.stand_ins(systemctl=SYSTEMCTL.format(folder=folder))
     drop_in = WriteFile("drop-in", str(runner.root / "systemd/x.service.d/y.conf"), "[Service]\n")
     # Killed when the file was in its place, and neither its entry was closed nor systemd told.
     text = script.apply_script(runner.header("run1"), NodePlan("n", (PlannedStep("test", drop_in),)))
@@ -337,7 +327,7 @@ def test_an_undo_that_goes_on_after_one_was_killed_has_systemd_read_its_files_ag
 ):
     folder = tmp_path / "units"
     folder.mkdir()
-    env = _stand_ins(runner, systemctl=SYSTEMCTL.format(folder=folder))
+    env = runner.stand_ins(systemctl=SYSTEMCTL.format(folder=folder))
     drop_in = WriteFile("drop-in", str(runner.root / "systemd/x.service.d/y.conf"), "[Service]\n")
     other = WriteFile("other", str(runner.root / "other"), "x")
     runner.apply(drop_in, RestartUnit("restart", "x.service") if restarts else other, env=env)
@@ -351,14 +341,14 @@ def test_an_undo_that_goes_on_after_one_was_killed_has_systemd_read_its_files_ag
 
 
 def test_a_unit_that_cannot_be_enabled_is_a_failure(runner):
-    env = _stand_ins(runner, systemctl="echo 'Failed to connect to bus' >&2; exit 1\n")
+    env = runner.stand_ins(systemctl="echo 'Failed to connect to bus' >&2; exit 1\n")
     ran = runner.apply(EnableUnit("enable", "x.service"), env=env)
     assert ran.events(1)[-1] == (1, "failed")
     assert "Failed to connect to bus" in ran.detail("failed")
 
 
 def test_a_module_that_cannot_be_loaded_fails_with_modprobes_words(runner):
-    env = _stand_ins(runner, modprobe="echo 'FATAL: Module nope not found' >&2; exit 1\n")
+    env = runner.stand_ins(modprobe="echo 'FATAL: Module nope not found' >&2; exit 1\n")
     ran = runner.apply(LoadModule("load", "nope_module"), env=env)
     assert ran.detail("failed").startswith("exit status 1: ")
     if runner.shell[0] != "busybox":  # which has a modprobe of its own, and prefers it

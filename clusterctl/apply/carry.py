@@ -1,0 +1,175 @@
+"""Packages that travel from a folder of the controller to the nodes: what is carried, checked on both ends."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import mmap
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path, PurePosixPath
+from typing import cast
+
+from clusterctl.errors import CommandError, PlanError
+from clusterctl.plan.model import NodePlan
+from clusterctl.requirements.base import InstallPackages
+from clusterctl.transport.base import Transport
+
+SUMS = "SHA256SUMS"
+_CHUNK_BYTES = 1 << 20
+
+# $1: the folder on the node. Says which of the files in the list on standard input are there as they should be.
+# What an earlier part of the run has brought is not brought again; a file cut off on its way has another name.
+_LOOK = """umask 077
+mkdir -p "$1/files" && cat >"$1/SHA256SUMS" || exit 1
+cd "$1/files" || exit 1
+while read -r digest file; do
+  file=${file#\\*}
+  case $file in */*) mkdir -p "./${file%/*}" || exit 1 ;; esac
+  [ -f "$file" ] || continue
+  set -- $(sha256sum <"$file")
+  [ "$1" != "$digest" ] || printf '%s\\n' "$file"
+done <../SHA256SUMS"""
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A folder of packages: ``sums`` maps each file that is carried to its SHA-256, ``name`` names it on nodes."""
+
+    path: Path
+    manager: str
+    sums: tuple[tuple[str, str], ...]
+
+    @property
+    def name(self) -> str:
+        return hashlib.sha256(self.listing).hexdigest()[:24]
+
+    @property
+    def listing(self) -> bytes:
+        """What ``sha256sum -c`` reads on the node."""
+        return "".join(f"{digest}  {file}\n" for file, digest in self.sums).encode()
+
+
+def package_of(file: str) -> str | None:
+    """Return the package that a file name promises; None for what is no package.
+
+    Debian: ``name_version_arch.deb`` (deb-version(7), dpkg-name(1)); RPM: ``name-version-release.arch.rpm``.
+    """
+    stem = PurePosixPath(file).name
+    if stem.endswith(".deb"):
+        return stem.partition("_")[0]
+    if stem.endswith(".rpm") and stem.count("-") >= 2:
+        return stem.rsplit("-", 2)[0]
+    return None
+
+
+def _listed(path: Path) -> dict[str, str]:
+    try:
+        lines = (path / SUMS).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise PlanError(
+            f"the package folder {path} has no readable {SUMS}: {error}",
+            hint=f"make it on a machine that you trust: cd {path} && sha256sum * > {SUMS}",
+        ) from None
+    sums: dict[str, str] = {}
+    for number, line in enumerate(lines, start=1):
+        digest, _, rest = line.partition(" ")
+        name = rest[1:] if rest[:1] in (" ", "*") else rest
+        name = name.removeprefix("./")
+        unsafe = name.startswith("/") or ".." in PurePosixPath(name).parts or not name.isprintable()
+        if len(digest) != 64 or not name or unsafe or set(digest) - set("0123456789abcdef"):
+            raise PlanError(
+                f"{path / SUMS}:{number}: not a line of sha256sum: {line[:100]!r}",
+                hint=f"make it anew: cd {path} && sha256sum * > {SUMS}",
+            )
+        sums[name] = digest
+    return sums
+
+
+@cache
+def _sha256(path: Path, _size_bytes: int, _changed_ns: int) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while chunk := stream.read(_CHUNK_BYTES):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def read(folder: str, manager: str, wanted: Iterable[str]) -> Folder:
+    """Read a package folder; PlanError when it lacks its checksums, a file, or a wanted package.
+
+    All packages of the manager's kind that ``SHA256SUMS`` names are carried, since the node resolves their
+    dependencies among them alone; for dnf also ``repodata/``, which says what they need.
+    """
+    path = Path(folder).expanduser()
+    listed = _listed(path)
+    suffix = ".deb" if manager == "apt" else ".rpm"
+    carried = {
+        name: digest
+        for name, digest in listed.items()
+        if name.endswith(suffix) or (manager == "dnf" and name.startswith("repodata/"))
+    }
+    there = {package_of(name) for name in carried}
+    missing = [package for package in wanted if package not in there]
+    if missing:
+        raise PlanError(
+            f"the package folder {path} has no {suffix} file of: {', '.join(missing)}",
+            hint=f"put them, and what they need, into the folder and into its {SUMS}",
+        )
+    if manager == "dnf" and "repodata/repomd.xml" not in carried:
+        raise PlanError(
+            f"the package folder {path} has no repodata/repomd.xml in its {SUMS}",
+            hint=f"run createrepo_c {path}, then: cd {path} && sha256sum *.rpm repodata/* > {SUMS}",
+        )
+    for name, digest in carried.items():
+        try:
+            info = (path / name).stat()
+            found = _sha256(path / name, info.st_size, info.st_mtime_ns)
+        except OSError as error:
+            raise PlanError(
+                f"the package {path / name} cannot be read: {error.strerror}", hint=f"mend {path / SUMS}"
+            ) from None
+        if found != digest:
+            raise PlanError(
+                f"{path / name} is not the file of {SUMS}: its SHA-256 is {found}, not {digest}",
+                hint="fetch it again from where you trust it",
+            )
+    return Folder(path, manager, tuple(sorted(carried.items())))
+
+
+def folders_of(plan: NodePlan) -> dict[str, Folder]:
+    """Return the package folders that a plan needs, read and checked; PlanError when one does not do."""
+    wanted: dict[tuple[str, str], list[str]] = {}
+    for planned in plan.steps:
+        step = planned.step
+        if isinstance(step, InstallPackages) and step.folder is not None:
+            wanted.setdefault((step.folder, step.manager), []).extend(step.packages)
+    return {folder: read(folder, manager, names) for (folder, manager), names in wanted.items()}
+
+
+@contextlib.contextmanager
+def _mapped(path: Path) -> Iterator[bytes]:
+    """Give a file's bytes without a copy of their own: many nodes are sent the same at once."""
+    if path.stat().st_size == 0:
+        yield b""
+        return
+    with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as view:
+        yield cast(bytes, view)
+
+
+def carry(transport: Transport, folders: Mapping[str, Folder], place: str) -> None:
+    """Bring to ``place`` on a node what is not there yet; CommandError when it cannot be written there."""
+    for folder in folders.values():
+        there = f"{place}/{folder.name}"
+        looked = transport.run(("sh", "-c", _LOOK, "sh", there), stdin=folder.listing, as_root=True)
+        if looked.returncode != 0:
+            raise CommandError(
+                f"{transport.node}: packages cannot be carried to {there}: {looked.error_text.strip()[-300:]}",
+                hint="look at the free space and the rights there",
+            )
+        present = set(looked.text.splitlines())
+        for name, _ in folder.sums:
+            if name not in present:
+                with _mapped(folder.path / name) as data:
+                    transport.put(data, f"{there}/files/{name}", mode=0o600, as_root=True)

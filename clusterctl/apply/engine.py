@@ -1,0 +1,127 @@
+"""What a bootstrap works with and on: the way to its nodes, what is allowed, what is seen and what is planned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from clusterctl.apply import script
+from clusterctl.apply.execute import NodeOutcome, StepOutcome
+from clusterctl.apply.journal import Options
+from clusterctl.facts.model import NodeFacts
+from clusterctl.inventory.model import Inventory, Node
+from clusterctl.plan import build
+from clusterctl.plan.model import NodePlan, Plan, PlannedStep
+from clusterctl.requirements import judge
+from clusterctl.requirements.base import Requirement, Verdict
+from clusterctl.requirements.catalog import ALL
+from clusterctl.requirements.fleet import Fleet
+from clusterctl.transport.base import HostMap, Transport
+
+Gather = Callable[[Inventory], "HostMap[NodeFacts]"]
+"""Gathers the facts of all nodes of an inventory, each over a new connection."""
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """How nodes are reached and read, what they are held against, and what may be done to them.
+
+    ``timeout_s`` bounds one exec of steps, ``node_timeout_s`` all that is done on one node, reboots included.
+    ``return_wait_s`` is how long a node that was lost is waited for, to tell a reboot from a broken line.
+    """
+
+    connect: Callable[[Node], Transport]
+    gather: Gather
+    fanout: int
+    timeout_s: float
+    requirements: Mapping[str, Requirement] = field(default_factory=lambda: ALL)
+    state_dir: str = script.STATE_DIR
+    node_timeout_s: float | None = None
+    reboot: bool = False
+    force_reboot: bool = False
+    lock_wait_s: int = script.LOCK_WAIT_S
+    return_wait_s: float = 15.0
+    earlier: Mapping[str, NodeFacts] = field(default_factory=dict)
+    """What former runs saw, as judges get it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What is to be done, and what led to it."""
+
+    inventory: Inventory
+    options: Options
+    facts: HostMap[NodeFacts]
+    verdicts: HostMap[tuple[Verdict, ...]]
+    plan: Plan
+    before: Mapping[str, tuple[StepOutcome, ...]]
+    """Steps that an earlier part of the same run has made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What was done, and what the nodes looked like afterwards."""
+
+    outcomes: Mapping[str, NodeOutcome]
+    verdicts: HostMap[tuple[Verdict, ...]]
+    rounds: int = 1
+
+
+def fleet_of(engine: Engine, inventory: Inventory, facts: HostMap[NodeFacts]) -> Fleet:
+    """Return the nodes of an inventory, with what is known of them, as judges see them."""
+    return Fleet((*inventory.nodes, *inventory.beyond), facts.values_by_node, engine.earlier)
+
+
+def judged(
+    engine: Engine, inventory: Inventory, options: Options, facts: HostMap[NodeFacts]
+) -> HostMap[tuple[Verdict, ...]]:
+    """Judge every node that answered, among its fleet; pure."""
+    fleet = fleet_of(engine, inventory, facts)
+    nodes = {node.name: node for node in inventory.nodes}
+    return facts.map(
+        lambda name, found: judge.judge_node(
+            found, nodes[name], options.only, options.skip, engine.requirements, fleet
+        )
+    )
+
+
+def planned(
+    engine: Engine, inventory: Inventory, facts: HostMap[NodeFacts], verdicts: HostMap[tuple[Verdict, ...]]
+) -> Plan:
+    """Plan for every node that answered; pure. PlanError for contradictions."""
+    fleet = fleet_of(engine, inventory, facts)
+    known, seen = facts.values_by_node, verdicts.values_by_node
+    return Plan(
+        tuple(
+            build.build(known[node.name], node, seen[node.name], engine.requirements, fleet)
+            for node in inventory.nodes
+            if node.name in known
+        )
+    )
+
+
+def planned_next(
+    engine: Engine,
+    node: Node,
+    fleet: Fleet,
+    verdicts: tuple[Verdict, ...],
+    tried: frozenset[PlannedStep],
+) -> NodePlan:
+    """Plan what has become possible on one node, beyond what was ``tried``; pure. PlanError as above."""
+    return build.build(fleet.facts[node.name], node, verdicts, engine.requirements, fleet, tried)
+
+
+def named(plan: NodePlan) -> dict[str, tuple[str, str]]:
+    """Return the key of each step, with its requirement and description."""
+    return {script.step_key(p): (p.requirement, p.step.description) for p in plan.steps}
+
+
+def merge(stored: Plan, fresh: Plan) -> Plan:
+    """Return all steps that a run has ever planned, the fresh form of each winning."""
+    old, new = ({node.node: node for node in plan.nodes} for plan in (stored, fresh))
+    nodes = []
+    for name in dict.fromkeys((*old, *new)):
+        known = (plans[name].steps for plans in (old, new) if name in plans)
+        steps = {script.step_key(p): p for part in known for p in part}
+        nodes.append(NodePlan(name, tuple(steps.values())))
+    return Plan(tuple(nodes))

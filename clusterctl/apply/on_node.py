@@ -1,0 +1,139 @@
+"""All that one node goes through in one round: packages carried, steps applied, a reboot followed to its end."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from clusterctl.apply import carry, reboot, script
+from clusterctl.apply.engine import Engine
+from clusterctl.apply.execute import NodeOutcome, StepOutcome, StepStatus, apply_plan
+from clusterctl.apply.records import Record
+from clusterctl.inventory.model import Node
+from clusterctl.plan.model import NodePlan, PlannedStep
+from clusterctl.requirements.base import Reboot
+from clusterctl.transport.base import Failure, FailureKind, Transport
+
+NEEDS_REBOOT = "needs a reboot: allow it with --reboot"
+OWN_MACHINE = "needs a reboot, but clusterctl runs here: boot it by hand, then go on with --resume"
+
+Recorder = Callable[[str, Record], None]
+"""Takes a step's key (empty: the run) and what the node said of it."""
+
+
+def left_out(plan: NodePlan, status: StepStatus, reason: str) -> tuple[StepOutcome, ...]:
+    """Return the outcome of a plan whose steps were all left out for one reason."""
+    return tuple(
+        StepOutcome(p.requirement, p.step.description, status, script.step_key(p), reason) for p in plan.steps
+    )
+
+
+class OnNode:
+    """One node's round. ``deadline`` is the moment (monotonic) at which all work on it must have ended."""
+
+    def __init__(
+        self, engine: Engine, node: Node, header: script.Header, deadline: float, record: Recorder
+    ) -> None:
+        self._engine = engine
+        self._node = node
+        self._header = header
+        self._deadline = deadline
+        self._record = record
+
+    def run(self, transport: Transport, plan: NodePlan) -> NodeOutcome:
+        """Apply the plan and return how it ended; TransportError or CommandError when it could not begin."""
+        boots = tuple(p for p in plan.steps if isinstance(p.step, Reboot))
+        refused = "" if not boots else self._why_no_reboot()
+        steps = tuple(p for p in plan.steps if not (refused and isinstance(p.step, Reboot)))
+        outcome = NodeOutcome(())
+        if steps:
+            folders = carry.folders_of(plan)
+            if folders:
+                place = f"{self._header.state_dir}/carried/{self._header.run}"
+                carry.carry(transport, folders, place)
+            names = {folder: read.name for folder, read in folders.items()}
+            outcome = self._apply(transport, NodePlan(plan.node, steps), names)
+        if outcome.rebooting:
+            outcome = self._follow_reboot(transport, outcome, boots[0])
+        elif outcome.failure is not None and outcome.failure.kind is FailureKind.LOST and outcome.boot_id:
+            outcome = self._explain_loss(transport, outcome)
+        if refused:
+            skipped = left_out(NodePlan(plan.node, boots), StepStatus.SKIPPED, refused)
+            outcome = replace(outcome, steps=(*outcome.steps, *skipped))
+        return outcome
+
+    def _why_no_reboot(self) -> str:
+        if self._node.connection == "local":
+            return OWN_MACHINE
+        return "" if self._engine.reboot else NEEDS_REBOOT
+
+    def _left_s(self) -> float:
+        return max(1.0, min(self._engine.timeout_s, self._deadline - time.monotonic()))
+
+    def _apply(self, transport: Transport, plan: NodePlan, carried: dict[str, str]) -> NodeOutcome:
+        keys = [script.step_key(planned) for planned in plan.steps]
+
+        def record(event: Record) -> None:
+            self._record(keys[event.number - 1] if 0 < event.number <= len(keys) else "", event)
+
+        return apply_plan(
+            transport, plan, self._header, timeout_s=self._left_s(), record=record, carried=carried
+        )
+
+    def _follow_reboot(self, transport: Transport, outcome: NodeOutcome, boot: PlannedStep) -> NodeOutcome:
+        assert isinstance(boot.step, Reboot)
+        transport.close()
+        deadline = min(self._deadline, time.monotonic() + boot.step.timeout_s)
+        old = outcome.boot_id
+        back = reboot.wait(self._engine.connect, self._node, lambda found: found != old, deadline)
+        if back.boot_id is None or back.boot_id == old:
+            if back.failure is not None:
+                message = (
+                    f"it did not come back from its reboot in time; the last try: {back.failure.message}"
+                )
+            else:
+                message = "it was told to boot anew, but answers with the same boot id"
+            hint = "look at its console; then continue with: clusterctl bootstrap --resume"
+            failure = Failure(FailureKind.DEADLINE, f"{self._node.name}: {message}", hint)
+            return self._rebooted(outcome, StepStatus.FAILED, failure.message, failure)
+        with contextlib.closing(self._engine.connect(self._node)) as again:
+            reboot.settle(again, deadline)
+            # The entry in the node's journal ends with the boot that it was made for.
+            closed = self._apply(again, NodePlan(self._node.name, (boot,)), {})
+        if closed.failure is not None:
+            return self._rebooted(outcome, StepStatus.FAILED, closed.failure.message, closed.failure)
+        status = closed.steps[0].status
+        return self._rebooted(
+            outcome,
+            StepStatus.CHANGED if status is StepStatus.UNCHANGED else status,
+            closed.steps[0].reason,
+            None,
+        )
+
+    @staticmethod
+    def _rebooted(
+        outcome: NodeOutcome, status: StepStatus, reason: str, failure: Failure | None
+    ) -> NodeOutcome:
+        last = replace(outcome.steps[-1], status=status, reason=reason)
+        return replace(outcome, steps=(*outcome.steps[:-1], last), failure=failure, rebooting=False)
+
+    def _explain_loss(self, transport: Transport, outcome: NodeOutcome) -> NodeOutcome:
+        """Say so when the node that was lost has booted by itself; else leave the loss as it is."""
+        transport.close()
+        deadline = min(self._deadline, time.monotonic() + self._engine.return_wait_s)
+        back = reboot.wait(self._engine.connect, self._node, bool, deadline)
+        if not back.boot_id or back.boot_id == outcome.boot_id:
+            return outcome
+        message = f"{self._node.name}: it booted anew by itself in the middle of the run"
+        hint = "find out why (journalctl -b -1), then continue with: clusterctl bootstrap --resume"
+        # It answers: what it needs is not another way to it.
+        failure = Failure(FailureKind.ERROR, message, hint)
+        steps = tuple(
+            replace(step, reason=f"cut off in the middle: {message}")
+            if step.status is StepStatus.FAILED and step.reason.startswith("cut off")
+            else step
+            for step in outcome.steps
+        )
+        return replace(outcome, steps=steps, failure=failure)

@@ -1,0 +1,210 @@
+"""Batches and rounds of a bootstrap: apply, look again, plan what has become possible, until nothing new is left."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from clusterctl.apply import journal, script
+from clusterctl.apply.engine import Engine, Prepared, Result, fleet_of, judged, merge, planned_next
+from clusterctl.apply.execute import NodeOutcome, StepStatus
+from clusterctl.apply.journal import RunJournal
+from clusterctl.apply.on_node import OnNode, left_out
+from clusterctl.apply.reboot import BOOT_ID
+from clusterctl.apply.records import Record
+from clusterctl.errors import PlanError
+from clusterctl.facts.model import NodeFacts
+from clusterctl.inventory.model import Node
+from clusterctl.plan import model as plan_model
+from clusterctl.plan.model import NodePlan, Plan, PlannedStep
+from clusterctl.rundir import RunDir
+from clusterctl.transport.base import Failure, FailureKind, HostMap, Transport
+from clusterctl.transport.fanout import fan_out
+
+LIMIT = 4
+"""How often one node is planned for in one run: what is not met then needs a look, not a fifth try."""
+
+
+class Rounds:
+    """One part of a run, from the first change to the last look."""
+
+    def __init__(self, engine: Engine, prepared: Prepared, run: RunDir) -> None:
+        self._engine = engine
+        self._prepared = prepared
+        self._run = run
+        self._nodes = {node.name: node for node in prepared.inventory.nodes}
+        self._facts: dict[str, NodeFacts | Failure] = dict(prepared.facts.items())
+        self._verdicts = prepared.verdicts
+        self._outcomes: dict[str, NodeOutcome] = {}
+        self._tried: dict[str, frozenset[PlannedStep]] = {}
+        self._rounds: dict[str, int] = {}
+        self._deadlines: dict[str, float] = {}
+        self._lock = threading.Lock()
+        self._failed = 0
+        self._allowed: int | None = None
+        self._records = RunJournal(run)
+
+    def execute(self) -> Result:
+        """Do all that can be done; see ``bootstrap.apply``."""
+        plan, rolling = self._prepared.plan, self._prepared.options.rolling
+        total = sum(1 for node in plan.nodes if node.steps)
+        self._allowed = rolling.failures_allowed(total)
+        if not self._run.file("apply").exists():
+            journal.start(self._run, self._prepared.options, self._engine.state_dir)
+        with self._records:
+            while not plan.is_empty:
+                for batch in rolling.batches([node for node in plan.nodes if node.steps], total):
+                    self._batch(batch)
+                plan = Plan(self._next(self._nodes))
+        cut = bool(self._prepared.verdicts.failures) or any(
+            outcome.failure is not None for outcome in self._outcomes.values()
+        )
+        failures = self._prepared.verdicts.failures
+        journal.finish(self._run, self._outcomes, failures, "cut" if cut else "finished")
+        return Result(self._outcomes, self._verdicts, max(self._rounds.values(), default=0))
+
+    @property
+    def _stopped(self) -> bool:
+        return self._allowed is not None and self._failed >= self._allowed
+
+    def _batch(self, plans: tuple[NodePlan, ...]) -> None:
+        """Take some nodes as far as they come, before the next ones are touched."""
+        names = [plan.node for plan in plans]
+        while plans:
+            self._round({plan.node: plan for plan in plans})
+            plans = self._next(names)
+
+    def _next(self, names: Iterable[str]) -> tuple[NodePlan, ...]:
+        """Plan what is newly possible on nodes that are well; a contradiction is its node's failure by now."""
+        if self._stopped:
+            return ()
+        fleet = fleet_of(self._engine, self._prepared.inventory, HostMap(self._facts))
+        seen = self._verdicts.values_by_node
+        plans = []
+        for name in names:
+            done = self._outcomes.get(name)
+            if name not in seen or name not in fleet.facts or self._rounds.get(name, 0) >= LIMIT:
+                continue
+            if done is not None and done.failure is not None:
+                continue
+            tried = self._tried.get(name, frozenset())
+            try:
+                plan = planned_next(self._engine, self._nodes[name], fleet, seen[name], tried)
+            except PlanError as error:
+                failure = Failure(FailureKind.ERROR, f"{name}: {error.message}", error.hint)
+                self._keep(name, NodeOutcome((), failure))
+                continue
+            if plan.steps:
+                plans.append(plan)
+        return tuple(plans)
+
+    def _round(self, plans: Mapping[str, NodePlan]) -> None:
+        """Apply some nodes' plans at once, then look at them again."""
+        self._store(plans)
+        busy = [self._nodes[name] for name in plans]
+        for name, plan in plans.items():
+            self._tried[name] = self._tried.get(name, frozenset()) | frozenset(plan.steps)
+            self._rounds[name] = self._rounds.get(name, 0) + 1
+        answered = fan_out(
+            busy,
+            self._engine.connect,
+            lambda node, transport: self._work(node, transport, plans[node.name]),
+            fanout=self._engine.fanout,
+        )
+        for name, outcome in answered.items():
+            if isinstance(outcome, Failure):
+                skipped = left_out(plans[name], StepStatus.SKIPPED, "not reached")
+                self._count(lost := NodeOutcome(skipped, outcome))
+                self._keep(name, lost)
+            else:
+                self._keep(name, outcome)
+        self._look_again(busy)
+
+    def _store(self, plans: Mapping[str, NodePlan]) -> None:
+        """Have the plan on disk before it begins; that of the first round is."""
+        first = {id(plan) for plan in self._prepared.plan.nodes}
+        if any(id(plan) not in first for plan in plans.values()):
+            stored = plan_model.from_document(self._run.read("plan"))
+            merged = merge(stored, Plan(tuple(plans.values())))
+            self._run.write("plan", plan_model.to_document(merged))
+
+    def _count(self, outcome: NodeOutcome) -> None:
+        with self._lock:
+            self._failed += outcome.failed
+
+    def _work(self, node: Node, transport: Transport, plan: NodePlan) -> NodeOutcome:
+        with self._lock:
+            if self._stopped:
+                return self._not_started(node, plan)
+            now = time.monotonic()
+            limit_s = self._engine.node_timeout_s
+            deadline = self._deadlines.setdefault(node.name, now + limit_s if limit_s else float("inf"))
+        engine, number = self._engine, self._rounds[node.name]
+        header = script.Header(
+            self._run.id,
+            journal.operator(),
+            script.new_nonce(),
+            engine.state_dir,
+            force_reboot=engine.force_reboot,
+            lock_wait_s=engine.lock_wait_s,
+            controller_boot=_own_boot_id(),
+        )
+
+        def record(key: str, event: Record) -> None:
+            self._records.add(node.name, key, event, number)
+
+        outcome = OnNode(engine, node, header, deadline, record).run(transport, plan)
+        self._count(outcome)
+        return outcome
+
+    def _not_started(self, node: Node, plan: NodePlan) -> NodeOutcome:
+        reason = f"not started: {self._failed} nodes had failed"
+        failure = Failure(
+            FailureKind.ERROR,
+            f"{node.name}: {reason}",
+            "look at those that failed, then continue with: clusterctl bootstrap --resume",
+        )
+        return NodeOutcome(left_out(plan, StepStatus.SKIPPED, reason), failure, started=False)
+
+    def _keep(self, name: str, outcome: NodeOutcome) -> None:
+        """Put a round's outcome behind those of earlier rounds."""
+        number = self._rounds.get(name, 1)
+        steps = tuple(replace(step, round=number) for step in outcome.steps)
+        earlier = self._outcomes.get(name)
+        before = earlier.steps if earlier is not None else ()
+        told = {step.key for step in before}
+        # What an earlier round made, and this one only found to be so, is told once.
+        new = tuple(s for s in steps if s.status is not StepStatus.UNCHANGED or s.key not in told)
+        self._outcomes[name] = replace(outcome, steps=(*before, *new))
+
+    def _look_again(self, busy: Sequence[Node]) -> None:
+        """Judge from fresh facts every node on which a step ran; a node that was lost stays a failure."""
+        failures = {node.name: self._outcomes[node.name].failure for node in busy}
+        # A node that answered, and whose lock or journal refused the run, is still what it was.
+        lost = {
+            name: failure
+            for name, failure in failures.items()
+            if failure is not None and failure.kind is not FailureKind.ERROR
+        }
+        again = tuple(node for node in busy if failures[node.name] is None)
+        inventory = self._prepared.inventory
+        if again:
+            self._facts.update(self._engine.gather(inventory.model_copy(update={"nodes": again})).items())
+        for node in again:
+            found = self._facts[node.name]
+            if isinstance(found, Failure):
+                done = self._outcomes[node.name]
+                self._failed += not done.failed
+                self._outcomes[node.name] = replace(done, failure=found)
+        self._facts.update(lost)
+        self._verdicts = judged(self._engine, inventory, self._prepared.options, HostMap(self._facts))
+
+
+def _own_boot_id() -> str:
+    try:
+        return Path(BOOT_ID).read_text(encoding="ascii").strip()
+    except OSError:
+        return ""

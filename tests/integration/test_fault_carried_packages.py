@@ -1,0 +1,177 @@
+"""Packages that the controller carries: real apt and dpkg install them from the folder alone, and undo purges them.
+
+The node's package database, /opt and apt's folders are overlays in the node's mount namespace: this machine keeps
+what it has.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+from pathlib import Path
+
+import fault_nodes
+import pytest
+from fault_nodes import Wanted
+
+from clusterctl.apply import bootstrap, carry
+from clusterctl.apply.journal import Options
+from clusterctl.apply.undo import Undo
+from clusterctl.errors import PlanError
+from clusterctl.inventory import load
+from clusterctl.requirements.base import Command, InstallPackages
+from clusterctl.rundir import RunDir
+
+OVERLAYS = """
+mount -t tmpfs tmpfs "$1/over" 2>/dev/null || { mkdir "$1/over"; mount -t tmpfs tmpfs "$1/over"; }
+for place in /var/lib/dpkg /var/lib/apt /var/cache/apt /var/log /opt; do
+  name=$(echo "$place" | tr / _)
+  mkdir -p "$1/over/$name/upper" "$1/over/$name/work"
+  mount -t overlay overlay -o "lowerdir=$place,upperdir=$1/over/$name/upper,workdir=$1/over/$name/work" "$place"
+done
+"""
+
+
+def _deb(folder: Path, name: str, depends: str = "") -> Path:
+    tree = folder / f"tree-{name}"
+    (tree / "DEBIAN").mkdir(parents=True)
+    (tree / f"opt/{name}").mkdir(parents=True)
+    (tree / f"opt/{name}/file").write_text(f"{name}\n")
+    control = f"Package: {name}\nVersion: 1.0\nArchitecture: all\nMaintainer: a test <a@example.org>\n"
+    control += (f"Depends: {depends}\n" if depends else "") + f"Description: {name}\n more of it\n"
+    (tree / "DEBIAN/control").write_text(control)
+    path = folder / f"{name}_1.0_all.deb"
+    subprocess.run(
+        ("dpkg-deb", "--root-owner-group", "-b", str(tree), str(path)), check=True, capture_output=True
+    )
+    shutil.rmtree(tree)
+    return path
+
+
+def _sums(folder: Path) -> None:
+    lines = [
+        f"{hashlib.sha256(p.read_bytes()).hexdigest()}  {p.name}\n" for p in sorted(folder.glob("*.deb"))
+    ]
+    (folder / "SHA256SUMS").write_text("".join(lines))
+
+
+@pytest.fixture
+def packages(tmp_path, tier_unavailable):
+    """A folder with a package, what it needs, and one that nobody asked for."""
+    for program in ("dpkg-deb", "apt-get"):
+        if shutil.which(program) is None:
+            tier_unavailable(f"{program} is missing: this is no Debian")
+    folder = tmp_path / "packages"
+    folder.mkdir()
+    _deb(folder, "clusterctl-test-tool", "clusterctl-test-library (>= 1.0)")
+    _deb(folder, "clusterctl-test-library")
+    _deb(folder, "clusterctl-test-other")
+    _sums(folder)
+    return folder
+
+
+@pytest.fixture
+def node(sshd_farm, tmp_path, monkeypatch):
+    farm = sshd_farm(1)
+    for name, value in farm.env.items():
+        monkeypatch.setenv(name, value)
+    (made,) = fault_nodes.enter(farm, tmp_path / "nodes", OVERLAYS)
+    return made, load.load(farm.inventory(tmp_path))
+
+
+def _look(node, inventory, script):
+    """What a script says in the node's namespace."""
+    engine = fault_nodes.engine([node], Wanted(()), names=())
+    transport = engine.connect(inventory.nodes[0])
+    try:
+        return transport.run(("sh", "-c", script)).text
+    finally:
+        transport.close()
+
+
+INSTALLED = "dpkg-query -W -f '${Package} ${db:Status-Abbrev}\\n' 'clusterctl-test-*' 2>/dev/null; ls /opt"
+
+
+@pytest.mark.timeout(300)
+def test_apt_installs_from_the_folder_alone_and_undo_purges_it_all(node, packages, tmp_path):
+    made, inventory = node
+    before = _look(made, inventory, INSTALLED)
+    step = InstallPackages("install", "apt", ("clusterctl-test-tool",), str(packages))
+    proof = Command("proof", ("sh", "-c", f"echo >{made.root}/proof"), ("rm", "-f", f"{made.root}/proof"))
+    engine = fault_nodes.engine([made], Wanted((step, proof)), names=("proof",))
+    run = RunDir.create("bootstrap", tmp_path / "runs")
+    result = bootstrap.apply(engine, bootstrap.prepare(engine, inventory, Options(), run), run)
+    assert [(s.status.value, s.reason) for s in result.outcomes["node01"].steps] == [("changed", "")] * 2
+    after = _look(made, inventory, INSTALLED)
+    assert "clusterctl-test-tool ii" in after
+    assert "clusterctl-test-library ii" in after
+    assert "clusterctl-test-other" not in after
+    assert not (made.state / "carried").exists()
+    work = Undo(engine.connect, 1, 120, "tester@here", run.id, False, engine.state_dir)
+    undone = work.execute(inventory.nodes, {"node01": run.id})["node01"]
+    assert [(s.status.value, s.reason) for s in undone.steps] == [("changed", "")] * 2
+    assert _look(made, inventory, INSTALLED) == before
+
+
+def test_what_is_there_already_is_not_carried_again_and_what_was_cut_is(node, packages):
+    made, inventory = node
+    engine = fault_nodes.engine([made], Wanted(()), names=())
+    folder = carry.read(str(packages), "apt", ["clusterctl-test-tool"])
+    transport = engine.connect(inventory.nodes[0])
+    sent: list[str] = []
+    put = transport.put
+
+    def counted(data, path, **options):
+        sent.append(Path(path).name)
+        put(data, path, **options)
+
+    transport.put = counted
+    place = f"{fault_nodes.STATE}/carried/run"
+    carry.carry(transport, {"f": folder}, place)
+    assert sent == sorted(p.name for p in packages.glob("*.deb"))
+    there = made.state / "carried/run" / folder.name / "files"
+    assert {p.name: p.read_bytes() for p in there.iterdir()} == {
+        p.name: p.read_bytes() for p in packages.glob("*.deb")
+    }
+    sent.clear()
+    (there / "clusterctl-test-other_1.0_all.deb").write_bytes(b"half of i")
+    carry.carry(transport, {"f": folder}, place)
+    assert sent == ["clusterctl-test-other_1.0_all.deb"]
+    transport.close()
+
+
+def test_a_folder_that_will_not_do_is_refused_before_anything_is_changed(packages):
+    with pytest.raises(PlanError, match=r"no \.deb file of: absent"):
+        carry.read(str(packages), "apt", ["clusterctl-test-tool", "absent"])
+    with pytest.raises(PlanError, match=r"no \.rpm file of: clusterctl-test-tool"):
+        carry.read(str(packages), "dnf", ["clusterctl-test-tool"])
+    (packages / "clusterctl-test-other_1.0_all.deb").write_bytes(b"not what it was")
+    with pytest.raises(PlanError, match="is not the file of SHA256SUMS"):
+        carry.read(str(packages), "apt", ["clusterctl-test-tool"])
+    (packages / "clusterctl-test-other_1.0_all.deb").unlink()
+    with pytest.raises(PlanError, match="cannot be read"):
+        carry.read(str(packages), "apt", ["clusterctl-test-tool"])
+    sums = packages / "SHA256SUMS"
+    for bad in ("zz  x.deb", f"{'0' * 64}  ../x.deb", f"{'0' * 64}  /x.deb", "0" * 64, f"{'0' * 64}  "):
+        sums.write_text(bad + "\n")
+        with pytest.raises(PlanError, match="not a line of sha256sum"):
+            carry.read(str(packages), "apt", [])
+    sums.unlink()
+    with pytest.raises(PlanError, match="no readable SHA256SUMS") as refused:
+        carry.read(str(packages), "apt", [])
+    assert "sha256sum" in (refused.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("file", "package"),
+    [
+        ("libibverbs1_50.0-2ubuntu0.2_amd64.deb", "libibverbs1"),
+        ("docker-ce_5%3a27.3.1-1~debian.12~bookworm_amd64.deb", "docker-ce"),
+        ("rdma-core-48.0-1.el9.x86_64.rpm", "rdma-core"),
+        ("Packages", None),
+        ("repodata/repomd.xml", None),
+    ],
+)
+def test_the_package_of_a_file(file, package):
+    assert carry.package_of(file) == package

@@ -1,0 +1,186 @@
+"""Blocks in files that others write too: written, replaced, and taken out without touching anything else."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from clusterctl.requirements.base import WriteBlock, WriteFile
+
+OLD = "ssh-ed25519 AAAA alice\n"
+
+
+def _block(runner, content="one\ntwo\n", name="mesh", **more):
+    return WriteBlock("keep the block", str(runner.root / "home/keys"), name, content, **more)
+
+
+def _marked(content, name="mesh"):
+    return f"# BEGIN clusterctl {name}\n{content}# END clusterctl {name}\n"
+
+
+@pytest.fixture
+def keys(runner):
+    """A file that its owner writes too: its own mode, owner and time."""
+    path = runner.root / "home/keys"
+    path.parent.mkdir()
+    path.write_text(OLD)
+    path.chmod(0o600)
+    if os.geteuid() == 0:
+        os.chown(path, 12, 34)
+    os.utime(path, (10**9, 10**9))
+    return path
+
+
+@pytest.mark.parametrize("text", [OLD, "", "no newline at its end", "\n\n", "a\\nb\n%s $(x)\n"])
+def test_a_block_is_added_at_the_end_and_undo_gives_back_every_byte(runner, keys, text):
+    keys.write_text(text)
+    os.utime(keys, (10**9, 10**9))
+    before = runner.snapshot()
+    step = _block(runner)
+    assert runner.apply(step).events(1) == [(1, "begin"), (1, "changed")]
+    newline = "" if not text or text.endswith("\n") else "\n"
+    assert keys.read_text() == text + newline + _marked("one\ntwo\n")
+    assert keys.stat().st_mode & 0o7777 == 0o600
+    if os.geteuid() == 0:
+        assert (keys.stat().st_uid, keys.stat().st_gid) == (12, 34)
+    assert runner.apply(step).events(1) == [(1, "unchanged")]
+    assert runner.undo().events(1)[-1] == (1, "changed")
+    assert runner.snapshot() == before
+
+
+def test_a_new_file_has_its_mode_and_goes_with_the_folders_that_were_made(runner):
+    before = runner.snapshot()
+    assert (1, "changed") in runner.apply(_block(runner, mode=0o640)).events(1)
+    path = runner.root / "home/keys"
+    assert (path.read_text(), path.stat().st_mode & 0o7777) == (_marked("one\ntwo\n"), 0o640)
+    runner.undo()
+    assert runner.snapshot() == before
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_a_new_file_and_its_new_folder_are_the_owners(runner):
+    runner.apply(_block(runner, owner="daemon", mode=0o600))
+    path = runner.root / "home/keys"
+    assert (path.owner(), path.parent.owner()) == ("daemon", "daemon")
+    assert path.parent.stat().st_mode & 0o7777 == 0o700
+    ran = runner.apply(_block(runner, name="other", owner="nobody-of-this-name"))
+    assert "there is no user nobody-of-this-name" in ran.detail("failed")
+
+
+def test_undo_takes_out_the_block_alone_when_the_file_was_edited_around_it(runner, keys):
+    runner.apply(_block(runner))
+    keys.write_text("# mine\n" + keys.read_text() + "later\n")
+    runner.undo()
+    assert keys.read_text() == "# mine\n" + OLD + "later\n"
+    assert keys.stat().st_mode & 0o7777 == 0o600
+
+
+def test_a_new_file_that_somebody_added_to_stays_without_the_block(runner):
+    runner.apply(_block(runner))
+    path = runner.root / "home/keys"
+    path.write_text(path.read_text() + "theirs\n")
+    runner.undo()
+    assert path.read_text() == "theirs\n"
+
+
+def test_a_block_edited_by_hand_is_kept_unless_forced(runner, keys):
+    runner.apply(_block(runner))
+    keys.write_text(keys.read_text().replace("two", "three"))
+    ran = runner.undo()
+    assert "was changed since; --force" in ran.detail("failed")
+    assert "three" in keys.read_text()
+    assert (1, "changed") in runner.undo(force=True).events(1)
+    assert keys.read_text() == OLD
+
+
+def test_a_block_that_was_removed_by_hand_needs_no_undo(runner, keys):
+    runner.apply(_block(runner))
+    keys.write_text("else\n")
+    assert (1, "changed") in runner.undo().events(1)
+    assert keys.read_text() == "else\n"
+
+
+def test_a_later_round_replaces_the_block_and_undo_goes_back_to_before_the_run(runner, keys):
+    before = runner.snapshot()
+    runner.apply(_block(runner, "one\n"))
+    keys.write_text("# above\n" + keys.read_text())
+    assert (1, "changed") in runner.apply(_block(runner, "one\ntwo\n")).events(1)
+    assert keys.read_text() == "# above\n" + OLD + _marked("one\ntwo\n")
+    keys.write_text(keys.read_text().removeprefix("# above\n"))
+    runner.undo()
+    assert runner.snapshot() == before
+
+
+def test_a_block_of_an_earlier_run_comes_back(runner, keys):
+    runner.apply(_block(runner, "old\n"), run="first")
+    keys.write_text(keys.read_text() + "below\n")
+    before = keys.read_bytes()
+    runner.apply(_block(runner, "new\n"), run="second")
+    assert keys.read_text() == OLD + _marked("new\n") + "below\n"
+    runner.undo(run="second")
+    assert keys.read_bytes() == before
+    runner.undo(run="first")
+    assert keys.read_text() == OLD + "below\n"
+
+
+def test_two_blocks_live_in_one_file(runner, keys):
+    before = runner.snapshot()
+    runner.apply(_block(runner, "a\n", "a"), _block(runner, "b\n", "b"))
+    assert keys.read_text() == OLD + _marked("a\n", "a") + _marked("b\n", "b")
+    runner.undo()
+    assert runner.snapshot() == before
+
+
+@pytest.mark.parametrize(
+    "text", ["# BEGIN clusterctl mesh\nx\n", "# END clusterctl mesh\n", _marked("a\n") * 2]
+)
+def test_marks_that_are_no_pair_are_left_alone(runner, keys, text):
+    keys.write_text(text)
+    ran = runner.apply(_block(runner))
+    assert "are no pair" in ran.detail("failed")
+    assert keys.read_text() == text
+
+
+def test_an_empty_block_and_one_without_a_last_newline(runner, keys):
+    runner.apply(_block(runner, "", "empty"), _block(runner, "open", "open"))
+    assert keys.read_text() == OLD + _marked("", "empty") + _marked("open\n", "open")
+    runner.undo()
+    assert keys.read_text() == OLD
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root writes where a user may have linked")
+def test_a_users_link_to_a_file_of_another_is_not_followed(runner):
+    (runner.root / "shadow").write_text("root's\n")
+    (runner.root / "home").mkdir()
+    (runner.root / "home/keys").symlink_to("../shadow")
+    ran = runner.apply(_block(runner, owner="daemon"))
+    assert "which is not daemon's" in ran.detail("failed")
+    assert (runner.root / "shadow").read_text() == "root's\n"
+
+
+def test_other_names_of_a_file_see_its_change_and_its_undo(runner, keys):
+    other = runner.root / "other-name"
+    os.link(keys, other)
+    before = runner.snapshot()
+    runner.apply(_block(runner), WriteFile("whole", str(runner.root / "plain"), "x"))
+    assert other.read_text() == keys.read_text() == OLD + _marked("one\ntwo\n")
+    assert other.stat().st_ino == keys.stat().st_ino
+    assert not list(keys.parent.glob(".*"))
+    runner.undo()
+    assert runner.snapshot() == before
+    assert other.stat().st_ino == keys.stat().st_ino
+
+
+def test_a_change_in_place_that_power_loss_tore_is_ended_first(runner, keys):
+    os.link(keys, runner.root / "other-name")
+    before = runner.snapshot()
+    runner.apply(_block(runner))
+    # As it is left when the power goes while the new text is copied over the old one.
+    (keys.parent / ".keys.clusterctl-whole").write_bytes(keys.read_bytes())
+    (keys.parent / ".keys.clusterctl-whole").chmod(0o600)
+    if os.geteuid() == 0:
+        os.chown(keys.parent / ".keys.clusterctl-whole", 12, 34)
+    keys.write_text(OLD + "# BEGIN clus")
+    runner.undo()
+    assert runner.snapshot() == before

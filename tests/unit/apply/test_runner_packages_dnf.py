@@ -1,0 +1,116 @@
+"""What dnf says that it would do: what it would remove or downgrade for a package is named, and nothing happens.
+
+dnf and rpm are stand-ins that print the tables of dnf 4 and of dnf 5; the lab's tests run the real ones.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+
+from clusterctl.requirements.base import InstallPackages
+
+HARMLESS_4 = """\
+Dependencies resolved.
+================================================================================
+ Package                     Arch    Version           Repository          Size
+================================================================================
+Installing:
+ docker-ce                   x86_64  3:27.3.1-1.el9    docker-ce-stable    27 M
+Installing dependencies:
+ a-name-that-is-too-long-for-its-column
+                             x86_64  1.0-1             baseos             3.0 M
+Upgrading:
+ libseccomp                  x86_64  2.5.2-2.el9       baseos              70 k
+
+Transaction Summary
+================================================================================
+Install  2 Packages
+Removing: is no heading here
+"""
+OBSOLETES_4 = HARMLESS_4.replace(
+    "Installing dependencies:", "     replacing  moby-engine.x86_64 24.0-1\nInstalling dependencies:"
+)
+DEPENDENTS_4 = HARMLESS_4.replace(
+    "Upgrading:",
+    "Removing dependent packages:\n podman-docker  noarch  4.9-1  @appstream  1 k\n"
+    "Downgrading:\n runc  x86_64  1.0  baseos  3 M\nUpgrading:",
+)
+HARMLESS_5 = """\
+Package           Arch   Version    Repository      Size
+Installing:
+ docker-ce        x86_64 3:27.3.1-1 docker       100 MiB
+Upgrading:
+ libseccomp       x86_64 2.5.5-2    fedora       170 KiB
+   replacing libseccomp x86_64 2.5.3-1 fedora    170 KiB
+
+Transaction Summary:
+ Installing:        1 package
+"""
+OBSOLETES_5 = HARMLESS_5.replace(
+    "Upgrading:\n", "   replacing moby-engine x86_64 24.0-1 fedora 9 MiB\nUpgrading:\n"
+)
+
+DNF = """
+echo "$*" >>{folder}/log
+cat {folder}/table
+case " $* " in *' --downloadonly '*) exit 0 ;; esac
+echo docker-ce >>{folder}/installed
+"""
+RPM = """
+case $1 in
+  -q) grep -qx docker-ce {folder}/installed ;;
+  -qa) cat {folder}/installed ;;
+esac
+"""
+STEP = InstallPackages("install", "dnf", ("docker-ce",))
+
+
+@pytest.fixture(params=["bash", "dash"])
+def shell(request, tier_unavailable):
+    """Without busybox, whose shell has an rpm of its own and runs that: no node with dnf has it for its sh."""
+    if shutil.which(request.param) is None:
+        tier_unavailable(f"{request.param} is missing")
+    return (request.param,)
+
+
+@pytest.fixture
+def dnf(runner, tmp_path):
+    """A node without packages, and the environment in which the stand-ins come first."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "installed").touch()
+    for name, body in (("dnf", DNF), ("rpm", RPM)):
+        (folder / name).write_text("#!/bin/sh\n" + body.format(folder=folder))
+        (folder / name).chmod(0o755)
+    return runner, folder, {"PATH": f"{folder}:{os.environ['PATH']}"}
+
+
+@pytest.mark.parametrize("table", [HARMLESS_4, HARMLESS_5], ids=["dnf4", "dnf5"])
+def test_what_only_adds_and_upgrades_is_installed(dnf, table):
+    runner, folder, env = dnf
+    (folder / "table").write_text(table)
+    assert runner.apply(STEP, env=env).events(1) == [(1, "begin"), (1, "changed")]
+    assert (folder / "installed").read_text() == "docker-ce\n"
+    assert "--allowerasing" not in (folder / "log").read_text()
+
+
+@pytest.mark.parametrize(
+    ("table", "named"),
+    [
+        (OBSOLETES_4, "moby-engine"),
+        (DEPENDENTS_4, "podman-docker runc"),
+        (OBSOLETES_5, "moby-engine"),
+    ],
+    ids=["obsoletes-4", "dependents-4", "obsoletes-5"],
+)
+def test_what_would_be_removed_or_downgraded_is_named_and_nothing_happens(dnf, table, named):
+    runner, folder, env = dnf
+    (folder / "table").write_text(table)
+    ran = runner.apply(STEP, env=env)
+    assert ran.events(1) == [(1, "failed")]
+    assert f"would remove or downgrade {named}, which" in ran.detail("failed")
+    assert (folder / "installed").read_text() == ""
+    assert len((folder / "log").read_text().splitlines()) == 1
