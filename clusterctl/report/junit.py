@@ -1,37 +1,99 @@
-"""Verdicts as JUnit XML: one suite per node, one case per requirement."""
+"""Verdicts as JUnit XML in the shape that Jenkins and GitLab read: one suite per node, one case per requirement."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from xml.etree import ElementTree
 
+# What XML 1.0 cannot hold at all, however it is written (https://www.w3.org/TR/xml/#charsets).
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_COUNTED = ("tests", "failures", "errors", "skipped")
 
-def render(result: dict[str, Any]) -> str:
-    """Return a ``clusterctl.check/1`` document as JUnit XML (unmet: failure, unknown: error)."""
+
+def _text(value: object) -> str:
+    return _NOT_XML.sub("\ufffd", str(value))
+
+
+class _Suite:
+    """A suite in the making, and its counts."""
+
+    def __init__(self, root: ElementTree.Element, name: str) -> None:
+        self.name = _text(name)
+        self.element = ElementTree.SubElement(root, "testsuite", name=self.name)
+        self.counts = dict.fromkeys(_COUNTED, 0)
+
+    def case(self, name: str) -> ElementTree.Element:
+        self.counts["tests"] += 1
+        return ElementTree.SubElement(
+            self.element, "testcase", classname=self.name, name=_text(name), time="0"
+        )
+
+    def say(self, case: ElementTree.Element, element: str, counter: str, message: str, kind: str) -> None:
+        self.counts[counter] += 1
+        attributes = {"message": _text(message)}
+        if element != "skipped":
+            attributes["type"] = _text(kind)
+        said = ElementTree.SubElement(case, element, attributes)
+        if element != "skipped":
+            said.text = _text(message)
+
+    def end(self) -> None:
+        for key, count in self.counts.items():
+            self.element.set(key, str(count))
+        self.element.set("time", "0")
+
+
+def render(result: dict[str, Any], *, strict: bool = False) -> str:
+    """Return a ``clusterctl.check/1`` document as JUnit XML (unmet: failure, unknown and unreachable: error).
+
+    Drift is one case of a suite ``fleet``: it fails with ``strict``, and else only says what it found.
+    """
     root = ElementTree.Element("testsuites", name="clusterctl check")
+    suites = []
     for node in result["nodes"]:
-        verdicts = node["verdicts"]
-        suite = ElementTree.SubElement(root, "testsuite", name=node["name"])
-        counted = {"tests": max(1, len(verdicts)), "failures": 0, "errors": 0, "skipped": 0}
+        suite = _Suite(root, node["name"])
+        suites.append(suite)
         if not node["reachable"]:
-            counted["errors"] = 1
-            case = ElementTree.SubElement(suite, "testcase", classname=node["name"], name="reachable")
-            ElementTree.SubElement(
-                case, "error", message=node["error"]["message"], type=node["error"]["kind"]
-            )
-        for verdict in verdicts:
-            case = ElementTree.SubElement(
-                suite, "testcase", classname=node["name"], name=verdict["requirement"]
-            )
-            element, counter = {
-                "unmet": ("failure", "failures"),
-                "unknown": ("error", "errors"),
-                "not-applicable": ("skipped", "skipped"),
-            }.get(verdict["status"], (None, None))
-            if element and counter:
-                ElementTree.SubElement(case, element, message=verdict["reason"])
-                counted[counter] += 1
-        for key, count in counted.items():
-            suite.set(key, str(count))
+            error = node["error"]
+            suite.say(suite.case("reachable"), "error", "errors", error["message"], error["kind"])
+        for verdict in node["verdicts"]:
+            _verdict(suite, verdict)
+    drift = result.get("drift", [])
+    if len(result["nodes"]) > 1 or drift:
+        suites.append(_fleet(root, drift, strict=strict))
+    for suite in suites:
+        suite.end()
+    for key in _COUNTED:
+        root.set(key, str(sum(suite.counts[key] for suite in suites)))
+    root.set("time", "0")
     ElementTree.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def _verdict(suite: _Suite, verdict: dict[str, Any]) -> None:
+    case = suite.case(verdict["requirement"])
+    reason, status = verdict["reason"], verdict["status"]
+    if status == "unmet":
+        suite.say(case, "failure", "failures", reason, status)
+    elif status == "unknown":
+        suite.say(case, "error", "errors", reason, status)
+    elif status == "not-applicable":
+        suite.say(case, "skipped", "skipped", reason, status)
+    said = [reason] if status == "met" else []
+    said += [f"warning: {text}" for text in verdict.get("warnings", ())]
+    if said:
+        ElementTree.SubElement(case, "system-out").text = _text("\n".join(said))
+
+
+def _fleet(root: ElementTree.Element, drift: list[dict[str, Any]], *, strict: bool) -> _Suite:
+    suite = _Suite(root, "fleet")
+    case = suite.case("drift")
+    lines = [
+        f"{', '.join(one['nodes'])}: {one['fact']} {one['value']}, others {one['others']}" for one in drift
+    ]
+    if drift and strict:
+        suite.say(case, "failure", "failures", "\n".join(lines), "drift")
+    elif drift:
+        ElementTree.SubElement(case, "system-out").text = _text("\n".join(lines))
+    return suite

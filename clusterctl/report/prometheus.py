@@ -2,34 +2,76 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 STATUSES = ("met", "unmet", "unknown", "not-applicable")
 
 
-def _label(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+def _label(value: object) -> str:
+    # UTF-8 is what the format is in; a lone surrogate (bytes of a node that are no text) cannot be written.
+    text = str(value).encode("utf-8", "replace").decode()
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
-def render(result: dict[str, Any]) -> str:
-    """Return a ``clusterctl.check/1`` document as metrics: one 0/1 sample per node, requirement and status."""
+def _family(name: str, what: str, samples: Iterable[tuple[dict[str, object], float]]) -> list[str]:
+    lines = [f"# HELP {name} {what}", f"# TYPE {name} gauge"]
+    for labels, value in samples:
+        inside = ",".join(f'{key}="{_label(text)}"' for key, text in labels.items())
+        lines.append(f"{name}{{{inside}}} {value}" if inside else f"{name} {value}")
+    return lines
+
+
+def render(result: dict[str, Any], *, checked_at_s: float) -> str:
+    """Return a ``clusterctl.check/1`` document as metrics; ``checked_at_s`` is in seconds since the epoch.
+
+    ``clusterctl_requirement`` has one 0/1 sample per node, requirement and status.
+    """
+    nodes = result["nodes"]
+    drifting: dict[str, int] = {node["name"]: 0 for node in nodes if node["reachable"]}
+    for one in result.get("drift", ()):
+        for name in one["nodes"]:
+            drifting[name] = drifting.get(name, 0) + 1
     lines = [
-        "# HELP clusterctl_node_reachable Whether the node answered.",
-        "# TYPE clusterctl_node_reachable gauge",
-    ]
-    lines += [
-        f'clusterctl_node_reachable{{node="{_label(node["name"])}"}} {int(node["reachable"])}'
-        for node in result["nodes"]
-    ]
-    lines += [
-        "# HELP clusterctl_requirement The status of a requirement on a node.",
-        "# TYPE clusterctl_requirement gauge",
-    ]
-    for node in result["nodes"]:
-        for verdict in node["verdicts"]:
-            for status in STATUSES:
-                labels = (
-                    f'node="{_label(node["name"])}",requirement="{verdict["requirement"]}",status="{status}"'
+        *_family(
+            "clusterctl_check_timestamp_seconds",
+            "When the check ended, in seconds since the epoch.",
+            [({}, round(checked_at_s, 3))],
+        ),
+        *_family(
+            "clusterctl_node_reachable",
+            "Whether the node answered.",
+            [({"node": node["name"]}, int(node["reachable"])) for node in nodes],
+        ),
+        *_family(
+            "clusterctl_requirement",
+            "Whether a requirement has this status on a node.",
+            [
+                (
+                    {"node": node["name"], "requirement": verdict["requirement"], "status": status},
+                    int(verdict["status"] == status),
                 )
-                lines.append(f"clusterctl_requirement{{{labels}}} {int(verdict['status'] == status)}")
+                for node in nodes
+                for verdict in node["verdicts"]
+                for status in STATUSES
+            ],
+        ),
+        *_family(
+            "clusterctl_requirement_warnings",
+            "How many warnings a requirement has on a node.",
+            [
+                (
+                    {"node": node["name"], "requirement": verdict["requirement"]},
+                    len(verdict.get("warnings", ())),
+                )
+                for node in nodes
+                for verdict in node["verdicts"]
+            ],
+        ),
+        *_family(
+            "clusterctl_node_drifting_facts",
+            "In how many facts a node is unlike most nodes of its kind.",
+            [({"node": name}, count) for name, count in drifting.items()],
+        ),
+    ]
     return "\n".join(lines) + "\n"

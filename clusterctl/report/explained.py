@@ -1,0 +1,146 @@
+"""What logs say, explained: the known errors that were found, as text for people and as a document."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable
+from typing import Any
+
+from clusterctl.inventory import nodeset
+from clusterctl.report.known_errors.model import Role
+from clusterctl.report.known_errors.scan import Finding, Line, LogFile
+
+SCHEMA = "clusterctl.explain/1"
+_TITLES = {
+    Role.FAULT: "Broken (look here first)",
+    Role.CAUSE: "Likely causes",
+    Role.SLOW_PATH: "Slower than it could be",
+    Role.NOTE: "Worth knowing",
+    Role.CONSEQUENCE: "Consequences of something else",
+}
+_SHOWN_PLACES = 40
+
+
+def numbers(values: Iterable[int]) -> str:
+    """Return numbers with their ranges folded: ``0-3,8``."""
+    parts: list[str] = []
+    run: list[int] = []
+    for value in [*sorted(values), None]:
+        if value is not None and run and value == run[-1] + 1:
+            run.append(value)
+            continue
+        if run:
+            parts.append(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}")
+        run = [] if value is None else [value]
+    return ",".join(parts)
+
+
+def to_document(
+    files: Iterable[LogFile], findings: Iterable[Finding], left_over: Iterable[Line]
+) -> dict[str, Any]:
+    """Return what was found as a ``clusterctl.explain/1`` document, likely root causes first."""
+    found = list(findings)
+    return {
+        "schema": SCHEMA,
+        "files": [{"name": f.name, "lines": f.lines, "size_bytes": f.size_bytes} for f in files],
+        "findings": [
+            {
+                "id": finding.entry.id,
+                "role": finding.entry.role.value,
+                "tool": finding.entry.tool,
+                "count": finding.count,
+                "first": _line(finding.first),
+                "last": _line(finding.last),
+                "hosts": list(finding.hosts),
+                "ranks": sorted(finding.ranks),
+                "meaning": finding.entry.meaning,
+                "cause": finding.entry.cause,
+                "fix": finding.entry.fix,
+                "sources": list(finding.entry.sources),
+                "requirement": finding.entry.requirement,
+                "check": finding.entry.how_to_check,
+            }
+            for finding in found
+        ],
+        "unexplained": [_line(line) for line in left_over],
+        "summary": {role.value: sum(f.entry.role is role for f in found) for role in Role},
+    }
+
+
+def _line(line: Line) -> dict[str, Any]:
+    return {"file": line.file, "line": line.number, "text": line.text}
+
+
+def _places(finding: dict[str, Any], several_files: bool) -> str:
+    first, last = finding["first"], finding["last"]
+    place = f"line {first['line']}"
+    if several_files:
+        place = f"{first['file']}:{first['line']}"
+    if finding["count"] > 1:
+        end = f"{last['file']}:{last['line']}" if last["file"] != first["file"] else str(last["line"])
+        place += f", {finding['count']} times, last at {end}"
+    if finding["hosts"]:
+        shown = finding["hosts"][:_SHOWN_PLACES]
+        more = len(finding["hosts"]) - len(shown)
+        place += f"; on {nodeset.fold(shown)}" + (f" and {more} more" if more else "")
+    if finding["ranks"]:
+        shown_ranks = finding["ranks"][:_SHOWN_PLACES]
+        more = len(finding["ranks"]) - len(shown_ranks)
+        word = "rank" if len(finding["ranks"]) == 1 else "ranks"
+        place += f"; {word} {numbers(shown_ranks)}" + (f" and {more} more" if more else "")
+    return place
+
+
+def _wrapped(label: str, text: str, width: int) -> list[str]:
+    indent = " " * 9
+    return textwrap.wrap(
+        text,
+        width=width,
+        initial_indent=f"  {label:<7}",
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _in_full(finding: dict[str, Any], width: int, several_files: bool) -> list[str]:
+    lines = [f"* {finding['id']} ({finding['tool']}): {_places(finding, several_files)}"]
+    lines.append(f"  | {finding['first']['text']}")
+    lines += _wrapped("means", finding["meaning"], width)
+    lines += _wrapped("cause", finding["cause"], width)
+    lines += _wrapped("fix", finding["fix"], width)
+    if finding["check"]:
+        lines += _wrapped("check", finding["check"], width)
+    lines += [f"  source {source}" for source in finding["sources"]]
+    return lines
+
+
+def render(document: dict[str, Any], *, width: int = 100) -> str:
+    """Return a ``clusterctl.explain/1`` document as text; consequences take one line each where causes are known."""
+    several = len(document["files"]) > 1
+    findings = document["findings"]
+    read = ", ".join(f"{file['name']} ({file['lines']} lines)" for file in document["files"][:8])
+    if len(document["files"]) > 8:
+        read += f" and {len(document['files']) - 8} more"
+    lines = [f"read {read or 'nothing'}"]
+    causes_known = any(f["role"] in (Role.FAULT.value, Role.CAUSE.value) for f in findings)
+    for role, title in _TITLES.items():
+        here = [finding for finding in findings if finding["role"] == role.value]
+        if not here:
+            continue
+        lines += ["", f"{title}:"]
+        for finding in here:
+            if role is Role.CONSEQUENCE and causes_known:
+                lines.append(f"* {finding['id']} ({finding['tool']}): {_places(finding, several)}")
+                lines += textwrap.wrap(finding["meaning"], width, initial_indent="  ", subsequent_indent="  ")
+            else:
+                lines += _in_full(finding, width, several)
+    if not findings:
+        lines += ["", "Nothing in it is in the catalogue of known errors."]
+    if document["unexplained"] and not causes_known:
+        lines += ["", "The last lines that look like errors and are not in the catalogue:"]
+        lines += [
+            f"  {line['file'] + ':' if several else 'line '}{line['line']}: {line['text']}"
+            for line in document["unexplained"]
+        ]
+    return "\n".join(lines)

@@ -1,0 +1,22 @@
+"""The catalogue at hand: every topic's file, read and checked once."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import yaml
+
+from clusterctl.report.known_errors.model import Entry, Topic
+
+TOPICS = Path(__file__).parent / "topics"
+
+
+@cache
+def load() -> tuple[Entry, ...]:
+    """Return every entry, topics in the order of their files' names; an entry before another wins a line."""
+    return tuple(
+        entry
+        for path in sorted(TOPICS.glob("*.yaml"))
+        for entry in Topic.model_validate(yaml.safe_load(path.read_text(encoding="utf-8"))).entries
+    )

@@ -1,0 +1,58 @@
+"""Where a line of a log comes from: the rank and the host that its beginning names."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_LOOKED_AT = 400
+_STAMP = r"(?:\[?\d{4}-\d\d-\d\d[T ][0-9:.,]{8,15}\S{0,6}\]?\s{1,3})?"
+_NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?"
+_HOSTS = (
+    # NCCL: host:pid:tid [device] ..., also behind the tag of a launcher.
+    re.compile(rf"(?:^|[\s>:])(?P<host>{_NAME}):\d{{1,8}}:\d{{1,8}} \[(?P<device>\d{{1,3}})\]"),
+    # Hydra: [mpiexec@host], [proxy:0:1@host].
+    re.compile(rf"\[(?:mpiexec|proxy:[\d:]{{1,12}})@(?P<host>{_NAME})\]"),
+    # Open MPI: [host:pid] ...; UCX: [host:pid:0:tid]. A name has a letter, so that [12:34] is none.
+    re.compile(rf"\[(?P<host>(?=[A-Za-z0-9._-]*[A-Za-z]){_NAME}):\d{{1,8}}(?::\d{{1,4}}:\d{{1,8}})?\]"),
+    # Slurm: srun: error: host: ..., slurmstepd on a node: "*** ... ON host CANCELLED".
+    re.compile(rf"(?:srun|slurmstepd): error: (?P<host>{_NAME}): (?:tasks?|Exited|Killed)"),
+    re.compile(rf"\*\*\* (?:STEP|JOB) [\d.+]{{1,20}} ON (?P<host>{_NAME}) "),
+    # syslog and journalctl: Nov 21 07:00:00 host program[pid]: ..., or an ISO time in its place.
+    re.compile(
+        rf"^(?:[A-Z][a-z]{{2}}\s{{1,2}}\d{{1,2}} [\d:]{{8}}|\d{{4}}-\d\d-\d\dT\S{{8,24}}) (?P<host>{_NAME}) "
+        r"[A-Za-z0-9_./-]{1,64}(?:\[\d{1,8}\])?:"
+    ),
+)
+_RANKS = (
+    # Open MPI 4 and 5 with --tag-output: [1,3]<stderr>:, [prterun-host-12@1,3]<stderr>:.
+    re.compile(r"^\s{0,4}(?:\[\S{1,120}@1,|\[\d{1,8},)(?P<rank>\d{1,7})\]<std"),
+    # torch: [rank3]: and [Rank 3]; Hydra with -prepend-rank: [3] text.
+    re.compile(r"\[[rR]ank ?(?P<rank>\d{1,7})\]"),
+    re.compile(rf"^{_STAMP}\[(?P<rank>\d{{1,7}})\] "),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a line says of where it comes from; None where it says nothing. ``device``: a GPU of that host."""
+
+    host: str | None = None
+    rank: int | None = None
+    device: int | None = None
+
+
+def origin_of(line: str) -> Origin:
+    """Return what the beginning of a line (without escape codes) says of its rank and host."""
+    head = line[:_LOOKED_AT]
+    host, device, rank = None, None, None
+    for pattern in _HOSTS:
+        if match := pattern.search(head):
+            host = match["host"]
+            device = int(match["device"]) if "device" in pattern.groupindex else None
+            break
+    for pattern in _RANKS:
+        if match := pattern.search(head):
+            rank = int(match["rank"])
+            break
+    return Origin(host, rank, device)

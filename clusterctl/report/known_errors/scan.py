@@ -1,0 +1,183 @@
+"""Reading logs with the catalogue: a stream of any length, in pieces, with memory that does not grow."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, field
+from typing import BinaryIO
+
+from clusterctl.report.known_errors.model import WINDOW_CHARACTERS, Entry
+from clusterctl.report.known_errors.origin import origin_of
+
+PIECE_BYTES = 1 << 20
+"""How much is read at once. A line longer than this is taken in pieces."""
+EXCERPT_CHARACTERS = 400
+PLACES_KEPT = 4096
+"""Hosts and ranks remembered of one error; no fleet of this tool has more."""
+LEFT_OVER_LINES = 5
+_LINES_TRIED = 200
+
+# Terminal colours and cursor movements (ECMA-48), and operating system commands such as window titles.
+_ESCAPES = re.compile(
+    rb"\x1b(?:\[[0-?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0,256}(?:\x07|\x1b\\)|[@-Z\\-_])"
+)
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+_LOOKS_WRONG = (
+    *(b"error", b"fatal", b"failed", b"failure", b"abort", b"exception", b"traceback"),
+    *(b"denied", b"refused", b"killed", b"cannot ", b"segfault", b"panic"),
+)
+_LOOKS_FINE = re.compile(
+    r"\b(?:0|no) (?:errors?|failures?|failed)\b|errors?[=:] ?0\b|error_?(?:handler|log|file)", re.I
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a log: the file as it was named, the line's number from 1, and its text."""
+
+    file: str
+    number: int
+    text: str
+
+
+@dataclass(slots=True)
+class Finding:
+    """One known error in the logs: where it stands first and last, how often, and on which hosts and ranks."""
+
+    entry: Entry
+    first: Line
+    last: Line
+    count: int = 0
+    hosts: dict[str, None] = field(default_factory=dict)
+    ranks: set[int] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """One log that was read to its end."""
+
+    name: str
+    lines: int
+    size_bytes: int
+
+
+class Scan:
+    """What is known of the logs read so far."""
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        # Many entries share a fixed text and differ in their patterns: every text is searched for once.
+        self._patterns: dict[bytes, list[tuple[int, re.Pattern[str]]]] = {}
+        for index, entry in enumerate(entries):
+            for match in entry.match:
+                self._patterns.setdefault(match.text.encode(), []).append((index, match.compiled))
+        self._entries = entries
+        self._findings: dict[int, Finding] = {}
+        self._left_over: deque[Line] = deque(maxlen=LEFT_OVER_LINES)
+        self.files: list[LogFile] = []
+
+    @property
+    def findings(self) -> list[Finding]:
+        """The known errors, likely root causes first: by role, then by where they stand first."""
+        return sorted(self._findings.values(), key=lambda found: found.entry.role.rank)
+
+    @property
+    def left_over(self) -> list[Line]:
+        """The last lines that look like errors and are not in the catalogue."""
+        return list(self._left_over)
+
+    def read(self, name: str, stream: BinaryIO) -> None:
+        """Read one log to its end."""
+        number, size, rest = 1, 0, b""
+        while block := stream.read(PIECE_BYTES):
+            size += len(block)
+            data = rest + block
+            cut = data.rfind(b"\n") + 1
+            if not cut and len(data) < PIECE_BYTES:
+                rest = data
+                continue
+            cut = cut or len(data)
+            piece, rest = data[:cut], data[cut:]
+            self._take(name, number, piece)
+            number += piece.count(b"\n")
+        if rest:
+            self._take(name, number, rest)
+            number += 1
+        self.files.append(LogFile(name, number - 1, size))
+
+    def _take(self, name: str, number: int, piece: bytes) -> None:
+        if b"\x1b" in piece:
+            piece = _ESCAPES.sub(b"", piece)
+        hits: dict[int, tuple[int, str, re.Match[str]]] = {}
+        for text, patterns in self._patterns.items():
+            at = piece.find(text)
+            while at >= 0:
+                start, end = _line_around(piece, at)
+                window = piece[max(start, at - WINDOW_CHARACTERS) : min(end, at + WINDOW_CHARACTERS)]
+                shown = window.decode(errors="replace")
+                for index, compiled in patterns:
+                    if start in hits and hits[start][0] <= index:
+                        break
+                    if match := compiled.search(shown):
+                        line = piece[start : min(end, start + 2 * WINDOW_CHARACTERS)]
+                        hits[start] = (index, line.decode(errors="replace"), match)
+                        break
+                at = piece.find(text, max(end, at + 1))
+        for start, shown in _wrong_lines(piece, hits):
+            self._left_over.append(Line(name, number + piece.count(b"\n", 0, start), shown))
+        counted, at = 0, 0
+        for start in sorted(hits):
+            counted += piece.count(b"\n", at, start)
+            at = start
+            index, line_text, match = hits[start]
+            self._note(index, Line(name, number + counted, _shown(line_text)), line_text, match)
+
+    def _note(self, index: int, line: Line, text: str, match: re.Match[str]) -> None:
+        found = self._findings.get(index)
+        if found is None:
+            found = self._findings[index] = Finding(self._entries[index], line, line)
+        found.count += 1
+        found.last = line
+        origin = origin_of(text)
+        groups = match.groupdict()
+        host = groups.get("host") or origin.host
+        rank = int(groups["rank"]) if groups.get("rank") else origin.rank
+        if host is not None and len(found.hosts) < PLACES_KEPT:
+            found.hosts.setdefault(host)
+        if rank is not None and len(found.ranks) < PLACES_KEPT:
+            found.ranks.add(rank)
+
+
+def _line_around(piece: bytes, at: int) -> tuple[int, int]:
+    """Return where the line at a place begins and ends; progress bars begin one with a carriage return."""
+    start = piece.rfind(b"\n", 0, at) + 1
+    start = max(start, piece.rfind(b"\r", start, at) + 1)
+    end = piece.find(b"\n", at)
+    end = len(piece) if end < 0 else end
+    carriage = piece.find(b"\r", at, end)
+    return start, end if carriage < 0 else carriage
+
+
+def _wrong_lines(piece: bytes, explained: Container[int]) -> list[tuple[int, str]]:
+    """Return the last lines that look wrong and are not explained: where each begins, and what it says."""
+    lower = piece.lower()
+    found: dict[int, str] = {}
+    for word in _LOOKS_WRONG:
+        at, kept = lower.rfind(word), 0
+        for _ in range(_LINES_TRIED):
+            if at < 0 or kept == LEFT_OVER_LINES:
+                break
+            start, end = _line_around(piece, at)
+            shown = _shown(piece[start : min(end, start + 2 * WINDOW_CHARACTERS)].decode(errors="replace"))
+            if start not in explained and shown and not _LOOKS_FINE.search(shown):
+                found[start] = shown
+                kept += 1
+            at = lower.rfind(word, 0, start)
+    return sorted(found.items())[-LEFT_OVER_LINES:]
+
+
+def _shown(line: str) -> str:
+    """Return a line fit for a terminal: nothing unprintable, and not endless."""
+    text = _UNPRINTABLE.sub("", line.replace("\t", " ")).strip()
+    return text if len(text) <= EXCERPT_CHARACTERS else text[: EXCERPT_CHARACTERS - 3] + "..."

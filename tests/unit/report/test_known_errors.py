@@ -1,0 +1,221 @@
+"""The catalogue of known errors: every entry by its own example, none by what is healthy, no line without an end."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from clusterctl.report import explained
+from clusterctl.report.known_errors import catalogue
+from clusterctl.report.known_errors.model import Entry, Match, Role
+from clusterctl.report.known_errors.origin import origin_of
+from clusterctl.report.known_errors.scan import PIECE_BYTES, Scan
+
+LOGS = Path(__file__).parent / "logs"
+ENTRIES = catalogue.load()
+
+
+def scanned(*texts: bytes | Path) -> Scan:
+    scan = Scan(ENTRIES)
+    for index, text in enumerate(texts):
+        if isinstance(text, Path):
+            with text.open("rb") as stream:
+                scan.read(text.name, stream)
+        else:
+            scan.read(f"log{index}", io.BytesIO(text))
+    return scan
+
+
+def found_ids(scan: Scan) -> list[str]:
+    return [finding.entry.id for finding in scan.findings]
+
+
+def test_there_are_more_than_sixty_and_each_has_its_own_name() -> None:
+    names = [entry.id for entry in ENTRIES]
+    assert len(names) >= 60
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.id)
+def test_an_example_is_explained_by_its_own_entry_and_no_other(entry: Entry) -> None:
+    for example in entry.examples:
+        assert found_ids(scanned(example.encode())) == [entry.id], example
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.id)
+def test_an_entry_says_what_to_do_and_where_that_is_known_from(entry: Entry) -> None:
+    for text in (entry.meaning, entry.cause, entry.fix):
+        assert text.endswith((".", ")", "]")), text
+        assert len(text) < 420
+    assert all(source.startswith("https://") for source in entry.sources)
+
+
+@pytest.mark.parametrize("path", sorted((LOGS / "healthy").iterdir()), ids=lambda path: path.name)
+def test_healthy_logs_are_explained_by_nothing(path: Path) -> None:
+    assert found_ids(scanned(path)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "others"),
+    [
+        ("openmpi4-slots.log", "ompi-not-enough-slots", []),
+        ("openmpi4-exe.log", "ompi-executable-missing", []),
+        ("openmpi4-root.log", "ompi-run-as-root", []),
+        ("openmpi4-hostfile.log", "ompi-hostfile-missing", []),
+        ("openmpi4-resolve.log", "ssh-resolve", ["ompi-daemons-not-started"]),
+        ("openmpi4-refused.log", "ssh-refused", ["ompi-daemons-not-started"]),
+        ("openmpi4-kill.log", "mpi-aborted", ["mpi-rank-killed"]),
+        ("torchrun-sigkill.log", "torch-child-failed", ["torch-child-sigkill"]),
+        ("torch-timeout.log", "torch-rendezvous-timeout", []),
+        ("nccl-info-over-sockets.log", "nccl-channel-over-socket", []),
+        (
+            "memlock-on-one-node.log",
+            "nccl-memlock",
+            ["nccl-peer-closed", "nccl-tests-failure", "mpi-aborted"],
+        ),
+        ("gpu-lost.log", "xid-79-off-the-bus", ["torch-collective-timeout", "torch-child-failed"]),
+    ],
+)
+def test_a_broken_run_names_its_root_cause_first(name: str, first: str, others: list[str]) -> None:
+    assert found_ids(scanned(LOGS / "broken" / name)) == [first, *others]
+
+
+def test_line_hosts_ranks_and_repeats_are_named() -> None:
+    cause = scanned(LOGS / "broken" / "memlock-on-one-node.log").findings[0]
+    assert (cause.first.number, cause.last.number, cause.count) == (4, 6, 2)
+    assert (list(cause.hosts), cause.ranks) == (["gpu02"], {8, 9})
+
+
+def test_colours_and_carriage_returns_do_not_hide_a_line() -> None:
+    timeout = scanned(LOGS / "broken" / "gpu-lost.log").findings[1]
+    assert (timeout.count, timeout.ranks) == (2, {3, 5})
+    assert "\x1b" not in timeout.first.text
+    bar = b"\r".join(b"epoch %d" % step for step in range(50)) + b"\rCUDA error: out of memory\rmore\n"
+    (finding,) = scanned(bar).findings
+    assert finding.first.text == "CUDA error: out of memory"
+
+
+@pytest.mark.parametrize(
+    ("line", "host", "rank"),
+    [
+        ("[1,3]<stderr>:gpu01:897:914 [2] NCCL WARN x", "gpu01", 3),
+        ("[prterun-gpu01-4012@1,12]<stderr>: something", None, 12),
+        ("[rank7]:[E1012 10:11:12.131 x.cpp:616] [Rank 7] y", None, 7),
+        ("[gpu02:03211] *** Process received signal ***", "gpu02", None),
+        ("[proxy:0:1@gpu02] HYDU_sock_connect", "gpu02", None),
+        ("Nov 21 07:01:02 gpu07 kernel: NVRM: Xid", "gpu07", None),
+        ("2026-11-21T07:01:02.123456+00:00 gpu08 sshd[1]: x", "gpu08", None),
+        ("srun: error: gpu05: task 13: Exited with exit code 1", "gpu05", None),
+        ("[2026-11-21 07:01:00] gpu02:5120:5166 [0] misc/ibvwrap.cc:278 NCCL WARN x", "gpu02", None),
+        ("[12:34] not a host", None, None),
+        ("just words", None, None),
+    ],
+)
+def test_where_a_line_comes_from(line: str, host: str | None, rank: int | None) -> None:
+    origin = origin_of(line)
+    assert (origin.host, origin.rank) == (host, rank)
+
+
+def test_nothing_known_offers_the_last_lines_that_look_wrong() -> None:
+    text = b"".join(b"step %d: an unheard-of error\n" % step for step in range(20)) + b"0 errors\nbye\n"
+    scan = scanned(text)
+    assert scan.findings == []
+    assert [line.number for line in scan.left_over] == [16, 17, 18, 19, 20]
+    shown = explained.render(explained.to_document(scan.files, scan.findings, scan.left_over))
+    assert "Nothing in it is in the catalogue" in shown
+    assert "line 20: step 19: an unheard-of error" in shown
+
+
+def test_a_line_is_found_whatever_piece_it_falls_into() -> None:
+    error = b"gpu01: CUDA error: out of memory\n"
+    for before in (PIECE_BYTES - 60, PIECE_BYTES - 20, PIECE_BYTES - 1, PIECE_BYTES, 2 * PIECE_BYTES - 10):
+        filler = b"x" * 99 + b"\n"
+        lines, rest = divmod(before, len(filler))
+        text = filler * lines + b"y" * max(0, rest - 1) + b"\n" + error + filler * 3
+        (finding,) = scanned(text).findings
+        assert finding.first.number == lines + 2
+
+
+def test_a_log_without_an_end_of_line_takes_bounded_memory() -> None:
+    class Endless(io.RawIOBase):
+        left = 16
+
+        def readable(self) -> bool:
+            return True
+
+        def read(self, size: int = -1) -> bytes:
+            self.left -= 1
+            return b"error " * (size // 6) if self.left >= 0 else b""
+
+    tracemalloc.start()
+    scan = Scan(ENTRIES)
+    scan.read("endless", Endless())
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert scan.files[0].size_bytes > 15 * 10**6
+    assert peak < 10 * PIECE_BYTES
+
+
+HOSTILE = (
+    lambda text: text + " " + "a" * 200_000,
+    lambda text: "a" * 200_000 + text,
+    lambda text: (text + " ") * 400,
+    lambda text: text + "(" * 50_000 + ")" * 50_000,
+    lambda text: text + "0," * 50_000,
+    lambda text: text + " from peer " + "x " * 50_000,
+    lambda text: "[" * 50_000 + text + "]" * 50_000,
+)
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.id)
+def test_no_pattern_takes_long_over_a_long_line(entry: Entry) -> None:
+    for match in entry.match:
+        for hostile in HOSTILE:
+            line = hostile(match.text).encode() + b"\n"
+            scan = Scan((entry,))
+            started = time.process_time()
+            scan.read("long", io.BytesIO(line))
+            assert time.process_time() - started < 0.5, match.text
+
+
+@pytest.mark.parametrize("pattern", [r"(a+)+b", r"x.*y", r"x.+", r"(?:ab)*c", r"(a){2,}", "("])
+def test_patterns_that_may_take_long_are_refused(pattern: str) -> None:
+    with pytest.raises(ValidationError):
+        Match(text="some text", pattern=pattern)
+
+
+def test_an_entry_whose_example_does_not_match_is_refused() -> None:
+    with pytest.raises(ValidationError, match="no example"):
+        Entry(
+            id="x",
+            tool="tool",
+            match=(Match(text="not in it"),),
+            examples=("something else",),
+            meaning="It means.",
+            cause="Because.",
+            fix="Do something.",
+            sources=("https://example.org/",),
+        )
+
+
+def test_random_bytes_and_nul_are_read_to_the_end() -> None:
+    noise = bytes(range(256)) * 300
+    scan = scanned(noise + b"\nHost key verification failed.\n")
+    assert found_ids(scan) == ["ssh-host-key-unknown"]
+
+
+def test_the_document_is_json_and_counts_by_role() -> None:
+    scan = scanned(LOGS / "broken" / "memlock-on-one-node.log")
+    document = json.loads(json.dumps(explained.to_document(scan.files, scan.findings, scan.left_over)))
+    assert document["schema"] == "clusterctl.explain/1"
+    assert document["summary"] == {"fault": 0, "cause": 1, "slow-path": 0, "note": 0, "consequence": 3}
+    first = document["findings"][0]
+    assert first["check"] == "clusterctl check --only memlock"
+    assert first["first"]["line"] == 4
+    assert [Role(finding["role"]).rank for finding in document["findings"]] == [1, 4, 4, 4]
