@@ -16,6 +16,7 @@ from clusterctl.errors import LabError
 from clusterctl.lab.model import LabNode
 from clusterctl.lab.node_files import NodeFile
 from clusterctl.lab.python_mounts import Mount
+from clusterctl.lab.recipe import cache_folder
 from clusterctl.lab.rootfs import Image
 
 if TYPE_CHECKING:
@@ -109,8 +110,23 @@ def ensure_image(client: docker.DockerClient, image: Image) -> str:
             tag=image.key,
             changes=[f"LABEL {LABEL}=image"],
         )
+        _prune_images(client, keep=name)
     client.images.get(name)
     return name
+
+
+def _prune_images(client: docker.DockerClient, keep: str) -> None:
+    """Remove the images of root filesystems that the cache no longer holds, unless a container is made of one."""
+    import docker
+
+    for image in client.images.list(filters={"label": f"{LABEL}=image"}):
+        for tag in image.tags:
+            if tag == keep or (cache_folder() / tag.rpartition(":")[2]).is_dir():
+                continue
+            try:
+                client.images.remove(tag)
+            except docker.errors.APIError as error:
+                _logger.info("the engine keeps %s: %s", tag, error.explanation or error)
 
 
 def create_network(client: docker.DockerClient, lab_id: str, nodes: Sequence[LabNode]) -> None:

@@ -30,6 +30,8 @@ class LabOptions:
     memory_mib: int = 1280
     vcpus: int | None = None
     ssh_timeout_s: float = power.SSH_TIMEOUT_S
+    bare: bool = False
+    """Guests as an installer leaves them, for a bootstrap to complete with the packages of the inventory."""
 
 
 def up(options: LabOptions) -> Lab:
@@ -54,7 +56,7 @@ def up(options: LabOptions) -> Lab:
         # Recorded before anything is started: `down` finds even what a killed `up` left.
         save(lab)
         mounts = (*options.mounts, *(python_mounts.for_this_python() if options.with_python else ()))
-        nodes = _start_guests(lab, options.nodes, image) if lab.driver == "qemu" else ()
+        nodes = _start_guests(lab, options, image) if lab.driver == "qemu" else ()
         if lab.driver == "docker":
             nodes = _start_containers(lab, options.nodes, image, mounts)
         lab = replace(lab, nodes=nodes)
@@ -62,8 +64,9 @@ def up(options: LabOptions) -> Lab:
         for node in lab.nodes:
             power.wait_ssh(lab, node.name, timeout_s=options.ssh_timeout_s)
         text = node_files.inventory_text(
-            lab.driver, lab.nodes, lab.identity_file, lab.known_hosts_path, lab.python
-        )
+            lab.driver, lab.nodes, lab.identity_file, lab.known_hosts_path, lab.python,
+            image.packages if options.bare else None,
+        )  # fmt: skip
         lab.inventory_path.write_text(text, encoding="utf-8")
         config = node_files.ssh_config_text(lab.nodes, lab.identity_file, lab.known_hosts_path)
         lab.ssh_config_path.write_text(config, encoding="utf-8")
@@ -78,6 +81,10 @@ def up(options: LabOptions) -> Lab:
 def _refuse_early(options: LabOptions, directory: Path) -> None:
     if not 1 <= options.nodes <= MAX_NODES:
         raise UsageError(f"a lab has 1 to {MAX_NODES} nodes, not {options.nodes}")
+    if options.driver == "docker" and options.bare:
+        raise UsageError(
+            "containers have no engine and no kernel of their own", hint="bare nodes need --driver qemu"
+        )
     if options.driver == "qemu" and (options.mounts or options.with_python):
         raise UsageError("guests cannot see this machine's files", hint="mounts need --driver docker")
     if load(directory) is not None:
@@ -105,17 +112,17 @@ def _make_keys(lab: Lab, nodes: tuple[LabNode, ...]) -> tuple[KeyPair, tuple[Key
     return login, tuple(host_keys)
 
 
-def _start_guests(lab: Lab, count: int, image: rootfs.Image) -> tuple[LabNode, ...]:
-    nodes = qemu.plan_nodes(count)
+def _start_guests(lab: Lab, options: LabOptions, image: rootfs.Image) -> tuple[LabNode, ...]:
+    nodes = qemu.plan_nodes(options.nodes)
     login, host_keys = _make_keys(lab, nodes)
     started = []
     for index, node in enumerate(nodes):
         files = (
-            *node_files.ssh_files(nodes, host_keys, index, login),
+            *node_files.ssh_files(nodes, host_keys, index, login, bare=options.bare),
             *node_files.identity_files(nodes, index),
             *qemu.network_files(lab.lab_id, node),
         )
-        qemu.prepare(lab, node, image, node_files.to_tar(files))
+        qemu.prepare(lab, node, image, node_files.to_tar(files), bare=options.bare)
         started.append(qemu.start(lab, node))
     return tuple(started)
 

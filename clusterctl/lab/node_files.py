@@ -66,18 +66,26 @@ def key_words(key: KeyPair) -> str:
 
 
 def ssh_files(
-    nodes: Sequence[LabNode], host_keys: Sequence[KeyPair], index: int, login: KeyPair
+    nodes: Sequence[LabNode], host_keys: Sequence[KeyPair], index: int, login: KeyPair, *, bare: bool = False
 ) -> tuple[NodeFile, ...]:
-    """Return what SSH needs on node ``index``: its host key, the others' keys, and the lab's login key."""
+    """Return what SSH needs on node ``index``: its host key, the others' keys, and the lab's login key.
+
+    A ``bare`` node lets this machine in, and knows no other node.
+    """
     files = [
         NodeFile("etc/ssh/ssh_host_ed25519_key", host_keys[index].private, 0o600),
         NodeFile("etc/ssh/ssh_host_ed25519_key.pub", host_keys[index].public),
-        NodeFile("etc/ssh/ssh_known_hosts", known_hosts_between_nodes(nodes, host_keys)),
     ]
+    if not bare:
+        files.append(NodeFile("etc/ssh/ssh_known_hosts", known_hosts_between_nodes(nodes, host_keys)))
     for home, owner_id in (("root", 0), (f"home/{USER}", USER_ID)):
         files += [
             NodeFile(f"{home}/.ssh", None, 0o700, owner_id),
             NodeFile(f"{home}/.ssh/authorized_keys", login.public, 0o600, owner_id),
+        ]
+        if bare:
+            continue
+        files += [
             NodeFile(f"{home}/.ssh/id_ed25519", login.private, 0o600, owner_id),
             NodeFile(f"{home}/.ssh/id_ed25519.pub", login.public, 0o644, owner_id),
         ]
@@ -139,9 +147,17 @@ def ssh_config_text(nodes: Sequence[LabNode], identity_file: Path, known_hosts: 
 
 
 def inventory_text(
-    driver: Driver, nodes: Sequence[LabNode], identity_file: Path, known_hosts: Path, python: str | None
+    driver: Driver,
+    nodes: Sequence[LabNode],
+    identity_file: Path,
+    known_hosts: Path,
+    python: str | None,
+    packages: Path | None = None,
 ) -> str:
-    """Return the lab's inventory (YAML), with the devices that stand in for GPUs and NICs."""
+    """Return the lab's inventory (YAML), with the devices that stand in for GPUs and NICs.
+
+    ``packages``: the folder of packages that bare nodes can be made complete with.
+    """
     import yaml
 
     defaults: dict[str, object] = {
@@ -159,9 +175,12 @@ def inventory_text(
         defaults["env"] = {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // len(nodes)))}
     if driver == "qemu":
         defaults["rdma_devices"] = "=rxe0"
-        defaults["requirements"] = {
+        requirements: dict[str, object] = {
             "acs": {"in_vm": "disable", "gpu_devices": ["1234:11e8"], "nic_devices": ["8086:10d3"]},
         }
+        if packages is not None:
+            requirements["packages"] = {"folder": str(packages)}
+        defaults["requirements"] = requirements
     document = {
         "version": 1,
         "defaults": defaults,

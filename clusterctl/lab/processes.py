@@ -60,3 +60,14 @@ def _signal(process: ProcessMark, number: signal.Signals) -> None:
         os.kill(process.pid, number)
     except ProcessLookupError:
         pass
+
+
+def any_has_open(folder: Path) -> bool:
+    """Tell whether a process of this machine has a file below ``folder`` open, as far as we may look."""
+    for link in Path("/proc").glob("[0-9]*/fd/*"):
+        try:
+            if link.readlink().is_relative_to(folder):
+                return True
+        except OSError:
+            continue
+    return False

@@ -131,7 +131,7 @@ def guest_argv(lab_id: str, node: LabNode, image: Image, folder: Path, size: Gue
         "qemu-system-x86_64",
         "-name", f"guest={guest_name(lab_id, node.name)}",
         "-machine", "q35", *_ACCELERATORS[size.accelerator],
-        "-smp", str(size.vcpus), "-m", str(size.memory_mib),
+        "-smp", str(size.vcpus), "-m", str(size.memory_mib), *_memory_nodes(size),
         "-nodefaults", "-no-user-config", "-display", "none", "-rtc", "base=utc",
         "-serial", f"file:{folder / 'console.log'}",
         "-kernel", str(image.kernel), "-initrd", str(folder / "initramfs"), "-append", kernel_line,
@@ -151,14 +151,27 @@ def guest_argv(lab_id: str, node: LabNode, image: Image, folder: Path, size: Gue
     )  # fmt: skip
 
 
-def prepare(lab: Lab, node: LabNode, image: Image, node_tar: bytes) -> None:
+def _memory_nodes(size: GuestSize) -> tuple[str, ...]:
+    """Split a guest's memory over two NUMA nodes: only then its kernel balances pages between them.
+
+    All processors belong to the first; a node of memory alone is one all the same.
+    """
+    words: list[str] = []
+    for node, size_mib in enumerate((size.memory_mib - size.memory_mib // 2, size.memory_mib // 2)):
+        cpus = f",cpus=0-{size.vcpus - 1}" if node == 0 else ""
+        words += ["-object", f"memory-backend-ram,id=memory{node},size={size_mib}M"]
+        words += ["-numa", f"node,nodeid={node},memdev=memory{node}{cpus}"]
+    return tuple(words)
+
+
+def prepare(lab: Lab, node: LabNode, image: Image, node_tar: bytes, *, bare: bool = False) -> None:
     """Make a guest's disk (what it changes, on top of the shared image) and its initramfs."""
     folder = lab.node_folder(node.name)
     shared = image.initramfs.read_bytes()
     (folder / "initramfs").write_bytes(shared + initramfs.node_archive(node_tar))
     (folder / "initramfs").chmod(0o600)
-    disk = str(folder / "disk.qcow2")
-    host.run(("qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", str(image.disk), disk), 60)
+    disk, backing = str(folder / "disk.qcow2"), image.bare_disk if bare else image.disk
+    host.run(("qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", str(backing), disk), 60)
 
 
 def start(lab: Lab, node: LabNode) -> LabNode:

@@ -10,21 +10,32 @@ from pathlib import Path
 from clusterctl import resources
 from clusterctl.lab.apt_sources import SUITE, AptSource, choose, read_sources
 
-# Everything a test may need is installed here: without KVM a guest is 20 to 50 times slower than its host.
-PACKAGES = (
-    # a system that boots, with SSH
+# What every node has: a system that boots, answers SSH, and can build a kernel module (the headers are added for
+# the kernel that is found). A bare node has nothing else.
+BARE_PACKAGES = (
     "systemd", "systemd-sysv", "udev", "dbus", "kmod", "procps", "util-linux", "busybox-static",
-    "ca-certificates",
-    "openssh-server", "openssh-client", "sudo", "iproute2", "iputils-ping", "pciutils", "ethtool",
+    "ca-certificates", "openssh-server", "openssh-client", "sudo", "iproute2", "iputils-ping",
+    "gcc", "libc6-dev", "make",
+)  # fmt: skip
+
+# What a node would have after its first day. Everything a test may need of a node that is not bare is installed
+# here: without KVM a guest is 20 to 50 times slower than its host.
+MORE_PACKAGES = (
+    "pciutils", "ethtool",
     # RDMA userspace and its tools
     "rdma-core", "ibverbs-providers", "ibverbs-utils", "librdmacm1", "perftest", "infiniband-diags",
     # containers and MPI
     "docker.io", "iptables", "openmpi-bin",
-    # a kernel module can be built in the guest (the headers are added for the kernel that is found)
-    "gcc", "libc6-dev", "make",
     # what a CPython of the host needs when it is mounted into a container, and its torch
     "libbz2-1.0", "libexpat1", "libffi8", "libgomp1", "liblzma5", "libncursesw6", "libreadline8",
     "libsqlite3-0", "libssl3", "libuuid1", "netbase", "tzdata", "zlib1g",
+)  # fmt: skip
+
+# What a bootstrap of bare nodes installs: kept beside the images, with all that they depend on, since guests reach
+# no repository.
+CARRIED_PACKAGES = (
+    "pciutils", "docker.io", "chrony", "nfs-kernel-server", "nfs-common",
+    "rdma-core", "ibverbs-providers", "ibverbs-utils", "libibverbs1", "librdmacm1",
 )  # fmt: skip
 
 # Stock kernel, minus drivers for hardware that no lab node can have (half of its size).
@@ -38,7 +49,8 @@ PRUNED_MODULES = (
 # Left out of the containers' image: they have the host's kernel, and no engine inside.
 CONTAINER_EXCLUDES = (
     "./boot/*", "./usr/lib/modules/*", "./usr/src/*", "./usr/lib/gcc/*", "./usr/lib/linux-kbuild-*",
-    "./usr/bin/docker*", "./usr/bin/containerd*", "./usr/bin/ctr", "./usr/sbin/runc", "./usr/sbin/dockerd",
+    "./var/lib/apt/lists/*", "./usr/bin/docker*", "./usr/bin/containerd*", "./usr/bin/ctr", "./usr/sbin/runc",
+    "./usr/sbin/dockerd",
 )  # fmt: skip
 
 # Units that only cost a slow guest time.

@@ -13,12 +13,13 @@ from pathlib import Path
 
 from clusterctl import log, resources
 from clusterctl.errors import LabError
-from clusterctl.lab import host, initramfs, rootfs_steps
-from clusterctl.lab.recipe import CONTAINER_EXCLUDES, DISK_SIZE, Recipe, cache_folder, current
+from clusterctl.lab import host, initramfs, processes, rootfs_steps
+from clusterctl.lab.recipe import CONTAINER_EXCLUDES, DISK_SIZE, MORE_PACKAGES, Recipe, cache_folder, current
 
 _logger = log.get(__name__)
 _BUILDING = ".building"
 _RECORD = "image.json"
+KEPT_IMAGES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,16 @@ class Image:
     def disk(self) -> Path:
         """The raw ext4 image, the backing file of every guest's disk."""
         return self.folder / "rootfs.ext4"
+
+    @property
+    def bare_disk(self) -> Path:
+        """The image of a node that has nothing yet: no docker, no RDMA userspace, no pciutils."""
+        return self.folder / "bare.ext4"
+
+    @property
+    def packages(self) -> Path:
+        """The packages that a bare node lacks, with their SHA256SUMS."""
+        return self.folder / "packages"
 
     @property
     def kernel(self) -> Path:
@@ -59,7 +70,24 @@ def ensure() -> Image:
         if not (image.folder / _RECORD).is_file():
             host.require_build_host()
             _build(recipe)
+        # The times of the records tell which images are in use: those of older recipes need not stay.
+        (image.folder / _RECORD).touch()
+        _prune(keep=image.key)
     return image
+
+
+def _prune(keep: str) -> None:
+    """Remove the images of all recipes but this one and the one that was used last before it.
+
+    Not one that a running guest has open: its disk is a difference from that image.
+    """
+    records = sorted(cache_folder().glob(f"*/{_RECORD}"), key=lambda path: path.stat().st_mtime, reverse=True)
+    older = [path.parent for path in records if path.parent.name != keep]
+    for folder in older[KEPT_IMAGES - 1 :]:
+        if processes.any_has_open(folder):
+            continue
+        _logger.info("removing the root filesystem of an older recipe: %s", folder)
+        shutil.rmtree(folder)
 
 
 def purge() -> None:
@@ -111,27 +139,41 @@ def _fill(recipe: Recipe, image: Image) -> None:
     root, scratch = image.folder / "root", image.folder / "scratch"
     rootfs_steps.bootstrap(recipe, root)
     _logger.info("installing packages")
-    kernel = rootfs_steps.install_packages(root)
+    kernel = rootfs_steps.install_base(root)
     vmlinuz, modules = rootfs_steps.install_kernel(root, kernel, scratch)
     rootfs_steps.configure(root)
     busybox = (root / "bin/busybox").read_bytes()
     init = resources.text("templates", "lab", "init.sh")
     image.initramfs.write_bytes(initramfs.base_archive(busybox, init, modules))
     shutil.copyfile(vmlinuz, image.kernel)
-    _logger.info("writing the images")
+    rootfs_steps.carry_packages(root, image.packages)
+    _write_disk(root, image.bare_disk, scratch)
+    rootfs_steps.install(root, MORE_PACKAGES)
+    _write_disk(root, image.disk, scratch)
     excludes = [f"--exclude={pattern}" for pattern in CONTAINER_EXCLUDES]
     host.run(
         ("tar", "-C", str(root), "--numeric-owner", *excludes, "-cf", str(image.container_tar), "."), 600
     )
-    features = "lazy_itable_init=0,lazy_journal_init=0"
-    mkfs = ("mkfs.ext4", "-q", "-F", "-L", "lab-root", "-m", "0", "-E", features, "-d", str(root))
-    host.run((*mkfs, str(image.disk), DISK_SIZE), 600)
     _check(image)
     shutil.rmtree(root)
     shutil.rmtree(scratch)
 
 
+def _write_disk(root: Path, disk: Path, scratch: Path) -> None:
+    """Write the system as it is now, without the lists of a mirror that no guest reaches."""
+    _logger.info("writing %s", disk.name)
+    rootfs_steps.finish(root)
+    lists = root / "var/lib/apt/lists"
+    lists.rename(scratch / "lists")
+    lists.mkdir()
+    features = "lazy_itable_init=0,lazy_journal_init=0"
+    mkfs = ("mkfs.ext4", "-q", "-F", "-L", "lab-root", "-m", "0", "-E", features, "-d", str(root))
+    host.run((*mkfs, str(disk), DISK_SIZE), 600)
+    lists.rmdir()
+    (scratch / "lists").rename(lists)
+
+
 def _check(image: Image) -> None:
-    for path in (image.disk, image.kernel, image.initramfs, image.container_tar):
+    for path in (image.disk, image.bare_disk, image.kernel, image.initramfs, image.container_tar):
         if path.stat().st_size == 0:
             raise LabError(f"{path.name} came out empty", hint="is the disk full?")

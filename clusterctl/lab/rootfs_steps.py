@@ -9,9 +9,10 @@ from clusterctl import resources
 from clusterctl.errors import LabError
 from clusterctl.lab import host
 from clusterctl.lab.recipe import (
+    BARE_PACKAGES,
+    CARRIED_PACKAGES,
     KERNEL_PACKAGE,
     MASKED_UNITS,
-    PACKAGES,
     PRUNED_MODULES,
     USER,
     USER_ID,
@@ -24,13 +25,15 @@ _CHROOT_ENVIRONMENT = (
     "env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C",
     "DEBIAN_FRONTEND=noninteractive",
 )  # fmt: skip
+# What is mounted and started in there is gone when the command is, even when it is killed.
+_NAMESPACES = ("unshare", "--mount", "--pid", "--fork", "--kill-child")
 
 
 def bootstrap(recipe: Recipe, root: Path) -> None:
     """Make the smallest Debian system in ``root``, and point its apt at the mirror that this machine uses."""
     root.mkdir()
     # Without its keyring debootstrap would only warn, and take what the mirror sends unverified.
-    verified = ("debootstrap", "--force-check-gpg", f"--keyring={host.DEBIAN_KEYRING}")
+    verified = (*_NAMESPACES, "debootstrap", "--force-check-gpg", f"--keyring={host.DEBIAN_KEYRING}")
     argv = [*verified, "--variant=minbase", "--include=ca-certificates", recipe.suite, str(root)]
     host.run([*argv, recipe.mirror] if recipe.mirror else argv, _DOWNLOAD_TIMEOUT_S)
     if recipe.sources:
@@ -43,9 +46,8 @@ def bootstrap(recipe: Recipe, root: Path) -> None:
 def in_root(root: Path, *argv: str) -> str:
     """Run a command inside the new system; its mounts and processes end with it."""
     script = 'mount -t proc proc "$0/proc" && root=$0 && exec chroot "$root" "$@"'
-    namespaces = ("unshare", "--mount", "--pid", "--fork", "--kill-child")
     return host.run(
-        (*namespaces, "sh", "-c", script, str(root), *_CHROOT_ENVIRONMENT, *argv), _INSTALL_TIMEOUT_S
+        (*_NAMESPACES, "sh", "-c", script, str(root), *_CHROOT_ENVIRONMENT, *argv), _INSTALL_TIMEOUT_S
     )
 
 
@@ -65,13 +67,19 @@ def _apt_options(root: Path) -> tuple[str, ...]:
     return tuple(word for name, value in options.items() for word in ("-o", f"{name}={value}"))
 
 
-def install_packages(root: Path) -> str:
-    """Install the recipe's packages and the kernel's headers; return the name of the kernel's package."""
+def install_base(root: Path) -> str:
+    """Install what every node has and the kernel's headers; return the name of the kernel's package."""
     options = _apt_options(root)
     host.run(("apt-get", *options, "update"), _DOWNLOAD_TIMEOUT_S)
     kernel = _kernel_package(host.run(("apt-cache", *options, "depends", KERNEL_PACKAGE), 60))
-    wanted = (*PACKAGES, kernel.replace("linux-image-", "linux-headers-"))
-    host.run(("apt-get", *options, "--yes", "--download-only", "install", *wanted), _DOWNLOAD_TIMEOUT_S)
+    install(root, (*BARE_PACKAGES, kernel.replace("linux-image-", "linux-headers-")))
+    return kernel
+
+
+def install(root: Path, packages: tuple[str, ...]) -> None:
+    """Download packages with this machine's apt, and install them inside the new system."""
+    wanted = ("install", *packages)
+    host.run(("apt-get", *_apt_options(root), "--yes", "--download-only", *wanted), _DOWNLOAD_TIMEOUT_S)
 
     # Nothing may start while packages are configured: there is no init in there.
     policy = root / "usr/sbin/policy-rc.d"
@@ -79,10 +87,23 @@ def install_packages(root: Path) -> str:
     policy.chmod(0o755)
     in_root(
         root, "apt-get", "--yes", "--no-download", "-o", "APT::Install-Recommends=false",
-        "-o", "APT::Sandbox::User=root", "install", *wanted,
+        "-o", "APT::Sandbox::User=root", *wanted,
     )  # fmt: skip
     policy.unlink()
-    return kernel
+    in_root(root, "apt-get", "clean")
+
+
+def carry_packages(root: Path, folder: Path) -> None:
+    """Download what a bare node lacks, with all dependencies, into ``folder``, and write its SHA256SUMS."""
+    (folder / "partial").mkdir(parents=True)
+    options = (*_apt_options(root), "-o", f"Dir::Cache::archives={folder}")
+    host.run(
+        ("apt-get", *options, "--yes", "--download-only", "install", *CARRIED_PACKAGES), _DOWNLOAD_TIMEOUT_S
+    )
+    (folder / "partial").rmdir()
+    (folder / "lock").unlink(missing_ok=True)
+    names = sorted(path.name for path in folder.glob("*.deb"))
+    (folder / "SHA256SUMS").write_text(host.run(("sha256sum", *names), 120, cwd=folder), encoding="ascii")
 
 
 def _kernel_package(depends: str) -> str:
@@ -137,9 +158,9 @@ def configure(root: Path) -> None:
     # The rules of rdma-core would rename rxe0 after the card that it runs on.
     (root / "etc/udev/rules.d/60-rdma-persistent-naming.rules").symlink_to("/dev/null")
 
-    in_root(root, "apt-get", "clean")
-    for path in (root / "var/lib/apt/lists").iterdir():
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+def finish(root: Path) -> None:
+    """Take the machine's id away, and let a first boot find nothing to bring up to date."""
     (root / "etc/machine-id").write_text("", encoding="utf-8")
     # Younger than /usr: the first boot need not rebuild ldconfig's and udev's databases.
     for stamp in (root / "etc/.updated", root / "var/.updated"):

@@ -1,6 +1,9 @@
 """The lab's fixtures: two QEMU guests (``qemu_lab``) and two containers (``docker_lab``), once per session.
 
-Both give a ``LabSession``:
+``bare_lab`` is two more guests, for one module: they have no docker, no RDMA userspace, no keys of each other, and
+their inventory names the folder of packages that they can be completed with.
+
+All give a ``LabSession``:
 
 * ``session.lab``: the ``clusterctl.lab.Lab`` (``nodes``, ``inventory_path``, ``known_hosts_path``,
   ``identity_file``, ``directory``). Nodes are ``node1`` and ``node2``, each with ``name``, ``address``,
@@ -43,7 +46,7 @@ from clusterctl import lab as labs
 from clusterctl.errors import LabError
 from clusterctl.lab import Lab, LabOptions, Mount, containers, host
 
-LAB_FIXTURES = {"qemu_lab", "docker_lab", "docker_engine"}
+LAB_FIXTURES = {"qemu_lab", "bare_lab", "docker_lab", "docker_engine"}
 LAB_TEST_TIMEOUT_S = 1200
 REBOOT_TIMEOUT_S = 600.0
 BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
@@ -162,6 +165,18 @@ def qemu_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabSession]:
     need("qemu")
     folder = tmp_path_factory.mktemp("qemu") / "lab"
     session = LabSession(labs.up(LabOptions(driver="qemu", nodes=2, directory=folder)))
+    try:
+        yield session
+    finally:
+        labs.down(folder)
+
+
+@pytest.fixture(scope="module")
+def bare_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabSession]:
+    """Two guests as an installer leaves them."""
+    need("qemu")
+    folder = tmp_path_factory.mktemp("bare") / "lab"
+    session = LabSession(labs.up(LabOptions(driver="qemu", nodes=2, directory=folder, bare=True)))
     try:
         yield session
     finally:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from clusterctl.lab import (
     processes,
     python_mounts,
     qemu,
+    rootfs,
     rootfs_steps,
 )  # fmt: skip
 from clusterctl.lab.apt_sources import AptSource, choose, parse_deb822, parse_list
@@ -276,7 +278,75 @@ def test_debootstrap_takes_nothing_unverified(tmp_path, monkeypatch):
     monkeypatch.setattr(host, "run", lambda argv, timeout_s: commands.append(tuple(argv)))
     with pytest.raises(FileNotFoundError):  # no system was made, so that its settings cannot be written
         rootfs_steps.bootstrap(Recipe("bookworm", (), "key"), tmp_path / "root")
-    assert commands[0][:3] == ("debootstrap", "--force-check-gpg", f"--keyring={host.DEBIAN_KEYRING}")
+    words = commands[0]
+    start = words.index("debootstrap")
+    assert words[start + 1 : start + 3] == ("--force-check-gpg", f"--keyring={host.DEBIAN_KEYRING}")
+    # Killed in the middle it leaves no mount of the host's behind, by which the half-made system could not be removed.
+    assert words[0] == "unshare" and {"--mount", "--pid", "--kill-child"} <= set(words[:start])
+
+
+def _cached_image(cache, key, age_s):
+    folder = cache / "clusterctl" / "lab" / key
+    folder.mkdir(parents=True)
+    (folder / "rootfs.ext4").write_text(key)
+    record = folder / "image.json"
+    record.write_text("{}")
+    os.utime(record, (time.time() - age_s,) * 2)
+    return folder
+
+
+def test_the_images_of_older_recipes_are_removed_but_for_the_last_and_those_in_use(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    now = Recipe("bookworm", (), "now")
+    monkeypatch.setattr(rootfs, "current", lambda: now)
+    current, last, used, old = (
+        _cached_image(tmp_path, key, age)
+        for key, age in (("now", 9000), ("last", 10), ("used", 20), ("old", 30))
+    )
+    (tmp_path / "clusterctl" / "lab" / "not-ours").mkdir()
+    with (used / "rootfs.ext4").open():
+        assert rootfs.ensure().key == "now"
+        assert [folder.is_dir() for folder in (current, last, used, old)] == [True, True, True, False]
+    rootfs.ensure()
+    assert [folder.is_dir() for folder in (current, last, used)] == [True, True, False]
+    # The recipe of before again, for instance on another branch: now the other one is the last that was used.
+    monkeypatch.setattr(rootfs, "current", lambda: Recipe("bookworm", (), "last"))
+    rootfs.ensure()
+    _cached_image(tmp_path, "older", 9999)
+    rootfs.ensure()
+    left = {path.name for path in (tmp_path / "clusterctl" / "lab").iterdir()}
+    assert left == {"now", "last", "not-ours", "lock"}
+
+
+def test_bare_nodes_know_no_other_and_are_told_where_their_packages_are(tmp_path):
+    keys = [KeyPair(f"private {n}", f"ssh-ed25519 AAAA{n} {n}") for n in ("one", "two")]
+    login = KeyPair("the login's private half", "ssh-ed25519 AAAAlogin lab")
+    files = node_files.ssh_files((NODE, PEER), keys, 0, login, bare=True)
+    assert not any("login's private half" in (file.content or "") for file in files)
+    assert not any("AAAAtwo" in (file.content or "") for file in files)
+    assert sum("AAAAlogin" in (file.content or "") for file in files) == 2
+    text = node_files.inventory_text(
+        "qemu", (NODE, PEER), tmp_path / "id", tmp_path / "known", None, tmp_path / "packages"
+    )
+    document = yaml.safe_load(text)
+    InventoryFile.model_validate(document)
+    assert document["defaults"]["requirements"]["packages"] == {"folder": str(tmp_path / "packages")}
+    with pytest.raises(UsageError, match="containers have no"):
+        labs.up(LabOptions(driver="docker", bare=True, directory=tmp_path / "lab"))
+    assert not (tmp_path / "lab").exists()
+
+
+def test_a_guests_memory_is_that_of_two_nodes(tmp_path):
+    for memory_mib, halves in ((1280, ["640", "640"]), (1281, ["641", "640"])):
+        size = GuestSize(memory_mib, 2, "tcg")
+        words = qemu.guest_argv("c0ffee00", NODE, Image("key"), tmp_path, size)
+        sizes = [
+            word.partition("size=")[2].rstrip("M") for word in words if word.startswith("memory-backend-ram")
+        ]
+        assert sizes == halves
+        assert [word for word in words if word.startswith("node,")] == [
+            "node,nodeid=0,memdev=memory0,cpus=0-1", "node,nodeid=1,memdev=memory1",
+        ]  # fmt: skip
 
 
 def test_no_engine_is_told_with_what_to_do(tmp_path, monkeypatch):
