@@ -1,77 +1,67 @@
-"""Time `clusterctl check` against `ansible -m setup` on the same real sshd nodes in the same run.
+"""Time ``clusterctl check`` against ansible's and pyinfra's ways to the same facts, on the same sshd nodes in one run.
 
-Starts the nodes on loopback addresses (root is needed), installs ansible-core into a temporary environment,
-interleaves the rivals, and prints one table of medians and ratios. Both start cold every time: ansible's
-persistent connections of the round before are ended first. Ansible is spared its search for an interpreter.
+The rivals gather the fifteen subjects below, of which ``check`` gathers more: ansible by its setup module, by fifteen
+module tasks and by fifteen raw tasks (pipelining, as many forks as nodes, no search for an interpreter, no
+implicit facts), pyinfra by fifteen facts. Every round starts cold: ansible's persistent connections are ended first.
 
-    python benchmarks/check_vs_ansible.py [--nodes 64] [--rounds 3] [--ansible /path/to/ansible]
+    python benchmarks/check_vs_ansible.py [--nodes 64] [--rounds 3] [--quick] [--venv DIR]
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
-import resource
 import shutil
-import statistics
-import subprocess
 import sys
-import tempfile
-import time
-import venv
-from dataclasses import dataclass, field
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
+from side_by_side import (
+    CLUSTERCTL,
+    Farm,
+    Goal,
+    Rival,
+    drop_connections,
+    nodes_and_folder,
+    options,
+    ours,
+    report,
+    rivals_in,
+    take_turns,
+    versions,
+)
 
-import sshd_farm
-
-GOAL = 5.0
-
-
-@dataclass
-class Rival:
-    """One command line, and what its rounds took."""
-
-    name: str
-    argv: tuple[str, ...]
-    env: dict[str, str]
-    good_exits: tuple[int, ...]
-    wall_s: list[float] = field(default_factory=list)
-    cpu_s: list[float] = field(default_factory=list)
-
-    def run(self, log: Path) -> str:
-        """Run once, note wall time and the client's own CPU time, and return standard output."""
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        began = time.perf_counter()
-        with log.open("w+") as out, log.with_suffix(".err").open("w+") as err:
-            # Files, not pipes: nothing that stays behind can keep us waiting.
-            done = subprocess.run(
-                self.argv, env={**os.environ, **self.env}, stdout=out, stderr=err, stdin=subprocess.DEVNULL,
-                timeout=900, cwd=log.parent, check=False,
-            )  # fmt: skip
-            self.wall_s.append(time.perf_counter() - began)
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            self.cpu_s.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-            out.seek(0)
-            err.seek(0)
-            output = out.read()
-            if done.returncode not in self.good_exits or not output:
-                raise SystemExit(f"{self.name} ended with status {done.returncode}: {err.read()[-2000:]}")
-            return output
+# One plain command for each subject, the same for all rivals; all of it is in clusterctl's probe.
+FACTS = {
+    "kernel": "uname -a",
+    "distribution": "cat /etc/os-release",
+    "processors": "head -n 32 /proc/cpuinfo",
+    "memory": "cat /proc/meminfo",
+    "boot parameters": "cat /proc/cmdline",
+    "mounts": "cat /proc/mounts",
+    "space": "df -kP / /dev/shm /tmp",
+    "interfaces": "ip -o addr show",
+    "routes": "cat /proc/net/route",
+    "limits": "cat /proc/self/limits",
+    "PAM": "cat /etc/pam.d/sshd",
+    "sshd": "cat /etc/ssh/sshd_config",
+    "kernel parameters": "cat /proc/sys/net/core/rmem_max /proc/sys/net/core/wmem_max /proc/sys/net/ipv4/tcp_rmem",
+    "PCI devices": "ls -l /sys/bus/pci/devices",
+    "clock": "date +%s.%N",
+}
 
 
-def install_ansible(folder: Path) -> str:
-    """Install ansible-core into an environment of its own and return the command's path."""
-    venv.create(folder, with_pip=True)
-    pip = (str(folder / "bin" / "pip"), "--disable-pip-version-check", "install", "--quiet", "ansible-core")
-    subprocess.run(pip, check=True, timeout=600)
-    return str(folder / "bin" / "ansible")
+def playbook(folder: Path, module: str) -> str:
+    """Write a playbook with one task for each fact and return its path."""
+    tasks = [
+        {"name": name, f"ansible.builtin.{module}": line, "changed_when": False}
+        for name, line in FACTS.items()
+    ]
+    path = folder / f"{module}.json"
+    path.write_text(json.dumps([{"hosts": "all", "gather_facts": False, "tasks": tasks}]))
+    return str(path)
 
 
-def rivals(farm: sshd_farm.Farm, folder: Path, ansible: str) -> list[Rival]:
-    """Return clusterctl and both of ansible's ways."""
+def ansible_inventory(farm: Farm, folder: Path) -> Path:
+    """Write the farm as an ansible inventory and return its path."""
     hosts = folder / "hosts.ini"
     python = shutil.which("python3", path="/usr/bin:/usr/local/bin:/bin") or sys.executable
     hosts.write_text(
@@ -81,76 +71,85 @@ def rivals(farm: sshd_farm.Farm, folder: Path, ansible: str) -> list[Rival]:
         + f"ansible_ssh_common_args=-o UserKnownHostsFile={farm.known_hosts}\n"
     )
     (folder / "ansible.cfg").write_text("")
-    setup = (ansible, "all", "-i", str(hosts), "-m", "setup", "-f", str(len(farm.nodes)), "-o")
-    quiet = {
+    return hosts
+
+
+def ansible_env(folder: Path) -> dict[str, str]:
+    """Return the environment that lets ansible be as fast as it can."""
+    return {
         "ANSIBLE_CONFIG": str(folder / "ansible.cfg"), "ANSIBLE_HOME": str(folder / "ansible"), "ANSIBLE_TIMEOUT": "60",
-        "ANSIBLE_SSH_CONTROL_PATH_DIR": str(folder / "cp"),
+        "ANSIBLE_SSH_CONTROL_PATH_DIR": str(folder / "cp"), "ANSIBLE_PIPELINING": "1",
     }  # fmt: skip
-    check = (str(Path(sys.executable).parent / "clusterctl"), "check", str(farm.inventory(folder)), "--json")
-    ours = {**farm.env, "CLUSTERCTL_RUNS": str(folder / "runs"), "CLUSTERCTL_CONNECT_TIMEOUT_S": "60"}
+
+
+def pyinfra_inventory(farm: Farm, folder: Path) -> Path:
+    """Write the farm as a pyinfra inventory and return its path."""
+    path = folder / "pyinfra_hosts.py"
+    hosts = [
+        (node.address, {"ssh_port": node.port, "ssh_user": farm.user, "ssh_key": str(farm.identity_file),
+                        "ssh_known_hosts_file": str(farm.known_hosts), "name": node.name})
+        for node in farm.nodes
+    ]  # fmt: skip
+    path.write_text(f"hosts = {hosts!r}\n")
+    return path
+
+
+def rivals(farm: Farm, folder: Path, programs: Path) -> list[Rival]:
+    """Return clusterctl and those it is measured against."""
+    count = len(farm.nodes)
+    hosts, quiet = str(ansible_inventory(farm, folder)), ansible_env(folder)
+    deploy = folder / "facts.py"
+    lines = "".join(f"host.get_fact(Command, command={line!r})\n" for line in FACTS.values())
+    deploy.write_text(f"from pyinfra import host\nfrom pyinfra.facts.server import Command\n{lines}")
+
+    def all_checked(output: str) -> None:
+        if json.loads(output)["summary"]["unreachable"]:
+            raise SystemExit("clusterctl: not every node answered")
+
+    def recap(output: str) -> None:
+        if output.count(f"ok={len(FACTS)} ") != count:
+            raise SystemExit(f"ansible: not every node did every task: {output[-1500:]}")
+
+    def setup(output: str) -> None:
+        if output.count("| SUCCESS =>") != count:
+            raise SystemExit("ansible setup: not every node answered")
+
+    def play(module: str) -> tuple[str, ...]:
+        return (str(programs / "ansible-playbook"), "-i", hosts, "-f", str(count), playbook(folder, module))
+
     return [
-        Rival("clusterctl check --json", check, ours, (0, 1)),
-        Rival("ansible -m setup", setup, quiet, (0,)),
-        Rival("ansible -m setup, pipelining", setup, {**quiet, "ANSIBLE_PIPELINING": "1"}, (0,)),
-    ]
-
-
-def measure(farm: sshd_farm.Farm, folder: Path, ansible: str, rounds: int) -> list[Rival]:
-    """Run all rivals ``rounds`` times in turns, after one round of ours that warms the page cache."""
-    found = rivals(farm, folder, ansible)
-    found[0].run(folder / "warm.json")
-    found[0].wall_s.clear()
-    found[0].cpu_s.clear()
-    for number in range(rounds):
-        for rival in found:
-            output = rival.run(folder / f"out-{number}")
-            answered = (
-                sum(node["reachable"] for node in json.loads(output)["nodes"])
-                if rival is found[0]
-                else output.count("| SUCCESS =>")
-            )
-            if answered != len(farm.nodes):
-                raise SystemExit(f"{rival.name}: {answered} of {len(farm.nodes)} nodes answered")
-            # Ends ansible's persistent connections, so that its next round is a first one as well.
-            for node in farm.nodes:
-                node.drop_connections()
-            time.sleep(1)
-    return found
+        Rival("clusterctl check --json", (CLUSTERCTL, "check", str(farm.inventory(folder)), "--json"),
+              ours(farm, folder), (0, 1), all_checked),
+        Rival("pyinfra, 15 facts", (str(programs / "pyinfra"), "-y", "--parallel", str(count),
+              str(pyinfra_inventory(farm, folder)), str(deploy))),
+        Rival("ansible, 15 raw tasks", play("raw"), quiet, proof=recap),
+        Rival("ansible -m setup, pipelining",
+              (str(programs / "ansible"), "all", "-i", hosts, "-m", "setup", "-f", str(count), "-o"),
+              quiet, proof=setup),
+        Rival("ansible, 15 module tasks, pipelining", play("command"), quiet, proof=recap),
+    ]  # fmt: skip
 
 
 def main() -> int:
-    """Measure, print the table, and return 1 when the goal is missed."""
-    parser = argparse.ArgumentParser(description="clusterctl check against ansible -m setup on sshd nodes")
-    parser.add_argument("--nodes", type=int, default=64)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument(
-        "--ansible", help="an installed ansible; default: ansible-core in a temporary environment"
+    """Measure, print the table, and return 1 when a goal is missed."""
+    chosen = options("clusterctl check against ansible and pyinfra", 64, 8)
+    with nodes_and_folder(chosen.nodes) as (farm, folder):
+        programs = rivals_in(chosen.venv or folder / "venv", "ansible-core", "pyinfra")
+        found = rivals(farm, folder, programs)
+        take_turns(found, chosen.rounds, folder, drop_connections(farm))
+        names = versions(programs, "ansible-core", "pyinfra")
+    check, pyinfra, raw, setup, modules = found
+    print("facts: " + "; ".join(f"{name} ({line})" for name, line in FACTS.items()))
+    return report(
+        f"{chosen.nodes} sshd nodes, medians of {chosen.rounds}; {names}",
+        found,
+        (
+            Goal("ansible's 15 module tasks, x check", modules.wall / check.wall, 40, True),
+            Goal("ansible's 15 raw tasks, x check", raw.wall / check.wall, 10, True),
+            Goal("ansible's setup module, x check", setup.wall / check.wall, 5, True),
+            Goal("pyinfra's 15 facts, x check", pyinfra.wall / check.wall, 2, True),
+        ),
     )
-    options = parser.parse_args()
-    reason = sshd_farm.missing()
-    if reason:
-        raise SystemExit(f"cannot start nodes here: {reason}")
-    with tempfile.TemporaryDirectory(prefix="check-vs-ansible-") as name:
-        folder = Path(name)
-        ansible = options.ansible or install_ansible(folder / "venv")
-        version = subprocess.run(
-            (ansible, "--version"), capture_output=True, text=True, timeout=60, check=True
-        )
-        farm = sshd_farm.start_farm(options.nodes)
-        try:
-            found = measure(farm, folder, ansible, options.rounds)
-        finally:
-            farm.stop()
-    release = version.stdout.splitlines()[0]
-    print(f"{options.nodes} sshd nodes, {os.cpu_count()} cores, medians of {options.rounds}; {release}")
-    print(f"{'':30} {'wall s':>8} {'CPU s':>8} {'x wall':>8}")
-    ours = statistics.median(found[0].wall_s)
-    for rival in found:
-        wall, cpu = statistics.median(rival.wall_s), statistics.median(rival.cpu_s)
-        print(f"{rival.name:30} {wall:8.2f} {cpu:8.2f} {wall / ours:8.1f}")
-    ratio = min(statistics.median(rival.wall_s) for rival in found[1:]) / ours
-    print(f"goal: {GOAL:g} x less wall time than ansible; reached: {ratio:.1f} x against its faster way")
-    return 0 if ratio >= GOAL else 1
 
 
 if __name__ == "__main__":

@@ -7,7 +7,8 @@ packages=(
   openssh-server openssh-client sudo     # transport
   openmpi-bin                            # launch
   busybox-static tcsh pciutils strace util-linux            # the probe and the runner under other shells
-  iproute2 debootstrap debian-archive-keyring zstd cpio e2fsprogs debian-archive-keyring qemu-system-x86 ipxe-qemu qemu-utils  # lab
+  iproute2 debootstrap debian-archive-keyring zstd cpio e2fsprogs qemu-system-x86 ipxe-qemu qemu-utils  # lab
+  rpm createrepo-c                       # packages that a controller carries, and a repository of the RHEL family
 )
 # An engine from elsewhere (Docker CE) serves as well, and Debian's package would want its place.
 command -v dockerd >/dev/null || [ -x /usr/sbin/dockerd ] || packages+=(docker.io iptables)

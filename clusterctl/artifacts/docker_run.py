@@ -171,7 +171,7 @@ def _env(line: _Line) -> list[str]:
     return [
         word
         for key, value in merged.items()
-        for word in ("-e", key if names_a_secret(key) else f"{key}={value}")
+        for word in ("-e", key if names_a_secret(key, value) else f"{key}={value}")
     ]
 
 

@@ -72,7 +72,7 @@ def _same(key: str, by_node: Mapping[str, str | None]) -> str | None:
     for node, value in by_node.items():
         by_value.setdefault(value, []).append(node)
     if len(by_value) > 1:
-        hidden = key.startswith("env.") and names_a_secret(key)
+        hidden = key.startswith("env.") and any(names_a_secret(key, value) for value in by_value)
         parts = [
             f"{'unset' if value is None else 'set' if hidden else value} on {nodeset.fold(names)}"
             for value, names in by_value.items()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from clusterctl.artifacts.text_template import fill
 from clusterctl.errors import ArtifactError
 from clusterctl.inventory.model import Node
+
+_UNWRITABLE = re.compile(r"""["\\\x00-\x1f\x7f]|\$\{""")
+_PLAIN = re.compile(r"[A-Za-z0-9@%+:,./~_-]+")
 
 
 def render(
@@ -68,8 +72,14 @@ def _options(node: Node, identity_file: str | None, known_hosts: str | None) -> 
 
 
 def _path(path: str) -> str:
-    """Quote a path: ssh expands '%' in these and splits at spaces."""
-    if '"' in path or "\n" in path:
-        raise ArtifactError(f"ssh_config cannot hold the path {path!r}", hint="choose a path without quotes")
+    """Write a path so that every ssh reads exactly it: ssh expands '%' and ``${X}`` and splits at spaces.
+
+    Before OpenSSH 8.7 there was no way to write a double quote or a backslash; ``${`` has none still.
+    """
+    if _UNWRITABLE.search(path):
+        raise ArtifactError(
+            f"ssh_config cannot hold the path {path!r}",
+            hint="choose a path without double quotes, backslashes and '${'",
+        )
     escaped = path.replace("%", "%%")
-    return f'"{escaped}"' if any(character.isspace() for character in path) else escaped
+    return escaped if _PLAIN.fullmatch(escaped) else f'"{escaped}"'

@@ -170,6 +170,8 @@ def bench(
         console.talk(f"failed: {fault.kind.value}: {fault.message}")
     for hint in dict.fromkeys(fault.hint for fault in measured.faults if fault.hint):
         console.talk(f"hint: {hint}")
+    if measured.faults and any(run.path.rglob("*.log")):
+        console.talk(f"hint: what else the logs say: clusterctl explain {run.path}")
     console.talk(f"run folder: {run.path}")
     raise typer.Exit(results.exit_code(measured.faults))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
+from clusterctl.cli import bootstrap_permits as permits_of
 from clusterctl.cli import console
 from clusterctl.cli import options as cli
 
@@ -33,18 +34,37 @@ def bootstrap(
         Optional[str],  # noqa: UP045
         typer.Option("--resume", metavar="RUN", help="Continue a run that was cut off, with its inventory."),
     ] = None,
+    reboot: Annotated[
+        bool, typer.Option("--reboot", help="Allow reboots of nodes on which nobody and nothing is at work.")
+    ] = False,
+    force_reboot: Annotated[
+        bool, typer.Option("--force-reboot", help="Allow reboots, whatever is at work on the nodes.")
+    ] = False,
+    batch: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("--batch", metavar="N|P%", help="Nodes at a time; the next when the last have ended."),
+    ] = None,
+    max_failures: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("--max-failures", metavar="N|P%", help="Start no other node once so many have failed."),
+    ] = None,
+    node_timeout: Annotated[
+        Optional[float],  # noqa: UP045
+        typer.Option("--node-timeout", min=1.0, metavar="SECONDS", help="For all that is done on one node."),
+    ] = None,
     fanout: cli.FanoutOption = None,
     accept_new_host_keys: cli.AcceptHostKeysOption = False,
     runs: cli.RunsOption = None,
     as_json: cli.JsonOption = False,
 ) -> None:
-    """Plan what is missing on every node, ask, apply it, and look again.
+    """Plan what is missing on every node, ask, apply it, and look again; until nothing new can be done.
 
     Exit code 0: every requirement met or not applicable; 1: something unmet, unknown or failed, or a node
     unreachable; 5: no node could be reached.
     """
     from clusterctl.apply import bootstrap as engine_of
     from clusterctl.apply.journal import Options
+    from clusterctl.apply.rolling import Rolling
     from clusterctl.cli.session import open_session, say_failures, session_of
     from clusterctl.errors import UsageError
     from clusterctl.plan import fold
@@ -53,6 +73,9 @@ def bootstrap(
 
     wanted, unwanted = cli.names(only), cli.names(skip) or ()
     judge.validate_names(wanted, unwanted)
+    rolling = Rolling(batch, max_failures)
+    rolling.check()
+    permits = permits_of.Permits(reboot or force_reboot, force_reboot, node_timeout)
     if resume is not None:
         if inventory is not None or limit is not None or only is not None or skip is not None:
             raise UsageError(
@@ -63,18 +86,21 @@ def bootstrap(
         session = session_of(
             engine_of.stored_inventory(run), fanout=fanout, accept_new_host_keys=accept_new_host_keys
         )
-        engine = _engine(session)
+        engine = permits.on(_engine(session, run))
         prepared = engine_of.prepare_resumed(engine, run)
+        earlier = prepared.options.rolling
+        rolling = Rolling(batch or earlier.batch, max_failures or earlier.max_failures)
+        prepared = replace(prepared, options=replace(prepared.options, rolling=rolling))
     else:
         session = open_session(
             inventory, limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys
         )
         run = RunDir.create("bootstrap", runs)
-        engine = _engine(session)
-        prepared = engine_of.prepare(engine, session.inventory, Options(wanted, unwanted), run)
+        engine = permits.on(_engine(session, run))
+        prepared = engine_of.prepare(engine, session.inventory, Options(wanted, unwanted, rolling), run)
 
     if not as_json or not yes:
-        console.talk(fold.render(prepared.plan))
+        console.talk("\n\n".join([fold.render(prepared.plan), *permits_of.outlook(prepared, permits)]))
     say_failures(prepared.verdicts.failures)
     steps = sum(len(node.steps) for node in prepared.plan.nodes)
     result = None
@@ -82,7 +108,8 @@ def bootstrap(
     # A run with nodes out of reach is recorded even where nothing else is to be done: it can be resumed.
     if not dry_run and not declined and (steps or prepared.verdicts.failures or resume is not None):
         result = engine_of.apply(engine, prepared, run)
-        say_failures({n: o.failure for n, o in result.outcomes.items() if o.failure is not None})
+        say_failures({n: o.failure for n, o in result.outcomes.items() if o.started and o.failure})
+        permits_of.say_not_started([n for n, o in result.outcomes.items() if not o.started])
     document = document_of(run, prepared, result)
     run.write("report", document)
     if declined:
@@ -94,20 +121,26 @@ def bootstrap(
     raise typer.Exit(1 if declined else exit_code(document))
 
 
-def _engine(session: Session) -> Engine:
+def _engine(session: Session, run: RunDir) -> Engine:
     from clusterctl import config
     from clusterctl.apply.bootstrap import Engine
+    from clusterctl.facts.earlier import EarlierFacts
 
     def gather(inventory: Inventory) -> Any:
         return replace(session, inventory=inventory).gather()
 
     connect: Callable[[Node], Any] = session.connect
     timeout_s = config.resolve(config.APPLY_TIMEOUT_S).value
-    return Engine(connect, gather, session.fanout, timeout_s)
+    everybody = (*session.inventory.nodes, *session.inventory.beyond)
+    earlier = EarlierFacts(run.path.parent, everybody, present=run.id)
+    return Engine(connect, gather, session.fanout, timeout_s, earlier=earlier)
 
 
 def step_document(step: StepOutcome) -> dict[str, Any]:
-    """Return one step in the shape of the contract; ``reason`` and ``notes`` only where there are any."""
+    """Return one step in the shape of the contract; ``reason`` and ``notes`` only where there are any.
+
+    ``round`` is left out for the first, which is all that most runs have.
+    """
     from clusterctl.apply.execute import StepStatus
 
     unchanged = step.status is StepStatus.UNCHANGED
@@ -120,6 +153,8 @@ def step_document(step: StepOutcome) -> dict[str, Any]:
         shown["reason"] = step.reason or "it is so already"
     if step.notes:
         shown["notes"] = list(step.notes)
+    if step.round > 1:
+        shown["round"] = step.round
     return shown
 
 
@@ -135,15 +170,14 @@ def _planned(prepared: Prepared, node: str) -> list[dict[str, Any]]:
 
 
 def _made(prepared: Prepared, outcome: NodeOutcome | None, node: str) -> list[dict[str, Any]]:
-    """Steps of earlier parts of the run, then of this one; a step found in both is told once."""
+    """Steps of earlier parts of the run, then those of this one; what both made is told once."""
     from clusterctl.apply.execute import StepStatus
 
-    steps = {step.key: step for step in prepared.before.get(node, ())}
-    for step in outcome.steps if outcome is not None else ():
-        if step.status is StepStatus.UNCHANGED and step.key in steps:
-            continue
-        steps[step.key] = step
-    return [step_document(step) for step in steps.values()]
+    before, steps = prepared.before.get(node, ()), outcome.steps if outcome is not None else ()
+    known = {step.key for step in before}
+    new = [s for s in steps if s.status is not StepStatus.UNCHANGED or s.key not in known]
+    again = {step.key for step in new}
+    return [step_document(step) for step in (*(s for s in before if s.key not in again), *new)]
 
 
 def document_of(run: RunDir, prepared: Prepared, result: Result | None) -> dict[str, Any]:
@@ -188,7 +222,12 @@ def exit_code(document: dict[str, Any]) -> int:
         for verdict in node["verdicts"]
     )
     errors = any(node["error"] for node in document["nodes"])
-    return 1 if summary["failed"] or errors or open_ends else 0
+    left_out = any(
+        step["status"] == "skipped" and str(step.get("reason", "")).startswith("needs a reboot")
+        for node in document["nodes"]
+        for step in node["steps"]
+    )
+    return 1 if summary["failed"] or errors or open_ends or left_out else 0
 
 
 def _text(document: dict[str, Any], prepared: Prepared, result: Result | None) -> str:

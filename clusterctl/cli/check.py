@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import os
+import shutil
+import sys
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
 from clusterctl.cli import console
 from clusterctl.cli import options as cli
+from clusterctl.report.check_document import document_of, exit_code, verdict_document
 
 if TYPE_CHECKING:
+    from clusterctl.cli.check_run import Judged
     from clusterctl.requirements.base import Verdict
     from clusterctl.transport.base import HostMap
 
-SCHEMA = "clusterctl.check/1"
+__all__ = ["check", "document_of", "exit_code", "folded", "verdict_document"]
 
 
 def check(
@@ -31,6 +36,19 @@ def check(
         Optional[Path],  # noqa: UP045
         typer.Option("--prometheus", metavar="FILE", help="Also write a Prometheus textfile."),
     ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Drift (a node unlike most of its kind) also exits 1.")
+    ] = False,
+    record: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(
+            "--record", metavar="DIR", help="Keep every node's raw answers, without secrets; also DIR.tar.gz."
+        ),
+    ] = None,
+    replay: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("--replay", metavar="DIR", help="Judge a recording; contacts nothing."),
+    ] = None,
     fanout: cli.FanoutOption = None,
     accept_new_host_keys: cli.AcceptHostKeysOption = False,
     runs: cli.RunsOption = None,
@@ -38,41 +56,55 @@ def check(
 ) -> None:
     """Check every node against every requirement; change nothing.
 
-    Exit code 0: everything met or not applicable; 1: something unmet or unknown, or a node unreachable;
-    5: no node could be reached.
+    Exit code 0: everything met or not applicable; 1: something unmet or unknown, or a node unreachable, or
+    with --strict drift; 5: no node could be reached.
     """
-    from clusterctl.cli.session import open_session, say_failures
-    from clusterctl.facts import document
-    from clusterctl.inventory.secret_names import recorded
-    from clusterctl.report import junit as junit_report
-    from clusterctl.report import prometheus as prometheus_report
+    from clusterctl.cli.check_run import Contact, replayed
+    from clusterctl.cli.session import say_failures
+    from clusterctl.errors import UsageError
     from clusterctl.requirements import judge
-    from clusterctl.rundir import RunDir
 
-    wanted, unwanted = cli.names(only), cli.names(skip) or ()
-    judge.validate_names(wanted, unwanted)
+    wanted, unwanted = cli.names(only), cli.names(skip)
+    judge.validate_names(wanted, unwanted or ())
     for path in (junit, prometheus):
         _refuse_unwritable(path)
-    session = open_session(inventory, limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys)
-    run = RunDir.create("check", runs)
-    run.write("inventory", recorded(session.inventory))
-    facts = session.gather()
-    run.write("facts", document.fleet_to_document(facts))
-    verdicts = facts.map(
-        lambda name, found: judge.judge_node(found, session.inventory.node(name), wanted, unwanted)
-    )
-    result = document_of(verdicts)
-    run.write("report", result)
-    if junit is not None:
-        _write(junit, junit_report.render(result))
-    if prometheus is not None:
-        _write(prometheus, prometheus_report.render(result))
-    if as_json:
-        console.emit_json(result)
+    if replay is not None:
+        if inventory is not None or record is not None:
+            raise UsageError(
+                "--replay takes the inventory and the answers of the recording",
+                hint="leave out INVENTORY and --record",
+            )
+        judged = replayed(replay, limit, wanted, unwanted)
     else:
-        console.data(folded(verdicts))
-    say_failures(verdicts.failures)
-    raise typer.Exit(exit_code(result, len(verdicts)))
+        contact = Contact(inventory, limit, fanout, accept_new_host_keys, runs)
+        judged = contact.check(wanted, unwanted or (), record)
+    _report(judged, junit, prometheus, strict=strict)
+    if as_json:
+        console.emit_json(judged.document)
+    else:
+        console.data(_text(judged))
+    say_failures(judged.verdicts.failures)
+    code = exit_code(judged.document, len(judged.verdicts))
+    raise typer.Exit(1 if strict and judged.deviations and code == 0 else code)
+
+
+def _report(judged: Judged, junit: Path | None, prometheus: Path | None, *, strict: bool) -> None:
+    from clusterctl.report import junit as junit_report
+    from clusterctl.report import prometheus as prometheus_report
+
+    if junit is not None:
+        _write(junit, junit_report.render(judged.document, strict=strict))
+    if prometheus is not None:
+        _write(prometheus, prometheus_report.render(judged.document, checked_at_s=time.time()))
+
+
+def _text(judged: Judged) -> str:
+    from clusterctl.report.check_table import drift_text
+
+    width = shutil.get_terminal_size((120, 24)).columns if sys.stdout.isatty() else None
+    blocks = [folded(judged.verdicts, width)]
+    drifting = drift_text(judged.deviations, judged.verdicts.values_by_node)
+    return "\n\n".join([*blocks, drifting] if drifting else blocks)
 
 
 def _refuse_unwritable(path: Path | None) -> None:
@@ -96,60 +128,8 @@ def _write(path: Path, text: str) -> None:
         raise ConfigError(f"cannot write {path}: {error.strerror}") from error
 
 
-def exit_code(result: dict[str, Any], nodes: int) -> int:
-    """Return 0, 1 or 5 for a ``clusterctl.check/1`` document."""
-    summary = result["summary"]
-    if summary["unreachable"] == nodes:
-        return 5
-    return 1 if summary["unmet"] or summary["unknown"] or summary["unreachable"] else 0
+def folded(verdicts: HostMap[tuple[Verdict, ...]], width: int | None = None) -> str:
+    """Return the verdicts as one table for people; nodes that say the same share a row."""
+    from clusterctl.report import check_table
 
-
-def verdict_document(verdict: Verdict) -> dict[str, Any]:
-    """Return one verdict in the shape of the contract."""
-    shown: dict[str, Any] = {
-        "requirement": verdict.requirement,
-        "status": verdict.status.value,
-        "reason": verdict.reason,
-        "evidence": dict(verdict.evidence),
-    }
-    if verdict.warnings:
-        shown["warnings"] = list(verdict.warnings)
-    return shown
-
-
-def document_of(verdicts: HostMap[tuple[Verdict, ...]]) -> dict[str, Any]:
-    """Return the verdicts of all nodes as a ``clusterctl.check/1`` document."""
-    from clusterctl.transport.base import Failure
-
-    nodes: list[dict[str, Any]] = []
-    summary = {"met": 0, "unmet": 0, "unknown": 0, "not_applicable": 0, "unreachable": 0}
-    for name, outcome in verdicts.items():
-        if isinstance(outcome, Failure):
-            summary["unreachable"] += 1
-            error = {"kind": outcome.kind.value, "message": outcome.message, "hint": outcome.hint}
-            nodes.append({"name": name, "reachable": False, "error": error, "verdicts": []})
-            continue
-        for verdict in outcome:
-            summary[verdict.status.value.replace("-", "_")] += 1
-        shown = [verdict_document(verdict) for verdict in outcome]
-        nodes.append({"name": name, "reachable": True, "error": None, "verdicts": shown})
-    return {"schema": SCHEMA, "nodes": nodes, "summary": summary}
-
-
-def folded(verdicts: HostMap[tuple[Verdict, ...]]) -> str:
-    """Return one table per set of nodes whose verdicts read alike, in inventory order."""
-    from clusterctl.inventory import nodeset
-
-    alike: dict[tuple[tuple[str, ...], ...], list[str]] = {}
-    for name, outcome in verdicts.values_by_node.items():
-        rows = tuple((v.requirement, v.status.value, v.reason, *v.warnings) for v in outcome)
-        alike.setdefault(rows, []).append(name)
-    blocks = []
-    for rows, names in alike.items():
-        table = console.table(["requirement", "status", "reason"], [row[:3] for row in rows])
-        warnings = [f"warning: {row[0]}: {text}" for row in rows for text in row[3:]]
-        count = f" ({len(names)} nodes)" if len(names) > 1 else ""
-        blocks.append("\n".join([f"{nodeset.fold(names)}{count}", table, *warnings]))
-    if verdicts.failures:
-        blocks.append(f"unreachable: {nodeset.fold(list(verdicts.failures))}")
-    return "\n\n".join(blocks)
+    return check_table.folded(verdicts, width)

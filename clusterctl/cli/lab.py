@@ -53,6 +53,9 @@ def up(
         typer.Option("--with-python", help="Mount the Python that runs this into the containers, read-only."),
     ] = False,
     memory_mib: Annotated[int, typer.Option(min=512, help="Memory per guest.")] = 1280,
+    bare: Annotated[
+        bool, typer.Option("--bare", help="Guests that have nothing yet, and the packages to complete them.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Start nodes that answer SSH, and write their inventory."""
@@ -66,6 +69,7 @@ def up(
         mounts=tuple(labs.Mount.parse(text) for text in mount or ()),
         with_python=with_python,
         memory_mib=memory_mib,
+        bare=bare,
     )
     lab = labs.up(options)
     if as_json:

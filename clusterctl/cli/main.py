@@ -13,6 +13,8 @@ from clusterctl.cli import console
 from clusterctl.cli.bench import bench
 from clusterctl.cli.bootstrap import bootstrap
 from clusterctl.cli.check import check
+from clusterctl.cli.explain import explain
+from clusterctl.cli.inventory import app as inventory_app
 from clusterctl.cli.lab import app as lab_app
 from clusterctl.cli.render import app as render_app
 from clusterctl.cli.undo import undo
@@ -37,7 +39,9 @@ app.command()(check)
 app.command()(bootstrap)
 app.command()(undo)
 app.command()(bench)
+app.command()(explain)
 app.add_typer(render_app, name="render")
+app.add_typer(inventory_app, name="inventory")
 app.add_typer(lab_app, name="lab")
 
 

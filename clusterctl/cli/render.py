@@ -82,7 +82,9 @@ def docker_run(
             name = f"{name}-{rank}" if name is not None else None
         argv = docker_run_argv(container, name=name, env=env, command=command or None, style=style.value)
         lines.append((node.name, argv))
-    private = sorted({key for node in nodes for key in node.container.env if names_a_secret(key)})
+    private = sorted(
+        {k for node in nodes for k, value in node.container.env.items() if names_a_secret(k, value)}
+    )
     if private:
         console.talk(
             f"note: set {', '.join(private)} where docker runs; values of secrets are not written, "

@@ -111,7 +111,7 @@ def mpirun(
         extra=ranks.agreed_env(used),
     )
     variables = env.variables(settings, np=placement.np)
-    private = [name for name, value in variables.items() if value is not None and names_a_secret(name)]
+    private = [n for n, value in variables.items() if value is not None and names_a_secret(n, value)]
     alone = len(used) == 1 and used[0].connection == "local"
     argv = mpirun_argv(
         np=placement.np,

@@ -219,6 +219,6 @@ def _environment(
         **variables(settings, np=np),
     }
     found = {**defaults, **agreed_env(nodes)}
-    hidden = {name: value for name, value in found.items() if value is not None and names_a_secret(name)}
+    hidden = {n: value for n, value in found.items() if value is not None and names_a_secret(n, value)}
     shown = {name: None if name in hidden else value for name, value in found.items()}
     return tuple(shown.items()), tuple(hidden.items())

@@ -17,12 +17,15 @@ from clusterctl.facts import (
     memory,
     modules,
     network,
+    nfs,
     pci,
     rdma,
     services,
     software,
+    ssh_mesh,
     storage,
     system,
+    versions,
 )
 from clusterctl.facts.base import Section, Sections
 
@@ -34,18 +37,23 @@ SUBJECTS: dict[str, Callable[[Sections], Any]] = {
     "docker": docker.parse,
     "gpu": gpu.parse,
     "gpudirect": modules.parse_gpudirect,
+    "host-config": configuration.parse_config,
     "limits": limits.parse,
     "managed": configuration.parse_managed,
     "memory": memory.parse,
     "modules": modules.parse_modules,
     "network": network.parse,
+    "nfs": nfs.parse,
     "pci": pci.parse,
     "rdma": rdma.parse,
+    "rdma-files": configuration.parse_rdma_files,
     "services": services.parse,
     "software": software.parse,
+    "ssh-mesh": ssh_mesh.parse,
     "storage": storage.parse,
     "sysctls": configuration.parse_sysctls,
     "system": lambda sections: system.parse(sections, None),
+    "versions": versions.parse,
 }
 """The parser that reads the cases of each folder."""
 

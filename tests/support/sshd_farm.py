@@ -210,6 +210,21 @@ def _config(directory: Path, extra: str) -> Path:
     return path
 
 
+# $0: folders; the rest is what runs. Nothing of it is seen outside, and all of it goes with the daemon.
+_PRIVATE = 'for d in $0; do mkdir -p "$d" && mount -t tmpfs none "$d" || exit 1; done; exec "$@"'
+HANG_S = "4713.9"
+"""How long (s) grep takes on a ``hanging`` node; a number that finds its processes."""
+
+
+def _hang(directory: Path) -> Path:
+    folder = directory / "hang"
+    folder.mkdir(exist_ok=True)
+    program = folder / "grep"
+    program.write_text(f"#!/bin/sh\nexec sleep {HANG_S}\n")
+    program.chmod(0o755)
+    return folder
+
+
 def _free_port(addresses: list[str]) -> int:
     for _ in range(200):
         port = random.randint(20000, 29999)
@@ -250,18 +265,23 @@ def start_farm(
     changed: int = 0,
     unknown: int = 0,
     distinct_keys: bool = False,
+    hanging: int = 0,
     sshd_config: str = "",
     prefix: str = "node",
+    private: tuple[str, ...] = (),
 ) -> Farm:
     """Start ``n`` nodes. Beside them: ``refusing`` nodes where nothing listens, ``silent`` ones that never send
-    a banner, ``changed`` ones whose host key is not the recorded one, ``unknown`` ones with no record at all.
+    a banner, ``changed`` ones whose host key is not the recorded one, ``unknown`` ones with no record at all,
+    ``hanging`` ones on which grep never ends. Every node has the ``private`` folders for itself, empty, in memory.
     """
     directory = Path(tempfile.mkdtemp(prefix="sshd-farm-"))
     directory.chmod(0o755)  # sshd reads authorized_keys with the rights of the user who logs in
     Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
     farm = Farm(directory, user)
     try:
-        _populate(farm, n, refusing, silent, changed, unknown, distinct_keys, sshd_config, prefix)
+        _populate(
+            farm, n, refusing, silent, changed, unknown, hanging, distinct_keys, sshd_config, prefix, private
+        )
     except BaseException:
         farm.stop()
         raise
@@ -269,8 +289,8 @@ def start_farm(
 
 
 def _populate(
-    farm: Farm, n: int, refusing: int, silent: int, changed: int, unknown: int,
-    distinct_keys: bool, sshd_config: str, prefix: str,
+    farm: Farm, n: int, refusing: int, silent: int, changed: int, unknown: int, hanging: int,
+    distinct_keys: bool, sshd_config: str, prefix: str, private: tuple[str, ...],
 ) -> None:  # fmt: skip
     directory = farm.directory
     make_key(farm.identity_file)
@@ -278,7 +298,7 @@ def _populate(
     (directory / "ssh_config").write_text("")
     config = _config(directory, sshd_config)
     kinds = ["ok"] * n + ["refusing"] * refusing + ["silent"] * silent + ["changed"] * changed
-    kinds += ["unknown"] * unknown
+    kinds += ["unknown"] * unknown + ["hanging"] * hanging
     block = random.randint(16, 250)
     width = max(2, len(str(len(kinds))))
     addresses = [f"127.{block}.{i // 250}.{i % 250 + 1}" for i in range(len(kinds))]
@@ -293,6 +313,11 @@ def _populate(
         node.command = (
             SSHD, "-D", "-e", "-f", str(config), "-h", str(key), "-o", f"ListenAddress {address}:{port}"
         )  # fmt: skip
+        if kind == "hanging":
+            # The first SetEnv counts, and the command line comes before the file.
+            node.command += ("-o", f"SetEnv SHLVL=1 PATH={_hang(directory)}:/usr/sbin:/usr/bin:/sbin:/bin")
+        if private:
+            node.command = ("unshare", "--mount", "sh", "-c", _PRIVATE, " ".join(private), *node.command)
         farm.nodes.append(node)
         if kind != "unknown":
             known.append(f"[{address}]:{port} {public_key(other if kind == 'changed' else key)}")

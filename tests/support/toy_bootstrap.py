@@ -31,13 +31,13 @@ class Toy:
     def __init__(self, root: Path, slow_s: float = 0.0) -> None:
         self.root, self.slow_s = root, slow_s
 
-    def judge(self, facts, node):
+    def judge(self, facts, node, fleet):
         missing = [name for name in FILES if facts.managed_file(name) != f"{name} of {node.name}\n"]
         if missing:
             return Verdict(self.NAME, Status.UNMET, f"missing: {', '.join(missing)}")
         return Verdict(self.NAME, Status.MET, "all files are there")
 
-    def steps(self, facts, node):
+    def steps(self, facts, node, fleet):
         folder = self.root / node.name
         one, two, three = (
             WriteFile(f"write {name}", str(folder / name), f"{name} of {node.name}\n") for name in FILES

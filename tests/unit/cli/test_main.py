@@ -44,7 +44,7 @@ def test_help_imports_nothing_heavy() -> None:
 def test_help_names_every_verb() -> None:
     done = run("--help")
     assert done.returncode == 0
-    for verb in ("check", "bootstrap", "undo", "render", "bench", "lab"):
+    for verb in ("check", "bootstrap", "undo", "explain", "inventory", "render", "bench", "lab"):
         assert f"\n  {verb} " in done.stdout
 
 

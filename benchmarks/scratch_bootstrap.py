@@ -1,0 +1,105 @@
+"""A controller that writes ten files and runs five commands on every node, by clusterctl's own bootstrap.
+
+All of it happens below a scratch folder, a subfolder for each node, because the nodes of the benchmarks share
+this machine's file system.
+
+    python scratch_bootstrap.py INVENTORY FOLDER RUNS   (prints how many nodes have everything in the end)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from clusterctl.apply import bootstrap
+from clusterctl.apply.engine import Engine
+from clusterctl.apply.journal import Options
+from clusterctl.cli.session import Session, session_of
+from clusterctl.facts.gather import gather
+from clusterctl.facts.model import ManagedFile, NodeFacts
+from clusterctl.inventory import load
+from clusterctl.inventory.model import Inventory, Node
+from clusterctl.requirements.base import Command, Status, Step, Verdict, WriteFile
+from clusterctl.requirements.fleet import Fleet
+from clusterctl.rundir import RunDir
+from clusterctl.transport.base import HostMap, Transport
+from clusterctl.transport.fanout import fan_out
+
+FILES = tuple(f"file-{number}.conf" for number in range(10))
+MARKS = tuple(f"mark-{number}" for number in range(5))
+
+
+def content(name: str, node: str) -> str:
+    """Return what a file has to hold: about a kilobyte, as a configuration file has."""
+    return "".join(f"# {name} of {node}, line {line}\n" for line in range(30))
+
+
+class Scratch:
+    """Wants the files and the commands' marks below FOLDER/<node>."""
+
+    NAME, TITLE = "scratch", "Ten files and five marks are there"
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def judge(self, facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
+        """Compare the files' texts and look for the marks."""
+        there = {file.path: file.text for file in facts.managed_files}
+        missing = [name for name in FILES if there.get(name) != content(name, node.name)]
+        missing += [name for name in MARKS if name not in there]
+        if missing:
+            return Verdict(self.NAME, Status.UNMET, f"missing: {', '.join(missing)}")
+        return Verdict(self.NAME, Status.MET, "everything is there")
+
+    def steps(self, facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
+        """Write all files, run all commands."""
+        folder = self.folder / node.name
+        files = (WriteFile(f"write {name}", str(folder / name), content(name, node.name)) for name in FILES)
+        marks = (
+            Command(f"touch {name}", ("touch", str(folder / name)), ("rm", "-f", str(folder / name)),
+                    ("test", "-e", str(folder / name)))
+            for name in MARKS
+        )  # fmt: skip
+        return (*files, *marks)
+
+
+def look(session: Session, folder: Path) -> Callable[[Inventory], HostMap[NodeFacts]]:
+    """Return what gathers the facts of all nodes, with the scratch files in place of the managed ones."""
+    script = 'for f in "$@"; do [ ! -f "$f" ] || { printf "\\001%s\\n" "$f"; cat "$f"; }; done'
+
+    def one(node: Node, transport: Transport) -> NodeFacts:
+        facts = gather(transport, node, timeout_s=120)
+        paths = [str(folder / node.name / name) for name in (*FILES, *MARKS)]
+        found = transport.run(("sh", "-c", script, "sh", *paths)).text.split("\001")[1:]
+        files = [piece.partition("\n") for piece in found]
+        return dataclasses.replace(
+            facts, managed_files=tuple(ManagedFile(Path(path).name, text) for path, _, text in files)
+        )
+
+    return lambda inventory: fan_out(inventory.nodes, session.connect, one, fanout=session.fanout)
+
+
+def main() -> None:
+    """Bootstrap once."""
+    inventory, folder, runs = (Path(word) for word in sys.argv[1:])
+    loaded = load.load(inventory)
+    session = session_of(loaded)
+    engine = Engine(
+        connect=session.connect,
+        gather=look(session, folder),
+        fanout=session.fanout,
+        timeout_s=120,
+        requirements={"scratch": Scratch(folder)},
+        state_dir=str(folder / "state"),
+    )
+    run = RunDir.create("bootstrap", runs)
+    prepared = bootstrap.prepare(engine, loaded, Options(), run)
+    result = bootstrap.apply(engine, prepared, run)
+    met = [v for v in result.verdicts.values_by_node.values() if v[0].status is Status.MET]
+    print(len(met))
+
+
+if __name__ == "__main__":
+    main()

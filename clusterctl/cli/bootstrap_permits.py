@@ -1,0 +1,62 @@
+"""What a bootstrap may do on its nodes, and what is said of that: later rounds, reboots, nodes left alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from clusterctl.cli import console
+
+if TYPE_CHECKING:
+    from clusterctl.apply.bootstrap import Engine, Prepared
+
+
+@dataclass(frozen=True, slots=True)
+class Permits:
+    """What this command line allows on the nodes; a resumed run must be allowed it again."""
+
+    reboot: bool
+    force_reboot: bool
+    node_timeout_s: float | None
+
+    def on(self, engine: Engine) -> Engine:
+        """Return the engine with what is allowed it."""
+        return replace(
+            engine,
+            reboot=self.reboot,
+            force_reboot=self.force_reboot,
+            node_timeout_s=self.node_timeout_s,
+        )
+
+
+def outlook(prepared: Prepared, permits: Permits) -> list[str]:
+    """Say what may follow the plan that is shown: later rounds, and reboots that are not allowed."""
+    from clusterctl.apply.on_node import NEEDS_REBOOT
+    from clusterctl.inventory import nodeset
+    from clusterctl.requirements.base import Reboot, Status
+
+    if prepared.plan.is_empty:
+        return []
+    planned = {node.node: {step.requirement for step in node.steps} for node in prepared.plan.nodes}
+    waiting: dict[str, list[str]] = {}
+    for name, verdicts in prepared.verdicts.values_by_node.items():
+        for verdict in verdicts:
+            if verdict.status is Status.UNMET and verdict.requirement not in planned.get(name, ()):
+                waiting.setdefault(f"{verdict.requirement}: {verdict.reason}", []).append(name)
+    said = ["Then the nodes are looked at again, and what has become possible by then is done as well."]
+    said += [
+        f"  unmet, and nothing to do yet: {nodeset.fold(names)}: {why}" for why, names in waiting.items()
+    ]
+    boots = [n.node for n in prepared.plan.nodes if any(isinstance(p.step, Reboot) for p in n.steps)]
+    if boots and not permits.reboot:
+        said.append(f"  {nodeset.fold(boots)}: {NEEDS_REBOOT}")
+    return ["\n".join(said)]
+
+
+def say_not_started(names: list[str]) -> None:
+    """Name the nodes that were left alone, folded, on stderr."""
+    from clusterctl.inventory import nodeset
+
+    if names:
+        count = f" ({len(names)} nodes)" if len(names) > 1 else ""
+        console.talk(f"{nodeset.fold(names)}{count}: not started, since too many others had failed")

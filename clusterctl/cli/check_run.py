@@ -1,0 +1,133 @@
+"""What ``check`` does between its options and its reports: contact nodes or replay a recording, and judge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clusterctl.cli import console
+from clusterctl.report.check_document import document_of
+
+if TYPE_CHECKING:
+    from clusterctl.facts.drift import Deviation
+    from clusterctl.facts.model import NodeFacts
+    from clusterctl.facts.recording.record import Recorder
+    from clusterctl.inventory.model import Inventory
+    from clusterctl.requirements.base import Verdict
+    from clusterctl.transport.base import HostMap
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The verdicts of a fleet, what drifts in it, and both as a document."""
+
+    verdicts: HostMap[tuple[Verdict, ...]]
+    deviations: tuple[Deviation, ...]
+    document: dict[str, Any]
+
+
+def judge_fleet(
+    facts: HostMap[NodeFacts],
+    inventory: Inventory,
+    only: tuple[str, ...] | None,
+    skip: tuple[str, ...],
+    earlier: Mapping[str, NodeFacts],
+) -> Judged:
+    """Judge every node among its fleet, and hold the nodes against each other; pure."""
+    from clusterctl.facts.drift import drift
+    from clusterctl.requirements import judge
+    from clusterctl.requirements.fleet import Fleet
+
+    fleet = Fleet((*inventory.nodes, *inventory.beyond), facts.values_by_node, earlier)
+    verdicts = facts.map(
+        lambda name, found: judge.judge_node(found, inventory.node(name), only, skip, fleet=fleet)
+    )
+    deviations = drift(facts.values_by_node, inventory.nodes)
+    return Judged(verdicts, deviations, document_of(verdicts, deviations))
+
+
+@dataclass(frozen=True, slots=True)
+class Contact:
+    """A check that contacts the nodes of an inventory."""
+
+    inventory: Path | None
+    limit: str | None
+    fanout: int | None
+    accept_new_host_keys: bool
+    runs: Path | None
+
+    def check(self, only: tuple[str, ...] | None, skip: tuple[str, ...], record: Path | None) -> Judged:
+        from clusterctl.cli.session import open_session
+        from clusterctl.facts import document
+        from clusterctl.facts.earlier import EarlierFacts
+        from clusterctl.inventory.secret_names import recorded
+        from clusterctl.rundir import RunDir
+
+        session = open_session(
+            self.inventory,
+            limit=self.limit,
+            fanout=self.fanout,
+            accept_new_host_keys=self.accept_new_host_keys,
+        )
+        recorder = _recorder(record, session.inventory)
+        try:
+            run = RunDir.create("check", self.runs)
+            run.write("inventory", recorded(session.inventory))
+            facts = session.gather(None if recorder is None else recorder.heard)
+            run.write("facts", document.fleet_to_document(facts))
+            everybody = (*session.inventory.nodes, *session.inventory.beyond)
+            earlier = EarlierFacts(run.path.parent, everybody, present=run.id)
+            judged = judge_fleet(facts, session.inventory, only, skip, earlier)
+            run.write("report", judged.document)
+            if recorder is not None and record is not None:
+                found = recorder.finish(
+                    facts, earlier=dict(earlier.used), only=only, skip=skip, result=judged.document
+                )
+                _say_recorded(record, sum(found.values()), judged)
+        except BaseException:
+            if recorder is not None:
+                recorder.discard()
+            raise
+        return judged
+
+
+def _recorder(record: Path | None, inventory: Inventory) -> Recorder | None:
+    if record is None:
+        return None
+    from clusterctl.facts.recording.record import Recorder
+
+    return Recorder(record, inventory)
+
+
+def _say_recorded(record: Path, scrubbed: int, judged: Judged) -> None:
+    """Say where the recording is; hold its own verdicts against those of this check."""
+    from clusterctl.facts.recording.model import SCRUBBED
+
+    console.talk(f"recorded in {record}; {scrubbed} secrets were taken out, as its {SCRUBBED} tells")
+    if replayed(record, None, None, None).document != judged.document:
+        console.talk("warning: the recording, without its secrets, does not lead to the same verdicts")
+
+
+def replayed(
+    replay: Path, limit: str | None, only: tuple[str, ...] | None, skip: tuple[str, ...] | None
+) -> Judged:
+    from clusterctl.facts.recording import replay as recordings
+    from clusterctl.inventory import load
+    from clusterctl.transport.base import HostMap
+
+    recording = recordings.read(replay)
+    inventory = load.limit(recording.inventory, limit)
+    facts = HostMap({node.name: recording.facts[node.name] for node in inventory.nodes})
+    judged = judge_fleet(
+        facts,
+        inventory,
+        recording.only if only is None else only,
+        recording.skip if skip is None else skip,
+        recording.earlier,
+    )
+    as_recorded = limit is None and only is None and skip is None
+    if as_recorded and judged.document != recording.result:
+        console.talk(f"note: clusterctl {recording.version} came to other verdicts when it recorded this")
+    return judged

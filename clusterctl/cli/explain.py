@@ -1,0 +1,94 @@
+"""The verb ``explain``: what the errors in a log mean, what causes them, and what to do."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, BinaryIO
+
+import typer
+
+from clusterctl.cli import console
+from clusterctl.cli import options as cli
+from clusterctl.errors import ConfigError, UsageError
+
+if TYPE_CHECKING:
+    from clusterctl.report.known_errors.scan import Scan
+
+STANDARD_INPUT = "-"
+_GZIP = b"\x1f\x8b"
+
+
+def explain(
+    logs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="LOGFILE...",
+            help="Logs, in the order of time; '-' is standard input, a folder stands for all *.log files in it.",
+            show_default=False,
+        ),
+    ],
+    as_json: cli.JsonOption = False,
+) -> None:
+    """Explain the known errors of NCCL, MPI, verbs, CUDA, docker, ssh and others in logs.
+
+    Exit code 0: something was recognised; 1: nothing was.
+    """
+    from clusterctl.report import explained
+    from clusterctl.report.known_errors import catalogue
+    from clusterctl.report.known_errors.scan import Scan
+
+    names = [name for log in logs for name in _files(log)]
+    if names.count(STANDARD_INPUT) > 1:
+        raise UsageError("standard input can be read only once", hint="name '-' once")
+    scan = Scan(catalogue.load())
+    for name in names:
+        _read(scan, name)
+    document = explained.to_document(scan.files, scan.findings, scan.left_over)
+    if as_json:
+        console.emit_json(document)
+    else:
+        width = min(140, shutil.get_terminal_size((100, 24)).columns) if sys.stdout.isatty() else 100
+        console.data(explained.render(document, width=max(40, width)))
+    raise typer.Exit(0 if document["findings"] else 1)
+
+
+def _files(log: str) -> list[str]:
+    """Return the files that an argument stands for: itself, or the logs below a folder in order of name."""
+    if log == STANDARD_INPUT or not Path(log).is_dir():
+        return [log]
+    found = sorted(str(path) for path in Path(log).rglob("*.log") if path.is_file())
+    if not found:
+        raise UsageError(f"{log}: no *.log file in this folder", hint="name the files themselves")
+    return found
+
+
+def _read(scan: Scan, name: str) -> None:
+    try:
+        with _opened(name) as stream:
+            scan.read("standard input" if name == STANDARD_INPUT else name, stream)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ConfigError(f"cannot read {name}: {reason}", hint="is it a log that you may read?") from error
+
+
+@contextmanager
+def _opened(name: str) -> Iterator[BinaryIO]:
+    if name == STANDARD_INPUT:
+        yield sys.stdin.buffer
+        return
+    with Path(name).open("rb") as plain:
+        if os.fstat(plain.fileno()).st_size and plain.peek(2)[:2] == _GZIP:
+            import gzip
+
+            with gzip.GzipFile(fileobj=plain) as stream:
+                try:
+                    yield stream  # type: ignore[misc]  # GzipFile reads as BinaryIO does
+                except EOFError as error:
+                    raise OSError(None, "the compressed file is cut off") from error
+        else:
+            yield plain

@@ -1,0 +1,183 @@
+"""The verb ``inventory``: an inventory.yaml made from what another tool knows of the nodes; contacts nothing."""
+
+from __future__ import annotations
+
+import sys
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from clusterctl import __version__
+from clusterctl.cli import console
+from clusterctl.cli.options import JsonOption
+from clusterctl.errors import InventoryError, UsageError
+
+if TYPE_CHECKING:
+    from clusterctl.inventory.imports.found import Found, Note, Source
+    from clusterctl.inventory.imports.kinds import Kind
+
+app = typer.Typer(help="Make an inventory from another tool's; contacts nothing.", no_args_is_help=True)
+MAX_BYTES = 4 * 1024 * 1024
+MAX_FILES = 2000
+STDIN = "<stdin>"
+
+
+class From(str, Enum):
+    """Whose inventory it is."""
+
+    auto = "auto"
+    ansible = "ansible"
+    hostfile = "hostfile"
+    slurm = "slurm"
+    ssh_config = "ssh-config"
+
+
+@app.callback()
+def about() -> None:
+    """Make an inventory from another tool's; contacts nothing."""
+
+
+@app.command("import")
+def import_inventory(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE",
+            help="Ansible inventory (INI, YAML), hostfile, ssh_config, or output of sinfo or scontrol; '-': stdin.",
+        ),
+    ],
+    *,
+    from_: Annotated[From, typer.Option("--from", help="Whose it is.")] = From.auto,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write here; default: stdout.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the output file.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Write an inventory.yaml with the nodes of another tool's; says on stderr what it leaves behind."""
+    from clusterctl.inventory.imports import kinds
+
+    if output is not None and output.exists() and not force:
+        raise UsageError(f"{output} is there already", hint="name another file with -o, or add --force")
+    read = _source(source)
+    kind = kinds.detect(read) if from_ is From.auto else kinds.Kind(from_.value)
+    # Relative paths in an inventory start at its own folder.
+    folder = output.resolve().parent if output is not None else Path.cwd()
+    found, text = converted(read, kind, folder)
+    for note in found.notes:
+        console.talk(str(note))
+    if output is not None:
+        _write(output, text, force)
+        console.talk(f"{output}: {len(found.nodes)} nodes, read as {kinds.TITLES[kind]}")
+    if json:
+        notes = [{"file": note.file, "line": note.line, "message": note.text} for note in found.notes]
+        nodes = [node.name for node in found.nodes]
+        document: dict[str, Any] = {"kind": kind.value, "text": text, "nodes": nodes, "notes": notes}
+        console.emit_json({"schema": "clusterctl.import/1", **document})
+    elif output is None:
+        console.data(text)
+
+
+def converted(source: Source, kind: Kind, folder: Path) -> tuple[Found, str]:
+    """Return what was found and its inventory.yaml, which is loaded once to prove that it can be."""
+    from dataclasses import replace
+
+    from clusterctl.inventory import load
+    from clusterctl.inventory.imports import kinds
+    from clusterctl.inventory.imports.cleaning import cleaned
+    from clusterctl.inventory.imports.writing import text
+
+    found = cleaned(kinds.read(source, kind), lambda path: _exists(path, folder))
+    found = replace(found, notes=tuple(dict.fromkeys((*found.notes, *_typing_errors(source, kind)))))
+    if not found.nodes:
+        said = "".join(f"\n{note}" for note in found.notes[:10])
+        raise InventoryError(f"{source.name}: no node in it can be carried over{said}")
+    written = text(found, f"Made from {kinds.TITLES[kind]} ({source.name}) by clusterctl {__version__}.")
+    loaded = load.from_text(written, "the inventory made", folder)
+    if [node.name for node in loaded.nodes] != [node.name for node in found.nodes]:
+        raise InventoryError(f"{source.name}: its {len(found.nodes)} nodes cannot be written as an inventory")
+    return found, written
+
+
+def _typing_errors(source: Source, kind: Kind) -> list[Note]:
+    from clusterctl.artifacts.hostfile import Dialect, lint
+    from clusterctl.inventory.imports import hostfile
+    from clusterctl.inventory.imports.found import Note
+    from clusterctl.inventory.imports.kinds import Kind
+
+    if kind is not Kind.hostfile:
+        return []
+    dialect = Dialect.MPICH if hostfile.is_mpich(source.text) else Dialect.OPENMPI
+    return [Note(source.name, finding.line, finding.message) for finding in lint(source.text, dialect)]
+
+
+def _source(name: str) -> Source:
+    from clusterctl.inventory.imports.found import Source
+
+    if name == "-":
+        return Source(STDIN, _decoded(sys.stdin.buffer.read(MAX_BYTES + 1), STDIN))
+    path = Path(name).expanduser()
+    text = _read(path)
+    beside: dict[str, str] = {}
+    for folder in ("group_vars", "host_vars"):
+        for file in sorted((path.parent / folder).rglob("*")) if (path.parent / folder).is_dir() else ():
+            if file.is_file() and len(beside) < MAX_FILES:
+                beside[str(file)] = _read(file)
+    return Source(str(path), text, {**beside, **_included(path, text)})
+
+
+def _included(path: Path, text: str) -> dict[str, str]:
+    """Return the files that ``Include`` lines name, from the folder of the file on (ssh_config(5): ~/.ssh)."""
+    import re
+
+    found: dict[str, str] = {}
+    todo = [text]
+    while todo:
+        for line in re.findall(r"^\s*include[\s=]+(.+?)\s*$", todo.pop(), re.IGNORECASE | re.MULTILINE):
+            for pattern in line.replace('"', " ").split():
+                named = Path(pattern).expanduser()
+                place = named if named.is_absolute() else path.parent / named
+                for file in sorted(place.parent.glob(place.name)) if place.parent.is_dir() else ():
+                    if file.is_file() and str(file) not in found and len(found) < MAX_FILES:
+                        found[str(file)] = _read(file)
+                        todo.append(found[str(file)])
+    return found
+
+
+def _exists(path: str, folder: Path) -> bool:
+    try:
+        return (folder / Path(path).expanduser()).is_file()
+    except (OSError, ValueError, RuntimeError):
+        return False
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as stream:
+            return _decoded(stream.read(MAX_BYTES + 1), str(path))
+    except OSError as error:
+        hint = "name its hosts file" if path.is_dir() else None
+        raise InventoryError(f"{path} cannot be read: {error.strerror}", hint=hint) from None
+
+
+def _decoded(data: bytes, name: str) -> str:
+    if len(data) > MAX_BYTES:
+        raise InventoryError(f"{name}: larger than {MAX_BYTES} bytes: no inventory")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InventoryError(f"{name}:{line}: not UTF-8 text") from None
+
+
+def _write(path: Path, text: str, force: bool) -> None:
+    try:
+        # Exclusive creation: a file that appeared since the look is not overwritten either.
+        with path.open("w" if force else "x", encoding="utf-8") as stream:
+            stream.write(text)
+    except FileExistsError:
+        raise UsageError(f"{path} is there already", hint="add --force") from None
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from None

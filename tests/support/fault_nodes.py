@@ -1,0 +1,262 @@
+"""Nodes with something wrong: farm nodes in mount namespaces of their own, and a bootstrap of every step kind.
+
+Each node sees its own journal, its own ``boot_id`` and its own programs first in PATH; all of that lies below one
+scratch folder, and goes with the namespace and the folder.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import stat
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from sshd_farm import Farm, SshdNode, wait_for_listeners
+
+from clusterctl.apply.engine import Engine
+from clusterctl.facts.gather import gather
+from clusterctl.facts.model import ManagedFile, NodeFacts
+from clusterctl.requirements.base import (
+    Command,
+    EnableUnit,
+    PutTree,
+    RestartUnit,
+    Status,
+    Step,
+    Verdict,
+    WriteBlock,
+    WriteFile,
+    WriteValue,
+)
+from clusterctl.transport.connect import Connector
+from clusterctl.transport.fanout import fan_out
+
+STATE = "/var/lib/clusterctl"
+
+# "$1" holds state, boot_id and bin of this node; the rest is the daemon's command.
+_ENTER = """set -e
+mount --make-rprivate /
+mkdir -p /var/lib/clusterctl
+mount --bind "$1/state" /var/lib/clusterctl
+mount --bind "$1/boot_id" /proc/sys/kernel/random/boot_id
+{extra}
+shift
+exec "$@"
+"""
+
+SYSTEMCTL = """#!/bin/sh
+units={units}
+echo "$*" >>{calls}
+case $1 in
+  is-enabled) [ -e $units/enabled ] && echo enabled || {{ echo disabled; exit 1; }} ;;
+  is-active) [ -e $units/active ] && echo active || {{ echo inactive; exit 3; }} ;;
+  enable) touch $units/enabled ;;
+  disable) rm -f $units/enabled ;;
+  start) touch $units/active ;;
+  stop) rm -f $units/active ;;
+  reboot) {reboot} ;;
+esac
+"""
+
+
+@dataclasses.dataclass
+class FaultNode:
+    """One node in its namespace: ``folder`` holds what is its own, ``root`` what the steps change."""
+
+    node: SshdNode
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        return self.node.name
+
+    @property
+    def root(self) -> Path:
+        return self.folder / "root"
+
+    @property
+    def state(self) -> Path:
+        """Its ``/var/lib/clusterctl``, as seen from here."""
+        return self.folder / "state"
+
+    def boot_anew(self) -> None:
+        """Lose everything that runs, and come back with another boot id, as after a power cut."""
+        self.node.stop()
+        self.new_boot_id()
+        self.node.start()
+        wait_for_listeners([self.node])
+
+    def new_boot_id(self) -> None:
+        """Write another boot id, in place: the namespaces have this very file."""
+        (self.folder / "boot_id").write_text(f"{os.urandom(16).hex()}\n")
+
+    def program(self, name: str, body: str) -> None:
+        """Put a program first in the node's PATH."""
+        path = self.folder / "bin" / name
+        path.write_text(f"#!/bin/sh\n{body}\n")
+        path.chmod(0o755)
+
+    def idle(self, timeout_s: float = 30.0) -> None:
+        """Wait until no runner is at work; one that was killed leaves its lock."""
+        deadline = time.monotonic() + timeout_s
+        while self._holder_lives():
+            assert time.monotonic() < deadline, "a runner did not end"
+            time.sleep(0.02)
+
+    def _holder_lives(self) -> bool:
+        try:
+            return Path("/proc", (self.state / "lock").read_text().split()[0]).exists()
+        except (OSError, IndexError):
+            return False
+
+    def snapshot(self) -> dict[str, object]:
+        """Everything below ``root``: type, mode, owner, content or target, and the time of plain files."""
+        found: dict[str, object] = {}
+        for path in sorted(self.root.rglob("*")):
+            info = path.lstat()
+            content: object = path.readlink() if path.is_symlink() else b""
+            when = 0
+            if stat.S_ISREG(info.st_mode):
+                content, when = path.read_bytes(), int(info.st_mtime)
+            name = str(path.relative_to(self.root))
+            # A value stands for a file of sysfs, and marks of units for systemd: neither keeps a time.
+            kept = when if name not in ("value", "units/enabled", "units/active") else 0
+            found[name] = (info.st_mode, info.st_uid, info.st_gid, content, kept)
+        return found
+
+    def after(self) -> dict[str, object]:
+        """What the steps are to bring about, without times and without what is not theirs."""
+        return {name: what[:4] for name, what in self.snapshot().items()}  # type: ignore[index]
+
+
+def enter(farm: Farm, folder: Path, extra: str = "") -> list[FaultNode]:
+    """Start all nodes of a farm anew, each in a mount namespace of its own; ``extra`` is more shell text there."""
+    nodes = []
+    for node in farm.nodes:
+        node.stop()
+        made = FaultNode(node, folder / node.name)
+        for name in ("state", "root", "bin"):
+            (made.folder / name).mkdir(parents=True)
+        made.new_boot_id()
+        path = f"{made.folder}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+        script = _ENTER.format(extra=extra)
+        node.command = (
+            "unshare", "-m", "sh", "-c", script, "sh", str(made.folder), *node.command,
+            "-o", f"SetEnv=SHLVL=1 PATH={path}",
+        )  # fmt: skip
+        node.start()
+        nodes.append(made)
+    wait_for_listeners(farm.nodes)
+    return nodes
+
+
+def furnish(node: FaultNode) -> None:
+    """Put in place what stood on the node before: files of other modes, owners and times, a value, a tree."""
+    root = node.root
+    (root / "old").write_bytes(b"old \xff bytes, no newline")
+    (root / "old").chmod(0o604)
+    os.chown(root / "old", 12, 34)
+    (root / "keys").write_text("somebody's key")
+    (root / "keys").chmod(0o600)
+    os.link(root / "keys", root / "keys-by-another-name")
+    (root / "real").write_text("behind a link\n")
+    (root / "link").symlink_to("real")
+    (root / "value").write_text("a\n")
+    (root / "tree").mkdir()
+    (root / "tree/mine").write_text("mine\n")
+    (root / "units").mkdir()
+    for name in ("old", "keys", "real", "tree/mine"):
+        os.utime(root / name, (10**9, 10**9))
+    text = SYSTEMCTL.format(units=root / "units", calls=node.folder / "calls", reboot="exit 1")
+    (node.folder / "bin/systemctl").write_text(text)
+    (node.folder / "bin/systemctl").chmod(0o755)
+
+
+class Everything:
+    """A requirement with a step of every kind that a farm node can take; met when the last of them is so."""
+
+    NAME, TITLE = "everything", "Every kind of step has been taken"
+
+    def __init__(self, nodes: Sequence[FaultNode], source: Path) -> None:
+        self.roots = {node.name: node.root for node in nodes}
+        self.source = source
+
+    def judge(self, facts, node, fleet):
+        missing = [n for n in ("etc/d/new", "last") if facts.managed_file(n) is None]
+        if missing:
+            return Verdict(self.NAME, Status.UNMET, f"missing: {', '.join(missing)}")
+        return Verdict(self.NAME, Status.MET, "all is there")
+
+    def steps(self, facts, node, fleet) -> tuple[Step, ...]:
+        root = self.roots[node.name]
+        mark = str(root / "mark")
+        return (
+            WriteFile("a new file", f"{root}/etc/d/new", "new\n"),
+            WriteFile("an old file", f"{root}/old", "changed\n", 0o640),
+            WriteFile("a file behind a link", f"{root}/link", "through the link\n"),
+            WriteBlock("a block", f"{root}/keys", "mesh", "one\ntwo\n"),
+            WriteValue("a value", f"{root}/value", "b", "a"),
+            PutTree("a tree", str(self.source), f"{root}/tree"),
+            EnableUnit("a unit", "x.service"),
+            Command("a command", ("touch", mark), ("rm", "-f", mark), ("test", "-e", mark)),
+            RestartUnit("a restart", "x.service"),
+            WriteBlock("a block in a new file", f"{root}/last", "mesh", "last\n", mode=0o600),
+        )
+
+
+class Wanted:
+    """A requirement of given steps, a list for each round; met when the file ``proof`` holds the last of its texts.
+
+    A round's steps are asked for once ``proof`` has the lines of the rounds before.
+    """
+
+    NAME, TITLE = "wanted", "What was asked for is there"
+
+    def __init__(self, *rounds: Sequence[Step], proof: str = "proof") -> None:
+        self.rounds, self.proof = rounds, proof
+
+    def judge(self, facts, node, fleet):
+        done = self._done(facts)
+        if done >= len(self.rounds):
+            return Verdict(self.NAME, Status.MET, "done")
+        return Verdict(self.NAME, Status.UNMET, f"round {done + 1} of {len(self.rounds)} is to come")
+
+    def steps(self, facts, node, fleet) -> tuple[Step, ...]:
+        return tuple(self.rounds[self._done(facts)])
+
+    def _done(self, facts) -> int:
+        return len((facts.managed_file(self.proof) or "").splitlines())
+
+
+def engine(
+    nodes: Sequence[FaultNode],
+    requirement: object,
+    *,
+    names: Sequence[str] = ("etc/d/new", "last"),
+    connector: Connector | None = None,
+    **options: object,
+) -> Engine:
+    """Return an engine over the nodes; facts that never change are gathered once, the requirement's each time."""
+    connector = connector or Connector(connect_timeout_s=5.0)
+    folders = {node.name: node.root for node in nodes}
+    known: dict[str, NodeFacts] = {}
+
+    def look(node, transport):
+        if node.name not in known:
+            known[node.name] = gather(transport, node, timeout_s=60)
+        script = 'cd "$1" && shift && for f; do [ ! -f "$f" ] || wc -l "$f"; done'
+        there = transport.run(
+            ("sh", "-c", script, "sh", str(folders[node.name]), *names), as_root=True
+        ).text.splitlines()
+        files = tuple(ManagedFile(line.split()[1], "line\n" * int(line.split()[0])) for line in there)
+        return dataclasses.replace(known[node.name], managed_files=files)
+
+    settings = {"return_wait_s": 5.0, "fanout": 8, "timeout_s": 60.0, **options}
+    return Engine(
+        connect=connector,
+        gather=lambda inventory: fan_out(inventory.nodes, connector, look),
+        requirements={requirement.NAME: requirement},  # type: ignore[attr-defined,dict-item]
+        **settings,  # type: ignore[arg-type]
+    )

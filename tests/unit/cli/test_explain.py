@@ -1,0 +1,100 @@
+"""The verb ``explain``: files, folders, compressed logs and standard input; its exit codes and its JSON."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from clusterctl.cli import main as cli
+
+ERROR = "gpu02:5120:5166 [0] misc/ibvwrap.cc:278 NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate memory"
+ERROR += "\n"
+
+
+def test_a_known_error_is_explained_with_its_source_and_its_check(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "run.log").write_text("fine\n" * 3 + ERROR * 2)
+    assert cli.main(["explain", str(tmp_path / "run.log")]) == 0
+    said = capsys.readouterr().out
+    assert "nccl-memlock (NCCL): line 4, 2 times, last at 5; on gpu02" in said
+    assert "clusterctl check --only memlock" in said
+    assert "https://github.com/NVIDIA/nccl-tests/issues/206" in said
+
+
+def test_nothing_known_exits_1_and_shows_what_looks_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "run.log").write_text("fine\nsome new error of the day\n")
+    assert cli.main(["explain", str(tmp_path / "run.log")]) == 1
+    said = capsys.readouterr().out
+    assert "Nothing in it is in the catalogue" in said
+    assert "line 2: some new error of the day" in said
+
+
+def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(ERROR.encode())))
+    assert cli.main(["explain", "-", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["files"] == [{"name": "standard input", "lines": 1, "size_bytes": len(ERROR)}]
+    assert document["findings"][0]["id"] == "nccl-memlock"
+
+
+def test_several_files_a_folder_and_a_compressed_log_are_read_in_order(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "logs" / "deep").mkdir(parents=True)
+    (tmp_path / "logs" / "b.log").write_text(ERROR)
+    (tmp_path / "logs" / "deep" / "c.log").write_text(
+        "ssh: connect to host gpu05 port 22: No route to host\n"
+    )
+    (tmp_path / "logs" / "not-a-log.json").write_text(ERROR)
+    (tmp_path / "a.log.gz").write_bytes(gzip.compress(b"Host key verification failed.\n"))
+    assert cli.main(["explain", str(tmp_path / "a.log.gz"), str(tmp_path / "logs"), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [Path(file["name"]).name for file in document["files"]] == ["a.log.gz", "b.log", "c.log"]
+    assert [finding["id"] for finding in document["findings"]] == [
+        "ssh-host-key-unknown",
+        "nccl-memlock",
+        "ssh-unreachable",
+    ]
+    assert document["findings"][2]["hosts"] == ["gpu05"]
+
+
+def test_what_cannot_be_read_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["explain", str(tmp_path / "nothing.log")]) == 3
+    assert "No such file" in capsys.readouterr().err
+    (tmp_path / "empty").mkdir()
+    assert cli.main(["explain", str(tmp_path / "empty")]) == 2
+    assert cli.main(["explain", "-", "-"]) == 2
+    (tmp_path / "cut.gz").write_bytes(gzip.compress(b"x" * 10000)[:20])
+    assert cli.main(["explain", str(tmp_path / "cut.gz")]) == 3
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_an_empty_log_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "empty.log").touch()
+    assert cli.main(["explain", str(tmp_path / "empty.log")]) == 1
+    assert "Nothing in it" in capsys.readouterr().out
+
+
+def test_help_names_the_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--help"]) == 0
+    assert "\n  explain " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_escape_codes_of_a_log_never_reach_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], as_json: bool
+) -> None:
+    (tmp_path / "x.log").write_bytes(
+        b"\x1b]0;title\x07\x9b31m\x1b[2J\x1b(B some error \x1b[31m" + ERROR.encode()
+    )
+    cli.main(["explain", str(tmp_path / "x.log"), *(["--json"] if as_json else [])])
+    said = capsys.readouterr().out
+    assert "\x1b" not in said and "\x9b" not in said and "\x07" not in said
