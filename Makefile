@@ -50,7 +50,7 @@ lint: dev ## Formatting, lint, types and import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-UNIT := tests/unit tests/facts tests/requirements tests/golden
+UNIT := tests/unit tests/contract tests/facts tests/requirements tests/golden
 unit: dev ## Pure logic: no network, no processes that matter
 	$(PYTEST) $(UNIT)
 
@@ -63,13 +63,22 @@ integration: dev ## Real sshd, real mpirun
 lab: dev ## Real guests (QEMU) and a real docker engine
 	$(PYTEST) tests/lab
 
+# The long ways through guests that reboot: half an hour without KVM. Not part of `make test` until both have passed whole.
+JOURNEYS := tests/lab/test_bootstrap_qemu.py tests/lab/test_reboot_qemu.py
+journey: dev ## Bare guests from nothing to met, over a power cut and a reboot, and back (half an hour)
+	$(PYTEST) $(JOURNEYS)
+
 # The lab comes last: its guests live to the end of the session, and would slow the rest.
-test: prerequisites lint ## Everything
-	$(PYTEST) --durations=15 $(UNIT) tests/core tests/integration tests/lab
+test: prerequisites lint ## Everything but the journeys
+	$(PYTEST) --durations=15 $(UNIT) tests/core tests/integration tests/lab $(JOURNEYS:%=--ignore=%)
 
 bench: dev ## Side-by-side measurements against peers
 	$(BIN)/python benchmarks/help_time.py
+	$(BIN)/python benchmarks/check_vs_fabric.py
 	$(BIN)/python benchmarks/check_vs_ansible.py
+	$(BIN)/python benchmarks/bootstrap_vs_ansible_pyinfra.py
+	$(BIN)/python benchmarks/dead_nodes.py
+	$(BIN)/python benchmarks/push_throughput.py
 
 schema: dev ## Regenerate inventories/schema.json
 	$(BIN)/python -m clusterctl.inventory.schema > inventories/schema.json
@@ -77,4 +86,4 @@ schema: dev ## Regenerate inventories/schema.json
 clean: ## Remove the venv and what was built
 	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 
-.PHONY: help install demo dev prerequisites lint unit core integration lab test bench schema clean
+.PHONY: help install demo dev prerequisites lint unit core integration lab journey test bench schema clean
