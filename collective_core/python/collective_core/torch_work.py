@@ -127,6 +127,8 @@ class Worker:
         self._queue: Queue = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._unfinished = 0
+        # Held while the communicator is in use: a batch tells of its last task's end before it closes its group.
+        self._in_use = threading.Lock()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -140,7 +142,8 @@ class Worker:
             first = self._unfinished == 0
             self._unfinished += 1
         if first and caller_waits:
-            self._perform(task)
+            with self._in_use:
+                self._perform(task)
         else:
             self._queue.put(task)
         return task.work
@@ -160,10 +163,11 @@ class Worker:
     def _run(self) -> None:
         taken: list[Task | None] = []
         while (task := taken.pop() if taken else self._queue.get()) is not None:
-            if isinstance(task, Batch):
-                taken = task.run(self._queue, self._ended)
-            elif isinstance(task, Single):
-                self._perform(task)
+            with self._in_use:
+                if isinstance(task, Batch):
+                    taken = task.run(self._queue, self._ended)
+                elif isinstance(task, Single):
+                    self._perform(task)
 
     def _perform(self, task: Single) -> None:
         result: Any = None
