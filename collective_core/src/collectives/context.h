@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <vector>
 
 #include "collectives/operation.h"
 #include "transport/link.h"
@@ -19,6 +20,14 @@ struct Context {
   int* waiting_to_receive_from;
   Operation operation;
   std::function<bool(int)> has_left;  // whether that rank has destroyed its communicator
+  int divisor = 0;                    // what an average is divided by; 0: nranks
+  // Of a part of the ranks (see subgroup.h): each member's rank in the communicator, for texts. Null: all ranks.
+  const std::vector<int>* members = nullptr;
+
+  int rank_of(int member) const {
+    return members && member >= 0 ? (*members)[static_cast<size_t>(member)] : member;
+  }
+  unsigned average_over() const { return static_cast<unsigned>(divisor > 0 ? divisor : nranks); }
 };
 
 }  // namespace ccore

@@ -50,8 +50,8 @@ class Stream {
       const Link* want_send = sending && may_send() ? &context_.link(steps_[send_.step].send_peer) : nullptr;
       const Link* want_recv =
           receiving && may_recv() ? &context_.link(steps_[recv_.step].recv_peer) : nullptr;
-      *context_.waiting_to_send_to = want_send ? steps_[send_.step].send_peer : kNone;
-      *context_.waiting_to_receive_from = want_recv ? steps_[recv_.step].recv_peer : kNone;
+      *context_.waiting_to_send_to = want_send ? context_.rank_of(steps_[send_.step].send_peer) : kNone;
+      *context_.waiting_to_receive_from = want_recv ? context_.rank_of(steps_[recv_.step].recv_peer) : kNone;
       context_.wait->idle(want_send, want_recv);
     }
   }
@@ -122,7 +122,10 @@ class Stream {
       if (step.recv_peer != kNone) {
         Link& link = context_.link(step.recv_peer);
         if (recv_header_due()) {
-          if (!receive_header(&link, header(step.recv_bytes), context_.rank, step.recv_peer)) return moved;
+          const int peer = context_.rank_of(step.recv_peer);
+          if (!receive_header(&link, header(step.recv_bytes), context_.rank_of(context_.rank), peer)) {
+            return moved;
+          }
           recv_.header_bytes = sizeof(Operation);
           moved = true;
         }
@@ -171,7 +174,7 @@ class Stream {
     const void* first = ready.data;
     const void* second = step.local + recv_.bytes;
     if (step.action == Action::fold_above) std::swap(first, second);
-    reduce(to, first, second, count, static_cast<unsigned>(context_.nranks));
+    reduce(to, first, second, count, context_.average_over());
     link->consume(count * element);
     return count * element;
   }
