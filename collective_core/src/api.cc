@@ -1,11 +1,10 @@
 // The C ABI: checks arguments, turns exceptions into codes, and nothing else.
 #include <cstddef>
 #include <cstring>
-#include <memory>
-#include <new>
 #include <string>
 #include <vector>
 
+#include "api_support.h"
 #include "collective_core/collective_core.h"
 #include "collectives/all_gather/all_gather_ring.h"
 #include "collectives/all_reduce/all_reduce_doubling.h"
@@ -22,58 +21,22 @@
 #include "common/dtype.h"
 #include "engine/communicator.h"
 
-struct cc_comm {
-  ccore::Communicator communicator;
-};
-
 namespace {
 
 using ccore::Block;
 using ccore::Context;
-using ccore::Error;
+using ccore::guarded;
 using ccore::Kind;
 using ccore::Operation;
+using ccore::require;
+using ccore::timeout_of;
 
 // Below this, a broadcast is a matter of latency: log2(p) rounds of a tree beat p-1 hops of a chain.
 constexpr size_t kTreeBytes = 32 * 1024;
 // Below this, log2(p) exchanges of everything beat the 2(p-1) steps of a ring.
 constexpr size_t kDoublingBytes = 16 * 1024;
 
-thread_local std::string last_error;
 thread_local std::string last_comm_error;
-
-cc_result fail(cc_result code, const char* text) {
-  last_error = text;
-  return code;
-}
-
-template <typename Body>
-cc_result guarded(Body body) {
-  try {
-    body();
-    return CC_SUCCESS;
-  } catch (const Error& error) {
-    return fail(error.code(), error.what());
-  } catch (const std::bad_alloc&) {
-    return fail(CC_ERROR_SYSTEM, "out of memory");
-  } catch (const std::exception& error) {
-    return fail(CC_ERROR_INTERNAL, error.what());
-  }
-}
-
-void require(bool condition, const char* text) {
-  if (!condition) throw Error(CC_ERROR_INVALID_ARGUMENT, text);
-}
-
-// What every version of the struct has.
-constexpr size_t kLeastOptions = offsetof(cc_op_options, tag);
-
-int64_t timeout_of(const cc_op_options* options) {
-  if (!options) return 0;
-  require(options->size >= kLeastOptions, "cc_op_options.size is not set");
-  require(options->timeout_ms >= 0, "cc_op_options.timeout_ms is negative");
-  return options->timeout_ms;
-}
 
 // Blocks of an array, in bytes; total: their elements.
 std::vector<Block> blocks_of(const size_t* counts, const size_t* offsets, size_t nranks, size_t element,
@@ -201,7 +164,7 @@ const char* cc_error_string(cc_result code) {
 }
 
 const char* cc_last_error(const cc_comm* comm) {
-  if (!comm) return last_error.c_str();
+  if (!comm) return ccore::thread_error().c_str();
   last_comm_error = comm->communicator.failure().text();
   return last_comm_error.c_str();
 }

@@ -1,0 +1,42 @@
+// What every file of the C ABI needs: the handle, and how exceptions become codes.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <new>
+#include <string>
+
+#include "collective_core/collective_core.h"
+#include "common/error.h"
+#include "engine/communicator.h"
+
+struct cc_comm {
+  ccore::Communicator communicator;
+};
+
+namespace ccore {
+
+// The last error of this thread outside of a communicator.
+std::string& thread_error();
+// Remembers the text for cc_last_error and returns the code.
+cc_result fail(cc_result code, const char* text);
+// Throws CC_ERROR_INVALID_ARGUMENT with the text.
+void require(bool condition, const char* text);
+// Milliseconds; 0: the communicator's.
+int64_t timeout_of(const cc_op_options* options);
+
+template <typename Body>
+cc_result guarded(Body body) {
+  try {
+    body();
+    return CC_SUCCESS;
+  } catch (const Error& error) {
+    return fail(error.code(), error.what());
+  } catch (const std::bad_alloc&) {
+    return fail(CC_ERROR_SYSTEM, "out of memory");
+  } catch (const std::exception& error) {
+    return fail(CC_ERROR_INTERNAL, error.what());
+  }
+}
+
+}  // namespace ccore
