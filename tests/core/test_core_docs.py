@@ -57,15 +57,3 @@ def test_one_version() -> None:
     version = ".".join(found.group(1) for found in numbers if found)
     assert version == collective_core.__version__
     assert f"VERSION {version} " in (CORE / "CMakeLists.txt").read_text()
-
-
-def test_every_environment_variable_is_documented() -> None:
-    used = set()
-    for folder in ("src", "perf", "python"):
-        for path in (CORE / folder).rglob("*"):
-            if path.suffix in {".cc", ".h", ".py"}:
-                used |= set(re.findall(r"\"(CCORE_[A-Z_]+)\"", path.read_text()))
-    described = set(
-        re.findall(r"^\| `(CCORE_[A-Z_]+)` \|", (CORE / "docs" / "environment.md").read_text(), re.M)
-    )
-    assert used - {"CCORE_VERSION_TEXT"} == described

@@ -1,22 +1,67 @@
 #include "common/env.h"
 
+#include <array>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <set>
 #include <utility>
 
 #include "common/error.h"
+#include "common/log.h"
 
 namespace ccore {
+namespace {
 
-std::string env_text(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
+struct Aliases {
+  const char* name;
+  std::array<const char*, 4> others;  // ends with the first null
+};
+
+constexpr Aliases kAliases[] = {
+#include "common/env_table.inc"
+};
+
+void warn_once(const EnvSetting& winner, const char* loser, const char* value) {
+  static std::mutex mutex;
+  static std::set<std::string> told;
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (!told.insert(loser).second) return;
+  // CCORE_DEBUG, which the log reads, has no aliases, so this does not come back here.
+  log(LogLevel::warn, "%s=%s counts, not its alias %s=%s", winner.name.c_str(), winner.text.c_str(), loser, value);
 }
+
+void consider(EnvSetting* found, const char* name) {
+  const char* value = std::getenv(name);
+  if (!value || !*value) return;
+  if (found->text.empty()) {
+    *found = {name, value};
+  } else if (found->text != value) {
+    warn_once(*found, name, value);
+  }
+}
+
+}  // namespace
+
+EnvSetting env_setting(const char* name) {
+  EnvSetting found{name, ""};
+  consider(&found, name);
+  for (const Aliases& row : kAliases) {
+    if (std::strcmp(row.name, name) != 0) continue;
+    for (const char* other : row.others) {
+      if (other) consider(&found, other);
+    }
+  }
+  return found;
+}
+
+std::string env_text(const char* name) { return env_setting(name).text; }
 
 EnvSetting env_any(std::initializer_list<const char*> names) {
   for (const char* name : names) {
-    std::string text = env_text(name);
-    if (!text.empty()) return EnvSetting{name, std::move(text)};
+    EnvSetting found = env_setting(name);
+    if (!found.text.empty()) return found;
   }
   return EnvSetting{*names.begin(), ""};
 }
@@ -40,13 +85,13 @@ int64_t env_integer(std::initializer_list<const char*> names, int64_t fallback, 
 }
 
 int64_t env_seconds_as_ms(const char* name, int64_t fallback_ms) {
-  const std::string text = env_text(name);
+  const auto [spelling, text] = env_setting(name);
   if (text.empty()) return fallback_ms;
   char* end = nullptr;
   const double seconds = std::strtod(text.c_str(), &end);
   if (*end != '\0' || !(seconds > 0) || seconds > 1e9) {
     throw Error(CC_ERROR_INVALID_ARGUMENT,
-                format("%s=%s: expected seconds, more than 0", name, text.c_str()));
+                format("%s=%s: expected seconds, more than 0", spelling.c_str(), text.c_str()));
   }
   const auto ms = static_cast<int64_t>(seconds * 1000);
   return ms > 0 ? ms : 1;

@@ -1,4 +1,7 @@
 // Environment variables, each read with its type and checked.
+//
+// By the own name of a variable, CCORE_*. Its aliases, which environment_table.py lists, count where the own name is
+// unset; of two that are set and differ, a warning says once which one counts.
 #pragma once
 
 #include <cstdint>
@@ -7,15 +10,14 @@
 
 namespace ccore {
 
-// Empty when unset.
-std::string env_text(const char* name);
-
-// One setting under several names: its own first, then those that other libraries have for it.
 struct EnvSetting {
-  std::string name;  // under which it was found; the first one if under none
+  std::string name;  // the spelling under which it was found; the own name if under none
   std::string text;  // empty when unset or empty
 };
-// The first of the names that is set and not empty.
+EnvSetting env_setting(const char* name);
+// Only its text; empty when unset.
+std::string env_text(const char* name);
+// The first of several settings that is set.
 EnvSetting env_any(std::initializer_list<const char*> names);
 // `fallback` when unset or empty; throws CC_ERROR_INVALID_ARGUMENT when it is not a number in [least, most].
 int64_t env_integer(const char* name, int64_t fallback, int64_t least, int64_t most);

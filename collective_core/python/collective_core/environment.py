@@ -1,0 +1,84 @@
+"""Read environment variables by their own names; documented names of other libraries count as aliases.
+
+The C++ side has the same rules in src/common/env.cc: an own name beats its aliases, an earlier alias a later one,
+and a warning is given once when two are set and differ. A value that cannot be understood is an error.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from functools import cache
+
+from collective_core.environment_table import VARIABLES, Variable
+from collective_core.errors import CollectiveCoreError, Result
+
+_logger = logging.getLogger("collective_core")
+_BY_NAME = {variable.name: variable for variable in VARIABLES}
+_TRUE = frozenset({"1", "true", "yes", "on"})
+_FALSE = frozenset({"0", "false", "no", "off"})
+
+
+def text(name: str) -> str:
+    """Return the value, or "" when it is set under none of its names. An unset and an empty one are the same."""
+    return _found(_BY_NAME[name])[1]
+
+
+def flag(name: str, *, fallback: bool) -> bool:
+    """Return whether it is switched on; raises CollectiveCoreError unless it is 0 or 1 (or true, no, ...)."""
+    spelling, value = _found(_BY_NAME[name])
+    if not value:
+        return fallback
+    if value.lower() in _TRUE:
+        return True
+    if value.lower() in _FALSE:
+        return False
+    raise _refuse(spelling, value, "0 or 1")
+
+
+def integer(name: str, fallback: int, least: int, most: int) -> int:
+    """Return a whole number; raises CollectiveCoreError unless it is one from `least` to `most`."""
+    spelling, value = _found(_BY_NAME[name])
+    if not value:
+        return fallback
+    try:
+        number = int(value)
+    except ValueError:
+        number = least - 1
+    if not least <= number <= most:
+        raise _refuse(spelling, value, f"a whole number from {least} to {most}")
+    return number
+
+
+def number(name: str, fallback: float, least: float, most: float) -> float:
+    """Return a number with a fraction; raises CollectiveCoreError unless it is from `least` to `most`."""
+    spelling, value = _found(_BY_NAME[name])
+    if not value:
+        return fallback
+    try:
+        found = float(value)
+    except ValueError:
+        found = float("nan")
+    if not least <= found <= most:  # also true for nan
+        raise _refuse(spelling, value, f"a number from {least:g} to {most:g}")
+    return found
+
+
+def _found(variable: Variable) -> tuple[str, str]:
+    """Return the name that counts and its value."""
+    given = [(name, os.environ[name]) for name in (variable.name, *variable.aliases) if os.environ.get(name)]
+    if not given:
+        return variable.name, ""
+    for other, value in given[1:]:
+        if value != given[0][1]:
+            _warn_once(given[0][0], given[0][1], other, value)
+    return given[0]
+
+
+@cache
+def _warn_once(winner: str, value: str, loser: str, other: str) -> None:
+    _logger.warning("%s=%s counts, not its alias %s=%s", winner, value, loser, other)
+
+
+def _refuse(name: str, value: str, expected: str) -> CollectiveCoreError:
+    return CollectiveCoreError(Result.INVALID_ARGUMENT, f"{name}={value}: expected {expected}")

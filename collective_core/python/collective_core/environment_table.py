@@ -1,0 +1,115 @@
+"""Every environment variable of collective_core, as data: the one place where a name, a default and an alias live.
+
+`collective_core/scripts/generate_environment.py` makes docs/environment.md and src/common/env_table.inc of it.
+Sorted by subject, not by name: the page is read from top to bottom.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Kind(Enum):
+    """How the text of a variable is understood. The value is what the page says."""
+
+    TEXT = "text"
+    CHOICE = "one of"
+    FLAG = "0 or 1"
+    COUNT = "whole number"
+    BYTES = "bytes"
+    SECONDS = "seconds"
+    MILLISECONDS = "milliseconds"
+    RATIO = "number"
+
+
+class Reader(Enum):
+    """Which part reads a variable."""
+
+    LIBRARY = "library"
+    PERF = "perf programs"
+    PYTHON = "Python"
+    HOROVOD = "Horovod API"
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable. An alias has the same values and units as the own name, which beats it."""
+
+    name: str
+    kind: Kind
+    default: str
+    meaning: str
+    readers: tuple[Reader, ...]
+    aliases: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
+
+
+_LIBRARY = (Reader.LIBRARY,)
+_PERF = (Reader.PERF,)
+_PYTHON = (Reader.PYTHON,)
+
+VARIABLES: tuple[Variable, ...] = (
+    Variable(
+        "CCORE_TIMEOUT_S", Kind.SECONDS, "300", "deadline of every operation", _LIBRARY,
+    ),
+    Variable(
+        "CCORE_INIT_TIMEOUT_S", Kind.SECONDS, "120", "deadline of the initialisation",
+        (Reader.LIBRARY, Reader.PERF), aliases=("HOROVOD_GLOO_TIMEOUT_SECONDS",),
+    ),
+    Variable(
+        "CCORE_TRANSPORT", Kind.CHOICE, "auto", "`shm` fails if impossible; `tcp` also inside a node",
+        _LIBRARY, choices=("auto", "shm", "tcp"),
+    ),
+    Variable(
+        "CCORE_NODE_ID", Kind.TEXT, "host name and boot id", "ranks with equal text are one node", _LIBRARY,
+    ),
+    Variable(
+        "CCORE_SOCKET_IFNAME", Kind.TEXT, "the way to rank 0",
+        "interfaces for TCP: name prefixes `eth,ib`, exact names `=eth0`, all but `^docker`", _LIBRARY,
+        aliases=("HOROVOD_GLOO_IFACE",),
+    ),
+    Variable(
+        "CCORE_SOCKET_ADDR", Kind.TEXT, "none", "numeric address to bind and announce; beats the interface",
+        _LIBRARY,
+    ),
+    Variable(
+        "CCORE_SHM_RING_BYTES", Kind.BYTES, "262144", "buffer from each rank to each other rank of its node",
+        _LIBRARY,
+    ),
+    Variable(
+        "CCORE_TCP_USER_TIMEOUT_MS", Kind.MILLISECONDS, "20000",
+        "a peer whose host stopped answering is dead after this long", _LIBRARY,
+    ),
+    Variable(
+        "CCORE_DEBUG", Kind.CHOICE, "none",
+        "what is said on stderr; `VERSION`: a line per communicator with its transports",
+        (Reader.LIBRARY, Reader.PYTHON), choices=("WARN", "VERSION", "INFO"),
+    ),
+    Variable(
+        "CCORE_FAULT_SEED", Kind.COUNT, "0",
+        "for tests: links move bytes in random small pieces; 0 for none", _LIBRARY,
+    ),
+    Variable("CCORE_LIBRARY", Kind.TEXT, "the package's own", "another libcollective_core.so", _PYTHON),
+    Variable(
+        "CCORE_ROOT_ADDR", Kind.TEXT, "see below", "address of rank 0's host, on which rank 0 listens", _PERF,
+    ),
+    Variable("CCORE_ROOT_PORT", Kind.COUNT, "29555", "its port", _PERF),
+    Variable(
+        "CCORE_JOB_SECRET", Kind.TEXT, "the job's name", "a text that only this job knows; authenticates its ranks",
+        _PERF,
+    ),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Unused:
+    """A documented variable of a library whose place this one takes, which has no effect here, and why."""
+
+    name: str
+    reason: str
+
+
+UNUSED: tuple[Unused, ...] = (
+    Unused("HOROVOD_CYCLE_TIME", "there is no cycle: an operation starts as soon as it is called"),
+)

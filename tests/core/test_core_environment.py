@@ -1,0 +1,134 @@
+"""The table of environment variables: what is made of it is current, and both sides read by its rules."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from collective_core.environment_table import UNUSED, VARIABLES, Kind, Reader
+
+from collective_core import CollectiveCoreError
+from collective_core import environment as variables
+
+CORE = Path(__file__).resolve().parents[2] / "collective_core"
+NOT_VARIABLES = {"CCORE_VERSION_TEXT"}
+
+
+@pytest.fixture(scope="module")
+def generator() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("generate", CORE / "scripts" / "generate_environment.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_what_is_made_of_the_table_is_current(generator: ModuleType) -> None:
+    renew = "run python collective_core/scripts/generate_environment.py"
+    assert generator.PAGE.read_text() == generator.page(generator.PAGE.read_text()), renew
+    assert generator.TABLE.read_text() == generator.c_table(), renew
+
+
+def names_read(folder: str) -> set[str]:
+    names: set[str] = set()
+    for path in (CORE / folder).rglob("*"):
+        if path.suffix in {".cc", ".h", ".py"} and path.name != "environment_table.py":
+            names |= set(re.findall(r"\"((?:CCORE|LIGHT|AIACC|HOROVOD)_[A-Z0-9_]+)\"", path.read_text()))
+    return names - NOT_VARIABLES
+
+
+def test_what_the_sources_read_is_in_the_table_and_the_other_way_round() -> None:
+    readers = {"src": {Reader.LIBRARY}, "perf": {Reader.PERF}, "python": {Reader.PYTHON, Reader.HOROVOD}}
+    for folder, parts in readers.items():
+        documented = {variable.name for variable in VARIABLES if parts & set(variable.readers)}
+        assert names_read(folder) == documented, folder
+
+
+def test_every_name_has_one_meaning() -> None:
+    names = [name for variable in VARIABLES for name in (variable.name, *variable.aliases)]
+    names += [unused.name for unused in UNUSED]
+    assert len(names) == len(set(names))
+    for variable in VARIABLES:
+        assert variable.name.startswith("CCORE_")
+        assert bool(variable.choices) == (variable.kind is Kind.CHOICE)
+        assert not (variable.name == "CCORE_DEBUG" and variable.aliases)  # the warning of C++ reads it
+
+
+def test_python_reads_by_the_rules(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    own, alias = "CCORE_INIT_TIMEOUT_S", "HOROVOD_GLOO_TIMEOUT_SECONDS"
+    monkeypatch.delenv(own, raising=False)
+    monkeypatch.delenv(alias, raising=False)
+    assert variables.text(own) == ""
+    assert variables.integer(own, 5, 1, 10) == 5
+    monkeypatch.setenv(alias, "7")
+    assert variables.integer(own, 5, 1, 10) == 7
+    monkeypatch.setenv(own, "")  # empty is unset
+    assert variables.number(own, 5.0, 1.0, 10.0) == 7.0
+    monkeypatch.setenv(own, "7")
+    assert variables.integer(own, 5, 1, 10) == 7
+    assert not caplog.records  # two that agree are no reason to warn
+    monkeypatch.setenv(own, "8")
+    assert [variables.integer(own, 5, 1, 10) for _ in range(3)] == [8] * 3
+    assert [record.getMessage() for record in caplog.records] == [f"{own}=8 counts, not its alias {alias}=7"]
+
+
+@pytest.mark.parametrize(
+    ("read", "value", "expected"),
+    [
+        (lambda: variables.integer("CCORE_SHM_RING_BYTES", 1, 1, 9), "10", "a whole number from 1 to 9"),
+        (lambda: variables.integer("CCORE_SHM_RING_BYTES", 1, 1, 9), "1.5", "a whole number from 1 to 9"),
+        (lambda: variables.number("CCORE_SHM_RING_BYTES", 1, 0, 9), "nan", "a number from 0 to 9"),
+        (lambda: variables.number("CCORE_SHM_RING_BYTES", 1, 0, 9), "much", "a number from 0 to 9"),
+        (lambda: variables.flag("CCORE_SHM_RING_BYTES", fallback=False), "2", "0 or 1"),
+    ],
+)
+def test_python_refuses_what_it_does_not_understand(
+    monkeypatch: pytest.MonkeyPatch, read: object, value: str, expected: str
+) -> None:
+    monkeypatch.setenv("CCORE_SHM_RING_BYTES", value)
+    assert callable(read)
+    with pytest.raises(CollectiveCoreError, match=rf"CCORE_SHM_RING_BYTES={value}: expected {expected}"):
+        read()
+
+
+@pytest.mark.parametrize(("value", "on"), [("1", True), ("Yes", True), ("0", False), ("off", False)])
+def test_python_understands_switches(monkeypatch: pytest.MonkeyPatch, value: str, on: bool) -> None:
+    monkeypatch.setenv("CCORE_SHM_RING_BYTES", value)
+    assert variables.flag("CCORE_SHM_RING_BYTES", fallback=not on) is on
+
+
+ALONE = """
+from collective_core.communicator import Communicator, get_unique_id
+for _ in range(2):
+    Communicator(0, 1, get_unique_id()).destroy()
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "returncode", "says"),
+    [
+        ({"HOROVOD_GLOO_TIMEOUT_SECONDS": "soon"}, 1, "HOROVOD_GLOO_TIMEOUT_SECONDS=soon: expected seconds"),
+        ({"HOROVOD_GLOO_TIMEOUT_SECONDS": "soon", "CCORE_INIT_TIMEOUT_S": "9"}, 0,
+         "CCORE_INIT_TIMEOUT_S=9 counts, not its alias HOROVOD_GLOO_TIMEOUT_SECONDS=soon"),
+        ({"HOROVOD_GLOO_TIMEOUT_SECONDS": "9", "CCORE_INIT_TIMEOUT_S": "9"}, 0, ""),
+    ],
+)  # fmt: skip
+def test_the_library_reads_by_the_same_rules(
+    environment: dict[str, str], given: dict[str, str], returncode: int, says: str
+) -> None:
+    clean = {name: value for name, value in environment.items() if name != "CCORE_INIT_TIMEOUT_S"}
+    done = subprocess.run(
+        (sys.executable, "-c", ALONE), env={**clean, **given, "CCORE_DEBUG": "WARN"},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == returncode, done.stderr
+    if says:
+        assert done.stderr.count(says) == 1, done.stderr
+    else:
+        assert "counts, not its alias" not in done.stderr
