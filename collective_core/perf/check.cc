@@ -12,21 +12,23 @@ namespace {
 // Element i depends on i modulo this prime only, so a shifted or repeated block cannot pass as right.
 constexpr size_t kPeriod = 4099;
 
-// What rank contributes at i: small whole numbers. For sums of up to 60 ranks they stay below 121, exact in
-// bf16 (8 bits of mantissa) and without overflow in i8; for more ranks they are 0 or 1.
-int contribution(size_t i, cc_redop op, int rank, int nranks) {
-  const auto n = static_cast<size_t>(nranks);
+// What rank contributes at i: small whole numbers. Of what is copied all are below 113, another prime. For sums
+// of up to 60 ranks the sums stay below 121, exact in bf16 (8 bits of mantissa) and without overflow in i8; for
+// more ranks the numbers are 0 or 1.
+int contribution(size_t i, const Inputs& inputs, int rank) {
+  const auto n = static_cast<size_t>(inputs.nranks);
   const auto r = static_cast<size_t>(rank);
-  if (op == CC_PROD) return i % n == r ? 2 : 1;
+  if (!inputs.reduces) return static_cast<int>((i + 7 * r) % 113);
+  if (inputs.op == CC_PROD) return i % n == r ? 2 : 1;
   const size_t span = std::max<size_t>(2, 120 / n);
   return static_cast<int>((i + 7 * r) % std::min<size_t>(span, 100));
 }
 
-double expected(size_t i, cc_redop op, int nranks) {
-  double value = contribution(i, op, 0, nranks);
-  for (int rank = 1; rank < nranks; ++rank) {
-    const double next = contribution(i, op, rank, nranks);
-    switch (op) {
+double reduction(size_t i, const Inputs& inputs) {
+  double value = contribution(i, inputs, 0);
+  for (int rank = 1; rank < inputs.nranks; ++rank) {
+    const double next = contribution(i, inputs, rank);
+    switch (inputs.op) {
       case CC_SUM:
       case CC_AVG:
         value += next;
@@ -90,33 +92,35 @@ void encode(void* to, double value, int divisor, cc_dtype dtype) {
   }
 }
 
-// count elements that repeat every kPeriod.
-template <typename Value>
-std::vector<unsigned char> pattern(size_t count, cc_dtype dtype, Value value) {
-  const size_t element = cc_dtype_size(dtype);
+// The first elements of the wanted ones, which repeat every kPeriod.
+std::vector<unsigned char> period(size_t first, size_t count, const Inputs& inputs, int rank) {
+  const size_t element = cc_dtype_size(inputs.dtype);
   std::vector<unsigned char> bytes(std::min(count, kPeriod) * element);
-  for (size_t i = 0; i * element < bytes.size(); ++i) value(bytes.data() + i * element, i);
+  for (size_t k = 0; k * element < bytes.size(); ++k) {
+    const size_t i = (first + k) % kPeriod;
+    const bool reduced = rank == kReduction;
+    const double value = reduced ? reduction(i, inputs) : contribution(i, inputs, rank);
+    const int divisor = reduced && inputs.op == CC_AVG ? inputs.nranks : 1;
+    encode(bytes.data() + k * element, value, divisor, inputs.dtype);
+  }
   return bytes;
 }
 
 }  // namespace
 
-void fill_input(void* data, size_t count, cc_dtype dtype, cc_redop op, int rank, int nranks) {
-  const auto bytes = pattern(
-      count, dtype, [&](void* to, size_t i) { encode(to, contribution(i, op, rank, nranks), 1, dtype); });
-  const size_t total = count * cc_dtype_size(dtype);
+void fill(void* data, size_t first, size_t count, const Inputs& inputs, int rank) {
+  const auto bytes = period(first, count, inputs, rank);
+  const size_t total = count * cc_dtype_size(inputs.dtype);
   for (size_t at = 0; at < total; at += bytes.size()) {
     std::memcpy(static_cast<char*>(data) + at, bytes.data(), std::min(bytes.size(), total - at));
   }
 }
 
-size_t count_wrong(const void* result, size_t count, cc_dtype dtype, cc_redop op, int nranks) {
-  const size_t element = cc_dtype_size(dtype);
-  const auto bytes = pattern(count, dtype, [&](void* to, size_t i) {
-    encode(to, expected(i, op, nranks), op == CC_AVG ? nranks : 1, dtype);
-  });
+size_t count_wrong(const void* data, size_t first, size_t count, const Inputs& inputs, int rank) {
+  const size_t element = cc_dtype_size(inputs.dtype);
+  const auto bytes = period(first, count, inputs, rank);
   const size_t total = count * element;
-  const auto* at = static_cast<const unsigned char*>(result);
+  const auto* at = static_cast<const unsigned char*>(data);
   size_t wrong = 0;
   for (size_t begin = 0; begin < total; begin += bytes.size()) {
     const size_t length = std::min(bytes.size(), total - begin);

@@ -1,4 +1,4 @@
-// Inputs whose reduction is exact in every type, and the count of results that differ from it.
+// Inputs whose copies and reductions are exact in every type, and the count of results that differ from them.
 #pragma once
 
 #include <cstddef>
@@ -7,9 +7,19 @@
 
 namespace ccore_perf {
 
-// Fills this rank's contribution.
-void fill_input(void* data, size_t count, cc_dtype dtype, cc_redop op, int rank, int nranks);
-// Elements of an all-reduce result that are not exactly what the inputs give.
-size_t count_wrong(const void* result, size_t count, cc_dtype dtype, cc_redop op, int nranks);
+struct Inputs {
+  cc_dtype dtype;
+  cc_redop op;   // read only if the collective reduces
+  bool reduces;  // else the contributions are copied, and all values tell ranks apart
+  int nranks;
+};
+
+// In the place of a rank: the reduction of what all ranks contribute.
+constexpr int kReduction = -1;
+
+// Writes elements [first, first + count) of what `rank` contributes.
+void fill(void* data, size_t first, size_t count, const Inputs& inputs, int rank);
+// How many of the count elements at data are not elements [first, first + count) of what `rank` contributes.
+size_t count_wrong(const void* data, size_t first, size_t count, const Inputs& inputs, int rank);
 
 }  // namespace ccore_perf

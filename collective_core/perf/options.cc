@@ -118,6 +118,10 @@ void apply(Options* options, char flag, const char* value) {
     case 'T':
       options->timeout_s = number(flag, value, 0, kMany);
       break;
+    case 'r':
+      options->root = kEveryRoot;
+      if (std::strcmp(value, "all") != 0) options->root = static_cast<int>(number(flag, value, kEveryRoot, kMany));
+      break;
     case 'o':
       options->redops = select(flag, value, kRedops);
       break;
@@ -136,7 +140,7 @@ void apply(Options* options, char flag, const char* value) {
       return only(flag, value, "0", "operations block, so CPU time is the time");
     case 'R':
       return only(flag, value, "0", "host buffers are not registered");
-    default:  // p, r and z change nothing here: one process, no root, always blocking
+    default:  // p and z change nothing here: one process, always blocking
       number(flag, value, 0, kMany);
   }
 }
@@ -177,7 +181,7 @@ std::string usage_text(const char* program) {
          "       [-c 0|1] [-o sum|prod|max|min|avg|all] [-d "
          "int8|uint8|int32|uint32|int64|uint64|half|float|double|"
          "bfloat16|all]\n"
-         "       [-a 0 rank 0 | 1 mean | 2 min | 3 max] [-T timeout_s] [-g 1] [-t 1] [-h]\n"
+         "       [-r root|all] [-a 0 rank 0 | 1 mean | 2 min | 3 max] [-T timeout_s] [-g 1] [-t 1] [-h]\n"
          "Ranks come from mpirun (Open MPI, MPICH), srun or torchrun. Ranks on several hosts need\n"
          "CCORE_ROOT_ADDR (an address of rank 0's host), CCORE_ROOT_PORT and CCORE_JOB_SECRET in the\n"
          "environment of all.\n";

@@ -35,11 +35,14 @@ struct Options {
   int warmup_iterations = 1;
   bool check = true;
   int average = 1;  // time over ranks: 0 rank 0, 1 mean, 2 min, 3 max
+  int root = 0;  // kEveryRoot: one row for each rank as the root
   int64_t timeout_s = 0;
   bool help = false;
   std::vector<NamedDtype> dtypes;
   std::vector<NamedRedop> redops;
 };
+
+constexpr int kEveryRoot = -1;
 
 Options parse_options(int argc, char** argv);
 std::string usage_text(const char* program);

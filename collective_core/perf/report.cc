@@ -13,17 +13,18 @@ std::string print(const char* pattern, Values... values) {
 }
 
 std::string half_text(const Half& half) {
+  if (half.time_us < 0) return print("  %7s  %6s  %6s  %6s", "N/A", "N/A", "N/A", "N/A");
   const std::string wrong = half.wrong < 0 ? "N/A" : std::to_string(half.wrong);
   return print("  %7.2f  %6.2f  %6.2f  %6s", half.time_us, half.algbw_gbps, half.busbw_gbps, wrong.c_str());
 }
 
 }  // namespace
 
-std::string header_text(const Options& options, const std::vector<RankLine>& ranks,
+std::string header_text(const char* program, const Options& options, const std::vector<RankLine>& ranks,
                         const std::string& transport) {
   const bool factor = options.step_factor > 1;
   std::string text = print("# collective_core version %s (columns of nccl-tests)\n", cc_version_string());
-  text += "# Collective test starting: all_reduce_perf\n";
+  text += print("# Collective test starting: %s\n", program);
   text += print(
       "# nThread 1 nGpus 1 minBytes %zu maxBytes %zu step: %zu(%s) warmup iters: %d iters: %d agg iters: 1 "
       "validation: %d graph: 0 unalign: 0\n#\n",
@@ -48,16 +49,16 @@ std::string header_text(const Options& options, const std::vector<RankLine>& ran
   return text;
 }
 
-std::string row_text(size_t size_bytes, size_t count, const char* dtype, const char* redop,
+std::string row_text(size_t size_bytes, size_t count, const char* dtype, const char* redop, int root,
                      const Half& out_of_place, const Half& in_place) {
-  return print("%12zu  %12zu  %8s  %6s  %6d", size_bytes, count, dtype, redop, -1) + half_text(out_of_place) +
-         half_text(in_place) + "\n";
+  return print("%12zu  %12zu  %8s  %6s  %6d", size_bytes, count, dtype, redop, root) +
+         half_text(out_of_place) + half_text(in_place) + "\n";
 }
 
-std::string footer_text(long long wrong, double average_busbw_gbps) {
+std::string footer_text(const char* program, long long wrong, double average_busbw_gbps) {
   return print("# Out of bounds values : %lld %s\n", wrong, wrong == 0 ? "OK" : "FAILED") +
          print("# Avg bus bandwidth    : %g \n", average_busbw_gbps) +
-         "#\n# Collective test concluded: all_reduce_perf\n#\n\n";
+         print("#\n# Collective test concluded: %s\n#\n\n", program);
 }
 
 }  // namespace ccore_perf

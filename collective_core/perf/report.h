@@ -19,16 +19,17 @@ struct RankLine {
 };
 
 struct Half {  // one of the two halves of a row
-  double time_us;
+  double time_us;  // negative: this half does not exist
   double algbw_gbps;
   double busbw_gbps;
   long long wrong;  // -1: not checked
 };
 
-std::string header_text(const Options& options, const std::vector<RankLine>& ranks,
+std::string header_text(const char* program, const Options& options, const std::vector<RankLine>& ranks,
                         const std::string& transport);
-std::string row_text(size_t size_bytes, size_t count, const char* dtype, const char* redop,
+// root: -1 if the collective has none.
+std::string row_text(size_t size_bytes, size_t count, const char* dtype, const char* redop, int root,
                      const Half& out_of_place, const Half& in_place);
-std::string footer_text(long long wrong, double average_busbw_gbps);
+std::string footer_text(const char* program, long long wrong, double average_busbw_gbps);
 
 }  // namespace ccore_perf

@@ -40,7 +40,6 @@ def _tool(name: str) -> str:
 class Build:
     folder: Path
     library: Path
-    perf: Path
     native_tests: Path
     ctest: str
 
@@ -60,7 +59,6 @@ def build() -> Build:
     return Build(
         folder=folder,
         library=folder / "libcollective_core.so",
-        perf=folder / "all_reduce_perf",
         native_tests=folder / "native" / "ccore_native_tests",
         ctest=_tool("ctest"),
     )
@@ -88,11 +86,18 @@ def library(installed: bool, request: pytest.FixtureRequest) -> Path:
 
 
 @pytest.fixture(scope="session")
-def all_reduce_perf(installed: bool, request: pytest.FixtureRequest) -> Path:
-    """The perf program under test."""
+def perf(installed: bool, request: pytest.FixtureRequest) -> Callable[[str], Path]:
+    """Find a perf program under test by its name."""
     if installed:
-        return collective_core.perf_binary("all_reduce_perf")
-    return Path(request.getfixturevalue("build").perf)
+        return collective_core.perf_binary
+    folder = Path(request.getfixturevalue("build").folder)
+    return lambda name: folder / name
+
+
+@pytest.fixture(scope="session")
+def all_reduce_perf(perf: Callable[[str], Path]) -> Path:
+    """The perf program that most tests take."""
+    return perf("all_reduce_perf")
 
 
 @pytest.fixture

@@ -7,6 +7,19 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+PROGRAMS = (
+    "all_gather_perf",
+    "all_reduce_perf",
+    "alltoall_perf",
+    "broadcast_perf",
+    "gather_perf",
+    "hypercube_perf",
+    "reduce_perf",
+    "reduce_scatter_perf",
+    "scatter_perf",
+    "sendrecv_perf",
+)
+
 
 def test_install_tree(build: Any, tmp_path: Path) -> None:
     cmake = Path(build.ctest).with_name("cmake")
@@ -18,7 +31,7 @@ def test_install_tree(build: Any, tmp_path: Path) -> None:
     files = {str(path.relative_to(package)) for path in package.rglob("*") if path.is_file()}
     assert files == {
         "lib/libcollective_core.so",
-        "bin/all_reduce_perf",
+        *(f"bin/{name}" for name in PROGRAMS),
         "include/collective_core/collective_core.h",
     }
     # The program finds its library wherever the package is moved to.

@@ -13,6 +13,7 @@ NEEDED = (
     "clusterctl/templates/lab/init.sh",
     "clusterctl/templates/lab/rxe.service",
     "collective_core/bin/all_reduce_perf",
+    "collective_core/bin/sendrecv_perf",
     "collective_core/include/collective_core/collective_core.h",
     "collective_core/lib/libcollective_core.so",
 )

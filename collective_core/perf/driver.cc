@@ -1,4 +1,4 @@
-// all_reduce_perf: times all_reduce over a range of sizes and checks the results.
+// The main program of all perf programs: times kCollective over a range of sizes and checks the results.
 #include <unistd.h>
 
 #include <chrono>
@@ -7,10 +7,12 @@
 #include <cstring>
 #include <fstream>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
 #include "check.h"
+#include "collective.h"
 #include "collective_core/collective_core.h"
 #include "launch.h"
 #include "options.h"
@@ -67,15 +69,29 @@ class Benchmark {
   bool run() {
     send_.resize(options_.max_bytes);
     recv_.resize(options_.max_bytes);
-    print(header_text(options_, rank_lines(), transport()));
+    print(header_text(kCollective.program, options_, rank_lines(), transport()));
     for (const NamedDtype& dtype : options_.dtypes) {
-      for (const NamedRedop& redop : options_.redops) sweep(dtype, redop);
+      for (const NamedRedop& redop : redops()) {
+        for (const int root : roots()) sweep(dtype, redop, root);
+      }
     }
-    print(footer_text(wrong_, halves_ == 0 ? 0 : busbw_sum_ / halves_));
+    print(footer_text(kCollective.program, wrong_, halves_ == 0 ? 0 : busbw_sum_ / halves_));
     return wrong_ == 0;
   }
 
  private:
+  // One row for each, only where it makes a difference.
+  std::vector<NamedRedop> redops() const {
+    return kCollective.reduces ? options_.redops : std::vector<NamedRedop>(1, options_.redops.front());
+  }
+
+  std::vector<int> roots() const {
+    if (!kCollective.rooted || options_.root != kEveryRoot) return {kCollective.rooted ? options_.root : 0};
+    std::vector<int> all(static_cast<size_t>(launch_.size));
+    std::iota(all.begin(), all.end(), 0);
+    return all;
+  }
+
   void print(const std::string& text) const {
     if (launch_.rank != 0) return;
     std::fputs(text.c_str(), stdout);
@@ -114,22 +130,35 @@ class Benchmark {
     return text.empty() ? "none, a single rank" : text;
   }
 
-  void sweep(const NamedDtype& dtype, const NamedRedop& redop) {
-    const size_t element = cc_dtype_size(dtype.dtype);
+  void sweep(const NamedDtype& dtype, const NamedRedop& redop, int root) {
+    const auto ranks = static_cast<size_t>(launch_.size);
+    const bool blocks = kCollective.send_blocks || kCollective.recv_blocks;
+    const Inputs inputs{dtype.dtype, redop.op, kCollective.reduces, launch_.size};
     for (size_t bytes = options_.min_bytes; bytes <= options_.max_bytes;) {
-      const size_t count = bytes / element;
-      const Half out_of_place = measure(count, dtype.dtype, redop.op, false);
-      const Half in_place = measure(count, dtype.dtype, redop.op, true);
-      print(row_text(count * element, count, dtype.name, redop.name, out_of_place, in_place));
+      const size_t elements = bytes / cc_dtype_size(dtype.dtype);
+      const size_t count = blocks ? elements / ranks : elements;
+      const size_t size = (blocks ? count * ranks : count) * cc_dtype_size(dtype.dtype);
+      const Half out_of_place = measure(call_on(count, inputs, root, false), size);
+      const Half in_place =
+          kCollective.in_place ? measure(call_on(count, inputs, root, true), size) : Half{-1, 0, 0, -1};
+      print(row_text(size, count, dtype.name, kCollective.reduces ? redop.name : "none",
+                     kCollective.rooted ? root : -1, out_of_place, in_place));
       bytes = options_.step_factor > 1 ? bytes * options_.step_factor : bytes + options_.step_bytes;
     }
   }
 
-  Half measure(size_t count, cc_dtype dtype, cc_redop op, bool in_place) {
-    void* send = send_.data();
-    void* recv = in_place ? send : recv_.data();
-    const auto once = [&] { require(cc_all_reduce(send, recv, count, dtype, op, comm_, nullptr), comm_); };
-    fill_input(send, count, dtype, op, launch_.rank, launch_.size);
+  Call call_on(size_t count, const Inputs& inputs, int root, bool in_place) {
+    const size_t own = static_cast<size_t>(launch_.rank) * count * cc_dtype_size(inputs.dtype);
+    unsigned char* send = send_.data();
+    unsigned char* recv = in_place ? send : recv_.data();
+    if (in_place && kCollective.recv_blocks) send += own;
+    if (in_place && kCollective.send_blocks) recv += own;
+    return Call{launch_.rank, root, send, recv, count, inputs, comm_};
+  }
+
+  Half measure(const Call& call, size_t bytes) {
+    const auto once = [&] { require(kCollective.run(call), comm_); };
+    prepare(call);
     for (int i = 0; i < options_.warmup_iterations; ++i) once();
     require(cc_barrier(comm_, nullptr), comm_);
     const auto start = std::chrono::steady_clock::now();
@@ -139,21 +168,29 @@ class Benchmark {
         over_ranks(elapsed.count() / options_.iterations, options_.average, launch_.rank, comm_);
     Half half{};
     half.time_us = seconds * 1e6;
-    half.algbw_gbps = static_cast<double>(count * cc_dtype_size(dtype)) / 1e9 / seconds;
-    half.busbw_gbps = half.algbw_gbps * (2.0 * (launch_.size - 1)) / launch_.size;
-    half.wrong = options_.check ? check(send, recv, count, dtype, op) : -1;
+    half.algbw_gbps = static_cast<double>(bytes) / 1e9 / seconds;
+    half.busbw_gbps = half.algbw_gbps * kCollective.bus_factor(launch_.size);
+    half.wrong = options_.check ? check(call) : -1;
     if (half.wrong > 0) wrong_ += half.wrong;
     busbw_sum_ += half.busbw_gbps;
     ++halves_;
     return half;
   }
 
-  long long check(void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op) {
-    // What a wrong result would leave in place must not look right.
-    if (recv != send) std::memset(recv, 0x55, count * cc_dtype_size(dtype));
-    fill_input(send, count, dtype, op, launch_.rank, launch_.size);
-    require(cc_all_reduce(send, recv, count, dtype, op, comm_, nullptr), comm_);
-    auto wrong = static_cast<int64_t>(count_wrong(recv, count, dtype, op, launch_.size));
+  // The input, and around it what a result that was never written would leave, which must not look right.
+  void prepare(const Call& call) {
+    const auto elements = [&](bool blocks) {
+      return call.count * static_cast<size_t>(blocks ? launch_.size : 1);
+    };
+    const size_t recv_bytes = elements(kCollective.recv_blocks) * cc_dtype_size(call.inputs.dtype);
+    if (recv_bytes > 0) std::memset(call.recv, 0x55, recv_bytes);
+    fill(const_cast<void*>(call.send), 0, elements(kCollective.send_blocks), call.inputs, launch_.rank);
+  }
+
+  long long check(const Call& call) {
+    prepare(call);
+    require(kCollective.run(call), comm_);
+    auto wrong = static_cast<int64_t>(kCollective.wrong(call));
     require(cc_all_reduce(&wrong, &wrong, 1, CC_INT64, CC_SUM, comm_, nullptr), comm_);
     return wrong;
   }
@@ -174,6 +211,16 @@ int64_t init_timeout_ms() {
   return seconds > 0 ? static_cast<int64_t>(seconds * 1000) : 120000;
 }
 
+void check_ranks(const Options& options, const Launch& launch) {
+  const std::string ranks = std::to_string(launch.size);
+  if (kCollective.rooted && options.root >= launch.size) {
+    throw UsageError("-r " + std::to_string(options.root) + ": there are only " + ranks + " ranks, from 0 on");
+  }
+  if (kCollective.only_powers_of_two && (launch.size & (launch.size - 1)) != 0) {
+    throw UsageError(ranks + " ranks: expected a power of two, as every round pairs all ranks");
+  }
+}
+
 int run_rank(const Options& options, const Launch& launch) {
   const cc_unique_id id = meet(launch, process_environment, init_timeout_ms());
   cc_config config{};
@@ -190,7 +237,7 @@ int run_rank(const Options& options, const Launch& launch) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const char* program = "all_reduce_perf";
+  const char* program = kCollective.program;
   Launch launch;
   try {
     launch = detect_launch(process_environment);
@@ -199,6 +246,7 @@ int main(int argc, char** argv) {
       if (launch.rank == 0) std::fputs(usage_text(program).c_str(), stdout);
       return 0;
     }
+    check_ranks(options, launch);
     return run_rank(options, launch);
   } catch (const UsageError& error) {
     // Every rank sees the same command line; one voice is enough.
