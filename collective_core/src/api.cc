@@ -113,10 +113,11 @@ void run(const Call& call, Kind kind, int redop, int root, Body body, uint64_t s
   });
 }
 
+// peer: kAnyPeer for a receive that has a source.
 void transfer(bool sends, const void* buffer, size_t count, cc_dtype dtype, int peer, cc_comm* comm,
-              const cc_op_options* options) {
+              const cc_op_options* options, int* source = nullptr) {
   check(Call{buffer, const_cast<void*>(buffer), count, dtype, comm, options}, 1);
-  require(peer >= 0 && peer < comm->communicator.size(), "peer is not a rank");
+  require(source || (peer >= 0 && peer < comm->communicator.size()), "peer is not a rank");
   ccore::Transfer one{};
   one.sends = sends;
   one.peer = peer;
@@ -126,6 +127,7 @@ void transfer(bool sends, const void* buffer, size_t count, cc_dtype dtype, int 
   one.header.dtype = dtype;
   one.header.tag = tag_of(options);
   one.limit_ms = timeout_of(options);
+  one.source = source;
   comm->communicator.transfer(one);
 }
 
@@ -410,6 +412,14 @@ cc_result cc_send(const void* buffer, size_t count, cc_dtype dtype, int peer, cc
 cc_result cc_recv(void* buffer, size_t count, cc_dtype dtype, int peer, cc_comm* comm,
                   const cc_op_options* options) {
   return guarded([&] { transfer(false, buffer, count, dtype, peer, comm, options); });
+}
+
+cc_result cc_recv_any(void* buffer, size_t count, cc_dtype dtype, int* source, cc_comm* comm,
+                      const cc_op_options* options) {
+  return guarded([&] {
+    require(source != nullptr, "source is null");
+    transfer(false, buffer, count, dtype, ccore::kAnyPeer, comm, options, source);
+  });
 }
 
 cc_result cc_group_start(cc_comm* comm) {

@@ -18,6 +18,8 @@ CASES = (
     "wire",
     "transfers",
     "transfers-faulty",
+    "receive-any",
+    "receive-any-faulty",
     "rendezvous",
     "failures",
     "lifecycle",

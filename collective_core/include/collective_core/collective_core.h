@@ -195,7 +195,12 @@ CC_API cc_result cc_send(const void* buffer, size_t count, cc_dtype dtype, int p
                          const cc_op_options* options);
 CC_API cc_result cc_recv(void* buffer, size_t count, cc_dtype dtype, int peer, cc_comm* comm,
                          const cc_op_options* options);
-/* Between start and end, cc_send and cc_recv of this thread only take note, and the buffers must stay. The end
+/* The next message of whichever rank has one for this rank with that tag; *source is its rank. Ranks that have
+ * one take turns. A message with another tag stays for a receive that names it; one with that tag and another
+ * count or dtype is CC_ERROR_DESYNC. In a group, *source is written when the transfer ends. */
+CC_API cc_result cc_recv_any(void* buffer, size_t count, cc_dtype dtype, int* source, cc_comm* comm,
+                             const cc_op_options* options);
+/* Between start and end, the sends and receives of this thread only take note, and the buffers must stay. The end
  * moves all at once, so that no order of sends and receives can deadlock; to and from one peer, order is kept.
  * A rank may send to itself here. No other operation may be called on the communicator meanwhile. An error of
  * a transfer ends the group. */

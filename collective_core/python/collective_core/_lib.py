@@ -91,6 +91,7 @@ _SIGNATURES: dict[str, tuple[object, ...]] = {
     "cc_barrier": (c_void_p, POINTER(OpOptions)),
     "cc_send": (c_void_p, c_size_t, c_int, c_int, c_void_p, POINTER(OpOptions)),
     "cc_recv": (c_void_p, c_size_t, c_int, c_int, c_void_p, POINTER(OpOptions)),
+    "cc_recv_any": (c_void_p, c_size_t, c_int, POINTER(c_int), c_void_p, POINTER(OpOptions)),
     "cc_group_start": (c_void_p,),
     "cc_group_end": (c_void_p,),
     "cc_group_progress": (c_void_p, c_int64, POINTER(c_ubyte), c_size_t),

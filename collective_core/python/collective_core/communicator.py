@@ -74,6 +74,19 @@ class Buffer:
     owner: object = None
 
 
+class Source:
+    """Who sent what `recv_any` received."""
+
+    def __init__(self) -> None:
+        """Make one that is not known yet."""
+        self._cell = c_int(-1)
+
+    @property
+    def rank(self) -> int:
+        """Its rank; -1 as long as the receive, called in a group, has not ended."""
+        return self._cell.value
+
+
 _TYPESTRS = {
     "f8": Dtype.FLOAT64,
     "f4": Dtype.FLOAT32,
@@ -334,6 +347,19 @@ class Communicator:
         """Receive the next message of a rank; raises DESYNC if it is not as expected."""
         data = as_buffer(array)
         self._call("cc_recv", data.address, data.count, int(data.dtype), peer, timeout_s=timeout_s, tag=tag)
+
+    def recv_any(self, array: Any, *, tag: int = 0, timeout_s: float | None = None) -> Source:
+        """Receive the next message that any rank sent with that tag; `Source.rank` is who it was.
+
+        In a group, the source is known when the transfer has ended and must be kept until then.
+        """
+        data = as_buffer(array)
+        source = Source()
+        self._call(
+            "cc_recv_any", data.address, data.count, int(data.dtype), byref(source._cell),
+            timeout_s=timeout_s, tag=tag,
+        )  # fmt: skip
+        return source
 
     @contextmanager
     def group(self) -> Iterator[None]:

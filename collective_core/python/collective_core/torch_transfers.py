@@ -5,11 +5,10 @@ from __future__ import annotations
 import queue
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
-from collective_core.communicator import Communicator
+from collective_core.communicator import Communicator, Source
 from collective_core.errors import CollectiveCoreError
 from collective_core.torch_operations import Operations
 from collective_core.torch_tensors import as_dense, copy_back, for_copy, only_one
@@ -106,17 +105,32 @@ class Transfers(Operations):
             f"recv from rank {src}", lambda: self._communicator.recv(for_copy(dense), src, tag=tag), conclude
         )
 
-    def recv_anysource(self, *_: Any) -> CcoreWork:
-        """Refuse: a receive names its sender."""
-        raise CcoreBackendError(
-            "the ccore backend cannot receive from any source; name the rank in recv(src=...)"
+    def recv_anysource(self, tensors: Sequence[torch.Tensor], tag: int = 0) -> CcoreWork:
+        """Receive the next tensor that any rank sent with that tag; `_source_rank` of the work is who it was."""
+        tensor = only_one(tensors)
+        dense = as_dense(tensor)
+        sources: list[Source] = []
+
+        def conclude() -> list[torch.Tensor]:
+            copy_back(tensor, dense)
+            return [tensor]
+
+        return self._submit_transfer(
+            "recv from any rank",
+            lambda: sources.append(self._communicator.recv_any(for_copy(dense), tag=tag)),
+            conclude,
+            lambda: sources[0].rank,
         )
 
     def _submit_transfer(
-        self, name: str, post: Callable[[], None], conclude: Callable[[], list[torch.Tensor]]
+        self,
+        name: str,
+        post: Callable[[], None],
+        conclude: Callable[[], list[torch.Tensor]],
+        source: Callable[[], int] | None = None,
     ) -> CcoreWork:
         if not self._open:
             raise CcoreBackendError(f"{name}: the process group was destroyed")
-        work = CcoreWork(f"{name} on rank {self._communicator.rank}")
+        work = CcoreWork(f"{name} on rank {self._communicator.rank}", source)
         self._worker.enqueue(Transfer(work, self._communicator, post, conclude))
         return work

@@ -27,10 +27,11 @@ _Work: Any = dist.Work
 class CcoreWork(_Work):  # type: ignore[misc]  # see above
     """One operation on its way."""
 
-    def __init__(self, description: str) -> None:
-        """Make a work that is not complete yet."""
+    def __init__(self, description: str, source: Callable[[], int] | None = None) -> None:
+        """Make a work that is not complete yet; `source` tells who sent what it receives from any rank."""
         super().__init__()
         self.description = description
+        self._source = source
         self._done = threading.Event()
         self._error: BaseException | None = None
         self._result: Any = None
@@ -85,6 +86,13 @@ class CcoreWork(_Work):  # type: ignore[misc]  # see above
     def exception(self) -> BaseException | None:
         """Return the error, if it has ended with one."""
         return self._error
+
+    def _source_rank(self) -> int:
+        """Return the sender's rank after the end of a receive from any rank."""
+        self.wait()
+        if self._source is None:
+            raise CcoreBackendError(f"{self.description} does not receive from any rank")
+        return self._source()
 
     def result(self) -> Any:
         """Return the output tensors after the end."""

@@ -39,6 +39,10 @@ std::string describe(const Operation& operation) {
       return format("operation %llu: all_gatherv(count in all=%llu, %s, digest of the counts=%08llx)", sequence,
                     count, dtype, static_cast<unsigned long long>(operation.shape));
     case Kind::transfer:
+      if (operation.root < 0) {
+        return format("transfer from any rank to rank %d (count=%llu, %s, tag=%d)", operation.target, count, dtype,
+                      operation.tag);
+      }
       return format("transfer %llu from rank %d to rank %d (count=%llu, %s, tag=%d)", sequence, operation.root,
                     operation.target, count, dtype, operation.tag);
   }

@@ -19,16 +19,31 @@ size_t at(int rank) { return static_cast<size_t>(rank); }
 }  // namespace
 
 Transfers::Transfers(int rank, int nranks)
-    : rank_(rank), sends_(at(nranks)), recvs_(at(nranks)), sent_(at(nranks)), received_(at(nranks)) {}
+    : rank_(rank),
+      sends_(at(nranks)),
+      recvs_(at(nranks)),
+      stalled_(at(nranks)),
+      gone_(at(nranks)),
+      sent_(at(nranks)),
+      received_(at(nranks)) {}
 
 void Transfers::add(const Transfer& transfer) {
   Item item{transfer, Deadline::in_ms(transfer.limit_ms)};
   Operation& header = item.transfer.header;
+  const int peer = transfer.peer;
   header.kind = Kind::transfer;
-  header.sequence = ++(transfer.sends ? sent_ : received_)[at(transfer.peer)];
-  header.root = transfer.sends ? rank_ : transfer.peer;
-  header.target = transfer.sends ? transfer.peer : rank_;
-  (transfer.sends ? sends_ : recvs_)[at(transfer.peer)].push_back(items_.size());
+  header.root = transfer.sends ? rank_ : peer;
+  header.target = transfer.sends ? peer : rank_;
+  if (transfer.sends) {
+    header.sequence = ++sent_[at(peer)];
+    sends_[at(peer)].push_back(items_.size());
+  } else if (peer != kAnyPeer) {
+    header.sequence = received_[at(peer)] + recvs_[at(peer)].size() + 1;  // for texts; counted when it begins
+    recvs_[at(peer)].push_back(items_.size());
+  } else {
+    item.candidates = static_cast<int>(recvs_.size()) - 1;
+    for (Lane& lane : recvs_) lane.push_back(items_.size());
+  }
   items_.push_back(item);
 }
 
@@ -37,14 +52,18 @@ void Transfers::clear() {
   finished_ = 0;
   for (Lane& lane : sends_) lane.clear();
   for (Lane& lane : recvs_) lane.clear();
+  for (auto& patience : gone_) patience.reset();
 }
 
 void Transfers::run(const Context& context, const Deadline* patience) {
   const size_t before = finished_;
   while (!all_finished()) {
     bool moved = advance_own();
-    for (std::vector<Lane>* lanes : {&sends_, &recvs_}) {
-      for (Lane& lane : *lanes) moved = advance(context, &lane) || moved;
+    for (int i = 1; i <= context.nranks; ++i) {
+      const int peer = (last_chosen_ + i) % context.nranks;  // whose turn it is comes first
+      if (peer == rank_) continue;
+      moved = advance_sends(context, peer) || moved;
+      moved = advance_recvs(context, peer) || moved;
     }
     if (patience && (finished_ > before || patience->passed())) return;
     if (moved) {
@@ -56,7 +75,7 @@ void Transfers::run(const Context& context, const Deadline* patience) {
     for (int peer = 0; peer < context.nranks; ++peer) {
       if (peer == rank_) continue;
       if (!sends_[at(peer)].empty()) want_send.push_back(&context.link(peer));
-      if (!recvs_[at(peer)].empty()) want_recv.push_back(&context.link(peer));
+      if (!recvs_[at(peer)].empty() && !stalled_[at(peer)]) want_recv.push_back(&context.link(peer));
     }
     context.wait->idle(want_send, want_recv);
   }
@@ -66,7 +85,7 @@ void Transfers::check_deadlines(const std::function<std::string(int)>& name) con
   for (const Item& item : items_) {
     if (item.finished || !item.deadline.passed()) continue;
     const Transfer& transfer = item.transfer;
-    const std::string peer = name(transfer.peer);
+    const std::string peer = transfer.peer == kAnyPeer ? "any rank" : name(transfer.peer);
     throw Error(CC_ERROR_TIMEOUT,
                 format("%s on rank %d did not end in %.3f s; it waits for %s",
                        describe(transfer.header).c_str(), rank_, static_cast<double>(transfer.limit_ms) / 1000,
@@ -74,31 +93,116 @@ void Transfers::check_deadlines(const std::function<std::string(int)>& name) con
   }
 }
 
-bool Transfers::advance(const Context& context, Lane* lane) {
+bool Transfers::all_moved(const Item& item) const {
+  return item.header_done == sizeof(Operation) && item.bytes_done == item.transfer.bytes;
+}
+
+bool Transfers::advance_sends(const Context& context, int peer) {
+  Lane& lane = sends_[at(peer)];
   bool moved = false;
-  while (!lane->empty()) {
-    Item& item = items_[lane->front()];
-    const int peer = item.transfer.peer;
-    if (peer == rank_) return false;  // these need no link: advance_own
-    Link& link = context.link(peer);
-    const bool some = item.transfer.sends ? advance_send(&link, &item) : advance_recv(&link, &item);
+  while (!lane.empty()) {
+    Item& item = items_[lane.front()];
+    const bool some = advance_send(&context.link(peer), &item);
     moved = moved || some;
     if (some) item.departed.reset();
-    if (item.header_done == sizeof(Operation) && item.bytes_done == item.transfer.bytes) {
-      finish(lane);
-      moved = true;
-      continue;
+    if (!all_moved(item)) {
+      if (!some) check_departure(context, &item);
+      return moved;
     }
-    if (!some && context.has_left(peer)) {
-      if (!item.departed) item.departed = Deadline::in_ms(kDepartedMs);
-      if (!item.departed->passed()) return moved;
-      throw Error(CC_ERROR_REMOTE,
-                  format("rank %d destroyed its communicator before %s", peer,
-                         describe(item.transfer.header).c_str()));
-    }
-    return moved;
+    finish(&lane);
+    moved = true;
   }
   return moved;
+}
+
+bool Transfers::advance_recvs(const Context& context, int peer) {
+  Lane& lane = recvs_[at(peer)];
+  bool moved = false;
+  stalled_[at(peer)] = false;
+  while (!lane.empty()) {
+    if (items_[lane.front()].transfer.peer == kAnyPeer && !choose(context, peer)) return moved;
+    Item& item = items_[lane.front()];
+    const bool some = advance_recv(&context.link(peer), &item);
+    moved = moved || some;
+    if (some) item.departed.reset();
+    if (!all_moved(item)) {
+      if (!some) check_departure(context, &item);
+      return moved;
+    }
+    finish(&lane);
+    moved = true;
+  }
+  return moved;
+}
+
+void Transfers::check_departure(const Context& context, Item* item) const {
+  const int peer = item->transfer.peer;
+  if (!context.has_left(peer)) return;
+  if (!item->departed) item->departed = Deadline::in_ms(kDepartedMs);
+  if (!item->departed->passed()) return;
+  throw Error(CC_ERROR_REMOTE, format("rank %d destroyed its communicator before %s", peer,
+                                      describe(item->transfer.header).c_str()));
+}
+
+bool Transfers::choose(const Context& context, int peer) {
+  Bytes ready;
+  try {
+    ready = context.link(peer).peek(sizeof(Operation));
+  } catch (const Error& error) {
+    await_goodbye(context, peer, &error);
+    return false;
+  }
+  if (ready.size < sizeof(Operation)) {
+    if (context.has_left(peer)) await_goodbye(context, peer, nullptr);
+    return false;
+  }
+  gone_[at(peer)].reset();
+  Operation header;
+  std::memcpy(&header, ready.data, sizeof header);
+  // A rank that is ahead of us, in a collective, has nothing for us yet.
+  if (header.kind == Kind::transfer && arrange(peer, header)) return true;
+  stalled_[at(peer)] = true;
+  return false;
+}
+
+bool Transfers::arrange(int peer, const Operation& header) {
+  Lane& lane = recvs_[at(peer)];
+  const auto chosen = std::find_if(lane.begin(), lane.end(), [&](size_t index) {
+    const Transfer& transfer = items_[index].transfer;
+    return transfer.peer != kAnyPeer || transfer.header.tag == header.tag;
+  });
+  if (chosen == lane.end()) return false;
+  const size_t index = *chosen;
+  lane.erase(chosen);
+  lane.push_front(index);
+  Transfer& transfer = items_[index].transfer;
+  if (transfer.peer != kAnyPeer) return true;
+  transfer.peer = peer;
+  transfer.header.root = peer;
+  last_chosen_ = peer;
+  for (size_t other = 0; other < recvs_.size(); ++other) {
+    Lane& rest = recvs_[other];
+    if (other != at(peer)) rest.erase(std::remove(rest.begin(), rest.end(), index), rest.end());
+  }
+  return true;
+}
+
+// A rank that has left, or whose link broke (broken): of no use to a receive from any rank, and no harm if it said
+// goodbye. Its last bytes, and its goodbye on another connection, may still be on their way.
+void Transfers::await_goodbye(const Context& context, int peer, const Error* broken) {
+  stalled_[at(peer)] = true;
+  if (!gone_[at(peer)]) gone_[at(peer)] = Deadline::in_ms(kDepartedMs);
+  const bool left = context.has_left(peer);
+  if (!gone_[at(peer)]->passed() && !(left && broken)) return;
+  if (!left) throw *broken;
+  Lane& lane = recvs_[at(peer)];
+  while (!lane.empty() && items_[lane.front()].transfer.peer == kAnyPeer) {
+    Item& item = items_[lane.front()];
+    lane.pop_front();
+    if (--item.candidates > 0) continue;
+    throw Error(CC_ERROR_REMOTE,
+                "all other ranks destroyed their communicators before " + describe(item.transfer.header));
+  }
 }
 
 bool Transfers::advance_send(Link* link, Item* item) {
@@ -120,10 +224,12 @@ bool Transfers::advance_send(Link* link, Item* item) {
 }
 
 bool Transfers::advance_recv(Link* link, Item* item) {
-  const Transfer& transfer = item->transfer;
+  Transfer& transfer = item->transfer;
   bool moved = false;
   if (item->header_done == 0) {
+    transfer.header.sequence = received_[at(transfer.peer)] + 1;
     if (!receive_header(link, transfer.header, rank_, transfer.peer)) return false;
+    ++received_[at(transfer.peer)];
     item->header_done = sizeof(Operation);
     moved = true;
   }
@@ -141,7 +247,9 @@ bool Transfers::advance_own() {
   bool moved = false;
   while (!sends.empty() && !recvs.empty()) {
     const Transfer& from = items_[sends.front()].transfer;
-    const Transfer& to = items_[recvs.front()].transfer;
+    if (!arrange(rank_, from.header)) return moved;
+    Transfer& to = items_[recvs.front()].transfer;
+    to.header.sequence = ++received_[at(rank_)];
     if (!same(from.header, to.header)) {
       throw Error(CC_ERROR_DESYNC, format("rank %d sends itself %s and expects %s", rank_,
                                           describe(from.header).c_str(), describe(to.header).c_str()));
@@ -155,7 +263,9 @@ bool Transfers::advance_own() {
 }
 
 void Transfers::finish(Lane* lane) {
-  items_[lane->front()].finished = true;
+  Item& item = items_[lane->front()];
+  item.finished = true;
+  if (item.transfer.source) *item.transfer.source = item.transfer.peer;
   lane->pop_front();
   ++finished_;
 }

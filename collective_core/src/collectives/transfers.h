@@ -1,5 +1,6 @@
 // Point-to-point transfers of one rank: any number at once. Those to one peer, and those from one peer, move in
-// the order in which they were added; otherwise none waits for another.
+// the order in which they were added; otherwise none waits for another. A receive from any rank takes the next
+// message of whichever rank has one with its tag; ranks take turns.
 #pragma once
 
 #include <cstddef>
@@ -11,16 +12,20 @@
 
 #include "collectives/context.h"
 #include "common/clock.h"
+#include "common/error.h"
 
 namespace ccore {
 
+constexpr int kAnyPeer = -1;
+
 struct Transfer {
   bool sends;  // to peer; else receives from it
-  int peer;
+  int peer;    // of a receive also kAnyPeer, until a message has been chosen
   std::byte* data;  // only read if it sends
   size_t bytes;
   Operation header;  // count, dtype and tag; the rest is filled in
   int64_t limit_ms;
+  int* source = nullptr;  // of a receive: where its sender's rank goes when it has ended
 };
 
 class Transfers {
@@ -47,14 +52,22 @@ class Transfers {
     size_t bytes_done = 0;
     bool finished = false;
     std::optional<Deadline> departed = std::nullopt;  // the peer has left; until then its last bytes may still come
+    int candidates = 0;  // of a receive from any rank: other ranks whose message it may still become
   };
-  // The unfinished ones with one peer in one direction.
+  // The unfinished ones with one peer in one direction. A receive from any rank stands in the lanes of all.
   using Lane = std::deque<size_t>;
 
-  bool advance(const Context& context, Lane* lane);
+  bool advance_sends(const Context& context, int peer);
+  bool advance_recvs(const Context& context, int peer);
+  bool advance_own();
+  // Puts the receive that the next message of peer is for at the front of its lane. False: none so far.
+  bool choose(const Context& context, int peer);
+  bool arrange(int peer, const Operation& header);
+  void await_goodbye(const Context& context, int peer, const Error* broken);
   bool advance_send(Link* link, Item* item);
   bool advance_recv(Link* link, Item* item);
-  bool advance_own();
+  void check_departure(const Context& context, Item* item) const;
+  bool all_moved(const Item& item) const;
   void finish(Lane* lane);
 
   int rank_;
@@ -62,8 +75,11 @@ class Transfers {
   size_t finished_ = 0;
   std::vector<Lane> sends_;  // by peer
   std::vector<Lane> recvs_;
-  std::vector<uint64_t> sent_;  // how many were ever added
-  std::vector<uint64_t> received_;
+  std::vector<bool> stalled_;              // by peer: what it sent next is for none of the receives
+  std::vector<std::optional<Deadline>> gone_;  // by peer: as Item::departed, for receives from any rank
+  int last_chosen_ = 0;                    // the peer that a receive from any rank took its message from
+  std::vector<uint64_t> sent_;             // by peer: how many were ever added
+  std::vector<uint64_t> received_;         // by peer: how many messages were ever begun
 };
 
 }  // namespace ccore

@@ -127,7 +127,7 @@ void Communicator::transfer(Transfer transfer) {
     transfers_.add(transfer);
     return;
   }
-  if (transfer.peer == rank_) {
+  if (transfer.peer == rank_ || size() == 1) {
     throw Error(CC_ERROR_INVALID_USAGE, "a rank can send to itself only in a group");
   }
   transfers_.add(transfer);

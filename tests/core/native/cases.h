@@ -11,6 +11,7 @@ void topology();
 void reduction();
 void wire();
 void transfers();
+void receive_any();
 void rendezvous();
 void failures();
 void lifecycle();

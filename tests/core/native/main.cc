@@ -13,7 +13,7 @@ int main(int argc, char** argv) {
       {"costs", test::costs},         {"schedules", test::schedules}, {"topology", test::topology},
       {"reduction", test::reduction}, {"wire", test::wire},           {"rendezvous", test::rendezvous},
       {"failures", test::failures},   {"lifecycle", test::lifecycle},
-      {"transfers", test::transfers}};
+      {"transfers", test::transfers}, {"receive-any", test::receive_any}};
   const std::string name = argc > 1 ? argv[1] : "";
   try {
     if (name == "matrix" && argc == 4) {

@@ -43,5 +43,15 @@ with Communicator(rank, size, identity) as comm:
     data = numpy.full(100_000, rank, dtype="i8")
     comm.broadcast(data, size - 1)
     assert (data == size - 1).all()
+
+    # Everybody hears from everybody, and learns from whom.
+    heard = numpy.empty((size, 1), dtype="i4")
+    mark = numpy.array([100 + rank], dtype="i4")
+    with comm.group():
+        for other in range(size):
+            comm.send(mark, other, tag=4)
+        sources = [comm.recv_any(one, tag=4) for one in heard]
+    assert [100 + source.rank for source in sources] == heard[:, 0].tolist()
+    assert {source.rank for source in sources} == set(range(size))
     comm.barrier()
     print(json.dumps([asdict(comm.peer(other)) for other in range(size)]))

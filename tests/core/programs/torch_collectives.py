@@ -129,6 +129,14 @@ else:
     expect(got, 3)
     dist.send(tensor, 0)
 expect(tensor, 4)
+# From whoever sends, in the order of each rank.
+for value in (1, 2):
+    if rank == 0:
+        dist.send(torch.full((3,), value), 1)
+    else:
+        anyone = torch.zeros(3, dtype=torch.int64)
+        assert dist.recv(anyone) == 0
+        assert (anyone == value).all()
 # Neither send can end before the other rank receives, and both ranks send first.
 large, large_got = torch.full((1 << 22,), rank + 1.0), torch.zeros(1 << 22)
 sent, received = dist.isend(large, 1 - rank), dist.irecv(large_got, 1 - rank)
@@ -166,7 +174,6 @@ expect(tensor, 2)
 assert pair.group_name and pair.group_name != group.group_name
 
 for call in (
-    lambda: dist.recv(torch.ones(1)),  # from any rank
     lambda: dist.all_reduce(torch.ones(1), dist.ReduceOp.BXOR),
     lambda: dist.all_reduce(torch.ones(1, dtype=torch.complex64), dist.ReduceOp.MAX),
     lambda: group.allreduce([torch.ones(1, dtype=torch.int16)]).wait(),
