@@ -7,8 +7,7 @@
 #include "api_support.h"
 #include "collective_core/collective_core.h"
 #include "collectives/all_gather/all_gather_ring.h"
-#include "collectives/all_reduce/all_reduce_doubling.h"
-#include "collectives/all_reduce/all_reduce_ring.h"
+#include "collectives/all_reduce/dispatch.h"
 #include "collectives/all_to_all/all_to_all_pairwise.h"
 #include "collectives/barrier/barrier_dissemination.h"
 #include "collectives/broadcast/broadcast_chain.h"
@@ -30,11 +29,6 @@ using ccore::Kind;
 using ccore::Operation;
 using ccore::require;
 using ccore::timeout_of;
-
-// Below this, a broadcast is a matter of latency: log2(p) rounds of a tree beat p-1 hops of a chain.
-constexpr size_t kTreeBytes = 32 * 1024;
-// Below this, log2(p) exchanges of everything beat the 2(p-1) steps of a ring.
-constexpr size_t kDoublingBytes = 16 * 1024;
 
 thread_local std::string last_comm_error;
 
@@ -249,8 +243,8 @@ cc_result cc_all_reduce(const void* send, void* recv, size_t count, cc_dtype dty
     check_redop(op);
     const size_t bytes = count * ccore::dtype_size(dtype);
     run(call, Kind::all_reduce, op, 0, [&](const Context& context) {
-      const auto all_reduce = bytes <= kDoublingBytes ? ccore::all_reduce_doubling : ccore::all_reduce_ring;
-      all_reduce(context, send, recv, count, dtype, op);
+      const auto algorithm = context.chooser->choose(Kind::all_reduce, bytes);
+      ccore::all_reduce_by(algorithm, context, send, recv, count, dtype, op);
     });
   });
 }
@@ -264,7 +258,8 @@ cc_result cc_broadcast(const void* send, void* recv, size_t count, cc_dtype dtyp
     require(root >= 0 && root < comm->communicator.size(), "root is not a rank");
     const size_t bytes = count * ccore::dtype_size(dtype);
     run(call, Kind::broadcast, 0, root, [&](const Context& context) {
-      const auto broadcast = bytes <= kTreeBytes ? ccore::broadcast_tree : ccore::broadcast_chain;
+      const bool tree = context.chooser->choose(Kind::broadcast, bytes) == ccore::Algorithm::tree;
+      const auto broadcast = tree ? ccore::broadcast_tree : ccore::broadcast_chain;
       broadcast(context, send, recv, bytes, root);
     });
   });
@@ -313,7 +308,8 @@ cc_result cc_reduce(const void* send, void* recv, size_t count, cc_dtype dtype, 
     require(root >= 0 && root < comm->communicator.size(), "root is not a rank");
     const size_t bytes = count * ccore::dtype_size(dtype);
     run(call, Kind::reduce, op, root, [&](const Context& context) {
-      const auto reduce = bytes <= kTreeBytes ? ccore::reduce_tree : ccore::reduce_chain;
+      const bool tree = context.chooser->choose(Kind::reduce, bytes) == ccore::Algorithm::tree;
+      const auto reduce = tree ? ccore::reduce_tree : ccore::reduce_chain;
       reduce(context, send, recv, count, dtype, op, root);
     });
   });

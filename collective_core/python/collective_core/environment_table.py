@@ -65,6 +65,16 @@ VARIABLES: tuple[Variable, ...] = (
         "CCORE_NODE_ID", Kind.TEXT, "host name and boot id", "ranks with equal text are one node", _LIBRARY,
     ),
     Variable(
+        "CCORE_INTRA_SIZE", Kind.COUNT, "0",
+        "cut every node into nodes of that many consecutive ranks, to try several nodes on one machine; 0: no "
+        "cut; rank 0's holds for all", _LIBRARY, aliases=("LIGHT_INTRA_SIZE",),
+    ),
+    Variable(
+        "CCORE_ALGO", Kind.TEXT, "the cost model's",
+        "algorithms, as in `all_reduce:ring,broadcast:tree` (names: [algorithms](algorithms.md)); one that the "
+        "ranks' places rule out is passed over; rank 0's holds for all", _LIBRARY,
+    ),
+    Variable(
         "CCORE_SOCKET_IFNAME", Kind.TEXT, "the way to rank 0",
         "interfaces for TCP: name prefixes `eth,ib`, exact names `=eth0`, all but `^docker`", _LIBRARY,
         aliases=("HOROVOD_GLOO_IFACE",),

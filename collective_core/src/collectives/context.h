@@ -4,7 +4,9 @@
 #include <functional>
 #include <vector>
 
+#include "collectives/choose.h"
 #include "collectives/operation.h"
+#include "topology/node.h"
 #include "transport/link.h"
 #include "transport/progress.h"
 
@@ -20,7 +22,10 @@ struct Context {
   int* waiting_to_receive_from;
   Operation operation;
   std::function<bool(int)> has_left;  // whether that rank has destroyed its communicator
-  int divisor = 0;                    // what an average is divided by; 0: nranks
+  // Of all ranks of the communicator; null in a part of them.
+  const std::vector<Place>* places = nullptr;
+  const Chooser* chooser = nullptr;
+  int divisor = 0;  // what an average is divided by; 0: nranks
   // Of a part of the ranks (see subgroup.h): each member's rank in the communicator, for texts. Null: all ranks.
   const std::vector<int>* members = nullptr;
 

@@ -12,6 +12,8 @@ Subgroup::Subgroup(const Context& whole, std::vector<int> members)
   context_.nranks = static_cast<int>(members_.size());
   context_.divisor = static_cast<int>(whole.average_over());
   context_.members = &members_;
+  context_.places = nullptr;
+  context_.chooser = nullptr;
   context_.link = [this, &whole](int member) -> Link& { return whole.link(context_.rank_of(member)); };
   context_.has_left = [this, &whole](int member) { return whole.has_left(context_.rank_of(member)); };
 }

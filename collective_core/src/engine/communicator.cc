@@ -16,6 +16,12 @@ namespace {
 // How long a broken data connection waits for the control connection to say why it broke.
 constexpr int64_t kCauseMs = 300;
 
+std::vector<Place> places_of(const std::vector<Peer>& peers) {
+  std::vector<Place> places;
+  for (const Peer& peer : peers) places.push_back(peer.place);
+  return places;
+}
+
 void sleep_a_moment() {
   const timespec moment{0, 1000000};
   nanosleep(&moment, nullptr);
@@ -39,6 +45,8 @@ Communicator::Communicator(const UniqueId& id, int rank, int nranks, const cc_co
       process_(getpid()),
       settings_(settings_from(config)),
       connections_(connect_ranks(id, rank, nranks, settings_)),
+      places_(places_of(connections_.peers)),
+      chooser_{shape_of(places_), connections_.overrides, CostModel()},
       doorbell_(&lonely_doorbell_),
       spin_(may_spin(usable_cores(), connections_.ranks_on_host)),
       transfers_(rank, nranks) {
@@ -108,7 +116,9 @@ void Communicator::run(Operation operation, int64_t timeout_ms,
                         &send_to,
                         &receive_from,
                         operation,
-                        [this](int peer) { return monitor_->has_left(peer); }};
+                        [this](int peer) { return monitor_->has_left(peer); },
+                        &places_,
+                        &chooser_};
   try {
     body(context);
   } catch (const Error& error) {
@@ -193,7 +203,9 @@ void Communicator::move_transfers(const Deadline* patience, int64_t wait_ms) {
                           &unused,
                           &unused,
                           Operation(),
-                          [this](int peer) { return monitor_->has_left(peer); }};
+                          [this](int peer) { return monitor_->has_left(peer); },
+                          &places_,
+                          &chooser_};
     transfers_.run(context, patience);
   } catch (const Error& error) {
     transfers_.clear();

@@ -51,6 +51,8 @@ class Communicator {
   int64_t process_;
   Settings settings_;
   Connections connections_;
+  std::vector<Place> places_;
+  Chooser chooser_;
   Doorbell lonely_doorbell_;  // when no segment has one for us
   Doorbell* doorbell_;
   bool spin_;

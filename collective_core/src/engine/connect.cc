@@ -30,6 +30,7 @@ struct Card {
   char host[CC_HOST_BYTES] = {};
   char boot[64] = {};
   char node[CC_HOST_BYTES + 64] = {};
+  Overrides overrides;
 };
 
 template <size_t N>
@@ -85,7 +86,13 @@ class Connector {
     put(card.host, host_name());
     put(card.boot, boot_id());
     put(card.node, node_key(settings_.node_id, card.host, card.boot));
+    card.overrides = settings_.overrides;
     cards_ = client_.all_gather(card);
+    result_.overrides = cards_[0].overrides;
+    if (!(result_.overrides == card.overrides)) {
+      log(LogLevel::warn, "rank %d was given other settings for the choice of algorithms than rank 0, whose hold",
+          rank_);
+    }
     std::vector<std::string> keys;
     for (const Card& other : cards_) {
       const int rank = static_cast<int>(keys.size());
@@ -99,7 +106,7 @@ class Connector {
                    "network with CCORE_SOCKET_IFNAME",
                    rank, other.host, host_text(other.address).c_str(), card.host));
       }
-      keys.emplace_back(other.node);
+      keys.push_back(emulated_node_key(other.node, rank, result_.overrides.intra_size));
     }
     const std::vector<Place> places = places_of(keys);
     for (size_t rank = 0; rank < cards_.size(); ++rank) {
@@ -218,6 +225,7 @@ Settings settings_from(const cc_config* config) {
   settings.node_id = text(given.node_id, "CCORE_NODE_ID");
   settings.interface_name = text(given.interface_name, "CCORE_SOCKET_IFNAME");
   settings.address = text(given.address, "CCORE_SOCKET_ADDR");
+  settings.overrides = overrides_from_env();
   return settings;
 }
 

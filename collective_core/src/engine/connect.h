@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "collective_core/collective_core.h"
+#include "collectives/choose.h"
 #include "common/unique_fd.h"
 #include "rendezvous/unique_id.h"
 #include "topology/node.h"
@@ -23,6 +24,7 @@ struct Settings {
   std::string node_id;
   std::string interface_name;
   std::string address;
+  Overrides overrides;
 };
 Settings settings_from(const cc_config* config);
 
@@ -40,6 +42,7 @@ struct Connections {
   std::vector<std::unique_ptr<Link>> links;  // by rank, empty at the own place
   std::vector<UniqueFd> control;             // by rank, empty at the own place
   int ranks_on_host = 1;
+  Overrides overrides;  // of rank 0
 };
 
 Connections connect_ranks(const UniqueId& id, int rank, int nranks, const Settings& settings);

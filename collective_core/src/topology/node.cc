@@ -24,6 +24,10 @@ std::string node_key(const std::string& override_id, const std::string& host, co
   return override_id.empty() ? host + "/" + boot : "=" + override_id;
 }
 
+std::string emulated_node_key(const std::string& key, int rank, int intra_size) {
+  return intra_size > 0 ? key + "#" + std::to_string(rank / intra_size) : key;
+}
+
 std::vector<Place> places_of(const std::vector<std::string>& keys) {
   struct Node {
     int index;

@@ -13,6 +13,9 @@ std::string boot_id();
 // The default node id: two containers of one machine share the boot id but not the host name.
 std::string node_key(const std::string& override_id, const std::string& host, const std::string& boot);
 
+// Cuts the ranks of a node into nodes of intra_size consecutive ranks, for tests on one machine; 0: no cut.
+std::string emulated_node_key(const std::string& key, int rank, int intra_size);
+
 struct Place {
   int node = 0;        // numbered in the order of the lowest rank
   int local_rank = 0;  // in the order of ranks

@@ -5,6 +5,7 @@
 
 namespace test {
 
+void choose();
 void costs();
 void schedules();
 void topology();

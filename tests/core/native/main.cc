@@ -10,7 +10,7 @@
 
 int main(int argc, char** argv) {
   const std::map<std::string, std::function<void()>> cases = {
-      {"costs", test::costs},         {"schedules", test::schedules}, {"topology", test::topology},
+      {"choose", test::choose},       {"costs", test::costs},         {"schedules", test::schedules}, {"topology", test::topology},
       {"reduction", test::reduction}, {"wire", test::wire},           {"rendezvous", test::rendezvous},
       {"failures", test::failures},   {"lifecycle", test::lifecycle},
       {"transfers", test::transfers}, {"receive-any", test::receive_any}};

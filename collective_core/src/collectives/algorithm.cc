@@ -1,0 +1,98 @@
+#include "collectives/algorithm.h"
+
+#include <algorithm>
+
+namespace ccore {
+
+const char* name_of(Algorithm algorithm) {
+  switch (algorithm) {
+    case Algorithm::none:
+      break;
+    case Algorithm::ring:
+      return "ring";
+    case Algorithm::doubling:
+      return "doubling";
+    case Algorithm::chain:
+      return "chain";
+    case Algorithm::tree:
+      return "tree";
+    case Algorithm::direct:
+      return "direct";
+    case Algorithm::pairwise:
+      return "pairwise";
+    case Algorithm::dissemination:
+      return "dissemination";
+  }
+  return "none";
+}
+
+const char* name_of(Kind kind) {
+  switch (kind) {
+    case Kind::all_reduce:
+      return "all_reduce";
+    case Kind::broadcast:
+      return "broadcast";
+    case Kind::all_gather:
+      return "all_gather";
+    case Kind::reduce_scatter:
+      return "reduce_scatter";
+    case Kind::barrier:
+      return "barrier";
+    case Kind::transfer:
+      return "transfer";
+    case Kind::reduce:
+      return "reduce";
+    case Kind::gather:
+      return "gather";
+    case Kind::scatter:
+      return "scatter";
+    case Kind::all_to_all:
+      return "all_to_all";
+    case Kind::all_to_allv:
+      return "all_to_allv";
+    case Kind::all_gatherv:
+      return "all_gatherv";
+  }
+  return "unknown";
+}
+
+Shape shape_of(const std::vector<Place>& places) {
+  Shape shape;
+  shape.nranks = static_cast<int>(places.size());
+  shape.least_local = shape.nranks;
+  for (const Place& place : places) {
+    shape.nodes = std::max(shape.nodes, place.node + 1);
+    shape.least_local = std::min(shape.least_local, place.local_size);
+    shape.most_local = std::max(shape.most_local, place.local_size);
+  }
+  return shape;
+}
+
+bool Algorithms::has(Algorithm algorithm) const { return std::find(begin(), end(), algorithm) != end(); }
+
+Algorithms algorithms_of(Kind kind, const Shape&) {
+  switch (kind) {
+    case Kind::all_reduce:
+      return {Algorithm::doubling, Algorithm::ring};
+    case Kind::broadcast:
+    case Kind::reduce:
+      return {Algorithm::tree, Algorithm::chain};
+    case Kind::all_gather:
+    case Kind::all_gatherv:
+    case Kind::reduce_scatter:
+      return {Algorithm::ring};
+    case Kind::gather:
+    case Kind::scatter:
+      return {Algorithm::direct};
+    case Kind::all_to_all:
+    case Kind::all_to_allv:
+      return {Algorithm::pairwise};
+    case Kind::barrier:
+      return {Algorithm::dissemination};
+    case Kind::transfer:
+      break;
+  }
+  return {};
+}
+
+}  // namespace ccore

@@ -1,0 +1,21 @@
+#include "collectives/all_reduce/dispatch.h"
+
+#include "collectives/all_reduce/all_reduce_doubling.h"
+#include "collectives/all_reduce/all_reduce_ring.h"
+#include "common/error.h"
+
+namespace ccore {
+
+void all_reduce_by(Algorithm algorithm, const Context& context, const void* send, void* recv, size_t count,
+                   cc_dtype dtype, cc_redop op) {
+  switch (algorithm) {
+    case Algorithm::doubling:
+      return all_reduce_doubling(context, send, recv, count, dtype, op);
+    case Algorithm::ring:
+      return all_reduce_ring(context, send, recv, count, dtype, op);
+    default:
+      throw Error(CC_ERROR_INTERNAL, format("all_reduce has no algorithm %s", name_of(algorithm)));
+  }
+}
+
+}  // namespace ccore

@@ -1,0 +1,12 @@
+// All-reduce by a named algorithm.
+#pragma once
+
+#include "collectives/context.h"
+
+namespace ccore {
+
+// The algorithm is one of algorithms_of(Kind::all_reduce).
+void all_reduce_by(Algorithm algorithm, const Context& context, const void* send, void* recv, size_t count,
+                   cc_dtype dtype, cc_redop op);
+
+}  // namespace ccore

@@ -1,0 +1,88 @@
+#include "collectives/choose.h"
+
+#include <algorithm>
+#include <climits>
+#include <iterator>
+
+#include "common/env.h"
+#include "common/error.h"
+
+namespace ccore {
+namespace {
+
+// On which everything can run.
+constexpr Shape kAnyShape{4, 2, 2, 2};
+
+std::string joined(const std::string& list, const char* name) { return list.empty() ? name : list + ", " + name; }
+
+Kind kind_named(const std::string& setting, const std::string& name) {
+  std::string known;
+  for (int kind = 1; kind < kKinds; ++kind) {
+    const auto one = static_cast<Kind>(kind);
+    if (algorithms_of(one, kAnyShape).empty()) continue;
+    if (name == name_of(one)) return one;
+    known = joined(known, name_of(one));
+  }
+  throw Error(CC_ERROR_INVALID_ARGUMENT,
+              format("%s: no collective is called '%s'; there are %s", setting.c_str(), name.c_str(), known.c_str()));
+}
+
+Algorithm algorithm_named(const std::string& setting, Kind kind, const std::string& name) {
+  std::string known;
+  for (const Algorithm one : algorithms_of(kind, kAnyShape)) {
+    if (name == name_of(one)) return one;
+    known = joined(known, name_of(one));
+  }
+  throw Error(CC_ERROR_INVALID_ARGUMENT, format("%s: %s has no algorithm '%s'; it has %s", setting.c_str(),
+                                                name_of(kind), name.c_str(), known.c_str()));
+}
+
+}  // namespace
+
+Overrides::Overrides() { std::fill(std::begin(forced), std::end(forced), Algorithm::none); }
+
+bool Overrides::operator==(const Overrides& other) const {
+  return intra_size == other.intra_size && std::equal(std::begin(forced), std::end(forced), other.forced);
+}
+
+void parse_forced(const std::string& setting, const std::string& text, Overrides* overrides) {
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    const std::string one = text.substr(begin, end - begin);
+    const size_t colon = one.find(':');
+    if (colon == std::string::npos) {
+      throw Error(CC_ERROR_INVALID_ARGUMENT,
+                  format("%s: expected collective:algorithm, as in all_reduce:ring,broadcast:tree, not '%s'",
+                         setting.c_str(), one.c_str()));
+    }
+    const Kind kind = kind_named(setting, one.substr(0, colon));
+    overrides->forced[static_cast<size_t>(kind)] = algorithm_named(setting, kind, one.substr(colon + 1));
+    begin = end + 1;
+  }
+}
+
+Overrides overrides_from_env() {
+  Overrides overrides;
+  const EnvSetting algorithms = env_setting("CCORE_ALGO");
+  parse_forced(algorithms.name + "=" + algorithms.text, algorithms.text, &overrides);
+  overrides.intra_size = static_cast<int32_t>(env_integer("CCORE_INTRA_SIZE", 0, 0, INT_MAX));
+  return overrides;
+}
+
+Algorithm choose(Kind kind, size_t bytes, const Shape& shape, const Overrides& overrides,
+                 const CostModel& model) {
+  const Algorithms candidates = algorithms_of(kind, shape);
+  const Algorithm forced = overrides.forced[static_cast<size_t>(kind)];
+  if (candidates.has(forced)) return forced;
+  Algorithm best = Algorithm::none;
+  double least_us = 0;
+  for (const Algorithm one : candidates) {
+    const double us = estimated_us(kind, one, bytes, shape, model);
+    if (best != Algorithm::none && us >= least_us) continue;
+    best = one;
+    least_us = us;
+  }
+  return best;
+}
+
+}  // namespace ccore

@@ -1,0 +1,43 @@
+// Which algorithm an operation takes: a pure function of what all ranks know alike.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "collectives/algorithm.h"
+#include "collectives/cost.h"
+
+namespace ccore {
+
+// The user's wishes. Rank 0's hold for all ranks, hence plain bytes.
+struct Overrides {
+  Algorithm forced[kKinds];  // by kind; none: no wish
+  int32_t intra_size = 0;    // emulated nodes of that many consecutive ranks; 0: the real ones
+
+  Overrides();
+  bool operator==(const Overrides& other) const;
+};
+
+// From CCORE_ALGO ("all_reduce:ring,broadcast:tree") and CCORE_INTRA_SIZE. Throws CC_ERROR_INVALID_ARGUMENT with
+// the known names.
+Overrides overrides_from_env();
+// The list of CCORE_ALGO. setting: what the error calls it.
+void parse_forced(const std::string& setting, const std::string& text, Overrides* overrides);
+
+// The forced one if it can run on this shape, else the one that the model says is fastest.
+Algorithm choose(Kind kind, size_t bytes, const Shape& shape, const Overrides& overrides,
+                 const CostModel& model);
+
+// What a communicator knows of it.
+struct Chooser {
+  Shape shape;
+  Overrides overrides;
+  CostModel model;
+
+  Algorithm choose(Kind kind, size_t bytes) const {
+    return ccore::choose(kind, bytes, shape, overrides, model);
+  }
+};
+
+}  // namespace ccore

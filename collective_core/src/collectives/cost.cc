@@ -1,0 +1,89 @@
+#include "collectives/cost.h"
+
+#include <algorithm>
+
+namespace ccore {
+namespace {
+
+int log2_up(int n) {
+  int rounds = 0;
+  while ((1 << rounds) < n) ++rounds;
+  return rounds;
+}
+
+bool power_of_two(int n) { return (n & (n - 1)) == 0; }
+
+// Of algorithms that do not look at nodes: their slowest link sets the pace, and if every rank of a node sends
+// to other nodes at once, they share its interface.
+struct Flat {
+  double p;
+  double rounds;  // log2(p), up
+  double bytes;
+  double alpha;
+  double overhead;
+  double beta;         // neighbours only: one rank of a node at a time sends out of it
+  double shared_beta;  // all ranks of a node send out of it
+  double gamma;
+};
+
+Flat flat(size_t bytes, const Shape& shape, const CostModel& model) {
+  const LinkCost& link = shape.nodes > 1 ? model.inter : model.intra;
+  const double sharing = shape.nodes > 1 ? shape.most_local : 1;
+  return Flat{static_cast<double>(shape.nranks),
+              static_cast<double>(log2_up(shape.nranks)),
+              static_cast<double>(bytes),
+              link.alpha_us,
+              link.overhead_us,
+              link.beta_us_per_byte,
+              link.beta_us_per_byte * sharing,
+              model.gamma_us_per_byte};
+}
+
+double all_reduce_us(Algorithm algorithm, const Shape& shape, const Flat& f) {
+  const double part = (f.p - 1) / f.p * f.bytes;
+  if (algorithm == Algorithm::doubling) {
+    const double extra = power_of_two(shape.nranks) ? 0 : 1;
+    return (f.rounds + extra) * (f.alpha + f.bytes * f.shared_beta) + f.rounds * f.bytes * f.gamma;
+  }
+  return 2 * (f.p - 1) * f.alpha + 2 * part * f.beta + part * f.gamma;  // ring
+}
+
+// To or from one rank, which is the limit.
+double rooted_us(Kind kind, Algorithm algorithm, const Flat& f) {
+  const double gamma = kind == Kind::reduce ? f.gamma : 0;
+  if (algorithm == Algorithm::tree) return f.rounds * (f.alpha + f.bytes * (f.beta + gamma));
+  return (f.p - 1) * f.alpha + f.bytes * (f.beta + gamma);  // chain
+}
+
+}  // namespace
+
+double estimated_us(Kind kind, Algorithm algorithm, size_t bytes, const Shape& shape, const CostModel& model) {
+  if (shape.nranks == 1) return 0;
+  const Flat f = flat(bytes, shape, model);
+  const double part = (f.p - 1) / f.p * f.bytes;
+  switch (kind) {
+    case Kind::all_reduce:
+      return all_reduce_us(algorithm, shape, f);
+    case Kind::broadcast:
+    case Kind::reduce:
+      return rooted_us(kind, algorithm, f);
+    case Kind::reduce_scatter:
+      return (f.p - 1) * f.alpha + part * (f.beta + f.gamma);
+    case Kind::all_gather:
+    case Kind::all_gatherv:
+      return (f.p - 1) * f.alpha + part * f.beta;
+    case Kind::gather:
+    case Kind::scatter:
+      return f.alpha + (f.p - 2) * f.overhead + part * f.beta;
+    case Kind::all_to_all:
+    case Kind::all_to_allv:
+      return f.alpha + (f.p - 2) * f.overhead + part / f.p * f.shared_beta;
+    case Kind::barrier:
+      return f.rounds * f.alpha;
+    case Kind::transfer:
+      break;
+  }
+  return f.alpha + f.bytes * f.beta;
+}
+
+}  // namespace ccore

@@ -1,0 +1,26 @@
+// What a collective costs by a model: latency of a message, time of a byte on a link, time to reduce a byte.
+#pragma once
+
+#include <cstddef>
+
+#include "collectives/algorithm.h"
+
+namespace ccore {
+
+struct LinkCost {
+  double alpha_us;         // from the start of a message to its first byte at the other side
+  double overhead_us;      // of each message, on the rank that sends or receives it
+  double beta_us_per_byte;  // of a rank that sends and receives at once
+};
+
+struct CostModel {
+  // Orders of magnitude of a present server; the tuner measures.
+  LinkCost intra{1.0, 0.3, 0.1e-3};    // shared memory: 10 GB/s
+  LinkCost inter{10.0, 3.0, 0.4e-3};   // TCP: 2.5 GB/s, shared by the ranks of a node
+  double gamma_us_per_byte = 0.12e-3;  // 8 GB/s
+};
+
+// Microseconds until the last rank is done. bytes: M of docs/algorithms.md. Pure, and growing with bytes.
+double estimated_us(Kind kind, Algorithm algorithm, size_t bytes, const Shape& shape, const CostModel& model);
+
+}  // namespace ccore

@@ -1,0 +1,91 @@
+// Which algorithm an operation takes, and that ranks cannot disagree about it.
+#include "collectives/choose.h"
+
+#include <algorithm>
+#include <string>
+
+#include "cases.h"
+#include "common/error.h"
+#include "expect.h"
+
+namespace test {
+namespace {
+
+using ccore::Algorithm;
+using ccore::Kind;
+using ccore::Overrides;
+using ccore::Shape;
+
+constexpr Shape kOneNode{4, 1, 4, 4};
+constexpr Shape kTwoByTwo{4, 2, 2, 2};
+constexpr size_t kMiB = size_t{1} << 20;
+
+Algorithm chosen(Kind kind, size_t bytes, const Shape& shape, const std::string& forced = "") {
+  Overrides overrides;
+  ccore::parse_forced("CCORE_ALGO=" + forced, forced, &overrides);
+  return ccore::choose(kind, bytes, shape, overrides, ccore::CostModel());
+}
+
+void expect_error(const std::string& forced, const std::string& part) {
+  try {
+    chosen(Kind::all_reduce, 1, kOneNode, forced);
+  } catch (const ccore::Error& error) {
+    EXPECT(error.code() == CC_ERROR_INVALID_ARGUMENT, error.what());
+    EXPECT(std::string(error.what()).find(part) != std::string::npos, error.what());
+    return;
+  }
+  EXPECT(false, "accepted ", forced);
+}
+
+void latency_for_little_and_bytes_for_much() {
+  for (const Shape& shape : {kOneNode, kTwoByTwo}) {
+    EXPECT(chosen(Kind::all_reduce, 64, shape) == Algorithm::doubling, "64 bytes");
+    EXPECT(chosen(Kind::broadcast, 64, shape) == Algorithm::tree, "64 bytes");
+    EXPECT(chosen(Kind::broadcast, 16 * kMiB, shape) == Algorithm::chain, "16 MiB");
+    EXPECT(chosen(Kind::all_reduce, 16 * kMiB, shape) != Algorithm::doubling, "16 MiB");
+  }
+}
+
+void wishes() {
+  EXPECT(chosen(Kind::all_reduce, 64, kOneNode, "all_reduce:ring") == Algorithm::ring, "forced");
+  EXPECT(chosen(Kind::broadcast, 64, kOneNode, "all_reduce:ring") == Algorithm::tree, "of another collective");
+  EXPECT(chosen(Kind::broadcast, 64, kOneNode, "all_reduce:ring,broadcast:chain") == Algorithm::chain, "two");
+  expect_error("all_reduce:rong", "all_reduce has no algorithm 'rong'; it has doubling, ring");
+  expect_error("allreduce:ring", "no collective is called 'allreduce'; there are all_reduce, broadcast");
+  expect_error("ring", "expected collective:algorithm");
+}
+
+// The model must not make an operation cheaper by making it larger.
+void costs_grow() {
+  for (const Shape& shape : {kOneNode, kTwoByTwo, Shape{7, 3, 1, 3}, Shape{64, 8, 8, 8}}) {
+    for (int number = 1; number < ccore::kKinds; ++number) {
+      const auto kind = static_cast<Kind>(number);
+      for (const Algorithm algorithm : ccore::algorithms_of(kind, shape)) {
+        double before = 0;
+        for (size_t bytes = 1; bytes < (size_t{1} << 34); bytes *= 2) {
+          const double us = estimated_us(kind, algorithm, bytes, shape, ccore::CostModel());
+          EXPECT(us > 0 && us >= before, name_of(kind), " ", name_of(algorithm), " of ", bytes, " bytes: ", us);
+          before = us;
+        }
+      }
+    }
+  }
+}
+
+void shapes() {
+  const Shape shape = ccore::shape_of(ccore::places_of({"a", "b", "a", "a", "c"}));
+  EXPECT(shape.nranks == 5 && shape.nodes == 3 && shape.least_local == 1 && shape.most_local == 3, "shape");
+  EXPECT(ccore::emulated_node_key("host", 3, 2) == "host#1" && ccore::emulated_node_key("host", 3, 0) == "host",
+         "emulated nodes");
+}
+
+}  // namespace
+
+void choose() {
+  latency_for_little_and_bytes_for_much();
+  wishes();
+  costs_grow();
+  shapes();
+}
+
+}  // namespace test
