@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from clusterctl import resources
@@ -38,6 +38,7 @@ COMMON = (
     "remains.sh",
     "reboot.sh",
 )
+APPLY = ("file_batch.sh", "apply.sh")
 LOCK_WAIT_S = 120
 """How long another process may hold the locks of apt or dnf before the step fails and names it."""
 
@@ -164,17 +165,38 @@ def apply_script(
         folder = ""
         if isinstance(planned.step, InstallPackages) and planned.step.folder is not None:
             folder = (carried or {})[planned.step.folder]
-        words = (
-            str(number),
-            planned.requirement,
-            step_key(planned),
-            planned.step.kind.replace("-", "_"),
-            planned.step.description,
-            *arguments(planned, payload, folder),
-        )
-        calls.append("  step " + " ".join(quote(word) for word in words))
-    steps = "all_steps() {\n" + "\n".join([*calls, "  :"]) + "\n}\n"
-    return "\n".join([_head(header), _text(*COMMON, "apply.sh"), *bodies, steps, "main_apply\n"])
+        calls.append(_call(number, planned, arguments(planned, payload, folder)))
+    steps = "all_steps() {\n" + "\n".join([*_batched(plan, calls), "  :"]) + "\n}\n"
+    return "\n".join([_head(header), _text(*COMMON, *APPLY), *bodies, steps, "main_apply\n"])
+
+
+def _call(number: int, planned: PlannedStep, words: tuple[str, ...]) -> tuple[str, ...]:
+    kind = planned.step.kind.replace("-", "_")
+    return (str(number), planned.requirement, step_key(planned), kind, planned.step.description, *words)
+
+
+def _batched(plan: NodePlan, calls: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    """Yield the runner's calls: one for each step, or for several files in a row."""
+    pending: dict[str, tuple[str, ...]] = {}
+
+    def flushed() -> Iterator[str]:
+        if len(pending) > 1:
+            # As a batch they are all of one kind, which is not said again for each.
+            words = [word for call in pending.values() for word in (*call[:3], *call[4:])]
+            yield "  files " + " ".join(map(quote, words))
+        else:
+            yield from ("  step " + " ".join(map(quote, call)) for call in pending.values())
+        pending.clear()
+
+    for planned, call in zip(plan.steps, calls, strict=True):
+        step = planned.step
+        if not isinstance(step, WriteFile) or step.path in pending:
+            yield from flushed()
+        if isinstance(step, WriteFile):
+            pending[step.path] = call
+        else:
+            yield "  step " + " ".join(map(quote, call))
+    yield from flushed()
 
 
 def undo_script(header: Header) -> str:

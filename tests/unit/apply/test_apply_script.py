@@ -97,7 +97,7 @@ def test_the_call_that_acts_is_the_last_line():
         assert text.count(f"\n{last}\n") == 1
 
 
-@pytest.mark.parametrize("name", [*script.COMMON, "apply.sh", "undo.sh"])
+@pytest.mark.parametrize("name", [*script.COMMON, *script.APPLY, "undo.sh"])
 @pytest.mark.parametrize("shell", [("dash", "-n"), ("busybox", "sh", "-n"), ("bash", "--posix", "-n")])
 def test_every_shell_reads_the_runner(name, shell):
     text = resources.text("templates", "apply", name)
@@ -108,7 +108,7 @@ def test_every_shell_reads_the_runner(name, shell):
 def test_no_two_parts_of_the_runner_give_one_name_to_two_functions():
     names = [
         name
-        for part in script.COMMON
+        for part in (*script.COMMON, "file_batch.sh")
         for name in re.findall(r"^(\w+)\(\)", resources.text("templates", "apply", part), re.MULTILINE)
     ]
     assert sorted(names) == sorted(set(names))
