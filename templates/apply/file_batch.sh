@@ -4,9 +4,6 @@
 #
 # Whatever is out of the ordinary (an earlier try, a link, a file with two names, an error) is left to step().
 
-newline='
-'
-
 pick() { # N: the N-th file's words
   eval "seq=\$seq_$1 requirement=\$requirement_$1 key=\$key_$1 description=\$description_$1 target=\$path_$1"
   eval "mode=\$mode_$1 digest=\$digest_$1 text=\$text_$1 state=\$state_$1 number=\$number_$1"

@@ -27,6 +27,8 @@ reload=     # systemd must read its unit files again
 again=      # the step at hand has been tried before
 owed=       # a folder to be flushed together with what is flushed next
 locked=
+newline='
+'
 
 record() { # SEQ EVENT [DETAIL]
   record_detail=

@@ -3,26 +3,22 @@
 carried=    # the folder of carried packages that the step at hand installs from
 indexed=    # the folder whose index this process has built
 
-installed() { # MANAGER PACKAGE
-  case $1 in
-    apt) [ "$(dpkg-query -W -f '${db:Status-Abbrev}' "$2" 2>/dev/null | cut -c1-2)" = ii ] ;;
-    *) rpm -q --quiet "$2" ;;
-  esac
-}
-
-state_of() { # PACKAGE -> dpkg's letter: i is installed, c removed but configured, n or nothing is not there
-  dpkg-query -W -f '${db:Status-Abbrev}' "$1" 2>/dev/null | cut -c2
-}
-
-left_behind() { # MANAGER PACKAGE: is anything of it there, be it half installed?
-  [ "$1" = apt ] || { installed "$@"; return; }
-  case $(state_of "$2") in '' | n | c) return 1 ;; esac
+in_state() { # PATTERN of dpkg's letters (wish, state): those of the packages named in the lines read, by one query
+  wanted_state=$1
+  names=$(tr '\n' ' ')
+  [ -n "${names% }" ] || return 0
+  # shellcheck disable=SC2086
+  dpkg-query -W -f '${Package} ${binary:Package} ${db:Status-Abbrev}\n' $names 2>/dev/null |
+    awk -v wanted="^$wanted_state" -v names="$names" '
+      $3 ~ wanted { found[$1] = found[$2] = 1 }
+      END { count = split(names, name, " "); for (i = 1; i <= count; i++) if (name[i] in found) print name[i] }'
 }
 
 so_install_packages() { # MANAGER FOLDER PACKAGE...; FOLDER empty: from the node's repositories
   so_manager=$1
   shift 2
-  for so_package in "$@"; do installed "$so_manager" "$so_package" || return 1; done
+  [ "$so_manager" = apt ] || { rpm -q --quiet "$@"; return; }
+  [ "$(printf '%s\n' "$@" | in_state ii | grep -c .)" = $# ]
 }
 
 holder_of() { # MANAGER -> $holder and $locked_file; fails when nobody holds the manager's locks
@@ -123,6 +119,10 @@ removes_nothing() { # PACKAGE...: for apt-get there is --no-remove; dnf is asked
   [ -z "$goes" ] || { reason="installing $* would remove or downgrade $goes, which is left to you"; return 1; }
 }
 
+rpms_there() { # of the packages named in the lines read
+  while read -r package; do ! rpm -q --quiet "$package" || printf '%s\n' "$package"; done
+}
+
 names_of_all() { rpm -qa --qf '%{NAME}\n' | sort -u; }
 
 prior_install_packages() {
@@ -140,14 +140,11 @@ prior_install_packages() {
     fi
     apt_removes "$new/simulated"
     [ -z "$goes" ] || { reason="installing $* would remove $goes, which is left to you"; return 1; }
-    for package in $(sed -n 's/^Inst \([^ ]*\).*/\1/p' "$new/simulated"); do
-      installed apt "$package" || printf '%s\n' "$package"
-    done >"$new/brings" || return 1
+    sed -n 's/^Inst \([^ ]*\).*/\1/p' "$new/simulated" | sort -u >"$new/all" && in_state ii <"$new/all" | sort >"$new/there" &&
+      comm -23 "$new/all" "$new/there" >"$new/brings" || return 1
     # Removed before, but configured still: undo must not take that configuration away.
-    while read -r package; do
-      [ "$(state_of "$package")" != c ] || printf '%s\n' "$package"
-    done <"$new/brings" >"$new/configured"
-    rm -f "$new/simulated"
+    in_state '.c' <"$new/brings" >"$new/configured"
+    rm -f "$new/simulated" "$new/all" "$new/there"
   else
     removes_nothing "$@" || return 1
     names_of_all >"$new/before"
@@ -183,12 +180,15 @@ undo_install_packages() {
   if [ "$manager" = apt ]; then mend_dpkg || return 1; fi
   [ -f "$entry/brings" ] || names_of_all | comm -13 "$entry/before" - >"$entry/brings"
   set --
-  while read -r package; do
-    ! left_behind "$manager" "$package" || set -- "$@" "$package"
-  done <"$entry/brings"
   if [ "$manager" = apt ]; then
+    # Half installed ones too: all but those that are not there (n) or only configured (c).
+    for package in $(in_state '.[^nc]' <"$entry/brings"); do set -- "$@" "$package"; done
     remove_and_purge "$@" || return 1
-  elif [ $# -gt 0 ]; then
+  elif
+    # shellcheck disable=SC2046
+    set -- $(rpms_there <"$entry/brings")
+    [ $# -gt 0 ]
+  then
     if [ -z "$FORCE" ] && ! logged rpm -e --test "$@"; then
       reason="removing $* would also remove what was installed since: $reason"
       return 1
@@ -209,11 +209,10 @@ remove_and_purge() { # PACKAGE...: what purging would delete is known, and dealt
     logged apt remove "$@" || return 1
   fi
   set --
-  while read -r package; do
-    [ "$(state_of "$package")" = c ] || continue
+  for package in $(in_state '.c' <"$entry/brings"); do
     ! grep -Fqx -e "$package" "$entry/configured" 2>/dev/null || continue
     purge_deletes_data "$package" || set -- "$@" "$package"
-  done <"$entry/brings"
+  done
   [ $# -eq 0 ] || logged apt purge "$@"
 }
 

@@ -15,8 +15,8 @@ was_there() { # FOLDER: before the installation
   grep -Fqsx -e "$1" "$entry/folders-before" "$entry/etc-before"
 }
 
-files_of() { # MANAGER PACKAGE
-  if [ "$1" = apt ]; then dpkg-query -L "$2"; else rpm -ql "$2"; fi 2>/dev/null
+files_of() { # MANAGER PACKAGE...
+  if [ "$1" = apt ]; then shift && dpkg-query -L "$@"; else shift && rpm -ql "$@"; fi 2>/dev/null
 }
 
 scripts_of() { # MANAGER PACKAGE [NAME...]: the text of its scripts, of apt's those of these names
@@ -31,7 +31,8 @@ scripts_of() { # MANAGER PACKAGE [NAME...]: the text of its scripts, of apt's th
 }
 
 what_they_say() { # MANAGER -> $entry/owned.tmp, paths of what was brought, and $entry/said.tmp, what its scripts say
-  while read -r brought; do files_of "$1" "$brought"; done <"$entry/brings" | sort -u >"$entry/owned.tmp"
+  # shellcheck disable=SC2046
+  files_of "$1" $(cat "$entry/brings") | sort -u >"$entry/owned.tmp"
   {
     while read -r brought; do scripts_of "$1" "$brought" preinst config postinst; done <"$entry/brings"
     # systemd makes accounts and files by these lists, which name them as a script would.
@@ -84,20 +85,39 @@ note_remains() { # MANAGER; into $entry, right after the installation: what is n
   rm -f "$@"
 }
 
-is_owned() { # MANAGER PATH: does an installed package own it?
-  if [ "$1" = apt ]; then dpkg-query -S "$2"; else rpm -qf "$2"; fi
+owned_among() { # MANAGER PATH...: those of an installed package. dpkg reads all its lists for each query: one for all
+  if [ "$1" = apt ]; then
+    shift
+    dpkg-query -S "$@" 2>/dev/null | sed -n 's/^[^/]*: \//\//p'
+  else
+    shift
+    for some_path in "$@"; do ! rpm -qf "$some_path" >/dev/null 2>&1 || printf '%s\n' "$some_path"; done
+  fi
+}
+
+still_there() { # -> $left, those paths of etc-brought that exist, one per line
+  left=$(while IFS=' ' read -r _ left_path; do
+    [ ! -e "$left_path" ] && [ ! -h "$left_path" ] || printf '%s\n' "$left_path"
+  done <"$entry/etc-brought")
 }
 
 remove_remains() { # MANAGER: after the removal of the packages; nothing that has been changed since
-  [ ! -f "$entry/etc-brought" ] || sort -r -k 2 "$entry/etc-brought" | while IFS=' ' read -r found_sum left_path; do
-    if [ -d "$left_path" ] && [ ! -h "$left_path" ]; then
-      is_owned "$1" "$left_path" || rmdir "$left_path"
-    elif [ -e "$left_path" ] || [ -h "$left_path" ]; then
-      now_sum=-
-      [ -h "$left_path" ] || now_sum=$(sum_of "$left_path")
-      if [ "$now_sum" = "$found_sum" ] || [ -n "$FORCE" ]; then is_owned "$1" "$left_path" || rm -f "$left_path"; fi
-    fi
-  done
+  left=
+  [ ! -f "$entry/etc-brought" ] || still_there
+  if [ -n "$left" ]; then
+    # One path per word: a name may hold blanks.
+    owned=$(IFS=$newline; set -f; owned_among "$1" $left)
+    sort -r -k 2 "$entry/etc-brought" | while IFS=' ' read -r found_sum left_path; do
+      case "$newline$owned$newline" in *"$newline$left_path$newline"*) continue ;; esac
+      if [ -d "$left_path" ] && [ ! -h "$left_path" ]; then
+        rmdir "$left_path"
+      elif [ -e "$left_path" ] || [ -h "$left_path" ]; then
+        now_sum=-
+        [ -h "$left_path" ] || now_sum=$(sum_of "$left_path")
+        if [ "$now_sum" = "$found_sum" ] || [ -n "$FORCE" ]; then rm -f "$left_path"; fi
+      fi
+    done
+  fi
   # Not one that has become somebody's login since.
   [ ! -f "$entry/users-brought" ] || while read -r name; do
     case $(awk -F : -v name="$name" '$1 == name { print $7 }' /etc/passwd) in

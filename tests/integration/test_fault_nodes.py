@@ -161,7 +161,9 @@ def test_a_package_lock_is_waited_for_and_its_holder_named(site):
         "apt-get",
         f'case " $* " in *" -s "*) echo "Inst thing (1)" ;; *) touch {made.node.root}/thing ;; esac',
     )
-    made.node.program("dpkg-query", f"[ -e {made.node.root}/thing ] && echo 'ii ' || exit 1")
+    made.node.program(
+        "dpkg-query", f"[ -e {made.node.root}/thing ] && echo 'thing thing:amd64 ii ' || exit 1"
+    )
     step = InstallPackages("install a thing", "apt", ("thing",))
     with (made.node.folder / "lock").open("w") as held:
         fcntl.lockf(held, fcntl.LOCK_EX)

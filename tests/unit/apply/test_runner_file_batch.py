@@ -102,7 +102,9 @@ def test_a_tool_that_fails_once_costs_nothing(runner, tool, tmp_path):
     (runner.root / "old").write_text("old\n")
     before = runner.snapshot()
     tried = tmp_path / "tried"
-    runner.prelude = f'{tool}() {{ [ -e {tried} ] || {{ echo >{tried}; return 1; }}; command {tool} "$@"; }}\n'
+    runner.prelude = (
+        f'{tool}() {{ [ -e {tried} ] || {{ echo >{tried}; return 1; }}; command {tool} "$@"; }}\n'
+    )
     steps = [_write(runner, "new"), _write(runner, "old", "changed\n"), _write(runner, "script", "x", 0o755)]
     assert set(_last(runner.apply(*steps)).values()) == {"changed"}
     assert [(runner.root / s.path).read_text() for s in steps] == ["new\n", "changed\n", "x"]

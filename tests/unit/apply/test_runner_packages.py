@@ -57,9 +57,19 @@ case $verb in
 esac
 """
 DPKG_QUERY = """
-for name in "$@"; do :; done
-[ -e {db}/$name ] && echo 'ii ' && exit
-[ -e {db}/$name.configured ] && echo 'rc ' || exit 1
+[ "$1" = -W ] || exit 1
+shift 3
+missing=0
+for name in "$@"; do
+  if [ -e {db}/$name ]; then
+    echo "$name $name:amd64 ii "
+  elif [ -e {db}/$name.configured ]; then
+    echo "$name $name:amd64 rc "
+  else
+    missing=1
+  fi
+done
+exit $missing
 """
 STEP = InstallPackages("install", "apt", ("pciutils", "present"))
 

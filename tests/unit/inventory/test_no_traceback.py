@@ -19,38 +19,21 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import pytest
-import yaml
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from typer.main import get_command
+from valid_inventory import TREE, VALID
 
 from clusterctl.cli import main as cli
 from clusterctl.inventory.field_types import NodeName
 from clusterctl.inventory.model import GroupSpec, InventoryFile, NodeSettings, NodeSpec
 from clusterctl.inventory.requirement_settings import ClusterFileSettings
 
-EXAMPLES = int(__import__("os").environ.get("N", 10000))
+EXAMPLES = 10_000
 EXIT_CODES = {0, 2, 4, 9}
 """Fine, usage, inventory, artifact: nothing else can come of an inventory that nobody contacts."""
 
-VALID = """\
-version: 1
-launcher: openmpi
-defaults: {user: ubuntu, gpus: 8, socket_ifname: bond0, env: {NCCL_DEBUG: INFO, X: 3}}
-groups:
-  rack1: {nodes: "gpu[01-02]", requirements: {memlock: 5, acs: {gpu_devices: ["class:0302"]}}}
-nodes:
-  - name: gpu[01-04]
-    address: 10.0.0.[1-4]
-    requirements: {skip: [docker], peermem: {mechanism: auto}, rdma_link: {min_rate_gbps: 100.5}}
-    container: {image: "img:1", devices: [/dev/infiniband], stack: null}
-  - name: spare
-    address: "fe80::1%eth0"
-    port: 2222
-    proxy_jump: me@jump:22
-"""
-TREE = yaml.safe_load(VALID)
 NASTY = (
     *("gpu[1-", "a[2-1]", "gpu[1-99999999]", "[", "]", "a,,b", "-x", "--help", "~", "~nobody/x", "[::1]:22"),
     *(
