@@ -24,6 +24,8 @@ CASES = (
     "rendezvous",
     "failures",
     "lifecycle",
+    "stripes",
+    "stripes-faulty",
     *(f"matrix-{transport}-{size}" for transport in ("shm", "tcp") for size in (1, 2, 3, 4)),
     *(f"matrix-{transport}-{size}-faulty" for transport in ("shm", "tcp") for size in (3, 5)),
     "matrix-mixed-4",

@@ -76,7 +76,8 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "CCORE_SOCKET_IFNAME", Kind.TEXT, "the way to rank 0",
-        "interfaces for TCP: name prefixes `eth,ib`, exact names `=eth0`, all but `^docker`", _LIBRARY,
+        "interfaces for TCP: name prefixes `eth,ib`, exact names `=eth0`, all but `^docker`; of several names each is "
+        "a rail, see below", _LIBRARY,
         aliases=("HOROVOD_GLOO_IFACE",),
     ),
     Variable(
@@ -86,6 +87,14 @@ VARIABLES: tuple[Variable, ...] = (
     Variable(
         "CCORE_SHM_RING_BYTES", Kind.BYTES, "262144", "buffer from each rank to each other rank of its node",
         _LIBRARY,
+    ),
+    Variable(
+        "CCORE_TCP_STREAMS", Kind.COUNT, "0",
+        "connections between two ranks, to 16, see below; 0: as many as pay; rank 0's value counts for all", _LIBRARY,
+    ),
+    Variable(
+        "CCORE_TCP_FRAME_BYTES", Kind.BYTES, "131072",
+        "with several connections: the most that one takes at a time; rank 0's value counts for all", _LIBRARY,
     ),
     Variable(
         "CCORE_TCP_USER_TIMEOUT_MS", Kind.MILLISECONDS, "20000",

@@ -9,16 +9,16 @@
 namespace ccore {
 namespace {
 
-// Payload that travels in one piece with the header before it.
-constexpr size_t kInlineBytes = 1024;
+// The most payload that travels in one piece with the header before it.
+constexpr size_t kMostInlineBytes = 16 * 1024;
 
 }  // namespace
 
 Piece send_with_header(Link* link, const Operation& operation, size_t header_done, const std::byte* payload,
                        size_t ready) {
-  std::array<std::byte, sizeof(Operation) + kInlineBytes> piece;
+  std::array<std::byte, sizeof(Operation) + kMostInlineBytes> piece;
   const size_t rest = sizeof(Operation) - header_done;
-  const size_t inlined = std::min(kInlineBytes, ready);
+  const size_t inlined = std::min({link->inline_bytes(), kMostInlineBytes, ready});
   std::memcpy(piece.data(), reinterpret_cast<const std::byte*>(&operation) + header_done, rest);
   if (inlined > 0) std::memcpy(piece.data() + rest, payload, inlined);
   const size_t n = link->try_send(piece.data(), rest + inlined);

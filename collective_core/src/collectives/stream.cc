@@ -11,8 +11,8 @@
 namespace ccore {
 namespace {
 
-// Bytes moved before the other direction gets its turn: small enough to stay in cache on the way through.
-constexpr size_t kTurnBytes = 64 * 1024;
+// Bytes reduced before the links get their turn: few enough to stay in cache on the way through.
+constexpr size_t kFoldBytes = 256 * 1024;
 
 struct Cursor {
   size_t step = 0;
@@ -89,7 +89,7 @@ class Stream {
 
   bool advance_send() {
     bool moved = false;
-    size_t budget = kTurnBytes;
+    size_t sent = 0;  // in this turn
     while (send_.step < steps_.size()) {
       const StreamStep& step = steps_[send_.step];
       if (step.send_peer != kNone) {
@@ -99,10 +99,11 @@ class Stream {
           if (send_header_due()) return moved;
         }
         if (send_.bytes < step.send_bytes) {
-          const size_t ready = std::min(budget, send_limit() - send_.bytes);
+          const size_t turn = link.turn_bytes();
+          const size_t ready = std::min(turn - std::min(turn, sent), send_limit() - send_.bytes);
           const size_t n = ready == 0 ? 0 : link.try_send(step.send_from + send_.bytes, ready);
           send_.bytes += n;
-          budget -= n;
+          sent += n;
           link.payload_bytes_sent += n;
           if (n > 0) moved = true;
           if (send_.bytes < step.send_bytes) return moved;
@@ -116,7 +117,7 @@ class Stream {
 
   bool advance_recv() {
     bool moved = false;
-    size_t budget = kTurnBytes;
+    size_t received = 0;  // in this turn
     while (recv_.step < steps_.size()) {
       const StreamStep& step = steps_[recv_.step];
       if (step.recv_peer != kNone) {
@@ -130,9 +131,11 @@ class Stream {
           moved = true;
         }
         if (recv_.bytes < step.recv_bytes) {
-          const size_t n = receive(&link, step, std::min(budget, recv_limit() - recv_.bytes));
+          const size_t turn = link.turn_bytes();
+          const size_t n =
+              receive(&link, step, std::min(turn - std::min(turn, received), recv_limit() - recv_.bytes));
           recv_.bytes += n;
-          budget -= std::min(budget, n);
+          received += n;
           link.payload_bytes_received += n;
           if (n > 0) moved = true;
           if (recv_.bytes < step.recv_bytes) return moved;
@@ -168,7 +171,7 @@ class Stream {
     if (step.action == Action::copy) return link->try_recv(to, most);
     const size_t element = reduction_.element_bytes;
     const Bytes ready = link->peek(element);
-    const size_t count = std::min(ready.size, most) / element;
+    const size_t count = std::min({ready.size, most, kFoldBytes}) / element;
     if (count == 0) return 0;
     const ReduceFunction reduce = step.completes ? reduction_.last : reduction_.hop;
     const void* first = ready.data;

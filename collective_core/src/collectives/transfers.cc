@@ -9,8 +9,6 @@
 namespace ccore {
 namespace {
 
-// Bytes moved on one link before the next one gets its turn.
-constexpr size_t kTurnBytes = 64 * 1024;
 // How long what a departed peer left on the link may take to come out of it: a link may give nothing at times.
 constexpr int64_t kDepartedMs = 200;
 
@@ -216,7 +214,7 @@ bool Transfers::advance_send(Link* link, Item* item) {
     moved = sent.header > 0;
     if (item->header_done < sizeof(Operation)) return moved;
   }
-  const size_t some = std::min(kTurnBytes, transfer.bytes - item->bytes_done);
+  const size_t some = std::min(link->turn_bytes(), transfer.bytes - item->bytes_done);
   const size_t n = some == 0 ? 0 : link->try_send(transfer.data + item->bytes_done, some);
   item->bytes_done += n;
   link->payload_bytes_sent += n;
@@ -233,7 +231,7 @@ bool Transfers::advance_recv(Link* link, Item* item) {
     item->header_done = sizeof(Operation);
     moved = true;
   }
-  const size_t some = std::min(kTurnBytes, transfer.bytes - item->bytes_done);
+  const size_t some = std::min(link->turn_bytes(), transfer.bytes - item->bytes_done);
   const size_t n = some == 0 ? 0 : link->try_recv(transfer.data + item->bytes_done, some);
   item->bytes_done += n;
   link->payload_bytes_received += n;

@@ -13,7 +13,10 @@
 #include "rendezvous/mesh.h"
 #include "topology/interfaces.h"
 #include "transport/fault/fault_link.h"
+#include "transport/progress.h"
 #include "transport/shm/shm_link.h"
+#include "transport/tcp/stream_settings.h"
+#include "transport/tcp/stripe_link.h"
 #include "transport/tcp/tcp_link.h"
 
 namespace ccore {
@@ -26,7 +29,10 @@ struct Card {
   uint32_t version = CC_VERSION_NUMBER;
   int32_t transport = CC_TRANSPORT_AUTO;
   int64_t pid = 0;
-  Address address;
+  Address rails[kMostRails];  // where this rank listens; the first has the control connections too
+  int32_t nrails = 0;
+  int32_t cores = 0;  // that this process may use
+  StreamWish streams;
   char host[CC_HOST_BYTES] = {};
   char boot[64] = {};
   char node[CC_HOST_BYTES + 64] = {};
@@ -70,19 +76,29 @@ class Connector {
   size_t own() const { return static_cast<size_t>(rank_); }
 
   void listen_for_mesh() {
-    Address address = client_.local_host();
-    if (!settings_.interface_name.empty()) address = choose_address(interfaces(), settings_.interface_name);
-    if (!settings_.address.empty()) address = resolve(settings_.address, 0);
-    address.port = 0;
-    listener_ = listen_on(address, false);
-    address_ = local_address(listener_.get());
+    std::vector<Address> rails = {client_.local_host()};
+    if (!settings_.interface_name.empty()) rails = choose_rails(interfaces(), settings_.interface_name);
+    if (!settings_.address.empty()) rails = {resolve(settings_.address, 0)};
+    if (rails.size() > kMostRails) {
+      throw Error(CC_ERROR_INVALID_ARGUMENT, format("CCORE_SOCKET_IFNAME=%s names %d interfaces, expected %d at most",
+                                                    settings_.interface_name.c_str(), static_cast<int>(rails.size()),
+                                                    kMostRails));
+    }
+    for (Address& address : rails) {
+      address.port = 0;
+      listeners_.push_back(listen_on(address, false));
+      rails_.push_back(local_address(listeners_.back().get()));
+    }
   }
 
   void exchange_cards() {
     Card card;
     card.transport = settings_.transport;
     card.pid = getpid();
-    card.address = address_;
+    std::copy(rails_.begin(), rails_.end(), card.rails);
+    card.nrails = static_cast<int32_t>(rails_.size());
+    card.cores = usable_cores();
+    card.streams = stream_wish_from_env();
     put(card.host, host_name());
     put(card.boot, boot_id());
     put(card.node, node_key(settings_.node_id, card.host, card.boot));
@@ -99,12 +115,16 @@ class Connector {
       if (other.version != card.version) {
         throw Error(CC_ERROR_INVALID_USAGE, format("rank %d runs another version of collective_core", rank));
       }
-      if (is_loopback(other.address) && std::strcmp(other.host, card.host) != 0) {
+      if (other.nrails < 1 || other.nrails > kMostRails) {
+        throw Error(CC_ERROR_INTERNAL, format("rank %d announced %d addresses", rank, other.nrails));
+      }
+      for (const Address& address : rails_of(other)) {
+        if (!is_loopback(address) || std::strcmp(other.host, card.host) == 0) continue;
         throw Error(
             CC_ERROR_INVALID_USAGE,
             format("rank %d on host %s can only be reached at %s, which is no address for host %s; name its "
                    "network with CCORE_SOCKET_IFNAME",
-                   rank, other.host, host_text(other.address).c_str(), card.host));
+                   rank, other.host, host_text(address).c_str(), card.host));
       }
       keys.push_back(emulated_node_key(other.node, rank, result_.overrides.intra_size));
     }
@@ -113,12 +133,43 @@ class Connector {
       const Card& other = cards_[rank];
       const std::string name = format("rank %d (host %s, pid %lld)", static_cast<int>(rank), other.host,
                                       static_cast<long long>(other.pid));
-      result_.peers.push_back(Peer{other.host, other.pid, other.address, places[rank], name});
+      result_.peers.push_back(Peer{other.host, other.pid, other.rails[0], places[rank], name});
     }
-    result_.ranks_on_host =
-        static_cast<int>(std::count_if(cards_.begin(), cards_.end(), [&](const Card& other) {
-          return std::strcmp(other.boot, card.boot) == 0;
-        }));
+    result_.ranks_on_host = ranks_on_host_of(card);
+  }
+
+  static std::vector<Address> rails_of(const Card& card) {
+    return std::vector<Address>(card.rails, card.rails + card.nrails);
+  }
+
+  int ranks_on_host_of(const Card& card) const {
+    return static_cast<int>(std::count_if(cards_.begin(), cards_.end(), [&](const Card& other) {
+      return std::strcmp(other.boot, card.boot) == 0;
+    }));
+  }
+
+  // Both sides come to the same plan: it is made of what every rank knows of every other.
+  StreamPlan streams_with(const Card& peer) const {
+    const Card& card = cards_[own()];
+    const Card& first = cards_.front();
+    return plan_streams(first.streams, first.cores / ranks_on_host_of(first), std::strcmp(peer.boot, card.boot) == 0,
+                        std::min(peer.nrails, card.nrails));
+  }
+
+  void warn_of_other_wishes() const {
+    const Card& card = cards_[own()];
+    const StreamWish& counts = cards_.front().streams;
+    if (card.streams.streams != counts.streams || card.streams.frame_bytes != counts.frame_bytes) {
+      log(LogLevel::warn,
+          "rank %d has CCORE_TCP_STREAMS=%d and CCORE_TCP_FRAME_BYTES=%d, rank 0 has %d and %d, which count for all",
+          rank_, card.streams.streams, card.streams.frame_bytes, counts.streams, counts.frame_bytes);
+    }
+    for (size_t peer = 0; peer < cards_.size(); ++peer) {
+      if (cards_[peer].nrails < card.nrails && !shares_memory_with(peer)) {
+        log(LogLevel::warn, "%s has %d of the interfaces of CCORE_SOCKET_IFNAME, rank %d has %d: the rest is unused",
+            result_.peers[peer].name.c_str(), cards_[peer].nrails, rank_, card.nrails);
+      }
+    }
   }
 
   // The lowest rank of each node makes a segment; the others try to map it. Who cannot, talks TCP.
@@ -163,17 +214,18 @@ class Connector {
         throw Error(CC_ERROR_INVALID_USAGE,
                     "shared memory was demanded, but not possible with " + result_.peers[peer].name);
       }
-      plan.addresses.push_back(cards_[peer].address);
-      plan.wants_data.push_back(tcp);
+      plan.rails.push_back(rails_of(cards_[peer]));
+      plan.streams.push_back(tcp ? streams_with(cards_[peer]).streams : 0);
       plan.names.push_back(result_.peers[peer].name);
     }
-    Mesh mesh = connect_mesh(plan, std::move(listener_), id_.secret, client_.deadline());
+    warn_of_other_wishes();
+    Mesh mesh = connect_mesh(plan, std::move(listeners_), id_.secret, client_.deadline());
     result_.control = std::move(mesh.control);
     const int64_t seed = env_integer("CCORE_FAULT_SEED", 0, 0, INT64_MAX);
     for (size_t peer = 0; peer < cards_.size(); ++peer) {
       std::unique_ptr<Link> link;
-      if (mesh.data[peer]) {
-        link = std::make_unique<TcpLink>(std::move(mesh.data[peer]), plan.names[peer]);
+      if (!mesh.data[peer].empty()) {
+        link = tcp_link(std::move(mesh.data[peer]), peer);
       } else if (peer != own()) {
         link = std::make_unique<ShmLink>(*result_.segment, result_.peers[own()].place.local_rank,
                                          result_.peers[peer].place.local_rank);
@@ -186,12 +238,21 @@ class Connector {
     }
   }
 
+  std::unique_ptr<Link> tcp_link(std::vector<UniqueFd> fds, size_t peer) const {
+    const std::string& name = result_.peers[peer].name;
+    if (fds.size() == 1) return std::make_unique<TcpLink>(std::move(fds.front()), name);
+    const auto frame_bytes = static_cast<size_t>(streams_with(cards_[peer]).frame_bytes);
+    // A slow path must not hoard what a fast one could carry.
+    for (const UniqueFd& fd : fds) limit_unsent(fd.get(), frame_bytes);
+    return std::make_unique<StripeLink>(std::move(fds), frame_bytes, name);
+  }
+
   const UniqueId& id_;
   int rank_;
   const Settings& settings_;
   RendezvousClient client_;
-  UniqueFd listener_;
-  Address address_;
+  std::vector<UniqueFd> listeners_;
+  std::vector<Address> rails_;
   std::vector<Card> cards_;
   std::vector<uint8_t> mapped_;
   Connections result_;

@@ -1,5 +1,6 @@
 #include "rendezvous/mesh.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/error.h"
@@ -8,49 +9,62 @@
 namespace ccore {
 namespace {
 
-UniqueFd reach(const MeshPlan& plan, size_t peer, Purpose purpose, const Digest& secret,
+UniqueFd reach(const MeshPlan& plan, size_t peer, Purpose purpose, int stream, const Digest& secret,
                const Deadline& deadline) {
-  UniqueFd fd = connect_to(plan.addresses[peer], deadline);
+  const std::vector<Address>& own = plan.rails[static_cast<size_t>(plan.rank)];
+  const size_t rail = static_cast<size_t>(stream) % std::min(own.size(), plan.rails[peer].size());
+  // With several rails, the packets must leave by the one that was chosen.
+  UniqueFd fd = connect_to(plan.rails[peer][rail], deadline, own.size() > 1 ? &own[rail] : nullptr);
   Hello hello;
   hello.purpose = purpose;
   hello.from = plan.rank;
   hello.to = static_cast<int32_t>(peer);
-  hello.nranks = static_cast<int32_t>(plan.addresses.size());
+  hello.nranks = static_cast<int32_t>(plan.rails.size());
+  hello.stream = stream;
   introduce(fd.get(), secret, hello, deadline, plan.names[peer]);
   return fd;
 }
 
+bool complete(const Mesh& mesh, size_t peer) {
+  const auto& data = mesh.data[peer];
+  return mesh.control[peer] &&
+         std::all_of(data.begin(), data.end(), [](const UniqueFd& fd) { return static_cast<bool>(fd); });
+}
+
 }  // namespace
 
-Mesh connect_mesh(const MeshPlan& plan, UniqueFd listener, const Digest& secret, const Deadline& deadline) {
-  const size_t size = plan.addresses.size();
+Mesh connect_mesh(const MeshPlan& plan, std::vector<UniqueFd> listeners, const Digest& secret,
+                  const Deadline& deadline) {
+  const size_t size = plan.rails.size();
   const auto rank = static_cast<size_t>(plan.rank);
   Mesh mesh;
   mesh.control.resize(size);
-  mesh.data.resize(size);
+  for (const int streams : plan.streams) mesh.data.emplace_back(static_cast<size_t>(streams));
   for (size_t peer = 0; peer < rank; ++peer) {
-    mesh.control[peer] = reach(plan, peer, Purpose::control, secret, deadline);
-    if (plan.wants_data[peer]) mesh.data[peer] = reach(plan, peer, Purpose::data, secret, deadline);
+    mesh.control[peer] = reach(plan, peer, Purpose::control, 0, secret, deadline);
+    for (int stream = 0; stream < plan.streams[peer]; ++stream) {
+      mesh.data[peer][static_cast<size_t>(stream)] = reach(plan, peer, Purpose::data, stream, secret, deadline);
+    }
   }
   size_t expected = 0;
-  for (size_t peer = rank + 1; peer < size; ++peer) expected += plan.wants_data[peer] ? 2u : 1u;
-  Acceptor acceptor(std::move(listener), secret);
+  for (size_t peer = rank + 1; peer < size; ++peer) expected += 1 + mesh.data[peer].size();
+  Acceptor acceptor(std::move(listeners), secret);
   while (expected > 0) {
     auto accepted = acceptor.next(deadline);
     if (!accepted) {
       for (size_t peer = rank + 1; peer < size; ++peer) {
-        if (!mesh.control[peer] || (plan.wants_data[peer] && !mesh.data[peer])) {
-          throw Error(CC_ERROR_TIMEOUT, plan.names[peer] + " did not connect to " +
-                                            text(plan.addresses[rank]) +
-                                            " in time (a firewall, or the wrong interface?)");
-        }
+        if (complete(mesh, peer)) continue;
+        throw Error(CC_ERROR_TIMEOUT, plan.names[peer] + " did not connect to " + text(plan.rails[rank].front()) +
+                                          " in time (a firewall, or the wrong interface?)");
       }
     }
     const Hello& hello = accepted->hello;
     const auto peer = static_cast<size_t>(hello.from);
-    const bool fits = hello.to == plan.rank && hello.from > plan.rank && peer < size;
-    if (!fits || (hello.purpose != Purpose::control && hello.purpose != Purpose::data)) continue;
-    UniqueFd& slot = hello.purpose == Purpose::control ? mesh.control[peer] : mesh.data[peer];
+    if (hello.to != plan.rank || hello.from <= plan.rank || peer >= size || hello.stream < 0) continue;
+    const bool data = hello.purpose == Purpose::data;
+    const auto stream = static_cast<size_t>(hello.stream);
+    if (data ? stream >= mesh.data[peer].size() : hello.purpose != Purpose::control) continue;
+    UniqueFd& slot = data ? mesh.data[peer][stream] : mesh.control[peer];
     if (slot) throw Error(CC_ERROR_INVALID_USAGE, plan.names[peer] + " connected twice");
     slot = std::move(accepted->fd);
     --expected;

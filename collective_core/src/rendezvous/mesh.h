@@ -13,17 +13,19 @@ namespace ccore {
 
 struct Mesh {
   std::vector<UniqueFd> control;  // by rank; empty at this rank's own place
-  std::vector<UniqueFd> data;     // by rank; empty where no data connection was asked for
+  // By rank, then by stream; empty where no data connection was asked for.
+  std::vector<std::vector<UniqueFd>> data;
 };
 
 struct MeshPlan {
   int rank = 0;
-  std::vector<Address> addresses;  // where each rank listens
-  std::vector<bool> wants_data;    // by rank; both sides must agree
+  // Where each rank listens, one address for each of its rails. Streams take the rails that both sides have in turn.
+  std::vector<std::vector<Address>> rails;
+  std::vector<int> streams;        // data connections with each rank; both sides must agree
   std::vector<std::string> names;  // for error texts
 };
 
 // Connects to the lower ranks, then accepts the higher ones: an order without cycles.
-Mesh connect_mesh(const MeshPlan& plan, UniqueFd listener, const Digest& secret, const Deadline& deadline);
+Mesh connect_mesh(const MeshPlan& plan, std::vector<UniqueFd> listeners, const Digest& secret, const Deadline& deadline);
 
 }  // namespace ccore

@@ -144,7 +144,9 @@ class Root {
 }  // namespace
 
 void start_root(UniqueFd listener, const Digest& secret) {
-  Acceptor acceptor(std::move(listener), secret);
+  std::vector<UniqueFd> listeners;
+  listeners.push_back(std::move(listener));
+  Acceptor acceptor(std::move(listeners), secret);
   std::thread([root = Root(std::move(acceptor))]() mutable {
     try {
       root.serve();

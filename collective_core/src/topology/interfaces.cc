@@ -89,4 +89,24 @@ Address choose_address(const std::vector<Interface>& all, const std::string& sel
   return chosen->address;
 }
 
+std::vector<Address> choose_rails(const std::vector<Interface>& all, const std::string& selector) {
+  if (selector.empty() || selector[0] == '^') return {choose_address(all, selector)};
+  const bool exact = selector[0] == '=';
+  std::vector<std::string> chosen;
+  std::vector<Address> rails;
+  for (const std::string& name : split(selector.substr(exact ? 1 : 0))) {
+    std::vector<const Interface*> fitting;
+    for (const Interface& one : all) {
+      const bool taken = std::find(chosen.begin(), chosen.end(), one.name) != chosen.end();
+      if (!taken && (exact ? one.name == name : starts_with(one.name, name))) fitting.push_back(&one);
+    }
+    const Interface* first = first_of_family(fitting);
+    if (!first) continue;
+    chosen.push_back(first->name);
+    rails.push_back(first->address);
+  }
+  if (rails.empty()) return {choose_address(all, selector)};  // which says what there is
+  return rails;
+}
+
 }  // namespace ccore

@@ -128,7 +128,7 @@ void WaitLadder::sleep_on_sockets(const Link* const* want_send, size_t sends, co
   const auto add = [&](const Link* const* links, size_t count, short events) {
     for (size_t i = 0; i < count; ++i) {
       if (links[i]->fd() >= 0) {
-        fds.push_back(pollfd{links[i]->fd(), events, 0});
+        links[i]->add_fds(events, &fds);
       } else {
         memory_too = true;
       }

@@ -16,6 +16,7 @@ void receive_any();
 void rendezvous();
 void failures();
 void lifecycle();
+void stripes();
 void matrix(const std::string& layout, int nranks);
 
 }  // namespace test

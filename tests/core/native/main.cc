@@ -13,7 +13,8 @@ int main(int argc, char** argv) {
       {"choose", test::choose},       {"costs", test::costs},         {"schedules", test::schedules}, {"topology", test::topology},
       {"reduction", test::reduction}, {"wire", test::wire},           {"rendezvous", test::rendezvous},
       {"failures", test::failures},   {"lifecycle", test::lifecycle},
-      {"transfers", test::transfers}, {"receive-any", test::receive_any}};
+      {"transfers", test::transfers}, {"receive-any", test::receive_any},
+      {"stripes", test::stripes}};
   const std::string name = argc > 1 ? argv[1] : "";
   try {
     if (name == "matrix" && argc == 4) {

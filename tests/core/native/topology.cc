@@ -8,12 +8,20 @@
 namespace test {
 namespace {
 
+std::vector<ccore::Interface> example() {
+  return {{"lo", ccore::resolve("127.0.0.1", 0)},   {"docker0", ccore::resolve("172.17.0.1", 0)},
+          {"eth0", ccore::resolve("fd00::1", 0)},   {"eth0", ccore::resolve("10.0.0.1", 0)},
+          {"eth01", ccore::resolve("10.0.1.1", 0)}, {"ib0", ccore::resolve("fd00::2", 0)}};
+}
+
 std::string chosen(const std::string& selector) {
-  const std::vector<ccore::Interface> all = {
-      {"lo", ccore::resolve("127.0.0.1", 0)},   {"docker0", ccore::resolve("172.17.0.1", 0)},
-      {"eth0", ccore::resolve("fd00::1", 0)},   {"eth0", ccore::resolve("10.0.0.1", 0)},
-      {"eth01", ccore::resolve("10.0.1.1", 0)}, {"ib0", ccore::resolve("fd00::2", 0)}};
-  return ccore::host_text(choose_address(all, selector));
+  return ccore::host_text(choose_address(example(), selector));
+}
+
+std::string rails(const std::string& selector) {
+  std::string list;
+  for (const ccore::Address& rail : choose_rails(example(), selector)) list += ccore::host_text(rail) + " ";
+  return list;
 }
 
 void interfaces() {
@@ -24,6 +32,18 @@ void interfaces() {
   EXPECT(chosen("bond,eth") == "10.0.0.1", chosen("bond,eth"));
   EXPECT(chosen("ib") == "fd00::2", chosen("ib"));
   EXPECT(chosen("^docker,eth") == "fd00::2", chosen("^docker,eth"));
+  EXPECT(rails("") == "10.0.0.1 ", rails(""));
+  EXPECT(rails("eth") == "10.0.0.1 ", rails("eth"));
+  EXPECT(rails("ib,eth") == "fd00::2 10.0.0.1 ", rails("ib,eth"));
+  EXPECT(rails("eth,wlan,eth") == "10.0.0.1 10.0.1.1 ", rails("eth,wlan,eth"));
+  EXPECT(rails("=eth01,eth0,eth0") == "10.0.1.1 10.0.0.1 ", rails("=eth01,eth0,eth0"));
+  EXPECT(rails("^docker") == "10.0.0.1 ", rails("^docker"));
+  try {
+    rails("wlan");
+    fail(__FILE__, __LINE__, "a rail that does not exist was accepted");
+  } catch (const ccore::Error& error) {
+    EXPECT(error.code() == CC_ERROR_INVALID_ARGUMENT, error.what());
+  }
   try {
     chosen("wlan");
     fail(__FILE__, __LINE__, "an interface that does not exist was accepted");

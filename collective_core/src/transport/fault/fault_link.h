@@ -18,6 +18,9 @@ class FaultLink : public Link {
   void consume(size_t size) override;
   size_t try_recv(std::byte* data, size_t size) override;
   int fd() const override { return inner_->fd(); }
+  void add_fds(short events, std::vector<pollfd>* fds) const override { inner_->add_fds(events, fds); }
+  size_t turn_bytes() const override { return inner_->turn_bytes(); }
+  size_t inline_bytes() const override { return inner_->inline_bytes(); }
   const char* name() const override { return inner_->name(); }
 
  private:

@@ -29,7 +29,7 @@ struct Answer {
   int32_t from = 0;
   int32_t to = 0;
   int32_t nranks = 0;
-  int32_t zero = 0;
+  int32_t stream = 0;
   int64_t timeout_ms = 0;
   std::array<unsigned char, 32> nonce{};
   Digest proof{};
@@ -67,6 +67,7 @@ void introduce(int fd, const Digest& secret, const Hello& hello, const Deadline&
   answer.from = hello.from;
   answer.to = hello.to;
   answer.nranks = hello.nranks;
+  answer.stream = hello.stream;
   answer.timeout_ms = hello.timeout_ms;
   random_bytes(answer.nonce.data(), answer.nonce.size());
   answer.proof = client_proof(secret, challenge, answer);
@@ -86,14 +87,18 @@ struct Acceptor::Pending {
   Deadline patience;
 };
 
-Acceptor::Acceptor(UniqueFd listener, const Digest& secret)
-    : listener_(std::move(listener)), secret_(secret) {}
+Acceptor::Acceptor(std::vector<UniqueFd> listeners, const Digest& secret)
+    : listeners_(std::move(listeners)), secret_(secret) {}
 Acceptor::Acceptor(Acceptor&&) noexcept = default;
 Acceptor::~Acceptor() = default;
 
 void Acceptor::accept_new() {
+  for (const UniqueFd& listener : listeners_) accept_new(listener.get());
+}
+
+void Acceptor::accept_new(int listener) {
   while (pending_.size() < kMostPending) {
-    UniqueFd fd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    UniqueFd fd(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!fd) return;
     Pending pending{std::move(fd), {}, {}, 0, Deadline::in_ms(kPatienceMs)};
     random_bytes(pending.challenge.nonce.data(), pending.challenge.nonce.size());
@@ -143,7 +148,7 @@ std::optional<Accepted> Acceptor::next(const Deadline& deadline) {
         }
         const Answer& answer = at->answer;
         Accepted accepted{std::move(at->fd), Hello{static_cast<Purpose>(answer.purpose), answer.from,
-                                                   answer.to, answer.nranks, answer.timeout_ms}};
+                                                   answer.to, answer.nranks, answer.stream, answer.timeout_ms}};
         pending_.erase(at);
         return accepted;
       } catch (const Error& error) {
@@ -153,7 +158,7 @@ std::optional<Accepted> Acceptor::next(const Deadline& deadline) {
     }
     if (deadline.passed()) return std::nullopt;
     std::vector<pollfd> fds;
-    fds.push_back(pollfd{listener_.get(), POLLIN, 0});
+    for (const UniqueFd& listener : listeners_) fds.push_back(pollfd{listener.get(), POLLIN, 0});
     for (const Pending& pending : pending_) fds.push_back(pollfd{pending.fd.get(), POLLIN, 0});
     poll(fds.data(), fds.size(), deadline.remaining_ms(500));
   }

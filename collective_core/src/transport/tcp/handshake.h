@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <list>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "common/clock.h"
 #include "common/sha256.h"
@@ -21,6 +23,7 @@ struct Hello {
   int32_t from = 0;
   int32_t to = 0;
   int32_t nranks = 0;
+  int32_t stream = 0;  // of a data connection: its number among those of the two ranks
   int64_t timeout_ms = 0;
 };
 
@@ -37,7 +40,7 @@ struct Accepted {
 // a slow or hostile client delays nobody.
 class Acceptor {
  public:
-  Acceptor(UniqueFd listener, const Digest& secret);
+  Acceptor(std::vector<UniqueFd> listeners, const Digest& secret);
   Acceptor(Acceptor&&) noexcept;
   ~Acceptor();
   // The next rank, or nothing when the deadline has passed.
@@ -46,10 +49,11 @@ class Acceptor {
  private:
   struct Pending;
   void accept_new();
+  void accept_new(int listener);
   // True when the hello is complete and genuine; throws Error when the client is to be dropped.
   bool advance(Pending* pending);
 
-  UniqueFd listener_;
+  std::vector<UniqueFd> listeners_;
   Digest secret_;
   std::list<Pending> pending_;
 };

@@ -158,11 +158,21 @@ void configure_connection(int fd) {
   set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, ms);
 }
 
-UniqueFd connect_to(const Address& address, const Deadline& deadline) {
+void limit_unsent(int fd, size_t bytes) {
+  set_option(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, static_cast<int>(bytes));
+}
+
+UniqueFd connect_to(const Address& address, const Deadline& deadline, const Address* from) {
   long pause_ms = 5;
   while (true) {
     UniqueFd fd(socket(address.family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!fd) throw_errno("socket");
+    if (from) {
+      Address any_port = *from;
+      any_port.port = 0;
+      const Raw raw = raw_from(any_port);
+      if (bind(fd.get(), raw.get(), raw.size) != 0) throw_errno("bind to " + host_text(any_port));
+    }
     const int error = try_connect(fd.get(), address, deadline);
     if (error == 0) {
       configure_connection(fd.get());

@@ -31,10 +31,12 @@ bool is_loopback(const Address& address);
 UniqueFd listen_on(const Address& address, bool reuse);
 Address local_address(int fd);
 
-// Tries again until the deadline while nobody listens there yet.
-UniqueFd connect_to(const Address& address, const Deadline& deadline);
+// Tries again until the deadline while nobody listens there yet. from: the own address to use, null for any.
+UniqueFd connect_to(const Address& address, const Deadline& deadline, const Address* from = nullptr);
 // Non-blocking, no delay, keepalive, user timeout: for every connection made or accepted.
 void configure_connection(int fd);
+// The socket takes no more while it holds this many bytes that are not yet on the wire.
+void limit_unsent(int fd, size_t bytes);
 
 // Throw CC_ERROR_TIMEOUT, CC_ERROR_REMOTE (closed by the other side) or CC_ERROR_SYSTEM; `who` goes in the
 // text.

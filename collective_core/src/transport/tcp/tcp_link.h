@@ -19,6 +19,7 @@ class TcpLink : public Link {
   void consume(size_t size) override;
   size_t try_recv(std::byte* data, size_t size) override;
   int fd() const override { return fd_.get(); }
+  size_t inline_bytes() const override { return 16 * 1024; }
   const char* name() const override { return "tcp"; }
 
  private:

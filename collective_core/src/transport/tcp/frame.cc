@@ -1,0 +1,30 @@
+#include "transport/tcp/frame.h"
+
+#include <cstring>
+
+#include "common/error.h"
+
+namespace ccore {
+
+FrameHeader parse_frame(const std::array<std::byte, sizeof(FrameHeader)>& bytes, const FrameRules& rules,
+                        const std::string& who) {
+  FrameHeader header;
+  const uint32_t magic = header.magic;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  const auto refuse = [&](const char* what, uint64_t got, uint64_t least, uint64_t most) {
+    throw Error(CC_ERROR_REMOTE, format("%s sent a malformed frame: %s is %llu, expected %llu to %llu", who.c_str(),
+                                        what, static_cast<unsigned long long>(got),
+                                        static_cast<unsigned long long>(least),
+                                        static_cast<unsigned long long>(most)));
+  };
+  if (header.magic != magic) refuse("magic", header.magic, magic, magic);
+  if (header.sequence != rules.sequence) refuse("sequence", header.sequence, rules.sequence, rules.sequence);
+  if (header.length < 1 || header.length > rules.most_length) refuse("length", header.length, 1, rules.most_length);
+  if (header.offset < rules.least_offset || header.offset > rules.most_offset) {
+    refuse("offset", header.offset, rules.least_offset, rules.most_offset);
+  }
+  if (header.reserved != 0) refuse("the reserved word", header.reserved, 0, 0);
+  return header;
+}
+
+}  // namespace ccore
