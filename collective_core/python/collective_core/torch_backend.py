@@ -19,6 +19,7 @@ from collective_core.autoload import register
 from collective_core.communicator import Communicator, get_unique_id
 from collective_core.torch_copies import Copies
 from collective_core.torch_identity import Identity
+from collective_core.torch_monitored_barrier import MonitoredBarrier
 from collective_core.torch_reductions import Reductions
 from collective_core.torch_transfers import Transfers
 from collective_core.torch_work import CcoreBackendError
@@ -38,11 +39,26 @@ class CcoreProcessGroup(Identity, Reductions, Copies, Transfers, _ProcessGroup):
     Sends and receives that follow each other run together; a collective waits for those called before it.
     """
 
-    def __init__(self, communicator: Communicator) -> None:
-        """Take over the communicator."""
+    def __init__(self, communicator: Communicator, store: Any, timeout: timedelta) -> None:
+        """Take over the communicator; the store is the group's own part of torch's."""
         _ProcessGroup.__init__(self, communicator.rank, communicator.size)
         Identity.__init__(self, communicator.rank, communicator.size)
         Reductions.__init__(self, communicator)
+        self._store = store
+        self._timeout = timeout
+        self._monitored = MonitoredBarrier(store, communicator.rank, communicator.size)
+
+    def get_group_store(self) -> Any:
+        """Return the group's own part of torch's store."""
+        return self._store
+
+    def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
+        """Return when all ranks have come; else rank 0 raises an error that names the first missing, or all.
+
+        torch.distributed.monitored_barrier refuses every backend but gloo by its name: call this on the group.
+        """
+        limit = self._timeout if timeout is None else timeout
+        self._monitored.run(limit.total_seconds(), wait_all_ranks=wait_all_ranks)
 
     def shutdown(self) -> None:
         """Finish what was called, then leave the group."""
@@ -68,7 +84,7 @@ def create_process_group(store: Any, rank: int, size: int, timeout: timedelta) -
     seconds = timeout.total_seconds()
     communicator = Communicator(rank, size, unique_id, timeout_s=seconds, init_timeout_s=seconds)
     _announce(communicator)
-    return CcoreProcessGroup(communicator)
+    return CcoreProcessGroup(communicator, store, timeout)
 
 
 def _announce(communicator: Communicator) -> None:

@@ -18,7 +18,9 @@ class Copies(Operations):
     def broadcast(self, tensors: Sequence[torch.Tensor], opts: Any) -> CcoreWork:
         """Copy the root's tensor to all."""
         tensor = only_one(tensors)
-        return self._submit("broadcast", opts, lambda limit: [self._broadcast(tensor, opts.rootRank, limit)])
+        return self._submit(
+            "broadcast", opts, lambda limit: [self._broadcast(tensor, opts.rootRank, limit)], tensors
+        )
 
     def allgather(
         self, outputs: Sequence[Sequence[torch.Tensor]], inputs: Sequence[torch.Tensor], opts: Any = None
@@ -27,10 +29,12 @@ class Copies(Operations):
         listed, tensor = list(outputs[0]), only_one(inputs)
         if len({output.numel() for output in listed}) > 1:
             return self._submit(
-                "all_gather", opts, lambda limit: [self._gather_uneven(listed, tensor, limit)]
+                "all_gather", opts, lambda limit: [self._gather_uneven(listed, tensor, limit)], inputs
             )
         check_one_per_rank(listed, tensor, self._communicator.size)
-        return self._submit("all_gather", opts, lambda limit: [self._gather_list(listed, tensor, limit)])
+        return self._submit(
+            "all_gather", opts, lambda limit: [self._gather_list(listed, tensor, limit)], inputs
+        )
 
     def _gather_uneven(
         self, outputs: list[torch.Tensor], source: torch.Tensor, limit: float | None
@@ -51,12 +55,13 @@ class Copies(Operations):
             "all_gather of several",
             opts,
             lambda limit: [self._gather_list(by_input[i], one, limit) for i, one in enumerate(listed)],
+            listed,
         )
 
     def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> CcoreWork:
         """Collect one block per rank into one tensor."""
         check_blocks(output, input, self._communicator.size)
-        return self._submit("all_gather", opts, lambda limit: [self._gather(output, input, limit)])
+        return self._submit("all_gather", opts, lambda limit: [self._gather(output, input, limit)], [input])
 
     def all_gather_single_coalesced(
         self, outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], opts: Any = None
@@ -69,6 +74,7 @@ class Copies(Operations):
             "all_gather of several",
             opts,
             lambda limit: [self._gather(output, source, limit) for output, source in pairs],
+            inputs,
         )
 
     def gather(
@@ -86,7 +92,7 @@ class Copies(Operations):
             spread(joined, listed)
             return listed
 
-        return self._submit("gather", opts, run)
+        return self._submit("gather", opts, run, inputs)
 
     def scatter(
         self, outputs: Sequence[torch.Tensor], inputs: Sequence[Sequence[torch.Tensor]], opts: Any
@@ -104,7 +110,7 @@ class Copies(Operations):
             copy_back(output, target)
             return [output]
 
-        return self._submit("scatter", opts, run)
+        return self._submit("scatter", opts, run, blocks or outputs)
 
     def all_to_all_single(
         self,
@@ -132,7 +138,7 @@ class Copies(Operations):
             copy_back(output, target)
             return [output]
 
-        return self._submit("all_to_all", opts, run)
+        return self._submit("all_to_all", opts, run, [input])
 
     def _split(self, tensor: torch.Tensor, rows: Sequence[int]) -> list[int]:
         """Elements of each rank's block."""
@@ -171,7 +177,7 @@ class Copies(Operations):
             spread(others, targets)
             return targets
 
-        return self._submit("all_to_all", opts, run)
+        return self._submit("all_to_all", opts, run, blocks)
 
     def barrier(self, opts: Any = None) -> CcoreWork:
         """Complete when all ranks have called it."""

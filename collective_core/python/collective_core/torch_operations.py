@@ -10,6 +10,9 @@ import torch
 import torch.distributed as dist
 
 from collective_core.communicator import Communicator
+from collective_core.torch_exchange import combined, combined_block, combiner
+from collective_core.torch_profile import begin_span
+from collective_core.torch_sparse import sparse_all_reduce
 from collective_core.torch_tensors import as_dense, copy_back, for_copy, for_reduction, refuse
 from collective_core.torch_work import CcoreBackendError, CcoreWork, Worker
 
@@ -22,22 +25,43 @@ class Operations:
         self._communicator = communicator
         self._worker = Worker(f"ccore-{communicator.rank}")
         self._open = True
+        self._default_limit: float | None = None  # the communicator's own
 
-    def _submit(self, name: str, opts: Any, operation: Callable[[float | None], list[Any]]) -> CcoreWork:
-        """Start an operation, which is given its deadline in seconds; None: the communicator's."""
+    def set_timeout(self, timeout: timedelta) -> None:
+        """Change the deadline of the operations called from now on that have none of their own."""
+        if timeout <= timedelta(0):
+            raise refuse(f"a timeout must be positive, this is {timeout}")
+        self._default_limit = timeout.total_seconds()
+
+    def _submit(
+        self,
+        name: str,
+        opts: Any,
+        operation: Callable[[float | None], list[Any]],
+        inputs: Sequence[torch.Tensor] = (),
+    ) -> CcoreWork:
+        """Start an operation, which is given its deadline in seconds; None: the communicator's.
+
+        The inputs are what a profile shows of it.
+        """
         if not self._open:
             raise CcoreBackendError(f"{name}: the process group was destroyed")
-        limit = limit_of(opts)
+        limit = limit_of(opts) or self._default_limit
         return self._worker.submit(
-            f"{name} on rank {self._communicator.rank}",
+            CcoreWork(f"{name} on rank {self._communicator.rank}", begin_span(name, inputs)),
             lambda: operation(limit),
             caller_waits=getattr(opts, "asyncOp", True) is False,
         )
 
     def _reduce(self, tensor: torch.Tensor, op: object, limit: float | None) -> torch.Tensor:
+        if tensor.layout != torch.strided:
+            return sparse_all_reduce(self._communicator, tensor, op, limit)
         dense = as_dense(tensor)
-        buffer, redop = for_reduction(dense, op)
-        self._communicator.all_reduce(buffer, buffer, redop, limit)
+        if (combine := combiner(dense.dtype, op)) is not None:
+            dense = combined(self._communicator, dense, combine, limit)
+        else:
+            buffer, redop = for_reduction(dense, op)
+            self._communicator.all_reduce(buffer, buffer, redop, limit)
         copy_back(tensor, dense)
         return tensor
 
@@ -45,8 +69,12 @@ class Operations:
         self, output: torch.Tensor, source: torch.Tensor, op: object, limit: float | None
     ) -> torch.Tensor:
         dense, target = as_dense(source), as_dense(output)
-        buffer, redop = for_reduction(dense, op)
-        self._communicator.reduce_scatter(buffer, for_reduction(target, op)[0], redop, limit)
+        if (combine := combiner(dense.dtype, op)) is not None:
+            counts = [target.numel()] * self._communicator.size
+            target = combined_block(self._communicator, dense, counts, combine, limit)
+        else:
+            buffer, redop = for_reduction(dense, op)
+            self._communicator.reduce_scatter(buffer, for_reduction(target, op)[0], redop, limit)
         copy_back(output, target)
         return output
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from collective_core.torch_exchange import combined, combiner
 from collective_core.torch_operations import (
     Operations,
     check_blocks,
@@ -25,7 +26,7 @@ class Reductions(Operations):
         """Reduce one tensor over all ranks, in place."""
         tensor = only_one(tensors)
         return self._submit(
-            "all_reduce", opts, lambda limit: [self._reduce(tensor, reduction_of(opts), limit)]
+            "all_reduce", opts, lambda limit: [self._reduce(tensor, reduction_of(opts), limit)], tensors
         )
 
     def allreduce_coalesced(self, tensors: Sequence[torch.Tensor], opts: Any = None) -> CcoreWork:
@@ -35,6 +36,7 @@ class Reductions(Operations):
             "all_reduce of several",
             opts,
             lambda limit: [self._reduce(one, reduction_of(opts), limit) for one in listed],
+            listed,
         )
 
     def reduce(self, tensors: Sequence[torch.Tensor], opts: Any) -> CcoreWork:
@@ -43,12 +45,16 @@ class Reductions(Operations):
 
         def run(limit: float | None) -> list[torch.Tensor]:
             dense = as_dense(tensor)
-            buffer, redop = for_reduction(dense, opts.reduceOp)
-            self._communicator.reduce(buffer, buffer, opts.rootRank, redop, limit)
+            if (combine := combiner(dense.dtype, opts.reduceOp)) is not None:
+                result = combined(self._communicator, dense, combine, limit)
+                dense = result if self._communicator.rank == opts.rootRank else dense
+            else:
+                buffer, redop = for_reduction(dense, opts.reduceOp)
+                self._communicator.reduce(buffer, buffer, opts.rootRank, redop, limit)
             copy_back(tensor, dense)
             return [tensor]
 
-        return self._submit("reduce", opts, run)
+        return self._submit("reduce", opts, run, tensors)
 
     def reduce_scatter(
         self, outputs: Sequence[torch.Tensor], inputs: Sequence[Sequence[torch.Tensor]], opts: Any = None
@@ -60,6 +66,7 @@ class Reductions(Operations):
             "reduce_scatter",
             opts,
             lambda limit: [self._reduce_scatter(output, joined(blocks), reduction_of(opts), limit)],
+            blocks,
         )
 
     def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> CcoreWork:
@@ -69,6 +76,7 @@ class Reductions(Operations):
             "reduce_scatter",
             opts,
             lambda limit: [self._reduce_scatter(output, input, reduction_of(opts), limit)],
+            [input],
         )
 
     def reduce_scatter_single_coalesced(
@@ -84,6 +92,7 @@ class Reductions(Operations):
             lambda limit: [
                 self._reduce_scatter(output, source, reduction_of(opts), limit) for output, source in pairs
             ],
+            inputs,
         )
 
     # Their names in torch before 2.13.

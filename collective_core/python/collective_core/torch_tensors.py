@@ -45,12 +45,17 @@ def only_one(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     return tensors[0]
 
 
-def check_host(tensor: torch.Tensor) -> None:
-    """Refuse what is not dense host memory."""
+def check_device(tensor: torch.Tensor) -> None:
+    """Refuse what is not host memory."""
     if tensor.device.type != "cpu":
         raise refuse(f"the ccore backend works on CPU tensors, this one is on {tensor.device}")
+
+
+def check_host(tensor: torch.Tensor) -> None:
+    """Refuse what is not dense host memory."""
+    check_device(tensor)
     if tensor.layout != torch.strided:
-        raise refuse(f"the ccore backend works on dense tensors, this one is {tensor.layout}")
+        raise refuse(f"this call works on dense tensors only, this one is {tensor.layout}")
 
 
 def as_dense(tensor: torch.Tensor) -> torch.Tensor:
@@ -87,7 +92,9 @@ def for_reduction(dense: torch.Tensor, op: object) -> tuple[Buffer, Redop]:
         if redop not in _BOOL_REDOPS:
             raise refuse("there is no average of bool tensors")
         return Buffer(dense.data_ptr(), dense.numel(), Dtype.UINT8, dense), _BOOL_REDOPS[redop]
+    if dense.dtype.is_complex and redop in {Redop.SUM, Redop.AVG}:
+        dense = torch.view_as_real(dense)
     dtype = _DTYPES.get(dense.dtype)
     if dtype is None:
-        raise refuse(f"the ccore backend cannot reduce {dense.dtype}")
+        raise refuse(f"the ccore backend has no {redop.name} of {dense.dtype}")
     return Buffer(dense.data_ptr(), dense.numel(), dtype, dense), redop

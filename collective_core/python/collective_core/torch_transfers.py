@@ -11,6 +11,7 @@ import torch
 from collective_core.communicator import Communicator, Source
 from collective_core.errors import CollectiveCoreError
 from collective_core.torch_operations import Operations
+from collective_core.torch_profile import begin_span
 from collective_core.torch_tensors import as_dense, copy_back, for_copy, only_one
 from collective_core.torch_work import Batch, CcoreBackendError, CcoreWork, Ended, Queue, Task
 
@@ -87,8 +88,10 @@ class Transfers(Operations):
         tensor = only_one(tensors)
         dense = as_dense(tensor)
         return self._submit_transfer(
-            f"send to rank {dst}",
-            lambda: self._communicator.send(for_copy(dense), dst, tag=tag),
+            "send",
+            f"to rank {dst}",
+            tensor,
+            lambda: self._communicator.send(for_copy(dense), dst, tag=tag, timeout_s=self._default_limit),
             lambda: [tensor],
         )
 
@@ -102,7 +105,11 @@ class Transfers(Operations):
             return [tensor]
 
         return self._submit_transfer(
-            f"recv from rank {src}", lambda: self._communicator.recv(for_copy(dense), src, tag=tag), conclude
+            "recv",
+            f"from rank {src}",
+            tensor,
+            lambda: self._communicator.recv(for_copy(dense), src, tag=tag, timeout_s=self._default_limit),
+            conclude,
         )
 
     def recv_anysource(self, tensors: Sequence[torch.Tensor], tag: int = 0) -> CcoreWork:
@@ -111,26 +118,31 @@ class Transfers(Operations):
         dense = as_dense(tensor)
         sources: list[Source] = []
 
+        def post() -> None:
+            sources.append(
+                self._communicator.recv_any(for_copy(dense), tag=tag, timeout_s=self._default_limit)
+            )
+
         def conclude() -> list[torch.Tensor]:
             copy_back(tensor, dense)
             return [tensor]
 
         return self._submit_transfer(
-            "recv from any rank",
-            lambda: sources.append(self._communicator.recv_any(for_copy(dense), tag=tag)),
-            conclude,
-            lambda: sources[0].rank,
+            "recvAnySource", "from any rank", tensor, post, conclude, lambda: sources[0].rank
         )
 
     def _submit_transfer(
         self,
-        name: str,
+        kind: str,
+        direction: str,
+        tensor: torch.Tensor,
         post: Callable[[], None],
         conclude: Callable[[], list[torch.Tensor]],
         source: Callable[[], int] | None = None,
     ) -> CcoreWork:
+        name = f"{kind} {direction} on rank {self._communicator.rank}"
         if not self._open:
             raise CcoreBackendError(f"{name}: the process group was destroyed")
-        work = CcoreWork(f"{name} on rank {self._communicator.rank}", source)
+        work = CcoreWork(name, begin_span(kind, [tensor]), source)
         self._worker.enqueue(Transfer(work, self._communicator, post, conclude))
         return work

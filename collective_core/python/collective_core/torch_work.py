@@ -27,10 +27,20 @@ _Work: Any = dist.Work
 class CcoreWork(_Work):  # type: ignore[misc]  # see above
     """One operation on its way."""
 
-    def __init__(self, description: str, source: Callable[[], int] | None = None) -> None:
-        """Make a work that is not complete yet; `source` tells who sent what it receives from any rank."""
+    def __init__(
+        self,
+        description: str,
+        span: torch.futures.Future[Any] | None = None,
+        source: Callable[[], int] | None = None,
+    ) -> None:
+        """Make a work that is not complete yet.
+
+        `span` is the profiler's and told of the end before anybody else; `source` tells who sent what is received
+        from any rank.
+        """
         super().__init__()
         self.description = description
+        self._span = span
         self._source = source
         self._done = threading.Event()
         self._error: BaseException | None = None
@@ -41,6 +51,8 @@ class CcoreWork(_Work):  # type: ignore[misc]  # see above
     def complete(self, result: Any, error: BaseException | None) -> None:
         """Publish the result or the error; called once."""
         self._result, self._error = result, error
+        if self._span is not None:
+            self._span.set_result(None)
         with self._lock:
             self._done.set()
             futures = self._futures
@@ -140,12 +152,12 @@ class Worker:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
-    def submit(self, description: str, operation: Callable[[], Any], *, caller_waits: bool) -> CcoreWork:
+    def submit(self, work: CcoreWork, operation: Callable[[], Any], *, caller_waits: bool) -> CcoreWork:
         """Queue an operation, or run it here if the caller would only wait for it and none is before it.
 
         The queue keeps the Work alive, whatever C++ does with its own reference.
         """
-        task = Single(CcoreWork(description), operation)
+        task = Single(work, operation)
         with self._lock:
             first = self._unfinished == 0
             self._unfinished += 1
@@ -154,7 +166,7 @@ class Worker:
                 self._perform(task)
         else:
             self._queue.put(task)
-        return task.work
+        return work
 
     def enqueue(self, task: Task) -> None:
         """Queue a task."""

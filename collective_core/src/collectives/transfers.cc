@@ -85,7 +85,7 @@ void Transfers::check_deadlines(const std::function<std::string(int)>& name) con
     const Transfer& transfer = item.transfer;
     const std::string peer = transfer.peer == kAnyPeer ? "any rank" : name(transfer.peer);
     throw Error(CC_ERROR_TIMEOUT,
-                format("%s on rank %d did not end in %.3f s; it waits for %s",
+                format("%s on rank %d did not end within its timeout of %.3f s; it waits for %s",
                        describe(transfer.header).c_str(), rank_, static_cast<double>(transfer.limit_ms) / 1000,
                        (transfer.sends ? peer + " to take data" : "data from " + peer).c_str()));
   }

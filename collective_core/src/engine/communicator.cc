@@ -105,8 +105,9 @@ void Communicator::run(Operation operation, int64_t timeout_ms,
                connections_.peers[static_cast<size_t>(send_to)].name + " to take data";
     }
     throw Error(CC_ERROR_TIMEOUT,
-                format("%s on rank %d did not end in %.3f s; it waits%s", describe(operation).c_str(), rank_,
-                       static_cast<double>(limit_ms) / 1000, waits.c_str()));
+                format("%s on rank %d did not end within its timeout of %.3f s; it waits%s",
+                       describe(operation).c_str(), rank_, static_cast<double>(limit_ms) / 1000,
+                       waits.c_str()));
   };
   WaitLadder ladder(doorbell_, monitor_->wake_fd(), spin_, check);
   const Context context{rank_,
