@@ -6,7 +6,7 @@ import torch
 import torch.distributed as dist
 
 from collective_core.communicator import Communicator
-from collective_core.torch_tensors import check_device, count_of_one, for_copy, refuse
+from collective_core.torch_tensors import check_device, count_of_one, for_copy, op_name, refuse
 
 
 def sparse_all_reduce(
@@ -20,13 +20,14 @@ def sparse_all_reduce(
     if tensor.layout != torch.sparse_coo:
         raise refuse(f"only dense and sparse COO tensors can be reduced, this one is {tensor.layout}")
     if op != dist.ReduceOp.SUM:
-        raise refuse(f"sparse tensors can only be summed, not {op}")
+        raise refuse(f"sparse tensors can only be summed, not reduced with {op_name(op)}")
     own = tensor.detach().coalesce()
     entries = _entries_of_all(communicator, own, limit)
     indices = _collected(communicator, own.indices().t().contiguous(), entries, limit)
     values = _collected(communicator, own.values().contiguous(), entries, limit)
     total = torch.sparse_coo_tensor(indices.t(), values, own.shape).coalesce()
-    tensor.detach().copy_(total)
+    with torch.no_grad():  # a detached view would get the new entries for itself
+        tensor.copy_(total)
     return tensor
 
 
@@ -50,7 +51,7 @@ def _collected(
     communicator: Communicator, rows: torch.Tensor, entries: list[int], limit: float | None
 ) -> torch.Tensor:
     """The rows of all ranks, one below the other."""
-    width = rows[0].numel() if len(rows) else int(torch.Size(rows.shape[1:]).numel())
+    width = rows.shape[1:].numel()
     together = torch.empty((sum(entries), *rows.shape[1:]), dtype=rows.dtype)
     unit = width * count_of_one(rows)
     communicator.all_gatherv(for_copy(rows), for_copy(together), [unit * count for count in entries], limit)

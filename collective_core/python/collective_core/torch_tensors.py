@@ -38,6 +38,11 @@ def refuse(text: str) -> CollectiveCoreError:
     return CollectiveCoreError(Result.INVALID_ARGUMENT, text)
 
 
+def op_name(op: object) -> str:
+    """Name of torch's operator, for messages; its own text is an address in memory."""
+    return str(getattr(getattr(op, "op", op), "name", op))
+
+
 def only_one(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     """Take the tensor out of a list of one, which is how torch passes it."""
     if len(tensors) != 1:
@@ -87,7 +92,7 @@ def for_reduction(dense: torch.Tensor, op: object) -> tuple[Buffer, Redop]:
     """Memory and operator of a reduction."""
     redop = next((ours for theirs, ours in _REDOPS.items() if op == theirs), None)
     if redop is None:
-        raise refuse(f"the ccore backend has no {op}")
+        raise refuse(f"the ccore backend has no {op_name(op)} of {dense.dtype}")
     if dense.dtype == torch.bool:
         if redop not in _BOOL_REDOPS:
             raise refuse("there is no average of bool tensors")

@@ -12,6 +12,13 @@ import torch.distributed as dist
 # Old and new spellings are both called below, and torch warns of the old ones.
 warnings.simplefilter("ignore", FutureWarning)
 
+
+def _maximum() -> dist.AllreduceOptions:
+    options = dist.AllreduceOptions()
+    options.reduceOp = dist.ReduceOp.MAX
+    return options
+
+
 dist.init_process_group("ccore")
 rank, size = dist.get_rank(), dist.get_world_size()
 group = dist.group.WORLD
@@ -41,6 +48,42 @@ for op, result in (
 flags = torch.tensor([rank == 0, True, False])
 dist.all_reduce(flags)
 expect(flags, True, True, False)
+for dtype in (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64, torch.uint32, torch.uint64):
+    for op, result in (
+        (dist.ReduceOp.BAND, [4, 1, 9]),
+        (dist.ReduceOp.BOR, [6, 3, 9]),
+        (dist.ReduceOp.BXOR, [2, 2, 0]),
+    ):
+        tensor = torch.tensor([4 if rank else 6, 3 if rank else 1, 9], dtype=dtype)
+        dist.all_reduce(tensor, op)
+        expect(tensor, *result)
+for op, result in (
+    (dist.ReduceOp.SUM, [7, 5, 18]),
+    (dist.ReduceOp.MIN, [3, 2, 9]),
+    (dist.ReduceOp.PRODUCT, [12, 6, 81]),
+):
+    tensor = torch.tensor([3 + rank, 2 + rank, 9], dtype=torch.int16)  # no arithmetic in the library
+    dist.all_reduce(tensor, op)
+    expect(tensor, *result)
+flags = torch.tensor([rank == 0, True, False])
+dist.all_reduce(flags, dist.ReduceOp.BXOR)
+expect(flags, True, False, False)
+tensor = torch.tensor([1 + 2j, 3j, 1, rank], dtype=torch.complex64)
+dist.reduce(tensor, 1, dist.ReduceOp.PRODUCT)
+assert tensor.tolist() == ([-3 + 4j, -9, 1, 0] if rank == 1 else [1 + 2j, 3j, 1, 0]), tensor
+tensor = torch.zeros(2, dtype=torch.int16)
+dist.reduce_scatter_tensor(tensor, torch.arange(4, dtype=torch.int16) + rank, dist.ReduceOp.MAX)
+expect(tensor, 1 + 2 * rank, 2 + 2 * rank)
+tensor = torch.tensor([1 + 2j, 3j], dtype=torch.complex128)
+group.allreduce([tensor]).wait()
+assert tensor.tolist() == [2 + 4j, 6j]
+# Rank 0 has two entries, rank 1 one; they share the index (1, 2).
+sparse = torch.sparse_coo_tensor(
+    [[0, 1], [0, 2]] if rank == 0 else [[1], [2]], [[1.0, 2.0]] * (2 - rank), (2, 3, 2)
+)
+dist.all_reduce(sparse)
+assert sparse.is_coalesced() and sparse._nnz() == 2
+expect(sparse.to_dense(), 1, 2, *[0] * 8, 2, 4)
 strided = torch.arange(8.0).view(4, 2).t()
 dist.all_reduce(strided)
 expect(strided, 0, 4, 8, 12, 2, 6, 10, 14)
@@ -176,7 +219,8 @@ assert pair.group_name and pair.group_name != group.group_name
 for call in (
     lambda: dist.all_reduce(torch.ones(1), dist.ReduceOp.BXOR),
     lambda: dist.all_reduce(torch.ones(1, dtype=torch.complex64), dist.ReduceOp.MAX),
-    lambda: group.allreduce([torch.ones(1, dtype=torch.int16)]).wait(),
+    lambda: group.allreduce([torch.ones(1, dtype=torch.complex64)], _maximum()).wait(),
+    lambda: dist.all_reduce(torch.ones(2).to_sparse(), dist.ReduceOp.MAX),
 ):
     try:
         call()
