@@ -12,7 +12,7 @@ TORCH ?= torch==2.13.0
 PYTEST := $(BIN)/pytest
 
 help: ## Say what there is
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-17s %s\n", $$1, $$2}'
 
 # The target is pip: without Debian's python3-venv the module makes an interpreter, fails, and leaves it behind.
 $(BIN)/pip:
@@ -57,6 +57,9 @@ unit: dev ## Pure logic: no network, no processes that matter
 core: dev ## collective_core: schedules, transports, faults, torch, mpirun
 	$(PYTEST) tests/core
 
+core-torch-suite: dev ## All of torch's own tests of a backend, on gloo and on ccore, compared (3 minutes)
+	$(BIN)/python tests/core/programs/torch_suite_compare.py
+
 integration: dev ## Real sshd, real mpirun
 	$(PYTEST) tests/integration
 
@@ -86,4 +89,4 @@ schema: dev ## Regenerate inventories/schema.json
 clean: ## Remove the venv and what was built
 	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 
-.PHONY: help install demo dev prerequisites lint unit core integration lab journey test bench schema clean
+.PHONY: help install demo dev prerequisites lint unit core core-torch-suite integration lab journey test bench schema clean

@@ -1,35 +1,48 @@
-"""Runs torch's own tests of a distributed backend at world size 2 and prints one JSON line per test.
+"""Runs torch's own tests of a distributed backend and prints one JSON line per test.
 
-`torch_suite.py BACKEND [TEST...]`: BACKEND is gloo or ccore; without names, all tests of torch's class. The tests
-decide by the name in $BACKEND which of them apply, and they know nothing of ccore; so the names are decided as for
-gloo, and the groups are then made with BACKEND. What gloo is not excused from, ccore is not either.
+    torch_suite.py BACKEND [--as NAME] [--world-size N] [TEST...]
+
+BACKEND is gloo or ccore; without names, all tests of torch's class. The tests decide by the backend's name which of
+them apply, and they know nothing of ccore. So that is decided for NAME, which is gloo unless said otherwise, and the
+groups are then made with BACKEND: ccore is excused from nothing that NAME is not excused from.
 
 Ranks are forked from this process, which has imported torch and started nothing: 0.1 s instead of 3 s for each.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
-import sys
 import tempfile
 import time
 import unittest
 from datetime import timedelta
 from typing import Any
 
-WORLD_SIZE = 2
 TEST_TIMEOUT_S = 150
 
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("backend", choices=("gloo", "ccore"))
+    parser.add_argument("--as", dest="posed", default="gloo", choices=("gloo", "mpi"))
+    parser.add_argument("--world-size", type=int, default=2)
+    parser.add_argument("tests", nargs="*")
+    return parser.parse_intermixed_args()
+
+
+ARGUMENTS = _arguments()
+# torch's module reads these at its import. It needs the file: form of INIT_METHOD there to let the tests run that make
+# a second default group, and a fresh file for each of them later.
 os.environ.update(
     {
-        "BACKEND": "gloo",
-        "WORLD_SIZE": str(WORLD_SIZE),
+        "BACKEND": ARGUMENTS.posed,
+        "WORLD_SIZE": str(ARGUMENTS.world_size),
+        "INIT_METHOD": f"file://{tempfile.gettempdir()}/replaced_by_every_test",
         "MASTER_ADDR": "127.0.0.1",
         "OMP_NUM_THREADS": "1",
         "DISTRIBUTED_TESTS_DEFAULT_TIMEOUT": str(TEST_TIMEOUT_S),
-        # Read at import to decide whether tests that make a second default group apply; replaced for each test.
-        "INIT_METHOD": "file://" + tempfile.gettempdir() + "/unused",
     }
 )
 
@@ -51,16 +64,18 @@ def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bo
 
 
 class Posing(str):
-    """A backend's name that a test takes for gloo's where it asks for that."""
+    """A backend's name that also equals the one that it poses as, for tests that ask in their course."""
+
+    __slots__ = ()
 
     def __eq__(self, other: object) -> bool:
-        return other == "gloo" or str(self) == other
+        return other == ARGUMENTS.posed or str(self) == other
 
     __hash__ = str.__hash__
 
 
 class Suite(distributed_test.TestDistBackend, distributed_test.DistributedTest._DistTestBase):
-    """torch's tests; each in two processes forked from this one."""
+    """torch's tests; each in processes forked from this one."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -100,12 +115,11 @@ class Lines(unittest.TestResult):
 
 
 def main() -> None:
-    backend, names = sys.argv[1], sys.argv[2:]
-    os.environ["BACKEND"] = backend
-    distributed_test.BACKEND = Posing(backend)
-    if backend == "ccore":
+    os.environ["BACKEND"] = ARGUMENTS.backend
+    distributed_test.BACKEND = Posing(ARGUMENTS.backend)
+    if ARGUMENTS.backend == "ccore":
         dist.monitored_barrier = monitored_barrier
-    for name in names or unittest.defaultTestLoader.getTestCaseNames(Suite):
+    for name in ARGUMENTS.tests or unittest.defaultTestLoader.getTestCaseNames(Suite):
         unittest.TestSuite([Suite(name)]).run(Lines())
 
 
