@@ -189,7 +189,7 @@ cc_result cc_comm_init_rank(cc_comm** comm, int nranks, const cc_unique_id* id, 
     require(comm && id, "an argument is null");
     require(nranks >= 1, "nranks must be at least 1");
     require(rank >= 0 && rank < nranks, "rank must be from 0 to nranks - 1");
-    *comm = new cc_comm{ccore::Communicator(ccore::decode(*id), rank, nranks, config)};
+    *comm = new cc_comm{ccore::Communicator(ccore::decode(*id), rank, nranks, ccore::settings_from(config))};
   });
 }
 

@@ -21,6 +21,7 @@ CASES = (
     "transfers-faulty",
     "receive-any",
     "receive-any-faulty",
+    "split",
     "rendezvous",
     "failures",
     "lifecycle",

@@ -141,6 +141,16 @@ CC_API cc_result cc_comm_init_rank(cc_comm** comm, int nranks, const cc_unique_i
 /* Frees the communicator. Not collective: it tells the others goodbye and does not wait for them. An
  * operation still running on another thread is aborted first. NULL is allowed. */
 CC_API cc_result cc_comm_destroy(cc_comm* comm);
+/* The ranks that call it with one color become a communicator of their own, in the order of key, then of rank.
+ * Every rank of comm calls it, at the same place among its operations; with CC_SPLIT_NOCOLOR *part is NULL.
+ * config may be NULL; its zero or NULL fields mean as in comm. Both communicators are independent afterwards. A
+ * failure to connect the part leaves comm as it was. */
+#define CC_SPLIT_NOCOLOR (-1)
+CC_API cc_result cc_comm_split(cc_comm* comm, int color, int key, const cc_config* config, cc_comm** part);
+/* Returns when all ranks have called it, and so are done with all they called before; then the communicator can
+ * only be asked and destroyed, in silence, by each rank when it likes. A message that nobody received is
+ * CC_ERROR_DESYNC where it is noticed. Calling it twice is allowed. options may be NULL. */
+CC_API cc_result cc_comm_finalize(cc_comm* comm, const cc_op_options* options);
 /* Ends the running operation on every rank with an error. Callable from any thread while the communicator
  * exists; returns in less than a second. The communicator can then only be destroyed. */
 CC_API cc_result cc_comm_abort(cc_comm* comm);

@@ -60,6 +60,8 @@ _SIGNATURES: dict[str, tuple[object, ...]] = {
     "cc_unique_id_from_address": (POINTER(UniqueId), c_char_p, c_int, c_char_p, c_int),
     "cc_comm_init_rank": (POINTER(c_void_p), c_int, POINTER(UniqueId), c_int, POINTER(Config)),
     "cc_comm_destroy": (c_void_p,),
+    "cc_comm_split": (c_void_p, c_int, c_int, POINTER(Config), POINTER(c_void_p)),
+    "cc_comm_finalize": (c_void_p, POINTER(OpOptions)),
     "cc_comm_abort": (c_void_p,),
     "cc_comm_get_async_error": (c_void_p, POINTER(c_int)),
     "cc_comm_rank": (c_void_p, POINTER(c_int)),

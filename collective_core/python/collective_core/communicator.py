@@ -143,6 +143,9 @@ def unique_id_from_address(address: str, port: int, secret: str, *, is_root: boo
     return bytes(unique_id.bytes)
 
 
+_NO_COLOR = -1
+
+
 class Communicator:
     """One rank of a group. Calls block; each takes an optional deadline in seconds."""
 
@@ -162,15 +165,10 @@ class Communicator:
         """Join the group; returns on all ranks together."""
         if len(unique_id) != sizeof(_lib.UniqueId):
             raise CollectiveCoreError(Result.INVALID_ARGUMENT, "a unique id has 128 bytes")
-        config = _lib.Config(
-            size=sizeof(_lib.Config),
-            timeout_ms=_milliseconds(timeout_s),
-            init_timeout_ms=_milliseconds(init_timeout_s),
-            transport=int(transport),
-            node_id=_encoded(node_id),
-            interface_name=_encoded(interface_name),
-            address=_encoded(address),
-        )
+        config = _config(
+            timeout_s=timeout_s, init_timeout_s=init_timeout_s, transport=transport, node_id=node_id,
+            interface_name=interface_name, address=address,
+        )  # fmt: skip
         self._handle: c_void_p | None = c_void_p()
         self.rank = rank
         self.size = size
@@ -179,6 +177,34 @@ class Communicator:
         _lib.check(
             self._library.cc_comm_init_rank(byref(self._handle), size, byref(identity), rank, byref(config))
         )
+
+    def split(self, color: int | None, key: int = 0, **changes: Any) -> Communicator | None:
+        """Make a communicator of the ranks that call it with this color, in the order of `key`, then rank.
+
+        All ranks call it. With color None this rank joins none. `changes` are keywords of the constructor; what is
+        not named stays as it is here.
+        """
+        config = _config(**changes)
+        handle = c_void_p()
+        wanted = _NO_COLOR if color is None else color
+        own = self._live()
+        code = self._library.cc_comm_split(own, wanted, key, byref(config), byref(handle))
+        if Result(code) is not Result.SUCCESS and self.async_error() is Result.SUCCESS:
+            _lib.check(code)  # only the part could not be made
+        _lib.check(code, own)
+        return Communicator._adopt(handle) if handle.value else None
+
+    @classmethod
+    def _adopt(cls, handle: c_void_p) -> Communicator:
+        """Wrap a communicator that the library made."""
+        made = cls.__new__(cls)
+        made._library = _lib.library()
+        made._handle = handle
+        rank, size = c_int(), c_int()
+        _lib.check(made._library.cc_comm_rank(handle, byref(rank)))
+        _lib.check(made._library.cc_comm_size(handle, byref(size)))
+        made.rank, made.size = rank.value, size.value
+        return made
 
     def __enter__(self) -> Communicator:
         """Return itself; leaving the block destroys it."""
@@ -388,6 +414,10 @@ class Communicator:
         _lib.check(code, handle)
         return [bool(one) for one in finished]
 
+    def finalize(self, timeout_s: float | None = None) -> None:
+        """Wait until all ranks have called it; afterwards it can only be destroyed, which nobody notices."""
+        self._call("cc_comm_finalize", timeout_s=timeout_s)
+
     def abort(self) -> None:
         """End the running operation on all ranks with an error; from any thread."""
         _lib.check(self._library.cc_comm_abort(self._live()))
@@ -431,6 +461,26 @@ class Communicator:
         options = _lib.OpOptions(size=sizeof(_lib.OpOptions), timeout_ms=_milliseconds(timeout_s), tag=tag)
         code = getattr(self._library, name)(*arguments, handle, byref(options))
         _lib.check(code, handle)
+
+
+def _config(
+    *,
+    timeout_s: float | None = None,
+    init_timeout_s: float | None = None,
+    transport: Transport = Transport.AUTO,
+    node_id: str | None = None,
+    interface_name: str | None = None,
+    address: str | None = None,
+) -> _lib.Config:
+    return _lib.Config(
+        size=sizeof(_lib.Config),
+        timeout_ms=_milliseconds(timeout_s),
+        init_timeout_ms=_milliseconds(init_timeout_s),
+        transport=int(transport),
+        node_id=_encoded(node_id),
+        interface_name=_encoded(interface_name),
+        address=_encoded(address),
+    )
 
 
 def _milliseconds(seconds: float | None) -> int:

@@ -52,6 +52,10 @@ const char* name_of(Kind kind) {
       return "all_to_allv";
     case Kind::all_gatherv:
       return "all_gatherv";
+    case Kind::split:
+      return "split";
+    case Kind::finalize:
+      return "finalize";
   }
   return "unknown";
 }
@@ -90,6 +94,8 @@ Algorithms algorithms_of(Kind kind, const Shape&) {
     case Kind::barrier:
       return {Algorithm::dissemination};
     case Kind::transfer:
+    case Kind::split:
+    case Kind::finalize:
       break;
   }
   return {};

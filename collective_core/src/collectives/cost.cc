@@ -81,6 +81,8 @@ double estimated_us(Kind kind, Algorithm algorithm, size_t bytes, const Shape& s
     case Kind::barrier:
       return f.rounds * f.alpha;
     case Kind::transfer:
+    case Kind::split:
+    case Kind::finalize:
       break;
   }
   return f.alpha + f.bytes * f.beta;

@@ -24,6 +24,10 @@ std::string describe(const Operation& operation) {
       return format("operation %llu: all_gather(count=%llu, %s)", sequence, count, dtype);
     case Kind::barrier:
       return format("operation %llu: barrier()", sequence);
+    case Kind::split:
+      return format("operation %llu: split()", sequence);
+    case Kind::finalize:
+      return format("operation %llu: finalize()", sequence);
     case Kind::reduce:
       return format("operation %llu: reduce(count=%llu, %s, %s, root=%d)", sequence, count, dtype, redop,
                     operation.root);

@@ -21,6 +21,8 @@ enum class Kind : uint32_t {
   all_to_all = 10,
   all_to_allv = 11,  // count: of the elements on that link
   all_gatherv = 12,  // count: of all elements; shape: a digest of every rank's count
+  split = 20,
+  finalize = 21,
 };
 
 // Travels at the head of the first message on every link that the operation uses, and of every transfer.

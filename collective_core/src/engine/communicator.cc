@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "collectives/barrier/barrier_dissemination.h"
 #include "common/clock.h"
 #include "common/log.h"
 
@@ -40,16 +41,17 @@ class BusyMark {
 
 }  // namespace
 
-Communicator::Communicator(const UniqueId& id, int rank, int nranks, const cc_config* config)
+Communicator::Communicator(const UniqueId& id, int rank, int nranks, const Settings& settings)
     : rank_(rank),
       process_(getpid()),
-      settings_(settings_from(config)),
+      settings_(settings),
       connections_(connect_ranks(id, rank, nranks, settings_)),
       places_(places_of(connections_.peers)),
       chooser_{shape_of(places_), connections_.overrides, CostModel()},
       doorbell_(&lonely_doorbell_),
       spin_(may_spin(usable_cores(), connections_.ranks_on_host)),
       transfers_(rank, nranks) {
+  settings_.ranks_on_host = connections_.ranks_on_host;  // parts of it inherit this
   std::vector<std::string> names;
   for (const Peer& peer : connections_.peers) names.push_back(peer.name);
   if (connections_.segment) {
@@ -79,6 +81,11 @@ void Communicator::check_process() const {
   }
 }
 
+void Communicator::check_usable() const {
+  failure_.check();
+  if (finalized_) throw Error(CC_ERROR_INVALID_USAGE, "the communicator was finalized");
+}
+
 void Communicator::run(Operation operation, int64_t timeout_ms,
                        const std::function<void(const Context&)>& body) {
   check_process();
@@ -87,7 +94,7 @@ void Communicator::run(Operation operation, int64_t timeout_ms,
     throw Error(CC_ERROR_INVALID_USAGE, "a group of transfers is open; no other operation runs before its end");
   }
   const BusyMark mark(&busy_);
-  failure_.check();
+  check_usable();
   operation.sequence = ++sequence_;
   const int64_t limit_ms = timeout_ms > 0 ? timeout_ms : settings_.timeout_ms;
   const Deadline deadline = Deadline::in_ms(limit_ms);
@@ -132,7 +139,7 @@ void Communicator::transfer(Transfer transfer) {
   check_process();
   if (transfer.limit_ms <= 0) transfer.limit_ms = settings_.timeout_ms;
   const std::lock_guard<std::mutex> lock(operation_mutex_);
-  failure_.check();
+  check_usable();
   if (group_owner_ != std::thread::id()) {
     require_own_group();
     transfers_.add(transfer);
@@ -149,7 +156,7 @@ void Communicator::transfer(Transfer transfer) {
 void Communicator::open_group() {
   check_process();
   const std::lock_guard<std::mutex> lock(operation_mutex_);
-  failure_.check();
+  check_usable();
   if (group_owner_ != std::thread::id()) throw Error(CC_ERROR_INVALID_USAGE, "a group is already open");
   group_owner_ = std::this_thread::get_id();
 }
@@ -226,7 +233,20 @@ void Communicator::give_up(const Error& error) {
 
 void Communicator::abort(const std::string& why) {
   check_process();
+  if (finalized_) return;  // nothing can run here, and what others still do is no concern of this rank
   monitor_->fail(CC_ERROR_ABORTED, why);
+}
+
+void Communicator::finalize(int64_t timeout_ms) {
+  check_process();
+  if (finalized_) return;
+  Operation operation;
+  operation.kind = Kind::finalize;
+  run(operation, timeout_ms, [this](const Context& context) {
+    if (context.nranks > 1) barrier_dissemination(context);
+    finalized_ = true;
+    monitor_->say_goodbye(context.operation.sequence);
+  });
 }
 
 void Communicator::fill(int rank, cc_peer_info* info) const {

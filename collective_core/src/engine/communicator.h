@@ -18,7 +18,7 @@ namespace ccore {
 
 class Communicator {
  public:
-  Communicator(const UniqueId& id, int rank, int nranks, const cc_config* config);
+  Communicator(const UniqueId& id, int rank, int nranks, const Settings& settings);
   // Ends an operation that runs on another thread, then says goodbye.
   ~Communicator();
 
@@ -32,9 +32,14 @@ class Communicator {
   // Returns when all have ended.
   void close_group();
   void abort(const std::string& why);
+  // Returns when all ranks have called it; then says goodbye. Nothing runs afterwards.
+  void finalize(int64_t timeout_ms);
 
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(connections_.peers.size()); }
+  const Settings& settings() const { return settings_; }
+  // Where this rank's host can be reached by the others.
+  const Address& own_address() const { return connections_.peers[static_cast<size_t>(rank_)].address; }
   const Failure& failure() const { return failure_; }
   bool busy() const { return busy_.load(std::memory_order_acquire); }
   void fill(int rank, cc_peer_info* info) const;
@@ -43,6 +48,7 @@ class Communicator {
 
  private:
   void check_process() const;
+  void check_usable() const;
   void require_own_group() const;
   void move_transfers(const Deadline* patience, int64_t wait_ms);
   [[noreturn]] void give_up(const Error& error);
@@ -60,6 +66,7 @@ class Communicator {
   std::unique_ptr<Monitor> monitor_;
   std::mutex operation_mutex_;
   std::atomic<bool> busy_{false};
+  std::atomic<bool> finalized_{false};
   uint64_t sequence_ = 0;
   Transfers transfers_;
   std::thread::id group_owner_;  // of the open group; default: none is open

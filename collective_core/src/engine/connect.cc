@@ -52,6 +52,18 @@ cc_transport transport_from_env() {
   throw Error(CC_ERROR_INVALID_ARGUMENT, "CCORE_TRANSPORT=" + text + ": expected auto, shm or tcp");
 }
 
+Settings settings_from_env() {
+  Settings settings;
+  settings.timeout_ms = env_seconds_as_ms("CCORE_TIMEOUT_S", 300000);
+  settings.init_timeout_ms = env_seconds_as_ms("CCORE_INIT_TIMEOUT_S", 120000);
+  settings.transport = transport_from_env();
+  settings.node_id = env_text("CCORE_NODE_ID");
+  settings.interface_name = env_text("CCORE_SOCKET_IFNAME");
+  settings.address = env_text("CCORE_SOCKET_ADDR");
+  settings.overrides = overrides_from_env();
+  return settings;
+}
+
 class Connector {
  public:
   Connector(const UniqueId& id, int rank, int nranks, const Settings& settings)
@@ -135,7 +147,7 @@ class Connector {
                                       static_cast<long long>(other.pid));
       result_.peers.push_back(Peer{other.host, other.pid, other.rails[0], places[rank], name});
     }
-    result_.ranks_on_host = ranks_on_host_of(card);
+    result_.ranks_on_host = std::max(ranks_on_host_of(card), settings_.ranks_on_host);
   }
 
   static std::vector<Address> rails_of(const Card& card) {
@@ -260,7 +272,7 @@ class Connector {
 
 }  // namespace
 
-Settings settings_from(const cc_config* config) {
+Settings settings_from(const cc_config* config, const Settings* base) {
   cc_config given{};
   if (config) {
     if (config->size < sizeof(size_t) || config->size > 4096) {
@@ -274,19 +286,16 @@ Settings settings_from(const cc_config* config) {
   if (given.transport < CC_TRANSPORT_AUTO || given.transport > CC_TRANSPORT_TCP) {
     throw Error(CC_ERROR_INVALID_ARGUMENT, "cc_config.transport is none of cc_transport");
   }
-  const auto text = [](const char* value, const char* variable) {
-    return value && *value ? std::string(value) : env_text(variable);
+  Settings settings = base ? *base : settings_from_env();
+  const auto override_text = [](std::string* setting, const char* value) {
+    if (value && *value) *setting = value;
   };
-  Settings settings;
-  settings.timeout_ms = given.timeout_ms ? given.timeout_ms : env_seconds_as_ms("CCORE_TIMEOUT_S", 300000);
-  settings.init_timeout_ms =
-      given.init_timeout_ms ? given.init_timeout_ms : env_seconds_as_ms("CCORE_INIT_TIMEOUT_S", 120000);
-  settings.transport = given.transport != CC_TRANSPORT_AUTO ? static_cast<cc_transport>(given.transport)
-                                                            : transport_from_env();
-  settings.node_id = text(given.node_id, "CCORE_NODE_ID");
-  settings.interface_name = text(given.interface_name, "CCORE_SOCKET_IFNAME");
-  settings.address = text(given.address, "CCORE_SOCKET_ADDR");
-  settings.overrides = overrides_from_env();
+  if (given.timeout_ms) settings.timeout_ms = given.timeout_ms;
+  if (given.init_timeout_ms) settings.init_timeout_ms = given.init_timeout_ms;
+  if (given.transport != CC_TRANSPORT_AUTO) settings.transport = static_cast<cc_transport>(given.transport);
+  override_text(&settings.node_id, given.node_id);
+  override_text(&settings.interface_name, given.interface_name);
+  override_text(&settings.address, given.address);
   return settings;
 }
 

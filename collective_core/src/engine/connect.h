@@ -18,15 +18,17 @@ namespace ccore {
 
 // cc_config with the environment and the defaults filled in.
 struct Settings {
-  int64_t timeout_ms;
-  int64_t init_timeout_ms;
-  cc_transport transport;
+  int64_t timeout_ms = 0;
+  int64_t init_timeout_ms = 0;
+  cc_transport transport = CC_TRANSPORT_AUTO;
   std::string node_id;
   std::string interface_name;
   std::string address;
   Overrides overrides;
+  int ranks_on_host = 1;  // at least so many share the cores: a part of a communicator is not alone
 };
-Settings settings_from(const cc_config* config);
+// base: what a zero or null field means; null: the environment, else the default.
+Settings settings_from(const cc_config* config, const Settings* base = nullptr);
 
 struct Peer {
   std::string host;

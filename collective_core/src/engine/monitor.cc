@@ -63,10 +63,15 @@ Monitor::Monitor(std::vector<UniqueFd> control, std::vector<std::string> names, 
   thread_ = std::thread([this] { watch(); });
 }
 
-Monitor::~Monitor() {
+void Monitor::say_goodbye(uint64_t operations) {
+  said_goodbye_ = true;
   Frame frame;
-  frame.finished = finished_.load(std::memory_order_relaxed);
+  frame.finished = operations;
   send_to_all(frame);
+}
+
+Monitor::~Monitor() {
+  if (!said_goodbye_) say_goodbye(finished_.load(std::memory_order_relaxed));
   signal(stop_fd_.get());
   thread_.join();
   for (const auto& peer : peers_) {

@@ -25,6 +25,8 @@ class Monitor {
   Monitor(const Monitor&) = delete;
   Monitor& operator=(const Monitor&) = delete;
 
+  // Tells all ranks that this one is done after that many operations. Once; the destructor does it otherwise.
+  void say_goodbye(uint64_t operations);
   void set_finished(uint64_t operations) { finished_.store(operations, std::memory_order_relaxed); }
   // Records the failure if it is the first, tells all ranks and wakes the waiting thread. Never blocks.
   void fail(cc_result code, const std::string& text);
@@ -49,6 +51,7 @@ class Monitor {
   Doorbell* doorbell_;
   std::vector<std::unique_ptr<Peer>> peers_;
   std::atomic<uint64_t> finished_{0};
+  bool said_goodbye_ = false;
   std::atomic<bool> anyone_left_{false};
   std::mutex send_mutex_;
   UniqueFd wake_fd_;

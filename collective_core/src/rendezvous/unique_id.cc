@@ -41,10 +41,14 @@ UniqueId decode(const cc_unique_id& bytes) {
 }
 
 UniqueId make_unique_id() {
-  UniqueId id;
   const std::string fixed = env_text("CCORE_SOCKET_ADDR");
-  id.address =
-      fixed.empty() ? choose_address(interfaces(), env_text("CCORE_SOCKET_IFNAME")) : resolve(fixed, 0);
+  return make_unique_id(fixed.empty() ? choose_address(interfaces(), env_text("CCORE_SOCKET_IFNAME"))
+                                      : resolve(fixed, 0));
+}
+
+UniqueId make_unique_id(Address address) {
+  UniqueId id;
+  id.address = address;
   id.address.port = 0;
   random_bytes(id.secret.data(), id.secret.size());
   UniqueFd listener = listen_on(id.address, false);

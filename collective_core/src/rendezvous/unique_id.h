@@ -20,6 +20,8 @@ UniqueId decode(const cc_unique_id& bytes);
 
 // A random secret; starts the root of the rendezvous in this process.
 UniqueId make_unique_id();
+// The same, on that address of this host; its port does not count.
+UniqueId make_unique_id(Address address);
 // The secret is derived from a text; starts the root if is_root.
 UniqueId unique_id_at(const std::string& host, int port, const std::string& secret_text, bool is_root);
 

@@ -13,6 +13,7 @@ void reduction();
 void wire();
 void transfers();
 void receive_any();
+void split();
 void rendezvous();
 void failures();
 void lifecycle();

@@ -10,11 +10,20 @@
 
 int main(int argc, char** argv) {
   const std::map<std::string, std::function<void()>> cases = {
-      {"choose", test::choose},       {"costs", test::costs},         {"schedules", test::schedules}, {"topology", test::topology},
-      {"reduction", test::reduction}, {"wire", test::wire},           {"rendezvous", test::rendezvous},
-      {"failures", test::failures},   {"lifecycle", test::lifecycle},
-      {"transfers", test::transfers}, {"receive-any", test::receive_any},
-      {"stripes", test::stripes}};
+      {"choose", test::choose},
+      {"costs", test::costs},
+      {"failures", test::failures},
+      {"lifecycle", test::lifecycle},
+      {"receive-any", test::receive_any},
+      {"reduction", test::reduction},
+      {"rendezvous", test::rendezvous},
+      {"schedules", test::schedules},
+      {"split", test::split},
+      {"stripes", test::stripes},
+      {"topology", test::topology},
+      {"transfers", test::transfers},
+      {"wire", test::wire},
+  };
   const std::string name = argc > 1 ? argv[1] : "";
   try {
     if (name == "matrix" && argc == 4) {

@@ -53,5 +53,16 @@ with Communicator(rank, size, identity) as comm:
         sources = [comm.recv_any(one, tag=4) for one in heard]
     assert [100 + source.rank for source in sources] == heard[:, 0].tolist()
     assert {source.rank for source in sources} == set(range(size))
-    comm.barrier()
+
+    # Odd ranks backwards; even ranks in no part.
+    part = comm.split(None if rank % 2 == 0 else 7, key=-rank)
+    odd = list(range(1, size, 2))[::-1]
+    assert (part is None) == (rank not in odd)
+    if part is not None:
+        with part:
+            assert (part.rank, part.size) == (odd.index(rank), len(odd))
+            value = numpy.array([rank])
+            part.all_reduce(value, value)
+            assert value[0] == sum(odd)
+    comm.finalize()
     print(json.dumps([asdict(comm.peer(other)) for other in range(size)]))
