@@ -11,11 +11,12 @@ from clusterctl import resources
 from clusterctl.lab.apt_sources import SUITE, AptSource, choose, read_sources
 
 # What every node has: a system that boots, answers SSH, and can build a kernel module (the headers are added for
-# the kernel that is found). A bare node has nothing else.
+# the kernel that is found). A bare node has nothing else. Python is there because Debian's installer brings it, and
+# because compiling its library takes a guest without KVM minutes.
 BARE_PACKAGES = (
     "systemd", "systemd-sysv", "udev", "dbus", "kmod", "procps", "util-linux", "busybox-static",
     "ca-certificates", "openssh-server", "openssh-client", "sudo", "iproute2", "iputils-ping",
-    "gcc", "libc6-dev", "make",
+    "gcc", "libc6-dev", "make", "python3",
 )  # fmt: skip
 
 # What a node would have after its first day. Everything a test may need of a node that is not bare is installed
