@@ -21,8 +21,10 @@ from clusterctl.facts.model import ManagedFile, NodeFacts
 from clusterctl.requirements.base import (
     Command,
     EnableUnit,
+    LoadModule,
     PutTree,
     RestartUnit,
+    SetRegister,
     Status,
     Step,
     Verdict,
@@ -41,6 +43,7 @@ mount --make-rprivate /
 mkdir -p /var/lib/clusterctl
 mount --bind "$1/state" /var/lib/clusterctl
 mount --bind "$1/boot_id" /proc/sys/kernel/random/boot_id
+mount --bind "$1/root/modules" /sys/module
 {extra}
 shift
 exec "$@"
@@ -59,6 +62,11 @@ case $1 in
   reboot) {reboot} ;;
 esac
 """
+
+
+# One register of one device, and modules that are loaded where the node's kernel would show them.
+SETPCI = """case $3 in *=*) printf '%s\\n' "${{3#*=}}" >{register} ;; *) cat {register} ;; esac"""
+MODPROBE = """case $1 in -r) rmdir /sys/module/$2 ;; *) mkdir /sys/module/$1 ;; esac"""
 
 
 @dataclasses.dataclass
@@ -121,8 +129,8 @@ class FaultNode:
             if stat.S_ISREG(info.st_mode):
                 content, when = path.read_bytes(), int(info.st_mtime)
             name = str(path.relative_to(self.root))
-            # A value stands for a file of sysfs, and marks of units for systemd: neither keeps a time.
-            kept = when if name not in ("value", "units/enabled", "units/active") else 0
+            # Values stand for files of sysfs and for registers, marks of units for systemd: none keeps a time.
+            kept = when if name not in ("value", "register", "units/enabled", "units/active") else 0
             found[name] = (info.st_mode, info.st_uid, info.st_gid, content, kept)
         return found
 
@@ -137,7 +145,7 @@ def enter(farm: Farm, folder: Path, extra: str = "") -> list[FaultNode]:
     for node in farm.nodes:
         node.stop()
         made = FaultNode(node, folder / node.name)
-        for name in ("state", "root", "bin"):
+        for name in ("state", "root/modules", "bin"):
             (made.folder / name).mkdir(parents=True)
         made.new_boot_id()
         path = f"{made.folder}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -172,6 +180,9 @@ def furnish(node: FaultNode) -> None:
     text = SYSTEMCTL.format(units=root / "units", calls=node.folder / "calls", reboot="exit 1")
     (node.folder / "bin/systemctl").write_text(text)
     (node.folder / "bin/systemctl").chmod(0o755)
+    (root / "register").write_text("001d\n")
+    node.program("setpci", SETPCI.format(register=root / "register"))
+    node.program("modprobe", MODPROBE)
 
 
 class Everything:
@@ -195,10 +206,12 @@ class Everything:
         return (
             WriteFile("a new file", f"{root}/etc/d/new", "new\n"),
             WriteFile("an old file", f"{root}/old", "changed\n", 0o640),
-            WriteFile("a file behind a link", f"{root}/link", "through the link\n"),
             WriteBlock("a block", f"{root}/keys", "mesh", "one\ntwo\n"),
+            WriteFile("a file behind a link", f"{root}/link", "through the link\n"),
             WriteValue("a value", f"{root}/value", "b", "a"),
             PutTree("a tree", str(self.source), f"{root}/tree"),
+            SetRegister("a register", "0000:01:00.0", "ECAP_ACS+6.w", "0011", "001d"),
+            LoadModule("a module", "a_module"),
             EnableUnit("a unit", "x.service"),
             Command("a command", ("touch", mark), ("rm", "-f", mark), ("test", "-e", mark)),
             RestartUnit("a restart", "x.service"),
