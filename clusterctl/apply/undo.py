@@ -44,6 +44,9 @@ class _Follower:
         elif record.event is Event.ENTRY:
             requirement, _, description = record.detail.partition(" ")
             self.steps[record.number] = StepOutcome(requirement, description, StepStatus.PLANNED)
+        elif record.number in self.steps and record.event is Event.NOTE:
+            step = self.steps[record.number]
+            self.steps[record.number] = replace(step, notes=(*step.notes, record.detail.strip()))
         elif record.number in self.steps and record.event in (Event.CHANGED, Event.FAILED, Event.SKIPPED):
             self.steps[record.number] = replace(
                 self.steps[record.number], status=StepStatus(record.event.value), reason=record.detail

@@ -92,7 +92,8 @@ def _shown(outcomes: HostMap[UndoOutcome]) -> str:
     alike: dict[tuple[str, ...], list[str]] = {}
     for name, outcome in outcomes.values_by_node.items():
         lines = [outcome.nothing] if outcome.nothing else [f"run {outcome.run}"]
-        lines += [f"  {step.requirement}  {step.description}" for step in outcome.steps]
+        for step in outcome.steps:
+            lines += [f"  {step.requirement}  {step.description}", *(f"    {note}" for note in step.notes)]
         alike.setdefault(tuple(lines), []).append(name)
     return "\n\n".join(
         "\n".join([f"{nodeset.fold(names)}: {lines[0]}", *lines[1:]]) for lines, names in alike.items()
@@ -144,6 +145,12 @@ def _text(document: dict[str, Any]) -> str:
             f"{node['name']}: {step['requirement']}: {step['description']}: {step.get('reason', 'failed')}"
             for step in node["steps"]
             if step["status"] == "failed"
+        ]
+        lines += [
+            f"{node['name']}: {step['requirement']}: {step['description']}: note: {note}"
+            for step in node["steps"]
+            if step["status"] != "planned"
+            for note in step.get("notes", ())
         ]
         if node["nothing"]:
             lines.append(f"{node['name']}: {node['nothing']}")

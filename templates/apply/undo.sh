@@ -54,9 +54,21 @@ list_undo() {
   entries_reversed
   for number in $entries; do
     entry=$STATE/journal/$RUN/$number
-    [ -e "$entry/undone" ] || announce "$number" entry
+    [ ! -e "$entry/undone" ] || continue
+    announce "$number" entry
+    say_packages
   done
   record 0 done
+}
+
+say_packages() { # all that goes with the step at $entry, if packages came with it
+  [ -f "$entry/brings" ] || return 0
+  [ ! -s "$entry/brings" ] || record "$number" note "removes $(tr '\n' ' ' <"$entry/brings")"
+  left_by=$(cut -d ' ' -f 2- "$entry/etc-brought" 2>/dev/null | tr '\n' ' ')
+  [ -z "$left_by" ] || record "$number" note "removes what they left in /etc, if it is unchanged: $left_by"
+  for of_kind in users groups; do
+    [ ! -s "$entry/$of_kind-brought" ] || record "$number" note "removes the $of_kind $(tr '\n' ' ' <"$entry/$of_kind-brought")"
+  done
 }
 
 main_undo() {

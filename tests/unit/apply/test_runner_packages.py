@@ -105,6 +105,20 @@ def test_what_was_brought_is_removed_and_what_was_there_stays(apt):
     assert _installed(db) == ["present", "someone-elses"]
 
 
+def test_a_listing_names_all_that_goes_with_the_packages(apt):
+    runner, db, env = apt
+    runner.apply(STEP, env=env)
+    entry = runner.state / "journal/run1/0001"
+    (entry / "etc-brought").write_text("- /etc/thing.d\n0123 /etc/thing.d/a file\n")
+    (entry / "groups-brought").write_text("things\n")
+    assert runner.list().events(1) == [(1, "entry"), (1, "note"), (1, "note"), (1, "note")]
+    assert [r.detail.strip() for r in runner.list().records if r.event.value == "note"] == [
+        "removes libdep pciutils",
+        "removes what they left in /etc, if it is unchanged: /etc/thing.d /etc/thing.d/a file",
+        "removes the groups things",
+    ]
+
+
 def test_stale_lists_are_refreshed_once(apt):
     runner, db, env = apt
     _flag(db, "stale")
