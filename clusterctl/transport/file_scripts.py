@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from clusterctl.errors import CommandError
 from clusterctl.transport.base import Completed, Transport
+from clusterctl.transport.exchange import MAX_OUTPUT_BYTES
+
+_PATIENCE_S = 60.0
+_SLOWEST_BYTES_PER_S = 128 * 1024
+"""A way to a node that is slower than this is as good as none."""
 
 # $1 path, $2 mode, $3 size. The size is compared because a lost connection ends standard input too; it also
 # closes standard error, and the message must not kill the shell before it has cleaned up.
@@ -48,10 +53,17 @@ class ShellFiles:
     """``put`` and ``get`` of a transport by its own ``run``: one exec each, whatever the wire."""
 
     def put(self: Transport, data: bytes, path: str, *, mode: int = 0o644, as_root: bool = False) -> None:
-        """Write a file whole or not at all; raise CommandError when it cannot be written."""
-        done = self.run(put_argv(path, mode, len(data)), stdin=data, as_root=as_root)
+        """Write a file whole or not at all; raise CommandError when it cannot be written.
+
+        TransportError (``timeout``) when it takes longer than a very slow line would.
+        """
+        patience_s = _PATIENCE_S + len(data) / _SLOWEST_BYTES_PER_S
+        done = self.run(put_argv(path, mode, len(data)), stdin=data, timeout_s=patience_s, as_root=as_root)
         require(done, self.node, "written", path)
 
     def get(self: Transport, path: str, *, as_root: bool = False) -> bytes:
-        """Return a file's bytes; raise CommandError when it cannot be read."""
-        return require(self.run(get_argv(path), as_root=as_root), self.node, "read", path)
+        """Return a file's bytes; raise CommandError when it cannot be read, as for ``put``."""
+        done = self.run(
+            get_argv(path), timeout_s=_PATIENCE_S + MAX_OUTPUT_BYTES / _SLOWEST_BYTES_PER_S, as_root=as_root
+        )
+        return require(done, self.node, "read", path)

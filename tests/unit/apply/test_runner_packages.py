@@ -106,7 +106,7 @@ def test_what_was_brought_is_removed_and_what_was_there_stays(apt):
 
 
 def test_a_listing_names_all_that_goes_with_the_packages(apt):
-    runner, db, env = apt
+    runner, _, env = apt
     runner.apply(STEP, env=env)
     entry = runner.state / "journal/run1/0001"
     (entry / "etc-brought").write_text("- /etc/thing.d\n0123 /etc/thing.d/a file\n")
