@@ -254,8 +254,6 @@ class Connector {
     const std::string& name = result_.peers[peer].name;
     if (fds.size() == 1) return std::make_unique<TcpLink>(std::move(fds.front()), name);
     const auto frame_bytes = static_cast<size_t>(streams_with(cards_[peer]).frame_bytes);
-    // A slow path must not hoard what a fast one could carry.
-    for (const UniqueFd& fd : fds) limit_unsent(fd.get(), frame_bytes);
     return std::make_unique<StripeLink>(std::move(fds), frame_bytes, name);
   }
 

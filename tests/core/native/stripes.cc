@@ -17,6 +17,7 @@
 #include "oracle.h"
 #include "ranks.h"
 #include "transport/fault/fault_link.h"
+#include "transport/tcp/backlog.h"
 #include "transport/tcp/frame.h"
 #include "transport/tcp/reassembly.h"
 #include "transport/tcp/stream_settings.h"
@@ -295,6 +296,26 @@ void a_lost_socket_is_the_end() {
   EXPECT(refused([&] { link.try_send(data.data(), data.size()); }), "a sender goes on without a socket");
 }
 
+void the_backlog_follows_the_speed() {
+  ccore::Backlog backlog(2);
+  const size_t least = backlog.limit(0);
+  EXPECT(least == backlog.limit(1), "at first all are alike");
+  int changes = 0;
+  for (int i = 0; i < 1000; ++i) {
+    backlog.sent(0, 100000);
+    backlog.sent(1, 400000);
+    changes += backlog.full() ? 1 : 0;
+  }
+  const double ratio = static_cast<double>(backlog.limit(1)) / static_cast<double>(backlog.limit(0));
+  EXPECT(ratio > 3 && ratio < 5, "the limits are ", backlog.limit(0), " and ", backlog.limit(1));
+  EXPECT(changes > 0 && changes < 10, changes, " changes for two steady speeds");
+  for (int i = 0; i < 1000; ++i) {
+    backlog.sent(1, 400000);
+    backlog.full();
+  }
+  EXPECT(backlog.limit(0) >= 64 * 1024, "a path that comes back finds no room: ", backlog.limit(0));
+}
+
 void plans() {
   EXPECT(ccore::plan_streams({0, 4096}, 2, false, 1).streams == 1, "few cores");
   EXPECT(ccore::plan_streams({0, 4096}, 64, false, 1).streams == 4, "many cores");
@@ -342,6 +363,7 @@ void stripes() {
   a_slow_path_bounds_what_is_held();
   garbage_names_the_peer(&random);
   a_lost_socket_is_the_end();
+  the_backlog_follows_the_speed();
   plans();
   for (int streams = 1; streams <= 8; ++streams) operations(streams);
 }

@@ -159,7 +159,9 @@ void configure_connection(int fd) {
 }
 
 void limit_unsent(int fd, size_t bytes) {
-  set_option(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, static_cast<int>(bytes));
+  const auto value = static_cast<int>(bytes);
+  if (setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &value, sizeof value) == 0) return;
+  if (errno != EOPNOTSUPP && errno != ENOPROTOOPT) throw_errno("setsockopt");
 }
 
 UniqueFd connect_to(const Address& address, const Deadline& deadline, const Address* from) {

@@ -35,7 +35,8 @@ Address local_address(int fd);
 UniqueFd connect_to(const Address& address, const Deadline& deadline, const Address* from = nullptr);
 // Non-blocking, no delay, keepalive, user timeout: for every connection made or accepted.
 void configure_connection(int fd);
-// The socket takes no more while it holds this many bytes that are not yet on the wire.
+// The socket takes no more while it holds this many bytes that are not yet on the wire. No effect on other sockets
+// than TCP ones.
 void limit_unsent(int fd, size_t bytes);
 
 // Throw CC_ERROR_TIMEOUT, CC_ERROR_REMOTE (closed by the other side) or CC_ERROR_SYSTEM; `who` goes in the

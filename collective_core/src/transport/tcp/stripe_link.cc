@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "common/error.h"
+#include "transport/tcp/socket.h"
 
 namespace ccore {
 namespace {
@@ -28,16 +29,22 @@ StripeLink::StripeLink(std::vector<UniqueFd> fds, size_t frame_bytes, std::strin
       frame_bytes_(frame_bytes),
       window_bytes_(window_for(fds.size(), frame_bytes)),
       who_(std::move(who)),
-      in_(window_bytes_) {
+      in_(window_bytes_),
+      backlog_(fds.size()) {
   for (size_t i = 0; i < fds.size(); ++i) {
     sockets_[i].fd = std::move(fds[i]);
-    sockets_[i].number = static_cast<int>(i);
+    sockets_[i].number = i;
   }
+  limit_backlogs();
 }
 
 void StripeLink::lost(const Socket& socket, const std::string& why) const {
-  throw Error(CC_ERROR_REMOTE, format("lost connection %d of %d to %s: %s", socket.number + 1,
-                                      static_cast<int>(sockets_.size()), who_.c_str(), why.c_str()));
+  throw Error(CC_ERROR_REMOTE, format("lost connection %zu of %zu to %s: %s", socket.number + 1,
+                                      sockets_.size(), who_.c_str(), why.c_str()));
+}
+
+void StripeLink::limit_backlogs() {
+  for (const Socket& socket : sockets_) limit_unsent(socket.fd.get(), backlog_.limit(socket.number));
 }
 
 void StripeLink::cut(Socket* socket, uint64_t end) {
@@ -66,6 +73,7 @@ void StripeLink::push(Socket* socket, const std::byte* first, size_t offered) {
   const size_t of_header = std::min(count, header_rest);
   socket->out_header_done += of_header;
   socket->out_rest -= count - of_header;
+  backlog_.sent(socket->number, count);
   socket->full = count < header_rest + ready;
 }
 
@@ -85,6 +93,8 @@ size_t StripeLink::try_send(const std::byte* data, size_t size) {
     out_cut_ += socket.out.length;
     ++socket.out_sequence;
   }
+  const bool all_full = std::all_of(sockets_.begin(), sockets_.end(), [](const Socket& one) { return one.full; });
+  if (all_full && backlog_.full()) limit_backlogs();
   uint64_t taken = out_cut_;
   for (const Socket& socket : sockets_) {
     if (socket.out_rest > 0) taken = std::min(taken, socket.out.offset + socket.out.length - socket.out_rest);

@@ -11,6 +11,7 @@
 
 #include "common/unique_fd.h"
 #include "transport/link.h"
+#include "transport/tcp/backlog.h"
 #include "transport/tcp/frame.h"
 #include "transport/tcp/reassembly.h"
 
@@ -37,7 +38,7 @@ class StripeLink : public Link {
 
   struct Socket {
     UniqueFd fd;
-    int number = 0;
+    size_t number = 0;
     // The frame that leaves; all of it has left when out_rest is 0.
     FrameHeader out;
     size_t out_header_done = 0;
@@ -59,6 +60,7 @@ class StripeLink : public Link {
   // Header and bytes of the socket's frame, as much of it as it takes. first: the stream's byte at out_position_.
   void push(Socket* socket, const std::byte* first, size_t offered);
   void cut(Socket* socket, uint64_t end);
+  void limit_backlogs();
   // Some bytes of each socket, to where they belong. A socket that has ended is no error while others still have
   // bytes: a peer that is done may have closed them all.
   void pump();
@@ -73,6 +75,7 @@ class StripeLink : public Link {
   size_t window_bytes_;
   std::string who_;
   Reassembly in_;
+  Backlog backlog_;
   uint64_t out_position_ = 0;  // bytes that the caller knows to be taken
   uint64_t out_cut_ = 0;       // bytes that are in frames
   uint64_t out_offered_ = 0;   // the end of the last offer

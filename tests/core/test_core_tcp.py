@@ -1,0 +1,113 @@
+"""TCP over several interfaces: network namespaces joined by shaped veth pairs (root)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import shaped_networks
+from shaped_networks import Networks
+
+PROGRAMS = Path(__file__).resolve().parent / "programs"
+DEADLINE_S = 3
+"""Of every operation of endless.py."""
+
+# The shell execs twice, so that the process that the test knows is the rank.
+INSIDE = ("sh", "-c", 'exec ip netns exec "$TEST_NETNS" "$@"', "inside", sys.executable)
+
+
+@pytest.fixture(scope="module")
+def rails_possible(tier_unavailable: Callable[[str], None]) -> None:
+    reason = shaped_networks.missing()
+    if reason:
+        tier_unavailable(reason)
+
+
+@pytest.fixture
+def networks(rails_possible: None) -> Iterator[Networks]:
+    """Two rails of 100 and 400 Mbit/s; nothing is left of them afterwards."""
+    with shaped_networks.shaped_networks((100, 400)) as made:
+        yield made
+    listed = subprocess.run(
+        ("ip", "netns", "list"), capture_output=True, text=True, timeout=30, check=True
+    ).stdout
+    assert not any(name in listed for name in made.names)
+
+
+def over(networks: Networks, **more: str) -> Callable[[int], Mapping[str, str]]:
+    """The environment of each rank: rank 0 in the first namespace, rank 1 in the second."""
+
+    def of_rank(rank: int) -> Mapping[str, str]:
+        return {
+            "TEST_NETNS": networks.names[rank],
+            "CCORE_ROOT_ADDR": networks.address(0),
+            "CCORE_NODE_ID": f"node{rank}",
+            "CCORE_SOCKET_IFNAME": "=" + ",".join(networks.rails),
+            **more,
+        }
+
+    return of_rank
+
+
+def test_both_rails_carry_what_they_can(networks: Networks, ranks: Any) -> None:
+    mebibytes = 16
+    ranks.start((*INSIDE, str(PROGRAMS / "rails.py"), str(mebibytes)), 2, over(networks))
+    ended = ranks.finish()
+    assert [one.output for one in ended] == ["done\n"] * 2
+    for side in (0, 1):
+        slow, fast = (networks.sent_bytes(side, rail) for rail in (0, 1))
+        payload = 2 * mebibytes << 20
+        assert payload < slow + fast < 1.15 * payload
+        # 0.2 if both are always busy; an even split would be 0.5, and one rail alone 0 or 1.
+        assert 0.1 < slow / (slow + fast) < 0.33, (slow, fast)
+
+
+@pytest.mark.parametrize("rail", [0, 1])
+def test_a_rail_that_is_cut_ends_both_ranks(networks: Networks, ranks: Any, rail: int) -> None:
+    ranks.start(
+        (*INSIDE, str(PROGRAMS / "endless.py"), "go-on"), 2, over(networks, CCORE_TCP_USER_TIMEOUT_MS="1000")
+    )
+    patience = time.monotonic() + 60
+    while networks.sent_bytes(0, 1) < 8 << 20:
+        assert time.monotonic() < patience and all(one.poll() is None for one in ranks.processes), (
+            "not running"
+        )
+        time.sleep(0.05)
+    networks.cut(0, rail)
+    for one in ranks.finish(timeout_s=60):
+        assert one.returncode == 7, one
+        report = json.loads(one.output.splitlines()[-1])
+        assert report["code"] in ("REMOTE", "TIMEOUT")
+        assert "rank 1 (host" in report["text"] or "rank 0 (host" in report["text"], report
+        assert report["after_s"] < DEADLINE_S + 1
+
+
+def test_ranks_with_other_wishes_do_what_rank_0_does(ranks: Any, environment: dict[str, str]) -> None:
+    ranks.start(
+        (sys.executable, str(PROGRAMS / "rails.py"), "1"), 2,
+        lambda rank: {"CCORE_TRANSPORT": "tcp", "CCORE_TCP_STREAMS": str(3 - rank), "CCORE_DEBUG": "WARN"},
+    )  # fmt: skip
+    first, second = ranks.finish()
+    assert first.output == "done\n"
+    assert "CCORE_TCP_STREAMS=2" in second.output and "rank 0 has 3" in second.output
+    assert second.output.endswith("done\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("CCORE_TCP_STREAMS", "17", "from 0 to 16"),
+        ("CCORE_TCP_FRAME_BYTES", "1000", "from 1024 to 4194304"),
+    ],
+)
+def test_a_setting_out_of_range_is_refused(ranks: Any, name: str, value: str, expected: str) -> None:
+    ranks.start((sys.executable, str(PROGRAMS / "rails.py"), "1"), 2, lambda _: {name: value})
+    for one in ranks.finish():
+        assert one.returncode == 1
+        assert f"{name}={value}: expected a whole number {expected}" in one.output
