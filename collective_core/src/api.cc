@@ -93,7 +93,8 @@ void copy_alone(const Call& call, size_t bytes) {
 }
 
 template <typename Body>
-void run(const Call& call, Kind kind, int redop, int root, Body body, uint64_t shape = 0) {
+void run(const Call& call, Kind kind, int redop, int root, Body body, uint64_t shape = 0,
+         uint64_t elements = 0) {
   Operation operation;
   operation.kind = kind;
   operation.count = call.count;
@@ -104,7 +105,7 @@ void run(const Call& call, Kind kind, int redop, int root, Body body, uint64_t s
   call.comm->communicator.run(operation, timeout_of(call.options), [&](const Context& context) {
     if (context.nranks == 1) return copy_alone(call, call.count * ccore::dtype_size(call.dtype));
     body(context);
-  });
+  }, elements);
 }
 
 // peer: kAnyPeer for a receive that has a source.
@@ -376,8 +377,10 @@ cc_result cc_all_to_allv(const void* send, const size_t* send_counts, const size
       call.send = static_cast<const std::byte*>(send) + out[0].begin;
       call.recv = static_cast<std::byte*>(recv) + in[0].begin;
     }
-    run(call, Kind::all_to_allv, 0, 0,
-        [&](const Context& context) { ccore::all_to_all_pairwise(context, send, out, recv, in); });
+    // The header's count is that of each pair; the recorder's is all that this rank gives.
+    run(
+        call, Kind::all_to_allv, 0, 0,
+        [&](const Context& context) { ccore::all_to_all_pairwise(context, send, out, recv, in); }, 0, leaving);
   });
 }
 

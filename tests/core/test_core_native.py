@@ -22,6 +22,7 @@ CASES = (
     "receive-any",
     "receive-any-faulty",
     "split",
+    "recorder",
     "rendezvous",
     "failures",
     "lifecycle",

@@ -114,6 +114,58 @@ typedef struct cc_peer_info {
   char transport[16];              /* between this rank and it: "self", "shm" or "tcp" */
 } cc_peer_info;
 
+/* Operations as cc_comm_stats and cc_comm_trace number them. */
+typedef enum cc_operation CC_INT_ENUM {
+  CC_OPERATION_ALL_REDUCE = 1,
+  CC_OPERATION_BROADCAST = 2,
+  CC_OPERATION_ALL_GATHER = 3,
+  CC_OPERATION_REDUCE_SCATTER = 4,
+  CC_OPERATION_BARRIER = 5,
+  CC_OPERATION_SEND = 6,
+  CC_OPERATION_REDUCE = 7,
+  CC_OPERATION_GATHER = 8,
+  CC_OPERATION_SCATTER = 9,
+  CC_OPERATION_ALL_TO_ALL = 10,
+  CC_OPERATION_ALL_TO_ALLV = 11,
+  CC_OPERATION_ALL_GATHERV = 12,
+  CC_OPERATION_TOPK_ALL_REDUCE = 13,
+  CC_OPERATION_SPLIT = 20,
+  CC_OPERATION_FINALIZE = 21,
+  CC_OPERATION_RECV = 32,
+  CC_OPERATION_LAST = 32
+} cc_operation;
+
+/* Sums over the operations of one kind that have ended on this rank; set size before the call. */
+typedef struct cc_op_stats {
+  size_t size;
+  uint64_t calls;      /* those that failed included */
+  uint64_t errors;
+  uint64_t bytes;      /* count of the call * size of its dtype; of all_to_allv what this rank gives */
+  uint64_t total_ns;   /* from call to end: waiting for others included */
+  uint64_t longest_ns;
+} cc_op_stats;
+
+/* How many operations the flight recorder of a communicator remembers. */
+#define CC_TRACE_ENTRIES 64
+/* One of the last operations of this rank. */
+typedef struct cc_trace_entry {
+  size_t size;
+  uint64_t sequence;  /* its number among the operations of the communicator; equal on all ranks. Of send and recv:
+                         among those from the sender to the receiver */
+  uint64_t count;     /* as in cc_op_stats, in elements */
+  int64_t start_ns;   /* CLOCK_MONOTONIC of this host */
+  int64_t end_ns;     /* 0: it is running */
+  int32_t operation;  /* cc_operation */
+  int32_t dtype;      /* cc_dtype */
+  int32_t redop;      /* cc_redop, where there is one */
+  int32_t root;       /* of send and recv: the other rank; -1: any, not known so far */
+  int32_t tag;
+  int32_t result;     /* cc_result; CC_IN_PROGRESS while it runs */
+  int32_t waits_for;  /* the rank that it waited for when it last had to wait; -1: it never had to, for long */
+  int32_t reserved;   /* zero */
+  char algorithm[16]; /* "ring", ...; empty where there is none */
+} cc_trace_entry;
+
 typedef struct cc_comm cc_comm;
 
 CC_API int cc_version(void);
@@ -160,6 +212,13 @@ CC_API cc_result cc_comm_get_async_error(const cc_comm* comm, cc_result* state);
 CC_API cc_result cc_comm_rank(const cc_comm* comm, int* rank);
 CC_API cc_result cc_comm_size(const cc_comm* comm, int* nranks);
 CC_API cc_result cc_comm_peer_info(const cc_comm* comm, int rank, cc_peer_info* info);
+
+/* Without waiting, from any thread, also while an operation runs and after a failure. */
+CC_API cc_result cc_comm_stats(const cc_comm* comm, cc_operation operation, cc_op_stats* stats);
+/* Fills the newest *count of the last CC_TRACE_ENTRIES operations, oldest first, and stores in *count how many
+ * there are; entry_bytes is sizeof(cc_trace_entry). An error other than an abort also writes them to the log
+ * (CCORE_DEBUG=WARN). */
+CC_API cc_result cc_comm_trace(const cc_comm* comm, cc_trace_entry* entries, size_t entry_bytes, size_t* count);
 
 /* recv[i] = send_0[i] op send_1[i] op ... ; bit-identical on all ranks. options may be NULL everywhere. */
 CC_API cc_result cc_all_reduce(const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op,

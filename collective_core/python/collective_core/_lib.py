@@ -55,6 +55,43 @@ class PeerInfo(ctypes.Structure):
     ]
 
 
+class OpStats(ctypes.Structure):
+    """cc_op_stats."""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("calls", c_uint64),
+        ("errors", c_uint64),
+        ("bytes", c_uint64),
+        ("total_ns", c_uint64),
+        ("longest_ns", c_uint64),
+    ]
+
+
+class TraceEntry(ctypes.Structure):
+    """cc_trace_entry."""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("sequence", c_uint64),
+        ("count", c_uint64),
+        ("start_ns", c_int64),
+        ("end_ns", c_int64),
+        ("operation", c_int32),
+        ("dtype", c_int32),
+        ("redop", c_int32),
+        ("root", c_int32),
+        ("tag", c_int32),
+        ("result", c_int32),
+        ("waits_for", c_int32),
+        ("reserved", c_int32),
+        ("algorithm", c_char * 16),
+    ]
+
+
+TRACE_ENTRIES = 64
+
+
 _SIGNATURES: dict[str, tuple[object, ...]] = {
     "cc_get_unique_id": (POINTER(UniqueId),),
     "cc_unique_id_from_address": (POINTER(UniqueId), c_char_p, c_int, c_char_p, c_int),
@@ -67,6 +104,8 @@ _SIGNATURES: dict[str, tuple[object, ...]] = {
     "cc_comm_rank": (c_void_p, POINTER(c_int)),
     "cc_comm_size": (c_void_p, POINTER(c_int)),
     "cc_comm_peer_info": (c_void_p, c_int, POINTER(PeerInfo)),
+    "cc_comm_stats": (c_void_p, c_int, POINTER(OpStats)),
+    "cc_comm_trace": (c_void_p, POINTER(TraceEntry), c_size_t, POINTER(c_size_t)),
     "cc_all_reduce": (c_void_p, c_void_p, c_size_t, c_int, c_int, c_void_p, POINTER(OpOptions)),
     "cc_broadcast": (c_void_p, c_void_p, c_size_t, c_int, c_int, c_void_p, POINTER(OpOptions)),
     "cc_all_gather": (c_void_p, c_void_p, c_size_t, c_int, c_void_p, POINTER(OpOptions)),

@@ -64,6 +64,58 @@ class Peer:
     payload_bytes_received: int
 
 
+class Operation(IntEnum):
+    """cc_operation."""
+
+    ALL_REDUCE = 1
+    BROADCAST = 2
+    ALL_GATHER = 3
+    REDUCE_SCATTER = 4
+    BARRIER = 5
+    SEND = 6
+    REDUCE = 7
+    GATHER = 8
+    SCATTER = 9
+    ALL_TO_ALL = 10
+    ALL_TO_ALLV = 11
+    ALL_GATHERV = 12
+    TOPK_ALL_REDUCE = 13
+    SPLIT = 20
+    FINALIZE = 21
+    RECV = 32
+
+
+@dataclass(frozen=True, slots=True)
+class OperationStats:
+    """Sums over the operations of a kind; `bytes` are the caller's, times contain the waiting for other ranks."""
+
+    calls: int
+    errors: int
+    bytes: int
+    total_s: float
+    longest_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class TraceEntry:
+    """One of the last operations. Times are CLOCK_MONOTONIC; `end_ns` is None while it runs.
+
+    `root` is the other rank of a send or a receive; `waits_for` the rank that it last had to wait for.
+    """
+
+    operation: Operation
+    sequence: int
+    count: int
+    dtype: Dtype
+    algorithm: str
+    root: int
+    tag: int
+    result: Result
+    waits_for: int | None
+    start_ns: int
+    end_ns: int | None
+
+
 @dataclass(frozen=True, slots=True)
 class Buffer:
     """Host memory: address, elements and their type. `owner` keeps the memory alive."""
@@ -445,6 +497,29 @@ class Communicator:
             payload_bytes_received=info.payload_bytes_received,
         )
 
+    def stats(self) -> dict[Operation, OperationStats]:
+        """Return sums over all operations that have ended, for each kind that was called; from any thread."""
+        found = {}
+        for operation in Operation:
+            sums = _lib.OpStats(size=sizeof(_lib.OpStats))
+            _lib.check(self._library.cc_comm_stats(self._live(), int(operation), byref(sums)))
+            if sums.calls:
+                found[operation] = OperationStats(
+                    calls=sums.calls,
+                    errors=sums.errors,
+                    bytes=sums.bytes,
+                    total_s=sums.total_ns / 1e9,
+                    longest_s=sums.longest_ns / 1e9,
+                )
+        return found
+
+    def trace(self) -> list[TraceEntry]:
+        """Return the last 64 operations, oldest first, the running one included; from any thread."""
+        entries = (_lib.TraceEntry * _lib.TRACE_ENTRIES)()
+        count = c_size_t(len(entries))
+        _lib.check(self._library.cc_comm_trace(self._live(), entries, sizeof(_lib.TraceEntry), byref(count)))
+        return [_trace_entry(one) for one in entries[: count.value]]
+
     def destroy(self) -> None:
         """Say goodbye to the others and free everything; later calls raise. Idempotent."""
         handle, self._handle = self._handle, None
@@ -461,6 +536,22 @@ class Communicator:
         options = _lib.OpOptions(size=sizeof(_lib.OpOptions), timeout_ms=_milliseconds(timeout_s), tag=tag)
         code = getattr(self._library, name)(*arguments, handle, byref(options))
         _lib.check(code, handle)
+
+
+def _trace_entry(raw: _lib.TraceEntry) -> TraceEntry:
+    return TraceEntry(
+        operation=Operation(raw.operation),
+        sequence=raw.sequence,
+        count=raw.count,
+        dtype=Dtype(raw.dtype),
+        algorithm=raw.algorithm.decode(),
+        root=raw.root,
+        tag=raw.tag,
+        result=Result(raw.result),
+        waits_for=None if raw.waits_for < 0 else raw.waits_for,
+        start_ns=raw.start_ns,
+        end_ns=raw.end_ns or None,
+    )
 
 
 def _config(

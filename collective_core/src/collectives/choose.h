@@ -34,9 +34,12 @@ struct Chooser {
   Shape shape;
   Overrides overrides;
   CostModel model;
+  Algorithm* chosen = nullptr;  // where the last choice is noted, for the flight recorder
 
   Algorithm choose(Kind kind, size_t bytes) const {
-    return ccore::choose(kind, bytes, shape, overrides, model);
+    const Algorithm algorithm = ccore::choose(kind, bytes, shape, overrides, model);
+    if (chosen) *chosen = algorithm;
+    return algorithm;
   }
 };
 

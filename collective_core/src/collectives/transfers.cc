@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "collectives/framing.h"
 #include "common/error.h"
@@ -16,8 +17,9 @@ size_t at(int rank) { return static_cast<size_t>(rank); }
 
 }  // namespace
 
-Transfers::Transfers(int rank, int nranks)
+Transfers::Transfers(int rank, int nranks, std::function<void(const Transfer&)> on_end)
     : rank_(rank),
+      on_end_(std::move(on_end)),
       sends_(at(nranks)),
       recvs_(at(nranks)),
       stalled_(at(nranks)),
@@ -25,24 +27,38 @@ Transfers::Transfers(int rank, int nranks)
       sent_(at(nranks)),
       received_(at(nranks)) {}
 
-void Transfers::add(const Transfer& transfer) {
-  Item item{transfer, Deadline::in_ms(transfer.limit_ms)};
-  Operation& header = item.transfer.header;
+Operation Transfers::next_header(const Transfer& transfer) const {
+  Operation header = transfer.header;
   const int peer = transfer.peer;
   header.kind = Kind::transfer;
   header.root = transfer.sends ? rank_ : peer;
   header.target = transfer.sends ? peer : rank_;
+  // Of a receive only for texts: it is counted when it begins.
+  if (transfer.sends) header.sequence = sent_[at(peer)] + 1;
+  if (!transfer.sends && peer != kAnyPeer) header.sequence = received_[at(peer)] + recvs_[at(peer)].size() + 1;
+  return header;
+}
+
+void Transfers::add(const Transfer& transfer) {
+  Item item{transfer, Deadline::in_ms(transfer.limit_ms)};
+  item.transfer.header = next_header(transfer);
+  const int peer = transfer.peer;
   if (transfer.sends) {
-    header.sequence = ++sent_[at(peer)];
+    ++sent_[at(peer)];
     sends_[at(peer)].push_back(items_.size());
   } else if (peer != kAnyPeer) {
-    header.sequence = received_[at(peer)] + recvs_[at(peer)].size() + 1;  // for texts; counted when it begins
     recvs_[at(peer)].push_back(items_.size());
   } else {
     item.candidates = static_cast<int>(recvs_.size()) - 1;
     for (Lane& lane : recvs_) lane.push_back(items_.size());
   }
   items_.push_back(item);
+}
+
+void Transfers::for_each_unfinished(const std::function<void(const Transfer&)>& f) const {
+  for (const Item& item : items_) {
+    if (!item.finished) f(item.transfer);
+  }
 }
 
 void Transfers::clear() {
@@ -264,6 +280,7 @@ void Transfers::finish(Lane* lane) {
   Item& item = items_[lane->front()];
   item.finished = true;
   if (item.transfer.source) *item.transfer.source = item.transfer.peer;
+  on_end_(item.transfer);
   lane->pop_front();
   ++finished_;
 }

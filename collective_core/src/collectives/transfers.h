@@ -25,20 +25,26 @@ struct Transfer {
   size_t bytes;
   Operation header;  // count, dtype and tag; the rest is filled in
   int64_t limit_ms;
+  uint64_t ticket = 0;    // the recorder's
   int* source = nullptr;  // of a receive: where its sender's rank goes when it has ended
 };
 
 class Transfers {
  public:
-  Transfers(int rank, int nranks);
+  // on_end: told of every one that has ended.
+  Transfers(int rank, int nranks, std::function<void(const Transfer&)> on_end);
 
   void add(const Transfer& transfer);
+  // The header that it gets when it is added now.
+  Operation next_header(const Transfer& transfer) const;
   // Moves what can move: until all have ended, or, if there is a patience, until one more has or it is over.
   void run(const Context& context, const Deadline* patience);
   // Of all since clear(), in the order of add().
   size_t count() const { return items_.size(); }
   bool finished(size_t index) const { return items_[index].finished; }
   bool all_finished() const { return finished_ == items_.size(); }
+  // Calls f for all that have not ended.
+  void for_each_unfinished(const std::function<void(const Transfer&)>& f) const;
   // Forgets them; the numbering of the transfers between ranks goes on.
   void clear();
   // Throws CC_ERROR_TIMEOUT for one that is late. name: a rank in words.
@@ -71,6 +77,7 @@ class Transfers {
   void finish(Lane* lane);
 
   int rank_;
+  std::function<void(const Transfer&)> on_end_;
   std::vector<Item> items_;
   size_t finished_ = 0;
   std::vector<Lane> sends_;  // by peer

@@ -50,7 +50,11 @@ Communicator::Communicator(const UniqueId& id, int rank, int nranks, const Setti
       chooser_{shape_of(places_), connections_.overrides, CostModel()},
       doorbell_(&lonely_doorbell_),
       spin_(may_spin(usable_cores(), connections_.ranks_on_host)),
-      transfers_(rank, nranks) {
+      transfers_(rank, nranks, [this](const Transfer& transfer) {
+        recorder_.set_source(transfer.ticket, transfer.peer);
+        recorder_.end(transfer.ticket, CC_SUCCESS);
+      }) {
+  chooser_.chosen = &chosen_;
   settings_.ranks_on_host = connections_.ranks_on_host;  // parts of it inherit this
   std::vector<std::string> names;
   for (const Peer& peer : connections_.peers) names.push_back(peer.name);
@@ -87,7 +91,7 @@ void Communicator::check_usable() const {
 }
 
 void Communicator::run(Operation operation, int64_t timeout_ms,
-                       const std::function<void(const Context&)>& body) {
+                       const std::function<void(const Context&)>& body, uint64_t elements) {
   check_process();
   const std::lock_guard<std::mutex> lock(operation_mutex_);
   if (group_owner_ != std::thread::id()) {
@@ -100,7 +104,10 @@ void Communicator::run(Operation operation, int64_t timeout_ms,
   const Deadline deadline = Deadline::in_ms(limit_ms);
   int send_to = -1;
   int receive_from = -1;
+  chosen_ = Algorithm::none;
+  const uint64_t ticket = recorder_.begin(operation, false, elements > 0 ? elements : operation.count);
   const auto check = [&] {
+    recorder_.update(ticket, chosen_, receive_from >= 0 ? receive_from : send_to);
     failure_.check();
     monitor_->check_departures(operation.sequence);
     if (!deadline.passed()) return;
@@ -130,8 +137,12 @@ void Communicator::run(Operation operation, int64_t timeout_ms,
   try {
     body(context);
   } catch (const Error& error) {
+    recorder_.update(ticket, chosen_, -1);
+    recorder_.end(ticket, error.code());
     give_up(error);
   }
+  if (chosen_ != Algorithm::none) recorder_.update(ticket, chosen_, -1);
+  recorder_.end(ticket, CC_SUCCESS);
   monitor_->set_finished(sequence_);
 }
 
@@ -142,12 +153,14 @@ void Communicator::transfer(Transfer transfer) {
   check_usable();
   if (group_owner_ != std::thread::id()) {
     require_own_group();
+    transfer.ticket = recorder_.begin(transfers_.next_header(transfer), transfer.sends, transfer.header.count);
     transfers_.add(transfer);
     return;
   }
   if (transfer.peer == rank_ || size() == 1) {
     throw Error(CC_ERROR_INVALID_USAGE, "a rank can send to itself only in a group");
   }
+  transfer.ticket = recorder_.begin(transfers_.next_header(transfer), transfer.sends, transfer.header.count);
   transfers_.add(transfer);
   move_transfers(nullptr, 0);
   transfers_.clear();
@@ -216,6 +229,8 @@ void Communicator::move_transfers(const Deadline* patience, int64_t wait_ms) {
                           &chooser_};
     transfers_.run(context, patience);
   } catch (const Error& error) {
+    transfers_.for_each_unfinished(
+        [&](const Transfer& transfer) { recorder_.end(transfer.ticket, error.code()); });
     transfers_.clear();
     group_owner_ = std::thread::id();
     give_up(error);
@@ -228,7 +243,17 @@ void Communicator::give_up(const Error& error) {
     while (failure_.code() == CC_SUCCESS && !patience.passed()) sleep_a_moment();
   }
   monitor_->fail(error.code(), error.what());
+  log_trace(failure_.code());
   throw Error(failure_.code(), failure_.text());
+}
+
+void Communicator::log_trace(cc_result code) const {
+  if (code == CC_ERROR_ABORTED || log_level() < LogLevel::warn) return;
+  const int64_t now = now_ns();
+  log(LogLevel::warn, "the last operations of rank %d, oldest first:", rank_);
+  for (const cc_trace_entry& entry : recorder_.recent()) {
+    log(LogLevel::warn, "  %s", ccore::describe(entry, now).c_str());
+  }
 }
 
 void Communicator::abort(const std::string& why) {

@@ -13,6 +13,7 @@
 #include "engine/connect.h"
 #include "engine/failure.h"
 #include "engine/monitor.h"
+#include "engine/recorder.h"
 
 namespace ccore {
 
@@ -23,7 +24,9 @@ class Communicator {
   ~Communicator();
 
   // Runs body as the next operation; timeout_ms 0: the communicator's. Throws the communicator's first error.
-  void run(Operation operation, int64_t timeout_ms, const std::function<void(const Context&)>& body);
+  // elements: what the recorder counts, if not operation.count.
+  void run(Operation operation, int64_t timeout_ms, const std::function<void(const Context&)>& body,
+           uint64_t elements = 0);
   // Moves the transfer, or, if this thread has a group open, adds it to the group.
   void transfer(Transfer transfer);
   void open_group();
@@ -40,6 +43,7 @@ class Communicator {
   const Settings& settings() const { return settings_; }
   // Where this rank's host can be reached by the others.
   const Address& own_address() const { return connections_.peers[static_cast<size_t>(rank_)].address; }
+  const Recorder& recorder() const { return recorder_; }
   const Failure& failure() const { return failure_; }
   bool busy() const { return busy_.load(std::memory_order_acquire); }
   void fill(int rank, cc_peer_info* info) const;
@@ -52,6 +56,7 @@ class Communicator {
   void require_own_group() const;
   void move_transfers(const Deadline* patience, int64_t wait_ms);
   [[noreturn]] void give_up(const Error& error);
+  void log_trace(cc_result code) const;
 
   int rank_;
   int64_t process_;
@@ -68,6 +73,8 @@ class Communicator {
   std::atomic<bool> busy_{false};
   std::atomic<bool> finalized_{false};
   uint64_t sequence_ = 0;
+  Recorder recorder_;
+  Algorithm chosen_ = Algorithm::none;  // by the operation that runs
   Transfers transfers_;
   std::thread::id group_owner_;  // of the open group; default: none is open
 };

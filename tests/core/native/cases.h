@@ -14,6 +14,7 @@ void wire();
 void transfers();
 void receive_any();
 void split();
+void recorder();
 void rendezvous();
 void failures();
 void lifecycle();

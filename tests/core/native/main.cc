@@ -15,6 +15,7 @@ int main(int argc, char** argv) {
       {"failures", test::failures},
       {"lifecycle", test::lifecycle},
       {"receive-any", test::receive_any},
+      {"recorder", test::recorder},
       {"reduction", test::reduction},
       {"rendezvous", test::rendezvous},
       {"schedules", test::schedules},

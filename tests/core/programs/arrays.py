@@ -8,7 +8,9 @@ import os
 from dataclasses import asdict
 
 import numpy
-from collective_core.communicator import Communicator, Redop, unique_id_from_address
+from collective_core.communicator import Communicator, Operation, Redop, unique_id_from_address
+
+from collective_core import Result
 
 rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 identity = unique_id_from_address(
@@ -64,5 +66,12 @@ with Communicator(rank, size, identity) as comm:
             value = numpy.array([rank])
             part.all_reduce(value, value)
             assert value[0] == sum(odd)
+    reduced = comm.stats()[Operation.ALL_REDUCE]
+    assert reduced.calls == 19 and reduced.errors == 0
+    assert reduced.bytes == 2 * 1001 * (3 * 8 + 2 * 4 + 4 + 2 + 2 * 1) + 12
+    assert 0 < reduced.longest_s <= reduced.total_s
+    last = comm.trace()[-1]
+    assert (last.operation, last.result, last.count) == (Operation.SPLIT, Result.SUCCESS, 0)
+    assert last.end_ns is not None and last.end_ns > last.start_ns
     comm.finalize()
     print(json.dumps([asdict(comm.peer(other)) for other in range(size)]))

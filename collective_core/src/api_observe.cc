@@ -1,0 +1,40 @@
+// The C ABI: what a communicator has done and is doing.
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "api_support.h"
+
+extern "C" {
+
+cc_result cc_comm_stats(const cc_comm* comm, cc_operation operation, cc_op_stats* stats) {
+  return ccore::guarded([&] {
+    ccore::require(comm && stats, "an argument is null");
+    ccore::require(stats->size >= sizeof(size_t), "cc_op_stats.size is not set");
+    ccore::require(operation > 0 && operation <= CC_OPERATION_LAST, "operation is none of cc_operation");
+    cc_op_stats full = comm->communicator.recorder().stats(operation);
+    full.size = std::min(stats->size, sizeof full);
+    std::memcpy(stats, &full, full.size);
+  });
+}
+
+cc_result cc_comm_trace(const cc_comm* comm, cc_trace_entry* entries, size_t entry_bytes, size_t* count) {
+  return ccore::guarded([&] {
+    ccore::require(comm && count, "an argument is null");
+    ccore::require(entries || *count == 0, "entries is null");
+    ccore::require(entry_bytes >= sizeof(size_t), "entry_bytes is not the size of an entry");
+    const auto recent = comm->communicator.recorder().recent();
+    const size_t room = std::min(*count, recent.size());
+    const size_t bytes = std::min(entry_bytes, sizeof(cc_trace_entry));
+    auto* to = reinterpret_cast<std::byte*>(entries);
+    for (size_t i = 0; i < room; ++i) {
+      // The newest ones, if there is not room for all.
+      cc_trace_entry entry = recent[recent.size() - room + i];
+      entry.size = bytes;
+      std::memcpy(to + i * entry_bytes, &entry, bytes);
+    }
+    *count = room;
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,168 @@
+#include "engine/recorder.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "common/clock.h"
+#include "common/dtype.h"
+#include "common/error.h"
+
+namespace ccore {
+namespace {
+
+static_assert(CC_OPERATION_ALL_GATHERV == static_cast<int>(Kind::all_gatherv) &&
+                  CC_OPERATION_FINALIZE == static_cast<int>(Kind::finalize) &&
+                  CC_OPERATION_SEND == static_cast<int>(Kind::transfer),
+              "cc_operation has the numbers of Kind, and one more for receives");
+
+constexpr int kNobody = -1;
+
+size_t place(uint64_t ticket) { return static_cast<size_t>(ticket % CC_TRACE_ENTRIES); }
+
+void add(std::atomic<uint64_t>* sum, uint64_t value) {
+  // One writer: no need for a locked instruction.
+  sum->store(sum->load(std::memory_order_relaxed) + value, std::memory_order_relaxed);
+}
+
+bool is_transfer(const cc_trace_entry& entry) {
+  return entry.operation == CC_OPERATION_SEND || entry.operation == CC_OPERATION_RECV;
+}
+
+// The single algorithm of those that have no choice.
+const char* only_algorithm(Kind kind) {
+  const Algorithms all = algorithms_of(kind, Shape());
+  return all.end() - all.begin() == 1 ? name_of(*all.begin()) : "";
+}
+
+}  // namespace
+
+cc_trace_entry* Recorder::own(uint64_t ticket) {
+  return ticket + CC_TRACE_ENTRIES > last_ticket_ ? &entries_[place(ticket)] : nullptr;
+}
+
+void Recorder::publish(uint64_t ticket) {
+  Slot& slot = slots_[place(ticket)];
+  std::array<uint64_t, kWords> words;
+  std::memcpy(words.data(), &entries_[place(ticket)], sizeof words);
+  const uint64_t version = slot.version.load(std::memory_order_relaxed);
+  slot.version.store(version + 1, std::memory_order_relaxed);
+  for (size_t i = 0; i < kWords; ++i) slot.words[i].store(words[i], std::memory_order_release);
+  slot.version.store(version + 2, std::memory_order_release);
+}
+
+uint64_t Recorder::begin(const Operation& operation, bool sends, uint64_t elements) {
+  const uint64_t ticket = ++last_ticket_;
+  cc_trace_entry& entry = entries_[place(ticket)];
+  entry = cc_trace_entry{};
+  entry.size = sizeof entry;
+  entry.sequence = operation.sequence;
+  entry.start_ns = now_ns();
+  entry.count = elements;
+  entry.operation = static_cast<int32_t>(operation.kind);
+  entry.dtype = operation.dtype;
+  entry.redop = operation.redop;
+  entry.root = operation.root;
+  entry.tag = operation.tag;
+  entry.result = CC_IN_PROGRESS;
+  entry.waits_for = kNobody;
+  if (operation.kind == Kind::transfer) {
+    entry.operation = sends ? CC_OPERATION_SEND : CC_OPERATION_RECV;
+    entry.root = sends ? operation.target : operation.root;
+  }
+  publish(ticket);
+  return ticket;
+}
+
+void Recorder::update(uint64_t ticket, Algorithm algorithm, int waits_for) {
+  cc_trace_entry* entry = own(ticket);
+  if (!entry) return;
+  if (waits_for >= 0) entry->waits_for = waits_for;
+  const char* name = algorithm == Algorithm::none ? entry->algorithm : name_of(algorithm);
+  if (name != entry->algorithm) std::strncpy(entry->algorithm, name, sizeof entry->algorithm - 1);
+  publish(ticket);
+}
+
+void Recorder::set_source(uint64_t ticket, int rank) {
+  if (cc_trace_entry* entry = own(ticket)) entry->root = rank;
+}
+
+void Recorder::end(uint64_t ticket, cc_result result) {
+  cc_trace_entry* entry = own(ticket);
+  if (!entry) return;
+  entry->end_ns = now_ns();
+  entry->result = result;
+  if (entry->algorithm[0] == '\0' && !is_transfer(*entry)) {
+    std::strncpy(entry->algorithm, only_algorithm(static_cast<Kind>(entry->operation)), sizeof entry->algorithm - 1);
+  }
+  publish(ticket);
+  const auto index = static_cast<size_t>(entry->operation);
+  if (index >= kOperations) return;
+  Sums& sums = sums_[index];
+  const auto took = static_cast<uint64_t>(entry->end_ns - entry->start_ns);
+  add(&sums.calls, 1);
+  add(&sums.errors, result == CC_SUCCESS ? 0 : 1);
+  add(&sums.bytes, entry->count * dtype_size(static_cast<cc_dtype>(entry->dtype)));
+  add(&sums.total_ns, took);
+  if (took > sums.longest_ns.load(std::memory_order_relaxed)) {
+    sums.longest_ns.store(took, std::memory_order_relaxed);
+  }
+}
+
+std::vector<cc_trace_entry> Recorder::recent() const {
+  std::vector<cc_trace_entry> found;
+  for (const Slot& slot : slots_) {
+    // A slot that changes under our eyes is new enough to be read again; it settles at once.
+    for (int attempt = 0; attempt < 100; ++attempt) {
+      const uint64_t before = slot.version.load(std::memory_order_acquire);
+      if (before == 0) break;
+      std::array<uint64_t, kWords> words;
+      for (size_t i = 0; i < kWords; ++i) words[i] = slot.words[i].load(std::memory_order_acquire);
+      if (before % 2 == 1 || slot.version.load(std::memory_order_relaxed) != before) continue;
+      cc_trace_entry entry;
+      std::memcpy(&entry, words.data(), sizeof entry);
+      found.push_back(entry);
+      break;
+    }
+  }
+  std::sort(found.begin(), found.end(),
+            [](const cc_trace_entry& a, const cc_trace_entry& b) { return a.start_ns < b.start_ns; });
+  return found;
+}
+
+cc_op_stats Recorder::stats(cc_operation operation) const {
+  cc_op_stats out{};
+  out.size = sizeof out;
+  const Sums& sums = sums_[static_cast<size_t>(operation)];
+  out.calls = sums.calls.load(std::memory_order_relaxed);
+  out.errors = sums.errors.load(std::memory_order_relaxed);
+  out.bytes = sums.bytes.load(std::memory_order_relaxed);
+  out.total_ns = sums.total_ns.load(std::memory_order_relaxed);
+  out.longest_ns = sums.longest_ns.load(std::memory_order_relaxed);
+  return out;
+}
+
+std::string describe(const cc_trace_entry& entry, int64_t now) {
+  Operation operation;
+  operation.kind = entry.operation == CC_OPERATION_RECV ? Kind::transfer : static_cast<Kind>(entry.operation);
+  std::string text;
+  if (operation.kind == Kind::transfer) {
+    const bool sends = entry.operation == CC_OPERATION_SEND;
+    const std::string peer = entry.root < 0 ? "any rank" : format("rank %d", entry.root);
+    text = format("%s(count=%llu, %s, %s %s, tag=%d)", sends ? "send" : "recv",
+                  static_cast<unsigned long long>(entry.count), dtype_name(static_cast<cc_dtype>(entry.dtype)),
+                  sends ? "to" : "from", peer.c_str(), entry.tag);
+  } else {
+    text = format("operation %llu: %s(count=%llu, %s)", static_cast<unsigned long long>(entry.sequence),
+                  name_of(operation.kind), static_cast<unsigned long long>(entry.count),
+                  dtype_name(static_cast<cc_dtype>(entry.dtype)));
+  }
+  if (entry.algorithm[0] != '\0') text += std::string(" by ") + entry.algorithm;
+  if (entry.waits_for >= 0) text += format(", waited for rank %d", entry.waits_for);
+  const int64_t end = entry.end_ns != 0 ? entry.end_ns : now;
+  text += format(", %.3f ms, %s", static_cast<double>(end - entry.start_ns) / 1e6,
+                 cc_error_string(static_cast<cc_result>(entry.result)));
+  if (entry.end_ns != 0) text += format(", ended %.3f s ago", static_cast<double>(now - entry.end_ns) / 1e9);
+  return text;
+}
+
+}  // namespace ccore
