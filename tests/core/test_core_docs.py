@@ -18,10 +18,12 @@ def documented() -> dict[str, tuple[str, str, str]]:
     return {name: (steps, busiest, total) for name, steps, busiest, total in rows}
 
 
-def value(formula: str, p: int, data: int) -> float:
-    assert re.fullmatch(r"[\dpM*/()+,\- ]+", re.sub("log2|lg|min", "", formula)), formula
+def value(formula: str, m: int, p: int, data: int) -> float:
+    assert re.fullmatch(r"[\dmnpM*/()+,\- ]+", re.sub("log2|lg|min", "", formula)), formula
     names = {
         "p": p,
+        "m": m,
+        "n": p // m,
         "M": data,
         "min": min,
         "log2": lambda n: (n - 1).bit_length(),
@@ -37,11 +39,11 @@ def test_the_table_is_what_the_schedules_cost(build: Any) -> None:
     seen = set()
     for line in done.stdout.splitlines():
         fields = line.split()
-        if len(fields) != 6:
+        if len(fields) != 7:
             continue
-        name, (p, data, *measured) = fields[0], map(int, fields[1:])
+        name, (m, p, data, *measured) = fields[0], map(int, fields[1:])
         formulas = documented()[name]
-        assert [value(formula, p, data) for formula in formulas] == measured, (name, p)
+        assert [value(formula, m, p, data) for formula in formulas] == measured, (name, m, p)
         seen.add((name, p))
     assert seen == {(name, p) for name in documented() for p in range(1, 65)}
 

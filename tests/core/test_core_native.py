@@ -14,6 +14,7 @@ import pytest
 CASES = (
     "choose",
     "schedules",
+    "schedules-all-reduce",
     "topology",
     "reduction",
     "wire",
@@ -32,6 +33,11 @@ CASES = (
     *(f"matrix-{transport}-{size}-faulty" for transport in ("shm", "tcp") for size in (3, 5)),
     "matrix-mixed-4",
     "matrix-cyclic-4",
+    *(f"algorithms-mixed-{size}" for size in range(2, 10)),
+    "algorithms-cyclic-4",
+    "algorithms-cyclic-5-faulty",
+    "algorithms-tcp-3-faulty",
+    "algorithms-shm-6-faulty",
 )
 
 

@@ -70,6 +70,15 @@ VARIABLES: tuple[Variable, ...] = (
         "cut; rank 0's holds for all", _LIBRARY, aliases=("LIGHT_INTRA_SIZE",),
     ),
     Variable(
+        "CCORE_2D", Kind.FLAG, "1",
+        "whether all_reduce goes first within the nodes and then between them, where there are several nodes and "
+        "one of them has several ranks; rank 0's holds for all", _LIBRARY, aliases=("LIGHT_2D_ALLREDUCE",),
+    ),
+    Variable(
+        "CCORE_HIERARCHICAL_THRESHOLD", Kind.BYTES, "65536",
+        "all_reduce of less does not; rank 0's holds for all", _LIBRARY, aliases=("LIGHT_HIERARCHICAL_THRESHOLD",),
+    ),
+    Variable(
         "CCORE_ALGO", Kind.TEXT, "the cost model's",
         "algorithms, as in `all_reduce:ring,broadcast:tree` (names: [algorithms](algorithms.md)); one that the "
         "ranks' places rule out is passed over; rank 0's holds for all", _LIBRARY,

@@ -22,6 +22,8 @@ const char* name_of(Algorithm algorithm) {
       return "pairwise";
     case Algorithm::dissemination:
       return "dissemination";
+    case Algorithm::hierarchical:
+      return "2d";
   }
   return "none";
 }
@@ -74,10 +76,13 @@ Shape shape_of(const std::vector<Place>& places) {
 
 bool Algorithms::has(Algorithm algorithm) const { return std::find(begin(), end(), algorithm) != end(); }
 
-Algorithms algorithms_of(Kind kind, const Shape&) {
+Algorithms algorithms_of(Kind kind, const Shape& shape) {
   switch (kind) {
-    case Kind::all_reduce:
-      return {Algorithm::doubling, Algorithm::ring};
+    case Kind::all_reduce: {
+      Algorithms list{Algorithm::doubling, Algorithm::ring};
+      if (shape.nodes > 1 && shape.most_local > 1) list.add(Algorithm::hierarchical);
+      return list;
+    }
     case Kind::broadcast:
     case Kind::reduce:
       return {Algorithm::tree, Algorithm::chain};

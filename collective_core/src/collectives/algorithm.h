@@ -21,6 +21,7 @@ enum class Algorithm : int8_t {
   direct,
   pairwise,
   dissemination,
+  hierarchical,  // "2d"
 };
 
 // "ring", as in CCORE_ALGO and in docs/algorithms.md.

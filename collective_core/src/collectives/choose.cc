@@ -42,7 +42,9 @@ Algorithm algorithm_named(const std::string& setting, Kind kind, const std::stri
 Overrides::Overrides() { std::fill(std::begin(forced), std::end(forced), Algorithm::none); }
 
 bool Overrides::operator==(const Overrides& other) const {
-  return intra_size == other.intra_size && std::equal(std::begin(forced), std::end(forced), other.forced);
+  return intra_size == other.intra_size && hierarchical == other.hierarchical &&
+         hierarchical_threshold == other.hierarchical_threshold &&
+         std::equal(std::begin(forced), std::end(forced), other.forced);
 }
 
 void parse_forced(const std::string& setting, const std::string& text, Overrides* overrides) {
@@ -66,6 +68,9 @@ Overrides overrides_from_env() {
   const EnvSetting algorithms = env_setting("CCORE_ALGO");
   parse_forced(algorithms.name + "=" + algorithms.text, algorithms.text, &overrides);
   overrides.intra_size = static_cast<int32_t>(env_integer("CCORE_INTRA_SIZE", 0, 0, INT_MAX));
+  overrides.hierarchical = static_cast<int32_t>(env_integer("CCORE_2D", overrides.hierarchical, 0, 1));
+  overrides.hierarchical_threshold =
+      env_integer("CCORE_HIERARCHICAL_THRESHOLD", overrides.hierarchical_threshold, 0, INT64_MAX);
   return overrides;
 }
 
@@ -74,11 +79,15 @@ Algorithm choose(Kind kind, size_t bytes, const Shape& shape, const Overrides& o
   const Algorithms candidates = algorithms_of(kind, shape);
   const Algorithm forced = overrides.forced[static_cast<size_t>(kind)];
   if (candidates.has(forced)) return forced;
+  const bool enough = bytes >= static_cast<size_t>(overrides.hierarchical_threshold);
+  if (candidates.has(Algorithm::hierarchical) && overrides.hierarchical != 0 && enough) {
+    return Algorithm::hierarchical;
+  }
   Algorithm best = Algorithm::none;
   double least_us = 0;
   for (const Algorithm one : candidates) {
     const double us = estimated_us(kind, one, bytes, shape, model);
-    if (best != Algorithm::none && us >= least_us) continue;
+    if (one == Algorithm::hierarchical || (best != Algorithm::none && us >= least_us)) continue;
     best = one;
     least_us = us;
   }

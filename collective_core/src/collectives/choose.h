@@ -14,18 +14,22 @@ namespace ccore {
 struct Overrides {
   Algorithm forced[kKinds];  // by kind; none: no wish
   int32_t intra_size = 0;    // emulated nodes of that many consecutive ranks; 0: the real ones
+  int32_t hierarchical = 1;  // 0: 2d is not taken unless it is forced
+  int64_t hierarchical_threshold = 64 * 1024;  // bytes; 2d is not taken for less unless it is forced
 
   Overrides();
   bool operator==(const Overrides& other) const;
 };
 
-// From CCORE_ALGO ("all_reduce:ring,broadcast:tree") and CCORE_INTRA_SIZE. Throws CC_ERROR_INVALID_ARGUMENT with
+// From CCORE_ALGO ("all_reduce:ring,broadcast:tree"), CCORE_INTRA_SIZE, CCORE_2D and
+// CCORE_HIERARCHICAL_THRESHOLD. Throws CC_ERROR_INVALID_ARGUMENT with
 // the known names.
 Overrides overrides_from_env();
 // The list of CCORE_ALGO. setting: what the error calls it.
 void parse_forced(const std::string& setting, const std::string& text, Overrides* overrides);
 
-// The forced one if it can run on this shape, else the one that the model says is fastest.
+// The forced one if it can run on this shape; 2d where there is something to gain on both levels and the overrides
+// allow it; else the one that the model says is fastest.
 Algorithm choose(Kind kind, size_t bytes, const Shape& shape, const Overrides& overrides,
                  const CostModel& model);
 

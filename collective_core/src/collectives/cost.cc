@@ -39,6 +39,23 @@ Flat flat(size_t bytes, const Shape& shape, const CostModel& model) {
               model.gamma_us_per_byte};
 }
 
+// The slowest of three stages, and a share of the others for the chunk that fills the pipeline.
+double hierarchical_us(const Shape& shape, double bytes, const CostModel& model) {
+  const double nodes = shape.nodes;
+  const double local = shape.most_local;
+  const double rails = shape.least_local;
+  const double chunks = std::clamp(bytes / nodes / rails / (128 * 1024), 1.0, 32.0);
+  const double local_part = (local - 1) / local * bytes;
+  const double scatter = local_part * (model.intra.beta_us_per_byte + model.gamma_us_per_byte);
+  const double gather = local_part * model.intra.beta_us_per_byte;
+  const double between = (nodes - 1) / nodes * bytes *
+                         (2 * model.inter.beta_us_per_byte + model.gamma_us_per_byte / rails);
+  const double stages = scatter + gather + between;
+  const double slowest = std::max(scatter + gather, between);  // the first and the last share the links
+  return slowest + (stages - slowest) / chunks + 2 * (local - 1) * model.intra.alpha_us +
+         2 * (nodes - 1) * model.inter.alpha_us;
+}
+
 double all_reduce_us(Algorithm algorithm, const Shape& shape, const Flat& f) {
   const double part = (f.p - 1) / f.p * f.bytes;
   if (algorithm == Algorithm::doubling) {
@@ -63,6 +80,7 @@ double estimated_us(Kind kind, Algorithm algorithm, size_t bytes, const Shape& s
   const double part = (f.p - 1) / f.p * f.bytes;
   switch (kind) {
     case Kind::all_reduce:
+      if (algorithm == Algorithm::hierarchical) return hierarchical_us(shape, f.bytes, model);
       return all_reduce_us(algorithm, shape, f);
     case Kind::broadcast:
     case Kind::reduce:

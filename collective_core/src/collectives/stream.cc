@@ -20,6 +20,11 @@ struct Cursor {
   size_t header_bytes = 0;  // of its header, done
 };
 
+struct Lane {
+  Cursor send;
+  Cursor recv;
+};
+
 class Stream {
  public:
   Stream(const Context& context, const std::vector<StreamStep>& steps, const Reduction& reduction)
@@ -28,6 +33,13 @@ class Stream {
         reduction_(reduction),
         send_header_(steps.size()),
         recv_header_(steps.size()) {
+    for (const StreamStep& step : steps) {
+      if (lane_of(step) >= lanes_.size()) lanes_.resize(lane_of(step) + 1);
+    }
+    for (size_t lane = 0; lane < lanes_.size(); ++lane) {
+      lanes_[lane].send = next_from(0, lane);
+      lanes_[lane].recv = next_from(0, lane);
+    }
     std::vector<bool> sent(static_cast<size_t>(context.nranks));
     std::vector<bool> received(static_cast<size_t>(context.nranks));
     for (size_t i = 0; i < steps.size(); ++i) {
@@ -38,21 +50,19 @@ class Stream {
 
   void run() {
     while (true) {
-      const bool sent = advance_send();
-      const bool received = advance_recv();
-      const bool sending = send_.step < steps_.size();
-      const bool receiving = recv_.step < steps_.size();
-      if (!sending && !receiving) return;
-      if (sent || received) {
-        context_.wait->moved();
-        continue;
+      bool moved = false;
+      bool running = false;
+      for (size_t lane = 0; lane < lanes_.size(); ++lane) {
+        moved = advance_send(lane) || moved;
+        moved = advance_recv(lane) || moved;
+        running = running || lanes_[lane].send.step < steps_.size() || lanes_[lane].recv.step < steps_.size();
       }
-      const Link* want_send = sending && may_send() ? &context_.link(steps_[send_.step].send_peer) : nullptr;
-      const Link* want_recv =
-          receiving && may_recv() ? &context_.link(steps_[recv_.step].recv_peer) : nullptr;
-      *context_.waiting_to_send_to = want_send ? context_.rank_of(steps_[send_.step].send_peer) : kNone;
-      *context_.waiting_to_receive_from = want_recv ? context_.rank_of(steps_[recv_.step].recv_peer) : kNone;
-      context_.wait->idle(want_send, want_recv);
+      if (!running) return;
+      if (moved) {
+        context_.wait->moved();
+      } else {
+        wait();
+      }
     }
   }
 
@@ -63,85 +73,126 @@ class Stream {
     return true;
   }
 
-  // Bytes of `step` that the other cursor has finished.
-  static size_t finished(const Cursor& cursor, int step, size_t all) {
+  static size_t lane_of(const StreamStep& step) { return static_cast<size_t>(step.lane); }
+
+  // At the lane's first step from `step` on.
+  Cursor next_from(size_t step, size_t lane) const {
+    while (step < steps_.size() && lane_of(steps_[step]) != lane) ++step;
+    return Cursor{step, 0, 0};
+  }
+
+  // Bytes of `step` that a cursor of its lane has finished.
+  size_t finished(Cursor Lane::*cursor, int step, size_t all) const {
     const auto index = static_cast<size_t>(step);
-    if (cursor.step > index) return all;
-    return cursor.step == index ? cursor.bytes : 0;
+    const Cursor& at = lanes_[lane_of(steps_[index])].*cursor;
+    if (at.step > index) return all;
+    return at.step == index ? at.bytes : 0;
   }
 
-  size_t send_limit() const {
-    const StreamStep& step = steps_[send_.step];
+  size_t send_limit(const Cursor& send) const {
+    const StreamStep& step = steps_[send.step];
     if (step.send_after == kNone) return step.send_bytes;
-    return finished(recv_, step.send_after, step.send_bytes);
+    return finished(&Lane::recv, step.send_after, step.send_bytes);
   }
 
-  size_t recv_limit() const {
-    const StreamStep& step = steps_[recv_.step];
-    if (step.recv_after_send == kNone) return step.recv_bytes;
-    return std::min(step.recv_bytes, finished(send_, step.recv_after_send, step.recv_bytes));
+  size_t recv_limit(const Cursor& recv) const {
+    const StreamStep& step = steps_[recv.step];
+    size_t limit = step.recv_bytes;
+    if (step.recv_after_send != kNone) {
+      limit = std::min(limit, finished(&Lane::send, step.recv_after_send, limit));
+    }
+    if (step.recv_after_recv != kNone) {
+      limit = std::min(limit, finished(&Lane::recv, step.recv_after_recv, limit));
+    }
+    return limit;
   }
 
-  bool send_header_due() const { return send_header_[send_.step] && send_.header_bytes < sizeof(Operation); }
-  bool recv_header_due() const { return recv_header_[recv_.step] && recv_.header_bytes < sizeof(Operation); }
-  bool may_send() const { return send_header_due() || send_limit() > send_.bytes; }
-  bool may_recv() const { return recv_header_due() || recv_limit() > recv_.bytes; }
+  bool send_header_due(const Cursor& send) const {
+    return send_header_[send.step] && send.header_bytes < sizeof(Operation);
+  }
+  bool recv_header_due(const Cursor& recv) const {
+    return recv_header_[recv.step] && recv.header_bytes < sizeof(Operation);
+  }
 
-  bool advance_send() {
+  void wait() {
+    want_send_.clear();
+    want_recv_.clear();
+    *context_.waiting_to_send_to = kNone;
+    *context_.waiting_to_receive_from = kNone;
+    for (const Lane& lane : lanes_) {
+      if (lane.send.step < steps_.size() &&
+          (send_header_due(lane.send) || send_limit(lane.send) > lane.send.bytes)) {
+        const int peer = steps_[lane.send.step].send_peer;
+        want_send_.push_back(&context_.link(peer));
+        *context_.waiting_to_send_to = context_.rank_of(peer);
+      }
+      if (lane.recv.step < steps_.size() &&
+          (recv_header_due(lane.recv) || recv_limit(lane.recv) > lane.recv.bytes)) {
+        const int peer = steps_[lane.recv.step].recv_peer;
+        want_recv_.push_back(&context_.link(peer));
+        *context_.waiting_to_receive_from = context_.rank_of(peer);
+      }
+    }
+    context_.wait->idle(want_send_, want_recv_);
+  }
+
+  bool advance_send(size_t lane) {
+    Cursor& send = lanes_[lane].send;
     bool moved = false;
     size_t sent = 0;  // in this turn
-    while (send_.step < steps_.size()) {
-      const StreamStep& step = steps_[send_.step];
+    while (send.step < steps_.size()) {
+      const StreamStep& step = steps_[send.step];
       if (step.send_peer != kNone) {
         Link& link = context_.link(step.send_peer);
-        if (send_header_due()) {
-          moved = send_header(&link) || moved;
-          if (send_header_due()) return moved;
+        if (send_header_due(send)) {
+          moved = send_header(&link, &send) || moved;
+          if (send_header_due(send)) return moved;
         }
-        if (send_.bytes < step.send_bytes) {
+        if (send.bytes < step.send_bytes) {
           const size_t turn = link.turn_bytes();
-          const size_t ready = std::min(turn - std::min(turn, sent), send_limit() - send_.bytes);
-          const size_t n = ready == 0 ? 0 : link.try_send(step.send_from + send_.bytes, ready);
-          send_.bytes += n;
+          const size_t ready = std::min(turn - std::min(turn, sent), send_limit(send) - send.bytes);
+          const size_t n = ready == 0 ? 0 : link.try_send(step.send_from + send.bytes, ready);
+          send.bytes += n;
           sent += n;
           link.payload_bytes_sent += n;
           if (n > 0) moved = true;
-          if (send_.bytes < step.send_bytes) return moved;
+          if (send.bytes < step.send_bytes) return moved;
         }
       }
-      send_ = Cursor{send_.step + 1, 0, 0};
+      send = next_from(send.step + 1, lane);
       moved = true;
     }
     return moved;
   }
 
-  bool advance_recv() {
+  bool advance_recv(size_t lane) {
+    Cursor& recv = lanes_[lane].recv;
     bool moved = false;
     size_t received = 0;  // in this turn
-    while (recv_.step < steps_.size()) {
-      const StreamStep& step = steps_[recv_.step];
+    while (recv.step < steps_.size()) {
+      const StreamStep& step = steps_[recv.step];
       if (step.recv_peer != kNone) {
         Link& link = context_.link(step.recv_peer);
-        if (recv_header_due()) {
+        if (recv_header_due(recv)) {
           const int peer = context_.rank_of(step.recv_peer);
           if (!receive_header(&link, header(step.recv_bytes), context_.rank_of(context_.rank), peer)) {
             return moved;
           }
-          recv_.header_bytes = sizeof(Operation);
+          recv.header_bytes = sizeof(Operation);
           moved = true;
         }
-        if (recv_.bytes < step.recv_bytes) {
+        if (recv.bytes < step.recv_bytes) {
           const size_t turn = link.turn_bytes();
-          const size_t n =
-              receive(&link, step, std::min(turn - std::min(turn, received), recv_limit() - recv_.bytes));
-          recv_.bytes += n;
+          const size_t most = std::min(turn - std::min(turn, received), recv_limit(recv) - recv.bytes);
+          const size_t n = receive(&link, step, recv.bytes, most);
+          recv.bytes += n;
           received += n;
           link.payload_bytes_received += n;
           if (n > 0) moved = true;
-          if (recv_.bytes < step.recv_bytes) return moved;
+          if (recv.bytes < step.recv_bytes) return moved;
         }
       }
-      recv_ = Cursor{recv_.step + 1, 0, 0};
+      recv = next_from(recv.step + 1, lane);
       moved = true;
     }
     return moved;
@@ -156,18 +207,18 @@ class Stream {
     return operation;
   }
 
-  bool send_header(Link* link) {
-    const StreamStep& step = steps_[send_.step];
+  bool send_header(Link* link, Cursor* send) {
+    const StreamStep& step = steps_[send->step];
     const Piece sent =
-        send_with_header(link, header(step.send_bytes), send_.header_bytes, step.send_from, send_limit());
-    send_.header_bytes += sent.header;
-    send_.bytes += sent.payload;
+        send_with_header(link, header(step.send_bytes), send->header_bytes, step.send_from, send_limit(*send));
+    send->header_bytes += sent.header;
+    send->bytes += sent.payload;
     return sent.header > 0;
   }
 
-  size_t receive(Link* link, const StreamStep& step, size_t most) {
+  size_t receive(Link* link, const StreamStep& step, size_t done, size_t most) {
     if (most == 0) return 0;
-    std::byte* to = step.recv_to + recv_.bytes;
+    std::byte* to = step.recv_to + done;
     if (step.action == Action::copy) return link->try_recv(to, most);
     const size_t element = reduction_.element_bytes;
     const Bytes ready = link->peek(element);
@@ -175,7 +226,7 @@ class Stream {
     if (count == 0) return 0;
     const ReduceFunction reduce = step.completes ? reduction_.last : reduction_.hop;
     const void* first = ready.data;
-    const void* second = step.local + recv_.bytes;
+    const void* second = step.local + done;
     if (step.action == Action::fold_above) std::swap(first, second);
     reduce(to, first, second, count, context_.average_over());
     link->consume(count * element);
@@ -187,8 +238,9 @@ class Stream {
   const Reduction& reduction_;
   std::vector<bool> send_header_;  // by step: the first one to that peer
   std::vector<bool> recv_header_;
-  Cursor send_;
-  Cursor recv_;
+  std::vector<Lane> lanes_;
+  std::vector<const Link*> want_send_;
+  std::vector<const Link*> want_recv_;
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Runs a schedule over links: all steps as one stream of bytes in each direction, so that a byte flows on to
-// the next rank as soon as it has arrived (and was reduced), whatever block it belongs to.
+// Runs a schedule over links: all steps of a lane as one stream of bytes in each direction, so that a byte flows
+// on to the next rank as soon as it has arrived (and was reduced), whatever block it belongs to. Lanes take turns.
 #pragma once
 
 #include <cstddef>
@@ -26,6 +26,9 @@ struct StreamStep {
   bool completes = false;
   // The step whose bytes must have left before recv_to may be written, because it sends from there.
   int recv_after_send = kNone;
+  // The step in another lane that must have received the bytes on which these are folded.
+  int recv_after_recv = kNone;
+  int lane = 0;  // see Step
 };
 
 struct Reduction {

@@ -28,6 +28,10 @@ struct Step {
   int recv_block = kNone;
   Action action = Action::copy;
   bool completes = false;  // the block is whole after this: an average is divided here
+  // Steps of one lane go one after the other, in both directions; those of different lanes wait only for the
+  // bytes that they are made of. All steps that send to one peer are of one lane, and all that receive from it.
+  int lane = 0;
+  bool continues = false;  // of the messages of the lane's step before: costs bytes, but no further message
 };
 
 struct Schedule {
@@ -36,6 +40,18 @@ struct Schedule {
   int nblocks = 1;  // the data is cut into this many blocks
   std::vector<Step> steps;
 };
+
+// What keeps steps in different lanes, or in different directions, from spoiling a block that they share in
+// memory. Element by element, as with send_after.
+struct Waits {
+  int recv_after_recv = kNone;  // the receiving step in another lane whose result is folded on or replaced
+  int recv_after_send = kNone;  // the step that sends from the memory which is written, this one included
+};
+std::vector<Waits> waits_of(const Schedule& schedule);
+
+// The same with every block cut in two: run with links that hold a block, it is the original with links that
+// hold but half of one.
+Schedule halved(const Schedule& schedule);
 
 // Elements [begin, begin + count) of block `block` when `count` elements are cut into nblocks: sizes differ
 // by at most one, the larger ones come first, and a block may be empty.

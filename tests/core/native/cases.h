@@ -8,6 +8,7 @@ namespace test {
 void choose();
 void costs();
 void schedules();
+void schedules_all_reduce();
 void topology();
 void reduction();
 void wire();
@@ -19,6 +20,7 @@ void rendezvous();
 void failures();
 void lifecycle();
 void stripes();
+void algorithms(const std::string& layout, int nranks);
 void matrix(const std::string& layout, int nranks);
 
 }  // namespace test

@@ -1,5 +1,5 @@
 // Prints what the schedules cost, for the test that holds docs/algorithms.md to it:
-// algorithm, ranks, elements of the whole data, steps, elements sent by the busiest rank, by all ranks.
+// algorithm, nodes, ranks, elements of the whole data, steps, elements sent by the busiest rank, by all ranks.
 #include <algorithm>
 #include <cstdio>
 #include <functional>
@@ -12,6 +12,7 @@
 #include "schedule/direct.h"
 #include "schedule/dissemination.h"
 #include "schedule/doubling.h"
+#include "schedule/hierarchical.h"
 #include "schedule/reduce.h"
 #include "schedule/ring.h"
 #include "schedule/symbolic.h"
@@ -23,7 +24,7 @@ using ccore::Schedule;
 using ccore::SymbolicRun;
 
 void print(const std::string& name, int p, size_t elements, const std::function<Schedule(int)>& make,
-           const std::function<SymbolicRun(const std::vector<Schedule>&)>& run) {
+           const std::function<SymbolicRun(const std::vector<Schedule>&)>& run, int nodes = 1) {
   std::vector<Schedule> schedules;
   for (int rank = 0; rank < p; ++rank) schedules.push_back(make(rank));
   size_t busiest = 0;
@@ -34,7 +35,7 @@ void print(const std::string& name, int p, size_t elements, const std::function<
   }
   const SymbolicRun result = run(schedules);
   EXPECT(result.problem.empty(), name, ": ", result.problem);
-  std::printf("%s %d %zu %d %zu %zu\n", name.c_str(), p, elements, result.rounds, busiest, total);
+  std::printf("%s %d %d %zu %d %zu %zu\n", name.c_str(), nodes, p, elements, result.rounds, busiest, total);
 }
 
 }  // namespace
@@ -51,6 +52,15 @@ void costs() {
     print(
         "all_reduce_ring", p, data, [p](int rank) { return ccore::ring_all_reduce(rank, p); },
         ccore::run_from_full_input);
+    for (int nodes = 1; nodes <= p; ++nodes) {
+      if (p % nodes != 0) continue;
+      std::vector<std::string> keys;
+      for (int rank = 0; rank < p; ++rank) keys.push_back(std::to_string(rank / (p / nodes)));
+      const std::vector<ccore::Place> places = ccore::places_of(keys);
+      print(
+          "all_reduce_2d", p, data, [&](int rank) { return ccore::hierarchical_all_reduce(rank, places, 1); },
+          ccore::run_from_full_input, nodes);
+    }
     print(
         "reduce_scatter_ring", p, data, [p](int rank) { return ccore::ring_reduce_scatter(rank, p); },
         ccore::run_from_full_input);

@@ -1,4 +1,4 @@
-// usage: ccore_native_tests CASE | matrix LAYOUT RANKS
+// usage: ccore_native_tests CASE | matrix LAYOUT RANKS | algorithms LAYOUT RANKS
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -19,6 +19,7 @@ int main(int argc, char** argv) {
       {"reduction", test::reduction},
       {"rendezvous", test::rendezvous},
       {"schedules", test::schedules},
+      {"schedules-all-reduce", test::schedules_all_reduce},
       {"split", test::split},
       {"stripes", test::stripes},
       {"topology", test::topology},
@@ -29,10 +30,12 @@ int main(int argc, char** argv) {
   try {
     if (name == "matrix" && argc == 4) {
       test::matrix(argv[2], std::atoi(argv[3]));
+    } else if (name == "algorithms" && argc == 4) {
+      test::algorithms(argv[2], std::atoi(argv[3]));
     } else if (argc == 2 && cases.count(name) == 1) {
       cases.at(name)();
     } else {
-      std::fprintf(stderr, "usage: %s CASE | matrix LAYOUT RANKS\n", argv[0]);
+      std::fprintf(stderr, "usage: %s CASE | matrix LAYOUT RANKS | algorithms LAYOUT RANKS\n", argv[0]);
       for (const auto& one : cases) std::fprintf(stderr, "  %s\n", one.first.c_str());
       return 2;
     }

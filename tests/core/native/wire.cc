@@ -1,11 +1,16 @@
 // The bytes that really went over the links are the bytes of the schedules (docs/algorithms.md).
+#include <cstdlib>
+#include <string>
 #include <vector>
 
 #include "cases.h"
+#include "collectives/algorithm.h"
 #include "expect.h"
 #include "ranks.h"
 #include "schedule/doubling.h"
+#include "schedule/hierarchical.h"
 #include "schedule/reduce.h"
+#include "schedule/ring.h"
 
 namespace test {
 namespace {
@@ -73,9 +78,47 @@ void count_bytes(const std::string& layout, int nranks) {
   });
 }
 
+// What the schedule of the rank sends of `count` elements.
+size_t scheduled(ccore::Algorithm algorithm, int rank, const std::vector<ccore::Place>& places, size_t count) {
+  const int p = static_cast<int>(places.size());
+  switch (algorithm) {
+    case ccore::Algorithm::doubling:
+      return elements_sent(ccore::doubling_all_reduce(rank, p), count);
+    case ccore::Algorithm::ring:
+      return elements_sent(ccore::ring_all_reduce(rank, p), count);
+    case ccore::Algorithm::hierarchical:
+      return elements_sent(ccore::hierarchical_all_reduce(rank, places, 1), count);
+    default:
+      fail(__FILE__, __LINE__, "no schedule for ", name_of(algorithm));
+  }
+}
+
+void count_algorithms(const std::string& layout, int nranks) {
+  const Layout where = layout_named(layout);
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < nranks; ++rank) keys.push_back(where.node_id(rank));
+  const std::vector<ccore::Place> places = ccore::places_of(keys);
+  const size_t count = 5040;  // divisible by what the blocks are
+  for (const ccore::Algorithm algorithm : algorithms_of(ccore::Kind::all_reduce, shape_of(places))) {
+    const std::string forced = std::string("all_reduce:") + name_of(algorithm);
+    EXPECT(setenv("CCORE_ALGO", forced.c_str(), 1) == 0, "setenv");
+    run_ranks(nranks, where, [&](int rank, cc_comm* comm) {
+      std::vector<float> data(count);
+      EXPECT(cc_all_reduce(data.data(), data.data(), count, CC_FLOAT32, CC_SUM, comm, nullptr) == CC_SUCCESS,
+             last_error(comm));
+      const size_t expected = scheduled(algorithm, rank, places, count) * sizeof(float);
+      const uint64_t sent = sent_by(comm, nranks);
+      EXPECT(sent == expected, forced, ": rank ", rank, " sent ", sent, ", expected ", expected);
+    });
+  }
+  EXPECT(unsetenv("CCORE_ALGO") == 0, "unsetenv");
+}
+
 }  // namespace
 
 void wire() {
+  for (const int nranks : {3, 4, 6}) count_algorithms("mixed", nranks);
+
   for (const int nranks : {2, 3, 5}) {
     count_bytes("shm", nranks);
     count_bytes("tcp", nranks);

@@ -1,5 +1,6 @@
 #include "collectives/all_reduce/dispatch.h"
 
+#include "collectives/all_reduce/all_reduce_2d.h"
 #include "collectives/all_reduce/all_reduce_doubling.h"
 #include "collectives/all_reduce/all_reduce_ring.h"
 #include "common/error.h"
@@ -13,6 +14,8 @@ void all_reduce_by(Algorithm algorithm, const Context& context, const void* send
       return all_reduce_doubling(context, send, recv, count, dtype, op);
     case Algorithm::ring:
       return all_reduce_ring(context, send, recv, count, dtype, op);
+    case Algorithm::hierarchical:
+      return all_reduce_2d(context, send, recv, count, dtype, op);
     default:
       throw Error(CC_ERROR_INTERNAL, format("all_reduce has no algorithm %s", name_of(algorithm)));
   }

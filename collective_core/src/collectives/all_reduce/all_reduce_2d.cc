@@ -1,0 +1,30 @@
+#include "collectives/all_reduce/all_reduce_2d.h"
+
+#include <algorithm>
+
+#include "collectives/all_reduce/scheduled.h"
+#include "common/dtype.h"
+#include "schedule/hierarchical.h"
+
+namespace ccore {
+namespace {
+
+// Of a message between nodes: far more than a latency's worth on any network, and little beside all the data.
+constexpr size_t kMessageBytes = 128 * 1024;
+constexpr size_t kMostChunks = 32;
+
+int chunks_for(size_t bytes, const Shape& shape) {
+  const size_t messages = static_cast<size_t>(shape.least_local) * static_cast<size_t>(shape.nodes);
+  return static_cast<int>(std::clamp<size_t>(bytes / messages / kMessageBytes, 1, kMostChunks));
+}
+
+}  // namespace
+
+void all_reduce_2d(const Context& context, const void* send, void* recv, size_t count, cc_dtype dtype,
+                   cc_redop op) {
+  const int chunks = chunks_for(count * dtype_size(dtype), context.chooser->shape);
+  all_reduce_scheduled(context, hierarchical_all_reduce(context.rank, *context.places, chunks), send, recv, count,
+                       dtype, op);
+}
+
+}  // namespace ccore

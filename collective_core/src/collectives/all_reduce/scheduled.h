@@ -1,0 +1,13 @@
+// Runs any all-reduce schedule on the user's memory.
+#pragma once
+
+#include "collectives/context.h"
+#include "schedule/schedule.h"
+
+namespace ccore {
+
+// Partial results live in recv, which may be send; no memory beside these.
+void all_reduce_scheduled(const Context& context, const Schedule& schedule, const void* send, void* recv,
+                          size_t count, cc_dtype dtype, cc_redop op);
+
+}  // namespace ccore

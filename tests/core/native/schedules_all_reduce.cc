@@ -1,0 +1,137 @@
+// The all-reduce schedules that use lanes, trees or places: proved on sets, for whole and for halved blocks.
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cases.h"
+#include "expect.h"
+#include "schedule/hierarchical.h"
+#include "schedule/symbolic.h"
+
+namespace test {
+namespace {
+
+using ccore::Place;
+using ccore::Schedule;
+using ccore::SymbolicRun;
+
+using Make = std::function<Schedule(int)>;
+
+std::vector<Schedule> for_all(int p, const Make& make) {
+  std::vector<Schedule> schedules;
+  for (int rank = 0; rank < p; ++rank) schedules.push_back(make(rank));
+  return schedules;
+}
+
+// Everything once on every rank, whatever a link holds; and an average divides every block once, at one rank.
+void prove(const std::string& what, const std::vector<Schedule>& schedules) {
+  std::vector<Schedule> finer;
+  for (const Schedule& schedule : schedules) finer.push_back(halved(schedule));
+  for (const std::vector<Schedule>* variant : {&schedules, static_cast<const std::vector<Schedule>*>(&finer)}) {
+    const SymbolicRun run = ccore::run_from_full_input(*variant);
+    EXPECT(run.problem.empty(), what, ": ", run.problem);
+    for (const auto& blocks : run.holds) {
+      for (const auto& counts : blocks) {
+        EXPECT(std::all_of(counts.begin(), counts.end(), [](int n) { return n == 1; }), what,
+               ": not every contribution once");
+      }
+    }
+  }
+  std::vector<int> divided(static_cast<size_t>(schedules[0].nblocks));
+  for (const Schedule& schedule : schedules) {
+    for (const ccore::Step& step : schedule.steps) {
+      if (!step.completes) continue;
+      EXPECT(step.action != ccore::Action::copy, what, ": a copy that divides");
+      ++divided[static_cast<size_t>(step.recv_block)];
+    }
+  }
+  const int times = schedules.size() > 1 ? 1 : 0;
+  EXPECT(std::all_of(divided.begin(), divided.end(), [=](int n) { return n == times; }), what,
+         ": a block is not divided once");
+}
+
+std::vector<Place> places_in(const std::vector<int>& node_of_rank) {
+  std::vector<std::string> keys;
+  for (const int node : node_of_rank) keys.push_back(std::to_string(node));
+  return ccore::places_of(keys);
+}
+
+// Elements that leave each node for another one.
+std::vector<size_t> sent_by_nodes(const std::vector<Schedule>& schedules, const std::vector<Place>& places,
+                                  size_t count) {
+  std::vector<size_t> sent(places.size());
+  for (const Schedule& schedule : schedules) {
+    const int from = places[static_cast<size_t>(schedule.rank)].node;
+    for (const ccore::Step& step : schedule.steps) {
+      if (step.send_peer == ccore::kNone || places[static_cast<size_t>(step.send_peer)].node == from) continue;
+      sent[static_cast<size_t>(from)] += ccore::block_of(count, schedule.nblocks, step.send_block).count;
+    }
+  }
+  return sent;
+}
+
+void two_dimensions(const std::string& what, const std::vector<Place>& places, int chunks) {
+  const int p = static_cast<int>(places.size());
+  const auto schedules = for_all(p, [&](int rank) { return hierarchical_all_reduce(rank, places, chunks); });
+  prove(what, schedules);
+  // The point of it: a node sends 2(m-1)/m of the data, whatever the number of its ranks.
+  const int nodes = 1 + std::max_element(places.begin(), places.end(), [](const Place& a, const Place& b) {
+                          return a.node < b.node;
+                        })->node;
+  const auto count = static_cast<size_t>(schedules[0].nblocks) * 6;
+  const std::vector<size_t> sent = sent_by_nodes(schedules, places, count);
+  for (int node = 0; node < nodes; ++node) {
+    EXPECT(sent[static_cast<size_t>(node)] == 2 * static_cast<size_t>(nodes - 1) * count / static_cast<size_t>(nodes),
+           what, ": node ", node, " sends ", sent[static_cast<size_t>(node)], " of ", count);
+  }
+}
+
+void even_nodes() {
+  for (int nodes = 1; nodes <= 64; ++nodes) {
+    for (int local = 1; nodes * local <= 64; ++local) {
+      std::vector<int> blocked;
+      std::vector<int> cyclic;
+      for (int rank = 0; rank < nodes * local; ++rank) {
+        blocked.push_back(rank / local);
+        cyclic.push_back(rank % nodes);
+      }
+      const std::string size = std::to_string(nodes) + " nodes of " + std::to_string(local);
+      two_dimensions(size, places_in(blocked), 1);
+      if (nodes * local > 16) continue;
+      two_dimensions(size + ", chunks", places_in(blocked), 3);
+      two_dimensions(size + ", cyclic", places_in(cyclic), 2);
+    }
+  }
+}
+
+// Every way to spread up to six ranks over up to three nodes, in any order, and larger uneven ones.
+void uneven_nodes() {
+  for (int p = 1; p <= 6; ++p) {
+    int all = 1;
+    for (int rank = 0; rank < p; ++rank) all *= 3;
+    for (int code = 0; code < all; ++code) {
+      std::vector<int> node_of_rank;
+      for (int rank = 0, rest = code; rank < p; ++rank, rest /= 3) node_of_rank.push_back(rest % 3);
+      two_dimensions("placement " + std::to_string(code) + " of " + std::to_string(p), places_in(node_of_rank), 2);
+    }
+  }
+  for (const auto& sizes : {std::vector<int>{8, 7, 1}, {5, 5, 6}, {1, 15}, {2, 3, 4, 5}, {4, 4, 4, 3}}) {
+    std::vector<int> node_of_rank;
+    for (size_t node = 0; node < sizes.size(); ++node) {
+      node_of_rank.insert(node_of_rank.end(), static_cast<size_t>(sizes[node]), static_cast<int>(node));
+    }
+    two_dimensions("uneven nodes", places_in(node_of_rank), 3);
+    std::reverse(node_of_rank.begin(), node_of_rank.end());
+    two_dimensions("uneven nodes, reversed", places_in(node_of_rank), 1);
+  }
+}
+
+}  // namespace
+
+void schedules_all_reduce() {
+  even_nodes();
+  uneven_nodes();
+}
+
+}  // namespace test
