@@ -7,7 +7,10 @@ registers a function; everything else is imported when a process group is made.
 from __future__ import annotations
 
 import logging
+import os
 from typing import Any
+
+from collective_core.errors import CollectiveCoreError
 
 BACKEND_NAME = "ccore"
 _logger = logging.getLogger("collective_core")
@@ -19,8 +22,22 @@ def _create(*arguments: Any) -> Any:
     return create_process_group(*arguments)
 
 
+def _alias_horovod() -> None:
+    try:
+        from collective_core.horovod.alias import install_if_wanted
+
+        install_if_wanted()
+    except (ImportError, CollectiveCoreError) as error:
+        _logger.warning("horovod.torch is not aliased: %s", error)
+
+
 def register() -> None:
-    """Register the backend once. Logs and returns where torch has no distributed package or refuses."""
+    """Register the backend once, and put the Horovod API in its place if CCORE_HOROVOD_ALIAS wants that.
+
+    Logs and returns where torch has no distributed package or refuses.
+    """
+    if os.environ.get("CCORE_HOROVOD_ALIAS"):
+        _alias_horovod()
     try:
         import torch.distributed as dist
 

@@ -46,16 +46,16 @@ class Variable:
 
 
 _LIBRARY = (Reader.LIBRARY,)
-_PERF = (Reader.PERF,)
 _PYTHON = (Reader.PYTHON,)
 
 VARIABLES: tuple[Variable, ...] = (
     Variable(
-        "CCORE_TIMEOUT_S", Kind.SECONDS, "300", "deadline of every operation", _LIBRARY,
+        "CCORE_TIMEOUT_S", Kind.SECONDS, "300", "deadline of every operation",
+        (Reader.LIBRARY, Reader.HOROVOD),
     ),
     Variable(
         "CCORE_INIT_TIMEOUT_S", Kind.SECONDS, "120", "deadline of the initialisation",
-        (Reader.LIBRARY, Reader.PERF), aliases=("HOROVOD_GLOO_TIMEOUT_SECONDS",),
+        (Reader.LIBRARY, Reader.PERF, Reader.HOROVOD), aliases=("HOROVOD_GLOO_TIMEOUT_SECONDS",),
     ),
     Variable(
         "CCORE_TRANSPORT", Kind.CHOICE, "auto", "`shm` fails if impossible; `tcp` also inside a node",
@@ -120,12 +120,45 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable("CCORE_LIBRARY", Kind.TEXT, "the package's own", "another libcollective_core.so", _PYTHON),
     Variable(
-        "CCORE_ROOT_ADDR", Kind.TEXT, "see below", "address of rank 0's host, on which rank 0 listens", _PERF,
+        "CCORE_ROOT_ADDR", Kind.TEXT, "see below", "address of rank 0's host, on which rank 0 listens",
+        (Reader.PERF, Reader.HOROVOD),
     ),
-    Variable("CCORE_ROOT_PORT", Kind.COUNT, "29555", "its port", _PERF),
+    Variable("CCORE_ROOT_PORT", Kind.COUNT, "29555", "its port", (Reader.PERF, Reader.HOROVOD)),
     Variable(
         "CCORE_JOB_SECRET", Kind.TEXT, "the job's name", "a text that only this job knows; authenticates its ranks",
-        _PERF,
+        (Reader.PERF, Reader.HOROVOD),
+    ),
+    Variable(
+        "CCORE_CPU_BINDING", Kind.FLAG, "0", "bind each rank to its share of the allowed CPUs, near its GPU",
+        (Reader.PYTHON,), aliases=("AIACC_CPU_BINDING_ENABLE",),
+    ),
+    Variable(
+        "CCORE_BUCKET_TUNE_DISABLE", Kind.FLAG, "0", "`tuned_ddp` returns torch's default buckets at once",
+        (Reader.PYTHON,), aliases=("AIACC_BUCKET_TUNE_DISABLE",),
+    ),
+    Variable(
+        "CCORE_HOROVOD_ALIAS", Kind.CHOICE, "0",
+        "after `import torch`, `import horovod.torch` is collective_core's; `force`: also where Horovod is installed",
+        (Reader.HOROVOD,), choices=("0", "1", "force"),
+    ),
+    Variable(
+        "CCORE_FUSION_BYTES", Kind.BYTES, "26214400",
+        "gradients that DistributedOptimizer reduces together; 0: each alone", (Reader.HOROVOD,),
+        aliases=("HOROVOD_FUSION_THRESHOLD",),
+    ),
+    Variable(
+        "CCORE_CYCLE_MS", Kind.MILLISECONDS, "1",
+        "how often the ranks compare their calls while no call was made by all of them", (Reader.HOROVOD,),
+        aliases=("HOROVOD_CYCLE_TIME",),
+    ),
+    Variable(
+        "CCORE_TIMELINE", Kind.TEXT, "none", "file for a Chrome trace of the collectives, by rank 0",
+        (Reader.HOROVOD,), aliases=("HOROVOD_TIMELINE",),
+    ),
+    Variable(
+        "CCORE_STALL_WARNING_S", Kind.SECONDS, "60",
+        "warn when other ranks have waited this long for a call of this one; 0: only at the deadline",
+        (Reader.HOROVOD,), aliases=("HOROVOD_STALL_CHECK_TIME_SECONDS",),
     ),
 )  # fmt: skip
 
@@ -139,5 +172,15 @@ class Unused:
 
 
 UNUSED: tuple[Unused, ...] = (
-    Unused("HOROVOD_CYCLE_TIME", "there is no cycle: an operation starts as soon as it is called"),
+    Unused("HOROVOD_CACHE_CAPACITY", "there is no cache of responses: the ranks agree by one small exchange"),
+    Unused("HOROVOD_DYNAMIC_PROCESS_SETS", "process sets can always be added"),
+    Unused("HOROVOD_STALL_CHECK_DISABLE", "set `CCORE_STALL_WARNING_S=0`"),
+    Unused("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "the deadline `CCORE_TIMEOUT_S` ends what stalls"),
+    Unused("HOROVOD_TIMELINE_MARK_CYCLES", "a cycle runs only while no call was made by all ranks"),
+    Unused("HOROVOD_CPU_OPERATIONS", "collective_core is the only one"),
+    Unused(
+        "HOROVOD_THREAD_AFFINITY",
+        "it lists CPUs of background threads; `CCORE_CPU_BINDING` binds whole ranks",
+    ),
+    Unused("HOROVOD_CONTROLLER", "collective_core is the only one"),
 )

@@ -1,0 +1,159 @@
+"""The collectives of Horovod on tensors, by those of the communicator. Runs on the thread of a process set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+import torch.distributed as dist
+
+from collective_core.communicator import Communicator
+from collective_core.horovod.reduce_ops import ReduceOp
+from collective_core.horovod.requests import Kind, Request
+from collective_core.torch_tensors import count_of_one, for_copy, for_reduction
+
+Tensors = list[torch.Tensor]
+_OPS = {
+    ReduceOp.AVERAGE: dist.ReduceOp.AVG,
+    ReduceOp.SUM: dist.ReduceOp.SUM,
+    ReduceOp.MIN: dist.ReduceOp.MIN,
+    ReduceOp.MAX: dist.ReduceOp.MAX,
+    ReduceOp.PRODUCT: dist.ReduceOp.PRODUCT,
+}
+
+
+def on_host(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the tensor, or a copy of it, as dense host memory; never to be written to."""
+    return tensor.detach().to("cpu").contiguous()
+
+
+def run(communicator: Communicator, request: Request, extents: list[list[int]]) -> Tensors:
+    """Run it and return the results, which are the request's outputs if it has any.
+
+    `extents`: for each rank, what `Request.extents` is there.
+    """
+    for event in request.events:
+        event.synchronize()
+    results = _RUN[request.kind](communicator, request, extents)
+    if request.outputs is not None:
+        for output, result in zip(request.outputs, results, strict=True):
+            if output.data_ptr() != result.data_ptr() or output.device != result.device:
+                output.detach().copy_(result.view(output.shape))
+        return request.outputs
+    return [
+        result.to(tensor.device) if tensor.device.type != "cpu" else result
+        for result, tensor in zip(results, request.tensors, strict=True)
+    ]
+
+
+def _scale(tensor: torch.Tensor, factor: float) -> None:
+    if factor == 1.0:
+        return
+    if tensor.is_floating_point():
+        tensor.mul_(factor)
+    else:
+        tensor.copy_(tensor.to(torch.float64).mul_(factor))
+
+
+def _all_reduce(communicator: Communicator, request: Request, _: list[list[int]]) -> Tensors:
+    results: list[torch.Tensor | None] = [None] * len(request.tensors)
+    for places in _by_type(request.tensors):
+        members = [on_host(request.tensors[place]) for place in places]
+        if len(members) > 1:
+            flat = torch.cat([member.reshape(-1) for member in members])
+        elif request.outputs is None and members[0].data_ptr() == request.tensors[places[0]].data_ptr():
+            flat = members[0].clone()
+        else:
+            flat = members[0]
+        _scale(flat, request.prescale)
+        buffer, redop = for_reduction(flat, _OPS[request.op])
+        communicator.all_reduce(buffer, buffer, redop)
+        _scale(flat, request.postscale)
+        parts = torch.split(flat.view(-1), [member.numel() for member in members])
+        for place, member, part in zip(places, members, parts, strict=True):
+            results[place] = part.view(member.shape)
+    return [result for result in results if result is not None]
+
+
+def _by_type(tensors: Sequence[torch.Tensor]) -> list[list[int]]:
+    """Return the places of the tensors of each type; one collective reduces them together."""
+    places: dict[torch.dtype, list[int]] = {}
+    for place, tensor in enumerate(tensors):
+        places.setdefault(tensor.dtype, []).append(place)
+    return list(places.values())
+
+
+def _all_gather(communicator: Communicator, request: Request, extents: list[list[int]]) -> Tensors:
+    results = []
+    for place, tensor in enumerate(request.tensors):
+        dense = on_host(tensor)
+        rows = [of_rank[place] for of_rank in extents]
+        result = dense.new_empty((sum(rows), *dense.shape[1:]))
+        per_row = _elements_per_row(dense)
+        communicator.all_gatherv(for_copy(dense), for_copy(result), [count * per_row for count in rows])
+        results.append(result)
+    return results
+
+
+def _elements_per_row(dense: torch.Tensor) -> int:
+    """Return how many elements of the library one row is."""
+    return dense.shape[1:].numel() * count_of_one(dense)
+
+
+def _broadcast(communicator: Communicator, request: Request, _: list[list[int]]) -> Tensors:
+    results = []
+    for tensor in request.tensors:
+        dense = on_host(tensor)
+        if request.outputs is None and dense.data_ptr() == tensor.data_ptr():
+            dense = dense.clone()
+        communicator.broadcast(for_copy(dense), request.root)
+        results.append(dense)
+    return results
+
+
+def _all_to_all(communicator: Communicator, request: Request, extents: list[list[int]]) -> Tensors:
+    dense = on_host(request.tensors[0])
+    coming = [of_rank[communicator.rank] for of_rank in extents]
+    leaving = extents[communicator.rank]
+    result = dense.new_empty((sum(coming), *dense.shape[1:]))
+    per_row = _elements_per_row(dense)
+    communicator.all_to_all(
+        for_copy(dense), for_copy(result), [n * per_row for n in leaving], [n * per_row for n in coming]
+    )
+    return [result]
+
+
+def _reduce_scatter(communicator: Communicator, request: Request, _: list[list[int]]) -> Tensors:
+    return [_reduce_scatter_one(communicator, tensor, request) for tensor in request.tensors]
+
+
+def _reduce_scatter_one(communicator: Communicator, tensor: torch.Tensor, request: Request) -> torch.Tensor:
+    """The first ranks get a row more where the rows cannot be shared out evenly, as Horovod has it."""
+    dense, size = on_host(tensor), communicator.size
+    least, more = divmod(dense.shape[0], size)
+    rows = [least + (rank < more) for rank in range(size)]
+    # The library's blocks are equal, so shorter ones are filled up.
+    blocks = dense.new_zeros((size, rows[0], *dense.shape[1:]))
+    for block, part in zip(blocks, torch.split(dense, rows), strict=True):
+        block[: part.shape[0]] = part
+    _scale(blocks, request.prescale)
+    result = dense.new_empty(blocks.shape[1:])
+    buffer, redop = for_reduction(blocks, _OPS[request.op])
+    communicator.reduce_scatter(buffer, for_reduction(result, _OPS[request.op])[0], redop)
+    _scale(result, request.postscale)
+    return result[: rows[communicator.rank]]
+
+
+def _barrier(communicator: Communicator, _: Request, __: list[list[int]]) -> Tensors:
+    communicator.barrier()
+    return []
+
+
+_RUN: dict[Kind, Callable[[Communicator, Request, list[list[int]]], Tensors]] = {
+    Kind.ALLREDUCE: _all_reduce,
+    Kind.ALLGATHER: _all_gather,
+    Kind.BROADCAST: _broadcast,
+    Kind.ALLTOALL: _all_to_all,
+    Kind.REDUCESCATTER: _reduce_scatter,
+    Kind.BARRIER: _barrier,
+}

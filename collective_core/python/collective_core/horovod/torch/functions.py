@@ -1,0 +1,95 @@
+"""Bring parameters, optimizer state and objects from one rank to all."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import torch
+
+from collective_core.horovod.common.process_sets import ProcessSet, global_process_set
+from collective_core.horovod.torch.mpi_ops import allgather, broadcast_, broadcast_async_, synchronize
+
+Parameters = Mapping[str, torch.Tensor] | Iterable[tuple[str, torch.Tensor]] | Iterable[torch.Tensor]
+
+
+def broadcast_parameters(
+    params: Parameters,
+    root_rank: int,
+    prefix: str = "Parameter.",
+    process_set: ProcessSet = global_process_set,
+) -> None:
+    """Copy tensors of the root into those of all ranks: a state_dict, named_parameters or a list of tensors."""
+    pairs: list[tuple[str | None, Any]] = []
+    for entry in sorted(params.items()) if isinstance(params, Mapping) else params:
+        pairs.append(entry if isinstance(entry, tuple) else (None, entry))
+    strange = [name for name, value in pairs if not isinstance(value, torch.Tensor)]
+    if strange:
+        raise ValueError(f"only tensors can be broadcast, which {strange[:5]} are not: use broadcast_object")
+    handles = [
+        broadcast_async_(value.data, root_rank, None if name is None else f"{prefix}{name}", process_set)
+        for name, value in pairs
+    ]
+    for handle in handles:
+        synchronize(handle)
+
+
+def broadcast_optimizer_state(
+    optimizer: torch.optim.Optimizer,
+    root_rank: int,
+    model: torch.nn.Module | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> None:
+    """Copy the root's optimizer state, options such as the learning rate included, to all ranks.
+
+    `model` is accepted and not used.
+    """
+    state = broadcast_object(optimizer.state_dict(), root_rank, "optimizer_state", process_set)
+    if process_set.ranks is not None and process_set.ranks[process_set.rank()] != root_rank:
+        optimizer.load_state_dict(state)
+
+
+def _packed(obj: object) -> torch.Tensor:
+    stream = io.BytesIO()
+    torch.save(obj, stream)
+    return torch.frombuffer(bytearray(stream.getvalue()), dtype=torch.uint8)
+
+
+def _unpacked(data: torch.Tensor) -> Any:
+    # All ranks are one job, which has proved so to each other: its objects are as trusted as its code.
+    return torch.load(io.BytesIO(data.numpy().tobytes()), map_location="cpu", weights_only=False)
+
+
+def broadcast_object(
+    obj: object,
+    root_rank: int = 0,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> Any:
+    """Return the root's object on all ranks; anything that pickle can take, tensors on the CPU."""
+    is_root = process_set.ranks is not None and process_set.ranks[process_set.rank()] == root_rank
+    data = _packed(obj) if is_root else torch.empty(0, dtype=torch.uint8)
+    length = torch.tensor([data.numel()])
+    broadcast_(length, root_rank, name and f"{name}.length", process_set)
+    if not is_root:
+        data = torch.empty(int(length), dtype=torch.uint8)
+    broadcast_(data, root_rank, name and f"{name}.data", process_set)
+    return obj if is_root else _unpacked(data)
+
+
+def broadcast_object_fn(
+    root_rank: int = 0, name: str | None = None, process_set: ProcessSet = global_process_set
+) -> Callable[[object], Any]:
+    """Return broadcast_object as a function of the object."""
+    return lambda obj: broadcast_object(obj, root_rank, name, process_set)
+
+
+def allgather_object(
+    obj: object, name: str | None = None, process_set: ProcessSet = global_process_set
+) -> list[Any]:
+    """Return the objects of all ranks, in rank order."""
+    data = _packed(obj)
+    lengths = allgather(torch.tensor([data.numel()]), name and f"{name}.length", process_set)
+    joined = allgather(data, name and f"{name}.data", process_set)
+    return [_unpacked(part) for part in torch.split(joined, lengths.tolist())]

@@ -1,0 +1,120 @@
+"""What a process holds between `init` and `shutdown`: its place in the job, its process sets, the timeline."""
+
+from __future__ import annotations
+
+import logging
+import os
+
+import torch
+
+from collective_core import affinity, environment
+from collective_core.communicator import Communicator, get_unique_id
+from collective_core.environment_table import UNUSED
+from collective_core.horovod.group import Group
+from collective_core.horovod.requests import Kind, Request
+from collective_core.horovod.timeline import Timeline
+
+_logger = logging.getLogger("collective_core")
+_ID_BYTES = 128
+
+
+class World:
+    """One process of the job."""
+
+    def __init__(self, communicator: Communicator) -> None:
+        """Take over the communicator of all ranks."""
+        self.rank, self.size = communicator.rank, communicator.size
+        peers = [communicator.peer(rank) for rank in range(self.size)]
+        me = peers[self.rank]
+        self.local_rank, self.local_size = me.local_rank, me.local_size
+        # The ranks that have my place on their nodes, node by node.
+        across = [peer.node for peer in peers if peer.local_rank == me.local_rank]
+        self.cross_rank, self.cross_size = across.index(me.node), len(across)
+        self.is_homogeneous = len({peer.local_size for peer in peers}) == 1
+        affinity.bind_ranks(communicator)
+        self.timeline = Timeline()
+        self.process = os.getpid()
+        self._deadline_s = environment.number("CCORE_TIMEOUT_S", 300, 1e-3, 1e9)
+        self._groups: dict[int, Group] = {0: self._group(communicator)}
+        self._next_group = 1
+        self._counters: dict[str, int] = {}
+        if path := environment.text("CCORE_TIMELINE"):
+            self.start_timeline(path)
+        set_in_vain = [unused.name for unused in UNUSED if unused.name in os.environ]
+        if set_in_vain and self.rank == 0:
+            _logger.info("without effect here, see docs/environment.md: %s", ", ".join(set_in_vain))
+
+    def _group(self, communicator: Communicator) -> Group:
+        return Group(communicator, self.timeline, deadline_s=self._deadline_s)
+
+    def start_timeline(self, path: str) -> None:
+        """Begin the trace, which rank 0 alone writes."""
+        if self.rank == 0:
+            self.timeline.start(path)
+
+    def group(self, number: int | None) -> Group:
+        """Return a process set at work; raises ValueError when this rank is not in it."""
+        if number is None or number not in self._groups:
+            raise ValueError(f"rank {self.rank} is not in process set {number}, or the set is not in use")
+        return self._groups[number]
+
+    def name_of(self, kind: Kind, number: int | None, name: str | None) -> str:
+        """Return the name of a call; ranks that make their unnamed calls in one order give them equal names."""
+        if name is not None:
+            return f"{kind.value}.{name}"
+        key = f"{kind.value}.noname.{number}"
+        self._counters[key] = self._counters.get(key, 0) + 1
+        return f"{kind.value}.noname.{self._counters[key]}"
+
+    def add_group(self, ranks: list[int]) -> int:
+        """Make a process set, together with all ranks, and return its number. This rank may be outside of it."""
+        number = self._next_group
+        identity = torch.zeros(_ID_BYTES, dtype=torch.uint8)
+        if self.rank == ranks[0]:
+            identity = torch.frombuffer(bytearray(get_unique_id()), dtype=torch.uint8)
+        request = Request(
+            Kind.BROADCAST, f"add_process_set.{number}", [identity], outputs=[identity], root=ranks[0],
+            note=f"ranks {ranks}",
+        )  # fmt: skip
+        self._groups[0].submit(request)
+        request.wait()
+        self._next_group += 1
+        if self.rank in ranks:
+            joined = Communicator(ranks.index(self.rank), len(ranks), bytes(identity.tolist()))
+            self._groups[number] = self._group(joined)
+        return number
+
+    def remove_group(self, number: int) -> None:
+        """End a process set, together with all ranks."""
+        request = Request(Kind.BARRIER, f"remove_process_set.{number}", [])
+        self._groups[0].submit(request)
+        request.wait()
+        if number in self._groups:
+            self._groups.pop(number).stop()
+
+    def close(self) -> None:
+        """Leave all process sets, the set of all ranks last."""
+        for number in sorted(self._groups, reverse=True):
+            self._groups[number].stop()
+        self.timeline.stop()
+
+
+_current: World | None = None
+
+
+def current() -> World:
+    """Return the world of this process; raises ValueError before `init`."""
+    if _current is None:
+        raise ValueError("horovod has not been initialized; call hvd.init() first")
+    return _current
+
+
+def is_current() -> bool:
+    """Tell whether there is one."""
+    return _current is not None
+
+
+def set_current(world: World | None) -> None:
+    """Keep it, or forget it."""
+    global _current  # noqa: PLW0603  # Horovod's API is one world per process
+    _current = world

@@ -1,0 +1,18 @@
+"""Two ranks that call differently: both are told what waits for whom, once as a warning and at last as an error."""
+
+from __future__ import annotations
+
+import logging
+
+import collective_core.horovod.torch as hvd
+import pytest
+import torch
+
+logging.basicConfig()
+hvd.init()
+with pytest.raises(hvd.HorovodInternalError) as caught:
+    hvd.allreduce(torch.ones(1), name="other" if hvd.rank() else "one")
+print(caught.value)
+with pytest.raises(hvd.HorovodInternalError):
+    hvd.allreduce(torch.ones(1), name="after")  # it stays broken, and says so at once
+hvd.shutdown()

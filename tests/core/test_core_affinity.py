@@ -1,0 +1,159 @@
+"""Plans of CPU binding on recorded topologies, and a real binding in processes with a narrowed mask."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from collective_core.affinity import node_of_device, parse_list, plan, read_topology
+
+from collective_core import CollectiveCoreError
+
+Program = Callable[..., Any]
+
+# thread_siblings_list of each core and cpulist of each node, as these machines show them.
+TWO_SOCKETS_SMT = {
+    "cores": [f"{core},{core + 16}" for core in range(16)],
+    "nodes": {0: "0-7,16-23", 1: "8-15,24-31"},
+}
+ADJACENT_THREADS = {"cores": ["0-1", "2-3", "4-5", "6-7"], "nodes": {0: "0-7"}}
+ONE_CORE = {"cores": ["0"], "nodes": {0: "0"}}
+ONE_SMT_CORE = {"cores": ["0-1"], "nodes": {0: "0-1"}}
+NODE_WITHOUT_CPUS = {"cores": ["0", "1", "2", "3"], "nodes": {0: "0-3", 1: ""}}  # memory alone, as CXL has it
+
+
+def write(machine: dict[str, Any], system: Path) -> Path:
+    for siblings in machine["cores"]:
+        for cpu in parse_list(siblings):
+            topology = system / f"devices/system/cpu/cpu{cpu}/topology"
+            topology.mkdir(parents=True)
+            (topology / "thread_siblings_list").write_text(siblings + "\n")
+    for node, cpus in machine["nodes"].items():
+        folder = system / f"devices/system/node/node{node}"
+        folder.mkdir(parents=True)
+        (folder / "cpulist").write_text(cpus + "\n")
+    return system
+
+
+def shares(machine: dict[str, Any], system: Path, allowed: str, nodes: list[int | None]) -> list[list[int]]:
+    topology = read_topology(frozenset(parse_list(allowed)), write(machine, system))
+    found = [plan(topology, rank, nodes) for rank in range(len(nodes))]
+    taken = [cpu for binding in found for cpu in binding.cpus]
+    assert len(taken) == len(set(taken)), "two ranks have one CPU"
+    assert set(taken) <= set(parse_list(allowed)), "wider than the mask"
+    return [sorted(binding.cpus) for binding in found]
+
+
+@pytest.mark.parametrize(
+    ("machine", "allowed", "nodes", "expected"),
+    [
+        # Without GPUs: even shares, siblings together.
+        (TWO_SOCKETS_SMT, "0-31", [None] * 2, ["0-7,16-23", "8-15,24-31"]),
+        (TWO_SOCKETS_SMT, "0-31", [None] * 4, ["0-3,16-19", "4-7,20-23", "8-11,24-27", "12-15,28-31"]),
+        (TWO_SOCKETS_SMT, "0-31", [None] * 3, ["0-4,16-20", "5-9,21-25", "10-15,26-31"]),
+        # Ranks near their GPUs: 0 and 3 on the second socket.
+        (TWO_SOCKETS_SMT, "0-31", [1, 0, 0, 1], ["8-11,24-27", "0-3,16-19", "4-7,20-23", "12-15,28-31"]),
+        (TWO_SOCKETS_SMT, "0-31", [1, 1, 1, 0], ["8-9,24-25", "10-12,26-28", "13-15,29-31", "0-7,16-23"]),
+        # One GPU of unknown place: nobody goes by nodes.
+        (TWO_SOCKETS_SMT, "0-31", [1, None], ["0-7,16-23", "8-15,24-31"]),
+        # The cpuset of a container: half a core here and there, and nothing of the other socket.
+        (TWO_SOCKETS_SMT, "2-5,18", [None] * 2, ["2-3,18", "4-5"]),
+        (TWO_SOCKETS_SMT, "2-5,18", [0, 1], ["2-5,18", ""]),
+        (ADJACENT_THREADS, "0-7", [None] * 2, ["0-3", "4-7"]),
+        (ADJACENT_THREADS, "1-6", [None] * 2, ["1-3", "4-6"]),
+        (ADJACENT_THREADS, "0-7", [None] * 4, ["0-1", "2-3", "4-5", "6-7"]),
+        # Too few for all: nobody is bound.
+        (ADJACENT_THREADS, "0-7", [None] * 5, [""] * 5),
+        (ADJACENT_THREADS, "0,2,4,6", [None] * 3, [""] * 3),
+        (ONE_CORE, "0", [None], [""]),
+        (ONE_CORE, "0", [None] * 2, [""] * 2),
+        (ONE_SMT_CORE, "0-1", [None], ["0-1"]),
+        (NODE_WITHOUT_CPUS, "0-3", [0, 1], ["0-3", ""]),
+    ],
+)
+def test_plan(
+    tmp_path: Path, machine: dict[str, Any], allowed: str, nodes: list[int | None], expected: list[str]
+) -> None:
+    assert shares(machine, tmp_path, allowed, nodes) == [parse_list(text) for text in expected]
+
+
+def test_a_system_that_says_nothing_has_cores_of_one_thread(tmp_path: Path) -> None:
+    topology = read_topology({0, 1, 2, 3}, tmp_path)
+    assert [core.threads for core in topology.cores] == [(0,), (1,), (2,), (3,)]
+    assert plan(topology, 1, [None, None]).cpus == {2, 3}
+    with pytest.raises(CollectiveCoreError, match="local rank 2 is not one of 2"):
+        plan(topology, 2, [None, None])
+
+
+@pytest.mark.parametrize(("text", "node"), [("1\n", 1), ("-1\n", None), (None, None)])
+def test_the_node_of_a_device(tmp_path: Path, text: str | None, node: int | None) -> None:
+    device = tmp_path / "bus/pci/devices/0000:3b:00.0"
+    device.mkdir(parents=True)
+    if text is not None:
+        (device / "numa_node").write_text(text)
+    assert node_of_device("0000:3B:00.0", tmp_path) == node
+
+
+@pytest.mark.parametrize(
+    ("wanted", "returncode", "says"),
+    [
+        ("1", 0, "all allowed cores"),
+        ("0", 0, '"reason": ""'),
+        ("maybe", 1, "AIACC_CPU_BINDING_ENABLE=maybe: expected 0 or 1"),
+    ],
+)
+def test_the_switch(program: Program, wanted: str, returncode: int, says: str) -> None:
+    ended = program("affinity.py", size=1, per_rank=lambda _: {"AIACC_CPU_BINDING_ENABLE": wanted}).finish()
+    assert ended[0].returncode == returncode, ended[0].output
+    assert says in ended[0].output
+
+
+BOUND = """
+import os, threading
+from collective_core.affinity import bind
+allowed, seen = os.sched_getaffinity(0), []
+asked = threading.Event()
+def look():
+    asked.wait(60)
+    seen.append(os.sched_getaffinity(threading.get_native_id()))
+thread = threading.Thread(target=look)
+thread.start()
+bind(frozenset({max(allowed)}))
+asked.set()
+thread.join()
+assert [*seen, os.sched_getaffinity(0)] == [{max(allowed)}] * 2, seen
+"""
+
+
+def test_binding_reaches_threads_that_run_already() -> None:
+    subprocess.run((sys.executable, "-c", BOUND), timeout=60, check=True)
+
+
+def test_what_a_launcher_has_bound_stays(program: Program) -> None:
+    """Each rank has been given a mask of its own before it started."""
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.fail("this test needs two CPUs")
+    first, second = sorted(os.sched_getaffinity(0))[:2]
+    masks = {0: str(first), 1: f"{first},{second}"}
+    ended = program(
+        "affinity.py", size=2, per_rank=lambda rank: {"CCORE_CPU_BINDING": "1", "TEST_MASK": masks[rank]}
+    ).finish()
+    for rank, one in enumerate(ended):
+        assert one.returncode == 0, one.output
+        report = json.loads(one.output.splitlines()[-1])
+        assert "the launcher has bound" in report["reason"]
+        assert report["threads"] == [parse_list(masks[rank])] * 2
+
+
+def test_importing_is_light() -> None:
+    code = "import sys, collective_core.affinity; print('torch' in sys.modules)"
+    done = subprocess.run(
+        (sys.executable, "-c", code), capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.strip() == "False"

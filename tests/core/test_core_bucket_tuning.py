@@ -1,0 +1,114 @@
+"""Bucket tuning: the pure choice on made-up times, and real DDP on two ranks with an injected clock."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Program = Callable[..., Any]
+
+
+def tuner(candidates: tuple[float | None, ...], margin: float = 0.02) -> Any:
+    from collective_core.bucket_tuning import BucketTuner
+
+    return BucketTuner(candidates, margin)
+
+
+def settle(
+    candidates: tuple[float | None, ...], first: list[float], second: dict[float | None, float]
+) -> Any:
+    """Play the times; `second` is what a candidate takes when it is measured again."""
+    found = tuner(candidates)
+    by_first = dict(zip(candidates, first, strict=True))
+    measured = []
+    while pending := found.pending():
+        cap = pending[0]
+        found.record(cap, second[cap] if cap in measured else by_first[cap])
+        measured.append(cap)
+    return found.best, measured
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "best", "measured"),
+    [
+        ([3.0, 2.0, 1.0], {None: 3.0, 4: 1.0}, 4, [None, 1, 4, None, 4]),
+        # Luck: the second time it is no faster.
+        ([3.0, 2.0, 1.0], {None: 3.0, 4: 2.99}, None, [None, 1, 4, None, 4]),
+        # Less than the margin is noise, and is not measured again.
+        ([3.0, 2.99, 2.95], {}, None, [None, 1, 4]),
+        ([1.0, 2.0, 3.0], {}, None, [None, 1, 4]),
+    ],
+)
+def test_the_choice(
+    first: list[float], second: dict[float | None, float], best: float | None, measured: list[float | None]
+) -> None:
+    assert settle((None, 1, 4), first, second) == (best, measured)
+
+
+def test_one_candidate_wins() -> None:
+    assert settle((10,), [1.0], {}) == (10, [10])
+
+
+@pytest.mark.parametrize("candidates", [(), (1, 1)])
+def test_lists_that_make_no_sense_are_refused(candidates: tuple[float, ...]) -> None:
+    with pytest.raises(ValueError, match="different bucket sizes"):
+        tuner(candidates)
+
+
+@pytest.mark.parametrize(
+    ("case", "given", "best", "steps"),
+    [
+        ("costs", {}, 0.1, 5 * (4 + 2)),
+        ("default", {}, None, 5 * 4),
+        ("costs", {"AIACC_BUCKET_TUNE_DISABLE": "1"}, None, 0),
+    ],
+)
+def test_ranks_agree_while_they_train(
+    program: Program, case: str, given: dict[str, str], best: float | None, steps: int
+) -> None:
+    ended = program("bucket_tuning.py", case, size=2, per_rank=lambda _: given).finish()
+    assert [one.returncode for one in ended] == [0, 0], ended
+    reports = [json.loads(one.output.splitlines()[-1]) for one in ended]
+    assert reports[0] == reports[1]
+    assert reports[0]["best"] == best
+    assert reports[0]["steps"] == steps
+    assert reports[0]["same"], "the parameters are not those of one process that trained on all data"
+    if case == "costs" and steps:
+        assert reports[0]["times"] == [
+            3.0,
+            5.0,
+            2.0,
+            2.5,
+        ]  # of the slower rank, without the steps that warm up
+
+
+REFUSED = """
+import torch
+from collective_core.bucket_tuning import _distinct, tuned_ddp
+model = torch.nn.Linear(1 << 10, 1 << 10, bias=False)  # 4 MiB
+assert _distinct((None, 1, 3, 4, 10, 25), model) == [None, 1, 3, 4]
+for options in ({"bucket_cap_mb": 3}, {"samples": 0}):
+    try:
+        tuned_ddp(model, print, **options)
+    except ValueError as error:
+        print(error)
+"""
+
+
+def test_options_that_do_not_fit_are_refused() -> None:
+    done = subprocess.run(
+        (sys.executable, "-c", REFUSED),
+        env=dict(os.environ),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert "leave bucket_cap_mb out" in done.stdout
+    assert "at least 1 of each" in done.stdout

@@ -1,0 +1,166 @@
+"""The Horovod API in real processes: collectives against oracles, its promises, training, and unchanged scripts."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PROGRAMS = Path(__file__).resolve().parent / "programs"
+Program = Callable[..., Any]
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_every_collective_on_every_type(program: Program, size: int) -> None:
+    ended = program("horovod_matrix.py", size=size).finish()
+    for one in ended:
+        assert one.returncode == 0, one.output
+        assert int(one.output.split()[-2]) > 2000, one.output
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_behaviour(program: Program, size: int, tmp_path: Path) -> None:
+    for one in program("horovod_behaviour.py", str(tmp_path), size=size).finish():
+        assert one.returncode == 0, one.output
+        assert one.output.splitlines()[-1] == "ended"
+
+
+def test_training_equals_a_single_process_with_the_whole_batch(program: Program) -> None:
+    for one in program("horovod_optimizer.py", size=2).finish():
+        assert one.returncode == 0, one.output
+        assert one.output.splitlines()[-1] == "trained"
+
+
+def test_a_rank_that_does_not_call_is_named(program: Program) -> None:
+    per_rank = {"CCORE_TIMEOUT_S": "4", "HOROVOD_STALL_CHECK_TIME_SECONDS": "1", "CCORE_CYCLE_MS": "20"}
+    ended = program("horovod_stall.py", size=2, per_rank=lambda _: per_rank).finish()
+    for rank, one in enumerate(ended):
+        assert one.returncode == 0, one.output
+        waiting = "allreduce.one waits for rank 1; allreduce.other waits for rank 0"
+        assert f"no call was made by all ranks: {waiting}" in one.output, (rank, one.output)
+        assert one.output.count("WARNING:collective_core:for 1 s, no call was made by all ranks") == 1, (
+            one.output
+        )
+
+
+@pytest.fixture
+def unled(environment: dict[str, str]) -> dict[str, str]:
+    """The environment without a rendezvous: what a launcher gives must do."""
+    led = ("CCORE_ROOT", "CCORE_JOB", "MASTER_")
+    return {name: value for name, value in environment.items() if not name.startswith(led)}
+
+
+def launched(launcher: str, size: int, tier_unavailable: Callable[[str], None]) -> tuple[str, ...]:
+    if launcher == "torchrun":
+        options = ("--standalone", "--no-python", f"--nproc-per-node={size}")
+        return (sys.executable, "-m", "torch.distributed.run", *options)
+    found = shutil.which("mpirun")
+    if found is None:
+        tier_unavailable("mpirun is missing: apt-get install openmpi-bin")
+    return (str(found), "--allow-run-as-root", "--oversubscribe", "-np", str(size))
+
+
+SCRIPT = str(PROGRAMS / "horovod_mnist.py")
+BY_MODULE = (sys.executable, "-m", "collective_core.horovod.alias", SCRIPT, "--epochs", "3")
+# The entry point is called by hand, as an installed wheel has it called at the end of `import torch`.
+AFTER_TORCH = f"""
+import runpy, sys, torch
+from collective_core.autoload import register
+register()
+sys.argv = ["script", "--fp16-allreduce"]
+runpy.run_path({SCRIPT!r}, run_name="__main__")
+"""
+BY_TORCH = (sys.executable, "-c", AFTER_TORCH)
+
+
+@pytest.mark.parametrize(
+    ("launcher", "command", "given"),
+    [("mpirun", BY_MODULE, {}), ("torchrun", BY_TORCH, {"CCORE_HOROVOD_ALIAS": "1"})],
+)
+def test_an_unchanged_script(
+    launcher: str,
+    command: tuple[str, ...],
+    given: dict[str, str],
+    unled: dict[str, str],
+    tier_unavailable: Callable[[str], None],
+) -> None:
+    done = subprocess.run(
+        (*launched(launcher, 2, tier_unavailable), *command), env={**unled, **given},
+        capture_output=True, text=True, timeout=240, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "size 2 loss" in done.stdout
+    accuracy = float(done.stdout.split("accuracy ")[1].split("%")[0])
+    assert accuracy > 90, done.stdout
+
+
+ALIASED = """
+import importlib, sys
+from collective_core.horovod import alias
+alias.install_if_wanted()
+installed = {installed!r}
+import horovod.torch as hvd
+if installed:
+    print(hvd.NAME)
+    sys.exit()
+import collective_core.horovod.torch as ours
+assert hvd is ours
+from horovod.torch.mpi_ops import allreduce
+from horovod.common.exceptions import HorovodInternalError
+from horovod.common.process_sets import ProcessSet
+assert allreduce is ours.allreduce and ProcessSet is ours.ProcessSet
+for name in ("horovod.tensorflow", "horovod.keras", "horovod.torch.nothing", "horovod.run"):
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        assert error.name == name and "is not part of collective_core's Horovod API" in str(error), error
+    else:
+        raise AssertionError(name)
+print("ours")
+"""
+
+
+@pytest.mark.parametrize(
+    ("wanted", "installed", "returncode", "says"),
+    [
+        ("1", False, 0, "ours"),
+        ("0", False, 1, "No module named 'horovod'"),
+        ("1", True, 0, "the real one"),
+        ("force", True, 0, "ours"),
+        ("perhaps", False, 1, "CCORE_HOROVOD_ALIAS=perhaps: expected 0, 1 or force"),
+    ],
+)
+def test_the_alias_never_shadows_horovod_unless_forced(
+    tmp_path: Path, wanted: str, installed: bool, returncode: int, says: str
+) -> None:
+    if installed:
+        package = tmp_path / "horovod"
+        package.mkdir()
+        (package / "__init__.py").write_text("")
+        (package / "torch.py").write_text("NAME = 'the real one'\n")
+    paths = os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("PYTHONPATH", ""))))
+    done = subprocess.run(
+        (sys.executable, "-c", ALIASED.format(installed=installed and wanted != "force")),
+        env={**os.environ, "CCORE_HOROVOD_ALIAS": wanted, "PYTHONPATH": paths},
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == returncode, done.stdout + done.stderr
+    assert says in done.stdout + done.stderr
+
+
+def test_the_runner_says_how_to_use_it() -> None:
+    done = subprocess.run(
+        (sys.executable, "-m", "collective_core.horovod.alias"),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "usage: python -m collective_core.horovod.alias" in done.stderr
