@@ -256,6 +256,60 @@ CC_API cc_result cc_all_gatherv(const void* send, void* recv, const size_t* coun
                                 cc_dtype dtype, cc_comm* comm, const cc_op_options* options);
 CC_API cc_result cc_barrier(cc_comm* comm, const cc_op_options* options);
 
+/* How cc_topk_all_reduce compresses. As cc_config: zero means the environment variable, else the default. All ranks
+ * give the same. */
+typedef enum cc_topk_method CC_INT_ENUM {
+  CC_TOPK_DEFAULT = 0, /* exact */
+  CC_TOPK_EXACT = 1,   /* the largest magnitudes, of equal ones those of the lowest index */
+  CC_TOPK_MSTOPK = 2   /* by a search for a threshold; may differ from exact in a narrow band around it */
+} cc_topk_method;
+typedef enum cc_topk_values CC_INT_ENUM {
+  CC_TOPK_VALUES_DEFAULT = 0, /* CCORE_TOPK_FP16=0|1, default f32 */
+  CC_TOPK_VALUES_F32 = 1,
+  CC_TOPK_VALUES_F16 = 2 /* 6 instead of 8 bytes per element on the wire; what rounding loses is in the residual */
+} cc_topk_values;
+typedef struct cc_topk_options {
+  size_t size;
+  double ratio;            /* elements sent of each shard, 0 < ratio <= 1; CCORE_TOPK_RATIO, default 0.01 */
+  int64_t threshold_bytes; /* smaller data is reduced densely; CCORE_TOPK_THRESHOLD, default 1048576 */
+  int32_t method;          /* cc_topk_method */
+  int32_t values;          /* cc_topk_values */
+  int32_t samplings;       /* passes of MSTopK over the data; default 30 */
+  int32_t reserved;        /* zero */
+} cc_topk_options;
+
+/* What a rank has not sent yet of one tensor. It belongs to that tensor: used with another count, dtype or
+ * placement of ranks it starts again from zero, and says so in the log. One operation uses it at a time. Its
+ * memory is 8 bytes per element of the rank's shard, and what is sent and received. */
+typedef struct cc_residual cc_residual;
+typedef struct cc_residual_info {
+  size_t size;
+  size_t count; /* elements of the tensor it was last used for; 0 before the first compressed operation */
+  int32_t dtype;
+  int32_t reserved;
+  size_t shard_begin; /* the shard of this rank, in elements */
+  size_t shard_count; /* 0 on ranks that own none, whose residual stays empty */
+  uint64_t steps;     /* compressed operations since it was zero */
+  const float* values; /* shard_count of them; valid until its next use */
+} cc_residual_info;
+CC_API cc_result cc_residual_create(cc_residual** residual);
+/* Makes it zero. */
+CC_API cc_result cc_residual_reset(cc_residual* residual);
+/* Set info->size before the call. */
+CC_API cc_result cc_residual_get_info(const cc_residual* residual, cc_residual_info* info);
+/* NULL is allowed. */
+CC_API cc_result cc_residual_destroy(cc_residual* residual);
+
+/* all_reduce that sends between nodes only the elements that matter most, and adds the others to later calls (Shi
+ * et al., MLSys 2021). Inside a node nothing is left out. dtype: f32, f16 or bf16; op: CC_SUM or CC_AVG. The result
+ * has the same bits on all ranks. topk may be NULL. residual may be NULL: what is not sent is then lost.
+ * Becomes cc_all_reduce, and leaves the residual as it is, on one node, below the threshold, and where the ratio
+ * makes the messages no smaller. An infinity or NaN on any rank makes the operation dense, so that it reaches all
+ * ranks and no residual. */
+CC_API cc_result cc_topk_all_reduce(const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op,
+                                    const cc_topk_options* topk, cc_residual* residual, cc_comm* comm,
+                                    const cc_op_options* options);
+
 /* One message from this rank to peer. What two ranks send each other is received in the order in which it was
  * sent, collectives of both included; a receive that differs in count, dtype or tag from what comes is
  * CC_ERROR_DESYNC (a tag does not pick a message out of their order). cc_send returns when the buffer can be

@@ -84,6 +84,18 @@ VARIABLES: tuple[Variable, ...] = (
         "ranks' places rule out is passed over; rank 0's holds for all", _LIBRARY,
     ),
     Variable(
+        "CCORE_TOPK_RATIO", Kind.RATIO, "0.01", "top-k all_reduce: elements sent of each shard, above 0, at most 1",
+        _LIBRARY, aliases=("LIGHT_TOPK_RATIO",),
+    ),
+    Variable(
+        "CCORE_TOPK_THRESHOLD", Kind.BYTES, "1048576", "top-k all_reduce: smaller data is reduced densely",
+        _LIBRARY, aliases=("LIGHT_TOPK_THRESHOLD",),
+    ),
+    Variable(
+        "CCORE_TOPK_FP16", Kind.FLAG, "0", "top-k all_reduce: send the values as f16, 6 instead of 8 bytes each",
+        _LIBRARY, aliases=("LIGHT_TOPK_FP16",),
+    ),
+    Variable(
         "CCORE_SOCKET_IFNAME", Kind.TEXT, "the way to rank 0",
         "interfaces for TCP: name prefixes `eth,ib`, exact names `=eth0`, all but `^docker`; of several names each is "
         "a rail, see below", _LIBRARY,

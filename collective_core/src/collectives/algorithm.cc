@@ -58,6 +58,8 @@ const char* name_of(Kind kind) {
       return "split";
     case Kind::finalize:
       return "finalize";
+    case Kind::topk_all_reduce:
+      return "topk_all_reduce";
   }
   return "unknown";
 }
@@ -101,6 +103,7 @@ Algorithms algorithms_of(Kind kind, const Shape& shape) {
     case Kind::transfer:
     case Kind::split:
     case Kind::finalize:
+    case Kind::topk_all_reduce:
       break;
   }
   return {};

@@ -57,7 +57,7 @@ class Algorithms {
 };
 
 // All that can run this collective on ranks in this shape; of equally good ones the first is taken. None for
-// transfers.
+// transfers and for what is made of other collectives.
 Algorithms algorithms_of(Kind kind, const Shape& shape);
 
 }  // namespace ccore

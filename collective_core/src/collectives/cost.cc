@@ -101,6 +101,7 @@ double estimated_us(Kind kind, Algorithm algorithm, size_t bytes, const Shape& s
     case Kind::transfer:
     case Kind::split:
     case Kind::finalize:
+    case Kind::topk_all_reduce:
       break;
   }
   return f.alpha + f.bytes * f.beta;

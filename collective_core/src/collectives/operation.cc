@@ -42,6 +42,9 @@ std::string describe(const Operation& operation) {
     case Kind::all_gatherv:
       return format("operation %llu: all_gatherv(count in all=%llu, %s, digest of the counts=%08llx)", sequence,
                     count, dtype, static_cast<unsigned long long>(operation.shape));
+    case Kind::topk_all_reduce:
+      return format("operation %llu: topk_all_reduce(count=%llu, %s, %s, digest of the settings=%016llx)",
+                    sequence, count, dtype, redop, static_cast<unsigned long long>(operation.shape));
     case Kind::transfer:
       if (operation.root < 0) {
         return format("transfer from any rank to rank %d (count=%llu, %s, tag=%d)", operation.target, count, dtype,

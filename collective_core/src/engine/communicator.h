@@ -39,6 +39,7 @@ class Communicator {
   void finalize(int64_t timeout_ms);
 
   int rank() const { return rank_; }
+  const std::vector<Place>& places() const { return places_; }
   int size() const { return static_cast<int>(connections_.peers.size()); }
   const Settings& settings() const { return settings_; }
   // Where this rank's host can be reached by the others.

@@ -21,6 +21,8 @@ void failures();
 void lifecycle();
 void stripes();
 void algorithms(const std::string& layout, int nranks);
+void topk();
+void topk_ranks();
 void matrix(const std::string& layout, int nranks);
 
 }  // namespace test

@@ -22,6 +22,8 @@ int main(int argc, char** argv) {
       {"schedules-all-reduce", test::schedules_all_reduce},
       {"split", test::split},
       {"stripes", test::stripes},
+      {"topk", test::topk},
+      {"topk-ranks", test::topk_ranks},
       {"topology", test::topology},
       {"transfers", test::transfers},
       {"wire", test::wire},

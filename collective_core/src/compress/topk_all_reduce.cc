@@ -1,0 +1,103 @@
+#include "compress/topk_all_reduce.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "collectives/all_gather/all_gather_ring.h"
+#include "collectives/all_reduce/all_reduce_doubling.h"
+#include "collectives/all_reduce/all_reduce_ring.h"
+#include "collectives/shards.h"
+#include "collectives/subgroup.h"
+#include "common/dtype.h"
+#include "compress/payload.h"
+
+namespace ccore {
+namespace {
+
+// The part of an operation that only the owners of shards have.
+class Exchange {
+ public:
+  Exchange(const Context& context, const Rails& rails, const TopkSettings& settings, std::byte* shard,
+           cc_dtype dtype, cc_redop op, Residual* residual)
+      : whole_(context),
+        rail_(context, rails.rail),
+        settings_(settings),
+        shard_(shard),
+        count_(residual->shape().shard),
+        kept_(kept_of(count_, settings.ratio)),
+        dtype_(dtype),
+        op_(op),
+        residual_(residual) {}
+
+  bool accumulate() {
+    return ccore::accumulate(shard_, dtype_, residual_->values().data(), count_, settings_, &residual_->scratch,
+                             residual_->next());
+  }
+
+  void run(bool finite) {
+    const size_t bytes = payload_bytes(kept_, settings_.values);
+    const auto nodes = static_cast<size_t>(rail_.context().nranks);
+    residual_->payloads.resize(nodes * bytes);
+    std::vector<Block> blocks;
+    std::vector<const std::byte*> payloads;
+    for (size_t node = 0; node < nodes; ++node) {
+      blocks.push_back(Block{node * bytes, bytes});
+      payloads.push_back(residual_->payloads.data() + node * bytes);
+    }
+    std::byte* own =
+        residual_->payloads.data() + blocks[static_cast<size_t>(rail_.context().rank)].begin;
+    if (finite) {
+      compress(settings_, count_, &residual_->scratch, residual_->next(), own);
+    } else {
+      encode_nonfinite(kept_, settings_.values, own);
+    }
+    all_gather_ring(rail_.context(), own, residual_->payloads.data(), blocks);
+    if (std::any_of(payloads.begin(), payloads.end(), is_nonfinite)) {
+      return all_reduce_ring(rail_.context(), shard_, shard_, count_, dtype_, op_);
+    }
+    decode_sum(payloads, kept_, settings_.values, op_ == CC_AVG ? whole_.average_over() : 1, dtype_, count_,
+               shard_);
+    residual_->commit();
+  }
+
+ private:
+  const Context& whole_;
+  Subgroup rail_;
+  const TopkSettings& settings_;
+  std::byte* shard_;
+  size_t count_;
+  size_t kept_;
+  cc_dtype dtype_;
+  cc_redop op_;
+  Residual* residual_;
+};
+
+// All rails of a node send the same flag, so that all rails of the operation take the same way.
+bool finite_on_node(const Context& local, bool finite_here) {
+  if (local.nranks == 1) return finite_here;
+  int32_t finite = finite_here ? 1 : 0;
+  all_reduce_doubling(local, &finite, &finite, 1, CC_INT32, CC_MIN);
+  return finite == 1;
+}
+
+}  // namespace
+
+void topk_all_reduce(const Context& context, const Rails& rails, const TopkSettings& settings, const void* send,
+                     void* recv, size_t count, cc_dtype dtype, cc_redop op, Residual* residual) {
+  const Subgroup node(context, rails.local);
+  const Context& local = node.context();
+  const bool owner = !rails.rail.empty();
+  const Block own = owner ? block_of(count, rails.shards, local.rank) : Block{0, 0};
+  residual->take_shape(ResidualShape{count, dtype, own.begin, own.count});
+  sum_to_owners(local, rails.shards, send, recv, count, dtype);
+  if (owner) {
+    Exchange exchange(context, rails, settings, static_cast<std::byte*>(recv) + own.begin * dtype_size(dtype),
+                      dtype, op, residual);
+    exchange.run(finite_on_node(local, exchange.accumulate()));
+  } else {
+    finite_on_node(local, true);
+  }
+  gather_from_owners(local, rails.shards, recv, count, dtype);
+}
+
+}  // namespace ccore
