@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 CASES = (
+    "arena",
     "choose",
     "schedules",
     "schedules-all-reduce",
@@ -34,6 +35,7 @@ CASES = (
     "topk-ranks-faulty",
     *(f"matrix-{transport}-{size}" for transport in ("shm", "tcp") for size in (1, 2, 3, 4)),
     *(f"matrix-{transport}-{size}-faulty" for transport in ("shm", "tcp") for size in (3, 5)),
+    "matrix-shm-5",
     "matrix-mixed-4",
     "matrix-cyclic-4",
     *(f"algorithms-mixed-{size}" for size in range(2, 10)),

@@ -110,6 +110,11 @@ VARIABLES: tuple[Variable, ...] = (
         _LIBRARY,
     ),
     Variable(
+        "CCORE_SHM_SLOT_BYTES", Kind.BYTES, "1048576",
+        "each of two areas in which a rank shows its data to the others of its node; 0: all goes through buffers",
+        _LIBRARY,
+    ),
+    Variable(
         "CCORE_TCP_STREAMS", Kind.COUNT, "0",
         "connections between two ranks, to 16, see below; 0: as many as pay; rank 0's value counts for all", _LIBRARY,
     ),

@@ -8,6 +8,10 @@ const char* name_of(Algorithm algorithm) {
   switch (algorithm) {
     case Algorithm::none:
       break;
+    case Algorithm::oneshot:
+      return "oneshot";
+    case Algorithm::twoshot:
+      return "twoshot";
     case Algorithm::ring:
       return "ring";
     case Algorithm::doubling:
@@ -81,7 +85,10 @@ bool Algorithms::has(Algorithm algorithm) const { return std::find(begin(), end(
 Algorithms algorithms_of(Kind kind, const Shape& shape) {
   switch (kind) {
     case Kind::all_reduce: {
-      Algorithms list{Algorithm::doubling, Algorithm::ring};
+      Algorithms list{};
+      if (shape.shared) list = {Algorithm::oneshot, Algorithm::twoshot};
+      list.add(Algorithm::doubling);
+      list.add(Algorithm::ring);
       if (shape.nodes > 1 && shape.most_local > 1) list.add(Algorithm::hierarchical);
       return list;
     }

@@ -14,6 +14,8 @@ namespace ccore {
 
 enum class Algorithm : int8_t {
   none = -1,
+  oneshot,
+  twoshot,
   ring,
   doubling,
   chain,
@@ -36,6 +38,7 @@ struct Shape {
   int nodes = 1;
   int least_local = 1;  // ranks of the smallest node
   int most_local = 1;   // of the largest one
+  bool shared = false;  // all ranks share the memory of one node (transport/shm/arena.h)
 };
 Shape shape_of(const std::vector<Place>& places);
 

@@ -12,6 +12,8 @@
 
 namespace ccore {
 
+class Arena;
+
 struct Context {
   int rank;
   int nranks;
@@ -28,6 +30,11 @@ struct Context {
   int divisor = 0;  // what an average is divided by; 0: nranks
   // Of a part of the ranks (see subgroup.h): each member's rank in the communicator, for texts. Null: all ranks.
   const std::vector<int>* members = nullptr;
+
+  // The memory that the ranks of this node share, and the same if all ranks of this context are among them, for
+  // stages of their own (stage.h). Else null.
+  Arena* node_arena = nullptr;
+  Arena* arena = nullptr;
 
   int rank_of(int member) const {
     return members && member >= 0 ? (*members)[static_cast<size_t>(member)] : member;

@@ -13,9 +13,18 @@ struct LinkCost {
   double beta_us_per_byte;  // of a rank that sends and receives at once
 };
 
+// Of data that ranks read where its writer left it. Faster than links: it stays in caches.
+struct SharedCost {
+  double alpha_us;             // until all ranks have seen that all have written
+  double pipeline_us;          // to fill and empty a pipeline of chunks
+  double copy_us_per_byte;     // from or to the rank's own memory
+  double reduce_us_per_byte;   // of what another rank wrote, reading it included
+};
+
 struct CostModel {
   // Orders of magnitude of a present server; the tuner measures.
   LinkCost intra{1.0, 0.3, 0.1e-3};    // shared memory: 10 GB/s
+  SharedCost shared{0.4, 8.0, 0.04e-3, 0.09e-3};
   LinkCost inter{10.0, 3.0, 0.4e-3};   // TCP: 2.5 GB/s, shared by the ranks of a node
   double gamma_us_per_byte = 0.12e-3;  // 8 GB/s
 };

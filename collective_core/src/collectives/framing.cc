@@ -33,10 +33,8 @@ bool receive_header(Link* link, const Operation& expected, int rank, int peer) {
   Operation received;
   std::memcpy(&received, ready.data, sizeof received);
   link->consume(sizeof received);
-  if (same(received, expected)) return true;
-  throw Error(CC_ERROR_DESYNC,
-              format("ranks called different operations: rank %d is in %s, rank %d is in %s", rank,
-                     describe(expected).c_str(), peer, describe(received).c_str()));
+  require_same(expected, rank, received, peer);
+  return true;
 }
 
 }  // namespace ccore

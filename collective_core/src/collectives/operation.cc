@@ -58,4 +58,11 @@ std::string describe(const Operation& operation) {
 
 bool same(const Operation& a, const Operation& b) { return std::memcmp(&a, &b, sizeof a) == 0; }
 
+void require_same(const Operation& own, int rank, const Operation& other, int peer) {
+  if (same(own, other)) return;
+  throw Error(CC_ERROR_DESYNC,
+              format("ranks called different operations: rank %d is in %s, rank %d is in %s", rank,
+                     describe(own).c_str(), peer, describe(other).c_str()));
+}
+
 }  // namespace ccore

@@ -46,5 +46,7 @@ static_assert(sizeof(Operation) == 56, "part of the wire format");
 // The call in words: "operation 7: all_reduce(count=10, f32, sum)".
 std::string describe(const Operation& operation);
 bool same(const Operation& a, const Operation& b);
+// Throws CC_ERROR_DESYNC, naming both, if rank and peer (as the communicator numbers them) are in different ones.
+void require_same(const Operation& own, int rank, const Operation& other, int peer);
 
 }  // namespace ccore

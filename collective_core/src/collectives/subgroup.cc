@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "transport/shm/arena.h"
+
 namespace ccore {
 
 Subgroup::Subgroup(const Context& whole, std::vector<int> members)
@@ -14,6 +16,8 @@ Subgroup::Subgroup(const Context& whole, std::vector<int> members)
   context_.members = &members_;
   context_.places = nullptr;
   context_.chooser = nullptr;
+  const auto shares = [&](int rank) { return whole.node_arena && whole.node_arena->local_of(rank) >= 0; };
+  context_.arena = std::all_of(members_.begin(), members_.end(), shares) ? whole.node_arena : nullptr;
   context_.link = [this, &whole](int member) -> Link& { return whole.link(context_.rank_of(member)); };
   context_.has_left = [this, &whole](int member) { return whole.has_left(context_.rank_of(member)); };
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <utility>
 
 #include "collectives/barrier/barrier_dissemination.h"
@@ -58,6 +59,7 @@ Communicator::Communicator(const UniqueId& id, int rank, int nranks, const Setti
   settings_.ranks_on_host = connections_.ranks_on_host;  // parts of it inherit this
   std::vector<std::string> names;
   for (const Peer& peer : connections_.peers) names.push_back(peer.name);
+  chooser_.shape.shared = connections_.arena && connections_.arena->has_all();
   if (connections_.segment) {
     doorbell_ =
         connections_.segment->doorbell(connections_.peers[static_cast<size_t>(rank)].place.local_rank);
@@ -109,6 +111,7 @@ void Communicator::run(Operation operation, int64_t timeout_ms,
   const auto check = [&] {
     recorder_.update(ticket, chosen_, receive_from >= 0 ? receive_from : send_to);
     failure_.check();
+    check_neighbours(operation);
     monitor_->check_departures(operation.sequence);
     if (!deadline.passed()) return;
     std::string waits;
@@ -123,17 +126,11 @@ void Communicator::run(Operation operation, int64_t timeout_ms,
                        describe(operation).c_str(), rank_, static_cast<double>(limit_ms) / 1000,
                        waits.c_str()));
   };
-  WaitLadder ladder(doorbell_, monitor_->wake_fd(), spin_, check);
-  const Context context{rank_,
-                        size(),
-                        [this](int peer) -> Link& { return *connections_.links[static_cast<size_t>(peer)]; },
-                        &ladder,
-                        &send_to,
-                        &receive_from,
-                        operation,
-                        [this](int peer) { return monitor_->has_left(peer); },
-                        &places_,
-                        &chooser_};
+  if (connections_.arena) {
+    connections_.arena->announce(operation.sequence, reinterpret_cast<const std::byte*>(&operation));
+  }
+  WaitLadder ladder(doorbell_, monitor_->wake_fd(), spin_, std::cref(check));
+  const Context context = this->context(&ladder, &send_to, &receive_from, operation);
   try {
     body(context);
   } catch (const Error& error) {
@@ -144,6 +141,35 @@ void Communicator::run(Operation operation, int64_t timeout_ms,
   if (chosen_ != Algorithm::none) recorder_.update(ticket, chosen_, -1);
   recorder_.end(ticket, CC_SUCCESS);
   monitor_->set_finished(sequence_);
+}
+
+Context Communicator::context(WaitLadder* ladder, int* send_to, int* receive_from, const Operation& operation) {
+  Context context{rank_,
+                  size(),
+                  [this](int peer) -> Link& { return *connections_.links[static_cast<size_t>(peer)]; },
+                  ladder,
+                  send_to,
+                  receive_from,
+                  operation,
+                  [this](int peer) { return monitor_->has_left(peer); },
+                  &places_,
+                  &chooser_};
+  context.node_arena = connections_.arena.get();
+  context.arena = context.node_arena && context.node_arena->has_all() ? context.node_arena : nullptr;
+  return context;
+}
+
+// A rank that waits in shared memory and one that waits on a link would not find each other's headers.
+void Communicator::check_neighbours(const Operation& operation) const {
+  if (!connections_.arena) return;
+  for (int rank = 0; rank < size(); ++rank) {
+    const int local = connections_.arena->local_of(rank);
+    if (rank == rank_ || local < 0) continue;
+    Operation other;
+    if (connections_.arena->announced(local, operation.sequence, reinterpret_cast<std::byte*>(&other))) {
+      require_same(operation, rank_, other, rank);
+    }
+  }
 }
 
 void Communicator::transfer(Transfer transfer) {
@@ -217,16 +243,7 @@ void Communicator::move_transfers(const Deadline* patience, int64_t wait_ms) {
     WaitLadder ladder(doorbell_, monitor_->wake_fd(), spin_, check);
     if (patience) ladder.sleep_at_most(static_cast<int>(std::min<int64_t>(wait_ms, 1000)));
     int unused = -1;
-    const Context context{rank_,
-                          size(),
-                          [this](int peer) -> Link& { return *connections_.links[static_cast<size_t>(peer)]; },
-                          &ladder,
-                          &unused,
-                          &unused,
-                          Operation(),
-                          [this](int peer) { return monitor_->has_left(peer); },
-                          &places_,
-                          &chooser_};
+    const Context context = this->context(&ladder, &unused, &unused, Operation());
     transfers_.run(context, patience);
   } catch (const Error& error) {
     transfers_.for_each_unfinished(

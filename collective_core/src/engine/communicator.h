@@ -54,6 +54,8 @@ class Communicator {
  private:
   void check_process() const;
   void check_usable() const;
+  void check_neighbours(const Operation& operation) const;
+  Context context(WaitLadder* ladder, int* send_to, int* receive_from, const Operation& operation);
   void require_own_group() const;
   void move_transfers(const Deadline* patience, int64_t wait_ms);
   [[noreturn]] void give_up(const Error& error);

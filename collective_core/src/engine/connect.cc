@@ -23,6 +23,7 @@ namespace ccore {
 namespace {
 
 constexpr int64_t kRingBytes = 256 * 1024;
+constexpr int64_t kSlotBytes = 1024 * 1024;
 
 // What every rank tells every other; travels as bytes.
 struct Card {
@@ -77,6 +78,7 @@ class Connector {
       connect();
       client_.all_gather(uint32_t{1});  // everybody is connected: the segment's name can go
       if (result_.segment) result_.segment->close_fd();
+      make_arena();
       return std::move(result_);
     } catch (const Error& error) {
       client_.give_up(error);
@@ -193,7 +195,7 @@ class Connector {
       try {
         const auto ring_bytes =
             static_cast<size_t>(env_integer("CCORE_SHM_RING_BYTES", kRingBytes, 4096, int64_t{1} << 30));
-        result_.segment.emplace(Segment::create(place.local_size, ring_bytes));
+        result_.segment.emplace(Segment::create(place.local_size, ring_bytes, slot_bytes()));
         mine = result_.segment->name();
       } catch (const Error& error) {
         if (error.code() != CC_ERROR_SYSTEM) throw;
@@ -210,6 +212,25 @@ class Connector {
       }
     }
     mapped_ = client_.all_gather(static_cast<uint8_t>(result_.segment.has_value()));
+  }
+
+  // Faults are injected into links, so with them everything goes over links.
+  static size_t slot_bytes() {
+    const int64_t bytes = env_integer("CCORE_SHM_SLOT_BYTES", kSlotBytes, 0, int64_t{1} << 30);
+    return fault_seed() == 0 ? static_cast<size_t>(bytes) : 0;
+  }
+
+  static int64_t fault_seed() { return env_integer("CCORE_FAULT_SEED", 0, 0, INT64_MAX); }
+
+  void make_arena() {
+    if (!result_.segment || !result_.segment->arena()) return;
+    std::vector<int> local_of;
+    for (size_t peer = 0; peer < cards_.size(); ++peer) {
+      const bool shares = peer == own() || shares_memory_with(peer);
+      local_of.push_back(shares ? result_.peers[peer].place.local_rank : -1);
+    }
+    result_.arena = std::make_unique<Arena>(*result_.segment, result_.peers[own()].place.local_rank,
+                                            std::move(local_of), usable_cores() >= result_.ranks_on_host);
   }
 
   bool shares_memory_with(size_t peer) const {
@@ -233,7 +254,7 @@ class Connector {
     warn_of_other_wishes();
     Mesh mesh = connect_mesh(plan, std::move(listeners_), id_.secret, client_.deadline());
     result_.control = std::move(mesh.control);
-    const int64_t seed = env_integer("CCORE_FAULT_SEED", 0, 0, INT64_MAX);
+    const int64_t seed = fault_seed();
     for (size_t peer = 0; peer < cards_.size(); ++peer) {
       std::unique_ptr<Link> link;
       if (!mesh.data[peer].empty()) {

@@ -12,6 +12,7 @@
 #include "rendezvous/unique_id.h"
 #include "topology/node.h"
 #include "transport/link.h"
+#include "transport/shm/arena.h"
 #include "transport/shm/segment.h"
 
 namespace ccore {
@@ -41,6 +42,7 @@ struct Peer {
 struct Connections {
   std::vector<Peer> peers;                   // by rank
   std::optional<Segment> segment;            // declared before the links, which live in it
+  std::unique_ptr<Arena> arena;              // of the segment; null if that has none
   std::vector<std::unique_ptr<Link>> links;  // by rank, empty at the own place
   std::vector<UniqueFd> control;             // by rank, empty at the own place
   int ranks_on_host = 1;

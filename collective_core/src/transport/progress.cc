@@ -21,6 +21,13 @@ constexpr int kSleepMs = 20;
 // Between looks at shared memory while asleep on sockets, in nanoseconds.
 constexpr long kMixedSleepNs = 200000;
 
+// The word lives in a segment shared by processes, hence not FUTEX_PRIVATE.
+long futex(std::atomic<uint32_t>* word, int operation, uint32_t value, const timespec* timeout) {
+  return syscall(SYS_futex, reinterpret_cast<uint32_t*>(word), operation, value, timeout, nullptr, 0);
+}
+
+}  // namespace
+
 void relax() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
@@ -28,13 +35,6 @@ void relax() {
   asm volatile("yield");
 #endif
 }
-
-// The word lives in a segment shared by processes, hence not FUTEX_PRIVATE.
-long futex(std::atomic<uint32_t>* word, int operation, uint32_t value, const timespec* timeout) {
-  return syscall(SYS_futex, reinterpret_cast<uint32_t*>(word), operation, value, timeout, nullptr, 0);
-}
-
-}  // namespace
 
 void ring(Doorbell* doorbell) {
   // Both sides change the flag in one order: either we come second and see it raised, or the sleeper comes

@@ -21,6 +21,9 @@ void ring(Doorbell* doorbell);
 // Wakes the owner in any case: for news that are not bytes.
 void ring_always(Doorbell* doorbell);
 
+// Between two looks at memory that another core writes.
+void relax();
+
 // A pure spin pays only if every spinning rank has a core to itself and one to spare for its peer.
 bool may_spin(int cores, int ranks_on_host);
 // Cores that this process may use.

@@ -5,6 +5,7 @@
 
 namespace test {
 
+void arena();
 void choose();
 void costs();
 void schedules();

@@ -17,6 +17,7 @@ using ccore::Overrides;
 using ccore::Shape;
 
 constexpr Shape kOneNode{4, 1, 4, 4};
+constexpr Shape kSharedByTwo{2, 1, 2, 2, true};
 constexpr Shape kTwoByTwo{4, 2, 2, 2};
 constexpr size_t kMiB = size_t{1} << 20;
 
@@ -46,18 +47,25 @@ void latency_for_little_and_bytes_for_much() {
   }
 }
 
+void shared_memory() {
+  EXPECT(chosen(Kind::all_reduce, 64, kSharedByTwo) == Algorithm::oneshot, "64 bytes");
+  EXPECT(chosen(Kind::all_reduce, 16 * kMiB, kSharedByTwo) == Algorithm::twoshot, "16 MiB");
+  EXPECT(chosen(Kind::all_reduce, 64, kSharedByTwo, "all_reduce:ring") == Algorithm::ring, "forced");
+  EXPECT(chosen(Kind::all_reduce, 64, kTwoByTwo, "all_reduce:oneshot") == Algorithm::doubling, "it cannot run");
+}
+
 void wishes() {
   EXPECT(chosen(Kind::all_reduce, 64, kOneNode, "all_reduce:ring") == Algorithm::ring, "forced");
   EXPECT(chosen(Kind::broadcast, 64, kOneNode, "all_reduce:ring") == Algorithm::tree, "of another collective");
   EXPECT(chosen(Kind::broadcast, 64, kOneNode, "all_reduce:ring,broadcast:chain") == Algorithm::chain, "two");
-  expect_error("all_reduce:rong", "all_reduce has no algorithm 'rong'; it has doubling, ring");
+  expect_error("all_reduce:rong", "all_reduce has no algorithm 'rong'; it has oneshot, twoshot, doubling, ring");
   expect_error("allreduce:ring", "no collective is called 'allreduce'; there are all_reduce, broadcast");
   expect_error("ring", "expected collective:algorithm");
 }
 
 // The model must not make an operation cheaper by making it larger.
 void costs_grow() {
-  for (const Shape& shape : {kOneNode, kTwoByTwo, Shape{7, 3, 1, 3}, Shape{64, 8, 8, 8}}) {
+  for (const Shape& shape : {kOneNode, kSharedByTwo, kTwoByTwo, Shape{7, 3, 1, 3}, Shape{64, 8, 8, 8}}) {
     for (int number = 1; number < ccore::kKinds; ++number) {
       const auto kind = static_cast<Kind>(number);
       for (const Algorithm algorithm : ccore::algorithms_of(kind, shape)) {
@@ -83,6 +91,7 @@ void shapes() {
 
 void choose() {
   latency_for_little_and_bytes_for_much();
+  shared_memory();
   wishes();
   costs_grow();
   shapes();

@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <cstdio>
 #include <functional>
+#include <numeric>
 #include <string>
 #include <vector>
 
 #include "cases.h"
+#include "collectives/all_reduce/all_reduce_oneshot.h"
+#include "collectives/all_reduce/all_reduce_twoshot.h"
 #include "expect.h"
+#include "node.h"
 #include "schedule/broadcast.h"
 #include "schedule/direct.h"
 #include "schedule/dissemination.h"
@@ -38,6 +42,26 @@ void print(const std::string& name, int p, size_t elements, const std::function<
   std::printf("%s %d %d %zu %d %zu %zu\n", name.c_str(), nodes, p, elements, result.rounds, busiest, total);
 }
 
+using AllReduce = decltype(&ccore::all_reduce_oneshot);
+
+// Those that need no schedule are run: posts are counted by their pairs of ranks, bytes by the links.
+void print(const std::string& name, int p, size_t elements, AllReduce all_reduce) {
+  const auto n = static_cast<size_t>(p);
+  std::vector<size_t> posts(n);
+  std::vector<size_t> sent(n);
+  run_node(p, size_t{1} << 20, [&](const ccore::Context& context) {
+    std::vector<unsigned char> data(elements);
+    const auto rank = static_cast<size_t>(context.rank);
+    all_reduce(context, data.data(), data.data(), elements, CC_UINT8, CC_SUM);
+    for (int peer = 0; peer < p; ++peer) {
+      if (peer != context.rank) posts[rank] = std::max<size_t>(posts[rank], context.arena->pair(peer).posts);
+      sent[rank] += context.link(peer).payload_bytes_sent;
+    }
+  });
+  std::printf("%s 1 %d %zu %zu %zu %zu\n", name.c_str(), p, elements, *std::max_element(posts.begin(), posts.end()),
+              *std::max_element(sent.begin(), sent.end()), std::accumulate(sent.begin(), sent.end(), size_t{0}));
+}
+
 }  // namespace
 
 void costs() {
@@ -61,6 +85,8 @@ void costs() {
           "all_reduce_2d", p, data, [&](int rank) { return ccore::hierarchical_all_reduce(rank, places, 1); },
           ccore::run_from_full_input, nodes);
     }
+    print("all_reduce_oneshot", p, data, ccore::all_reduce_oneshot);
+    print("all_reduce_twoshot", p, data, ccore::all_reduce_twoshot);
     print(
         "reduce_scatter_ring", p, data, [p](int rank) { return ccore::ring_reduce_scatter(rank, p); },
         ccore::run_from_full_input);

@@ -10,6 +10,7 @@
 
 int main(int argc, char** argv) {
   const std::map<std::string, std::function<void()>> cases = {
+      {"arena", test::arena},
       {"choose", test::choose},
       {"costs", test::costs},
       {"failures", test::failures},

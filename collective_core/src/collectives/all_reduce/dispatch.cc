@@ -2,7 +2,9 @@
 
 #include "collectives/all_reduce/all_reduce_2d.h"
 #include "collectives/all_reduce/all_reduce_doubling.h"
+#include "collectives/all_reduce/all_reduce_oneshot.h"
 #include "collectives/all_reduce/all_reduce_ring.h"
+#include "collectives/all_reduce/all_reduce_twoshot.h"
 #include "common/error.h"
 
 namespace ccore {
@@ -12,6 +14,10 @@ void all_reduce_by(Algorithm algorithm, const Context& context, const void* send
   switch (algorithm) {
     case Algorithm::doubling:
       return all_reduce_doubling(context, send, recv, count, dtype, op);
+    case Algorithm::oneshot:
+      return all_reduce_oneshot(context, send, recv, count, dtype, op);
+    case Algorithm::twoshot:
+      return all_reduce_twoshot(context, send, recv, count, dtype, op);
     case Algorithm::ring:
       return all_reduce_ring(context, send, recv, count, dtype, op);
     case Algorithm::hierarchical:

@@ -4,12 +4,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 #include <utility>
 
 #include "common/error.h"
 #include "common/sha256.h"
+#include "transport/shm/arena.h"
 
 namespace ccore {
 namespace {
@@ -28,6 +30,10 @@ size_t base_size(int nlocal) {
   return round_up(controls_at(nlocal) + n * n * sizeof(RingControl), page_bytes());
 }
 
+size_t arena_size(const SegmentName& name) {
+  return name.slot_bytes == 0 ? 0 : round_up(Arena::bytes_for(name.nlocal, name.slot_bytes), page_bytes());
+}
+
 }  // namespace
 
 static_assert(sizeof(Doorbell) == 64 && sizeof(RingControl) == 128, "layout shared by processes");
@@ -44,16 +50,19 @@ Segment::Segment(Segment&& other) noexcept
     : fd_(std::move(other.fd_)),
       name_(other.name_),
       base_(std::exchange(other.base_, nullptr)),
-      base_bytes_(other.base_bytes_) {}
+      base_bytes_(other.base_bytes_),
+      arena_(std::exchange(other.arena_, nullptr)) {}
 
 Segment::~Segment() {
   if (base_) munmap(base_, base_bytes_);
+  if (arena_) munmap(arena_, arena_size(name_));
 }
 
-Segment Segment::create(int nlocal, size_t ring_bytes) {
+Segment Segment::create(int nlocal, size_t ring_bytes, size_t slot_bytes) {
   SegmentName name{};
   name.nlocal = nlocal;
   name.ring_bytes = round_up(ring_bytes, page_bytes());
+  name.slot_bytes = slot_bytes == 0 ? 0 : round_up(std::max(slot_bytes, Arena::least_slot_bytes(nlocal)), page_bytes());
   name.pid = getpid();
   random_bytes(name.nonce.data(), name.nonce.size());
   UniqueFd fd(memfd_create("collective_core", MFD_CLOEXEC));
@@ -61,7 +70,8 @@ Segment Segment::create(int nlocal, size_t ring_bytes) {
   name.fd = fd.get();
   const auto n = static_cast<size_t>(nlocal);
   // Pages come into being when they are touched, so rings that nobody uses cost nothing.
-  if (ftruncate(fd.get(), static_cast<off_t>(base_size(nlocal) + n * n * name.ring_bytes)) != 0) {
+  const size_t size = base_size(nlocal) + arena_size(name) + n * n * name.ring_bytes;
+  if (ftruncate(fd.get(), static_cast<off_t>(size)) != 0) {
     throw_errno("ftruncate of the shared segment");
   }
   Segment segment(std::move(fd), name);
@@ -69,6 +79,7 @@ Segment Segment::create(int nlocal, size_t ring_bytes) {
   auto* controls = segment.base_ + controls_at(nlocal);
   for (size_t i = 0; i < n * n; ++i) new (controls + i * sizeof(RingControl)) RingControl;
   std::memcpy(segment.base_, name.nonce.data(), name.nonce.size());
+  segment.map_arena();
   return segment;
 }
 
@@ -87,7 +98,16 @@ Segment Segment::open(const SegmentName& name) {
   if (header.nonce != name.nonce) {
     throw Error(CC_ERROR_SYSTEM, path + " is another segment (another process namespace?)");
   }
+  segment.map_arena();
   return segment;
+}
+
+void Segment::map_arena() {
+  if (name_.slot_bytes == 0) return;
+  void* arena = mmap(nullptr, arena_size(name_), PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(),
+                     static_cast<off_t>(base_bytes_));
+  if (arena == MAP_FAILED) throw_errno("mmap of the shared arena");
+  arena_ = static_cast<std::byte*>(arena);
 }
 
 SegmentName Segment::name() const { return name_; }
@@ -103,7 +123,7 @@ size_t Segment::ring_index(int from, int to) const {
 Ring Segment::map_ring(int from, int to) const {
   const size_t index = ring_index(from, to);
   const size_t size = name_.ring_bytes;
-  const auto offset = static_cast<off_t>(base_bytes_ + index * size);
+  const auto offset = static_cast<off_t>(base_bytes_ + arena_size(name_) + index * size);
   void* area = mmap(nullptr, 2 * size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (area == MAP_FAILED) throw_errno("mmap of a ring");
   auto* data = static_cast<std::byte*>(area);

@@ -1,4 +1,5 @@
-// The shared memory of one node: a doorbell per rank and a byte ring per ordered pair of ranks.
+// The shared memory of one node: a doorbell per rank, a byte ring per ordered pair of ranks, and the arena in which
+// collectives exchange data directly (arena.h).
 #pragma once
 
 #include <sys/types.h>
@@ -19,6 +20,7 @@ struct SegmentName {
   int32_t fd;
   int32_t nlocal;
   uint64_t ring_bytes;
+  uint64_t slot_bytes;  // of the arena; 0: it has none
   std::array<unsigned char, 32> nonce;
 };
 
@@ -37,7 +39,7 @@ struct Ring {
 class Segment {
  public:
   // Makes an anonymous file (memfd: no size limit of /dev/shm, nothing to unlink) and maps its first part.
-  static Segment create(int nlocal, size_t ring_bytes);
+  static Segment create(int nlocal, size_t ring_bytes, size_t slot_bytes);
   // Maps a segment through /proc/<pid>/fd. Throws CC_ERROR_SYSTEM if it cannot be opened or is another one:
   // in another pid namespace the same number is another process, and the nonce tells.
   static Segment open(const SegmentName& name);
@@ -50,17 +52,21 @@ class Segment {
   // Bytes from one local rank to another. The caller unmaps it.
   Ring map_ring(int from, int to) const;
   static void unmap_ring(const Ring& ring);
+  // All of the arena, zeros at first; null if there is none. Mapped as long as the segment lives.
+  std::byte* arena() const { return arena_; }
   // The mappings stay; nobody can open the segment any more.
   void close_fd() { fd_.reset(); }
 
  private:
   Segment(UniqueFd fd, const SegmentName& name);
   size_t ring_index(int from, int to) const;
+  void map_arena();
 
   UniqueFd fd_;
   SegmentName name_;
   std::byte* base_ = nullptr;  // header, doorbells, ring controls
   size_t base_bytes_ = 0;
+  std::byte* arena_ = nullptr;
 };
 
 }  // namespace ccore

@@ -1,0 +1,60 @@
+#include "collectives/all_reduce/all_reduce_twoshot.h"
+
+#include <cstring>
+
+#include "collectives/fold.h"
+#include "collectives/slot_pipeline.h"
+#include "common/dtype.h"
+
+namespace ccore {
+
+void all_reduce_twoshot(const Context& context, const void* send, void* recv, size_t count, cc_dtype dtype,
+                        cc_redop op) {
+  const size_t element = dtype_size(dtype);
+  const Reduction reduction{reduce_function(dtype, op), last_reduce_function(dtype, op), element};
+  const auto* input = static_cast<const std::byte*>(send);
+  auto* output = static_cast<std::byte*>(recv);
+  const SlotPlan plan(count, element, context.nranks, context.arena->slot_bytes());
+  Stage stage(context, Stage::Data::slots);
+  const auto parts = [&](size_t c) {
+    for (int member = 0; member < context.nranks; ++member) {
+      if (member == context.rank) continue;
+      const Block block = plan.block(c, member);
+      std::memcpy(stage.slot() + plan.part_at(c, member), input + block.begin * element, block.count * element);
+      stage.count_sent(member, block.count * element);
+    }
+  };
+  const auto blocks = [&](size_t c) {
+    const Block block = plan.block(c, context.rank);
+    const size_t part_at = plan.part_at(c, context.rank);
+    std::byte* mine = stage.slot() + plan.block_at(c);
+    // A piece goes on to the output while it is in the first-level cache.
+    const size_t most = kFoldBytes / element;
+    for (size_t done = 0; done < block.count; done += most) {
+      const size_t n = std::min(most, block.count - done);
+      const size_t at = done * element;
+      fold(mine + at, n, context.nranks, reduction, context.average_over(), [&](int member) {
+        if (member == context.rank) return input + block.begin * element + at;
+        return stage.slot_of(member) + part_at + at;
+      });
+      std::memcpy(output + block.begin * element + at, mine + at, n * element);
+    }
+    for (int member = 0; member < context.nranks; ++member) {
+      if (member == context.rank) continue;
+      stage.count_received(member, block.count * element);
+      stage.count_sent(member, block.count * element);
+    }
+  };
+  const auto collect = [&](size_t c) {
+    for (int member = 0; member < context.nranks; ++member) {
+      if (member == context.rank) continue;
+      const Block block = plan.block(c, member);
+      std::memcpy(output + block.begin * element, stage.slot_of(member) + plan.block_at(c), block.count * element);
+      stage.count_received(member, block.count * element);
+    }
+  };
+  run_slot_pipeline(&stage, plan.chunks(), parts, blocks, collect);
+  stage.finish();
+}
+
+}  // namespace ccore

@@ -1,0 +1,85 @@
+// Large data through the slot areas of a node, chunk by chunk: while one chunk is reduced, the next is written and the
+// one before is collected, so that ranks seldom wait and the slots stay in the caches.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+#include "collectives/stage.h"
+#include "schedule/schedule.h"
+
+namespace ccore {
+
+// How `count` elements are cut into chunks, and where a chunk lies in a slot area: the parts that its rank has for
+// the others, and the block that it has for all.
+class SlotPlan {
+ public:
+  // Chunks in flight: one that is written, one that is reduced, one that is collected.
+  static constexpr size_t kDepth = 3;
+  // Of one rank's block of a chunk. Parts and blocks of all chunks in flight fit the second-level cache.
+  static constexpr size_t kBlockBytes = 64 * 1024;
+
+  SlotPlan(size_t count, size_t element, int nranks, size_t slot_bytes)
+      : count_(count), element_(element), nranks_(nranks) {
+    const auto p = static_cast<size_t>(nranks);
+    block_elements_ = std::min(kBlockBytes, slot_bytes / (kDepth * (p + 1))) / element;
+    chunk_elements_ = p * block_elements_;
+  }
+
+  size_t chunks() const { return (count_ + chunk_elements_ - 1) / chunk_elements_; }
+  // In elements of the whole.
+  Block chunk(size_t c) const {
+    const size_t begin = c * chunk_elements_;
+    return Block{begin, std::min(chunk_elements_, count_ - begin)};
+  }
+  // Of the chunk, in elements of the whole.
+  Block block(size_t c, int rank) const {
+    const Block whole = chunk(c);
+    const Block part = block_of(whole.count, nranks_, rank);
+    return Block{whole.begin + part.begin, part.count};
+  }
+  // Bytes from the beginning of a slot area to the part for `rank`, and to the block.
+  size_t part_at(size_t c, int rank) const {
+    return (c % kDepth * chunk_elements_ + block(c, rank).begin - chunk(c).begin) * element_;
+  }
+  size_t block_at(size_t c) const { return (kDepth * chunk_elements_ + c % kDepth * block_elements_) * element_; }
+
+ private:
+  size_t count_;
+  size_t element_;
+  int nranks_;
+  size_t block_elements_;
+  size_t chunk_elements_;
+};
+
+// parts(c) writes what the others need of chunk c, blocks(c) makes this rank's block of it of what they wrote, and
+// collect(c) reads their blocks. A slot is written over when all are known to have read it.
+template <typename Parts, typename Blocks, typename Collect>
+void run_slot_pipeline(Stage* stage, size_t chunks, Parts parts, Blocks blocks, Collect collect) {
+  // The number of the post after parts(c) and after blocks(c), in the order of the loop below.
+  const auto parts_post = [](size_t c) { return c == 0 ? 1 : 2 * c; };
+  const auto blocks_post = [chunks](size_t c) { return std::min(2 * c + 3, 2 * chunks); };
+  if (chunks > 0) {
+    parts(0);
+    stage->post();
+  }
+  for (size_t c = 0; c < chunks + 1; ++c) {
+    if (c + 1 < chunks) {
+      if (c >= 2) stage->wait(blocks_post(c - 2));  // they have read the parts that are written over
+      parts(c + 1);
+      stage->post();
+    }
+    if (c < chunks) {
+      // Also says that they have collected what is written over: they did so before they wrote these parts.
+      stage->wait(parts_post(c));
+      blocks(c);
+      stage->post();
+    }
+    if (c >= 1) {
+      stage->wait(blocks_post(c - 1));
+      collect(c - 1);
+    }
+  }
+}
+
+}  // namespace ccore

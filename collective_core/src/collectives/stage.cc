@@ -1,0 +1,135 @@
+#include "collectives/stage.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "common/error.h"
+#include "schedule/schedule.h"
+
+namespace ccore {
+namespace {
+
+// Looks at shared memory before the ladder, which yields and sleeps: some microseconds, in which a peer that runs
+// answers a small operation. One that does not run may be waiting for this core.
+constexpr int kSpins = 200;
+// The first of them without the pause between two looks, which can take longer than the answer.
+constexpr int kEagerSpins = 64;
+
+static_assert(sizeof(Operation) == kHeaderBytes, "the header of the mail is the operation");
+
+}  // namespace
+
+Stage::Stage(const Context& context, Data data) : context_(context), arena_(*context.arena) {
+  for (int member = 0; member < context.nranks; ++member) {
+    if (member == context.rank) continue;
+    const int peer = local(member);
+    // The mailbox of this stage is the one of the stage before the last.
+    const uint64_t stage = ++arena_.pair(peer).stage;
+    if (stage > 2) require_left(member, peer, stage - 2);
+  }
+  if (data == Data::inlined) return;
+  half_ = arena_.next_half();
+  // Its last readers need not be members of this stage.
+  for (int peer = 0; peer < arena_.nlocal(); ++peer) require_left(kNone, peer, arena_.pair(peer).used[half_]);
+  for (int member = 0; member < context.nranks; ++member) {
+    if (member == context.rank) continue;
+    Arena::Pair& pair = arena_.pair(local(member));
+    pair.used[half_] = pair.stage;
+  }
+}
+
+const std::byte* Stage::slot_of(int member) const {
+  if (member == context_.rank) return slot();
+  const int peer = local(member);
+  const Mail& mail = arena_.mail_from(peer, arena_.pair(peer).stage);
+  return arena_.slot(peer, mail.posts.load(std::memory_order_relaxed) & 1);
+}
+
+const std::byte* Stage::inlined_of(int member) const {
+  const int peer = local(member);
+  return arena_.mail_from(peer, arena_.pair(peer).stage).inlined.data();
+}
+
+void Stage::post_inlined(const std::byte* data, size_t bytes) {
+  for (int member = 0; member < context_.nranks; ++member) {
+    if (member == context_.rank || bytes == 0) continue;
+    const int peer = local(member);
+    std::memcpy(arena_.mail_to(peer, arena_.pair(peer).stage).inlined.data(), data, bytes);
+  }
+  post();
+}
+
+void Stage::post() {
+  ++posted_;
+  for (int member = 0; member < context_.nranks; ++member) {
+    if (member == context_.rank) continue;
+    const int peer = local(member);
+    const Arena::Pair& pair = arena_.pair(peer);
+    Mail& mail = arena_.mail_to(peer, pair.stage);
+    if (posted_ == 1) std::memcpy(mail.header.data(), &context_.operation, kHeaderBytes);
+    mail.posts.store(2 * (pair.posts + posted_) + half_, std::memory_order_release);
+    ring(arena_.doorbell(peer));
+  }
+}
+
+void Stage::wait(uint64_t posts) {
+  for (int member = 0; member < context_.nranks; ++member) {
+    if (member != context_.rank) wait_for(member, posts);
+  }
+}
+
+void Stage::wait_for(int member, uint64_t posts) {
+  const int peer = local(member);
+  Arena::Pair& pair = arena_.pair(peer);
+  const Mail& mail = arena_.mail_from(peer, pair.stage);
+  const uint64_t wanted = 2 * (pair.posts + posts);
+  const auto ready = [&] { return mail.posts.load(std::memory_order_acquire) >= wanted; };
+  if (!ready()) wait_until(member, ready);
+  if (pair.met == pair.stage) return;
+  check_header(member, mail);
+  pair.met = pair.stage;
+  pair.left = pair.stage - 1;  // for it posts here
+}
+
+void Stage::check_header(int member, const Mail& mail) const {
+  Operation received;
+  std::memcpy(&received, mail.header.data(), sizeof received);
+  require_same(context_.operation, context_.rank_of(context_.rank), received, context_.rank_of(member));
+}
+
+void Stage::require_left(int member, int peer, uint64_t stage) const {
+  Arena::Pair& pair = arena_.pair(peer);
+  if (pair.left >= stage) return;
+  const auto left = [&] {
+    pair.left = std::max(pair.left, arena_.receipt_from(peer).stage.load(std::memory_order_acquire));
+    return pair.left >= stage;
+  };
+  if (!left()) wait_until(member, left);
+}
+
+template <typename Ready>
+void Stage::wait_until(int member, Ready ready) const {
+  if (arena_.may_spin()) {
+    for (int spin = 0; spin < kSpins; ++spin) {
+      if (spin >= kEagerSpins) relax();
+      if (ready()) return;
+    }
+  }
+  *context_.waiting_to_receive_from = member == kNone ? kNone : context_.rank_of(member);
+  *context_.waiting_to_send_to = kNone;
+  while (!ready()) context_.wait->idle(nullptr, nullptr);
+  context_.wait->moved();
+}
+
+void Stage::finish() {
+  for (int member = 0; member < context_.nranks; ++member) {
+    if (member == context_.rank) continue;
+    const int peer = local(member);
+    Arena::Pair& pair = arena_.pair(peer);
+    pair.posts += posted_;
+    arena_.receipt_to(peer).stage.store(pair.stage, std::memory_order_release);
+    ring(arena_.doorbell(peer));
+  }
+}
+
+}  // namespace ccore

@@ -1,0 +1,57 @@
+// One meeting of some ranks of a node in the memory that they share. Each posts that it has written something, waits
+// for what the others post, reads it where it lies, and posts again, in an order that all know.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "collectives/context.h"
+#include "transport/shm/arena.h"
+
+namespace ccore {
+
+class Stage {
+ public:
+  // What the members write: a few bytes beside the first post, or more in their slot areas.
+  enum class Data { inlined, slots };
+
+  // Every member of the context makes the same stage, with the same number of posts. Waits until nobody reads what
+  // this rank is about to write over. context.arena is not null.
+  Stage(const Context& context, Data data);
+  Stage(const Stage&) = delete;
+  Stage& operator=(const Stage&) = delete;
+
+  // Data::slots: this rank's slot area, and that of another member.
+  std::byte* slot() const { return arena_.slot(local(context_.rank), half_); }
+  const std::byte* slot_of(int member) const;
+  // Data::inlined: what a member inlined.
+  const std::byte* inlined_of(int member) const;
+
+  // All that this rank has written before may be read by all members.
+  void post();
+  // The first post with at most Arena::kInlineBytes of data.
+  void post_inlined(const std::byte* data, size_t bytes);
+  // Returns when all members have posted so often. Throws CC_ERROR_DESYNC if one is in another operation.
+  void wait(uint64_t posts);
+  // This rank reads nothing more. Not called after an error: then nobody may write over what is here.
+  void finish();
+
+  // Payload that the member reads from this rank's area, or this rank from its.
+  void count_sent(int member, size_t bytes) const { context_.link(member).payload_bytes_sent += bytes; }
+  void count_received(int member, size_t bytes) const { context_.link(member).payload_bytes_received += bytes; }
+
+ private:
+  int local(int member) const { return arena_.local_of(context_.rank_of(member)); }
+  void wait_for(int member, uint64_t posts);
+  void check_header(int member, const Mail& mail) const;
+  template <typename Ready>
+  void wait_until(int member, Ready ready) const;
+  void require_left(int member, int local, uint64_t stage) const;
+
+  const Context& context_;
+  Arena& arena_;
+  unsigned half_ = 0;
+  uint64_t posted_ = 0;
+};
+
+}  // namespace ccore
