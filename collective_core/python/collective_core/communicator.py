@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from collective_core import _lib
+from collective_core import _lib, meeting
 from collective_core.errors import CollectiveCoreError, Result
 
 
@@ -196,6 +196,7 @@ def unique_id_from_address(address: str, port: int, secret: str, *, is_root: boo
 
 
 _NO_COLOR = -1
+_INIT_TIMEOUT_S = 120.0
 
 
 class Communicator:
@@ -229,6 +230,27 @@ class Communicator:
         _lib.check(
             self._library.cc_comm_init_rank(byref(self._handle), size, byref(identity), rank, byref(config))
         )
+
+    @classmethod
+    def from_environment(cls, **settings: Any) -> Communicator:
+        """Join as Open MPI, MPICH, torchrun or Slurm started this process; alone without any of them.
+
+        `settings` are keywords of the constructor. What to set when ranks are on several hosts is in
+        docs/environment.md.
+        """
+        wait_s = settings.get("init_timeout_s")
+        rank, size, identity = meeting.by_environment(_INIT_TIMEOUT_S if wait_s is None else wait_s)
+        return cls(rank, size, identity, **settings)
+
+    @classmethod
+    def from_store(cls, store: Any, rank: int, size: int, **settings: Any) -> Communicator:
+        """Join through a torch Store of its own (a `PrefixStore`, when others use the same one)."""
+        return cls(*meeting.by_store(store, rank, size), **settings)
+
+    @classmethod
+    def from_mpi(cls, comm: Any, **settings: Any) -> Communicator:
+        """Join with the ranks of an mpi4py communicator; all of them call it."""
+        return cls(*meeting.by_mpi(comm), **settings)
 
     def split(self, color: int | None, key: int = 0, **changes: Any) -> Communicator | None:
         """Make a communicator of the ranks that call it with this color, in the order of `key`, then rank.

@@ -47,6 +47,7 @@ class Variable:
 
 _LIBRARY = (Reader.LIBRARY,)
 _PYTHON = (Reader.PYTHON,)
+_LAUNCHED = (Reader.PERF, Reader.PYTHON, Reader.HOROVOD)
 
 VARIABLES: tuple[Variable, ...] = (
     Variable(
@@ -138,12 +139,12 @@ VARIABLES: tuple[Variable, ...] = (
     Variable("CCORE_LIBRARY", Kind.TEXT, "the package's own", "another libcollective_core.so", _PYTHON),
     Variable(
         "CCORE_ROOT_ADDR", Kind.TEXT, "see below", "address of rank 0's host, on which rank 0 listens",
-        (Reader.PERF, Reader.HOROVOD),
+        _LAUNCHED,
     ),
-    Variable("CCORE_ROOT_PORT", Kind.COUNT, "29555", "its port", (Reader.PERF, Reader.HOROVOD)),
+    Variable("CCORE_ROOT_PORT", Kind.COUNT, "29555", "its port", _LAUNCHED),
     Variable(
         "CCORE_JOB_SECRET", Kind.TEXT, "the job's name", "a text that only this job knows; authenticates its ranks",
-        (Reader.PERF, Reader.HOROVOD),
+        _LAUNCHED,
     ),
     Variable(
         "CCORE_CPU_BINDING", Kind.FLAG, "0", "bind each rank to its share of the allowed CPUs, near its GPU",

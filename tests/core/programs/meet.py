@@ -1,0 +1,33 @@
+"""A rank that joins by the way that its argument names, reduces once, and says who it was."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import numpy
+from collective_core.communicator import Communicator
+
+way = sys.argv[1]
+if way == "mpi":
+    from mpi4py import MPI
+
+    joined = Communicator.from_mpi(MPI.COMM_WORLD)
+elif way == "store":
+    import torch.distributed as dist
+
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), size, rank == 0)
+    first = Communicator.from_store(dist.PrefixStore("first", store), rank, size)
+    joined = Communicator.from_store(dist.PrefixStore("second", store), rank, size)
+    first.finalize()
+    first.destroy()
+else:
+    joined = Communicator.from_environment(init_timeout_s=60)
+with joined as comm:
+    value = numpy.array([comm.rank + 1])
+    comm.all_reduce(value, value)
+    # In one write, or lines of two ranks mix.
+    sys.stdout.write(f"rank {comm.rank} of {comm.size}: {value[0]}\n")
+    sys.stdout.flush()
+    comm.finalize()

@@ -1,0 +1,126 @@
+"""How ranks find each other from Python: real launchers, a torch store, MPI, and environments that make no sense."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from collective_core.meeting import Launch, launch
+
+from collective_core import CollectiveCoreError
+
+PROGRAM = str(Path(__file__).resolve().parent / "programs" / "meet.py")
+BY_LAUNCHER = ("CCORE_ROOT_ADDR", "CCORE_ROOT_PORT", "CCORE_JOB_SECRET", "MASTER_ADDR", "MASTER_PORT")
+LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "PMIX_", "OMPI_", "PMI_", "SLURM_", "TORCHELASTIC_")
+
+
+def bare(environment: Mapping[str, str]) -> dict[str, str]:
+    return {k: v for k, v in environment.items() if k not in BY_LAUNCHER and not k.startswith(LAUNCHERS)}
+
+
+def expect_two(command: tuple[str, ...], environment: Mapping[str, str]) -> None:
+    done = subprocess.run(
+        command, env=dict(environment), capture_output=True, text=True, timeout=100, check=False
+    )
+    said = sorted(line for line in done.stdout.splitlines() if line.startswith("rank "))
+    assert said == ["rank 0 of 2: 3", "rank 1 of 2: 3"], done.stdout + done.stderr
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture
+def mpirun(tier_unavailable: Callable[[str], None]) -> tuple[str, ...]:
+    found = shutil.which("mpirun")
+    if found is None:
+        tier_unavailable("mpirun is missing: apt-get install openmpi-bin")
+    return str(found), "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", "2"
+
+
+def test_under_mpirun(mpirun: tuple[str, ...], environment: dict[str, str]) -> None:
+    expect_two((*mpirun, sys.executable, PROGRAM, "environment"), bare(environment))
+
+
+def test_through_mpi(mpirun: tuple[str, ...], environment: dict[str, str]) -> None:
+    expect_two((*mpirun, sys.executable, "-m", "mpi4py", PROGRAM, "mpi"), bare(environment))
+
+
+def test_under_torchrun(environment: dict[str, str], free_port: int) -> None:
+    torchrun = (
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--nproc-per-node=2",
+        f"--master-port={free_port}",
+    )
+    expect_two((*torchrun, PROGRAM, "environment"), bare(environment))
+
+
+def test_through_a_store_twice(program: Callable[..., Any]) -> None:
+    ended = program("meet.py", "store", size=2).finish()
+    assert [one.output for one in ended] == ["rank 0 of 2: 3\n", "rank 1 of 2: 3\n"]
+
+
+def test_by_a_root_address(program: Callable[..., Any]) -> None:
+    ended = program("meet.py", "environment", size=3).finish()
+    assert [one.output for one in ended] == [f"rank {rank} of 3: 6\n" for rank in range(3)]
+
+
+def test_without_a_launcher(environment: dict[str, str]) -> None:
+    done = subprocess.run(
+        (sys.executable, PROGRAM, "environment"), env=bare(environment), capture_output=True, text=True, timeout=60,
+        check=False,
+    )  # fmt: skip
+    assert done.stdout == "rank 0 of 1: 1\n", done.stderr
+
+
+def test_several_hosts_need_an_address(environment: dict[str, str]) -> None:
+    done = subprocess.run(
+        (sys.executable, PROGRAM, "environment"),
+        env={**bare(environment), "PMI_RANK": "0", "PMI_SIZE": "4", "MPI_LOCALNRANKS": "2"},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "set CCORE_ROOT_ADDR" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({}, Launch()),
+        ({"PMI_RANK": "1", "PMI_SIZE": "2", "PMI_JOBID": "j"}, Launch(1, 2, 0, "j")),
+        ({"RANK": "3", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2"}, Launch(3, 4, 2, "")),
+        (
+            {"SLURM_PROCID": "0", "SLURM_NTASKS": "8", "SLURM_JOB_ID": "7", "SLURM_STEP_ID": "1"},
+            Launch(0, 8, 0, "7.1"),
+        ),
+        (
+            {
+                "OMPI_COMM_WORLD_RANK": "1",
+                "OMPI_COMM_WORLD_SIZE": "2",
+                "SLURM_PROCID": "0",
+                "SLURM_NTASKS": "1",
+            },
+            Launch(1, 2, 0, ""),
+        ),
+    ],
+)
+def test_launchers(variables: dict[str, str], expected: Launch) -> None:
+    assert launch(variables) == expected
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"RANK": "0"},
+        {"RANK": "2", "WORLD_SIZE": "2"},
+        {"RANK": "-1", "WORLD_SIZE": "2"},
+        {"RANK": "0", "WORLD_SIZE": "two"},
+    ],
+)
+def test_nonsense_is_refused(variables: dict[str, str]) -> None:
+    with pytest.raises(CollectiveCoreError, match=r"RANK|WORLD_SIZE"):
+        launch(variables)
