@@ -37,6 +37,17 @@ def test_training_equals_a_single_process_with_the_whole_batch(program: Program)
         assert one.output.splitlines()[-1] == "trained"
 
 
+@pytest.mark.gpu
+def test_tensors_of_a_gpu(program: Program, tier_unavailable: Callable[[str], None]) -> None:
+    import torch
+
+    if not torch.cuda.is_available():
+        tier_unavailable("torch sees no GPU")
+    for one in program("horovod_cuda.py", size=2).finish():
+        assert one.returncode == 0, one.output
+        assert one.output.splitlines()[-1].startswith("cuda node")
+
+
 def test_a_rank_that_does_not_call_is_named(program: Program) -> None:
     per_rank = {"CCORE_TIMEOUT_S": "4", "HOROVOD_STALL_CHECK_TIME_SECONDS": "1", "CCORE_CYCLE_MS": "20"}
     ended = program("horovod_stall.py", size=2, per_rank=lambda _: per_rank).finish()

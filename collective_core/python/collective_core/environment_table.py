@@ -73,7 +73,8 @@ VARIABLES: tuple[Variable, ...] = (
     Variable(
         "CCORE_2D", Kind.FLAG, "1",
         "whether all_reduce goes first within the nodes and then between them, where there are several nodes and "
-        "one of them has several ranks; rank 0's holds for all", _LIBRARY, aliases=("LIGHT_2D_ALLREDUCE",),
+        "one of them has several ranks; rank 0's holds for all", _LIBRARY,
+        aliases=("LIGHT_2D_ALLREDUCE", "HOROVOD_HIERARCHICAL_ALLREDUCE", "HOROVOD_TORUS_ALLREDUCE"),
     ),
     Variable(
         "CCORE_HIERARCHICAL_THRESHOLD", Kind.BYTES, "65536",
@@ -189,12 +190,21 @@ class Unused:
     reason: str
 
 
+_NO_SEARCH = "fusion and cycle are not searched for; see `CCORE_FUSION_BYTES`"
+
 UNUSED: tuple[Unused, ...] = (
+    Unused("HOROVOD_AUTOTUNE_LOG", _NO_SEARCH),
+    Unused("HOROVOD_AUTOTUNE_WARMUP_SAMPLES", _NO_SEARCH),
+    Unused("HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE", _NO_SEARCH),
+    Unused("HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES", _NO_SEARCH),
+    Unused("HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE", _NO_SEARCH),
     Unused("HOROVOD_CACHE_CAPACITY", "there is no cache of responses: the ranks agree by one small exchange"),
     Unused("HOROVOD_DYNAMIC_PROCESS_SETS", "process sets can always be added"),
     Unused("HOROVOD_STALL_CHECK_DISABLE", "set `CCORE_STALL_WARNING_S=0`"),
     Unused("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "the deadline `CCORE_TIMEOUT_S` ends what stalls"),
     Unused("HOROVOD_TIMELINE_MARK_CYCLES", "a cycle runs only while no call was made by all ranks"),
+    Unused("HOROVOD_HIERARCHICAL_ALLGATHER", "the library chooses the algorithm, see `CCORE_ALGO`"),
+    Unused("HOROVOD_LOG_LEVEL", "see `CCORE_DEBUG`"),
     Unused("HOROVOD_CPU_OPERATIONS", "collective_core is the only one"),
     Unused(
         "HOROVOD_THREAD_AFFINITY",

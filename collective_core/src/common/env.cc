@@ -6,7 +6,6 @@
 #include <cstring>
 #include <mutex>
 #include <set>
-#include <utility>
 
 #include "common/error.h"
 #include "common/log.h"
@@ -58,27 +57,15 @@ EnvSetting env_setting(const char* name) {
 
 std::string env_text(const char* name) { return env_setting(name).text; }
 
-EnvSetting env_any(std::initializer_list<const char*> names) {
-  for (const char* name : names) {
-    EnvSetting found = env_setting(name);
-    if (!found.text.empty()) return found;
-  }
-  return EnvSetting{*names.begin(), ""};
-}
-
 int64_t env_integer(const char* name, int64_t fallback, int64_t least, int64_t most) {
-  return env_integer({name}, fallback, least, most);
-}
-
-int64_t env_integer(std::initializer_list<const char*> names, int64_t fallback, int64_t least, int64_t most) {
-  const auto [name, text] = env_any(names);
+  const auto [spelling, text] = env_setting(name);
   if (text.empty()) return fallback;
   char* end = nullptr;
   errno = 0;
   const long long value = std::strtoll(text.c_str(), &end, 10);
   if (errno != 0 || *end != '\0' || value < least || value > most) {
     throw Error(CC_ERROR_INVALID_ARGUMENT,
-                format("%s=%s: expected a whole number from %lld to %lld", name.c_str(), text.c_str(),
+                format("%s=%s: expected a whole number from %lld to %lld", spelling.c_str(), text.c_str(),
                        static_cast<long long>(least), static_cast<long long>(most)));
   }
   return value;

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
 #include <string>
 
 namespace ccore {
@@ -17,11 +16,8 @@ struct EnvSetting {
 EnvSetting env_setting(const char* name);
 // Only its text; empty when unset.
 std::string env_text(const char* name);
-// The first of several settings that is set.
-EnvSetting env_any(std::initializer_list<const char*> names);
 // `fallback` when unset or empty; throws CC_ERROR_INVALID_ARGUMENT when it is not a number in [least, most].
 int64_t env_integer(const char* name, int64_t fallback, int64_t least, int64_t most);
-int64_t env_integer(std::initializer_list<const char*> names, int64_t fallback, int64_t least, int64_t most);
 // The same for seconds with a fraction, as milliseconds.
 int64_t env_seconds_as_ms(const char* name, int64_t fallback_ms);
 
