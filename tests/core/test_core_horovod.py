@@ -38,11 +38,11 @@ def test_training_equals_a_single_process_with_the_whole_batch(program: Program)
 
 
 @pytest.mark.gpu
-def test_tensors_of_a_gpu(program: Program, tier_unavailable: Callable[[str], None]) -> None:
+def test_tensors_of_a_gpu(program: Program) -> None:
     import torch
 
     if not torch.cuda.is_available():
-        tier_unavailable("torch sees no GPU")
+        pytest.skip("torch sees no NVIDIA GPU")  # nor has CI one
     for one in program("horovod_cuda.py", size=2).finish():
         assert one.returncode == 0, one.output
         assert one.output.splitlines()[-1].startswith("cuda node")

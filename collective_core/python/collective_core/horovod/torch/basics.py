@@ -6,7 +6,7 @@ import atexit
 import os
 from collections.abc import Sequence
 
-from collective_core import launch
+from collective_core.communicator import Communicator
 from collective_core.horovod import world
 from collective_core.horovod.common import process_sets as sets
 from collective_core.horovod.common.exceptions import not_supported
@@ -24,7 +24,7 @@ def init(
         return
     if comm:
         raise not_supported("init(comm=...)", "start as many ranks as are wanted, or use process sets")
-    world.set_current(world.World(launch.connect()))
+    world.set_current(world.World(Communicator.from_environment()))
     atexit.register(shutdown)
     if process_sets is not None and not isinstance(process_sets, str):
         for process_set in process_sets:
