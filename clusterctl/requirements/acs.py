@@ -21,7 +21,7 @@ from clusterctl.requirements.base import (
     Verdict,
 )
 from clusterctl.requirements.boot_unit import BootUnit
-from clusterctl.requirements.gpu_driver import GIVEN_AWAY
+from clusterctl.requirements.gpus import GIVEN_AWAY
 from clusterctl.requirements.pci_path import bridges_on_paths, select
 from clusterctl.requirements.rendering import render
 from clusterctl.requirements.wording import because, some

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from clusterctl.requirements import cdi_specification, daemon_json, docker, nvidia_repository, packages
 from clusterctl.requirements.base import Command, Json, RestartUnit, Status, Step, Verdict, WriteFile
-from clusterctl.requirements.gpu_driver import own_gpus
+from clusterctl.requirements.gpus import own_gpus
 from clusterctl.requirements.wording import because
 
 if TYPE_CHECKING:

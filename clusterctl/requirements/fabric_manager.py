@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from clusterctl.requirements import fabric_manager_install
 from clusterctl.requirements.base import EnableUnit, Json, LoadModule, Status, Step, Verdict, WriteFile
-from clusterctl.requirements.gpu_driver import own_gpus
+from clusterctl.requirements.gpus import own_gpus
 from clusterctl.requirements.wording import because, some
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from clusterctl.facts.model import ReadStatus
 from clusterctl.requirements import gpu_driver_install
 from clusterctl.requirements.base import Json, LoadModule, Reboot, Status, Step, Verdict
+from clusterctl.requirements.gpus import own_gpus, why_none
 from clusterctl.requirements.wording import because, counted, some
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ TITLE = "The NVIDIA driver is loaded, the same on all nodes, and sees every GPU"
 # What nvidia-smi says of a GPU that the bus still shows but that does not answer (Xid 79 and its kin).
 LOST = ("is lost", "fallen off the bus", "Unable to determine the device handle", "No devices were found")
 MISMATCH = "version mismatch"
-GIVEN_AWAY = ("vfio-pci", "pci-stub", "xen-pciback")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +36,6 @@ class _Decision:
     reason: str
     steps: tuple[Step, ...] = ()
     warnings: tuple[str, ...] = ()
-
-
-def own_gpus(facts: NodeFacts) -> tuple[PciDevice, ...]:
-    """Return the GPUs that this node's driver is to run: not virtual functions, not those given to guests."""
-    return tuple(
-        gpu for gpu in facts.pci.nvidia_gpus if gpu.physical_function is None and gpu.driver not in GIVEN_AWAY
-    )
 
 
 def _may_answer(facts: NodeFacts) -> tuple[PciDevice, ...]:
@@ -211,12 +204,9 @@ def _decide(facts: NodeFacts, node: Node, fleet: Fleet) -> _Decision:
     if facts.pci.devices.value is None:
         return _Decision(Status.UNKNOWN, because("the PCI tree", facts.pci.devices))
     if not own_gpus(facts):
-        if facts.pci.nvidia_gpus:
-            reason = "all NVIDIA GPUs here are given to virtual machines"
-            return _Decision(Status.NOT_APPLICABLE, reason)
-        if node.gpus:
+        if node.gpus and not facts.pci.nvidia_gpus:
             return _Decision(Status.UNMET, f"PCI shows no NVIDIA GPU, but the inventory says {node.gpus}")
-        return _Decision(Status.NOT_APPLICABLE, "there is no NVIDIA GPU")
+        return _Decision(Status.NOT_APPLICABLE, why_none(facts))
     driver = facts.gpu.driver
     if driver.value is None:
         if driver.status is ReadStatus.ABSENT:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from clusterctl.requirements.base import Command, EnableUnit, Json, Status, Step, Verdict
 from clusterctl.requirements.boot_unit import BootUnit
-from clusterctl.requirements.gpu_driver import own_gpus
+from clusterctl.requirements.gpus import own_gpus
 from clusterctl.requirements.rendering import render
 from clusterctl.requirements.wording import because, some
 

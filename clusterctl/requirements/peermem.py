@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from clusterctl.requirements import out_of_tree, peermem_notes
 from clusterctl.requirements.base import Command, Json, Status, Step, Verdict
 from clusterctl.requirements.dma_buf import missing_conditions
+from clusterctl.requirements.gpus import own_gpus, why_none
 from clusterctl.requirements.wording import because, some
 
 if TYPE_CHECKING:
@@ -122,8 +123,8 @@ def _built(facts: NodeFacts, node: Node) -> _Decision:
 def _automatic(facts: NodeFacts, node: Node) -> _Decision:
     if facts.pci.devices.value is None:
         return _Decision(Status.UNKNOWN, because("the PCI tree", facts.pci.devices))
-    if not facts.pci.nvidia_gpus:
-        return _Decision(Status.NOT_APPLICABLE, "there is no NVIDIA GPU")
+    if not own_gpus(facts):
+        return _Decision(Status.NOT_APPLICABLE, why_none(facts))
     if facts.in_container:
         return _Decision(Status.NOT_APPLICABLE, "this is a container: its kernel modules belong to the host")
     nics = [device for device in facts.rdma.devices.or_else(()) if not device.is_virtual]
@@ -161,8 +162,8 @@ def _chosen_warnings(facts: NodeFacts, node: Node) -> tuple[str, ...]:
     other = {"nvidia-peermem": LEGACY, "nv_peer_mem": NVIDIA}.get(settings.mechanism)
     if other is not None and _is_loaded(facts, other):
         warnings.append(f"{other} is loaded as well: only one of the two may be")
-    if not facts.pci.nvidia_gpus:
-        warnings.append(f"{settings.mechanism} is asked for, but there is no NVIDIA GPU")
+    if not own_gpus(facts):
+        warnings.append(f"{settings.mechanism} is asked for, but {why_none(facts)}")
     elif settings.mechanism in ("nvidia-peermem", "nv_peer_mem") and not missing_conditions(facts):
         warnings.append("DMA-BUF is possible here, and preferred")
     if settings.mechanism == "nv_peer_mem":
