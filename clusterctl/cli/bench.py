@@ -24,7 +24,11 @@ def bench(
     limit: cli.LimitOption = None,
     collective: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option("--collective", metavar="NAME", help="Time a collective: all_reduce (the default)."),
+        typer.Option(
+            "--collective",
+            metavar="NAME",
+            help="Time a collective, as nccl-tests names it.",
+        ),
     ] = None,
     model: Annotated[
         Optional[str],  # noqa: UP045

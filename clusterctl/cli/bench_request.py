@@ -9,7 +9,6 @@ from clusterctl.errors import UsageError
 if TYPE_CHECKING:
     from clusterctl.launch.measure import Request
 
-COLLECTIVES = ("all_reduce",)
 MODELS = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "vgg16")
 PRECISIONS = ("fp32", "tf32", "amp-bf16")
 _SUFFIXES = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -54,6 +53,7 @@ def build_request(
     learning_rate: float | None,
 ) -> Request:
     """Check the options against each other, before anything is read or contacted."""
+    from clusterctl.benchmarks.collective import COLLECTIVES
     from clusterctl.benchmarks.training import Training
     from clusterctl.launch import choose
     from clusterctl.launch.measure import Request
@@ -64,7 +64,7 @@ def build_request(
         )
     if collective is not None and collective not in COLLECTIVES:
         raise UsageError(
-            f"there is no benchmark of {collective!r} yet", hint=f"there is: {', '.join(COLLECTIVES)}"
+            f"there is no collective {collective!r}", hint=f"the collectives are: {', '.join(COLLECTIVES)}"
         )
     if model is not None and model not in MODELS:
         raise UsageError(f"there is no model {model!r}", hint=f"the models are: {', '.join(MODELS)}")
@@ -104,4 +104,5 @@ def build_request(
         launcher=choose.known_launcher(launcher) if launcher is not None else None,
         map_by=choose.known_mapping(map_by) if map_by is not None else None,
         timeout_s=timeout_s,
+        collective=collective or "all_reduce",
     )

@@ -35,7 +35,9 @@ def mpirun(
         str | None, typer.Option(help="Train this model (resnet50, ...); the nodes need clusterctl.")
     ] = None,
     batch_size: Annotated[int | None, typer.Option(min=1, help="Batch of each rank.")] = None,
-    collective: Annotated[str | None, typer.Option(help="Measure this collective (all_reduce).")] = None,
+    collective: Annotated[
+        str | None, typer.Option(help="Measure this collective, as nccl-tests names it.")
+    ] = None,
     library: Annotated[Library, typer.Option(help="The collective library.")] = Library.nccl,
     nccl_debug: Annotated[str | None, typer.Option(help="NCCL_DEBUG.")] = None,
     ib: Annotated[
@@ -145,14 +147,18 @@ def _program(
 ) -> tuple[str, ...]:
     """Return what ranks run where no program is given: the workload, or nccl-tests' program."""
     from clusterctl.artifacts import ranks
+    from clusterctl.benchmarks.collective import COLLECTIVES, program_of, sibling
 
     if model is not None and collective is not None:
         raise UsageError("--model and --collective cannot be given together")
     if collective is not None:
-        if collective != "all_reduce":
-            raise ArtifactError(f"there is no collective {collective!r} to measure", hint="all_reduce")
+        if collective not in COLLECTIVES:
+            known = ", ".join(COLLECTIVES)
+            raise ArtifactError(
+                f"there is no collective {collective!r}", hint=f"the collectives are: {known}"
+            )
         return (
-            ranks.agreed(nodes, "all_reduce_perf") or "all_reduce_perf",
+            sibling(ranks.agreed(nodes, "all_reduce_perf") or "", program_of(collective)),
             *("-b", "8", "-e", "128M", "-f", "2", "-g", "1"),
         )
     if model is None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from clusterctl.artifacts.env import Communication, Library, variables
 from clusterctl.artifacts.ranks import agreed, agreed_env
+from clusterctl.benchmarks.collective import program_of
 from clusterctl.errors import LaunchError, UsageError
 from clusterctl.inventory.secret_names import names_a_secret
 from clusterctl.launch.base import Launcher, LaunchPlan, MapBy, Placement, spread
@@ -109,8 +110,9 @@ def torch_program(answers: Sequence[Readiness], archive: str, workload: str) -> 
     return Program((python, archive, workload), torch=True, perf=False)
 
 
-def collective_program(chosen: Library, answers: Sequence[Readiness], archive: str) -> Program:
-    """Return all_reduce_perf where all nodes have it for this library, else the torch program like it."""
+def collective_program(name: str, chosen: Library, answers: Sequence[Readiness], archive: str) -> Program:
+    """Return nccl-tests' program where all nodes have it for this library, else the torch program like it."""
+    program = program_of(name)
     if chosen == "nccl":
         paths = [answer.perf for answer in answers]
     else:
@@ -119,12 +121,12 @@ def collective_program(chosen: Library, answers: Sequence[Readiness], archive: s
     wanted = any(answer.node.all_reduce_perf for answer in answers)
     if chosen != "gloo" and (wanted or all(paths)):
         if not all(paths):
-            return Program(("all_reduce_perf",), torch=False, perf=True)
-        return Program((same(answers, paths, "the path of all_reduce_perf"),), torch=False, perf=True)
+            return Program((program,), torch=False, perf=True)
+        return Program((same(answers, paths, f"the path of {program}"),), torch=False, perf=True)
     found = torch_program(answers, archive, "collective")
     # As a CUDA graph, because launching from Python takes longer than a small message on NVLink.
     graph = ("-G", "1") if chosen == "nccl" else ()
-    return Program((*found.words, "--backend", chosen, *graph), torch=True, perf=False)
+    return Program((*found.words, name, "--backend", chosen, *graph), torch=True, perf=False)
 
 
 def mapping(asked: MapBy | None, answers: Sequence[Readiness]) -> MapBy:

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from clusterctl.artifacts.env import Library
-from clusterctl.benchmarks.all_reduce import AllReduce, Sweep
 from clusterctl.benchmarks.base import Fault, FaultKind, RankProof, RankText
+from clusterctl.benchmarks.collective import CollectiveSweep, program_of
+from clusterctl.benchmarks.perf_output import Sweep
 from clusterctl.benchmarks.scaling import Point
 from clusterctl.benchmarks.training import Training, TrainingRun
 from clusterctl.launch import choose, failure, preflight
@@ -19,13 +20,16 @@ from clusterctl.launch.preflight import Readiness
 from clusterctl.launch.run import Runner, needs_for
 from clusterctl.workloads.archive import ARCHIVE, build
 
-CPU_SWEEP = AllReduce(min_bytes=8, max_bytes=16 << 20, step_factor=4, iters=10, warmup_iters=2)
-GPU_SWEEP = AllReduce(min_bytes=8, max_bytes=1 << 30, step_factor=2, iters=20, warmup_iters=5)
+CPU_SWEEP = CollectiveSweep(min_bytes=8, max_bytes=16 << 20, step_factor=4, iters=10, warmup_iters=2)
+GPU_SWEEP = CollectiveSweep(min_bytes=8, max_bytes=1 << 30, step_factor=2, iters=20, warmup_iters=5)
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to measure. ``sweep`` overrides single fields of the default sweep; ``points`` None: chosen."""
+    """What to measure: a training, else a collective.
+
+    ``sweep`` overrides single fields of the collective's default sweep; ``points`` None: chosen.
+    """
 
     training: Training | None
     sweep: dict[str, Any]
@@ -35,10 +39,11 @@ class Request:
     launcher: str | None
     map_by: MapBy | None
     timeout_s: float
+    collective: str = "all_reduce"
 
     @property
     def benchmark(self) -> str:
-        return "all_reduce" if self.training is None else self.training.name
+        return self.collective if self.training is None else self.training.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +119,7 @@ class Measurement:
 
     def run(self) -> Measured:
         """Measure; whatever goes wrong on the nodes is a fault in what is returned."""
-        answers, faults = self._runner.prepare({ARCHIVE: build()})
+        answers, faults = self._runner.prepare({ARCHIVE: build()}, program_of(self._request.collective))
         if faults:
             return self._failed(faults)
         answers = choose.launching_first(answers)
@@ -123,10 +128,12 @@ class Measurement:
         library = choose.library(request.library, answers, collective=request.training is None)
         archive = f"{self._runner.directory}/{ARCHIVE}"
         if request.training is None:
-            program = choose.collective_program(library, answers, archive)
+            program = choose.collective_program(request.collective, library, answers, archive)
         else:
             program = choose.torch_program(answers, archive, "training")
-        needs = needs_for(launcher.name, torch=program.torch, perf=program.perf)
+        needs = needs_for(
+            launcher.name, torch=program.torch, perf=program.perf, program=program_of(request.collective)
+        )
         faults = preflight.judge(answers, needs)
         if faults:
             return self._failed(faults, library, launcher.name)
@@ -152,11 +159,12 @@ class Measurement:
             )
         return self._training(plans, training, launcher, library, answers)
 
-    def _sweep(self, answers: Sequence[Readiness]) -> AllReduce:
+    def _sweep(self, answers: Sequence[Readiness]) -> CollectiveSweep:
         gpus = all(answer.gpus for answer in answers)
         if not gpus and not self._request.sweep:
             self._say("no GPU: a short sweep (8 B to 16 MiB, 10 iterations) is run on the CPU")
-        return replace(GPU_SWEEP if gpus else CPU_SWEEP, **self._request.sweep)
+        chosen = GPU_SWEEP if gpus else CPU_SWEEP
+        return replace(chosen, name=self._request.collective, **self._request.sweep)
 
     def _launch(
         self, plan: LaunchPlan, launcher: Launcher, answers: Sequence[Readiness]
@@ -179,7 +187,7 @@ class Measurement:
         outcome, causes = self._launch(plan, launcher, answers)
         if outcome is None:
             return self._failed(causes, library, launcher.name)
-        sweep = AllReduce().parse(RankText(dict(outcome.stdout_by_rank)).merged)
+        sweep = CollectiveSweep().parse(RankText(dict(outcome.stdout_by_rank)).merged)
         faults = _merge(causes, sweep.faults, failure.check_ranks(sweep.ranks, plan.np))
         return Measured(
             self._request, library, launcher.name, sweep, (), sweep.ranks, tuple(self._launches), faults

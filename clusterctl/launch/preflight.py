@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clusterctl.benchmarks.base import Fault, FaultKind
+from clusterctl.benchmarks.collective import sibling
 from clusterctl.errors import LaunchError
 from clusterctl.inventory.model import Node
 
@@ -22,6 +23,8 @@ class Needs:
     mpirun: bool = False
     torch: bool = False
     perf: bool = False
+    program: str = "all_reduce_perf"
+    """The perf program, for words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +98,19 @@ def interface_of(node: Node) -> str | None:
     return name
 
 
-def script(node: Node, directory: str, default_python: str, known_hosts: str | None) -> bytes:
-    """Return the probe for one node, to be run by ``sh -s``; it also makes ``directory``."""
+def script(
+    node: Node, directory: str, default_python: str, known_hosts: str | None, program: str = "all_reduce_perf"
+) -> bytes:
+    """Return the probe for one node, to be run by ``sh -s``; it also makes ``directory``.
+
+    ``program`` is the perf program to look for.
+    """
     values = {
         "DIRECTORY": directory,
         "INTERFACE": interface_of(node) or "",
         "MPIRUN": node.mpirun or "",
-        "PERF": node.all_reduce_perf or "",
+        "PERF": sibling(node.all_reduce_perf, program) if node.all_reduce_perf else "",
+        "PROGRAM": program,
         "PYTHON": node.python or default_python,
         "IDENTITY": node.identity_file or "",
         "KNOWN_HOSTS": known_hosts or node.known_hosts or "",
@@ -191,9 +200,8 @@ def _judge(answer: Readiness, needs: Needs) -> list[Fault]:
         )
     if needs.perf and answer.perf is None and (node.all_reduce_perf or answer.core_perf is None):
         missing(
-            f"all_reduce_perf is not there ({node.all_reduce_perf})"
-            if node.all_reduce_perf
-            else "all_reduce_perf is not there",
+            f"{needs.program} is not there"
+            + (f" (beside {node.all_reduce_perf})" if node.all_reduce_perf else ""),
             "install nccl-tests or clusterctl there, or name the path with 'all_reduce_perf' in the inventory",
         )
     return faults

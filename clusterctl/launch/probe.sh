@@ -42,7 +42,7 @@ fi
 if [ -n "$PERF" ]; then
   say perf "$(find_program "$PERF")"
 else
-  say perf "$(find_program all_reduce_perf all_reduce_perf_mpi)"
+  say perf "$(find_program "$PROGRAM" "${PROGRAM}_mpi")"
 fi
 
 # Listening ports in hexadecimal, so that the ranks' meeting point gets a free one.
@@ -58,10 +58,11 @@ case $IDENTITY in "~/"*) IDENTITY=$HOME/${IDENTITY#"~/"} ;; esac
 python=$(find_program "$PYTHON")
 if [ -n "$python" ]; then
   say python "$python"
-  "$python" - <<'PYTHON_END' 2>/dev/null
+  "$python" - "$PROGRAM" <<'PYTHON_END' 2>/dev/null
 import importlib.metadata as metadata
 import importlib.util as util
 import platform
+import sys
 
 print("python_version\t" + platform.python_version())
 try:
@@ -74,7 +75,7 @@ if core is not None and core.origin is not None:
     import collective_core
 
     try:
-        print("core_perf\t" + str(collective_core.perf_binary("all_reduce_perf")))
+        print("core_perf\t" + str(collective_core.perf_binary(sys.argv[1])))
     except (AttributeError, OSError):
         pass
 PYTHON_END

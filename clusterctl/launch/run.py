@@ -62,12 +62,14 @@ class Runner:
     def __exit__(self, *_: object) -> None:
         self.remove()
 
-    def prepare(self, staged: Mapping[str, bytes]) -> tuple[tuple[Readiness, ...], tuple[Fault, ...]]:
+    def prepare(
+        self, staged: Mapping[str, bytes], perf_program: str = "all_reduce_perf"
+    ) -> tuple[tuple[Readiness, ...], tuple[Fault, ...]]:
         """Ask every node what it has and put the files into its launch folder; one connection per node."""
 
         def work(node: Node, transport: Transport) -> Readiness:
             python = sys.executable if node.connection == "local" else "python3"
-            script = preflight.script(node, self.directory, python, self._known_hosts)
+            script = preflight.script(node, self.directory, python, self._known_hosts, perf_program)
             done = transport.run(_SHELL, stdin=script, timeout_s=_PROBE_TIMEOUT_S)
             answer = preflight.parse(node, done.text)
             if answer.fault is None:
@@ -237,6 +239,6 @@ class Runner:
             _LOG.info("%s: %s could not be removed: %s", name, self.directory, missed.message)
 
 
-def needs_for(launcher_name: str, *, torch: bool, perf: bool) -> Needs:
+def needs_for(launcher_name: str, *, torch: bool, perf: bool, program: str = "all_reduce_perf") -> Needs:
     """Return what every node must have."""
-    return Needs(mpirun=launcher_name == "openmpi", torch=torch, perf=perf)
+    return Needs(mpirun=launcher_name == "openmpi", torch=torch, perf=perf, program=program)

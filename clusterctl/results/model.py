@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from clusterctl.benchmarks.all_reduce import Row
 from clusterctl.benchmarks.base import Fault, FaultKind
+from clusterctl.benchmarks.perf_output import Row
 from clusterctl.benchmarks.scaling import between_nodes, efficiencies
 from clusterctl.errors import LaunchError, NodeConnectionError, ResultError
 from clusterctl.launch.measure import Measured

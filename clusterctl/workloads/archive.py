@@ -7,7 +7,16 @@ import zipfile
 from pathlib import Path
 
 ARCHIVE = "workloads.pyz"
-_MEMBERS = ("__init__", "__main__", "models", "ranks", "records", "synthetic_training", "collective_perf")
+_MEMBERS = (
+    "__init__",
+    "__main__",
+    "models",
+    "ranks",
+    "records",
+    "synthetic_training",
+    "collectives",
+    "collective_perf",
+)
 _ENTRY = "from clusterctl.workloads.__main__ import main\n\nraise SystemExit(main())\n"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 

@@ -1,6 +1,7 @@
-"""all_reduce over torch.distributed, timed and checked, printed with nccl-tests' flags and columns.
+"""A collective over torch.distributed, timed and checked, printed with nccl-tests' flags and columns.
 
-For nodes that have torch but no nccl-tests. torch reduces in place only, so the out-of-place half reads N/A.
+For nodes that have torch but no nccl-tests. torch has each collective in place or out of place; the other half of
+a row reads N/A.
 """
 
 from __future__ import annotations
@@ -16,9 +17,8 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
 
-from clusterctl.workloads import ranks
+from clusterctl.workloads import collectives, ranks
 
 DTYPES: dict[str, torch.dtype] = {
     "float": torch.float32,
@@ -29,8 +29,6 @@ DTYPES: dict[str, torch.dtype] = {
     "int64": torch.int64,
 }
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-# Small whole numbers, so that sums are exact in every type for up to 64 ranks.
-_PATTERN = 3
 
 
 def parse_size(text: str) -> int:
@@ -42,6 +40,7 @@ def parse_size(text: str) -> int:
 def parse_arguments(argv: list[str]) -> argparse.Namespace:
     """Read the command line (the flags of nccl-tests that make sense here)."""
     parser = argparse.ArgumentParser(prog="collective")
+    parser.add_argument("name", nargs="?", choices=sorted(collectives.ALL), default="all_reduce")
     parser.add_argument("-b", "--minbytes", type=parse_size, default=8)
     parser.add_argument("-e", "--maxbytes", type=parse_size, default=32 << 20)
     parser.add_argument("-f", "--stepfactor", type=int, default=2)
@@ -101,23 +100,11 @@ def time_calls(call: Callable[[], Any], iters: int, device: torch.device, *, gra
     return float(begin.elapsed_time(end)) / iters * 1e3
 
 
-def count_wrong(buffer: Tensor, place: ranks.Place) -> int:
-    """Refill the buffer, reduce it once, and return how many elements are wrong on any rank."""
-    pattern = torch.arange(buffer.numel(), device=buffer.device) % _PATTERN
-    buffer.copy_((pattern + place.rank % _PATTERN).to(buffer.dtype))
-    dist.all_reduce(buffer)
-    offset = sum(rank % _PATTERN for rank in range(place.world_size))
-    expected = (pattern * place.world_size + offset).to(buffer.dtype)
-    wrong = (buffer != expected).sum().to(torch.int64).reshape(1)
-    dist.all_reduce(wrong)
-    return int(wrong.item())
-
-
 def header(arguments: argparse.Namespace, places: list[dict[str, Any]]) -> str:
     """Return the comment lines above the table."""
     lines = [
         f"# torch {torch.__version__} backend {dist.get_backend()}",
-        "# Collective test starting: all_reduce_perf",
+        f"# Collective test starting: {arguments.name}_perf",
         (
             f"# nThread 1 nGpus 1 minBytes {arguments.minbytes} maxBytes {arguments.maxbytes} "
             f"step: {arguments.stepfactor}(factor) warmup iters: {arguments.warmup_iters} "
@@ -141,6 +128,24 @@ def header(arguments: argparse.Namespace, places: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def row(
+    datatype: str,
+    chosen: collectives.Collective,
+    size: int,
+    count: int,
+    figures: tuple[float, float, float],
+    wrong: int | None,
+) -> str:
+    """Return one line of the table; ``figures``: microseconds, algorithm and bus bandwidth in GB/s."""
+    shown = "N/A" if wrong is None else str(wrong)
+    measured = f"{figures[0]:7.2f}  {figures[1]:6.2f}  {figures[2]:6.2f}  {shown:>6s}"
+    absent = "  ".join(["    N/A", "   N/A", "   N/A", "   N/A"])
+    halves = (absent, measured) if chosen.in_place else (measured, absent)
+    redop = "sum" if chosen.reduces else "none"
+    root = collectives.ROOT if chosen.rooted else -1
+    return f"{size:12d}  {count:12d}  {datatype:>8s}  {redop:>6s}  {root:>6d}  {halves[0]}  {halves[1]}"
+
+
 def run(arguments: argparse.Namespace, place: ranks.Place) -> int:
     """Sweep the sizes on this rank; rank 0 prints; return 1 when an element was wrong, else 0."""
     device = ranks.choose_device(place, arguments.device)
@@ -162,19 +167,21 @@ def run(arguments: argparse.Namespace, place: ranks.Place) -> int:
     say(header(arguments, gathered))
     dtype = DTYPES[arguments.datatype]
     width = torch.empty((), dtype=dtype).element_size()
-    factor = 2 * (place.world_size - 1) / place.world_size
+    chosen = collectives.ALL[arguments.name]
+    factor = chosen.bus_factor(place.world_size)
+    parts = place.world_size if chosen.split else 1
     bandwidths: list[float] = []
     wrong_total = 0
     for wanted in sizes(arguments.minbytes, arguments.maxbytes, arguments.stepfactor):
-        count = max(1, wanted // width)
-        size = count * width
-        buffer = torch.zeros(count, dtype=dtype, device=device)
+        count = max(1, wanted // width // parts)
+        size = count * width * parts
+        buffers = collectives.make(chosen, count, dtype, device)
         for _ in range(max(1, arguments.warmup_iters)):
-            dist.all_reduce(buffer)
+            chosen.call(buffers)
         if device.type == "cpu":
             dist.barrier()
         elapsed = time_calls(
-            lambda tensor=buffer: dist.all_reduce(tensor),  # type: ignore[misc]
+            lambda made=buffers: chosen.call(made),  # type: ignore[misc]
             arguments.iters, device, graph=bool(arguments.cudagraph),
         )  # fmt: skip
         mean = torch.tensor([elapsed], dtype=torch.float64, device=device)
@@ -182,19 +189,14 @@ def run(arguments: argparse.Namespace, place: ranks.Place) -> int:
         time_us = float(mean.item()) / place.world_size
         algbw = size / time_us / 1e3
         bandwidths.append(algbw * factor)
-        wrong = count_wrong(buffer, place) if arguments.check else None
+        wrong = collectives.count_wrong(chosen, buffers) if arguments.check else None
         wrong_total += wrong or 0
-        shown = "N/A" if wrong is None else str(wrong)
-        absent = "  ".join(["    N/A", "   N/A", "   N/A", "   N/A"])
-        say(
-            f"{size:12d}  {count:12d}  {arguments.datatype:>8s}  {'sum':>6s}  {'-1':>6s}  {absent}  "
-            f"{time_us:7.2f}  {algbw:6.2f}  {algbw * factor:6.2f}  {shown:>6s}"
-        )
+        say(row(arguments.datatype, chosen, size, count, (time_us, algbw, algbw * factor), wrong))
     say(f"# Out of bounds values : {wrong_total} {'FAILED' if wrong_total else 'OK'}")
     say(f"# Avg bus bandwidth    : {sum(bandwidths) / len(bandwidths):g}\n#")
     proof = ranks.backend_proof(backend)
     say(f"# Library {proof['backend']} {proof['version']} {' '.join(proof['libraries'])}")
-    say("# Collective test concluded: all_reduce_perf")
+    say(f"# Collective test concluded: {arguments.name}_perf")
     dist.barrier()
     dist.destroy_process_group()
     return 1 if wrong_total else 0

@@ -71,17 +71,28 @@ def test_a_collective_uses_a_binary_where_all_nodes_have_it_else_torch():
     core = ready(found={"core_perf": "/c/all_reduce_perf", "perf": "/usr/bin/all_reduce_perf"})
     named = ready(all_reduce_perf="/opt/p", found={"perf": "/opt/p", "core_perf": "/c/p"})
     archive = "/tmp/d/workloads.pyz"
-    assert choose.collective_program("nccl", [nccl, nccl], archive).words == ("/usr/bin/all_reduce_perf",)
-    assert choose.collective_program("ccore", [core], archive).words == ("/c/all_reduce_perf",)
-    assert choose.collective_program("ccore", [named], archive).words == ("/opt/p",)
-    torch = choose.collective_program("nccl", [nccl, ready("n2")], archive)
-    assert torch.words == ("/usr/bin/python3", archive, "collective", "--backend", "nccl", "-G", "1")
-    assert choose.collective_program("gloo", [core], archive).torch
+    assert choose.collective_program("all_reduce", "nccl", [nccl, nccl], archive).words == (
+        "/usr/bin/all_reduce_perf",
+    )
+    assert choose.collective_program("all_reduce", "ccore", [core], archive).words == ("/c/all_reduce_perf",)
+    assert choose.collective_program("all_reduce", "ccore", [named], archive).words == ("/opt/p",)
+    torch = choose.collective_program("all_reduce", "nccl", [nccl, ready("n2")], archive)
+    assert torch.words == (
+        "/usr/bin/python3",
+        archive,
+        "collective",
+        "all_reduce",
+        "--backend",
+        "nccl",
+        "-G",
+        "1",
+    )
+    assert choose.collective_program("all_reduce", "gloo", [core], archive).torch
 
 
 def test_a_named_binary_that_is_absent_is_asked_for_by_the_preflight_not_replaced():
     absent = ready(all_reduce_perf="/opt/p")
-    assert choose.collective_program("ccore", [absent], "a").perf
+    assert choose.collective_program("all_reduce", "ccore", [absent], "a").perf
 
 
 def test_paths_that_differ_between_nodes_are_refused():

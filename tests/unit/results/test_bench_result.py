@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterctl.benchmarks import all_reduce
+from clusterctl.benchmarks import perf_output
 from clusterctl.benchmarks.base import Fault, FaultKind, RankProof
 from clusterctl.benchmarks.scaling import Point
 from clusterctl.benchmarks.training import Training, TrainingRun
@@ -20,7 +20,7 @@ def request(training=None):
 
 
 def collective(case, *faults):
-    sweep = all_reduce.parse((CASES / f"{case}.txt").read_text())
+    sweep = perf_output.parse((CASES / f"{case}.txt").read_text())
     return Measured(request(), "nccl", "openmpi", sweep, (), sweep.ranks, (), faults)
 
 

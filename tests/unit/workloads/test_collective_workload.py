@@ -1,6 +1,8 @@
 """The collective workload: nccl-tests' columns from torch, and wrong sums that are counted."""
 
+import dataclasses
 import os
+import socket
 import subprocess
 import sys
 
@@ -8,8 +10,8 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from clusterctl.benchmarks import all_reduce
-from clusterctl.workloads import collective_perf, ranks
+from clusterctl.benchmarks import perf_output
+from clusterctl.workloads import collective_perf, collectives, ranks
 
 
 @pytest.fixture
@@ -27,7 +29,7 @@ def test_its_output_reads_as_nccl_tests():
         env={"PATH": os.environ["PATH"], "GLOO_SOCKET_IFNAME": "lo"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    sweep = all_reduce.parse(done.stdout)
+    sweep = perf_output.parse(done.stdout)
     assert [row.size_bytes for row in sweep.rows] == [8, 64, 512, 4096]
     assert all(row.in_place.wrong == 0 for row in sweep.rows)
     assert all(row.out_of_place.time_us is None for row in sweep.rows)
@@ -36,22 +38,57 @@ def test_its_output_reads_as_nccl_tests():
     assert any(line.startswith("Library gloo") for line in sweep.libraries)
 
 
-def test_wrong_sums_are_counted(alone, monkeypatch):
-    """A collective that does not add: one that spoils two elements is caught with exactly two."""
-    buffer = torch.zeros(10)
-    assert collective_perf.count_wrong(buffer, alone) == 0
-    real = dist.all_reduce
-    calls = []
+@pytest.mark.parametrize("name", sorted(collectives.ALL))
+def test_wrong_elements_are_counted(alone, name):
+    """A collective that does its work, and one that spoils two elements of what it did: caught with exactly two."""
+    real = collectives.ALL[name]
 
-    def spoil(tensor, *arguments, **options):
-        real(tensor, *arguments, **options)
-        if not calls:
-            tensor[3] += 1
-            tensor[7] -= 1
-        calls.append(1)
+    def spoil(buffers):
+        real.call(buffers)
+        buffers.recv[3] += 1
+        buffers.recv[7] -= 1
 
-    monkeypatch.setattr(collective_perf.dist, "all_reduce", spoil)
-    assert collective_perf.count_wrong(buffer, alone) == 2
+    buffers = collectives.make(real, 10, torch.float32, torch.device("cpu"))
+    assert collectives.count_wrong(real, buffers) == 0
+    assert collectives.count_wrong(dataclasses.replace(real, call=spoil), buffers) == 2
+
+
+@pytest.mark.parametrize("name", sorted(collectives.ALL))
+def test_every_collective_between_two_ranks(name):
+    port = _free_port()
+    ranks_ = [
+        subprocess.Popen(
+            [sys.executable, "-m", "clusterctl.workloads", "collective", name, "-b", "96", "-e", "6K", "-f", "8",
+             "-n", "2", "--backend", "gloo"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env={"PATH": os.environ["PATH"], "GLOO_SOCKET_IFNAME": "lo", "MASTER_ADDR": "127.0.0.1",
+                 "MASTER_PORT": str(port), "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank),
+                 "LOCAL_WORLD_SIZE": "2"},
+        )
+        for rank in range(2)
+    ]  # fmt: skip
+    outputs = [process.communicate(timeout=120) for process in ranks_]
+    assert [process.returncode for process in ranks_] == [0, 0], outputs
+    sweep = perf_output.parse(outputs[0][0])
+    chosen = collectives.ALL[name]
+    assert [row.size_bytes for row in sweep.rows] == [96, 768, 6144]
+    assert [row.count for row in sweep.rows] == [
+        size // 4 // (2 if chosen.split else 1) for size in (96, 768, 6144)
+    ]
+    for row in sweep.rows:
+        half, other = (
+            (row.in_place, row.out_of_place) if chosen.in_place else (row.out_of_place, row.in_place)
+        )
+        assert (half.wrong, other.time_us) == (0, None)
+        # Both are printed with two digits.
+        assert half.busbw_gbps == pytest.approx(half.algbw_gbps * chosen.bus_factor(2), abs=0.02)
+    assert sweep.faults == ()
+
+
+def _free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 @pytest.mark.parametrize(("text", "size"), [("8", 8), ("64K", 65536), ("1m", 1 << 20), ("2G", 2 << 30)])

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from clusterctl.benchmarks import all_reduce
-from clusterctl.benchmarks.all_reduce import AllReduce
+from clusterctl.benchmarks import perf_output
+from clusterctl.benchmarks.collective import CollectiveSweep, sibling
 
 CASES = Path(__file__).parent / "cases"
 LOGS = sorted(CASES.glob("*.txt"))
@@ -19,7 +19,7 @@ def cells(half):
 @pytest.mark.parametrize("log", LOGS, ids=[log.stem for log in LOGS])
 def test_recorded_output(log):
     expected = json.loads(log.with_suffix(".json").read_text())
-    sweep = all_reduce.parse(log.read_text())
+    sweep = perf_output.parse(log.read_text())
     assert [
         [row.size_bytes, row.count, *cells(row.out_of_place), *cells(row.in_place)] for row in sweep.rows
     ] == expected["rows"]
@@ -39,12 +39,12 @@ def test_columns_follow_the_header_even_when_it_is_shuffled():
     old = text.replace("time   algbw   busbw  #wrong", "time   busbw   algbw  #wrong").replace(
         "5.32    5.32", "1.00    2.00"
     )
-    half = all_reduce.parse(old).rows[0].in_place
+    half = perf_output.parse(old).rows[0].in_place
     assert (half.busbw_gbps, half.algbw_gbps) == (1.0, 2.0)
 
 
 def test_columns_between_rank_and_library_lines_are_kept_as_proof():
-    sweep = all_reduce.parse((CASES / "nccl-info-between-rows.txt").read_text())
+    sweep = perf_output.parse((CASES / "nccl-info-between-rows.txt").read_text())
     assert "P2P/CUMEM" in sweep.transports
     assert any("nccl-tests version 2.19.6" in line for line in sweep.libraries)
 
@@ -53,11 +53,27 @@ def test_a_row_that_is_cut_in_two_is_not_half_read():
     text = (
         (CASES / "layout-with-root-only.txt").read_text().replace("    12.31    5.32    5.32       0\n", "\n")
     )
-    assert all_reduce.parse(text).rows == ()
+    assert perf_output.parse(text).rows == ()
 
 
 def test_argv_is_one_device_per_rank_with_sizes_in_bytes():
-    sweep = AllReduce(min_bytes=8, max_bytes=1 << 20, step_factor=4, iters=7, warmup_iters=3, check=False)
+    sweep = CollectiveSweep(
+        min_bytes=8, max_bytes=1 << 20, step_factor=4, iters=7, warmup_iters=3, check=False
+    )
     assert sweep.argv(("/opt/all_reduce_perf",)) == (
         "/opt/all_reduce_perf", "-b", "8", "-e", "1048576", "-f", "4", "-n", "7", "-w", "3", "-c", "0", "-g", "1"
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("named", "found"),
+    [
+        ("", "alltoall_perf"),
+        ("all_reduce_perf", "alltoall_perf"),
+        ("/opt/nccl-tests/build/all_reduce_perf", "/opt/nccl-tests/build/alltoall_perf"),
+        ("/usr/bin/all_reduce_perf_mpi", "/usr/bin/alltoall_perf_mpi"),
+        ("/opt/my-reduce", "/opt/alltoall_perf"),
+    ],
+)
+def test_the_siblings_of_a_named_program_are_beside_it(named, found):
+    assert sibling(named, "alltoall_perf") == found

@@ -1,4 +1,4 @@
-"""all_reduce_perf: its argv, and the parser of nccl-tests' output, which finds every column by the header.
+"""The parser of nccl-tests' output, which finds every column by the header.
 
 Layouts from 2.0 to 2.19 differ (``error`` or ``#wrong``, redop and root or not, ``-I``, ``-S``, ``-C``), so
 no column is taken by its number. The average bus bandwidth over a sweep is kept and never judged: from 8 bytes
@@ -28,41 +28,6 @@ _WRONG = ("#wrong", "error")
 
 
 @dataclass(frozen=True, slots=True)
-class AllReduce:
-    """One sweep of all_reduce: sizes in bytes, the factor between them, and how often each is timed."""
-
-    min_bytes: int = 8
-    max_bytes: int = 128 << 20
-    step_factor: int = 2
-    iters: int = 20
-    warmup_iters: int = 5
-    check: bool = True
-    extra: tuple[str, ...] = ()
-
-    @property
-    def name(self) -> str:
-        return "all_reduce"
-
-    def argv(self, program: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the command of one rank with one device: nccl-tests' flags after ``program``."""
-        return (
-            *program,
-            "-b", str(self.min_bytes),
-            "-e", str(self.max_bytes),
-            "-f", str(self.step_factor),
-            "-n", str(self.iters),
-            "-w", str(self.warmup_iters),
-            "-c", "1" if self.check else "0",
-            "-g", "1",
-            *self.extra,
-        )  # fmt: skip
-
-    def parse(self, text: str) -> Sweep:
-        """Return the sweep that this output describes, with every fault found in it."""
-        return parse(text)
-
-
-@dataclass(frozen=True, slots=True)
 class Half:
     """One half of a row (out of place, or in place); None where the program printed N/A."""
 
@@ -87,7 +52,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """What one run of all_reduce_perf said."""
+    """What one run of a perf program said."""
 
     rows: tuple[Row, ...]
     ranks: tuple[RankProof, ...]
@@ -191,7 +156,7 @@ def _judge(
             Fault(
                 FaultKind.DUPLICATE_RANKS,
                 f"{max(tables, zeros)} processes each ran as a rank 0 of their own and never met",
-                hint="all_reduce_perf was built without MPI (or for another): build it with MPI=1",
+                hint="the program was built without MPI (or for another): build it with MPI=1",
             )
         )
     if not rows:
@@ -214,7 +179,7 @@ def _judge(
 
 
 def parse(text: str) -> Sweep:
-    """Read the output of all_reduce_perf (or a sibling of it), however mixed with other lines."""
+    """Read the output of a perf program, however mixed with other lines."""
     layout: _Layout | None = None
     tables = 0
     rows: list[Row] = []

@@ -1,0 +1,172 @@
+"""The collectives of nccl-tests over torch.distributed: buffers, one call, known inputs and results, bandwidth.
+
+Sizes and bus bandwidth are those of nccl-tests (doc/PERFORMANCE.md there): the size is that of the larger of the
+two buffers, the count that of what one rank sends to one other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+ROOT = 0
+# Small whole numbers, so that sums are exact in every type for up to 64 ranks.
+_PATTERN = 3
+
+
+@dataclass(frozen=True)
+class Buffers:
+    """What one rank sends and where it receives, of ``count`` elements per part; in place: the same tensor."""
+
+    send: Tensor
+    recv: Tensor
+    count: int
+    rank: int
+    size: int
+
+    def part(self, tensor: Tensor, index: int) -> Tensor:
+        """Return one rank's part of a tensor."""
+        return tensor[index * self.count : (index + 1) * self.count]
+
+    def parts(self, tensor: Tensor) -> list[Tensor]:
+        """Return the parts of all ranks."""
+        return [self.part(tensor, index) for index in range(self.size)]
+
+
+@dataclass(frozen=True)
+class Collective:
+    """One collective. ``sends`` and ``receives``: whether the buffer holds a part for every rank.
+
+    ``of(rank, position)`` below is the value that a rank puts at a position of what it sends.
+    """
+
+    name: str
+    call: Callable[[Buffers], Any]
+    expected: Callable[[Buffers, Callable[[int, int], Tensor]], Tensor | None]
+    """What stands in ``recv`` afterwards, given ``of(rank, part)``; None: nothing that is defined on this rank."""
+    bus_factor: Callable[[int], float]
+    sends: bool = False
+    receives: bool = False
+    in_place: bool = False
+    reduces: bool = False
+    rooted: bool = False
+
+    @property
+    def split(self) -> bool:
+        """Whether the size is that of parts for all ranks."""
+        return self.sends or self.receives
+
+
+def make(chosen: Collective, count: int, dtype: torch.dtype, device: torch.device) -> Buffers:
+    """Return zeroed buffers of this rank for parts of ``count`` elements."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    send = torch.zeros(count * (size if chosen.sends else 1), dtype=dtype, device=device)
+    if chosen.in_place:
+        return Buffers(send, send, count, rank, size)
+    recv = torch.zeros(count * (size if chosen.receives else 1), dtype=dtype, device=device)
+    return Buffers(send, recv, count, rank, size)
+
+
+def count_wrong(chosen: Collective, buffers: Buffers) -> int:
+    """Fill the buffers, call once, and return how many elements are wrong on all ranks together."""
+    send = buffers.send
+    parts = buffers.size if chosen.sends else 1
+    pattern = torch.arange(buffers.count, device=send.device)
+
+    def of(rank: int, part: int) -> Tensor:
+        return (pattern + rank + part) % _PATTERN
+
+    if not chosen.in_place:
+        buffers.recv.fill_(-1 if buffers.recv.dtype.is_signed else 99)
+    send.copy_(torch.cat([of(buffers.rank, part) for part in range(parts)]).to(send.dtype))
+    chosen.call(buffers)
+    expected = chosen.expected(buffers, of)
+    wrong = torch.zeros(1, dtype=torch.int64, device=send.device)
+    if expected is not None:
+        wrong += (buffers.recv != expected.to(buffers.recv.dtype)).sum()
+    dist.all_reduce(wrong)
+    return int(wrong.item())
+
+
+def _first_of(*names: str) -> Any:
+    """Return the function of the first name that this torch has; the older ones warn since 2.13."""
+    return next(getattr(dist, name) for name in names if hasattr(dist, name))
+
+
+_all_gather = _first_of("all_gather_single", "all_gather_into_tensor")
+_reduce_scatter = _first_of("reduce_scatter_single", "reduce_scatter_tensor")
+
+
+def _others(size: int) -> float:
+    return (size - 1) / size
+
+
+def _summed(buffers: Buffers, of: Callable[[int, int], Tensor], part: int = 0) -> Tensor:
+    return torch.stack([of(rank, part) for rank in range(buffers.size)]).sum(0)
+
+
+def _gathered(buffers: Buffers, of: Callable[[int, int], Tensor], part: int = 0) -> Tensor:
+    return torch.cat([of(rank, part) for rank in range(buffers.size)])
+
+
+def _on_root(buffers: Buffers, value: Tensor) -> Tensor | None:
+    return value if buffers.rank == ROOT else None
+
+
+def _sendrecv(buffers: Buffers) -> None:
+    following, before = (buffers.rank + 1) % buffers.size, (buffers.rank - 1) % buffers.size
+    if buffers.size == 1:
+        buffers.recv.copy_(buffers.send)
+        return
+    pair = [dist.P2POp(dist.isend, buffers.send, following), dist.P2POp(dist.irecv, buffers.recv, before)]
+    for work in dist.batch_isend_irecv(pair):
+        work.wait()
+
+
+def _gather(buffers: Buffers) -> None:
+    dist.gather(buffers.send, buffers.parts(buffers.recv) if buffers.rank == ROOT else None, dst=ROOT)
+
+
+def _scatter(buffers: Buffers) -> None:
+    dist.scatter(buffers.recv, buffers.parts(buffers.send) if buffers.rank == ROOT else None, src=ROOT)
+
+
+ALL = {
+    chosen.name: chosen
+    for chosen in (
+        Collective(
+            "all_reduce", lambda b: dist.all_reduce(b.recv), _summed, lambda n: 2 * _others(n),
+            in_place=True, reduces=True,
+        ),
+        Collective(
+            "all_gather", lambda b: _all_gather(b.recv, b.send), _gathered, _others,
+            receives=True,
+        ),
+        Collective(
+            "reduce_scatter", lambda b: _reduce_scatter(b.recv, b.send),
+            lambda b, of: _summed(b, of, b.rank), _others, sends=True, reduces=True,
+        ),
+        Collective(
+            "broadcast", lambda b: dist.broadcast(b.recv, ROOT), lambda b, of: of(ROOT, 0), lambda n: 1.0,
+            in_place=True, rooted=True,
+        ),
+        Collective(
+            "reduce", lambda b: dist.reduce(b.recv, ROOT), lambda b, of: _on_root(b, _summed(b, of)),
+            lambda n: 1.0, in_place=True, reduces=True, rooted=True,
+        ),
+        Collective(
+            "alltoall", lambda b: dist.all_to_all_single(b.recv, b.send),
+            lambda b, of: _gathered(b, of, b.rank), _others, sends=True, receives=True,
+        ),
+        Collective(
+            "gather", _gather, lambda b, of: _on_root(b, _gathered(b, of)), _others, receives=True, rooted=True
+        ),
+        Collective("scatter", _scatter, lambda b, of: of(ROOT, b.rank), _others, sends=True, rooted=True),
+        Collective("sendrecv", _sendrecv, lambda b, of: of((b.rank - 1) % b.size, 0), lambda n: 1.0),
+    )
+}  # fmt: skip
