@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _ctypes
 import json
 import subprocess
 import sys
@@ -48,6 +49,19 @@ def test_a_rank_that_dies_under_ddp(program: Program) -> None:
     assert report["after_s"] < 10
 
 
+@pytest.mark.parametrize("size", [2, 3])
+def test_small_batches_followed_at_once_by_a_collective(program: Program, size: int) -> None:
+    ended = program("torch_batches.py", size=size).finish()
+    assert [(one.returncode, one.output.splitlines()[-1:]) for one in ended] == [
+        (0, ["rounds 100"])
+    ] * size, ended
+
+
+def test_profiles_deadlines_and_monitored_barriers(program: Program) -> None:
+    ended = program("torch_group.py", size=3).finish()
+    assert [(one.returncode, one.output.splitlines()[-1:]) for one in ended] == [(0, ["done"])] * 3, ended
+
+
 AUTOLOAD = """
 import torch.distributed as dist
 from collective_core.autoload import register
@@ -66,11 +80,38 @@ def refuse(*arguments, **named):
     raise TypeError("another signature in a later torch")
 dist.Backend.register_backend = refuse
 register()
-print("alive")
+assert "ccore" not in dist.Backend.backend_list
+"""
+
+AUTOLOAD_OLD = """
+import torch.distributed as dist
+from collective_core.autoload import register
+del dist.Backend.backend_list  # a torch from before it
+register()
+"""
+
+AUTOLOAD_NOT_DISTRIBUTED = """
+import torch.distributed as dist
+from collective_core.autoload import register
+dist.is_available = lambda: False  # built without; nothing else is there
+dist.Backend = None
+register()
+"""
+
+AUTOLOAD_FOREIGN = """
+import torch.distributed as dist
+from collective_core.autoload import register
+class Strange:
+    def __contains__(self, name):
+        raise KeyError(name)
+dist.Backend.backend_list = Strange()
+register()
 """
 
 
-@pytest.mark.parametrize("code", [AUTOLOAD, AUTOLOAD_BROKEN])
+@pytest.mark.parametrize(
+    "code", [AUTOLOAD, AUTOLOAD_BROKEN, AUTOLOAD_OLD, AUTOLOAD_NOT_DISTRIBUTED, AUTOLOAD_FOREIGN]
+)
 def test_autoload_is_light_and_never_breaks_torch(environment: dict[str, str], code: str) -> None:
     # Without the installed entry point, which would register before the code does.
     given = {**environment, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
@@ -78,3 +119,47 @@ def test_autoload_is_light_and_never_breaks_torch(environment: dict[str, str], c
         (sys.executable, "-c", code), env=given, capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+UNUSABLE = """
+import torch.distributed as dist  # by the installed entry point, registered without a look at the library
+assert "ccore" in dist.Backend.backend_list
+try:
+    dist.init_process_group("ccore", store=dist.HashStore(), rank=0, world_size=1)
+except ImportError as error:
+    print(error)
+"""
+
+
+def test_a_missing_library_is_an_error_of_the_backend_only(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    done = unusable(environment, tmp_path / "missing.so")
+    assert f"CCORE_LIBRARY names no library at {tmp_path / 'missing.so'}: install the wheel" in done
+
+
+def test_a_broken_library_is_an_error_of_the_backend_only(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    broken = tmp_path / "broken.so"
+    broken.write_text("no ELF file")
+    done = unusable(environment, broken)
+    assert f"the library at {broken} cannot be used: " in done
+    assert "install the wheel" in done
+
+
+def test_a_library_of_another_version_is_an_error_of_the_backend_only(environment: dict[str, str]) -> None:
+    # Any shared library without our symbols.
+    other = Path(_ctypes.__file__)
+    assert f"the library at {other} cannot be used: " in unusable(environment, other)
+
+
+def unusable(environment: dict[str, str], library: Path) -> str:
+    """What a program is told that imports torch and then wants the backend."""
+    done = subprocess.run(
+        (sys.executable, "-c", UNUSABLE),
+        env={**environment, "CCORE_LIBRARY": str(library)},
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout

@@ -6,8 +6,8 @@ import ctypes
 from ctypes import POINTER, c_char, c_char_p, c_int, c_int32, c_int64, c_size_t, c_ubyte, c_uint64, c_void_p
 from functools import cache
 
-from collective_core.errors import CollectiveCoreError, Result
-from collective_core.locations import library_path
+from collective_core.errors import CollectiveCoreError, LibraryNotFoundError, Result
+from collective_core.locations import HINT, library_path
 
 
 class UniqueId(ctypes.Structure):
@@ -141,16 +141,19 @@ _SIGNATURES: dict[str, tuple[object, ...]] = {
 
 @cache
 def library() -> ctypes.CDLL:
-    """Load the library once. ctypes releases the GIL during its calls."""
+    """Load the library once; raises LibraryNotFoundError. ctypes releases the GIL during its calls."""
     path = library_path()
-    loaded = ctypes.CDLL(str(path))
-    for name, arguments in _SIGNATURES.items():
-        function = getattr(loaded, name)
-        function.argtypes = list(arguments)
-        function.restype = c_int
-    loaded.cc_version_string.restype = c_char_p
-    loaded.cc_last_error.argtypes = [c_void_p]
-    loaded.cc_last_error.restype = c_char_p
+    try:
+        loaded = ctypes.CDLL(str(path))
+        for name, arguments in _SIGNATURES.items():
+            function = getattr(loaded, name)
+            function.argtypes = list(arguments)
+            function.restype = c_int
+        loaded.cc_version_string.restype = c_char_p
+        loaded.cc_last_error.argtypes = [c_void_p]
+        loaded.cc_last_error.restype = c_char_p
+    except (OSError, AttributeError) as error:  # no library, or that of another version
+        raise LibraryNotFoundError(f"the library at {path} cannot be used: {error}: {HINT}") from error
     return loaded
 
 

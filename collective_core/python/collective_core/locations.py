@@ -13,7 +13,7 @@ from collective_core.errors import LibraryNotFoundError
 
 LIBRARY_NAME = "libcollective_core.so"
 _PACKAGE = Path(__file__).resolve().parent
-_HINT = "install the wheel (pip install .), or set CCORE_LIBRARY to a built libcollective_core.so"
+HINT = "install the wheel (pip install .), or set CCORE_LIBRARY to a built libcollective_core.so"
 
 
 def library_path() -> Path:
@@ -22,7 +22,7 @@ def library_path() -> Path:
     path = Path(override) if override else _PACKAGE / "lib" / LIBRARY_NAME
     if not path.is_file():
         origin = "CCORE_LIBRARY names" if override else "the package has"
-        raise LibraryNotFoundError(f"{origin} no library at {path}: {_HINT}")
+        raise LibraryNotFoundError(f"{origin} no library at {path}: {HINT}")
     return path
 
 
@@ -33,4 +33,4 @@ def perf_binary(name: str) -> Path:
     for path in candidates:
         if os.access(path, os.X_OK) and path.is_file():
             return path
-    raise LibraryNotFoundError(f"no program {name} at {' or '.join(map(str, candidates))}: {_HINT}")
+    raise LibraryNotFoundError(f"no program {name} at {' or '.join(map(str, candidates))}: {HINT}")

@@ -20,8 +20,8 @@ class CcoreBackendError(dist.DistBackendError):
     """A collective of the ccore backend failed; the text names operation, rank and cause."""
 
 
-# Any: as in torch_backend, the stubs differ between releases.
-_Work: Any = dist.Work
+# Any: as in torch_backend, the stubs differ between releases. `dist.Work` is younger than 2.4.
+_Work: Any = vars(dist)["_Work"]
 
 
 class CcoreWork(_Work):  # type: ignore[misc]  # see above
