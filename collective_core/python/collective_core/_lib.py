@@ -3,7 +3,20 @@
 from __future__ import annotations
 
 import ctypes
-from ctypes import POINTER, c_char, c_char_p, c_int, c_int32, c_int64, c_size_t, c_ubyte, c_uint64, c_void_p
+from ctypes import (
+    POINTER,
+    c_char,
+    c_char_p,
+    c_double,
+    c_float,
+    c_int,
+    c_int32,
+    c_int64,
+    c_size_t,
+    c_ubyte,
+    c_uint64,
+    c_void_p,
+)
 from functools import cache
 
 from collective_core.errors import CollectiveCoreError, LibraryNotFoundError, Result
@@ -35,6 +48,35 @@ class OpOptions(ctypes.Structure):
     """cc_op_options."""
 
     _fields_ = [("size", c_size_t), ("timeout_ms", c_int64), ("tag", c_int32), ("reserved", c_int32)]
+
+
+class TopkOptions(ctypes.Structure):
+    """cc_topk_options."""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("ratio", c_double),
+        ("threshold_bytes", c_int64),
+        ("method", c_int32),
+        ("values", c_int32),
+        ("samplings", c_int32),
+        ("reserved", c_int32),
+    ]
+
+
+class ResidualInfo(ctypes.Structure):
+    """cc_residual_info."""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("count", c_size_t),
+        ("dtype", c_int32),
+        ("reserved", c_int32),
+        ("shard_begin", c_size_t),
+        ("shard_count", c_size_t),
+        ("steps", c_uint64),
+        ("values", POINTER(c_float)),
+    ]
 
 
 class PeerInfo(ctypes.Structure):
@@ -130,6 +172,16 @@ _SIGNATURES: dict[str, tuple[object, ...]] = {
         POINTER(OpOptions),
     ),
     "cc_barrier": (c_void_p, POINTER(OpOptions)),
+    "cc_residual_create": (POINTER(c_void_p),),
+    "cc_residual_reset": (c_void_p,),
+    "cc_residual_get_info": (c_void_p, POINTER(ResidualInfo)),
+    "cc_residual_destroy": (c_void_p,),
+    "cc_topk_all_reduce": (
+        *(c_void_p, c_void_p, c_size_t, c_int, c_int),
+        POINTER(TopkOptions),
+        *(c_void_p, c_void_p),
+        POINTER(OpOptions),
+    ),
     "cc_send": (c_void_p, c_size_t, c_int, c_int, c_void_p, POINTER(OpOptions)),
     "cc_recv": (c_void_p, c_size_t, c_int, c_int, c_void_p, POINTER(OpOptions)),
     "cc_recv_any": (c_void_p, c_size_t, c_int, POINTER(c_int), c_void_p, POINTER(OpOptions)),

@@ -13,6 +13,7 @@ from typing import Any
 
 from collective_core import _lib, meeting
 from collective_core.errors import CollectiveCoreError, Result
+from collective_core.topk import Residual, Topk
 
 
 class Dtype(IntEnum):
@@ -302,6 +303,31 @@ class Communicator:
             int(op),
             timeout_s=timeout_s,
         )
+
+    def topk_all_reduce(
+        self,
+        send: Any,
+        recv: Any,
+        residual: Residual | None,
+        topk: Topk | None = None,
+        op: Redop = Redop.SUM,
+        timeout_s: float | None = None,
+    ) -> None:
+        """Reduce as `all_reduce` does, but send only the largest elements between nodes.
+
+        What is not sent is in `residual`, which belongs to this one tensor, and is sent later; without one it is lost.
+        float32, float16 and bfloat16; SUM and AVG.
+        """
+        source, target = as_buffer(send), as_buffer(recv)
+        _same_type(source, target)
+        _expect(target.count == source.count, "recv and send differ in length")
+        self._call(
+            "cc_topk_all_reduce",
+            source.address, target.address, source.count, int(source.dtype), int(op),
+            byref((topk or Topk()).as_options()),
+            None if residual is None else residual.handle,
+            timeout_s=timeout_s,
+        )  # fmt: skip
 
     def broadcast(self, array: Any, root: int, timeout_s: float | None = None) -> None:
         """Copy `array` of the root into `array` of the others."""

@@ -86,6 +86,11 @@ VARIABLES: tuple[Variable, ...] = (
         "ranks' places rule out is passed over; rank 0's holds for all", _LIBRARY,
     ),
     Variable(
+        "CCORE_TOPK_ALLREDUCE", Kind.FLAG, "0",
+        "`ddp_hooks.from_environment` reduces gradients by top-k all_reduce with error feedback", _PYTHON,
+        aliases=("LIGHT_TOPK_ALLREDUCE",),
+    ),
+    Variable(
         "CCORE_TOPK_RATIO", Kind.RATIO, "0.01", "top-k all_reduce: elements sent of each shard, above 0, at most 1",
         _LIBRARY, aliases=("LIGHT_TOPK_RATIO",),
     ),

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+import torch.distributed as dist
 
+from collective_core.topk import Residual, Topk
 from collective_core.torch_exchange import combined, combiner
 from collective_core.torch_operations import (
     Operations,
@@ -28,6 +30,21 @@ class Reductions(Operations):
         return self._submit(
             "all_reduce", opts, lambda limit: [self._reduce(tensor, reduction_of(opts), limit)], tensors
         )
+
+    def topk_allreduce(
+        self, tensor: torch.Tensor, residual: Residual | None, topk: Topk, *, average: bool, opts: Any = None
+    ) -> CcoreWork:
+        """Reduce one tensor over all ranks, in place, by Communicator.topk_all_reduce."""
+        op = dist.ReduceOp.AVG if average else dist.ReduceOp.SUM
+
+        def run(limit: float | None) -> list[torch.Tensor]:
+            dense = as_dense(tensor)
+            buffer, redop = for_reduction(dense, op)
+            self._communicator.topk_all_reduce(buffer, buffer, residual, topk, redop, limit)
+            copy_back(tensor, dense)
+            return [tensor]
+
+        return self._submit("topk_all_reduce", opts, run, [tensor])
 
     def allreduce_coalesced(self, tensors: Sequence[torch.Tensor], opts: Any = None) -> CcoreWork:
         """Reduce several tensors as one operation."""
