@@ -72,7 +72,7 @@ class TopkState:
         return self.residuals[key]
 
 
-def topk_hook(state: TopkState, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:  # type: ignore[name-defined]  # not in torch\'s stubs
+def topk_hook(state: TopkState, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:  # type: ignore[name-defined]
     """Average a bucket by top-k all_reduce; what has no top-k (float64, integers) is averaged densely."""
     group = state.process_group if state.process_group is not None else dist.group.WORLD
     if not isinstance(group, Reductions):
@@ -91,7 +91,7 @@ def topk_hook(state: TopkState, bucket: dist.GradBucket) -> torch.futures.Future
     return _first(group.topk_allreduce(buffer, residual, state.topk, average=True))
 
 
-def fp16_hook(process_group: Any, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:  # type: ignore[name-defined]  # not in torch\'s stubs
+def fp16_hook(process_group: Any, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:  # type: ignore[name-defined]
     """Average a bucket in float16. Divides before the cast, so that the sum of many ranks does not overflow."""
     group = process_group if process_group is not None else dist.group.WORLD
     buffer: torch.Tensor = bucket.buffer()
