@@ -14,7 +14,7 @@ from typing import Any
 
 import torch.distributed as dist
 
-from collective_core import _lib
+from collective_core import _lib, affinity
 from collective_core.autoload import register
 from collective_core.communicator import Communicator, get_unique_id
 from collective_core.torch_copies import Copies
@@ -84,6 +84,7 @@ def create_process_group(store: Any, rank: int, size: int, timeout: timedelta) -
     seconds = timeout.total_seconds()
     communicator = Communicator(rank, size, unique_id, timeout_s=seconds, init_timeout_s=seconds)
     _announce(communicator)
+    affinity.bind_ranks(communicator)
     return CcoreProcessGroup(communicator, store, timeout)
 
 
