@@ -60,6 +60,12 @@ core: dev ## collective_core: schedules, transports, faults, torch, mpirun
 core-torch-suite: dev ## All of torch's own tests of a backend, on gloo and on ccore, compared (3 minutes)
 	$(BIN)/python tests/core/programs/torch_suite_compare.py
 
+core-sanitizers: dev ## collective_core's C++ tests under ASan + UBSan, then TSan (a build each)
+	@for preset in asan tsan; do \
+	  (cd collective_core && export PATH="$(CURDIR)/$(BIN):$$PATH" && cmake --preset $$preset && \
+	   cmake --build --preset $$preset --parallel 2 && ctest --preset $$preset) || exit 1; \
+	done
+
 integration: dev ## Real sshd, real mpirun
 	$(PYTEST) tests/integration
 
@@ -91,4 +97,4 @@ schema: dev ## Regenerate inventories/schema.json
 clean: ## Remove the venv and what was built
 	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 
-.PHONY: help install demo dev prerequisites lint unit core core-torch-suite integration lab journey test bench schema clean
+.PHONY: help install demo dev prerequisites lint unit core core-sanitizers core-torch-suite integration lab journey test bench schema clean

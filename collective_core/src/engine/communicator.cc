@@ -102,6 +102,7 @@ void Communicator::run(Operation operation, int64_t timeout_ms,
   const BusyMark mark(&busy_);
   check_usable();
   operation.sequence = ++sequence_;
+  monitor_->set_begun(sequence_);
   const int64_t limit_ms = timeout_ms > 0 ? timeout_ms : settings_.timeout_ms;
   const Deadline deadline = Deadline::in_ms(limit_ms);
   int send_to = -1;
@@ -136,7 +137,7 @@ void Communicator::run(Operation operation, int64_t timeout_ms,
   } catch (const Error& error) {
     recorder_.update(ticket, chosen_, -1);
     recorder_.end(ticket, error.code());
-    give_up(error);
+    give_up(error, operation.sequence);
   }
   if (chosen_ != Algorithm::none) recorder_.update(ticket, chosen_, -1);
   recorder_.end(ticket, CC_SUCCESS);
@@ -250,16 +251,18 @@ void Communicator::move_transfers(const Deadline* patience, int64_t wait_ms) {
         [&](const Transfer& transfer) { recorder_.end(transfer.ticket, error.code()); });
     transfers_.clear();
     group_owner_ = std::thread::id();
-    give_up(error);
+    give_up(error, 0);
   }
 }
 
-void Communicator::give_up(const Error& error) {
+void Communicator::give_up(const Error& error, uint64_t operation) {
   if (error.code() == CC_ERROR_REMOTE) {
     const Deadline patience = Deadline::in_ms(kCauseMs);
     while (failure_.code() == CC_SUCCESS && !patience.passed()) sleep_a_moment();
   }
-  monitor_->fail(error.code(), error.what());
+  std::string text = error.what();
+  if (error.code() == CC_ERROR_TIMEOUT) text += monitor_->who_is_missing(operation);
+  monitor_->fail(error.code(), text);
   log_trace(failure_.code());
   throw Error(failure_.code(), failure_.text());
 }

@@ -58,7 +58,8 @@ class Communicator {
   Context context(WaitLadder* ladder, int* send_to, int* receive_from, const Operation& operation);
   void require_own_group() const;
   void move_transfers(const Deadline* patience, int64_t wait_ms);
-  [[noreturn]] void give_up(const Error& error);
+  // operation: its number; 0: of a transfer.
+  [[noreturn]] void give_up(const Error& error, uint64_t operation);
   void log_trace(cc_result code) const;
 
   int rank_;

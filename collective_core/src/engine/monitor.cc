@@ -7,14 +7,18 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <utility>
 
+#include "common/clock.h"
 #include "common/log.h"
 
 namespace ccore {
 namespace {
 
-enum class FrameType : uint32_t { goodbye = 1, error = 2 };
+enum class FrameType : uint32_t { goodbye = 1, error = 2, question = 16, answer = 17 };
+// A process that runs answers in a fraction of it, even on a machine that is busy.
+constexpr int64_t kAnswerMs = 500;
 constexpr uint64_t kPresent = ~uint64_t{0};
 
 void signal(int event_fd) {
@@ -34,14 +38,16 @@ UniqueFd make_event() {
 // Small enough that it always fits the socket's buffer, so that sending never has to wait.
 struct Monitor::Frame {
   FrameType type = FrameType::goodbye;
-  uint32_t code = 0;
-  uint64_t finished = 0;
+  uint32_t code = 0;  // of an error; of a question and its answer: their number
+  uint64_t finished = 0;  // of an answer: the operation that the rank is in, or was in last
   char text[1008] = {};
 };
 
 struct Monitor::Peer {
   UniqueFd fd;
   bool open = true;
+  std::atomic<uint32_t> answered{0};  // the last question it has answered
+  std::atomic<uint64_t> begun{0};     // what it said then
   std::atomic<uint64_t> left_after{kPresent};  // operations it had finished when it said goodbye
   size_t received = 0;
   Frame frame;
@@ -101,13 +107,52 @@ void Monitor::wake() {
 }
 
 void Monitor::send_to_all(const Frame& frame) {
+  for (const auto& peer : peers_) send_to(*peer, frame);
+}
+
+void Monitor::send_to(const Peer& peer, const Frame& frame) {
+  if (!peer.fd) return;
   const std::lock_guard<std::mutex> lock(send_mutex_);
-  for (const auto& peer : peers_) {
-    if (!peer->fd) continue;
-    const ssize_t sent = send(peer->fd.get(), &frame, sizeof frame, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (sent != static_cast<ssize_t>(sizeof frame))
-      log(LogLevel::info, "a control message could not be sent");
+  const ssize_t sent = send(peer.fd.get(), &frame, sizeof frame, MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (sent != static_cast<ssize_t>(sizeof frame)) log(LogLevel::info, "a control message could not be sent");
+}
+
+bool Monitor::silent(size_t rank) const {
+  const Peer& peer = *peers_[rank];
+  return peer.fd && peer.left_after.load(std::memory_order_acquire) == kPresent &&
+         peer.answered.load(std::memory_order_acquire) != asked_;
+}
+
+std::string Monitor::who_is_missing(uint64_t operation) {
+  Frame question;
+  question.type = FrameType::question;
+  question.code = ++asked_;
+  send_to_all(question);
+  const auto any_silent = [&] {
+    for (size_t rank = 0; rank < peers_.size(); ++rank) {
+      if (silent(rank)) return true;
+    }
+    return false;
+  };
+  const Deadline patience = Deadline::in_ms(kAnswerMs);
+  // Somebody else's failure ends the question: it is the first.
+  while (any_silent() && !patience.passed() && failure_->code() == CC_SUCCESS) {
+    const timespec moment{0, 1000000};
+    nanosleep(&moment, nullptr);
   }
+  std::string text;
+  for (size_t rank = 0; rank < peers_.size(); ++rank) {
+    const Peer& peer = *peers_[rank];
+    if (!peer.fd) continue;
+    const uint64_t begun = peer.begun.load(std::memory_order_relaxed);
+    if (silent(rank)) {
+      text += "; " + names_[rank] + " gives no answer: it is stopped or cut off";
+    } else if (begun < operation) {
+      text += "; " + names_[rank] +
+              format(" has not called it: its last operation was %llu", static_cast<unsigned long long>(begun));
+    }
+  }
+  return text;
 }
 
 void Monitor::check_departures(uint64_t operation) const {
@@ -159,7 +204,9 @@ void Monitor::read_frames(size_t rank) {
       const std::string why = got < 0 ? errno_text(errno) : "connection closed";
       peer.open = false;
       if (peer.left_after.load(std::memory_order_relaxed) == kPresent) {
-        fail(CC_ERROR_REMOTE, names_[rank] + " died or cannot be reached (" + why + ")");
+        const auto begun = static_cast<unsigned long long>(begun_.load(std::memory_order_relaxed));
+        fail(CC_ERROR_REMOTE, names_[rank] + " died or cannot be reached (" + why + ")" +
+                                  (begun > 0 ? format("; noticed in or after operation %llu", begun) : ""));
       }
       return;
     }
@@ -175,6 +222,19 @@ void Monitor::handle(size_t rank, const Frame& frame) {
     peers_[rank]->left_after.store(frame.finished, std::memory_order_release);
     anyone_left_.store(true, std::memory_order_release);
     ring_always(doorbell_);
+    return;
+  }
+  if (frame.type == FrameType::question) {
+    Frame answer;
+    answer.type = FrameType::answer;
+    answer.code = frame.code;
+    answer.finished = begun_.load(std::memory_order_relaxed);
+    send_to(*peers_[rank], answer);
+    return;
+  }
+  if (frame.type == FrameType::answer) {
+    peers_[rank]->begun.store(frame.finished, std::memory_order_relaxed);
+    peers_[rank]->answered.store(frame.code, std::memory_order_release);
     return;
   }
   const std::string text(frame.text, strnlen(frame.text, sizeof frame.text));

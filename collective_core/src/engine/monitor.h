@@ -30,6 +30,12 @@ class Monitor {
   void set_finished(uint64_t operations) { finished_.store(operations, std::memory_order_relaxed); }
   // Records the failure if it is the first, tells all ranks and wakes the waiting thread. Never blocks.
   void fail(cc_result code, const std::string& text);
+  // The operation that this rank is in, or was in last.
+  void set_begun(uint64_t operation) { begun_.store(operation, std::memory_order_relaxed); }
+  // Why an operation does not end, as far as the other ranks' monitors can tell: who gives no answer, and who has
+  // not called it (operation 0: not asked). In words that continue a sentence; empty if nothing is known. Takes
+  // kAnswerMs at most.
+  std::string who_is_missing(uint64_t operation);
   // Readable from the first failure on.
   int wake_fd() const { return wake_fd_.get(); }
   // Whether that rank has destroyed its communicator.
@@ -44,6 +50,8 @@ class Monitor {
   void read_frames(size_t rank);
   void handle(size_t rank, const Frame& frame);
   void send_to_all(const Frame& frame);
+  void send_to(const Peer& peer, const Frame& frame);
+  bool silent(size_t rank) const;
   void wake();
 
   std::vector<std::string> names_;
@@ -51,6 +59,8 @@ class Monitor {
   Doorbell* doorbell_;
   std::vector<std::unique_ptr<Peer>> peers_;
   std::atomic<uint64_t> finished_{0};
+  std::atomic<uint64_t> begun_{0};
+  uint32_t asked_ = 0;
   bool said_goodbye_ = false;
   std::atomic<bool> anyone_left_{false};
   std::mutex send_mutex_;

@@ -1,0 +1,124 @@
+// Every collective, called with another count, type, operator or root by one rank: an error that names both calls.
+#include <functional>
+#include <vector>
+
+#include "cases.h"
+#include "expect.h"
+#include "ranks.h"
+
+namespace test {
+namespace {
+
+struct Arguments {
+  size_t count = 6;
+  cc_dtype dtype = CC_FLOAT32;
+  cc_redop op = CC_SUM;
+  int root = 0;
+};
+
+struct Collective {
+  const char* name;
+  bool reduces;
+  bool rooted;
+  std::function<cc_result(const Arguments&, cc_comm*)> call;
+};
+
+constexpr size_t kRoom = 4096;
+
+std::vector<Collective> collectives() {
+  const auto out = [] { return std::vector<unsigned char>(kRoom); };
+  return {
+      {"all_reduce", true, false,
+       [=](const Arguments& a, cc_comm* c) {
+         auto s = out(), r = out();
+         return cc_all_reduce(s.data(), r.data(), a.count, a.dtype, a.op, c, nullptr);
+       }},
+      {"broadcast", false, true,
+       [=](const Arguments& a, cc_comm* c) {
+         auto s = out();
+         return cc_broadcast(s.data(), s.data(), a.count, a.dtype, a.root, c, nullptr);
+       }},
+      {"all_gather", false, false,
+       [=](const Arguments& a, cc_comm* c) {
+         auto s = out(), r = out();
+         return cc_all_gather(s.data(), r.data(), a.count, a.dtype, c, nullptr);
+       }},
+      {"reduce_scatter", true, false,
+       [=](const Arguments& a, cc_comm* c) {
+         auto s = out(), r = out();
+         return cc_reduce_scatter(s.data(), r.data(), a.count, a.dtype, a.op, c, nullptr);
+       }},
+      {"reduce", true, true,
+       [=](const Arguments& a, cc_comm* c) {
+         auto s = out(), r = out();
+         return cc_reduce(s.data(), r.data(), a.count, a.dtype, a.op, a.root, c, nullptr);
+       }},
+      {"gather", false, true,
+       [=](const Arguments& a, cc_comm* c) {
+         auto s = out(), r = out();
+         return cc_gather(s.data(), r.data(), a.count, a.dtype, a.root, c, nullptr);
+       }},
+      {"scatter", false, true,
+       [=](const Arguments& a, cc_comm* c) {
+         auto s = out(), r = out();
+         return cc_scatter(s.data(), r.data(), a.count, a.dtype, a.root, c, nullptr);
+       }},
+      {"all_to_all", false, false,
+       [=](const Arguments& a, cc_comm* c) {
+         auto s = out(), r = out();
+         return cc_all_to_all(s.data(), r.data(), a.count, a.dtype, c, nullptr);
+       }},
+  };
+}
+
+// A rank that only sends may be done before it hears of it; the barrier after it has the news then.
+cc_result with_barrier(cc_result first, cc_comm* comm) {
+  return first == CC_SUCCESS ? cc_barrier(comm, nullptr) : first;
+}
+
+// Rank 1 calls with `other`; both ranks must get the error with `first` and `second` in it.
+void expect_desync(const std::string& layout, const Collective& collective, const Arguments& other,
+                   const std::string& first, const std::string& second) {
+  run_ranks(2, layout_named(layout), [&](int rank, cc_comm* comm) {
+    EXPECT(cc_barrier(comm, nullptr) == CC_SUCCESS, last_error(comm));
+    const cc_result result = with_barrier(collective.call(rank == 1 ? other : Arguments(), comm), comm);
+    const std::string text = last_error(comm);
+    EXPECT(result == CC_ERROR_DESYNC, collective.name, " on rank ", rank, ": ", result, " ", text);
+    EXPECT(contains(text, collective.name) && contains(text, first) && contains(text, second), text);
+    EXPECT(contains(text, "rank 0 is in") && contains(text, "rank 1 is in"), text);
+  });
+}
+
+void another_order(const std::string& layout, const Collective& collective) {
+  run_ranks(2, layout_named(layout), [&](int rank, cc_comm* comm) {
+    cc_result result = CC_SUCCESS;
+    if (rank == 0) {
+      result = with_barrier(collective.call(Arguments(), comm), comm);
+    } else {
+      result = cc_barrier(comm, nullptr);
+      if (result == CC_SUCCESS) result = collective.call(Arguments(), comm);
+    }
+    const std::string text = last_error(comm);
+    EXPECT(result == CC_ERROR_DESYNC, collective.name, " on rank ", rank, ": ", result, " ", text);
+    // A root that only sends is in the next operation by then, and the numbers tell.
+    EXPECT(contains(text, collective.name) || contains(text, "rank 0 is in operation 2: barrier()"), text);
+    EXPECT(contains(text, "rank 1 is in operation 1: barrier()"), text);
+  });
+}
+
+}  // namespace
+
+void desync() {
+  for (const char* layout : {"shm", "tcp"}) {
+    for (const Collective& collective : collectives()) {
+      expect_desync(layout, collective, Arguments{7, CC_FLOAT32, CC_SUM, 0}, "count=6", "count=7");
+      expect_desync(layout, collective, Arguments{6, CC_INT32, CC_SUM, 0}, "f32", "i32");
+      if (collective.reduces) {
+        expect_desync(layout, collective, Arguments{6, CC_FLOAT32, CC_MAX, 0}, "sum", "max");
+      }
+      another_order(layout, collective);
+    }
+  }
+}
+
+}  // namespace test

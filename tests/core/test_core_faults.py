@@ -1,0 +1,63 @@
+"""Faults of real processes: every rank's operation ends with the root cause, whatever the ranks are joined by."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+Program = Callable[..., Any]
+DEADLINE_S = 3  # of the program endless.py
+# A rank must know a second after its deadline; a busy machine gets some more to say so.
+LATEST_S = DEADLINE_S + 1 + 4
+
+
+def one_node(_: int) -> Mapping[str, str]:
+    return {}
+
+
+def over_tcp(_: int) -> Mapping[str, str]:
+    return {"CCORE_TRANSPORT": "tcp"}
+
+
+def two_nodes(rank: int) -> Mapping[str, str]:
+    return {"CCORE_NODE_ID": f"node{rank % 2}", "CCORE_SOCKET_ADDR": f"127.0.0.{2 + rank % 2}"}
+
+
+def reports_of_the_others(job: Any) -> list[dict[str, Any]]:
+    reports = []
+    for rank in (0, 2, 3):
+        output, _ = job.processes[rank].communicate(timeout=60)
+        assert job.processes[rank].returncode == 7, output
+        reports.append(json.loads(output.splitlines()[-1]))
+    return reports
+
+
+@pytest.mark.parametrize("per_rank", [one_node, over_tcp, two_nodes])
+def test_a_stopped_rank_is_the_root_cause_on_every_rank(
+    program: Program, per_rank: Callable[[int], Mapping[str, str]]
+) -> None:
+    job = program("endless.py", "stop", size=4, per_rank=per_rank)
+    for report in reports_of_the_others(job):
+        assert report["code"] in {"TIMEOUT", "REMOTE"}
+        text = report["text"]
+        assert "all_reduce(count=262144, f32, sum)" in text
+        assert f"did not end within its timeout of {DEADLINE_S}.000 s" in text
+        silent = [part for part in text.split("; ") if "gives no answer" in part]
+        assert len(silent) == 1, text
+        assert silent[0].startswith("rank 1 (host"), text
+        assert report["after_s"] < LATEST_S
+
+
+@pytest.mark.parametrize("per_rank", [one_node, over_tcp, two_nodes])
+def test_a_killed_rank_is_the_root_cause_at_once(
+    program: Program, per_rank: Callable[[int], Mapping[str, str]]
+) -> None:
+    job = program("endless.py", "die", size=4, per_rank=per_rank)
+    for report in reports_of_the_others(job):
+        assert report["code"] == "REMOTE"
+        assert "rank 1 (host" in report["text"]
+        assert "in or after operation" in report["text"]
+        assert report["after_s"] < LATEST_S
