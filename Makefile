@@ -90,6 +90,7 @@ bench: dev ## Side-by-side measurements against peers
 	$(BIN)/python benchmarks/push_throughput.py
 	$(BIN)/python benchmarks/core_vs_mpi.py
 	$(BIN)/python benchmarks/core_tcp_shaped.py
+	$(BIN)/python benchmarks/core_2d.py
 
 schema: dev ## Regenerate inventories/schema.json
 	$(BIN)/python -m clusterctl.inventory.schema > inventories/schema.json
