@@ -134,6 +134,11 @@ VARIABLES: tuple[Variable, ...] = (
         "a peer whose host stopped answering is dead after this long", _LIBRARY,
     ),
     Variable(
+        "CCORE_SIMD", Kind.CHOICE, "the CPU's best",
+        "vector instructions of reductions and selections; results do not depend on it; one that the CPU lacks is an "
+        "error", _LIBRARY, choices=("scalar", "avx2", "avx512"),
+    ),
+    Variable(
         "CCORE_DEBUG", Kind.CHOICE, "none",
         "what is said on stderr; `VERSION`: a line per communicator with its transports",
         (Reader.LIBRARY, Reader.PYTHON), choices=("WARN", "VERSION", "INFO"),

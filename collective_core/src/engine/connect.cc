@@ -9,6 +9,7 @@
 #include "common/env.h"
 #include "common/error.h"
 #include "common/log.h"
+#include "common/simd.h"
 #include "rendezvous/client.h"
 #include "rendezvous/mesh.h"
 #include "topology/interfaces.h"
@@ -62,6 +63,7 @@ Settings settings_from_env() {
   settings.interface_name = env_text("CCORE_SOCKET_IFNAME");
   settings.address = env_text("CCORE_SOCKET_ADDR");
   settings.overrides = overrides_from_env();
+  simd_level();  // a wrong one is told here, not by the first reduction
   return settings;
 }
 

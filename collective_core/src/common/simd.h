@@ -1,0 +1,18 @@
+// Which vector instructions the hot loops use: chosen once, by what the CPU and its kernel offer.
+//
+// Code for a level stands in translation units of its own, compiled for it; the rest of the library runs on any CPU of
+// the architecture. Such a unit has no external function but its entry points, and uses no inline function or template
+// of a shared header: the linker keeps one copy of each, and might keep the one that other CPUs cannot run.
+#pragma once
+
+namespace ccore {
+
+// Each contains the ones before it. avx2: with F16C and FMA; avx512: F, BW, DQ and VL, with all of avx2.
+enum class SimdLevel { scalar, avx2, avx512 };
+
+// The best that this CPU offers.
+SimdLevel best_simd_level();
+// That, or what CCORE_SIMD says. Throws CC_ERROR_INVALID_ARGUMENT if that is no level or one that the CPU lacks.
+SimdLevel simd_level();
+
+}  // namespace ccore
