@@ -58,6 +58,32 @@ std::string describe(const Operation& operation) {
 
 bool same(const Operation& a, const Operation& b) { return std::memcmp(&a, &b, sizeof a) == 0; }
 
+bool cannot_end_without(const Operation& operation, int rank, int absent) {
+  switch (operation.kind) {
+    case Kind::barrier:
+    case Kind::split:
+    case Kind::finalize:
+      return true;
+    case Kind::all_reduce:
+    case Kind::reduce_scatter:
+    case Kind::all_gather:
+    case Kind::all_to_all:
+    case Kind::topk_all_reduce:
+      return operation.count > 0;
+    case Kind::reduce:
+    case Kind::gather:
+      return operation.count > 0 && operation.root == rank;
+    case Kind::broadcast:
+    case Kind::scatter:
+      return operation.count > 0 && operation.root == absent;
+    case Kind::all_to_allv:
+    case Kind::all_gatherv:
+    case Kind::transfer:
+      return false;
+  }
+  return false;
+}
+
 void require_same(const Operation& own, int rank, const Operation& other, int peer) {
   if (same(own, other)) return;
   throw Error(CC_ERROR_DESYNC,

@@ -46,6 +46,9 @@ static_assert(sizeof(Operation) == 56, "part of the wire format");
 // The call in words: "operation 7: all_reduce(count=10, f32, sum)".
 std::string describe(const Operation& operation);
 bool same(const Operation& a, const Operation& b);
+// Whether `rank`, which is in the operation, is bound to wait until `absent` is in it too. False where that depends on
+// more than the header says.
+bool cannot_end_without(const Operation& operation, int rank, int absent);
 // Throws CC_ERROR_DESYNC, naming both, if rank and peer (as the communicator numbers them) are in different ones.
 void require_same(const Operation& own, int rank, const Operation& other, int peer);
 

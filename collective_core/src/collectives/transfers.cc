@@ -79,6 +79,7 @@ void Transfers::run(const Context& context, const Deadline* patience) {
       moved = advance_sends(context, peer) || moved;
       moved = advance_recvs(context, peer) || moved;
     }
+    if (moved) ++moves_;
     if (patience && (finished_ > before || patience->passed())) return;
     if (moved) {
       context.wait->moved();

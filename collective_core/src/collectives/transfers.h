@@ -42,6 +42,8 @@ class Transfers {
   // Of all since clear(), in the order of add().
   size_t count() const { return items_.size(); }
   bool finished(size_t index) const { return items_[index].finished; }
+  // Grows whenever one of them has moved.
+  uint64_t moves() const { return moves_; }
   bool all_finished() const { return finished_ == items_.size(); }
   // Calls f for all that have not ended.
   void for_each_unfinished(const std::function<void(const Transfer&)>& f) const;
@@ -80,6 +82,7 @@ class Transfers {
   std::function<void(const Transfer&)> on_end_;
   std::vector<Item> items_;
   size_t finished_ = 0;
+  uint64_t moves_ = 0;
   std::vector<Lane> sends_;  // by peer
   std::vector<Lane> recvs_;
   std::vector<bool> stalled_;              // by peer: what it sent next is for none of the receives

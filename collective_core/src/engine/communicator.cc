@@ -54,7 +54,8 @@ Communicator::Communicator(const UniqueId& id, int rank, int nranks, const Setti
       transfers_(rank, nranks, [this](const Transfer& transfer) {
         recorder_.set_source(transfer.ticket, transfer.peer);
         recorder_.end(transfer.ticket, CC_SUCCESS);
-      }) {
+      }),
+      standoff_(rank, nranks) {
   chooser_.chosen = &chosen_;
   settings_.ranks_on_host = connections_.ranks_on_host;  // parts of it inherit this
   std::vector<std::string> names;
@@ -239,6 +240,7 @@ void Communicator::move_transfers(const Deadline* patience, int64_t wait_ms) {
       failure_.check();
       transfers_.check_deadlines(
           [this](int peer) { return connections_.peers[static_cast<size_t>(peer)].name; });
+      if (connections_.arena) standoff_.check(transfers_, *connections_.arena, sequence_);
     };
     check();
     WaitLadder ladder(doorbell_, monitor_->wake_fd(), spin_, check);

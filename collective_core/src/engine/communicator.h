@@ -14,6 +14,7 @@
 #include "engine/failure.h"
 #include "engine/monitor.h"
 #include "engine/recorder.h"
+#include "engine/standoff.h"
 
 namespace ccore {
 
@@ -80,6 +81,7 @@ class Communicator {
   Recorder recorder_;
   Algorithm chosen_ = Algorithm::none;  // by the operation that runs
   Transfers transfers_;
+  Standoff standoff_;
   std::thread::id group_owner_;  // of the open group; default: none is open
 };
 

@@ -1,5 +1,7 @@
 // Every collective, called with another count, type, operator or root by one rank: an error that names both calls.
+#include <chrono>
 #include <functional>
+#include <thread>
 #include <vector>
 
 #include "cases.h"
@@ -106,9 +108,92 @@ void another_order(const std::string& layout, const Collective& collective) {
   });
 }
 
+using Call = cc_result (*)(int, cc_comm*);  // of a rank that gets its peer
+
+cc_result receive(int peer, cc_comm* comm) {
+  std::vector<unsigned char> data(kRoom);
+  return cc_recv(data.data(), 6, CC_FLOAT32, peer, comm, nullptr);
+}
+
+cc_result receive_from_any(int, cc_comm* comm) {
+  std::vector<unsigned char> data(kRoom);
+  int source = -1;
+  return cc_recv_any(data.data(), 6, CC_FLOAT32, &source, comm, nullptr);
+}
+
+cc_result send_more_than_a_link_holds(int peer, cc_comm* comm) {
+  const std::vector<unsigned char> data(size_t{64} << 20);
+  return cc_send(data.data(), data.size(), CC_UINT8, peer, comm, nullptr);
+}
+
+cc_result reduce_much(int, cc_comm* comm) {
+  std::vector<float> data(300000);
+  return cc_all_reduce(data.data(), data.data(), data.size(), CC_FLOAT32, CC_SUM, comm, nullptr);
+}
+
+cc_result reduce_little(int, cc_comm* comm) {
+  std::vector<float> data(6);
+  return cc_all_reduce(data.data(), data.data(), data.size(), CC_FLOAT32, CC_SUM, comm, nullptr);
+}
+
+cc_result meet(int, cc_comm* comm) { return cc_barrier(comm, nullptr); }
+
+cc_result await_broadcast(int peer, cc_comm* comm) {
+  std::vector<float> data(6);
+  return cc_broadcast(data.data(), data.data(), data.size(), CC_FLOAT32, peer, comm, nullptr);
+}
+
+// One rank transfers with another that is in a collective: both must get the error with both calls in it.
+void expect_desync(const std::string& layout, int transferring, Call transfer, Call operation,
+                   const std::string& name) {
+  run_ranks(2, layout_named(layout), [&](int rank, cc_comm* comm) {
+    EXPECT(cc_barrier(comm, nullptr) == CC_SUCCESS, last_error(comm));
+    const cc_result result = (rank == transferring ? transfer : operation)(1 - rank, comm);
+    const std::string text = last_error(comm);
+    EXPECT(result == CC_ERROR_DESYNC, name, " on rank ", 1 - transferring, ": ", result, " ", text);
+    EXPECT(contains(text, "is in operation 2: " + name) && contains(text, "is in transfer "), text);
+    EXPECT(contains(text, "rank 0 is in") && contains(text, "rank 1 is in"), text);
+  });
+}
+
+void a_transfer_beside_an_operation() {
+  for (const int rank : {0, 1}) {
+    for (const char* layout : {"shm", "tcp"}) {
+      for (const Call transfer : {receive, send_more_than_a_link_holds}) {
+        expect_desync(layout, rank, transfer, reduce_little, "all_reduce");
+        expect_desync(layout, rank, transfer, reduce_much, "all_reduce");
+        expect_desync(layout, rank, transfer, meet, "barrier");
+      }
+    }
+    expect_desync("shm", rank, receive_from_any, reduce_little, "all_reduce");
+    expect_desync("shm", rank, receive, await_broadcast, "broadcast");
+  }
+}
+
+// Rank 2 is in all_reduce long before the others, who first have a transfer between them.
+void a_transfer_before_an_operation(Call first_receive) {
+  run_ranks(3, layout_named("shm"), [&](int rank, cc_comm* comm) {
+    const float data[6] = {};
+    if (rank == 0) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));
+      EXPECT(cc_send(data, 6, CC_FLOAT32, 1, comm, nullptr) == CC_SUCCESS, last_error(comm));
+      EXPECT(cc_send(data, 6, CC_FLOAT32, 1, comm, nullptr) == CC_SUCCESS, last_error(comm));
+    }
+    if (rank == 1) {
+      EXPECT(first_receive(0, comm) == CC_SUCCESS, last_error(comm));
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));  // rank 0 is in all_reduce by now
+      EXPECT(receive(0, comm) == CC_SUCCESS, last_error(comm));
+    }
+    EXPECT(reduce_much(0, comm) == CC_SUCCESS, last_error(comm));
+  });
+}
+
 }  // namespace
 
 void desync() {
+  a_transfer_beside_an_operation();
+  a_transfer_before_an_operation(receive);
+  a_transfer_before_an_operation(receive_from_any);
   for (const char* layout : {"shm", "tcp"}) {
     for (const Collective& collective : collectives()) {
       expect_desync(layout, collective, Arguments{7, CC_FLOAT32, CC_SUM, 0}, "count=6", "count=7");

@@ -1,0 +1,35 @@
+// Finds out that this rank transfers with a rank of its node that is in an operation which waits for this one.
+//
+// Two ranks that meet over a link find the header of the other's call on it. An operation in the memory of the node
+// leaves none there, hence a look at what the other rank announces.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "collectives/transfers.h"
+#include "common/clock.h"
+#include "transport/shm/arena.h"
+
+namespace ccore {
+
+class Standoff {
+ public:
+  Standoff(int rank, int nranks) : rank_(rank), nranks_(nranks) {}
+
+  // To be called while transfers do not move. sequence: of this rank's last operation. Throws CC_ERROR_DESYNC, naming
+  // both calls, when one of them could not move for a while because its peer waits for this rank elsewhere.
+  void check(const Transfers& transfers, const Arena& arena, uint64_t sequence);
+
+ private:
+  bool waits_elsewhere(const Arena& arena, int peer, uint64_t sequence, Operation* found) const;
+  // Of a transfer with peer, or any rank: the rank that will not answer, or -1.
+  int deaf_peer(const Arena& arena, int peer, uint64_t sequence, Operation* found) const;
+
+  int rank_;
+  int nranks_;
+  uint64_t moves_ = 0;
+  std::optional<Deadline> patience_;
+};
+
+}  // namespace ccore
