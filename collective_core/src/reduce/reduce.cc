@@ -5,6 +5,7 @@
 
 #include "common/error.h"
 #include "reduce/half.h"
+#include "reduce/reduce_simd.h"
 #include "reduce/unaligned.h"
 
 namespace ccore {
@@ -139,13 +140,12 @@ ReduceFunction by_dtype(cc_dtype dtype) {
   throw Error(CC_ERROR_INTERNAL, "no reduction for this type");
 }
 
-}  // namespace
-
-ReduceFunction reduce_function(cc_dtype dtype, cc_redop op) {
+ReduceFunction scalar(cc_dtype dtype, cc_redop op, bool last) {
   switch (op) {
     case CC_SUM:
-    case CC_AVG:
       return by_dtype<Sum>(dtype);
+    case CC_AVG:
+      return last ? by_dtype<SumDivide>(dtype) : by_dtype<Sum>(dtype);
     case CC_PROD:
       return by_dtype<Prod>(dtype);
     case CC_MIN:
@@ -156,8 +156,25 @@ ReduceFunction reduce_function(cc_dtype dtype, cc_redop op) {
   throw Error(CC_ERROR_INTERNAL, "no such reduction");
 }
 
+}  // namespace
+
+ReduceFunction reduce_function_at(SimdLevel level, cc_dtype dtype, cc_redop op, bool last) {
+  ReduceFunction function = nullptr;
+#if defined(__x86_64__)
+  if (level == SimdLevel::avx512) function = reduce_function_avx512(dtype, op, last);
+  if (level == SimdLevel::avx2) function = reduce_function_avx2(dtype, op, last);
+#else
+  static_cast<void>(level);
+#endif
+  return function ? function : scalar(dtype, op, last);
+}
+
+ReduceFunction reduce_function(cc_dtype dtype, cc_redop op) {
+  return reduce_function_at(simd_level(), dtype, op, false);
+}
+
 ReduceFunction last_reduce_function(cc_dtype dtype, cc_redop op) {
-  return op == CC_AVG ? by_dtype<SumDivide>(dtype) : reduce_function(dtype, op);
+  return reduce_function_at(simd_level(), dtype, op, true);
 }
 
 }  // namespace ccore

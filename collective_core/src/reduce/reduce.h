@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "collective_core/collective_core.h"
+#include "common/simd.h"
 
 namespace ccore {
 
@@ -15,5 +16,8 @@ using ReduceFunction = void (*)(void* out, const void* a, const void* b, size_t 
 ReduceFunction reduce_function(cc_dtype dtype, cc_redop op);
 // For the hop that completes a block: an average adds, then divides by `divisor`.
 ReduceFunction last_reduce_function(cc_dtype dtype, cc_redop op);
+// The same at a level that the CPU offers; last: for the hop that completes a block. All levels give the same bits,
+// except that where both operands are NaN, either one's payload may stay.
+ReduceFunction reduce_function_at(SimdLevel level, cc_dtype dtype, cc_redop op, bool last);
 
 }  // namespace ccore

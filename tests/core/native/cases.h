@@ -12,6 +12,7 @@ void schedules();
 void schedules_all_reduce();
 void topology();
 void reduction();
+void reduction_levels();  // a part of reduction
 void wire();
 void transfers();
 void receive_any();

@@ -100,6 +100,7 @@ void reduction() {
   rounding_is_the_same_on_both_paths();
   nan_wins_in_min_and_max();
   no_alignment_is_needed();
+  reduction_levels();
 }
 
 }  // namespace test
