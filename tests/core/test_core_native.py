@@ -34,6 +34,7 @@ CASES = (
     "stripes",
     "stripes-faulty",
     "topk",
+    "topk-levels",
     "topk-ranks",
     "topk-ranks-faulty",
     *(f"matrix-{transport}-{size}" for transport in ("shm", "tcp") for size in (1, 2, 3, 4)),

@@ -1,6 +1,7 @@
 #include "compress/candidates.h"
 
 #include <algorithm>
+#include <array>
 
 #include "compress/radix_select.h"
 
@@ -8,18 +9,24 @@ namespace ccore {
 namespace {
 
 constexpr size_t kLeastCount = size_t{1} << 16;  // shorter vectors stay in the cache between passes
-constexpr size_t kMostStride = 255;              // odd, to share no period with rows of even length
+constexpr size_t kMostStride = 1021;             // odd, to share no period with rows of even length
 constexpr size_t kLeastHits = 64;                // of the sample among the k largest; fewer tell little
+constexpr uint32_t kAboveAll = kMagnitudeBits;   // a floor that no number reaches
 
 }  // namespace
 
 void Candidates::start(size_t count, size_t k) {
-  values_.clear();
-  indices_.clear();
-  overflowed_ = false;
+  sample_.clear();
+  found_ = 0;
   stride_ = std::min(kMostStride, (k / kLeastHits) | 1);
   in_use_ = count >= kLeastCount && k >= 8 * kLeastHits && k <= count / 8;
-  most_ = 2 * k;
+  most_ = in_use_ ? 2 * k : 0;
+  floor_ = kAboveAll;
+  const size_t room = most_ + kMostBlock + kCollectSlack;
+  if (values_.size() < room) {
+    values_.resize(room);
+    indices_.resize(room);
+  }
 }
 
 void Candidates::set_floor(size_t k) {
@@ -27,42 +34,43 @@ void Candidates::set_floor(size_t k) {
   const size_t hits = k / stride_;
   size_t margin = 1;
   while (margin * margin < hits) ++margin;
-  const size_t rank = std::min(hits + 5 * margin, values_.size() - 1);
-  const auto place = values_.begin() + static_cast<std::ptrdiff_t>(rank);
-  std::nth_element(values_.begin(), place, values_.end(),
+  const size_t rank = std::min(hits + 5 * margin, sample_.size() - 1);
+  const auto place = sample_.begin() + static_cast<std::ptrdiff_t>(rank);
+  std::nth_element(sample_.begin(), place, sample_.end(),
                    [](float a, float b) { return magnitude(a) > magnitude(b); });
   floor_ = magnitude(*place);
-  values_.clear();
-  values_.reserve(most_);
-  indices_.reserve(most_);
 }
 
-void Candidates::feed(const float* x, size_t begin, size_t count) {
-  if (!in_use_ || overflowed_) return;
-  for_each_at_least(x, count, floor_, [&](size_t i) {
-    if (values_.size() == most_) {
-      overflowed_ = true;
-      return;
-    }
-    values_.push_back(x[i]);
-    indices_.push_back(static_cast<uint32_t>(begin + i));
-  });
+uint32_t Candidates::add(CollectFunction collect, const float* a, const float* b, size_t begin, size_t count,
+                         float* acc) {
+  Collected collected{values_.data(), indices_.data(), found_};
+  const uint32_t largest = collect(a, b, count, static_cast<uint32_t>(begin), floor_, acc, &collected);
+  found_ = collected.found;
+  if (found_ > most_) {
+    in_use_ = false;
+    found_ = 0;
+    floor_ = kAboveAll;
+  }
+  return largest;
 }
 
 void Candidates::select(const float* x, size_t count, size_t k, uint32_t* indices) {
-  if (!in_use_ || overflowed_ || values_.size() < k) {
+  if (!in_use_ || found_ < k) {
     select_by(cut_at(x, count, k), x, count, k, indices);
     return;
   }
-  const size_t found = values_.size();
-  select_by(cut_at(values_.data(), found, k), values_.data(), found, k, indices);
+  select_by(cut_at(values_.data(), found_, k), values_.data(), found_, k, indices);
   for (size_t i = 0; i < k; ++i) indices[i] = indices_[indices[i]];
 }
 
-void select_exact(const float* x, size_t count, size_t k, uint32_t* indices) {
+void select_exact(const float* x, size_t count, size_t k, SimdLevel level, uint32_t* indices) {
   Candidates candidates;
   candidates.guess(count, k, [&](size_t i) { return x[i]; });
-  candidates.feed(x, 0, count);
+  std::array<float, Candidates::kMostBlock> unused;
+  for (size_t begin = 0; begin < count; begin += unused.size()) {
+    candidates.add(collect_function(level, false), x + begin, nullptr, begin, std::min(unused.size(), count - begin),
+                   unused.data());
+  }
   candidates.select(x, count, k, indices);
 }
 

@@ -10,34 +10,37 @@
 #include "compress/widen.h"
 
 namespace ccore {
-
 bool accumulate(const void* gradient, cc_dtype dtype, const float* residual, size_t count,
-                const TopkSettings& settings, CompressScratch* scratch, float* acc) {
+                const TopkSettings& settings, SimdLevel level, CompressScratch* scratch, float* acc) {
   const auto* input = static_cast<const std::byte*>(gradient);
   const size_t element = dtype_size(dtype);
-  Candidates* candidates = settings.method == CC_TOPK_EXACT ? &scratch->candidates : nullptr;
-  if (candidates) {
-    candidates->guess(count, kept_of(count, settings.ratio), [&](size_t i) {
-      float value;
-      widen(input + i * element, 1, dtype, &value);
-      return residual ? value + residual[i] : value;
-    });
-  }
-  // A block at a time, so that the sum is still in the first-level cache when the candidates are looked for.
-  constexpr size_t kBlock = 2048;
-  for (size_t begin = 0; begin < count; begin += kBlock) {
+  const auto sum_at = [&](size_t i) {
+    float value;
+    widen(input + i * element, 1, dtype, &value);
+    return residual ? value + residual[i] : value;
+  };
+  const size_t wanted = settings.method == CC_TOPK_EXACT ? kept_of(count, settings.ratio) : 0;
+  scratch->candidates.guess(count, wanted, sum_at);
+  const bool stream = count >= kLeastStreamed && can_stream(acc);
+  const CollectFunction collect = collect_function(level, stream);
+  const bool in_place = dtype == CC_FLOAT32 && reinterpret_cast<uintptr_t>(gradient) % alignof(float) == 0;
+  constexpr size_t kBlock = Candidates::kMostBlock;
+  std::array<float, kBlock> widened;
+  bool finite = true;
+  for (size_t begin = 0; finite && begin < count; begin += kBlock) {
     const size_t n = std::min(kBlock, count - begin);
-    float* sums = acc + begin;
-    widen(input + begin * element, n, dtype, sums);
-    if (residual) {
-      for (size_t i = 0; i < n; ++i) sums[i] += residual[begin + i];
+    const float* values = widened.data();
+    if (in_place) {
+      values = static_cast<const float*>(gradient) + begin;
+    } else {
+      widen(input + begin * element, n, dtype, widened.data());
     }
-    uint32_t largest = 0;
-    for (size_t i = 0; i < n; ++i) largest = std::max(largest, magnitude(sums[i]));
-    if (largest >= kInfiniteMagnitude) return false;
-    if (candidates) candidates->feed(sums, begin, n);
+    const uint32_t largest = scratch->candidates.add(collect, values, residual ? residual + begin : nullptr, begin, n,
+                                                     acc + begin);
+    finite = largest < kInfiniteMagnitude;
   }
-  return true;
+  if (stream) end_of_streaming();
+  return finite;
 }
 
 void compress(const TopkSettings& settings, size_t count, CompressScratch* scratch, float* acc,

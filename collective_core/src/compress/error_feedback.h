@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/simd.h"
 #include "compress/candidates.h"
 #include "compress/topk_plan.h"
 
@@ -19,8 +20,9 @@ struct CompressScratch {
 
 // acc[i] = gradient[i] + residual[i] in f32; a null residual is zero. False if one of them is no finite number;
 // acc is then incomplete. Also collects the candidates of a later compress() of the same acc.
+// The level changes the speed, never a bit.
 bool accumulate(const void* gradient, cc_dtype dtype, const float* residual, size_t count,
-                const TopkSettings& settings, CompressScratch* scratch, float* acc);
+                const TopkSettings& settings, SimdLevel level, CompressScratch* scratch, float* acc);
 
 // Writes the payload of kept_of(count, settings.ratio) elements of acc, and leaves in acc what is not sent.
 void compress(const TopkSettings& settings, size_t count, CompressScratch* scratch, float* acc,

@@ -1,7 +1,5 @@
 #include "compress/residual.h"
 
-#include <algorithm>
-
 #include "common/dtype.h"
 #include "common/log.h"
 
@@ -17,8 +15,8 @@ void Residual::take_shape(const ResidualShape& shape) {
         dtype_name(shape.dtype), shape.shard, shape.begin);
   }
   shape_ = shape;
-  values_.assign(shape.shard, 0.0f);
-  next_.assign(shape.shard, 0.0f);
+  values_.assign_zeros(shape.shard);
+  next_.assign_zeros(shape.shard);
   steps_ = 0;
 }
 
@@ -28,7 +26,7 @@ void Residual::commit() {
 }
 
 void Residual::reset() {
-  std::fill(values_.begin(), values_.end(), 0.0f);
+  values_.clear();
   steps_ = 0;
 }
 

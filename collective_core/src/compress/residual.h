@@ -8,6 +8,7 @@
 
 #include "collective_core/collective_core.h"
 #include "compress/error_feedback.h"
+#include "compress/float_buffer.h"
 
 namespace ccore {
 
@@ -30,7 +31,7 @@ class Residual {
   const ResidualShape& shape() const { return shape_; }
   uint64_t steps() const { return steps_; }  // operations that it went through since it was zero
 
-  const std::vector<float>& values() const { return values_; }
+  const FloatBuffer& values() const { return values_; }
   // Where an operation builds the next values; they count from commit() on, so that a failure changes nothing.
   float* next() { return next_.data(); }
   void commit();
@@ -42,8 +43,8 @@ class Residual {
 
  private:
   ResidualShape shape_;
-  std::vector<float> values_;
-  std::vector<float> next_;
+  FloatBuffer values_;
+  FloatBuffer next_;
   uint64_t steps_ = 0;
 };
 

@@ -17,11 +17,12 @@ namespace {
 // The part of an operation that only the owners of shards have.
 class Exchange {
  public:
-  Exchange(const Context& context, const Rails& rails, const TopkSettings& settings, std::byte* shard,
-           cc_dtype dtype, cc_redop op, Residual* residual)
+  Exchange(const Context& context, const Rails& rails, const TopkSettings& settings, const std::byte* input,
+           std::byte* shard, cc_dtype dtype, cc_redop op, Residual* residual)
       : whole_(context),
         rail_(context, rails.rail),
         settings_(settings),
+        input_(input),
         shard_(shard),
         count_(residual->shape().shard),
         kept_(kept_of(count_, settings.ratio)),
@@ -30,8 +31,8 @@ class Exchange {
         residual_(residual) {}
 
   bool accumulate() {
-    return ccore::accumulate(shard_, dtype_, residual_->values().data(), count_, settings_, &residual_->scratch,
-                             residual_->next());
+    return ccore::accumulate(input_, dtype_, residual_->values().data(), count_, settings_, simd_level(),
+                             &residual_->scratch, residual_->next());
   }
 
   void run(bool finite) {
@@ -53,7 +54,7 @@ class Exchange {
     }
     all_gather_ring(rail_.context(), own, residual_->payloads.data(), blocks);
     if (std::any_of(payloads.begin(), payloads.end(), is_nonfinite)) {
-      return all_reduce_ring(rail_.context(), shard_, shard_, count_, dtype_, op_);
+      return all_reduce_ring(rail_.context(), input_, shard_, count_, dtype_, op_);
     }
     decode_sum(payloads, kept_, settings_.values, op_ == CC_AVG ? whole_.average_over() : 1, dtype_, count_,
                shard_);
@@ -64,6 +65,7 @@ class Exchange {
   const Context& whole_;
   Subgroup rail_;
   const TopkSettings& settings_;
+  const std::byte* input_;  // may be shard_
   std::byte* shard_;
   size_t count_;
   size_t kept_;
@@ -89,10 +91,12 @@ void topk_all_reduce(const Context& context, const Rails& rails, const TopkSetti
   const bool owner = !rails.rail.empty();
   const Block own = owner ? block_of(count, rails.shards, local.rank) : Block{0, 0};
   residual->take_shape(ResidualShape{count, dtype, own.begin, own.count});
-  sum_to_owners(local, rails.shards, send, recv, count, dtype);
+  const bool alone = local.nranks == 1;  // its sum is what it has, and needs no copy
+  if (!alone) sum_to_owners(local, rails.shards, send, recv, count, dtype);
   if (owner) {
-    Exchange exchange(context, rails, settings, static_cast<std::byte*>(recv) + own.begin * dtype_size(dtype),
-                      dtype, op, residual);
+    const size_t begin = own.begin * dtype_size(dtype);
+    Exchange exchange(context, rails, settings, static_cast<const std::byte*>(alone ? send : recv) + begin,
+                      static_cast<std::byte*>(recv) + begin, dtype, op, residual);
     exchange.run(finite_on_node(local, exchange.accumulate()));
   } else {
     finite_on_node(local, true);

@@ -27,6 +27,7 @@ void lifecycle();
 void stripes();
 void algorithms(const std::string& layout, int nranks);
 void topk();
+void topk_levels();
 void topk_ranks();
 void matrix(const std::string& layout, int nranks);
 

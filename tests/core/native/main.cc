@@ -27,6 +27,7 @@ int main(int argc, char** argv) {
       {"split", test::split},
       {"stripes", test::stripes},
       {"topk", test::topk},
+      {"topk-levels", test::topk_levels},
       {"topk-ranks", test::topk_ranks},
       {"topology", test::topology},
       {"transfers", test::transfers},

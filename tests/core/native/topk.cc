@@ -41,7 +41,7 @@ Indices sorted_oracle(const Values& x, size_t k) {
 
 Indices exact(const Values& x, size_t k) {
   Indices found(k);
-  ccore::select_exact(x.data(), x.size(), k, found.data());
+  ccore::select_exact(x.data(), x.size(), k, ccore::best_simd_level(), found.data());
   return found;
 }
 
@@ -244,7 +244,7 @@ Step feedback(const Values& gradient, const Values& residual, const ccore::TopkS
                        ccore::kept_of(gradient.size(), settings.ratio), settings.values)),
             Values(gradient.size())};
   step.finite = ccore::accumulate(gradient.data(), CC_FLOAT32, residual.empty() ? nullptr : residual.data(),
-                                  gradient.size(), settings, &scratch, step.left.data());
+                                  gradient.size(), settings, ccore::best_simd_level(), &scratch, step.left.data());
   if (step.finite) {
     ccore::compress(settings, gradient.size(), &scratch, step.left.data(), step.payload.data());
   }
