@@ -28,6 +28,10 @@ const char* name_of(Algorithm algorithm) {
       return "dissemination";
     case Algorithm::hierarchical:
       return "2d";
+    case Algorithm::halving:
+      return "halving";
+    case Algorithm::double_tree:
+      return "double_tree";
   }
   return "none";
 }
@@ -87,8 +91,10 @@ Algorithms algorithms_of(Kind kind, const Shape& shape) {
     case Kind::all_reduce: {
       Algorithms list{};
       if (shape.shared) list = {Algorithm::oneshot, Algorithm::twoshot};
-      list.add(Algorithm::doubling);
-      list.add(Algorithm::ring);
+      for (const Algorithm one : {Algorithm::doubling, Algorithm::ring, Algorithm::halving, Algorithm::direct,
+                                  Algorithm::double_tree}) {
+        list.add(one);
+      }
       if (shape.nodes > 1 && shape.most_local > 1) list.add(Algorithm::hierarchical);
       return list;
     }

@@ -24,6 +24,8 @@ enum class Algorithm : int8_t {
   pairwise,
   dissemination,
   hierarchical,  // "2d"
+  halving,
+  double_tree,
 };
 
 // "ring", as in CCORE_ALGO and in docs/algorithms.md.

@@ -68,6 +68,21 @@ double all_reduce_us(Algorithm algorithm, const Shape& shape, const Flat& f, con
     const double extra = power_of_two(shape.nranks) ? 0 : 1;
     return (f.rounds + extra) * (f.alpha + f.bytes * f.shared_beta) + f.rounds * f.bytes * f.gamma;
   }
+  if (algorithm == Algorithm::halving) {
+    // The last exchanges, in which all ranks of a node send to others, are the smallest; extra ranks move all twice.
+    const double extra = power_of_two(shape.nranks) ? 0 : 2 * f.bytes * f.beta;
+    return 2 * f.rounds * f.alpha + 2 * part * f.beta + extra + part * f.gamma;
+  }
+  if (algorithm == Algorithm::direct) {
+    // All of a node send to others all the time, and several to one: a tenth is lost to crowding.
+    // A rank both sends and receives each of its messages after the first.
+    const double crowding = shape.nranks > 2 ? 1.1 : 1;
+    return 2 * (f.alpha + 2 * (f.p - 2) * f.overhead) + 2 * part * f.shared_beta * crowding + part * f.gamma;
+  }
+  if (algorithm == Algorithm::double_tree) {
+    const double sent = std::min(4.0, f.p) / 2 * f.bytes;
+    return 2 * f.rounds * (f.alpha + f.overhead) + sent * f.beta + f.bytes * f.gamma;
+  }
   return 2 * (f.p - 1) * f.alpha + 2 * part * f.beta + part * f.gamma;  // ring
 }
 

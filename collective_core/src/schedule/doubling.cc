@@ -1,33 +1,16 @@
 #include "schedule/doubling.h"
 
+#include "schedule/powers.h"
+
 namespace ccore {
-namespace {
-
-int power_of_two_up_to(int nranks) {
-  int power = 1;
-  while (2 * power <= nranks) power *= 2;
-  return power;
-}
-
-// Of the first 2 * extra ranks only the odd ones take part in the exchanges, each for itself and the rank
-// below it.
-struct Places {
-  int extra;
-
-  int of_rank(int rank) const { return rank < 2 * extra ? rank / 2 : rank - extra; }
-  int rank_at(int place) const { return place < extra ? 2 * place + 1 : place + extra; }
-};
-
-}  // namespace
-
 Schedule doubling_all_reduce(int rank, int nranks) {
   Schedule schedule;
   schedule.rank = rank;
   schedule.nranks = nranks;
   const int power = power_of_two_up_to(nranks);
-  const Places places{nranks - power};
-  const bool paired = rank < 2 * places.extra;
-  if (paired && rank % 2 == 0) {
+  const PowerPlaces places{nranks - power};
+  const bool paired = places.paired(rank);
+  if (!places.takes_part(rank)) {
     Step hand_over;
     hand_over.send_peer = rank + 1;
     hand_over.send_block = 0;

@@ -16,10 +16,12 @@
 #include "schedule/direct.h"
 #include "schedule/dissemination.h"
 #include "schedule/doubling.h"
+#include "schedule/halving.h"
 #include "schedule/hierarchical.h"
 #include "schedule/reduce.h"
 #include "schedule/ring.h"
 #include "schedule/symbolic.h"
+#include "schedule/trees.h"
 
 namespace test {
 namespace {
@@ -69,12 +71,22 @@ void costs() {
     return ccore::run_from_root(schedules, 0);
   };
   for (int p = 1; p <= 64; ++p) {
-    const size_t data = 1000 * static_cast<size_t>(p);
+    const size_t data = 960 * static_cast<size_t>(p);
     print(
         "all_reduce_doubling", p, data, [p](int rank) { return ccore::doubling_all_reduce(rank, p); },
         ccore::run_from_full_input);
     print(
         "all_reduce_ring", p, data, [p](int rank) { return ccore::ring_all_reduce(rank, p); },
+        ccore::run_from_full_input);
+    print(
+        "all_reduce_halving", p, data, [p](int rank) { return ccore::halving_all_reduce(rank, p); },
+        ccore::run_from_full_input);
+    print(
+        "all_reduce_direct", p, data, [p](int rank) { return ccore::direct_all_reduce(rank, p); },
+        ccore::run_from_full_input);
+    const std::vector<ccore::Tree> trees = ccore::double_binary_tree(p);
+    print(
+        "all_reduce_double_tree", p, data, [&](int rank) { return ccore::tree_all_reduce(rank, trees, 1); },
         ccore::run_from_full_input);
     for (int nodes = 1; nodes <= p; ++nodes) {
       if (p % nodes != 0) continue;

@@ -6,8 +6,11 @@
 
 #include "cases.h"
 #include "expect.h"
+#include "schedule/direct.h"
+#include "schedule/halving.h"
 #include "schedule/hierarchical.h"
 #include "schedule/symbolic.h"
+#include "schedule/trees.h"
 
 namespace test {
 namespace {
@@ -127,9 +130,49 @@ void uneven_nodes() {
   }
 }
 
+void flat(int p) {
+  const std::string size = std::to_string(p) + " ranks";
+  prove("halving, " + size, for_all(p, [=](int rank) { return ccore::halving_all_reduce(rank, p); }));
+  prove("direct, " + size, for_all(p, [=](int rank) { return ccore::direct_all_reduce(rank, p); }));
+  const std::vector<ccore::Tree> trees = ccore::double_binary_tree(p);
+  for (const int chunks : {1, 4}) {
+    prove("double tree, " + size, for_all(p, [&](int rank) { return tree_all_reduce(rank, trees, chunks); }));
+  }
+  // No rank has children in both trees, which is what spreads the work.
+  for (int rank = 0; rank < p && p > 1; ++rank) {
+    const auto inner = [&](const ccore::Tree& tree) {
+      return std::count(tree.parent.begin(), tree.parent.end(), rank) > 0;
+    };
+    EXPECT(!(inner(trees[0]) && inner(trees[1])), "rank ", rank, " of ", p, " is inner in both trees");
+  }
+}
+
+// The checks must be able to fail.
+void broken_schedules_are_found() {
+  const auto problem_of = [](const std::vector<Schedule>& schedules) {
+    return ccore::run_from_full_input(schedules).problem;
+  };
+  auto schedules = for_all(4, [](int rank) { return ccore::direct_all_reduce(rank, 4); });
+  schedules[1].steps.back().lane = 1;
+  EXPECT(contains(problem_of(schedules), "in two lanes"), problem_of(schedules));
+  schedules = for_all(4, [](int rank) { return ccore::halving_all_reduce(rank, 4); });
+  const auto passed_on = std::find_if(schedules[2].steps.begin(), schedules[2].steps.end(),
+                                      [](const ccore::Step& step) { return step.send_after != ccore::kNone; });
+  passed_on->send_after = ccore::kNone;  // the input, of which the memory has become a sum
+  EXPECT(contains(problem_of(schedules), "overwrites block"), problem_of(schedules));
+  // Both ends of a link must agree on the order of what goes over it.
+  const std::vector<ccore::Tree> trees = ccore::double_binary_tree(6);
+  schedules = for_all(6, [&](int rank) { return tree_all_reduce(rank, trees, 2); });
+  std::reverse(schedules[3].steps.begin(), schedules[3].steps.end());
+  for (ccore::Step& step : schedules[3].steps) step.send_after = ccore::kNone;
+  EXPECT(!problem_of(schedules).empty(), "another order was not noticed");
+}
+
 }  // namespace
 
 void schedules_all_reduce() {
+  broken_schedules_are_found();
+  for (int p = 1; p <= 64; ++p) flat(p);
   even_nodes();
   uneven_nodes();
 }

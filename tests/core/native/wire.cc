@@ -8,9 +8,12 @@
 #include "expect.h"
 #include "ranks.h"
 #include "schedule/doubling.h"
+#include "schedule/direct.h"
+#include "schedule/halving.h"
 #include "schedule/hierarchical.h"
 #include "schedule/reduce.h"
 #include "schedule/ring.h"
+#include "schedule/trees.h"
 
 namespace test {
 namespace {
@@ -88,6 +91,12 @@ size_t scheduled(ccore::Algorithm algorithm, int rank, const std::vector<ccore::
       return elements_sent(ccore::doubling_all_reduce(rank, p), count);
     case ccore::Algorithm::ring:
       return elements_sent(ccore::ring_all_reduce(rank, p), count);
+    case ccore::Algorithm::halving:
+      return elements_sent(ccore::halving_all_reduce(rank, p), count);
+    case ccore::Algorithm::direct:
+      return elements_sent(ccore::direct_all_reduce(rank, p), count);
+    case ccore::Algorithm::double_tree:
+      return elements_sent(tree_all_reduce(rank, ccore::double_binary_tree(p), 1), count);
     case ccore::Algorithm::hierarchical:
       return elements_sent(ccore::hierarchical_all_reduce(rank, places, 1), count);
     default:

@@ -1,0 +1,26 @@
+#include "collectives/all_reduce/all_reduce_double_tree.h"
+
+#include <algorithm>
+
+#include "collectives/all_reduce/scheduled.h"
+#include "common/dtype.h"
+#include "schedule/trees.h"
+
+namespace ccore {
+namespace {
+
+// Small enough that a chunk is soon passed on, large enough that its bytes take longer than its latency.
+constexpr size_t kChunkBytes = 128 * 1024;
+constexpr size_t kMostChunks = 64;
+
+}  // namespace
+
+void all_reduce_double_tree(const Context& context, const void* send, void* recv, size_t count, cc_dtype dtype,
+                            cc_redop op) {
+  const size_t of_each_tree = count * dtype_size(dtype) / 2;
+  const auto chunks = static_cast<int>(std::clamp<size_t>(of_each_tree / kChunkBytes, 1, kMostChunks));
+  all_reduce_scheduled(context, tree_all_reduce(context.rank, double_binary_tree(context.nranks), chunks), send,
+                       recv, count, dtype, op);
+}
+
+}  // namespace ccore
