@@ -14,6 +14,8 @@ import pytest
 CASES = (
     "arena",
     "choose",
+    "cpu-reduce",
+    "cpu-reduce-faulty",
     "schedules",
     "schedules-all-reduce",
     "topology",

@@ -129,6 +129,7 @@ typedef enum cc_operation CC_INT_ENUM {
   CC_OPERATION_ALL_TO_ALLV = 11,
   CC_OPERATION_ALL_GATHERV = 12,
   CC_OPERATION_TOPK_ALL_REDUCE = 13,
+  CC_OPERATION_CPU_REDUCE = 14,
   CC_OPERATION_SPLIT = 20,
   CC_OPERATION_FINALIZE = 21,
   CC_OPERATION_RECV = 32,
@@ -309,6 +310,48 @@ CC_API cc_result cc_residual_destroy(cc_residual* residual);
 CC_API cc_result cc_topk_all_reduce(const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op,
                                     const cc_topk_options* topk, cc_residual* residual, cc_comm* comm,
                                     const cc_op_options* options);
+
+/* Copies between the memory of a device and that of the host, for cc_cpu_reduce. Set size to
+ * sizeof(cc_copy_engine); the struct is copied, what context points to must outlive the handle. The callbacks are
+ * called from the thread that is in cc_cpu_reduce_run or _destroy, one at a time; they neither block nor throw. */
+typedef struct cc_copy_engine {
+  size_t size;
+  void* context; /* the first argument of every callback */
+  /* Starts a copy of bytes > 0 and stores in *copy a number by which poll knows it. Copies may end in any order.
+   * Returns CC_SUCCESS; anything else: it has not started, and error (error_bytes) holds a text that says why. */
+  cc_result (*start_to_host)(void* context, void* host, const void* device, size_t bytes, uint64_t* copy, char* error,
+                             size_t error_bytes);
+  cc_result (*start_to_device)(void* context, void* device, const void* host, size_t bytes, uint64_t* copy,
+                               char* error, size_t error_bytes);
+  /* CC_IN_PROGRESS, or CC_SUCCESS when it has ended; anything else: it has failed and no longer touches memory.
+   * A number is not asked for again after its copy has ended or failed. */
+  cc_result (*poll)(void* context, uint64_t copy, char* error, size_t error_bytes);
+} cc_copy_engine;
+
+/* As cc_config: zero means the environment variable, else the default. */
+typedef struct cc_cpu_reduce_options {
+  size_t size;
+  int64_t chunk_bytes; /* equal on all ranks, to 1 TiB; CCORE_CPU_REDUCE_CHUNK_BYTES, default 4194304 */
+  int32_t chunks;      /* staging buffers of chunk_bytes, 1 to 1024, of this rank; default 3 */
+  int32_t reserved;    /* zero */
+} cc_cpu_reduce_options;
+
+/* all_reduce of device memory on the CPUs: chunk by chunk to a staging buffer of the host, reduced there with the
+ * other ranks, and back, so that copies of some chunks go on while another is reduced. */
+typedef struct cc_cpu_reduce cc_cpu_reduce;
+/* Allocates chunks * chunk_bytes of page-aligned memory. Not collective. options may be NULL. engine NULL: "device"
+ * buffers are host memory, which a thread of this handle copies. */
+CC_API cc_result cc_cpu_reduce_create(cc_comm* comm, const cc_cpu_reduce_options* options, const cc_copy_engine* engine,
+                                      cc_cpu_reduce** handle);
+/* As cc_all_reduce, an operation of the communicator like any other; in place with device_send == device_recv. A
+ * copy that fails ends it on all ranks with CC_ERROR_SYSTEM here, CC_ERROR_REMOTE there, and the text of the copy.
+ * Any error waits up to a second for the copies under way; an engine that needs longer still uses the buffers. A
+ * handle runs one at a time, else CC_ERROR_INVALID_USAGE. */
+CC_API cc_result cc_cpu_reduce_run(cc_cpu_reduce* handle, const void* device_send, void* device_recv, size_t count,
+                                   cc_dtype dtype, cc_redop op, const cc_op_options* options);
+/* Also after its communicator is destroyed, which nothing may run on any more. Staging memory that a copy still uses
+ * is not freed. CC_ERROR_INVALID_USAGE while it runs. NULL is allowed. */
+CC_API cc_result cc_cpu_reduce_destroy(cc_cpu_reduce* handle);
 
 /* One message from this rank to peer. What two ranks send each other is received in the order in which it was
  * sent, collectives of both included; a receive that differs in count, dtype or tag from what comes is

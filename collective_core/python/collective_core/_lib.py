@@ -64,6 +64,12 @@ class TopkOptions(ctypes.Structure):
     ]
 
 
+class CpuReduceOptions(ctypes.Structure):
+    """cc_cpu_reduce_options."""
+
+    _fields_ = [("size", c_size_t), ("chunk_bytes", c_int64), ("chunks", c_int32), ("reserved", c_int32)]
+
+
 class ResidualInfo(ctypes.Structure):
     """cc_residual_info."""
 
@@ -182,6 +188,9 @@ _SIGNATURES: dict[str, tuple[object, ...]] = {
         *(c_void_p, c_void_p),
         POINTER(OpOptions),
     ),
+    "cc_cpu_reduce_create": (c_void_p, POINTER(CpuReduceOptions), c_void_p, POINTER(c_void_p)),
+    "cc_cpu_reduce_run": (c_void_p, c_void_p, c_void_p, c_size_t, c_int, c_int, POINTER(OpOptions)),
+    "cc_cpu_reduce_destroy": (c_void_p,),
     "cc_send": (c_void_p, c_size_t, c_int, c_int, c_void_p, POINTER(OpOptions)),
     "cc_recv": (c_void_p, c_size_t, c_int, c_int, c_void_p, POINTER(OpOptions)),
     "cc_recv_any": (c_void_p, c_size_t, c_int, POINTER(c_int), c_void_p, POINTER(OpOptions)),

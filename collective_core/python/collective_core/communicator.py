@@ -81,6 +81,7 @@ class Operation(IntEnum):
     ALL_TO_ALLV = 11
     ALL_GATHERV = 12
     TOPK_ALL_REDUCE = 13
+    CPU_REDUCE = 14
     SPLIT = 20
     FINALIZE = 21
     RECV = 32

@@ -103,6 +103,10 @@ VARIABLES: tuple[Variable, ...] = (
         _LIBRARY, aliases=("LIGHT_TOPK_FP16",),
     ),
     Variable(
+        "CCORE_CPU_REDUCE_CHUNK_BYTES", Kind.BYTES, "4194304",
+        "cpu_reduce: data that is copied, reduced and copied back at a time; equal on all ranks", _LIBRARY,
+    ),
+    Variable(
         "CCORE_SOCKET_IFNAME", Kind.TEXT, "the way to rank 0",
         "interfaces for TCP: name prefixes `eth,ib`, exact names `=eth0`, all but `^docker`; of several names each is "
         "a rail, see below", _LIBRARY,

@@ -68,6 +68,8 @@ const char* name_of(Kind kind) {
       return "finalize";
     case Kind::topk_all_reduce:
       return "topk_all_reduce";
+    case Kind::cpu_reduce:
+      return "cpu_reduce";
   }
   return "unknown";
 }
@@ -117,6 +119,7 @@ Algorithms algorithms_of(Kind kind, const Shape& shape) {
     case Kind::split:
     case Kind::finalize:
     case Kind::topk_all_reduce:
+    case Kind::cpu_reduce:
       break;
   }
   return {};

@@ -45,6 +45,9 @@ std::string describe(const Operation& operation) {
     case Kind::topk_all_reduce:
       return format("operation %llu: topk_all_reduce(count=%llu, %s, %s, digest of the settings=%016llx)",
                     sequence, count, dtype, redop, static_cast<unsigned long long>(operation.shape));
+    case Kind::cpu_reduce:
+      return format("operation %llu: cpu_reduce(count=%llu, %s, %s, chunks of %llu elements)", sequence, count, dtype,
+                    redop, static_cast<unsigned long long>(operation.shape));
     case Kind::transfer:
       if (operation.root < 0) {
         return format("transfer from any rank to rank %d (count=%llu, %s, tag=%d)", operation.target, count, dtype,
@@ -69,6 +72,7 @@ bool cannot_end_without(const Operation& operation, int rank, int absent) {
     case Kind::all_gather:
     case Kind::all_to_all:
     case Kind::topk_all_reduce:
+    case Kind::cpu_reduce:
       return operation.count > 0;
     case Kind::reduce:
     case Kind::gather:

@@ -22,6 +22,7 @@ enum class Kind : uint32_t {
   all_to_allv = 11,  // count: of the elements on that link
   all_gatherv = 12,  // count: of all elements; shape: a digest of every rank's count
   topk_all_reduce = 13,  // shape: a digest of how it compresses
+  cpu_reduce = 14,  // shape: the elements of a chunk
   split = 20,
   finalize = 21,
 };

@@ -45,6 +45,8 @@ class WaitLadder {
   void idle(const std::vector<const Link*>& want_send, const std::vector<const Link*>& want_recv);
   // No sleep is longer; for a caller with other things to do.
   void sleep_at_most(int milliseconds);
+  // For a caller that may go on for long without ever being idle: throws when the operation is over.
+  void check() const { check_(); }
 
  private:
   // True when it is time to sleep.

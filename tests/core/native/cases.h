@@ -8,6 +8,7 @@ namespace test {
 void arena();
 void choose();
 void costs();
+void cpu_reduce();
 void schedules();
 void schedules_all_reduce();
 void topology();

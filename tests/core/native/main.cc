@@ -13,6 +13,7 @@ int main(int argc, char** argv) {
       {"arena", test::arena},
       {"choose", test::choose},
       {"costs", test::costs},
+      {"cpu-reduce", test::cpu_reduce},
       {"desync", test::desync},
       {"endurance", test::endurance},
       {"failures", test::failures},
