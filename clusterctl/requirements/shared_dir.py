@@ -191,6 +191,17 @@ def _unit_steps(facts: NodeFacts, node: Node, what: str, *, remote: bool) -> tup
     name = mounts.unit_name(path)
     text = _unit_text(node, what, remote=remote)
     return (
+        *(
+            [
+                WriteFile(
+                    "Write the unit that waits for a way to the server",
+                    mounts.WAY_UNIT,
+                    mounts.way_unit_text(),
+                )
+            ]
+            if remote
+            else []
+        ),
         WriteFile(f"Write the unit {name}", f"{mounts.UNIT_FOLDER}/{name}", text),
         EnableUnit(f"Mount {what} at {path}, now and at boot", name),
     )

@@ -6,6 +6,7 @@ import posixpath
 import re
 from typing import TYPE_CHECKING
 
+from clusterctl import resources
 from clusterctl.requirements.addresses import literal
 from clusterctl.requirements.base import Command
 from clusterctl.requirements.rendering import render
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from clusterctl.facts.model import Mount, MountUnit, NodeFacts
 
 UNIT_FOLDER = "/etc/systemd/system"
+WAY_UNIT = f"{UNIT_FOLDER}/clusterctl-way-to@.service"
+"""Waits at boot until a server can be reached at all."""
 BIND = "bind"
 """The options of a unit that binds a folder of the same node."""
 _AUTOMOUNT = "autofs"
@@ -76,7 +79,19 @@ def unit_text(what: str, path: str, mount_options: str) -> str:
         where=normal(path),
         options=mount_options,
         remote=mount_options != BIND,
+        way=_way(what) if mount_options != BIND else "",
     )
+
+
+def way_unit_text() -> str:
+    """Return the unit of which a mount wants one instance for its server."""
+    return resources.text("templates", "systemd", "clusterctl-way-to@.service")
+
+
+def _way(what: str) -> str:
+    """Return the instance for the server of ``host:/folder``; empty for one that no unit's name can hold."""
+    host = what.rpartition(":/")[0].strip("[]")
+    return f"clusterctl-way-to@{host}.service" if re.fullmatch(r"[A-Za-z0-9:._-]+", host) else ""
 
 
 def is_unit(found: MountUnit | None, text: str) -> bool:
