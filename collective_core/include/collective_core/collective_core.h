@@ -377,6 +377,19 @@ CC_API cc_result cc_group_end(cc_comm* comm);
  * added afterwards. */
 CC_API cc_result cc_group_progress(cc_comm* comm, int64_t wait_ms, unsigned char* finished, size_t transfers);
 
+/* Which algorithms the tuner took, as text: a line for each kind of operation that has several
+ * (collective, class of sizes by their base 2 logarithm, class of types, phase, algorithm, and what it
+ * takes if that is known). *needed: the bytes of the whole text with its zero byte; of a shorter buffer
+ * as much is written as fits. Waits for a running operation. */
+CC_API cc_result cc_tuner_dump(cc_comm* comm, char* text, size_t size, size_t* needed);
+/* Measures all algorithms again, or, without CCORE_AUTOTUNE, once. Collective. */
+CC_API cc_result cc_tuner_retune(cc_comm* comm);
+/* From now on `collective` ("all_reduce") takes `algorithm` ("ring") for data of as many bytes to the
+ * next lower power of two and for types of this class. bytes: of the whole data, see docs/algorithms.md.
+ * What CCORE_ALGO names is not changed. Collective; different arguments are CC_ERROR_DESYNC. */
+CC_API cc_result cc_tuner_set(cc_comm* comm, const char* collective, size_t bytes, cc_dtype dtype,
+                              const char* algorithm);
+
 #ifdef __cplusplus
 }
 #endif

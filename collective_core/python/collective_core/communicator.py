@@ -488,6 +488,29 @@ class Communicator:
         )  # fmt: skip
         return source
 
+    def tuner_dump(self) -> str:
+        """Return which algorithms the tuner took: a line for each kind of operation that has several."""
+        handle = self._live()
+        needed = c_size_t()
+        _lib.check(self._library.cc_tuner_dump(handle, None, 0, byref(needed)), handle)
+        text = ctypes.create_string_buffer(needed.value)
+        _lib.check(self._library.cc_tuner_dump(handle, text, needed.value, byref(needed)), handle)
+        return text.value.decode()
+
+    def retune(self) -> None:
+        """Measure all algorithms again with the next operations; every rank calls it in the same place."""
+        handle = self._live()
+        _lib.check(self._library.cc_tuner_retune(handle), handle)
+
+    def tuner_set(self, collective: str, size_bytes: int, dtype: Dtype, algorithm: str) -> None:
+        """Let a collective take an algorithm for data of about that size; every rank calls it in the same place.
+
+        `size_bytes` stands for all sizes up to the next power of two, `dtype` for all types that are reduced alike.
+        """
+        handle = self._live()
+        names = collective.encode(), algorithm.encode()
+        _lib.check(self._library.cc_tuner_set(handle, names[0], size_bytes, int(dtype), names[1]), handle)
+
     @contextmanager
     def group(self) -> Iterator[None]:
         """Move all sends and receives of the block at its end, together, so that none blocks another."""

@@ -107,6 +107,46 @@ VARIABLES: tuple[Variable, ...] = (
         "cpu_reduce: data that is copied, reduced and copied back at a time; equal on all ranks", _LIBRARY,
     ),
     Variable(
+        "CCORE_AUTOTUNE", Kind.FLAG, "0",
+        "measure the algorithms and take the fastest, see [tuner](tuner.md); rank 0's holds for all", _LIBRARY,
+        aliases=("HOROVOD_AUTOTUNE",),
+    ),
+    Variable(
+        "CCORE_AUTOTUNE_PERF_MODE", Kind.CHOICE, "time",
+        "what is measured: from one operation to the next, the same without outliers, or the operation itself; rank "
+        "0's holds for all",
+        _LIBRARY, aliases=("AIACC_AUTOTUNE_PERF_MODE",), choices=("time", "filter", "profile"),
+    ),
+    Variable(
+        "CCORE_AUTOTUNE_WARMUP_CALLS", Kind.COUNT, "3",
+        "operations of a kind before any is measured; rank 0's holds for all", _LIBRARY,
+    ),
+    Variable(
+        "CCORE_AUTOTUNE_PROFILE_CALLS", Kind.COUNT, "32",
+        "measured operations of each algorithm that is left after the first look; rank 0's holds for all", _LIBRARY,
+    ),
+    Variable(
+        "CCORE_AUTOTUNE_WINDOW_CALLS", Kind.COUNT, "128",
+        "operations from one look for drift to the next; rank 0's holds for all", _LIBRARY,
+    ),
+    Variable(
+        "CCORE_CACHE_DISABLE", Kind.FLAG, "1",
+        "0: choices are kept from job to job, see [tuner](tuner.md); rank 0's holds for all", _LIBRARY,
+        aliases=("AIACC_CONFIG_CACHE_DISABLE",),
+    ),
+    Variable(
+        "CCORE_CACHE_UPDATE_DISABLE", Kind.FLAG, "1", "0: a file of choices that exists is written again", _LIBRARY,
+        aliases=("AIACC_CONFIG_CACHE_UPDATE_DISABLE",),
+    ),
+    Variable(
+        "CCORE_CACHE_MODEL", Kind.TEXT, "none",
+        "what the job trains, such as `resnet50 97MB`: choices of others are not taken", _LIBRARY,
+    ),
+    Variable(
+        "CCORE_CACHE_DIR", Kind.TEXT, "`$XDG_CACHE_HOME/collective_core`, else `~/.cache/collective_core`",
+        "where choices are kept from job to job", _LIBRARY,
+    ),
+    Variable(
         "CCORE_SOCKET_IFNAME", Kind.TEXT, "the way to rank 0",
         "interfaces for TCP: name prefixes `eth,ib`, exact names `=eth0`, all but `^docker`; of several names each is "
         "a rail, see below", _LIBRARY,

@@ -70,6 +70,8 @@ const char* name_of(Kind kind) {
       return "topk_all_reduce";
     case Kind::cpu_reduce:
       return "cpu_reduce";
+    case Kind::tuning:
+      return "tuning";
   }
   return "unknown";
 }
@@ -120,6 +122,7 @@ Algorithms algorithms_of(Kind kind, const Shape& shape) {
     case Kind::finalize:
     case Kind::topk_all_reduce:
     case Kind::cpu_reduce:
+    case Kind::tuning:
       break;
   }
   return {};

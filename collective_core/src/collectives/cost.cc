@@ -124,6 +124,7 @@ double estimated_us(Kind kind, Algorithm algorithm, size_t bytes, const Shape& s
     case Kind::finalize:
     case Kind::topk_all_reduce:
     case Kind::cpu_reduce:
+    case Kind::tuning:
       break;
   }
   return f.alpha + f.bytes * f.beta;

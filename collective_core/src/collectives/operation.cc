@@ -2,12 +2,29 @@
 
 #include <cstring>
 
+#include "collectives/algorithm.h"
 #include "common/dtype.h"
 #include "common/error.h"
 
 namespace ccore {
 
-std::string describe(const Operation& operation) {
+namespace {
+
+const char* step_name(int32_t step) {
+  switch (step) {
+    case kTunerAgrees:
+      return "agreement of the tuner";
+    case kTunerLoads:
+      return "load of kept choices";
+    case kTunerSearches:
+      return "tuner_retune()";
+    case kTunerIsSet:
+      return "tuner_set()";
+  }
+  return "unknown step of the tuner";
+}
+
+std::string describe_call(const Operation& operation) {
   const auto sequence = static_cast<unsigned long long>(operation.sequence);
   const auto count = static_cast<unsigned long long>(operation.count);
   const char* dtype = dtype_name(static_cast<cc_dtype>(operation.dtype));
@@ -55,8 +72,18 @@ std::string describe(const Operation& operation) {
       }
       return format("transfer %llu from rank %d to rank %d (count=%llu, %s, tag=%d)", sequence, operation.root,
                     operation.target, count, dtype, operation.tag);
+    case Kind::tuning:
+      return format("operation %llu: %s", sequence, step_name(operation.tag));
   }
   return "bytes that are no operation";
+}
+
+}  // namespace
+
+std::string describe(const Operation& operation) {
+  const std::string call = describe_call(operation);
+  if (operation.algorithm == 0) return call;
+  return call + " by " + name_of(static_cast<Algorithm>(operation.algorithm - 1));
 }
 
 bool same(const Operation& a, const Operation& b) { return std::memcmp(&a, &b, sizeof a) == 0; }
@@ -74,6 +101,8 @@ bool cannot_end_without(const Operation& operation, int rank, int absent) {
     case Kind::topk_all_reduce:
     case Kind::cpu_reduce:
       return operation.count > 0;
+    case Kind::tuning:
+      return operation.tag != kTunerLoads || absent == 0;
     case Kind::reduce:
     case Kind::gather:
       return operation.count > 0 && operation.root == rank;

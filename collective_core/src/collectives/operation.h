@@ -25,6 +25,15 @@ enum class Kind : uint32_t {
   cpu_reduce = 14,  // shape: the elements of a chunk
   split = 20,
   finalize = 21,
+  tuning = 22,  // tag: one of TuningStep
+};
+
+// What the ranks do about the tuner.
+enum TuningStep : int32_t {
+  kTunerAgrees = 1,  // as a part of the operation that follows
+  kTunerLoads = 2,
+  kTunerSearches = 3,
+  kTunerIsSet = 4,  // shape: a digest of the choice
 };
 
 // Travels at the head of the first message on every link that the operation uses, and of every transfer.
@@ -39,7 +48,7 @@ struct Operation {
   int32_t root = 0;    // of a transfer: its sender
   int32_t target = 0;  // of a transfer: its receiver
   int32_t tag = 0;     // of a transfer: the caller's mark
-  uint32_t reserved = 0;
+  uint32_t algorithm = 0;  // 1 + the one that this rank takes; 0: the tuner has no say
   uint64_t shape = 0;
 };
 static_assert(sizeof(Operation) == 56, "part of the wire format");

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <optional>
 #include <utility>
 
 #include "collectives/barrier/barrier_dissemination.h"
@@ -49,6 +50,7 @@ Communicator::Communicator(const UniqueId& id, int rank, int nranks, const Setti
       connections_(connect_ranks(id, rank, nranks, settings_)),
       places_(places_of(connections_.peers)),
       chooser_{shape_of(places_), connections_.overrides, CostModel()},
+      tuning_(connections_.tuner, &chooser_),
       doorbell_(&lonely_doorbell_),
       spin_(may_spin(usable_cores(), connections_.ranks_on_host)),
       transfers_(rank, nranks, [this](const Transfer& transfer) {
@@ -69,6 +71,7 @@ Communicator::Communicator(const UniqueId& id, int rank, int nranks, const Setti
       std::make_unique<Monitor>(std::move(connections_.control), std::move(names), &failure_, doorbell_);
   log(LogLevel::version, "version %s rank %d of %d: %s", cc_version_string(), rank, nranks,
       summary().c_str());
+  if (tuning_.keeps() && nranks > 1) load_choices();
 }
 
 Communicator::~Communicator() {
@@ -132,9 +135,15 @@ void Communicator::run(Operation operation, int64_t timeout_ms,
     connections_.arena->announce(operation.sequence, reinterpret_cast<const std::byte*>(&operation));
   }
   WaitLadder ladder(doorbell_, monitor_->wake_fd(), spin_, std::cref(check));
-  const Context context = this->context(&ladder, &send_to, &receive_from, operation);
+  Context context = this->context(&ladder, &send_to, &receive_from, operation);
+  std::optional<Chooser> tuned;  // the tuner's choice is for this operation alone
   try {
+    if (tuning_.active()) {
+      context.chooser = &tuned.emplace(chooser_);
+      tuning_.begin(&context, &*tuned);
+    }
     body(context);
+    if (tuned) tuning_.end(rank_);
   } catch (const Error& error) {
     recorder_.update(ticket, chosen_, -1);
     recorder_.end(ticket, error.code());

@@ -15,6 +15,7 @@
 #include "engine/monitor.h"
 #include "engine/recorder.h"
 #include "engine/standoff.h"
+#include "engine/tuning.h"
 
 namespace ccore {
 
@@ -38,6 +39,13 @@ class Communicator {
   void abort(const std::string& why);
   // Returns when all ranks have called it; then says goodbye. Nothing runs afterwards.
   void finalize(int64_t timeout_ms);
+  // Both are operations: every rank calls them in the same place.
+  void retune();
+  void set_algorithm(const Choice& choice);
+  // Throws CC_ERROR_INVALID_ARGUMENT.
+  Choice choice_of(const std::string& collective, uint64_t bytes, cc_dtype dtype,
+                   const std::string& algorithm) const;
+  std::string tuner_text();
 
   int rank() const { return rank_; }
   const std::vector<Place>& places() const { return places_; }
@@ -53,6 +61,7 @@ class Communicator {
   std::string summary() const;
 
  private:
+  void load_choices();
   void check_process() const;
   void check_usable() const;
   void check_neighbours(const Operation& operation) const;
@@ -69,6 +78,7 @@ class Communicator {
   Connections connections_;
   std::vector<Place> places_;
   Chooser chooser_;
+  Tuning tuning_;
   Doorbell lonely_doorbell_;  // when no segment has one for us
   Doorbell* doorbell_;
   bool spin_;

@@ -39,6 +39,7 @@ struct Card {
   char boot[64] = {};
   char node[CC_HOST_BYTES + 64] = {};
   Overrides overrides;
+  TunerSettings tuner;
 };
 
 template <size_t N>
@@ -64,6 +65,7 @@ Settings settings_from_env() {
   settings.address = env_text("CCORE_SOCKET_ADDR");
   settings.overrides = overrides_from_env();
   simd_level();  // a wrong one is told here, not by the first reduction
+  settings.tuner = tuner_settings_from_env();
   return settings;
 }
 
@@ -119,8 +121,10 @@ class Connector {
     put(card.boot, boot_id());
     put(card.node, node_key(settings_.node_id, card.host, card.boot));
     card.overrides = settings_.overrides;
+    card.tuner = settings_.tuner;
     cards_ = client_.all_gather(card);
     result_.overrides = cards_[0].overrides;
+    result_.tuner = cards_[0].tuner;
     if (!(result_.overrides == card.overrides)) {
       log(LogLevel::warn, "rank %d was given other settings for the choice of algorithms than rank 0, whose hold",
           rank_);

@@ -11,6 +11,7 @@
 #include "common/unique_fd.h"
 #include "rendezvous/unique_id.h"
 #include "topology/node.h"
+#include "tuner/settings.h"
 #include "transport/link.h"
 #include "transport/shm/arena.h"
 #include "transport/shm/segment.h"
@@ -26,6 +27,7 @@ struct Settings {
   std::string interface_name;
   std::string address;
   Overrides overrides;
+  TunerSettings tuner;
   int ranks_on_host = 1;  // at least so many share the cores: a part of a communicator is not alone
 };
 // base: what a zero or null field means; null: the environment, else the default.
@@ -47,6 +49,7 @@ struct Connections {
   std::vector<UniqueFd> control;             // by rank, empty at the own place
   int ranks_on_host = 1;
   Overrides overrides;  // of rank 0
+  TunerSettings tuner;  // of rank 0
 };
 
 Connections connect_ranks(const UniqueId& id, int rank, int nranks, const Settings& settings);

@@ -30,6 +30,9 @@ void algorithms(const std::string& layout, int nranks);
 void topk();
 void topk_levels();
 void topk_ranks();
+void tuner();
+void tuner_cache();
+void tuner_comm();
 void matrix(const std::string& layout, int nranks);
 
 }  // namespace test

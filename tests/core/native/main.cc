@@ -32,6 +32,9 @@ int main(int argc, char** argv) {
       {"topk-ranks", test::topk_ranks},
       {"topology", test::topology},
       {"transfers", test::transfers},
+      {"tuner", test::tuner},
+      {"tuner-cache", test::tuner_cache},
+      {"tuner-comm", test::tuner_comm},
       {"wire", test::wire},
   };
   const std::string name = argc > 1 ? argv[1] : "";

@@ -1,0 +1,72 @@
+// What a communicator does about its tuner beside telling it of every operation.
+#include "collectives/barrier/barrier_dissemination.h"
+#include "collectives/broadcast/broadcast_tree.h"
+#include "common/env.h"
+#include "common/error.h"
+#include "engine/communicator.h"
+#include "tuner/identity.h"
+
+namespace ccore {
+namespace {
+
+// A file has no more; a rank that is sent more is not to believe it.
+constexpr uint64_t kMostChoices = 4096;
+
+Operation operation_of(TuningStep step) {
+  Operation operation;
+  operation.kind = Kind::tuning;
+  operation.tag = step;
+  return operation;
+}
+
+}  // namespace
+
+// Rank 0 reads, and the others are told: files that differ between hosts cannot make ranks differ.
+void Communicator::load_choices() {
+  std::vector<Choice> choices;
+  if (rank_ == 0) {
+    std::vector<std::string> transports;
+    for (const auto& link : connections_.links) {
+      if (link) transports.emplace_back(link->name());
+    }
+    choices = tuning_.load({machine_text(), env_text("CCORE_CACHE_MODEL"), scale_text(places_, transports)});
+  }
+  run(operation_of(kTunerLoads), settings_.init_timeout_ms, [&](const Context& context) {
+    uint64_t count = choices.size();
+    broadcast_tree(context, &count, &count, sizeof count, 0);
+    if (count > kMostChoices) throw Error(CC_ERROR_INTERNAL, "rank 0 sent too many choices");
+    choices.resize(count);
+    if (count > 0) broadcast_tree(context, choices.data(), choices.data(), count * sizeof(Choice), 0);
+  });
+  tuning_.use(choices);
+}
+
+void Communicator::retune() {
+  run(operation_of(kTunerSearches), 0, [&](const Context& context) {
+    barrier_dissemination(context);
+    tuning_.retune();
+  });
+}
+
+void Communicator::set_algorithm(const Choice& choice) {
+  Operation operation = operation_of(kTunerIsSet);
+  operation.shape = uint64_t{choice.kind} << 48 | uint64_t{choice.size_class} << 40 |
+                    uint64_t{choice.dtype_class} << 32 | choice.algorithm;
+  run(operation, 0, [&](const Context& context) {
+    barrier_dissemination(context);
+    tuning_.use({choice});
+  });
+}
+
+Choice Communicator::choice_of(const std::string& collective, uint64_t bytes, cc_dtype dtype,
+                               const std::string& algorithm) const {
+  return tuning_.choice_of(collective, bytes, dtype, algorithm);
+}
+
+std::string Communicator::tuner_text() {
+  check_process();
+  const std::lock_guard<std::mutex> lock(operation_mutex_);
+  return tuning_.dump();
+}
+
+}  // namespace ccore
