@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <functional>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -28,6 +30,20 @@ std::vector<Place> places_of(const std::vector<Peer>& peers) {
 void sleep_a_moment() {
   const timespec moment{0, 1000000};
   nanosleep(&moment, nullptr);
+}
+
+// What else ends an operation on this rank must reach the others as well, or they would wait for their deadline.
+template <typename Body>
+void told_to_all(Body body) {
+  try {
+    body();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw Error(CC_ERROR_SYSTEM, "out of memory");
+  } catch (const std::exception& error) {
+    throw Error(CC_ERROR_INTERNAL, error.what());
+  }
 }
 
 class BusyMark {
@@ -142,7 +158,7 @@ void Communicator::run(Operation operation, int64_t timeout_ms,
       context.chooser = &tuned.emplace(chooser_);
       tuning_.begin(&context, &*tuned);
     }
-    body(context);
+    told_to_all([&] { body(context); });
     if (tuned) tuning_.end(rank_);
   } catch (const Error& error) {
     recorder_.update(ticket, chosen_, -1);
@@ -256,7 +272,7 @@ void Communicator::move_transfers(const Deadline* patience, int64_t wait_ms) {
     if (patience) ladder.sleep_at_most(static_cast<int>(std::min<int64_t>(wait_ms, 1000)));
     int unused = -1;
     const Context context = this->context(&ladder, &unused, &unused, Operation());
-    transfers_.run(context, patience);
+    told_to_all([&] { transfers_.run(context, patience); });
   } catch (const Error& error) {
     transfers_.for_each_unfinished(
         [&](const Transfer& transfer) { recorder_.end(transfer.ticket, error.code()); });
