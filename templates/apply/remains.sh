@@ -95,6 +95,10 @@ owned_among() { # MANAGER PATH...: those of an installed package. dpkg reads all
   fi
 }
 
+late_folders() { # those that what was brought makes when it first runs, maybe after the installation was looked at
+  ! grep -Eqx 'containerd(\.io)?' "$entry/brings" || printf '%s\n' /etc/cni/net.d /etc/cni
+}
+
 still_there() { # -> $left, those paths of etc-brought that exist, one per line
   left=$(while IFS=' ' read -r _ left_path; do
     [ ! -e "$left_path" ] && [ ! -h "$left_path" ] || printf '%s\n' "$left_path"
@@ -118,6 +122,9 @@ remove_remains() { # MANAGER: after the removal of the packages; nothing that ha
       fi
     done
   fi
+  for late in $(late_folders); do
+    grep -Fqx -e "$late" "$entry/etc-before" || rmdir "$late"
+  done
   # Not one that has become somebody's login since.
   [ ! -f "$entry/users-brought" ] || while read -r name; do
     case $(awk -F : -v name="$name" '$1 == name { print $7 }' /etc/passwd) in

@@ -125,5 +125,7 @@ do_restart_unit() { restart "$1" 'end them and run this again'; }
 
 undo_restart_unit() {
   kept unit
+  # Gone with its package, which an earlier step of this undo has removed.
+  case $(systemctl show -p LoadState "$value") in *not-found*) return 0 ;; esac
   restart "$value" 'end them and undo again, or restart it all the same with --force'
 }

@@ -9,7 +9,7 @@ from clusterctl.requirements.base import EnableUnit, RestartUnit
 
 SYSTEMCTL = """
 cd {folder}
-case $1 in is-*) ;; *) echo "$*" >>calls ;; esac
+case $1 in is-* | show) ;; *) echo "$*" >>calls ;; esac
 case $1 in
   is-enabled) [ -e "$2.enabled" ] && echo enabled || {{ echo disabled; exit 1; }} ;;
   is-active) [ -e "$2.active" ] && echo active || {{ echo inactive; exit 3; }} ;;
@@ -17,7 +17,8 @@ case $1 in
   disable) rm -f "$2.enabled" ;;
   start) touch "$2.active" ;;
   stop) rm -f "$2.active" ;;
-  try-restart) [ ! -e "$2.dies" ] || rm -f "$2.active" ;;
+  show) [ -e "$4.gone" ] && echo LoadState=not-found || echo LoadState=loaded ;;
+  try-restart) [ ! -e "$2.gone" ] || exit 5; [ ! -e "$2.dies" ] || rm -f "$2.active" ;;
 esac
 """
 DOCKER = "cd {folder}\ncase $1 in ps) cat running ;; info) cat live 2>/dev/null || echo false ;; esac\n"
@@ -94,6 +95,16 @@ def test_a_unit_that_is_gone_after_its_restart_is_a_failure_in_apply_and_in_undo
     ran = units.undo()
     assert ran.events(1)[-1] == (1, "failed")
     assert "is inactive after its restart" in ran.detail("failed")
+
+
+def test_a_unit_that_went_with_its_package_needs_no_restart_when_all_is_undone(units):
+    units.put("chrony.service.active")
+    units.apply(RestartUnit("restart", "chrony.service"))
+    units.calls()
+    units.put("chrony.service.gone")
+    (units.folder / "chrony.service.active").unlink()
+    assert (1, "changed") in units.undo().events(1)
+    assert units.calls() == []
 
 
 @pytest.mark.parametrize("unit", ENGINES)
