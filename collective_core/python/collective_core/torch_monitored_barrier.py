@@ -13,6 +13,8 @@ from typing import Any
 from collective_core.torch_work import CcoreBackendError
 
 _OK = b"ok"
+_GRACE_S = 2.0
+"""Rank 0 waits to the end of the timeout for a rank that does not come, and only then answers those that did."""
 
 
 class MonitoredBarrier:
@@ -62,10 +64,11 @@ class MonitoredBarrier:
 
     def _follow(self, timeout_s: float) -> None:
         self._store.set(self._key("arrived", self._rank), _OK)
-        answer = self._taken(self._key("answer", self._rank), timeout_s)
+        patience_s = timeout_s + _GRACE_S
+        answer = self._taken(self._key("answer", self._rank), patience_s)
         if answer == _OK:
             return
-        cause = f"none came in {timeout_s:.3f} s" if answer is None else answer.decode(errors="replace")
+        cause = f"none came in {patience_s:.3f} s" if answer is None else answer.decode(errors="replace")
         raise CcoreBackendError(
             f"Rank {self._rank} successfully reached monitoredBarrier, but received errors while waiting for "
             f"send/recv from rank 0. Please check rank 0 logs for faulty rank. Rank 0's answer: {cause}"
