@@ -17,6 +17,8 @@ namespace {
 // Enough frames in the window for a socket that is many times faster than another; see docs/environment.md.
 constexpr size_t kWindowFrames = 16;
 constexpr size_t kMostWindowBytes = 8 * 1024 * 1024;
+// How long bytes that are wanted may stay out after a socket was closed between two frames.
+constexpr int64_t kCloseGraceMs = 2000;
 
 size_t window_for(size_t sockets, size_t frame_bytes) {
   return std::max(2 * sockets * frame_bytes, std::min(kWindowFrames * sockets * frame_bytes, kMostWindowBytes));
@@ -154,7 +156,12 @@ size_t StripeLink::pull(Socket* socket) {
   message.msg_iovlen = (socket->in_rest > 0 ? 1u : 0u) + (whole ? 1u : 0u);
   const ssize_t got = recvmsg(socket->fd.get(), &message, MSG_DONTWAIT);
   if (got <= 0) {
-    if (got == 0 || (errno != EAGAIN && errno != EINTR)) socket->ended = got == 0 ? "it was closed" : errno_text(errno);
+    if (got == 0) {
+      socket->ended = "it was closed";
+      socket->closed_whole = socket->in_rest == 0 && socket->ahead_end == 0;
+    } else if (errno != EAGAIN && errno != EINTR) {
+      socket->ended = errno_text(errno);
+    }
     return 0;
   }
   const auto count = static_cast<size_t>(got);
@@ -170,10 +177,21 @@ size_t StripeLink::pull(Socket* socket) {
 void StripeLink::pump() {
   size_t came = 0;
   for (Socket& socket : sockets_) came += pull(&socket);
-  if (came > 0) return;
-  for (const Socket& socket : sockets_) {
-    if (!socket.ended.empty()) lost(socket, socket.ended);
+  if (came > 0) {
+    patience_.reset();
+    return;
   }
+  const Socket* closed = nullptr;
+  bool open = false;
+  for (const Socket& socket : sockets_) {
+    if (!socket.ended.empty() && !socket.closed_whole) lost(socket, socket.ended);
+    if (socket.ended.empty()) open = true;
+    if (!socket.ended.empty() && !closed) closed = &socket;
+  }
+  if (!closed) return;
+  // A peer that is done closes them all, and what it sent last may still be on its way on a slower path.
+  if (open && !patience_) patience_ = Deadline::in_ms(kCloseGraceMs);
+  if (!open || patience_->passed()) lost(*closed, closed->ended);
 }
 
 Bytes StripeLink::peek(size_t at_least) {

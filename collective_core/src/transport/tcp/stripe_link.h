@@ -6,9 +6,11 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "common/clock.h"
 #include "common/unique_fd.h"
 #include "transport/link.h"
 #include "transport/tcp/backlog.h"
@@ -52,6 +54,7 @@ class StripeLink : public Link {
     uint64_t in_least_offset = 0;
     bool held = false;  // its next bytes lie beyond the window
     std::string ended;  // why nothing more will come; empty while it may
+    bool closed_whole = false;  // it ended by a close between two frames
     std::array<std::byte, kAheadBytes> ahead;
     size_t ahead_begin = 0;
     size_t ahead_end = 0;
@@ -61,8 +64,8 @@ class StripeLink : public Link {
   void push(Socket* socket, const std::byte* first, size_t offered);
   void cut(Socket* socket, uint64_t end);
   void limit_backlogs();
-  // Some bytes of each socket, to where they belong. A socket that has ended is no error while others still have
-  // bytes: a peer that is done may have closed them all.
+  // Some bytes of each socket, to where they belong. A socket that was closed is no error while others may still
+  // have bytes: a peer that is done closes them all.
   void pump();
   // Returns how many bytes came.
   size_t pull(Socket* socket);
@@ -79,6 +82,7 @@ class StripeLink : public Link {
   uint64_t out_position_ = 0;  // bytes that the caller knows to be taken
   uint64_t out_cut_ = 0;       // bytes that are in frames
   uint64_t out_offered_ = 0;   // the end of the last offer
+  std::optional<Deadline> patience_;  // with the sockets that are still open, since one was closed
 };
 
 }  // namespace ccore
