@@ -43,7 +43,7 @@ mount --make-rprivate /
 mkdir -p /var/lib/clusterctl
 mount --bind "$1/state" /var/lib/clusterctl
 mount --bind "$1/boot_id" /proc/sys/kernel/random/boot_id
-mount --bind "$1/root/modules" /sys/module
+mount --bind "$1/modules" /sys/module
 {extra}
 shift
 exec "$@"
@@ -120,8 +120,9 @@ class FaultNode:
             return False
 
     def snapshot(self) -> dict[str, object]:
-        """Everything below ``root``: type, mode, owner, content or target, and the time of plain files."""
-        found: dict[str, object] = {}
+        """Everything below ``root``: type, mode, owner, content or target, and the time of plain files; and modules."""
+        loaded = sorted(path.name for path in (self.folder / "modules").iterdir())
+        found: dict[str, object] = {f"module {name}": (0, 0, 0, b"", 0) for name in loaded}
         for path in sorted(self.root.rglob("*")):
             info = path.lstat()
             content: object = path.readlink() if path.is_symlink() else b""
@@ -145,7 +146,7 @@ def enter(farm: Farm, folder: Path, extra: str = "") -> list[FaultNode]:
     for node in farm.nodes:
         node.stop()
         made = FaultNode(node, folder / node.name)
-        for name in ("state", "root/modules", "bin"):
+        for name in ("state", "root", "modules", "bin"):
             (made.folder / name).mkdir(parents=True)
         made.new_boot_id()
         path = f"{made.folder}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
