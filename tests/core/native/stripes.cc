@@ -1,16 +1,16 @@
 // Several connections as one stream: frames, their order, bounds and faults.
-#include <chrono>
-#include <thread>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <memory>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "cases.h"
