@@ -21,6 +21,8 @@ def program_of(collective: str) -> str:
 
 def sibling(all_reduce_perf: str, program: str) -> str:
     """Return the program beside the all_reduce_perf that the inventory names (empty: none is named)."""
+    if all_reduce_perf and program == program_of("all_reduce"):
+        return all_reduce_perf
     folder, slash, name = all_reduce_perf.rpartition("/")
     # Builds with MPI are installed as all_reduce_perf_mpi by some packages.
     suffix = name.removeprefix(program_of("all_reduce"))

@@ -201,7 +201,7 @@ def _judge(answer: Readiness, needs: Needs) -> list[Fault]:
     if needs.perf and answer.perf is None and (node.all_reduce_perf or answer.core_perf is None):
         missing(
             f"{needs.program} is not there"
-            + (f" (beside {node.all_reduce_perf})" if node.all_reduce_perf else ""),
+            + (f" ({sibling(node.all_reduce_perf, needs.program)})" if node.all_reduce_perf else ""),
             "install nccl-tests or clusterctl there, or name the path with 'all_reduce_perf' in the inventory",
         )
     return faults

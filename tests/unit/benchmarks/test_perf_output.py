@@ -77,3 +77,7 @@ def test_argv_is_one_device_per_rank_with_sizes_in_bytes():
 )
 def test_the_siblings_of_a_named_program_are_beside_it(named, found):
     assert sibling(named, "alltoall_perf") == found
+
+
+def test_a_named_program_is_taken_as_it_is():
+    assert sibling("/opt/my-reduce", "all_reduce_perf") == "/opt/my-reduce"
