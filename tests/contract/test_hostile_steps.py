@@ -229,7 +229,7 @@ def test_files_say_no_more_than_the_setting(changed: dict[Step, Setting]) -> Non
 def test_the_runner_is_handed_every_word_whole(
     shell: tuple[str, ...], changed: dict[Step, Setting], tmp_path: Path
 ) -> None:
-    """The generated calls, with a ``step`` that notes its words in place of the runner's."""
+    """The generated calls, with functions that note their words in place of the runner's."""
     steps = [
         step
         for step in changed
@@ -241,6 +241,8 @@ def test_the_runner_is_handed_every_word_whole(
     out = tmp_path / "out"
     (tmp_path / "here").mkdir()
     noting = f"step() {{ printf '%s\\000' \"$@\" >>'{out}'; printf '\\001\\000' >>'{out}'; }}\n"
+    # Several files in a row come as one call, with eight words for each.
+    noting += 'files() { while [ $# -ge 8 ]; do step "$1" "$2" "$3" write_file "$4" "$5" "$6" "$7" "$8"; shift 8; done; }\n'
     done = subprocess.run(
         (*shell, "-s"),
         input=(noting + calls + "all_steps\n").encode(),
