@@ -242,7 +242,8 @@ def test_the_runner_is_handed_every_word_whole(
     (tmp_path / "here").mkdir()
     noting = f"step() {{ printf '%s\\000' \"$@\" >>'{out}'; printf '\\001\\000' >>'{out}'; }}\n"
     # Several files in a row come as one call, with eight words for each.
-    noting += 'files() { while [ $# -ge 8 ]; do step "$1" "$2" "$3" write_file "$4" "$5" "$6" "$7" "$8"; shift 8; done; }\n'
+    of_one = 'step "$1" "$2" "$3" write_file "$4" "$5" "$6" "$7" "$8"'
+    noting += f"files() {{ while [ $# -ge 8 ]; do {of_one}; shift 8; done; }}\n"
     done = subprocess.run(
         (*shell, "-s"),
         input=(noting + calls + "all_steps\n").encode(),
