@@ -14,7 +14,6 @@ import json
 import os
 import platform
 import statistics
-import subprocess
 import sys
 import time
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"
 
 import shaped_networks
 from shaped_networks import Networks
+from shaped_ranks import run_ranks
 
 _CHILD_DEADLINE_S = 300
 _PORT = 29778
@@ -68,37 +68,14 @@ def rank(mebibytes: int, iterations: int) -> None:
 def measure(networks: Networks, algorithm: str, mebibytes: int, iterations: int) -> Result:
     """Run the ranks with one algorithm."""
     before = networks.sent_bytes(0, 0)
-    running = []
-    for me in range(_RANKS):
-        side = me // (_RANKS // _NODES)
-        environment = {
-            **{k: v for k, v in os.environ.items() if not k.startswith("CCORE_") or k == "CCORE_LIBRARY"},
-            "RANK": str(me),
-            "CCORE_ROOT_ADDR": networks.address(0),
-            "CCORE_JOB_SECRET": f"benchmark {os.getpid()}",
-            "CCORE_NODE_ID": f"node{side}",
-            "CCORE_SOCKET_IFNAME": "=" + ",".join(networks.rails),
-            "CCORE_ALGO": f"all_reduce:{algorithm}",
-        }
-        argv = (*networks.inside(side), sys.executable, __file__, "--rank", str(mebibytes), str(iterations))
-        running.append(
-            subprocess.Popen(
-                argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-            )
-        )
-    seconds = []
-    try:
-        for process in running:
-            output, _ = process.communicate(timeout=_CHILD_DEADLINE_S)
-            if process.returncode != 0:
-                raise SystemExit(f"a rank ended with status {process.returncode}: {output[-2000:]}")
-            seconds.append(float(json.loads(output.splitlines()[-1])))
-    except subprocess.TimeoutExpired as late:
-        raise SystemExit(f"a rank took longer than {_CHILD_DEADLINE_S} s") from late
-    finally:
-        for process in running:
-            process.kill()
-            process.communicate()
+    sides = [me // (_RANKS // _NODES) for me in range(_RANKS)]
+    seconds = run_ranks(
+        networks,
+        (__file__, "--rank", str(mebibytes), str(iterations)),
+        sides,
+        lambda me: {"CCORE_NODE_ID": f"node{sides[me]}", "CCORE_ALGO": f"all_reduce:{algorithm}"},
+        _CHILD_DEADLINE_S,
+    )
     sent = networks.sent_bytes(0, 0) - before
     return Result(max(seconds), sent / iterations / (mebibytes << 20))
 

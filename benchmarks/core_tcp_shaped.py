@@ -14,7 +14,6 @@ import json
 import os
 import platform
 import statistics
-import subprocess
 import sys
 import time
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"
 
 import shaped_networks
 from shaped_networks import Networks
+from shaped_ranks import run_ranks
 
 _CHILD_DEADLINE_S = 120
 _PORT = 29777
@@ -83,36 +83,13 @@ def rank(size_bytes: int, iterations: int) -> None:
 
 def measure(networks: Networks, streams: int, size_bytes: int, iterations: int) -> dict[str, float]:
     """Run the two ranks; return seconds per operation, of the slower rank."""
-    running = []
-    for side in (0, 1):
-        environment = {
-            **{k: v for k, v in os.environ.items() if not k.startswith("CCORE_") or k == "CCORE_LIBRARY"},
-            "RANK": str(side),
-            "CCORE_ROOT_ADDR": networks.address(0),
-            "CCORE_JOB_SECRET": f"benchmark {os.getpid()}",
-            "CCORE_TRANSPORT": "tcp",
-            "CCORE_SOCKET_IFNAME": "=" + ",".join(networks.rails),
-            "CCORE_TCP_STREAMS": str(streams),
-        }
-        argv = (*networks.inside(side), sys.executable, __file__, "--rank", str(size_bytes), str(iterations))
-        running.append(
-            subprocess.Popen(
-                argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-            )
-        )
-    outputs = []
-    try:
-        for process in running:
-            output, _ = process.communicate(timeout=_CHILD_DEADLINE_S)
-            if process.returncode != 0:
-                raise SystemExit(f"a rank ended with status {process.returncode}: {output[-2000:]}")
-            outputs.append(json.loads(output.splitlines()[-1]))
-    except subprocess.TimeoutExpired as late:
-        raise SystemExit(f"a rank took longer than {_CHILD_DEADLINE_S} s") from late
-    finally:
-        for process in running:
-            process.kill()
-            process.communicate()
+    outputs = run_ranks(
+        networks,
+        (__file__, "--rank", str(size_bytes), str(iterations)),
+        (0, 1),
+        lambda _: {"CCORE_TRANSPORT": "tcp", "CCORE_TCP_STREAMS": str(streams)},
+        _CHILD_DEADLINE_S,
+    )
     return {operation: max(one[operation] for one in outputs) for operation in outputs[0]}
 
 

@@ -14,7 +14,6 @@ import json
 import os
 import platform
 import statistics
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -23,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"
 
 import shaped_networks
 from shaped_networks import Networks
+from shaped_ranks import run_ranks
 
 _CHILD_DEADLINE_S = 180
 _PORT = 29779
@@ -66,39 +66,15 @@ def measure(
     networks: Networks, per_node: int, size_bytes: int, iterations: int, ratio: float
 ) -> dict[str, float]:
     """Run all ranks; return seconds per operation, of the slowest rank."""
-    running = []
-    for number in range(2 * per_node):
-        side = number // per_node
-        environment = {
-            **{k: v for k, v in os.environ.items() if not k.startswith("CCORE_") or k == "CCORE_LIBRARY"},
-            "RANK": str(number),
-            "WORLD_SIZE": str(2 * per_node),
-            "CCORE_NODE_ID": f"node{side}",
-            "CCORE_ROOT_ADDR": networks.address(0),
-            "CCORE_JOB_SECRET": f"benchmark {os.getpid()}",
-            "CCORE_SOCKET_IFNAME": "=" + ",".join(networks.rails),
-            "CCORE_ALGO": "all_reduce:2d" if per_node > 1 else "all_reduce:ring",
-        }
-        argv = (*networks.inside(side), sys.executable, __file__, "--rank", str(size_bytes), str(iterations),
-                "--ratio", str(ratio))  # fmt: skip
-        running.append(
-            subprocess.Popen(
-                argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-            )
-        )
-    outputs = []
-    try:
-        for process in running:
-            output, _ = process.communicate(timeout=_CHILD_DEADLINE_S)
-            if process.returncode != 0:
-                raise SystemExit(f"a rank ended with status {process.returncode}: {output[-2000:]}")
-            outputs.append(json.loads(output.splitlines()[-1]))
-    except subprocess.TimeoutExpired as late:
-        raise SystemExit(f"a rank took longer than {_CHILD_DEADLINE_S} s") from late
-    finally:
-        for process in running:
-            process.kill()
-            process.communicate()
+    sides = [number // per_node for number in range(2 * per_node)]
+    algorithm = "2d" if per_node > 1 else "ring"
+    outputs = run_ranks(
+        networks,
+        (__file__, "--rank", str(size_bytes), str(iterations), "--ratio", str(ratio)),
+        sides,
+        lambda number: {"CCORE_NODE_ID": f"node{sides[number]}", "CCORE_ALGO": f"all_reduce:{algorithm}"},
+        _CHILD_DEADLINE_S,
+    )
     return {name: max(one[name] for one in outputs) for name in outputs[0]}
 
 
