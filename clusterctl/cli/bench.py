@@ -10,7 +10,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from clusterctl.cli import console
+from clusterctl.cli import bench_store, console
 from clusterctl.cli import options as cli
 from clusterctl.cli.bench_request import MODELS, build_request
 from clusterctl.errors import UsageError
@@ -166,6 +166,7 @@ def bench(
     result = results.from_measured(measured, run.id)
     document = result.document()
     run.write("results", document)
+    bench_store.store(run, document, [str(entry["line"]) for entry in lines])
     if as_json:
         console.emit_json(document)
     else:

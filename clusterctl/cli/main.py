@@ -17,6 +17,7 @@ from clusterctl.cli.explain import explain
 from clusterctl.cli.inventory import app as inventory_app
 from clusterctl.cli.lab import app as lab_app
 from clusterctl.cli.render import app as render_app
+from clusterctl.cli.results import app as results_app
 from clusterctl.cli.undo import undo
 from clusterctl.errors import ClusterctlError
 
@@ -41,6 +42,7 @@ app.command()(undo)
 app.command()(bench)
 app.command()(explain)
 app.add_typer(render_app, name="render")
+app.add_typer(results_app, name="results")
 app.add_typer(inventory_app, name="inventory")
 app.add_typer(lab_app, name="lab")
 

@@ -22,12 +22,16 @@ def size(size_bytes: int) -> str:
     return f"{size_bytes} B"
 
 
-def columns(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return right-aligned columns."""
+def columns(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequence[int] = ()) -> str:
+    """Return right-aligned columns; those that ``left`` names align left."""
     cells = [list(headers), *[list(row) for row in rows]]
     widths = [max(len(row[index]) for row in cells) for index in range(len(headers))]
     return "\n".join(
-        "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in cells
+        "  ".join(
+            cell.ljust(width) if index in left else cell.rjust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in cells
     )
 
 

@@ -69,7 +69,7 @@ def script(tmp_path, text):
 
 
 def run_folder(tmp_path):
-    (folder,) = (tmp_path / "runs").iterdir()
+    (folder,) = (path for path in (tmp_path / "runs").iterdir() if path.is_dir())
     return folder
 
 

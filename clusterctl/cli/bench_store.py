@@ -1,0 +1,30 @@
+"""Storing the result of ``bench``: whatever goes wrong with the database, the run's result stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from clusterctl import __version__
+from clusterctl.cli import console
+from clusterctl.errors import ClusterctlError
+
+if TYPE_CHECKING:
+    from clusterctl.rundir import RunDir
+
+
+def store(run: RunDir, document: Mapping[str, Any], commands: Sequence[str], key: str | None = None) -> None:
+    """Store a run's document in the database beside its run folder; a failure is a warning on stderr."""
+    from clusterctl.results import record
+    from clusterctl.results.store import Store
+
+    entry = record.from_document(
+        document, key=key, clusterctl_version=__version__, commands=commands, folder=str(run.path.resolve())
+    )
+    try:
+        with Store.open(run.path.parent) as results:
+            results.save(entry)
+    except ClusterctlError as error:
+        console.talk(f"warning: the result was not stored: {error.message}")
+        if error.hint:
+            console.talk(f"hint: {error.hint}")

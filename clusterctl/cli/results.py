@@ -1,0 +1,72 @@
+"""The verb ``results``: what earlier runs measured, from the database beside the run folders."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from clusterctl.cli import console
+from clusterctl.cli import options as cli
+
+if TYPE_CHECKING:
+    from clusterctl.results.store import Wanted
+
+app = typer.Typer(help="What earlier runs measured: list, show, compare, export.", no_args_is_help=True)
+
+BenchmarkOption = Annotated[
+    Optional[str],  # noqa: UP045 - typer evaluates this at run time on 3.10
+    typer.Option("--benchmark", metavar="NAME", help="Only this collective or model."),
+]
+LibraryOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--library", metavar="NAME", help="Only runs on this library: nccl, gloo, ccore."),
+]
+StatusOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--status", metavar="STATUS", help="Only ok, failed or below-baseline."),
+]
+SinceOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--since", metavar="WHEN", help="Only runs since then: 12h, 7d, 2026-11-01."),
+]
+NewestOption = Annotated[
+    Optional[int],  # noqa: UP045
+    typer.Option("--limit-to", min=1, metavar="N", help="Only the newest N."),
+]
+
+
+def wanted(
+    benchmark: str | None, library: str | None, status: str | None, since: str | None, newest: int | None
+) -> Wanted:
+    """Return the filters of one command line; UsageError for a time that is none."""
+    from clusterctl.results import select
+    from clusterctl.results.store import Wanted
+
+    moment = select.since(since) if since is not None else None
+    return Wanted(benchmark=benchmark, library=library, status=status, since=moment, newest=newest)
+
+
+@app.command("list")
+def list_runs(
+    benchmark: BenchmarkOption = None,
+    library: LibraryOption = None,
+    status: StatusOption = None,
+    since: SinceOption = None,
+    newest: NewestOption = None,
+    runs: cli.RunsOption = None,
+    as_json: cli.JsonOption = False,
+) -> None:
+    """List stored runs, newest first: one line each, with its best figure."""
+    from clusterctl.report import run_list
+    from clusterctl.results.store import Store
+
+    choice = wanted(benchmark, library, status, since, newest)
+    with Store.open(runs, make=False) as results:
+        found, path = results.runs(choice), results.path
+    if as_json:
+        console.emit_json(run_list.to_document(found))
+    elif found:
+        console.data(run_list.render(found))
+    else:
+        console.talk(f"no such result in {path}")

@@ -1,0 +1,42 @@
+"""Stored runs as a table for people and as a ``clusterctl.results/1`` document."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from clusterctl.report.table import columns
+from clusterctl.results.record import Summary
+
+SCHEMA = "clusterctl.results/1"
+
+
+def to_document(runs: Sequence[Summary]) -> dict[str, Any]:
+    """Return the runs' columns as a ``clusterctl.results/1`` document, in the order given."""
+    return {"schema": SCHEMA, "runs": [{**asdict(run), "versions": list(run.versions)} for run in runs]}
+
+
+def figure(run: Summary) -> str:
+    """Return a run's one number with its unit: ``355.5 GB/s``."""
+    return "-" if run.figure is None else f"{run.figure:.4g} {run.unit}"
+
+
+def render(runs: Sequence[Summary]) -> str:
+    """Return one line per run: its id, when it began (UTC), what it measured on what, and its one number."""
+    rows = [
+        [
+            run.run,
+            run.benchmark,
+            run.library or "-",
+            run.launcher or "-",
+            "-" if run.np is None else str(run.np),
+            "-" if run.nodes is None else str(run.nodes),
+            figure(run),
+            run.status,
+            run.hardware or "-",
+        ]
+        for run in runs
+    ]
+    heads = ["run", "benchmark", "library", "launcher", "ranks", "nodes", "best", "status", "hardware"]
+    return columns(heads, rows, left=(0, 1, 2, 3, 7, 8))

@@ -1,0 +1,68 @@
+"""The database's schema: numbered steps, each applied once and whole, never changed after a release."""
+
+from __future__ import annotations
+
+import sqlite3
+
+APPLICATION_ID = 0x6363746C
+"""``cctl``: what file(1) and this program know the database by (PRAGMA application_id)."""
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        """
+        CREATE TABLE runs (
+            run                TEXT PRIMARY KEY NOT NULL,
+            started_at         TEXT NOT NULL,
+            benchmark          TEXT NOT NULL,
+            library            TEXT,
+            launcher           TEXT,
+            np                 INTEGER,
+            nodes              INTEGER,
+            status             TEXT NOT NULL,
+            key                TEXT,
+            hardware           TEXT,
+            figure             REAL,
+            unit               TEXT,
+            versions           TEXT NOT NULL,
+            clusterctl_version TEXT,
+            folder             TEXT,
+            commands           TEXT NOT NULL,
+            document           TEXT NOT NULL
+        )
+        """,
+        "CREATE INDEX runs_by_time ON runs (started_at)",
+        "CREATE INDEX runs_by_key ON runs (key, started_at)",
+    ),
+)
+"""Step i brings version i to i + 1. ``versions`` and ``commands`` are JSON lists, ``document`` the JSON whole."""
+
+
+def version(connection: sqlite3.Connection) -> int:
+    """Return the number of steps that a database has seen."""
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def is_ours(connection: sqlite3.Connection) -> bool:
+    """Tell whether a database is this program's, or an empty file that may become one."""
+    owner = int(connection.execute("PRAGMA application_id").fetchone()[0])
+    if owner == APPLICATION_ID:
+        return True
+    return owner == 0 and connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
+
+
+def migrate(connection: sqlite3.Connection) -> None:
+    """Bring a database to the newest version in one transaction; of several at once, one does it."""
+    if version(connection) == len(MIGRATIONS):
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Asked again under the lock: another process may have been here in between.
+        for step in MIGRATIONS[version(connection) :]:
+            for statement in step:
+                connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")

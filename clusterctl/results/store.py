@@ -1,0 +1,220 @@
+"""Results in SQLite, beside the run folders that they came from: ``runs/results.sqlite``, mode 0600.
+
+The run folders are the truth and this is their index: a damaged or lost database can be made again from them
+(``clusterctl results import``), so nothing here may ever cost a benchmark its result.
+
+No write-ahead log: its index lives in memory that processes of one machine share, so that WAL does not work on NFS
+(https://www.sqlite.org/wal.html), where home directories of clusters are. The rollback journal needs POSIX locks
+alone, which NFS 4 has; a run takes one short transaction.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from clusterctl import rundir
+from clusterctl.errors import ResultError
+from clusterctl.results import migrations
+from clusterctl.results.record import Record, Summary
+
+FILE = "results.sqlite"
+BUSY_TIMEOUT_S = 15.0
+_COLUMNS = tuple(column.name for column in fields(Summary))
+_REBUILD = "move it away; 'clusterctl results import' makes a new one from the run folders"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which runs: None is any. ``since`` is RFC 3339 in UTC; ``newest`` keeps only so many, the newest."""
+
+    benchmark: str | None = None
+    library: str | None = None
+    status: str | None = None
+    since: str | None = None
+    key: str | None = None
+    newest: int | None = None
+
+
+def path_in(root: Path | None = None) -> Path:
+    """Return the database's path in a folder of run folders (None: the default one)."""
+    return (root if root is not None else rundir.default_root()) / FILE
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """Turn what SQLite raises into a ResultError that says which file, and what to do with it."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        said = str(error)
+        if "locked" in said or "busy" in said:
+            raise ResultError(
+                f"{path} was in use by another process for {BUSY_TIMEOUT_S:g} s",
+                hint="try again; on NFS, locks need NFS 4 or a lock daemon",
+            ) from error
+        raise ResultError(f"{path}: {said}", hint="is there room, and may you write there?") from error
+    except sqlite3.DatabaseError as error:
+        raise ResultError(f"{path} is damaged: {error}", hint=_REBUILD) from error
+    except OSError as error:
+        raise ResultError(
+            f"{path} cannot be opened: {error.strerror}", hint="is there room, and may you write there?"
+        ) from error
+
+
+class Store:
+    """An open database of results; a context manager. Raises ResultError only."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        self.path = path
+        self._connection = connection
+
+    @classmethod
+    def open(cls, root: Path | None = None, *, make: bool = True) -> Store:
+        """Open the database of a folder of run folders, and bring it up to date.
+
+        Where there is none it is made; without ``make`` nothing is written, and the store is empty.
+        """
+        path = path_in(root)
+        with _explained(path):
+            place = str(path)
+            if make:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                # Made here and not by SQLite, which would go by the umask; its journals take the mode over.
+                os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            elif not path.exists():
+                place = ":memory:"
+            connection = sqlite3.connect(place, timeout=BUSY_TIMEOUT_S, isolation_level=None)
+            try:
+                cls._require_known(path, connection)
+                migrations.migrate(connection)
+            except BaseException:
+                connection.close()
+                raise
+        return cls(path, connection)
+
+    @staticmethod
+    def _require_known(path: Path, connection: sqlite3.Connection) -> None:
+        if not migrations.is_ours(connection):
+            raise ResultError(
+                f"{path} is another program's database", hint="choose another folder with --runs"
+            )
+        found, known = migrations.version(connection), len(migrations.MIGRATIONS)
+        if found > known:
+            raise ResultError(
+                f"{path} was written by a newer clusterctl (schema {found}, this one knows {known})",
+                hint="use that clusterctl, or keep this one's results apart with --runs DIR",
+            )
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._connection.close()
+
+    def save(self, *records: Record) -> None:
+        """Store runs, all or none; a run that is there already is replaced."""
+        names = (*_COLUMNS, "commands", "document")
+        updated = ", ".join(f"{name} = excluded.{name}" for name in names if name != "run")
+        statement = (
+            f"INSERT INTO runs ({', '.join(names)}) VALUES ({', '.join('?' * len(names))}) "
+            f"ON CONFLICT (run) DO UPDATE SET {updated}"
+        )
+        with _explained(self.path), self._transaction():
+            self._connection.executemany(statement, [_values(record) for record in records])
+
+    def runs(self, wanted: Wanted | None = None) -> tuple[Summary, ...]:
+        """Return the runs that are wanted, newest first."""
+        where, values = _where(wanted or Wanted())
+        statement = f"SELECT {', '.join(_COLUMNS)} FROM runs{where}"
+        with _explained(self.path):
+            found = self._connection.execute(statement, values).fetchall()
+        return tuple(self._summary(row) for row in found)
+
+    def get(self, run: str) -> Record:
+        """Return one run by its id, or by the only beginning or end of an id that fits; ``latest``: the newest."""
+        full = self._resolve(run)
+        names = (*_COLUMNS, "commands", "document")
+        with _explained(self.path):
+            row = self._connection.execute(
+                f"SELECT {', '.join(names)} FROM runs WHERE run = ?", (full,)
+            ).fetchone()
+        *columns, commands, document = row
+        return Record(self._summary(columns), self._json(document, dict), tuple(self._json(commands, list)))
+
+    def _resolve(self, run: str) -> str:
+        with _explained(self.path):
+            ids = [
+                row[0] for row in self._connection.execute("SELECT run FROM runs ORDER BY started_at DESC")
+            ]
+        if not ids:
+            raise ResultError(f"{self.path} holds no result yet", hint="run clusterctl bench first")
+        if run == "latest":
+            return str(ids[0])
+        fitting = [one for one in ids if one == run] or [
+            one for one in ids if run and (one.startswith(run) or one.endswith(run))
+        ]
+        if len(fitting) == 1:
+            return str(fitting[0])
+        if fitting:
+            raise ResultError(
+                f"{run!r} fits {len(fitting)} runs: {', '.join(fitting[:5])}", hint="write more of it"
+            )
+        raise ResultError(
+            f"no result of a run {run!r} in {self.path}", hint=f"the latest are: {', '.join(ids[:5])}"
+        )
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._connection.execute("ROLLBACK")
+            raise
+        self._connection.execute("COMMIT")
+
+    def _summary(self, row: Any) -> Summary:
+        named = dict(zip(_COLUMNS, row, strict=True))
+        return Summary(**{**named, "versions": tuple(self._json(named["versions"], list))})
+
+    def _json(self, text: str, kind: type[Any]) -> Any:
+        try:
+            value = json.loads(text)
+        except ValueError as error:
+            raise ResultError(f"{self.path} is damaged: {error}", hint=_REBUILD) from None
+        if not isinstance(value, kind):
+            raise ResultError(f"{self.path} is damaged: a {kind.__name__} was expected", hint=_REBUILD)
+        return value
+
+
+def _values(record: Record) -> list[Any]:
+    columns = {name: getattr(record.summary, name) for name in _COLUMNS}
+    columns["versions"] = json.dumps(list(record.summary.versions))
+    # Bytes of a node that are no text arrive as lone surrogates, which no column can hold; JSON escapes them.
+    plain = [v.encode("utf-8", "replace").decode() if isinstance(v, str) else v for v in columns.values()]
+    return [*plain, json.dumps(list(record.commands)), json.dumps(record.document)]
+
+
+def _where(wanted: Wanted) -> tuple[str, list[Any]]:
+    conditions = {
+        "benchmark = ?": wanted.benchmark,
+        "library = ?": wanted.library,
+        "status = ?": wanted.status,
+        "started_at >= ?": wanted.since,
+        "key = ?": wanted.key,
+    }
+    chosen = {text: value for text, value in conditions.items() if value is not None}
+    where = f" WHERE {' AND '.join(chosen)}" if chosen else ""
+    limit = " LIMIT ?" if wanted.newest is not None else ""
+    values = [*chosen.values(), *([wanted.newest] if wanted.newest is not None else [])]
+    return f"{where} ORDER BY started_at DESC, run DESC{limit}", values
