@@ -194,7 +194,7 @@ SPOILT = {
     "pages overwritten": (torn, "is damaged"),
     "newer": (newer, r"newer clusterctl \(schema 999, this one knows \d+\)"),
     "another program's": (foreign, "another program's database"),
-    "a folder": (lambda path: path.mkdir(), "cannot be opened: Is a directory"),
+    "a folder": (lambda path: path.mkdir(), "unable to open database file|cannot be opened"),
 }
 
 
