@@ -67,6 +67,10 @@ class ArtifactError(ClusterctlError):
     exit_code = 9
 
 
+class ImageError(ArtifactError):
+    """An image cannot be built, pushed or proven, or the docker engine that it needs is not there."""
+
+
 class LaunchError(ClusterctlError):
     """A program could not be started on the nodes, hung, died, or ran with the wrong ranks."""
 

@@ -14,6 +14,7 @@ from clusterctl.cli.bench import bench
 from clusterctl.cli.bootstrap import bootstrap
 from clusterctl.cli.check import check
 from clusterctl.cli.explain import explain
+from clusterctl.cli.image import app as image_app
 from clusterctl.cli.inventory import app as inventory_app
 from clusterctl.cli.lab import app as lab_app
 from clusterctl.cli.render import app as render_app
@@ -43,6 +44,7 @@ app.command()(bench)
 app.command()(explain)
 app.add_typer(render_app, name="render")
 app.add_typer(results_app, name="results")
+app.add_typer(image_app, name="image")
 app.add_typer(inventory_app, name="inventory")
 app.add_typer(lab_app, name="lab")
 

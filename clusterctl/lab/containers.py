@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
-import os
-import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from clusterctl import log
 from clusterctl.errors import LabError
+from clusterctl.images.engine import connect
 from clusterctl.lab.model import LabNode
 from clusterctl.lab.node_files import NodeFile
 from clusterctl.lab.python_mounts import Mount
@@ -29,41 +28,14 @@ FABRIC_INTERFACE = "eth0"
 LABEL = "clusterctl.lab"
 REPOSITORY = "clusterctl-lab"
 
-_ENGINE_TIMEOUT_S = 600
-_PROBE_TIMEOUT_S = 10.0
-_DEFAULT_ENGINE = "unix:///var/run/docker.sock"
 _NETWORKS = ipaddress.IPv4Network("10.84.0.0/16")
-
-
-def _probe_socket() -> None:
-    # Where nobody listens, the SDK drops its socket without closing it; a plain connect tidies up.
-    scheme, _, path = os.environ.get("DOCKER_HOST", _DEFAULT_ENGINE).partition("://")
-    if scheme == "unix":
-        with socket.socket(socket.AF_UNIX) as probe:
-            probe.settimeout(_PROBE_TIMEOUT_S)
-            probe.connect(path)
 
 
 @contextmanager
 def engine() -> Iterator[docker.DockerClient]:
     """Give a client of this machine's engine; raise LabError, with what to do, when none answers."""
-    import docker
-
-    try:
-        _probe_socket()
-        client = docker.from_env(timeout=_ENGINE_TIMEOUT_S)
-    except (docker.errors.DockerException, OSError) as error:
-        raise LabError(
-            f"no docker engine answers on this machine: {error}",
-            hint="on Debian or Ubuntu, as root: apt-get install --no-install-recommends docker.io iptables"
-            " && systemctl start docker (without systemd: dockerd &)",
-        ) from None
-    try:
+    with connect(LabError) as client:
         yield client
-    except docker.errors.APIError as error:
-        raise LabError(f"the docker engine refuses: {error.explanation or error}") from error
-    finally:
-        client.close()
 
 
 def plan_nodes(client: docker.DockerClient, lab_id: str, count: int) -> tuple[LabNode, ...]:

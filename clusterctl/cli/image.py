@@ -1,0 +1,48 @@
+"""The verb ``image``: images with a collective library inside, and the proof that ranks use it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from clusterctl.cli import console
+from clusterctl.cli.image_request import StatusLine, image_of
+from clusterctl.cli.options import InventoryOption, JsonOption, LimitOption
+
+app = typer.Typer(
+    help="Build, push and prove the image that runs on the nodes.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@app.command()
+def push(
+    image: Annotated[
+        str | None,
+        typer.Argument(metavar="[IMAGE]", help="Image to push; default: container.image of the inventory."),
+    ] = None,
+    *,
+    inventory: InventoryOption = None,
+    limit: LimitOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Push the image to the registry in its name, with the credentials of 'docker login'."""
+    from clusterctl.images import engine
+    from clusterctl.images import push as pushing
+
+    name = image or image_of(inventory, limit)
+    with engine.connect() as client, StatusLine() as line:
+        pushed = pushing.push(client, name, progress=line.show)
+    if json:
+        console.emit_json(
+            {
+                "schema": "clusterctl.image-push/1",
+                "image": pushed.image,
+                "digest": pushed.digest,
+                "size_bytes": pushed.size_bytes,
+            }
+        )
+    else:
+        console.data(f"{pushing.split(pushed.image)[0]}@{pushed.digest}")
