@@ -14,16 +14,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One point of a scaling curve; ``spread`` is 1.96 sigma of the images per second of its widest rank."""
+    """One point of a scaling curve; ``spread`` is 1.96 sigma of the samples per second of its widest rank."""
 
     np: int
     nodes: int
-    images_per_s: float
+    samples_per_s: float
     spread: float = 0.0
 
     @property
-    def images_per_s_per_rank(self) -> float:
-        return self.images_per_s / self.np
+    def samples_per_s_per_rank(self) -> float:
+        return self.samples_per_s / self.np
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def efficiencies(points: Sequence[Point]) -> tuple[float | None, ...]:
     single = next((point for point in points if point.np == 1), None)
     if single is None:
         return tuple(None for _ in points)
-    return tuple(efficiency(point.images_per_s, single.images_per_s, point.np) for point in points)
+    return tuple(efficiency(point.samples_per_s, single.samples_per_s, point.np) for point in points)
 
 
 def between_nodes(points: Sequence[Point]) -> tuple[BetweenNodes, ...]:
@@ -59,7 +59,7 @@ def between_nodes(points: Sequence[Point]) -> tuple[BetweenNodes, ...]:
         per_node = point.np // point.nodes
         like = next((p for p in points if p.nodes == 1 and p.np == per_node), None)
         if like is not None:
-            figure = efficiency(point.images_per_s, like.images_per_s, point.nodes)
+            figure = efficiency(point.samples_per_s, like.samples_per_s, point.nodes)
             found.append(BetweenNodes(point.np, point.nodes, figure))
     return tuple(found)
 

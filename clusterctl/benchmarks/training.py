@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from clusterctl.benchmarks.base import Fault, FaultKind, RankProof
 from clusterctl.workloads.records import MARK
@@ -59,10 +59,10 @@ class Training:
 
 @dataclass(frozen=True, slots=True)
 class RankRate:
-    """One rank's images per second, mean over its windows and 1.96 sigma, and its first and last loss."""
+    """One rank's samples per second, mean over its windows and 1.96 sigma, and its first and last loss."""
 
     rank: int
-    images_per_s: float
+    samples_per_s: float
     spread: float
     loss_first: float
     loss_last: float
@@ -79,21 +79,20 @@ class TrainingRun:
     faults: tuple[Fault, ...]
 
     @property
-    def images_per_s(self) -> float:
+    def samples_per_s(self) -> float:
         """The ranks' throughput together."""
-        return sum(rate.images_per_s for rate in self.rates)
+        return sum(rate.samples_per_s for rate in self.rates)
+
+    @property
+    def sample(self) -> Literal["image", "sequence"]:
+        """What is counted."""
+        return "sequence" if self.settings.get("sample") == "sequence" else "image"
 
 
 _SETTINGS = (
-    "model",
-    "parameters",
-    "precision",
-    "channels_last",
-    "batch_size",
-    "image_size",
-    "steps",
-    "threads",
-    "torch",
+    *("model", "sample", "parameters", "device", "precision", "channels_last", "batch_size"),
+    *("image_size", "phase", "sequence_length", "predictions", "optimizer", "data"),
+    *("compile", "bucket_cap_mb", "steps", "threads", "torch"),
 )
 
 
@@ -170,8 +169,8 @@ def parse(text: str) -> TrainingRun:
         tuple(
             RankRate(
                 r["rank"],
-                float(r["images_per_s_mean"]),
-                float(r["images_per_s_spread"]),
+                float(r["samples_per_s_mean"]),
+                float(r["samples_per_s_spread"]),
                 float(r["loss_first"]),
                 float(r["loss_last"]),
             )

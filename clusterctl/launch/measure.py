@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from clusterctl.artifacts.env import Library
 from clusterctl.benchmarks.base import Fault, FaultKind, RankProof, RankText
 from clusterctl.benchmarks.collective import CollectiveSweep, program_of
+from clusterctl.benchmarks.key import hardware_name
 from clusterctl.benchmarks.perf_output import Sweep
 from clusterctl.benchmarks.scaling import Point
 from clusterctl.benchmarks.training import Training, TrainingRun
@@ -21,6 +22,7 @@ from clusterctl.launch.run import Runner, needs_for
 from clusterctl.workloads.archive import ARCHIVE, build
 
 CPU_SWEEP = CollectiveSweep(min_bytes=8, max_bytes=16 << 20, step_factor=4, iters=10, warmup_iters=2)
+_PROGRAMS = ("nccl-tests", "collective_core")
 GPU_SWEEP = CollectiveSweep(min_bytes=8, max_bytes=1 << 30, step_factor=2, iters=20, warmup_iters=5)
 
 
@@ -66,6 +68,10 @@ class Measured:
     ranks: tuple[RankProof, ...]
     launches: tuple[dict[str, Any], ...]
     faults: tuple[Fault, ...]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """What the figures were measured with: the ranks' own words for a training, ours for a collective."""
+    hardware: str | None = None
+    """What the ranks ran on, by its name."""
 
 
 def default_points(np: int, slots: Sequence[int]) -> tuple[int, ...]:
@@ -105,6 +111,28 @@ def _merge(
     if any(f.kind is FaultKind.DUPLICATE_RANKS for f in found):
         reported = ()
     return (*found, *causes, *reported) if not causes else (*causes, *found, *reported)
+
+
+def _hardware(ranks: Sequence[RankProof], answers: Sequence[Readiness]) -> str | None:
+    cpus = {answer.cpu_model for answer in answers if answer.cpu_model}
+    return hardware_name([rank.device for rank in ranks], cpus)
+
+
+def _collective_settings(
+    sweep: Sweep, swept: CollectiveSweep, program: choose.Program, answers: Sequence[Readiness]
+) -> dict[str, Any]:
+    first = sweep.rows[0] if sweep.rows else None
+    named = [name for line in sweep.libraries for name in _PROGRAMS if line.startswith(f"{name} version")]
+    return {
+        "program": "torch" if program.torch else next(iter(named), program_of(swept.name)),
+        "torch": answers[0].torch if program.torch else None,
+        "datatype": first.dtype if first else None,
+        "redop": first.redop if first else None,
+        "cuda_graph": "-G" in program.words,
+        "iters": swept.iters,
+        "warmup_iters": swept.warmup_iters,
+        "check": swept.check,
+    }
 
 
 class Measurement:
@@ -147,8 +175,9 @@ class Measurement:
             )  # fmt: skip
 
         if request.training is None:
+            swept = self._sweep(answers)
             return self._collective(
-                plan(np, self._sweep(answers).argv(program.words)), launcher, library, answers
+                plan(np, swept.argv(program.words)), launcher, library, answers, program, swept
             )
         points = request.points or default_points(np, [answer.slots for answer in answers])
         training = replace(request.training, backend=library, timeout_s=request.timeout_s)
@@ -182,7 +211,13 @@ class Measurement:
         return outcome, failure.classify(plan, outcome)
 
     def _collective(
-        self, plan: LaunchPlan, launcher: Launcher, library: str, answers: Sequence[Readiness]
+        self,
+        plan: LaunchPlan,
+        launcher: Launcher,
+        library: str,
+        answers: Sequence[Readiness],
+        program: choose.Program,
+        swept: CollectiveSweep,
     ) -> Measured:
         outcome, causes = self._launch(plan, launcher, answers)
         if outcome is None:
@@ -190,8 +225,10 @@ class Measurement:
         sweep = CollectiveSweep().parse(RankText(dict(outcome.stdout_by_rank)).merged)
         faults = _merge(causes, sweep.faults, failure.check_ranks(sweep.ranks, plan.np))
         return Measured(
-            self._request, library, launcher.name, sweep, (), sweep.ranks, tuple(self._launches), faults
-        )
+            self._request, library, launcher.name, sweep, (), sweep.ranks, tuple(self._launches), faults,
+            settings=_collective_settings(sweep, swept, program, answers),
+            hardware=_hardware(sweep.ranks, answers),
+        )  # fmt: skip
 
     def _training(
         self,
@@ -216,11 +253,13 @@ class Measurement:
             if faults:
                 break
             spread = max(rate.spread for rate in run.rates)
-            point = Point(plan.np, len(plan.placements), run.images_per_s, spread)
+            point = Point(plan.np, len(plan.placements), run.samples_per_s, spread)
             points.append(TrainingPoint(point, run))
         return Measured(
-            self._request, library, launcher.name, None, tuple(points), ranks, tuple(self._launches), faults
-        )
+            self._request, library, launcher.name, None, tuple(points), ranks, tuple(self._launches), faults,
+            settings={"program": "torch", **points[-1].run.settings} if points else {},
+            hardware=_hardware(ranks, answers),
+        )  # fmt: skip
 
     def _failed(
         self, faults: tuple[Fault, ...], library: str | None = None, launcher: str | None = None

@@ -53,6 +53,7 @@ class Readiness:
     identity: str | None
     known_hosts: str | None
     fault: str | None
+    cpu_model: str | None = None
 
     @property
     def slots(self) -> int:
@@ -157,6 +158,7 @@ def parse(node: Node, text: str) -> Readiness:
         identity=one("identity"),
         known_hosts=one("known_hosts"),
         fault=one("fault"),
+        cpu_model=one("cpu_model"),
     )
 
 

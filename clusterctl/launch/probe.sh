@@ -11,6 +11,7 @@ say host "$(uname -n)"
 say uid "$(id -u)"
 say ssh "${SSH_CONNECTION:-}"
 say cores "$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN 2>/dev/null)"
+say cpu_model "$(sed -n 's/^model name[[:space:]]*: //p' /proc/cpuinfo 2>/dev/null | head -n 1)"
 say gpus "$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ')"
 
 if [ -n "$INTERFACE" ]; then

@@ -64,17 +64,18 @@ def collective(result: BenchResult) -> str:
 def training(result: BenchResult) -> str:
     """Return the scaling curve of a training run, with the figure between nodes where there is one."""
     spread = result.proof.get("spread", {})
+    counted = "images" if result.points[0].images_per_s is not None else "sequences"
     rows = [
         [
             str(point.np),
             str(point.nodes),
-            f"{point.images_per_s:.1f}",
-            f"{point.images_per_s_per_rank:.1f} +-{spread.get(str(point.np), 0.0):.1f}",
+            f"{point.samples_per_s:.1f}",
+            f"{point.samples_per_s / point.np:.1f} +-{spread.get(str(point.np), 0.0):.1f}",
             percent(point.efficiency),
         ]
         for point in result.points
     ]
-    text = columns(["ranks", "nodes", "images/s", "images/s per rank", "efficiency"], rows)
+    text = columns(["ranks", "nodes", f"{counted}/s", f"{counted}/s per rank", "efficiency"], rows)
     for figure in result.proof.get("between_nodes", ()):
         text += f"\nbetween nodes, {figure['nodes']} against 1: {percent(figure['efficiency'])}"
     return text

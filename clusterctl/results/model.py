@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.benchmarks.perf_output import Row
 from clusterctl.benchmarks.scaling import between_nodes, efficiencies
 from clusterctl.errors import LaunchError, NodeConnectionError, ResultError
-from clusterctl.launch.measure import Measured
+from clusterctl.launch.measure import Measured, TrainingPoint
+from clusterctl.results.keys import keys_of
 
 SCHEMA: Literal["clusterctl.bench/1"] = "clusterctl.bench/1"
 # The benchmark ran to its end, and what it found is bad: not a failure to launch.
@@ -34,13 +35,29 @@ class ResultRow(_Model):
 
 
 class ResultPoint(_Model):
-    """One point of a scaling curve; efficiency against one rank, None where that was not measured."""
+    """One point of a scaling curve; efficiency against one rank, None where that was not measured.
+
+    What is counted are images, or sequences; the other two fields are None and left out of the document.
+    """
 
     np: int
     nodes: int
-    images_per_s: float
-    images_per_s_per_rank: float
+    images_per_s: float | None = None
+    images_per_s_per_rank: float | None = None
+    sequences_per_s: float | None = None
+    sequences_per_s_per_rank: float | None = None
     efficiency: float | None
+
+    @property
+    def samples_per_s(self) -> float:
+        """What all ranks together made per second, whatever is counted."""
+        return (self.sequences_per_s if self.images_per_s is None else self.images_per_s) or 0.0
+
+    @model_serializer(mode="wrap")
+    def _leave_out_what_is_not_counted(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        document: dict[str, Any] = handler(self)
+        counted = ("images_per_s", "images_per_s_per_rank", "sequences_per_s", "sequences_per_s_per_rank")
+        return {name: v for name, v in document.items() if v is not None or name not in counted}
 
 
 class BenchResult(_Model):
@@ -73,6 +90,15 @@ def _row(row: Row) -> ResultRow:
     )
 
 
+def _point(entry: TrainingPoint, efficiency: float | None) -> ResultPoint:
+    point = entry.point
+    counted = {
+        f"{entry.run.sample}s_per_s": point.samples_per_s,
+        f"{entry.run.sample}s_per_s_per_rank": point.samples_per_s_per_rank,
+    }
+    return ResultPoint(np=point.np, nodes=point.nodes, efficiency=efficiency, **counted)
+
+
 def _fault(fault: Fault) -> dict[str, Any]:
     return {
         "kind": fault.kind.value,
@@ -95,12 +121,15 @@ def from_measured(measured: Measured, run: str) -> BenchResult:
     elif measured.points:
         last = measured.points[-1].run
         proof["library"] = list(last.libraries)
-        proof["settings"] = last.settings
         proof["spread"] = {str(entry.point.np): round(entry.point.spread, 3) for entry in measured.points}
         proof["between_nodes"] = [
             {"np": figure.np, "nodes": figure.nodes, "efficiency": round(figure.efficiency, 6)}
             for figure in between_nodes(points)
         ]
+    if measured.settings:
+        proof["settings"] = {name: v for name, v in measured.settings.items() if v is not None}
+        proof["hardware"] = measured.hardware
+        proof["keys"] = keys_of(measured)
     if measured.faults:
         proof["failures"] = [_fault(fault) for fault in measured.faults]
     return BenchResult(
@@ -111,14 +140,7 @@ def from_measured(measured: Measured, run: str) -> BenchResult:
         status="failed" if measured.faults else "ok",
         rows=tuple(_row(row) for row in measured.sweep.rows) if measured.sweep else (),
         points=tuple(
-            ResultPoint(
-                np=point.np,
-                nodes=point.nodes,
-                images_per_s=point.images_per_s,
-                images_per_s_per_rank=point.images_per_s_per_rank,
-                efficiency=figure,
-            )
-            for point, figure in zip(points, efficiencies(points), strict=True)
+            _point(entry, figure) for entry, figure in zip(measured.points, efficiencies(points), strict=True)
         ),
         proof=proof,
     )

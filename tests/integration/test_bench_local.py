@@ -183,6 +183,9 @@ def test_a_machine_without_mpi_trains_all_the_same(run_clusterctl, tmp_path):
     assert (one["np"], one["efficiency"], two["np"], two["nodes"]) == (1, 1.0, 2, 1)
     assert two["efficiency"] == pytest.approx(two["images_per_s"] / one["images_per_s"] / 2)
     assert document["proof"]["settings"]["parameters"] == 11_689_512
+    assert set(document["proof"]["keys"]) == {"1", "2"}
+    assert document["proof"]["keys"]["2"]["batch_per_rank"] == "2"
+    assert document["proof"]["keys"]["2"]["hardware"] != "-"
     assert (run_folder(tmp_path) / "logs" / "np-2" / "rank-1.log").is_file()
     nothing_is_left(tmp_path)
 

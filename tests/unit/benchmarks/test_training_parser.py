@@ -16,8 +16,8 @@ def start(rank, host="node1"):
 
 def finished(rank, host="node1", mean=10.0, digest="0x1.8p+1", **more):
     fields = {
-        "rank": rank, "host": host, "pid": 100 + rank, "device": "cpu", "images_per_s_mean": mean,
-        "images_per_s_spread": 0.5, "loss_first": 6.9, "loss_last": 1.2, "parameters_digest": digest,
+        "rank": rank, "host": host, "pid": 100 + rank, "device": "cpu", "samples_per_s_mean": mean,
+        "samples_per_s_spread": 0.5, "loss_first": 6.9, "loss_last": 1.2, "parameters_digest": digest,
         "model": "resnet50", "batch_size": 8,
         "proof": {"backend": "gloo", "version": "torch 2.13", "libraries": ["/lib/libtorch_cpu.so"]},
     }  # fmt: skip
@@ -32,9 +32,9 @@ def test_two_ranks():
     run = parse(
         "\n".join([start(0), start(1, "node2"), "Model: resnet50", finished(1, "node2", 12.0), finished(0)])
     )
-    assert run.images_per_s == 22.0
+    assert run.samples_per_s == 22.0
     assert [(r.rank, r.host, r.pid) for r in run.ranks] == [(0, "node1", 100), (1, "node2", 101)]
-    assert run.settings == {"model": "resnet50", "batch_size": 8}
+    assert run.settings == {"model": "resnet50", "device": "cpu", "batch_size": 8}
     assert run.libraries == ("gloo torch 2.13 /lib/libtorch_cpu.so",)
     assert kinds(run) == []
 

@@ -1,0 +1,101 @@
+"""The key of a result: all that two figures must share before they may be compared.
+
+One GPU trains ResNet50 at 857 to 2600 images/s by precision and memory format alone, so that a figure without them
+says nothing. Baselines, comparisons and the results' store use this key and no other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+FIELDS = (
+    *("benchmark", "program", "library", "library_version", "launcher", "np", "nodes", "hardware", "torch"),
+    *("precision", "memory_format", "batch_per_rank", "image_size", "sequence_length", "optimizer", "data"),
+    *("compile", "bucket_cap_mb", "threads", "datatype", "redop", "cuda_graph", "environment"),
+)
+"""Every key has all of them, in this order; ABSENT where a benchmark has no such thing, or nobody said it."""
+ABSENT = "-"
+# What the key takes from a result's settings under another name; the rest stands there under its own.
+_SETTING = {"batch_per_rank": "batch_size"}
+# "0 [0000:00:06] NVIDIA H200" (nccl-tests, collective_core), "0 [cuda:0 NVIDIA H200]" and "cuda:0 NVIDIA H200" (torch).
+_DEVICE = re.compile(r"(?:\d+ \[[^\]]*\] (?=\S)|\d+ \[)?(?:cuda:\d+ )?(?P<name>[^\]]*)")
+_VERSIONS = {
+    "nccl": re.compile(r"(?:^NCCL version |\bnccl )(?P<version>\d[0-9.]*)"),
+    "gloo": re.compile(r"\bgloo torch (?P<version>\d\S*)"),
+    "ccore": re.compile(r"(?:\bccore |^collective_core version )(?P<version>\d\S*)"),
+}
+
+
+def configuration_key(
+    *,
+    benchmark: str,
+    np: int,
+    nodes: int,
+    library: str | None,
+    library_version: str | None,
+    launcher: str | None,
+    hardware: str | None,
+    settings: Mapping[str, Any],
+) -> dict[str, str]:
+    """Return the key of one figure, every field of ``FIELDS`` as text.
+
+    ``settings`` are those of ``proof.settings``: what the ranks say that they really used. ``np`` and ``nodes`` are the
+    figure's own, because a scaling curve has a key for each of its points.
+    """
+    said: dict[str, Any] = {
+        **{field: settings.get(_SETTING.get(field, field)) for field in FIELDS},
+        "benchmark": benchmark,
+        "np": np,
+        "nodes": nodes,
+        "library": library,
+        "library_version": library_version,
+        "launcher": launcher,
+        "hardware": hardware,
+    }
+    if "channels_last" in settings:
+        said["memory_format"] = "channels_last" if settings["channels_last"] else "contiguous"
+    if str(settings.get("device", "")).startswith("cuda"):
+        said["threads"] = None
+    return {field: _text(said[field]) for field in FIELDS}
+
+
+def differences(one: Mapping[str, str], other: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """Return the fields in which two keys differ, with both values; empty: the figures may be compared."""
+    pairs = {field: (one.get(field, ABSENT), other.get(field, ABSENT)) for field in FIELDS}
+    return {field: pair for field, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def hardware_name(devices: Iterable[str], cpus: Iterable[str] = ()) -> str | None:
+    """Return what the ranks ran on: the names of their GPUs, else of the nodes' CPUs; several are joined by ``+``.
+
+    ``devices`` are the ranks' own words (``RankProof.device``).
+    """
+    names = {match["name"].strip() for device in devices if (match := _DEVICE.match(device))}
+    names = {name for name in names if name and not name.lower().startswith("cpu")}
+    return " + ".join(sorted(names or set(cpus))) or None
+
+
+def library_version(library: str | None, lines: Iterable[str]) -> str | None:
+    """Return the version of a library by what the ranks said of it (``proof.library``); None: nobody said it.
+
+    Several versions in one run, which is a fault in itself, are joined by ``+``.
+    """
+    pattern = _VERSIONS.get(library or "")
+    if pattern is None:
+        return None
+    found = {match["version"] for line in lines if (match := pattern.search(line))}
+    return " + ".join(sorted(found)) or None
+
+
+def _text(value: object) -> str:
+    if value is None or value == "":
+        return ABSENT
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, Mapping):
+        return " ".join(f"{name}={value[name]}" for name in sorted(value)) or ABSENT
+    return str(value)

@@ -1,0 +1,38 @@
+"""The keys of one measured request: a scaling curve has one for each of its points, a sweep has one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from clusterctl.benchmarks.key import configuration_key, library_version
+from clusterctl.launch.measure import Measured
+
+
+def keys_of(measured: Measured) -> dict[str, dict[str, str]]:
+    """Return the key of every figure by its number of ranks (as text, because JSON has no other keys)."""
+    return {
+        str(np): configuration_key(
+            benchmark=measured.request.benchmark,
+            np=np,
+            nodes=nodes,
+            library=measured.library,
+            library_version=library_version(measured.library, lines),
+            launcher=measured.launcher,
+            hardware=measured.hardware,
+            settings=measured.settings,
+        )
+        for np, nodes, lines in _figures(measured)
+    }
+
+
+def _figures(measured: Measured) -> Iterable[tuple[int, int, tuple[str, ...]]]:
+    if measured.sweep is not None:
+        ranks = measured.sweep.ranks
+        # Nodes in containers may share a host name: how many they are is what the launch placed ranks on.
+        placed = [len(launch["placements"]) for launch in measured.launches]
+        yield len(ranks), max(placed, default=len({rank.host for rank in ranks})), measured.sweep.libraries
+        return
+    # A point of one rank uses no library, and is measured against the others all the same.
+    lines = tuple(line for entry in measured.points for line in entry.run.libraries)
+    for entry in measured.points:
+        yield entry.point.np, entry.point.nodes, lines
