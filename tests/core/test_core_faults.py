@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -26,9 +27,9 @@ def two_nodes(rank: int) -> Mapping[str, str]:
     return {"CCORE_NODE_ID": f"node{rank % 2}", "CCORE_SOCKET_ADDR": f"127.0.0.{2 + rank % 2}"}
 
 
-def reports_of_the_others(job: Any) -> list[dict[str, Any]]:
+def reports_of(job: Any, ranks: tuple[int, ...] = (0, 2, 3)) -> list[dict[str, Any]]:
     reports = []
-    for rank in (0, 2, 3):
+    for rank in ranks:
         output, _ = job.processes[rank].communicate(timeout=60)
         assert job.processes[rank].returncode == 7, output
         reports.append(json.loads(output.splitlines()[-1]))
@@ -40,7 +41,7 @@ def test_a_stopped_rank_is_the_root_cause_on_every_rank(
     program: Program, per_rank: Callable[[int], Mapping[str, str]]
 ) -> None:
     job = program("endless.py", "stop", size=4, per_rank=per_rank)
-    for report in reports_of_the_others(job):
+    for report in reports_of(job):
         assert report["code"] in {"TIMEOUT", "REMOTE"}
         text = report["text"]
         assert "all_reduce(count=262144, f32, sum)" in text
@@ -56,8 +57,24 @@ def test_a_killed_rank_is_the_root_cause_at_once(
     program: Program, per_rank: Callable[[int], Mapping[str, str]]
 ) -> None:
     job = program("endless.py", "die", size=4, per_rank=per_rank)
-    for report in reports_of_the_others(job):
+    for report in reports_of(job):
         assert report["code"] == "REMOTE"
         assert "rank 1 (host" in report["text"]
         assert "in or after operation" in report["text"]
         assert report["after_s"] < LATEST_S
+
+
+@pytest.mark.parametrize("per_rank", [one_node, over_tcp, two_nodes])
+def test_abort_from_a_second_thread_returns_at_once_and_ends_all(
+    program: Program, per_rank: Callable[[int], Mapping[str, str]]
+) -> None:
+    # Nor does it wait for a rank that is stopped, in whose operation the others hang.
+    job = program("endless.py", "abort", size=4, per_rank=per_rank)
+    of_0, of_1, of_3 = reports_of(job, (0, 1, 3))
+    (took_s,) = of_1["abort_s"]
+    assert took_s < 1
+    assert of_1["code"] == "ABORTED"
+    for report in (of_0, of_3):
+        assert report["code"] == "REMOTE"
+        assert re.search(r"rank 1 \(host \S+ pid \d+\) failed \(aborted\)", report["text"]), report["text"]
+        assert report["after_s"] < DEADLINE_S, "the deadline ended it, not the abort"

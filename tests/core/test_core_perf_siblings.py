@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
@@ -11,14 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from perf_rows import rows_of
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-ROW = re.compile(
-    r"^\s*(?P<size>\d+)\s+(?P<count>\d+)\s+(?P<type>\S+)\s+(?P<redop>\S+)\s+(?P<root>-?\d+)"
-    r"\s+(?P<time>[\d.]+)\s+(?P<algbw>[\d.]+)\s+(?P<busbw>[\d.]+)\s+(?P<wrong>\d+)"
-    r"\s+(?P<time_in>[\d.]+|N/A)\s+(?:[\d.]+|N/A)\s+(?:[\d.]+|N/A)\s+(?P<wrong_in>\d+|N/A)$",
-    re.MULTILINE,
-)
 
 
 @dataclass(frozen=True)
@@ -77,10 +71,6 @@ def mpirun(tier_unavailable: Callable[[str], None]) -> Callable[..., subprocess.
         )  # fmt: skip
 
     return run
-
-
-def rows_of(output: str) -> list[re.Match[str]]:
-    return list(ROW.finditer(output))
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])

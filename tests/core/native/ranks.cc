@@ -10,10 +10,17 @@ namespace test {
 
 Layout layout_named(const std::string& name) {
   Layout layout;
-  if (name == "shm") layout.transport = CC_TRANSPORT_SHM;
-  if (name == "tcp") layout.transport = CC_TRANSPORT_TCP;
-  if (name == "mixed") layout.node_id = [](int rank) { return rank < 2 ? "a" : "b"; };
-  if (name == "cyclic") layout.node_id = [](int rank) { return rank % 2 == 0 ? "a" : "b"; };
+  if (name == "shm") {
+    layout.transport = CC_TRANSPORT_SHM;
+  } else if (name == "tcp") {
+    layout.transport = CC_TRANSPORT_TCP;
+  } else if (name == "mixed") {
+    layout.node_id = [](int rank) { return rank < 2 ? "a" : "b"; };
+  } else if (name == "cyclic") {
+    layout.node_id = [](int rank) { return rank % 2 == 0 ? "a" : "b"; };
+  } else {
+    throw Failed("no layout is called '" + name + "'; there are shm, tcp, mixed and cyclic");
+  }
   return layout;
 }
 

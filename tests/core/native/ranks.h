@@ -15,7 +15,7 @@ struct Layout {
   std::function<std::string(int)> node_id;  // by rank; empty: all on one node
   int64_t timeout_ms = 30000;
 };
-// shm, tcp, mixed (ranks 0,1 | 2,3 on two nodes), cyclic (0,2 | 1,3).
+// shm, tcp, mixed (ranks 0,1 | 2,3 on two nodes), cyclic (0,2 | 1,3). Throws Failed for any other name.
 Layout layout_named(const std::string& name);
 
 cc_comm* join(const cc_unique_id& id, int rank, int nranks, const Layout& layout);

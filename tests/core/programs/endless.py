@@ -1,6 +1,7 @@
 """A rank that reduces without end. Says "running" when it does, then how it ended, as one JSON line.
 
-argv[1]: what rank 1 does after it has begun: die, stop, leave, exit-in-order.
+argv[1]: what rank 1 does after it has begun: die, stop, leave, exit-in-order. With abort, rank 2 is stopped first, and
+then a second thread of rank 1 aborts; how long that took is said too.
 """
 
 from __future__ import annotations
@@ -32,6 +33,20 @@ signals = {"die": signal.SIGKILL, "stop": signal.SIGSTOP}
 if rank == 1 and fate in signals:
     # From another thread, so that it hits in the middle of an operation.
     threading.Timer(0.3, os.kill, (os.getpid(), signals[fate])).start()
+if rank == 2 and fate == "abort":
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGSTOP)).start()
+abort_s: list[float] = []
+
+
+def abort() -> None:
+    start = time.monotonic()
+    comm.abort()
+    abort_s.append(time.monotonic() - start)
+
+
+aborter = threading.Timer(1.3, abort)
+if rank == 1 and fate == "abort":
+    aborter.start()
 if rank == 1 and fate == "leave":
     comm.destroy()
     sys.exit(0)
@@ -42,5 +57,8 @@ try:
         began = time.monotonic()
         comm.all_reduce(data, data)
 except CollectiveCoreError as error:
-    print(json.dumps({"code": error.code.name, "text": str(error), "after_s": time.monotonic() - began}))
+    after_s = time.monotonic() - began
+    if aborter.is_alive():
+        aborter.join()
+    print(json.dumps({"code": error.code.name, "text": str(error), "after_s": after_s, "abort_s": abort_s}))
     sys.exit(7)

@@ -93,13 +93,18 @@ Acceptor::Acceptor(Acceptor&&) noexcept = default;
 Acceptor::~Acceptor() = default;
 
 void Acceptor::accept_new() {
+  crowded_ = false;
   for (const UniqueFd& listener : listeners_) accept_new(listener.get());
+  crowded_ = crowded_ || pending_.size() >= kMostPending;
 }
 
 void Acceptor::accept_new(int listener) {
   while (pending_.size() < kMostPending) {
     UniqueFd fd(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!fd) return;
+    if (!fd) {
+      if (errno == EMFILE || errno == ENFILE) crowded_ = true;
+      return;
+    }
     Pending pending{std::move(fd), {}, {}, 0, Deadline::in_ms(kPatienceMs)};
     random_bytes(pending.challenge.nonce.data(), pending.challenge.nonce.size());
     try {
@@ -158,7 +163,10 @@ std::optional<Accepted> Acceptor::next(const Deadline& deadline) {
     }
     if (deadline.passed()) return std::nullopt;
     std::vector<pollfd> fds;
-    for (const UniqueFd& listener : listeners_) fds.push_back(pollfd{listener.get(), POLLIN, 0});
+    // While no more can be taken, those who wait for it are no reason to wake up.
+    for (const UniqueFd& listener : listeners_) {
+      if (!crowded_) fds.push_back(pollfd{listener.get(), POLLIN, 0});
+    }
     for (const Pending& pending : pending_) fds.push_back(pollfd{pending.fd.get(), POLLIN, 0});
     poll(fds.data(), fds.size(), deadline.remaining_ms(500));
   }

@@ -56,6 +56,7 @@ class Acceptor {
   std::vector<UniqueFd> listeners_;
   Digest secret_;
   std::list<Pending> pending_;
+  bool crowded_ = false;  // no more connections can be taken now
 };
 
 }  // namespace ccore

@@ -1,0 +1,128 @@
+"""Port scanners and garbage on the ports of real ranks, while they meet and while they work: dropped without harm."""
+
+from __future__ import annotations
+
+import re
+import socket
+import struct
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+PROGRAM = str(Path(__file__).resolve().parent / "programs" / "among_strangers.py")
+CHALLENGE_BYTES = 40
+"""All that a stranger may ever be told: magic, a zero, and 32 random bytes."""
+MAGIC = struct.pack("<I", 0x31524343)
+REFUSED = (
+    b"GET / HTTP/1.1\r\nHost: nobody\r\n\r\n",
+    b"SSH-2.0-OpenSSH_9.2\r\n",
+    bytes.fromhex("16030100f8010000f40303") + bytes(240),  # a TLS ClientHello
+    b"\0" * 4,
+    b"\xff" * 65536,
+    # The right length and a plausible hello of rank 1, without the proof.
+    MAGIC + struct.pack("<Iiiiiq", 1, 1, 0, 3, 0, 60000) + bytes(64),
+    MAGIC + bytes(1000),
+)
+TOO_LITTLE = (b"", b"C", MAGIC, MAGIC + bytes(91))
+"""Nothing is wrong with it so far: the connection is kept for some seconds."""
+PER_RANK = {"CCORE_TRANSPORT": "tcp", "CCORE_TCP_STREAMS": "2"}
+
+
+def listening_ports(pids: Iterable[int]) -> set[int]:
+    """TCP ports of 127.0.0.1 on which one of the processes listens, as the kernel says."""
+    inodes = set()
+    for pid in pids:
+        for fd in Path(f"/proc/{pid}/fd").glob("*"):
+            try:
+                inodes.update(re.findall(r"socket:\[(\d+)\]", str(fd.readlink())))
+            except OSError:
+                continue  # closed meanwhile
+    ports = set()
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        fields = line.split()
+        if fields[3] == "0A" and fields[9] in inodes:
+            ports.add(int(fields[1].rpartition(":")[2], 16))
+    return ports
+
+
+def knock(port: int, says: bytes) -> socket.socket:
+    stranger = socket.create_connection(("127.0.0.1", port), timeout=15)
+    try:
+        stranger.sendall(says)
+    except (BrokenPipeError, ConnectionResetError):
+        pass  # dropped at its first bytes
+    return stranger
+
+
+def told(stranger: socket.socket) -> int:
+    """Wait until the other side ends the connection; the number of bytes that it has said by then."""
+    count = 0
+    with stranger:
+        try:
+            while data := stranger.recv(4096):
+                count += len(data)
+        except ConnectionResetError:
+            pass
+    return count
+
+
+def wait_until(condition: Any, what: str, timeout_s: float = 60) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
+
+
+def test_while_the_ranks_meet(ranks: Any, free_port: int, tmp_path: Path) -> None:
+    (tmp_path / "go").touch()
+    (tmp_path / "stop").touch()
+    command = (sys.executable, PROGRAM, str(tmp_path), "3")
+    ranks.start(command, 2, lambda _: {"WORLD_SIZE": "3", **PER_RANK})
+    # Both wait for the third: the root of the rendezvous listens, and each for its peers.
+    pids = [process.pid for process in ranks.processes]
+    wait_until(lambda: len(listening_ports(pids)) == 3, "three ports")
+    assert free_port in listening_ports(pids)
+    waiting = []
+    for port in listening_ports(pids):
+        for says in TOO_LITTLE:
+            waiting.append(knock(port, says))
+        for says in REFUSED:
+            stranger = knock(port, says)
+            if port == free_port:  # the one that is served already
+                assert told(stranger) <= CHALLENGE_BYTES
+            else:
+                waiting.append(stranger)
+    waiting += [knock(free_port, b"") for _ in range(200)]
+    assert all(process.poll() is None for process in ranks.processes)
+    ranks.start(command, 1, lambda _: {"RANK": "2", "WORLD_SIZE": "3", **PER_RANK})
+    assert [one.output for one in ranks.finish()] == ["joined\n3 rounds\n"] * 3
+    assert max(map(told, waiting)) <= CHALLENGE_BYTES
+
+
+def test_while_the_ranks_work(ranks: Any, free_port: int, tmp_path: Path) -> None:
+    ranks.start((sys.executable, PROGRAM, str(tmp_path), "3"), 2, lambda _: PER_RANK)
+    pids = [process.pid for process in ranks.processes]
+    for process in ranks.processes:
+        assert process.stdout.readline() == "joined\n"
+    # Who has met listens no more, so there is nothing to be scanned.
+    wait_until(lambda: not listening_ports(pids), "ports stay open")
+    with socket.socket() as stranger:
+        assert stranger.connect_ex(("127.0.0.1", free_port)) != 0
+    (tmp_path / "go").touch()
+    deadline = time.monotonic() + 60
+    knocks = []
+    while len(knocks) < 40:
+        assert time.monotonic() < deadline and all(one.poll() is None for one in ranks.processes), len(knocks)
+        for port in listening_ports(pids):
+            says = (*REFUSED, *TOO_LITTLE)[len(knocks) % (len(REFUSED) + len(TOO_LITTLE))]
+            try:
+                knocks.append(knock(port, says))
+            except ConnectionRefusedError:
+                continue  # closed meanwhile
+    (tmp_path / "stop").touch()
+    for one in ranks.finish():
+        assert one.returncode == 0, one.output
+        assert re.fullmatch(r"\d+ rounds\n", one.output), one.output
+    assert max(map(told, knocks)) <= CHALLENGE_BYTES
