@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from clusterctl.rundir import RunDir
 
 
-def store(run: RunDir, document: Mapping[str, Any], commands: Sequence[str], key: str | None = None) -> None:
+def store(run: RunDir, document: Mapping[str, Any], commands: Sequence[str]) -> None:
     """Store a run's document in the database beside its run folder; a failure is a warning on stderr."""
     from clusterctl.results import record
     from clusterctl.results.store import Store
 
     entry = record.from_document(
-        document, key=key, clusterctl_version=__version__, commands=commands, folder=str(run.path.resolve())
+        document, clusterctl_version=__version__, commands=commands, folder=str(run.path.resolve())
     )
     try:
         with Store.open(run.path.parent) as results:

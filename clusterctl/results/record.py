@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
+from clusterctl.benchmarks.key import hardware_name
+
 # 20261122T015714Z-bench-1a2b, as clusterctl.rundir names runs.
 _STAMP = re.compile(r"^(\d{8}T\d{6}Z)-")
-# What stands before a GPU's name in nccl-tests' lines: its index and its PCI address.
-_PLACE = re.compile(r"^\s*(?:\d+\s+)?(?:\[[0-9a-fA-F:.]+\]\s+)?")
-_CUDA = re.compile(r"^cuda:\d+\s+")
 HIGH = "busbw_gbps"
 
 
@@ -32,7 +31,7 @@ class Summary:
     nodes: int | None
     status: str
     key: str | None
-    """The text form of what makes two results comparable; None: recorded without one."""
+    """The key of the largest number of ranks (``key_text``); None: no figure, or recorded without one."""
     hardware: str | None
     figure: float | None
     unit: str | None
@@ -63,15 +62,9 @@ def started_at(run: str) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def device_name(device: str) -> str:
-    """Return a rank's device without its place: ``0 [0000:00:07] NVIDIA H200`` -> ``NVIDIA H200``."""
-    return _PLACE.sub("", _CUDA.sub("", device.strip())).strip() or device.strip()
-
-
-def hardware_of(ranks: Sequence[Mapping[str, Any]]) -> str | None:
-    """Return what the ranks ran on: ``4x NVIDIA H200``; None when no rank reported."""
-    devices = Counter(device_name(str(rank.get("device") or "unknown")) for rank in ranks)
-    return ", ".join(f"{count}x {name}" for name, count in devices.most_common()) or None
+def key_text(key: Mapping[str, str]) -> str:
+    """Return a key as the one text by which runs are found: JSON, its fields in the key's own order."""
+    return json.dumps(dict(key), separators=(",", ":"))
 
 
 def _figure(document: Mapping[str, Any]) -> tuple[float | None, str | None]:
@@ -85,14 +78,17 @@ def _figure(document: Mapping[str, Any]) -> tuple[float | None, str | None]:
     return (float(max(speeds)), "GB/s") if speeds else (None, None)
 
 
-def _size(document: Mapping[str, Any]) -> tuple[int | None, int | None]:
+def _size(proof: Mapping[str, Any], key: Mapping[str, str]) -> tuple[int | None, int | None]:
     """Return the ranks and nodes of the largest launch that reported."""
-    points = document.get("points") or ()
-    if points:
-        last = max(points, key=lambda point: int(point["np"]))
-        return int(last["np"]), int(last["nodes"])
-    ranks = (document.get("proof") or {}).get("ranks") or ()
+    if key:
+        return int(key["np"]), int(key["nodes"])
+    ranks = proof.get("ranks") or ()
     return (len(ranks), len({rank.get("host") for rank in ranks})) if ranks else (None, None)
+
+
+def _hardware(proof: Mapping[str, Any]) -> str | None:
+    devices = (str(rank.get("device") or "") for rank in proof.get("ranks") or ())
+    return proof.get("hardware") or hardware_name(devices)
 
 
 def _versions(proof: Mapping[str, Any]) -> tuple[str, ...]:
@@ -104,7 +100,6 @@ def _versions(proof: Mapping[str, Any]) -> tuple[str, ...]:
 def from_document(
     document: Mapping[str, Any],
     *,
-    key: str | None = None,
     clusterctl_version: str | None = None,
     commands: Sequence[str] = (),
     folder: str | None = None,
@@ -112,7 +107,9 @@ def from_document(
     """Return the record of one ``clusterctl.bench/1`` document; KeyError or TypeError when it is none."""
     proof = document.get("proof") or {}
     figure, unit = _figure(document)
-    np, nodes = _size(document)
+    keys = proof.get("keys") or {}
+    key = keys[max(keys, key=int)] if keys else {}
+    np, nodes = _size(proof, key)
     summary = Summary(
         run=str(document["run"]),
         started_at=started_at(str(document["run"])),
@@ -122,8 +119,8 @@ def from_document(
         np=np,
         nodes=nodes,
         status=str(document["status"]),
-        key=key,
-        hardware=hardware_of(proof.get("ranks") or ()),
+        key=key_text(key) if key else None,
+        hardware=_hardware(proof),
         figure=figure,
         unit=unit,
         versions=_versions(proof),

@@ -1,5 +1,6 @@
 """The database of results: what is stored comes back, and what is wrong with the file is said and never hurts a run."""
 
+import json
 import os
 import sqlite3
 import subprocess
@@ -9,11 +10,19 @@ from pathlib import Path
 
 import pytest
 
+from clusterctl.benchmarks.key import configuration_key
 from clusterctl.cli import bench_store
 from clusterctl.errors import ResultError
 from clusterctl.results import migrations, record, store
 from clusterctl.results.store import Store, Wanted
 from clusterctl.rundir import RunDir
+
+
+def key_of(benchmark="all_reduce", np=2, nodes=1):
+    return configuration_key(
+        benchmark=benchmark, np=np, nodes=nodes, library="nccl", library_version="2.28.3", launcher="openmpi",
+        hardware="NVIDIA H200", settings={"datatype": "float"},
+    )  # fmt: skip
 
 
 def document(
@@ -26,7 +35,10 @@ def document(
     return {
         "schema": "clusterctl.bench/1", "run": run, "benchmark": benchmark, "library": "nccl",
         "launcher": "openmpi", "status": status, "rows": [row], "points": [],
-        "proof": {"ranks": ranks, "library": ["NCCL version 2.28.3+cuda13.0"]}, **more,
+        "proof": {
+            "ranks": ranks, "library": ["NCCL version 2.28.3+cuda13.0"], "keys": {"2": key_of(benchmark)},
+            "hardware": "NVIDIA H200",
+        }, **more,
     }  # fmt: skip
 
 
@@ -45,11 +57,12 @@ def test_what_is_stored_comes_back_whole(tmp_path):
     assert found.document == document()
     assert found.commands == ("mpirun -np 2 x",)
     assert found.summary == summary
-    assert (summary.np, summary.nodes, summary.hardware) == (2, 1, "2x NVIDIA H200")
+    assert (summary.np, summary.nodes, summary.hardware) == (2, 1, "NVIDIA H200")
     assert (summary.figure, summary.unit) == (355.5, "GB/s")
     assert summary.started_at == "2026-11-01T10:00:00Z"
     assert summary.versions == ("NCCL version 2.28.3+cuda13.0",)
-    assert (summary.key, summary.clusterctl_version, summary.folder) == ("k1", "0.1.0", "/r/1")
+    assert json.loads(summary.key) == key_of()
+    assert (summary.clusterctl_version, summary.folder) == ("0.1.0", "/r/1")
 
 
 def test_a_training_is_summed_up_by_its_largest_point():
@@ -57,7 +70,8 @@ def test_a_training_is_summed_up_by_its_largest_point():
         {"np": 4, "nodes": 2, "images_per_s": 9000.0, "images_per_s_per_rank": 2250.0, "efficiency": 0.9},
         {"np": 1, "nodes": 1, "images_per_s": 2500.0, "images_per_s_per_rank": 2500.0, "efficiency": 1.0},
     ]
-    proof = {"settings": {"torch": "2.13.0"}, "library": ["nccl 2.28.3"]}
+    keys = {"4": key_of("resnet50", 4, 2), "1": key_of("resnet50", 1)}
+    proof = {"settings": {"torch": "2.13.0"}, "library": ["nccl 2.28.3"], "keys": keys}
     summary = record.from_document(document(rows=[], points=points, proof=proof)).summary
     assert (summary.np, summary.nodes, summary.figure, summary.unit) == (4, 2, 9000.0, "images/s")
     assert summary.versions == ("nccl 2.28.3", "torch 2.13.0")
@@ -83,7 +97,7 @@ def test_runs_are_found_by_their_columns(tmp_path):
     save(
         tmp_path, document("20261101T100000Z-bench-0001"), document("20261103T100000Z-bench-0003", "resnet50")
     )
-    save(tmp_path, document("20261102T100000Z-bench-0002", status="failed"), key="k2")
+    save(tmp_path, document("20261102T100000Z-bench-0002", status="failed"))
     with Store.open(tmp_path) as results:
 
         def found(**wanted):
@@ -92,7 +106,8 @@ def test_runs_are_found_by_their_columns(tmp_path):
         assert found() == ["3", "2", "1"]
         assert found(newest=2) == ["3", "2"]
         assert found(benchmark="all_reduce") == ["2", "1"]
-        assert found(status="failed") == ["2"] == found(key="k2")
+        assert found(status="failed") == ["2"]
+        assert found(key=record.key_text(key_of())) == ["2", "1"]
         assert found(since="2026-11-02T00:00:00Z") == ["3", "2"]
         assert found(library="gloo") == []
 
