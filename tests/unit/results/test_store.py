@@ -48,9 +48,7 @@ def save(root, *documents, **more):
 
 
 def test_what_is_stored_comes_back_whole(tmp_path):
-    save(
-        tmp_path, document(), key="k1", clusterctl_version="0.1.0", commands=["mpirun -np 2 x"], folder="/r/1"
-    )
+    save(tmp_path, document(), clusterctl_version="0.1.0", commands=["mpirun -np 2 x"], folder="/r/1")
     with Store.open(tmp_path) as results:
         (summary,) = results.runs()
         found = results.get("20261101T100000Z-bench-00aa")
