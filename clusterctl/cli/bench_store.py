@@ -10,11 +10,15 @@ from clusterctl.cli import console
 from clusterctl.errors import ClusterctlError
 
 if TYPE_CHECKING:
+    from clusterctl.results.record import Record
     from clusterctl.rundir import RunDir
 
 
-def store(run: RunDir, document: Mapping[str, Any], commands: Sequence[str]) -> None:
-    """Store a run's document in the database beside its run folder; a failure is a warning on stderr."""
+def store(run: RunDir, document: Mapping[str, Any], commands: Sequence[str]) -> Record:
+    """Store a run's document in the database beside its run folder, and return the record.
+
+    A failure is a warning on stderr.
+    """
     from clusterctl.results import record
     from clusterctl.results.store import Store
 
@@ -28,3 +32,4 @@ def store(run: RunDir, document: Mapping[str, Any], commands: Sequence[str]) -> 
         console.talk(f"warning: the result was not stored: {error.message}")
         if error.hint:
             console.talk(f"hint: {error.hint}")
+    return entry

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import time
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from clusterctl.cli import console
+from clusterctl.cli import console, report_files
 from clusterctl.cli import options as cli
 from clusterctl.report.check_document import document_of, exit_code, verdict_document
 
@@ -67,7 +66,7 @@ def check(
     wanted, unwanted = cli.names(only), cli.names(skip)
     judge.validate_names(wanted, unwanted or ())
     for path in (junit, prometheus):
-        _refuse_unwritable(path)
+        report_files.refuse_unwritable(path)
     if replay is not None:
         if inventory is not None or record is not None:
             raise UsageError(
@@ -93,9 +92,9 @@ def _report(judged: Judged, junit: Path | None, prometheus: Path | None, *, stri
     from clusterctl.report import prometheus as prometheus_report
 
     if junit is not None:
-        _write(junit, junit_report.render(judged.document, strict=strict))
+        report_files.write(junit, junit_report.render(judged.document, strict=strict))
     if prometheus is not None:
-        _write(prometheus, prometheus_report.render(judged.document, checked_at_s=time.time()))
+        report_files.write(prometheus, prometheus_report.render(judged.document, checked_at_s=time.time()))
 
 
 def _text(judged: Judged) -> str:
@@ -105,27 +104,6 @@ def _text(judged: Judged) -> str:
     blocks = [folded(judged.verdicts, width)]
     drifting = drift_text(judged.deviations, judged.verdicts.values_by_node)
     return "\n\n".join([*blocks, drifting] if drifting else blocks)
-
-
-def _refuse_unwritable(path: Path | None) -> None:
-    """Raise ConfigError, before any node is contacted, for a report file whose folder cannot take it."""
-    from clusterctl.errors import ConfigError
-
-    if path is not None and not os.access(path.parent, os.W_OK | os.X_OK):
-        raise ConfigError(
-            f"cannot write {path}: no such folder, or not ours to write", hint="make the folder first"
-        )
-
-
-def _write(path: Path, text: str) -> None:
-    from clusterctl.errors import ConfigError
-    from clusterctl.rundir import write_atomically
-
-    try:
-        # A Prometheus collector may read at any moment, and as another user.
-        write_atomically(path, text.encode(), mode=0o644)
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror}") from error
 
 
 def folded(verdicts: HostMap[tuple[Verdict, ...]], width: int | None = None) -> str:

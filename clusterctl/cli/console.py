@@ -1,38 +1,20 @@
-"""The terminal: data to stdout, talk to stderr, no colour unless a person is looking.
-
-Much of what is said here was said by nodes first (error texts, names of devices, versions), and a node may be in
-hostile hands: characters that a terminal acts on, or that turn the direction of text, are shown and never sent.
-"""
+"""The terminal: data to stdout, talk to stderr, no colour unless a person is looking."""
 
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
 from clusterctl.errors import UsageError
-
-_ACTING = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
-)
-
-
-def visible(text: str) -> str:
-    """Return the text with ``\\x1b`` and the like in place of what a terminal would act on."""
-    return _ACTING.sub(lambda found: _escaped(found[0]), text)
-
-
-def _escaped(character: str) -> str:
-    code = ord(character)
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+from clusterctl.report.visible import ACTING, visible
 
 
 def emit_json(document: Mapping[str, Any]) -> None:
     """Write the verb's one JSON document to stdout."""
     text = json.dumps(document, indent=1, ensure_ascii=not _takes_all(sys.stdout))
-    sys.stdout.write(_ACTING.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
+    sys.stdout.write(ACTING.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
 
 
 def data(text: str) -> None:

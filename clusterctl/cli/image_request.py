@@ -8,8 +8,8 @@ from pathlib import Path
 from types import TracebackType
 
 from clusterctl.cli.artifact_output import load
-from clusterctl.cli.console import visible
 from clusterctl.errors import ArtifactError
+from clusterctl.report.visible import visible
 
 
 def image_of(path: Path | None, limit: str | None) -> str:

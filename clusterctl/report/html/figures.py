@@ -1,0 +1,148 @@
+"""The charts of benchmarks: bus bandwidth and time against message size, throughput against ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from clusterctl.benchmarks.scaling import percent
+from clusterctl.report.html.chart import Axis, Chart, Mark, Reference, Series
+from clusterctl.report.html.scale import Tick, duration, linear_ticks, size_ticks, time_bounds, time_ticks
+from clusterctl.report.table import size
+
+Rows = Sequence[Mapping[str, Any]]
+_HEADROOM = 1.04
+
+
+def samples_of(point: Mapping[str, Any]) -> tuple[float | None, str]:
+    """Return what a point of a scaling curve counts per second, and of what."""
+    if point.get("sequences_per_s") is not None:
+        return float(point["sequences_per_s"]), "sequences/s"
+    images = point.get("images_per_s")
+    return (None if images is None else float(images)), "images/s"
+
+
+def _height(title: str, values: Sequence[float]) -> Axis:
+    high = linear_ticks(max([*values, 1e-9]) * _HEADROOM, 6)[-1].value
+
+    def ticks(count: int) -> list[Tick]:
+        return [tick for tick in linear_ticks(high, count) if tick.value <= high * (1 + 1e-9)]
+
+    return Axis(title, 0.0, high, ticks)
+
+
+def _sizes(runs: Sequence[tuple[str, Rows]]) -> Axis:
+    sizes = [max(int(row["size_bytes"]), 1) for _, rows in runs for row in rows]
+    low, high = float(min(sizes)), float(max(sizes))
+    low, high = (low / 2, high * 2) if low == high else (low, high)
+    return Axis("message size", low, high, lambda count: size_ticks(low, high, count), log=True)
+
+
+def busbw(runs: Sequence[tuple[str, Rows]], bounds: Sequence[tuple[str, float]] = ()) -> Chart | None:
+    """Return bus bandwidth against message size, one series per run, bounds in GB/s as dashes; None: no figure."""
+    series = [
+        Series(
+            name,
+            tuple(
+                Mark(
+                    row["size_bytes"],
+                    row["busbw_gbps"],
+                    f"{size(row['size_bytes'])}: {row['busbw_gbps']:.2f} GB/s",
+                )
+                for row in rows
+                if row.get("busbw_gbps") is not None
+            ),
+        )
+        for name, rows in runs
+    ]
+    values = [mark.y for one in series for mark in one.marks]
+    if not values:
+        return None
+    x = _sizes(runs)
+    references = tuple(Reference(name, ((x.low, value), (x.high, value))) for name, value in bounds)
+    return Chart(
+        "busbw",
+        "Bus bandwidth against message size",
+        f"Line chart, message size from {size(int(x.low))} to {size(int(x.high))} on a logarithmic axis; "
+        f"the highest bus bandwidth is {max(values):.2f} GB/s. The same figures stand in the table below.",
+        x,
+        _height("bus bandwidth, GB/s", [*values, *(value for _, value in bounds)]),
+        tuple(series),
+        references,
+    )
+
+
+def times(runs: Sequence[tuple[str, Rows]]) -> Chart | None:
+    """Return time per operation against message size, both logarithmic; None when no time was measured."""
+    series = [
+        Series(
+            name,
+            tuple(
+                Mark(
+                    row["size_bytes"],
+                    row["time_us"],
+                    f"{size(row['size_bytes'])}: {duration(row['time_us'])}",
+                )
+                for row in rows
+                if row.get("time_us")
+            ),
+        )
+        for name, rows in runs
+    ]
+    values = [mark.y for one in series for mark in one.marks]
+    if not values:
+        return None
+    low, high = time_bounds(min(values), max(values))
+    return Chart(
+        "time",
+        "Time per operation against message size",
+        f"Line chart with two logarithmic axes; the shortest time is {duration(min(values))}, the longest "
+        f"{duration(max(values))}. The same figures stand in the table below.",
+        _sizes(runs),
+        Axis("time per operation", low, high, lambda _count: time_ticks(low, high), log=True),
+        tuple(series),
+    )
+
+
+def scaling(runs: Sequence[tuple[str, Sequence[Mapping[str, Any]], Mapping[str, float]]]) -> Chart | None:
+    """Return throughput against ranks; each run is its name, its points, and 1.96 sigma per rank by ranks.
+
+    The dashes are linear growth from the first run's smallest point, as everybody would like to have it.
+    """
+    series = []
+    unit = "images/s"
+    for name, points, spread in runs:
+        marks = []
+        for point in sorted(points, key=lambda one: int(one["np"])):
+            value, unit = samples_of(point)
+            if value is None:
+                continue
+            np = int(point["np"])
+            # The ranks go in step, so that what they may be off by adds up.
+            off = spread.get(str(np), 0.0) * np
+            figure = point.get("efficiency")
+            label = percent(figure) if figure is not None and np > 1 and len(runs) == 1 else ""
+            says = f"{np} ranks: {value:.1f} {unit}" + (f" +-{off:.1f}" if off else "")
+            marks.append(Mark(np, value, says, off or None, label))
+        series.append(Series(name, tuple(marks)))
+    marks_of_all = [mark for one in series for mark in one.marks]
+    if not marks_of_all:
+        return None
+    ranks = sorted({int(mark.x) for mark in marks_of_all})
+    first = next(one.marks[0] for one in series if one.marks)
+    linear = first.y / first.x
+    high = max(ranks)
+    return Chart(
+        "scaling",
+        "Throughput against ranks",
+        f"Line chart of {unit} against the number of ranks, {', '.join(map(str, ranks))}; the dashed line grows "
+        f"linearly from {int(first.x)}. The same figures stand in the table below.",
+        Axis("ranks", 0.0, float(high), lambda _count: [Tick(0, "0"), *(Tick(n, str(n)) for n in ranks)]),
+        _height(unit, [*(mark.y + (mark.spread or 0) for mark in marks_of_all), linear * high]),
+        tuple(series),
+        (Reference(_linear_name(int(first.x)), ((0.0, 0.0), (float(high), linear * high))),),
+    )
+
+
+def _linear_name(ranks: int) -> str:
+    return f"linear, from {ranks} rank{'s' if ranks > 1 else ''}"

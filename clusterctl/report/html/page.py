@@ -1,0 +1,38 @@
+"""The template engine of the reports: everything is escaped, a name that is not there is an error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from clusterctl import __version__, resources
+from clusterctl.report.html import chart
+from clusterctl.report.table import size
+from clusterctl.report.visible import visible
+
+
+def _harmless(value: object) -> object:
+    """Show, and do not pass on, characters that turn text around or that no page may hold."""
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def render(template: str, **values: Any) -> str:
+    """Return one page of ``templates/report`` filled in."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(resources.folder("templates") / "report"),
+        undefined=jinja2.StrictUndefined,
+        autoescape=True,
+        finalize=_harmless,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"draw": chart.draw, "swatch": chart.swatch, "size": size, "figure": figure}
+    style = Markup(resources.text("templates", "report", "style.css"))
+    return environment.get_template(template).render(style=style, version=__version__, **values)
+
+
+def figure(value: float | None, digits: int = 2) -> str:
+    """Return a number for a table's cell; ``-`` for none."""
+    return "-" if value is None else f"{value:.{digits}f}"

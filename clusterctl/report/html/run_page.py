@@ -1,0 +1,173 @@
+"""The page of one run: what it found, how sure that is, and what it ran on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from clusterctl.benchmarks.key import ABSENT
+from clusterctl.benchmarks.scaling import percent
+from clusterctl.report.html import figures, page
+from clusterctl.report.html.heat_map import HeatMap, heat_map
+from clusterctl.report.html.scale import duration
+from clusterctl.report.table import size
+from clusterctl.results.record import Record
+
+SETTING_NAMES = {"benchmark": "model", "batch_per_rank": "batch_size", "memory_format": "channels_last"}
+"""Fields of the key that the settings have under another name."""
+# What the page shows in a place of its own; anything else that a proof holds is shown as it stands.
+_SHOWN = {
+    *("ranks", "library", "transports", "settings", "spread", "rates", "between_nodes", "failures", "keys"),
+    "hardware",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One number that a reader came for, and the words around it."""
+
+    label: str
+    value: str
+    unit: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class PointRow:
+    """One line of the table of a scaling curve."""
+
+    np: int
+    nodes: int
+    samples_per_s: float
+    per_rank: float
+    spread: float | None
+    efficiency: str
+
+
+def render(record: Record) -> str:
+    """Return the page of one run as HTML text."""
+    document, summary = record.document, record.summary
+    proof: Mapping[str, Any] = document.get("proof") or {}
+    rows: Sequence[Mapping[str, Any]] = document.get("rows") or ()
+    points = point_rows(document)
+    unit = unit_of(document)
+    key = key_of(record)
+    charts = [figures.busbw([(summary.library or "measured", rows)]), figures.times([("", rows)])]
+    charts.append(figures.scaling([("measured", document.get("points") or (), proof.get("spread") or {})]))
+    return page.render(
+        "run.html.j2",
+        summary=summary,
+        title=title_of(record),
+        tiles=_tiles(record, points, unit),
+        failures=proof.get("failures") or (),
+        charts=[one for one in charts if one is not None],
+        rows=rows,
+        points=points,
+        between_nodes=[
+            {"nodes": one["nodes"], "efficiency": percent(one["efficiency"])}
+            for one in proof.get("between_nodes") or ()
+        ],
+        unit=unit,
+        heat=_heat(proof, points, unit),
+        ranks=proof.get("ranks") or (),
+        key=key,
+        settings=_beside_the_key(proof.get("settings") or {}, key),
+        transports=proof.get("transports") or (),
+        commands=record.commands,
+        rest={
+            name: json.dumps(value, indent=1) for name, value in proof.items() if name not in _SHOWN and value
+        },
+    )
+
+
+def title_of(record: Record) -> str:
+    """Return what a run measured on what, in a line."""
+    summary = record.summary
+    where = "nothing came up"
+    if summary.np is not None:
+        nodes = f"{summary.nodes} node{'s' if summary.nodes != 1 else ''}"
+        where = f"{summary.np} rank{'s' if summary.np != 1 else ''} on {nodes}"
+        where = f"{where}, {summary.hardware}" if summary.hardware else where
+    return f"{summary.benchmark} \u00b7 {where}"
+
+
+def unit_of(document: Mapping[str, Any]) -> str:
+    """Return what the points of a document count."""
+    points = document.get("points") or ()
+    return figures.samples_of(points[0])[1] if points else "images/s"
+
+
+def key_of(record: Record) -> dict[str, str]:
+    """Return the fields of a run's key that say something."""
+    key: dict[str, str] = json.loads(record.summary.key) if record.summary.key else {}
+    return {name: value for name, value in key.items() if value != ABSENT}
+
+
+def _beside_the_key(settings: Mapping[str, Any], key: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings that do not stand in the key already."""
+    said = {*key, *(setting for field, setting in SETTING_NAMES.items() if field in key)}
+    words = {True: "yes", False: "no"}
+    return {
+        name: words[value] if isinstance(value, bool) else str(value)
+        for name, value in settings.items()
+        if name not in said
+    }
+
+
+def point_rows(document: Mapping[str, Any]) -> tuple[PointRow, ...]:
+    """Return the lines of the scaling table; points that count nothing are left out."""
+    spread = (document.get("proof") or {}).get("spread") or {}
+    found = []
+    for point in document.get("points") or ():
+        value, _ = figures.samples_of(point)
+        if value is not None:
+            np = int(point["np"])
+            off = spread.get(str(np))
+            found.append(
+                PointRow(np, int(point["nodes"]), value, value / np, off, percent(point.get("efficiency")))
+            )
+    return tuple(found)
+
+
+def _heat(proof: Mapping[str, Any], points: Sequence[PointRow], unit: str) -> HeatMap | None:
+    rates = proof.get("rates") or {}
+    last = str(points[-1].np) if points else ""
+    return heat_map(rates.get(last) or (), unit)
+
+
+def _headline(value: float) -> str:
+    return f"{value:.0f}" if value >= 10_000 else f"{value:.1f}"
+
+
+def _tiles(record: Record, points: Sequence[PointRow], unit: str) -> list[Tile]:
+    rows = record.document.get("rows") or ()
+    tiles = []
+    fast = [row for row in rows if row.get("busbw_gbps") is not None]
+    if fast:
+        best = max(fast, key=lambda row: float(row["busbw_gbps"]))
+        tiles.append(
+            Tile(
+                "Highest bus bandwidth", f"{best['busbw_gbps']:.2f}", "GB/s", f"at {size(best['size_bytes'])}"
+            )
+        )
+    timed = [row for row in rows if row.get("time_us")]
+    if timed:
+        value, _, word = duration(timed[0]["time_us"]).partition(" ")
+        tiles.append(
+            Tile("Smallest message", value, word, f"per operation of {size(timed[0]['size_bytes'])}")
+        )
+    if rows:
+        checked = [row["wrong"] for row in rows if row.get("wrong") is not None]
+        note = f"of {len(checked)} sizes checked" if checked else "the sums were not checked"
+        tiles.append(Tile("Wrong elements", str(sum(checked)) if checked else "?", "", note))
+    if points:
+        last = points[-1]
+        ranks = f"{last.np} rank{'s' if last.np != 1 else ''}"
+        tiles.append(Tile("Throughput", _headline(last.samples_per_s), unit, f"of {ranks}"))
+        spread = f"\u00b1{last.spread:.1f} (1.96\u03c3)" if last.spread is not None else "spread not known"
+        tiles.append(Tile("Per rank", f"{last.per_rank:.1f}", unit, spread))
+        if last.efficiency != "-" and last.np > 1:
+            tiles.append(Tile("Linear scaling", last.efficiency.rstrip("%"), "%", f"{ranks} against 1"))
+    return tiles

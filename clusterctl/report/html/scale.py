@@ -1,0 +1,106 @@
+"""From values to pixels, and the ticks that an axis shows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_DECADES = (1.0,)
+_OF_DECADES = (1.0, 2.0, 5.0)
+_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """One tick: the value where it stands, and what it says."""
+
+    value: float
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Values ``low`` to ``high`` on pixels ``start`` to ``end``; ``log`` needs ``low`` above zero."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+    log: bool = False
+
+    def __call__(self, value: float) -> float:
+        """Return the pixel of a value."""
+        low, high, at = self.low, self.high, value
+        if self.log:
+            low, high, at = math.log(low), math.log(high), math.log(max(value, self.low))
+        share = 0.5 if high == low else (at - low) / (high - low)
+        return self.start + share * (self.end - self.start)
+
+
+def linear_ticks(high: float, count: int) -> tuple[Tick, ...]:
+    """Return round ticks from zero to the first at or above ``high``, about ``count`` of them."""
+    step = _nice_step(high / max(count, 1))
+    digits = max(0, -math.floor(math.log10(step) + 1e-9) + (1 if _mantissa(step) == 2.5 else 0))
+    last = math.ceil(high / step - 1e-9)
+    return tuple(Tick(index * step, f"{index * step:.{digits}f}") for index in range(last + 1))
+
+
+def _nice_step(rough: float) -> float:
+    if rough <= 0 or not math.isfinite(rough):
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(rough))
+    return power * next(step for step in _STEPS if step * power >= rough * (1 - 1e-9))
+
+
+def _mantissa(step: float) -> float:
+    return round(step / 10.0 ** math.floor(math.log10(step) + 1e-9), 6)
+
+
+def size_ticks(low: float, high: float, count: int) -> tuple[Tick, ...]:
+    """Return ticks at powers of two bytes, equally far apart, at most ``count`` of them; at least one."""
+    from clusterctl.report.table import size
+
+    first, last = math.ceil(math.log2(max(low, 1)) - 1e-9), math.floor(math.log2(max(high, 1)) + 1e-9)
+    # 1, 32 and 1024 of each unit and the like: steps that divide ten, or whole units, are the easiest to read.
+    step = next((s for s in (1, 2, 5, 10, 20, 30) if (last - first) // s + 1 <= count), 40)
+    start = -(-first // step) * step
+    chosen = list(range(start, last + 1, step)) or [max(first, 0)]
+    return tuple(Tick(2.0**power, size(2**power)) for power in chosen)
+
+
+def time_bounds(shortest_us: float, longest_us: float) -> tuple[float, float]:
+    """Return bounds of a logarithmic axis: decades, or 1, 2 and 5 of them where all is within two."""
+    low, high = _round_log(shortest_us, _DECADES, up=False), _round_log(longest_us, _DECADES, up=True)
+    if high / low <= 100:
+        low, high = (
+            _round_log(shortest_us, _OF_DECADES, up=False),
+            _round_log(longest_us, _OF_DECADES, up=True),
+        )
+    if high / low < 4:  # two ticks say too little of how an axis goes
+        low = _round_log(low / 2, _OF_DECADES, up=False)
+    return low, high if high > low else low * 10
+
+
+def time_ticks(low_us: float, high_us: float) -> tuple[Tick, ...]:
+    """Return a tick per decade of microseconds within the bounds, or at 1, 2 and 5 where decades are few."""
+    kinds = _OF_DECADES if high_us / low_us <= 100 else _DECADES
+    powers = range(math.floor(math.log10(low_us)) - 1, math.ceil(math.log10(high_us)) + 1)
+    values = [kind * 10.0**power for power in powers for kind in kinds]
+    return tuple(Tick(v, duration(v)) for v in values if low_us * 0.999 <= v <= high_us * 1.001)
+
+
+def _round_log(value: float, kinds: Sequence[float], *, up: bool) -> float:
+    power = math.floor(math.log10(value))
+    values = [kind * 10.0**p for p in (power - 1, power, power + 1) for kind in kinds]
+    if up:
+        return min(v for v in values if v >= value * 0.999)
+    return max(v for v in values if v <= value * 1.001)
+
+
+def duration(time_us: float) -> str:
+    """Return a time as people say it: 1500 -> 1.5 ms."""
+    for unit, name in ((1e6, "s"), (1e3, "ms"), (1.0, "µs")):
+        if time_us >= unit:
+            return f"{time_us / unit:.4g} {name}"
+    return f"{time_us * 1e3:.4g} ns"
