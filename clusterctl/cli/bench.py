@@ -10,7 +10,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from clusterctl.cli import bench_store, console
+from clusterctl.cli import bench_reports, bench_store, console, report_files
 from clusterctl.cli import options as cli
 from clusterctl.cli.bench_request import MODELS, build_request
 from clusterctl.errors import UsageError
@@ -115,6 +115,7 @@ def bench(
     fanout: cli.FanoutOption = None,
     accept_new_host_keys: cli.AcceptHostKeysOption = False,
     runs: cli.RunsOption = None,
+    html: bench_reports.HtmlOption = None,
     as_json: cli.JsonOption = False,
 ) -> None:
     """Run a benchmark across the nodes: a collective, or the training of a model.
@@ -129,6 +130,7 @@ def bench(
         iters=iters, warmup=warmup, windows=windows, batch_size=batch_size, image_size=image_size,
         precision=precision, channels_last=channels_last, learning_rate=learning_rate,
     )  # fmt: skip
+    report_files.refuse_unwritable(html)
     import os
 
     from clusterctl.artifacts import shell
@@ -166,7 +168,7 @@ def bench(
     result = results.from_measured(measured, run.id)
     document = result.document()
     run.write("results", document)
-    bench_store.store(run, document, [str(entry["line"]) for entry in lines])
+    record = bench_store.store(run, document, [str(entry["line"]) for entry in lines])
     if as_json:
         console.emit_json(document)
     else:
@@ -178,7 +180,8 @@ def bench(
     if measured.faults and any(run.path.rglob("*.log")):
         console.talk(f"hint: what else the logs say: clusterctl explain {run.path}")
     console.talk(f"run folder: {run.path}")
-    raise typer.Exit(results.exit_code(measured.faults))
+    written = bench_reports.write(record, html=html)
+    raise typer.Exit(results.exit_code(measured.faults) or written)
 
 
 @contextmanager

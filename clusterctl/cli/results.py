@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from clusterctl.cli import console
+from clusterctl.cli import console, report_files
 from clusterctl.cli import options as cli
 
 if TYPE_CHECKING:
@@ -33,6 +34,10 @@ SinceOption = Annotated[
 NewestOption = Annotated[
     Optional[int],  # noqa: UP045
     typer.Option("--limit-to", min=1, metavar="N", help="Only the newest N."),
+]
+
+RunArgument = Annotated[
+    str, typer.Argument(metavar="RUN", help="A run's id, the beginning or end of one, or 'latest'.")
 ]
 
 
@@ -70,3 +75,32 @@ def list_runs(
         console.data(run_list.render(found))
     else:
         console.talk(f"no such result in {path}")
+
+
+@app.command("show")
+def show(
+    run: RunArgument,
+    html: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("--html", metavar="FILE", help="Also write one self-contained page with charts."),
+    ] = None,
+    runs: cli.RunsOption = None,
+    as_json: cli.JsonOption = False,
+) -> None:
+    """Show one stored run as bench did: its table, and with --html its page."""
+    from clusterctl.report import run_list
+    from clusterctl.results.store import Store
+
+    report_files.refuse_unwritable(html)
+    with Store.open(runs, make=False) as results:
+        record = results.get(run)
+    if html is not None:
+        from clusterctl.report.html import run_page
+
+        report_files.write(html, run_page.render(record))
+    if as_json:
+        console.emit_json(dict(record.document))
+    else:
+        console.data(run_list.shown(record))
+    if html is not None:
+        console.talk(f"report: {html}")

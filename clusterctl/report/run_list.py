@@ -6,8 +6,13 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from pydantic import ValidationError
+
+from clusterctl.errors import ResultError
+from clusterctl.report import table
 from clusterctl.report.table import columns
-from clusterctl.results.record import Summary
+from clusterctl.results.model import BenchResult
+from clusterctl.results.record import Record, Summary
 
 SCHEMA = "clusterctl.results/1"
 
@@ -40,3 +45,21 @@ def render(runs: Sequence[Summary]) -> str:
     ]
     heads = ["run", "benchmark", "library", "launcher", "ranks", "nodes", "best", "status", "hardware"]
     return columns(heads, rows, left=(0, 1, 2, 3, 7, 8))
+
+
+def shown(record: Record) -> str:
+    """Return one stored run as ``bench`` printed it, with when it ran and what went wrong."""
+    summary = record.summary
+    try:
+        text = table.render(BenchResult.model_validate(dict(record.document)))
+    except ValidationError as error:
+        raise ResultError(
+            f"run {summary.run} was stored by clusterctl {summary.clusterctl_version or '(unknown)'}, "
+            f"whose result this one cannot read: {error.errors()[0]['msg']}",
+            hint="--json shows it as it was stored",
+        ) from None
+    lines = [f"run {summary.run}, {summary.started_at}, {summary.status}", text]
+    for failure in (record.document.get("proof") or {}).get("failures") or ():
+        lines.append(f"failed: {failure['kind']}: {failure['message']}")
+        lines += [f"hint: {failure['hint']}"] if failure.get("hint") else []
+    return "\n".join(lines)

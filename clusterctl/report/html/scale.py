@@ -65,8 +65,9 @@ def size_ticks(low: float, high: float, count: int) -> tuple[Tick, ...]:
     # 1, 32 and 1024 of each unit and the like: steps that divide ten, or whole units, are the easiest to read.
     step = next((s for s in (1, 2, 5, 10, 20, 30) if (last - first) // s + 1 <= count), 40)
     start = -(-first // step) * step
-    chosen = list(range(start, last + 1, step)) or [max(first, 0)]
-    return tuple(Tick(2.0**power, size(2**power)) for power in chosen)
+    powers = range(start, last + 1, step)
+    # Between two powers of two there is none: the bounds themselves then.
+    return tuple(Tick(2.0**power, size(2**power)) for power in powers) or (Tick(low, size(round(low))),)
 
 
 def time_bounds(shortest_us: float, longest_us: float) -> tuple[float, float]:
