@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from clusterctl.cli import console
+from clusterctl.cli.image_build import build
 from clusterctl.cli.image_request import StatusLine, image_of
 from clusterctl.cli.options import InventoryOption, JsonOption, LimitOption
 
@@ -15,6 +16,9 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
+
+
+app.command("build")(build)
 
 
 @app.command()

@@ -11,12 +11,13 @@ import typer
 
 from clusterctl.cli import console
 from clusterctl.cli.artifact_output import NpOption, SlotsOption, emit, load, place
+from clusterctl.cli.image_build import dockerfile
 from clusterctl.cli.options import InventoryOption, JsonOption, LimitOption
 from clusterctl.cli.render_mpirun import mpirun
 from clusterctl.errors import ArtifactError
 
 app = typer.Typer(
-    help="Write docker run lines, hostfiles, mpirun lines or an ssh_config; contacts nothing.",
+    help="Write docker run lines, Dockerfiles, hostfiles, mpirun lines or an ssh_config; contacts nothing.",
     no_args_is_help=True,
 )
 
@@ -37,6 +38,7 @@ class HostfileDialect(str, Enum):
 
 
 app.command("mpirun")(mpirun)
+app.command("dockerfile")(dockerfile)
 
 
 @app.command("docker-run")

@@ -1,0 +1,244 @@
+"""``image build`` and ``render dockerfile``: an image of a base and a collective library."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from clusterctl.cli import console
+from clusterctl.cli.artifact_output import emit, load
+from clusterctl.cli.image_request import StatusLine, image_of
+from clusterctl.cli.options import InventoryOption, JsonOption, LimitOption
+from clusterctl.errors import ArtifactError, UsageError
+
+if TYPE_CHECKING:
+    from clusterctl.images.build import Built
+    from clusterctl.images.library import Library
+
+
+class FamilyName(str, Enum):
+    """Distributions by their package manager."""
+
+    debian = "debian"
+    rhel = "rhel"
+
+
+BaseOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="IMAGE",
+        help="Base image, e.g. nvcr.io/nvidia/pytorch:25.05-py3, nvidia/cuda:12.8.1-devel-ubuntu24.04, "
+        "debian:bookworm; default: the library's own, where it has one.",
+    ),
+]
+LibraryOption = Annotated[
+    str, typer.Option(metavar="NAME", help="Collective library: ccore, nccl, accl, lightcc or acspeed.")
+]
+PackageOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--package",
+        metavar="NAME=FILE#sha256=HEX",
+        help="A package of the library, by path or URL; repeatable. Nothing is taken without its sha256.",
+    ),
+]
+NcclTestsOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ARCHIVE#sha256=HEX",
+        help="Source archive of nccl-tests, by path or URL, built into the image where the base has none.",
+    ),
+]
+
+
+def build(
+    *,
+    base: BaseOption = None,
+    library: LibraryOption = "ccore",
+    package: PackageOption = None,
+    library_version: Annotated[
+        str | None, typer.Option(metavar="V", help="The library's version, where its packages do not say it.")
+    ] = None,
+    nccl_tests: NcclTestsOption = None,
+    tag: Annotated[
+        str | None,
+        typer.Option(metavar="NAME:TAG", help="The image's name; default: container.image of the inventory."),
+    ] = None,
+    inventory: InventoryOption = None,
+    limit: LimitOption = None,
+    pull: Annotated[bool, typer.Option("--pull", help="Look for a newer base in its registry.")] = False,
+    network: Annotated[
+        str | None, typer.Option(help="Network of the build's commands, e.g. host.", show_default=False)
+    ] = None,
+    build_arg: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Hand on this variable of the environment, e.g. http_proxy; repeatable.",
+        ),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Build an image with a collective library inside; what cannot work is refused before.
+
+    The base gets RDMA userspace, sshd without host keys and Open MPI, as far as it has none, and the library
+    as the last layer. Example: clusterctl image build --base debian:bookworm --tag registry.local/train:1
+    """
+    from clusterctl.images import build as building
+    from clusterctl.images import engine
+
+    found = _library(library)
+    request = building.Request(
+        library=found,
+        base=_base(base, found),
+        tag=tag or image_of(inventory, limit),
+        packages=tuple(_wanted(text) for text in package or ()),
+        library_version=library_version,
+        nccl_tests=_archive(nccl_tests),
+        gpus=_gpus(inventory, limit),
+        network=network,
+        build_args=dict(_build_arg(name) for name in build_arg or ()),
+        pull=pull,
+    )
+    with engine.connect() as client, StatusLine() as line:
+        built = building.build(client, request, progress=line.show)
+    if json:
+        console.emit_json(_document(built))
+    else:
+        console.data(_text(built))
+
+
+def dockerfile(
+    *,
+    base: BaseOption = None,
+    library: LibraryOption = "ccore",
+    package: PackageOption = None,
+    nccl_tests: NcclTestsOption = None,
+    family: Annotated[
+        FamilyName | None, typer.Option(help="The base's distribution, where its name does not tell.")
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Write the Dockerfile that 'image build' builds from; no engine is asked, no package is read."""
+    from clusterctl.artifacts import dockerfile as artifact
+    from clusterctl.images import build as building
+    from clusterctl.images import packages
+    from clusterctl.images.library import UNPACKED, kind_of
+
+    found = _library(library)
+    image = _base(base, found)
+    wanted = [_wanted(text) for text in package or ()]
+    packages.ask(found, wanted)
+    kind = family.value if family is not None else artifact.family_of(image)
+    if kind is None:
+        raise ArtifactError(
+            f"the name {image} does not tell its distribution", hint="add --family debian or --family rhel"
+        )
+    archive = _archive(nccl_tests)
+    recipe = building.recipe(
+        found,
+        image,
+        kind,
+        installed=[w.file_name for w in wanted if kind_of(w.file_name) not in UNPACKED],
+        nccl_tests=archive.file_name if archive is not None else None,
+    )
+    emit("dockerfile", artifact.render(recipe), json)
+
+
+def _library(name: str) -> Library:
+    from clusterctl.images import library
+
+    return library.load(name)
+
+
+def _base(base: str | None, library: Library) -> str:
+    image = base or library.base
+    if image is None:
+        raise UsageError(
+            "no base image is named",
+            hint="--base debian:bookworm (CPUs), nvidia/cuda:12.8.1-devel-ubuntu24.04, or NGC's PyTorch",
+        )
+    return image
+
+
+def _wanted(text: str) -> Any:
+    from clusterctl.images.packages import Wanted
+
+    return Wanted.parse(text)
+
+
+def _archive(text: str | None) -> Any:
+    return _wanted(f"nccl-tests={text}") if text is not None else None
+
+
+def _build_arg(name: str) -> tuple[str, str]:
+    if "=" in name:
+        raise UsageError(
+            "--build-arg takes a name; values stay out of command lines",
+            hint=f"export {name.partition('=')[0]}=..., then --build-arg {name.partition('=')[0]}",
+        )
+    if name not in os.environ:
+        raise UsageError(f"--build-arg {name}: there is no such variable in the environment")
+    return name, os.environ[name]
+
+
+def _gpus(inventory: Path | None, limit: str | None) -> tuple[str, ...]:
+    """Return the names of the nodes' GPUs as former runs of check saw them; nothing is contacted."""
+    from clusterctl.facts.earlier import EarlierFacts
+    from clusterctl.rundir import default_root
+
+    facts = EarlierFacts(default_root(), load(inventory, limit).nodes, present="")
+    names = (gpu.name for node in facts.values() for gpu in node.gpu.devices.or_else(()))
+    return tuple(dict.fromkeys(names))
+
+
+def _document(built: Built) -> dict[str, Any]:
+    return {
+        "schema": "clusterctl.image-build/1",
+        "image": built.tag,
+        "id": built.id,
+        "size_bytes": built.size_bytes,
+        "layers": list(built.layers),
+        "base": {
+            "name": built.base.name,
+            "id": built.base.id,
+            "digest": built.base.digest,
+            "os": built.base.os,
+        },
+        "library": {
+            "name": built.library,
+            "version": built.library_version,
+            "sha256": built.library_sha256,
+            "packages": built.manifest["packages"],
+            "files": built.manifest["files"],
+        },
+        "findings": [
+            {"what": f.what, "judgement": f.judgement.value, "reason": f.reason} for f in built.findings
+        ],
+        "contents": [asdict(entry) for entry in built.contents],
+        "duration_s": round(built.duration_s, 1),
+    }
+
+
+def _text(built: Built) -> str:
+    count: dict[str, int] = {}
+    for entry in built.contents:
+        count[entry.kind] = count.get(entry.kind, 0) + 1
+    programs = {entry.name: entry.version for entry in built.contents if entry.kind == "program"}
+    rows = [
+        ("image", f"{built.tag}  ({built.size_bytes / 1e6:.0f} MB, {len(built.layers)} layers)"),
+        ("id", built.id),
+        ("base", f"{built.base.name}  ({built.base.os}; {built.base.digest or built.base.id})"),
+        ("library", f"{built.library} {built.library_version}"),
+        ("sha256", built.library_sha256 or "-"),
+        *((f"package {p['name']}", f"{p['file']}  sha256 {p['sha256']}") for p in built.manifest["packages"]),
+        *((kind, str(count[kind])) for kind in ("deb", "rpm", "wheel", "rdma-provider") if count.get(kind)),
+        *programs.items(),
+        *((finding.what, f"{finding.judgement.value}: {finding.reason}") for finding in built.findings),
+    ]
+    return console.table(("", f"built in {built.duration_s:.1f} s"), rows)

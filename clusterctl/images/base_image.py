@@ -1,0 +1,181 @@
+"""What a base image has: asked of a throwaway container of it that has no network."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from clusterctl import resources
+from clusterctl.artifacts.dockerfile import Family
+from clusterctl.errors import ImageError
+from clusterctl.images import engine
+
+if TYPE_CHECKING:
+    import docker
+    from docker.models.images import Image
+
+Version = tuple[int, ...]
+
+_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+@dataclass(frozen=True, slots=True)
+class BaseImage:
+    """A base image; None for what it does not have."""
+
+    name: str
+    id: str
+    digest: str | None
+    """What its registry calls it; None: it came from no registry."""
+    family: Family
+    os: str
+    glibc: Version
+    glibcxx: Version | None
+    """The newest GLIBCXX symbol version of its libstdc++."""
+    python: Version | None
+    torch: str | None
+    cuda: str | None
+    mpirun: str | None
+    all_reduce_perf: str | None
+
+
+def obtain(
+    client: docker.DockerClient, name: str, *, pull: bool = False, progress: Callable[[str], None]
+) -> BaseImage:
+    """Return what the base image has; it is pulled when the engine has it not, or with ``pull``.
+
+    Raise ImageError for one of another architecture, without a shell, with musl, or of neither family.
+    """
+    image = _image(client, name, pull, progress)
+    _same_machine(client, name, image)
+    return parse(name, image, _ask(client, name, image))
+
+
+def parse(name: str, image: Image, answers: dict[str, list[str]]) -> BaseImage:
+    """Return the base from what its container said; ``answers`` has every value of each key."""
+
+    def first(key: str) -> str | None:
+        return answers[key][0] if key in answers else None
+
+    ids = set((first("ids") or "").split())
+    if "musl" in answers:
+        raise ImageError(
+            f"{name} ({first('os') or 'unknown'}) has musl, and collective libraries need glibc",
+            hint="take a base of Debian, Ubuntu or the RHEL family",
+        )
+    if ids & {"debian", "ubuntu"}:
+        family: Family = "debian"
+    elif ids & {"rhel", "fedora", "centos", "rocky", "almalinux"}:
+        family = "rhel"
+    else:
+        raise ImageError(
+            f"{name} ({first('os') or 'without /etc/os-release'}) is neither of Debian's nor of the RHEL family",
+            hint="take a base of Debian, Ubuntu, or a rebuild of RHEL",
+        )
+    glibc = version(first("glibc") or "")
+    if glibc is None or "manager" not in answers:
+        lacking = "glibc" if glibc is None else "a package manager"
+        raise ImageError(f"{name} has no {lacking}", hint="take the distribution's own image as the base")
+    newest = [found for found in map(version, answers.get("glibcxx", ())) if found is not None]
+    digests = [text.rpartition("@")[2] for text in image.attrs.get("RepoDigests") or ()]
+    return BaseImage(
+        name=name,
+        id=str(image.id),
+        digest=digests[0] if digests else None,
+        family=family,
+        os=first("os") or "",
+        glibc=glibc,
+        glibcxx=max(newest, default=None),
+        python=version(first("python") or ""),
+        torch=first("torch"),
+        cuda=first("cuda"),
+        mpirun=first("mpirun"),
+        all_reduce_perf=first("all_reduce_perf"),
+    )
+
+
+def version(text: str) -> Version | None:
+    """Return the first dotted number in a text: ``GLIBCXX_3.4.30`` is (3, 4, 30)."""
+    found = re.search(r"\d+(\.\d+)*", text)
+    return tuple(int(part) for part in found[0].split(".")) if found else None
+
+
+def dotted(version: Version) -> str:
+    """Return a version as it is written."""
+    return ".".join(map(str, version))
+
+
+def _image(client: docker.DockerClient, name: str, pull: bool, progress: Callable[[str], None]) -> Image:
+    import docker
+
+    if not pull:
+        try:
+            return client.images.get(name)
+        except docker.errors.ImageNotFound:
+            pass
+    try:
+        for message in client.api.pull(*_pull_words(name), stream=True, decode=True):
+            if "error" in message:
+                raise _cannot_pull(name, str(message["error"]))
+            progress(
+                f"pull {message.get('id', '')} {message.get('status', '')} {message.get('progress', '')}"
+            )
+        return client.images.get(name)
+    except docker.errors.APIError as error:
+        raise _cannot_pull(name, str(error.explanation or error)) from None
+
+
+def _pull_words(name: str) -> tuple[str, str | None]:
+    if "@" in name:
+        return name, None
+    head, slash, last = name.rpartition("/")
+    bare, _, tag = last.partition(":")
+    return f"{head}{slash}{bare}", tag or "latest"
+
+
+def _cannot_pull(name: str, said: str) -> ImageError:
+    return ImageError(f"the base image {name} cannot be pulled: {said.strip()}", hint=engine.hint(said))
+
+
+def _same_machine(client: docker.DockerClient, name: str, image: Image) -> None:
+    found = str(image.attrs.get("Architecture") or "")
+    wanted = str(client.version().get("Arch") or "")
+    if found and wanted and _MACHINES.get(found, found) != _MACHINES.get(wanted, wanted):
+        raise ImageError(
+            f"{name} is an image for {found}, and the docker engine runs on {wanted}",
+            hint=f"name a base for {wanted}: docker manifest inspect {name} lists what there is",
+        )
+
+
+def _ask(client: docker.DockerClient, name: str, image: Image) -> dict[str, list[str]]:
+    import docker
+
+    script = resources.text("templates", "docker", "probe-base.sh")
+    try:
+        output = client.containers.run(
+            image, ["-c", script], entrypoint="/bin/sh", network_mode="none", remove=True, user="0"
+        )
+    except docker.errors.ContainerError as error:
+        said = _text(error.stderr).strip()[-300:]
+        raise ImageError(
+            f"a container of {name} cannot say what it has: {said}", hint=engine.hint(said)
+        ) from None
+    except docker.errors.APIError as error:
+        said = str(error.explanation or error)
+        if "/bin/sh" in said and "no such file" in said:
+            raise ImageError(
+                f"{name} has no shell: nothing can be installed in it",
+                hint="take a base with a shell and a package manager, not a distroless one",
+            ) from None
+        raise ImageError(f"no container of {name} can be started: {said}", hint=engine.hint(said)) from None
+    answers: dict[str, list[str]] = {}
+    for line in _text(output).splitlines():
+        key, _, value = line.partition(" ")
+        answers.setdefault(key, []).append(value)
+    return answers
+
+
+def _text(output: str | bytes | None) -> str:
+    return output.decode(errors="replace") if isinstance(output, bytes) else output or ""

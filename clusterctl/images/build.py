@@ -1,0 +1,271 @@
+"""Building an image: the base is asked, the library is judged against it, and only then docker builds."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clusterctl import log, resources
+from clusterctl.artifacts.dockerfile import ModuleEdit, Recipe, render
+from clusterctl.errors import ImageError
+from clusterctl.images import base_image, bundle, compatibility, context, engine, gpu_code, packages
+from clusterctl.images.base_image import BaseImage
+from clusterctl.images.compatibility import Finding, Judgement
+from clusterctl.images.library import INSIDE, Library
+from clusterctl.images.packages import Wanted
+from clusterctl.images.push import split
+
+if TYPE_CHECKING:
+    import docker
+    from docker.models.images import Image
+
+_logger = log.get(__name__)
+LABEL = "clusterctl.library"
+PACKAGES_FILE = "/opt/clusterctl/packages.tsv"
+_SCRIPTS = ("start-sshd", "record-packages")
+_TAIL_LINES = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is to be built."""
+
+    library: Library
+    base: str
+    tag: str
+    packages: tuple[Wanted, ...] = ()
+    library_version: str | None = None
+    nccl_tests: Wanted | None = None
+    gpus: tuple[str, ...] = ()
+    """Names of the nodes' GPUs, as far as they are known."""
+    network: str | None = None
+    build_args: Mapping[str, str] = field(default_factory=dict)
+    pull: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of what is in the image: ``deb openssh-server 1:9.2p1``."""
+
+    kind: str
+    name: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """An image that was built, and everything that is known of it."""
+
+    tag: str
+    id: str
+    size_bytes: int
+    layers: tuple[str, ...]
+    """Their digests, the library's last."""
+    base: BaseImage
+    library: str
+    library_version: str
+    library_sha256: str | None
+    findings: tuple[Finding, ...]
+    manifest: dict[str, Any]
+    """The library's manifest as it lies in the image."""
+    contents: tuple[Entry, ...]
+    duration_s: float
+
+
+def recipe(
+    library: Library,
+    base: str,
+    family: str,
+    *,
+    installed: Sequence[str] = (),
+    nccl_tests: str | None = None,
+    labels: Mapping[str, str] | None = None,
+) -> Recipe:
+    """Return what the Dockerfile is rendered from."""
+    return Recipe(
+        base=base,
+        family="rhel" if family == "rhel" else "debian",
+        title=library.title,
+        inside=INSIDE,
+        environment=library.environment,
+        edits=tuple(ModuleEdit(edit.module, edit.expressions) for edit in library.edits),
+        installed=tuple(installed),
+        nccl_tests=nccl_tests,
+        labels=labels or {},
+    )
+
+
+def labels(library: Library, base: str, *, version: str, sha256: str | None) -> dict[str, str]:
+    """Return the image's labels: those of the OCI image specification, and the library's own."""
+    said = {
+        "org.opencontainers.image.title": library.title,
+        "org.opencontainers.image.version": version,
+        "org.opencontainers.image.base.name": base,
+        LABEL: library.name,
+        f"{LABEL}.version": version,
+    }
+    return said | ({f"{LABEL}.sha256": sha256} if sha256 is not None else {})
+
+
+def build(client: docker.DockerClient, request: Request, *, progress: Callable[[str], None]) -> Built:
+    """Build the image and return what is in it; nothing is tagged unless all of it succeeded.
+
+    ``progress`` is called with one short line at a time. Raise ImageError for packages that are not what they
+    should be, a base that the library cannot work in, and whatever the engine or a command in the image refuses.
+    """
+    started = time.monotonic()
+    packages.ask(request.library, request.packages)
+    base = base_image.obtain(client, request.base, pull=request.pull, progress=progress)
+    with tempfile.TemporaryDirectory(prefix="clusterctl-image-") as name:
+        folder = Path(name)
+        made = bundle.make(
+            request.library, request.packages, folder, version=request.library_version, progress=progress
+        )
+        findings = compatibility.judge(
+            request.library, made.packages, made.needs, base,
+            architectures=gpu_code.architectures(client, base.id, made.needs), gpus=request.gpus,
+        )  # fmt: skip
+        _refuse(request.library, findings)
+        nccl_tests = _nccl_tests(request.nccl_tests, folder, progress)
+        text = render(
+            recipe(
+                request.library, request.base, base.family, installed=made.installed, nccl_tests=nccl_tests,
+                labels=labels(request.library, request.base, version=made.version, sha256=made.sha256),
+            )
+        )  # fmt: skip
+        image = client.images.get(_run(client, request, folder, text, progress))
+        contents = _contents(client, str(image.id))
+        _require(request.tag, contents)
+        _tag(image, request.tag)
+        return Built(
+            tag=request.tag,
+            id=str(image.id),
+            size_bytes=int(image.attrs.get("Size") or 0),
+            layers=tuple(image.attrs["RootFS"]["Layers"]),
+            base=base,
+            library=request.library.name,
+            library_version=made.version,
+            library_sha256=made.sha256,
+            findings=findings,
+            manifest=made.manifest(),
+            contents=contents,
+            duration_s=time.monotonic() - started,
+        )
+
+
+def _refuse(library: Library, findings: Sequence[Finding]) -> None:
+    refused = [finding for finding in findings if finding.judgement is Judgement.REFUSED]
+    if refused:
+        listed = "; ".join(f"{finding.what}: {finding.reason}" for finding in refused)
+        raise ImageError(
+            f"{library.title} cannot work in this image: {listed}",
+            hint="take another base, or the library's packages for this one; nothing was built",
+        )
+
+
+def _nccl_tests(wanted: Wanted | None, folder: Path, progress: Callable[[str], None]) -> str | None:
+    if wanted is None:
+        return None
+    target = folder / "nccl-tests"
+    target.mkdir()
+    package = packages.obtain(wanted, target, progress=progress)
+    if package.kind != "archive":
+        raise ImageError(f"nccl-tests is built from its source archive, and {package.file_name} is none")
+    data = package.path.read_bytes()
+    for left in target.iterdir():  # a download that the cache did not take
+        left.unlink()
+    (target / package.file_name).write_bytes(data)
+    return package.file_name
+
+
+def _run(
+    client: docker.DockerClient,
+    request: Request,
+    folder: Path,
+    dockerfile: str,
+    progress: Callable[[str], None],
+) -> str:
+    """Let the engine build and return the image's id; it has no name yet."""
+    texts = {script: (resources.text("templates", "docker", script), 0o755) for script in _SCRIPTS}
+    with tempfile.TemporaryFile() as stream:
+        context.write(folder, {**texts, "Dockerfile": (dockerfile, 0o644)}, stream)
+        stream.seek(0)
+        tail: list[str] = []
+        image = ""
+        for message in client.api.build(
+            fileobj=stream, custom_context=True, rm=True, forcerm=True, decode=True,
+            network_mode=request.network, buildargs=dict(request.build_args) or None,
+        ):  # fmt: skip
+            if "error" in message:
+                raise _failed(request, str(message["error"]).strip(), tail)
+            said = str(message.get("stream") or message.get("status") or "").strip()
+            if said:
+                _logger.info("%s", said)
+                progress(said.splitlines()[-1])
+                tail = [*tail, *said.splitlines()][-_TAIL_LINES:]
+            if "aux" in message:
+                image = str(message["aux"].get("ID") or image)
+    if not image:
+        raise ImageError(f"the engine ended without an image for {request.tag}", hint="run it with -v")
+    return image
+
+
+def _tag(image: Image, tag: str) -> None:
+    import docker
+
+    try:
+        image.tag(*split(tag))
+    except docker.errors.APIError as error:
+        raise ImageError(f"{tag!r} cannot be the image's name: {error.explanation or error}") from None
+
+
+def _failed(request: Request, said: str, tail: Sequence[str]) -> ImageError:
+    ours = [line.partition("clusterctl: ")[2] for line in tail if line.startswith("clusterctl: ")]
+    if ours:
+        return ImageError(f"{request.tag} was not built: {ours[-1]}", hint=f"the base is {request.base}")
+    output = "\n".join(tail)
+    advice = engine.hint(f"{said}\n{output}") or _network_hint(output) or "run it with -v to see every step"
+    return ImageError(f"{request.tag} was not built: {said}\n{output}", hint=advice)
+
+
+def _network_hint(output: str) -> str | None:
+    if any(
+        text in output for text in ("Temporary failure resolving", "Could not resolve", "Failed to fetch")
+    ):
+        return (
+            "the build cannot reach the package mirror: --network host uses this machine's network, "
+            "--build-arg http_proxy takes the proxy from the environment"
+        )
+    if "Unable to locate package" in output or "No match for argument" in output:
+        return "the base's repositories lack a package: take a base whose release is still supported"
+    return None
+
+
+def _contents(client: docker.DockerClient, image: str) -> tuple[Entry, ...]:
+    """Return what record-packages wrote into the image, read without starting it."""
+    container = client.containers.create(image, ["true"], network_mode="none")
+    try:
+        chunks, _stat = container.get_archive(PACKAGES_FILE)
+        with tarfile.open(fileobj=io.BytesIO(b"".join(chunks))) as archive:
+            member = archive.extractfile(archive.getmembers()[0])
+            assert member is not None
+            lines = member.read().decode(errors="replace").splitlines()
+    finally:
+        container.remove(force=True)
+    return tuple(Entry(*line.split("\t")) for line in lines if line.count("\t") == 2)
+
+
+def _require(tag: str, contents: Sequence[Entry]) -> None:
+    programs = {entry.name for entry in contents if entry.kind == "program"}
+    for program in ("sshd", "mpirun"):
+        if program not in programs:
+            raise ImageError(f"{tag} has no {program} after all", hint="look at the build with -v")
+    keys = [entry.name for entry in contents if entry.kind == "host-key"]
+    if keys:
+        raise ImageError(f"{tag} has baked-in SSH host keys: {', '.join(keys)}")

@@ -1,0 +1,144 @@
+"""The folder that becomes the library's layer: its unpacked files, and the manifest that names each with its sum."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from clusterctl.errors import ImageError
+from clusterctl.images import elf, packages, unpack, wheel
+from clusterctl.images.library import INSIDE, UNPACKED, Library, kind_of
+from clusterctl.images.packages import Package, Wanted
+
+MANIFEST = "manifest.json"
+SCHEMA = "clusterctl.image-library/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """A library ready to be put into an image. ``folder`` is the build context."""
+
+    library: Library
+    version: str
+    packages: tuple[Package, ...]
+    folder: Path
+    needs: tuple[elf.Needs, ...] | None
+    """Its ELF files; None where this machine has no readelf."""
+
+    @property
+    def unpacked(self) -> Path:
+        return self.folder / "library"
+
+    @property
+    def installed(self) -> tuple[str, ...]:
+        """The files that run their own installation in the image."""
+        return tuple(package.file_name for package in self.packages if package.kind not in UNPACKED)
+
+    @property
+    def sha256(self) -> str | None:
+        """The sum of the shared library itself; of its first package where it is installed by that."""
+        files = self.manifest()["files"]
+        for file in files:
+            if file.get("soname") is not None and re.search(self.library.mapped, f"{INSIDE}/{file['path']}"):
+                return str(file["sha256"])
+        return self.packages[0].sha256 if self.packages else None
+
+    def manifest(self) -> dict[str, Any]:
+        """Return the document that lies in the image beside the library."""
+        document: dict[str, Any] = json.loads((self.unpacked / MANIFEST).read_text(encoding="utf-8"))
+        return document
+
+
+def make(
+    library: Library,
+    wanted: Sequence[Wanted],
+    folder: Path,
+    *,
+    version: str | None = None,
+    progress: Callable[[str], None],
+) -> Bundle:
+    """Fetch, verify and unpack a library's packages into ``folder``.
+
+    ``version`` beats what the packages say of themselves. Raise ImageError for packages that are missing,
+    are not those of their sums, or cannot be unpacked.
+    """
+    packages.ask(library, wanted)
+    scratch = folder / "scratch"
+    scratch.mkdir()
+    found = [packages.obtain(entry, scratch, progress=progress) for entry in wanted]
+    found += _bundled(library, wanted, scratch)
+    tree = folder / "library"
+    tree.mkdir()
+    said: str | None = None
+    for package in found:
+        if package.kind in UNPACKED:
+            said = unpack.unpack(package, tree) or said
+        else:
+            target = folder / "packages" / package.file_name
+            target.parent.mkdir(exist_ok=True)
+            shutil.copyfile(package.path, target)
+    paths = elf.elf_files(tree)
+    needs = elf.read(paths) if elf.available() else None
+    chosen = version or said or _version_in_name(found) or "unknown"
+    _write_manifest(library, chosen, found, tree, needs)
+    shutil.rmtree(scratch)
+    return Bundle(library, chosen, tuple(found), folder, needs)
+
+
+def _bundled(library: Library, wanted: Sequence[Wanted], scratch: Path) -> list[Package]:
+    given = {entry.name for entry in wanted}
+    made = []
+    for spec in library.packages:
+        if spec.bundled and spec.name not in given:
+            path = wheel.rebuild(scratch)
+            made.append(
+                Package(
+                    spec.name, kind_of(path.name), path, path.name, "clusterctl", packages.sha256_of(path)
+                )
+            )
+    return made
+
+
+def _version_in_name(found: Sequence[Package]) -> str | None:
+    for package in found:
+        named = re.search(r"[-_]v?(\d+\.\d+(?:\.\d+)*(?:-\d+)?)", package.file_name)
+        if named:
+            return named[1]
+    return None
+
+
+def _write_manifest(
+    library: Library, version: str, found: Sequence[Package], tree: Path, needs: Sequence[elf.Needs] | None
+) -> None:
+    sonames = {need.path: need.soname for need in needs or ()}
+    files = []
+    for path in sorted(tree.rglob("*")):
+        if path.is_file() and not path.is_symlink():
+            entry: dict[str, Any] = {
+                "path": path.relative_to(tree).as_posix(),
+                "size_bytes": path.stat().st_size,
+                "sha256": packages.sha256_of(path),
+            }
+            if sonames.get(path) is not None:
+                entry["soname"] = sonames[path]
+            files.append(entry)
+    document = {
+        "schema": SCHEMA,
+        "library": library.name,
+        "title": library.title,
+        "version": version,
+        "packages": [
+            {"name": p.name, "file": p.file_name, "source": p.source, "sha256": p.sha256} for p in found
+        ],
+        "files": files,
+    }
+    if (tree / MANIFEST).exists():
+        raise ImageError(
+            f"a package brings a file named {MANIFEST} of its own", hint="this is a fault of the package"
+        )
+    (tree / MANIFEST).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")

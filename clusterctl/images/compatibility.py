@@ -1,0 +1,199 @@
+"""Whether a library can work in an image: judged before anything is built."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from clusterctl.images.base_image import BaseImage, Version, dotted, version
+from clusterctl.images.elf import Needs
+from clusterctl.images.library import Library
+from clusterctl.images.packages import Package
+
+_TAGS = re.compile(r"-(?P<python>[a-z0-9.]+)-(?P<abi>[a-z0-9_.]+)-(?P<platform>[a-z0-9_.]+)\.whl$")
+_MACHINES = {"Advanced Micro Devices X86-64": "x86_64", "AArch64": "aarch64"}
+
+# Compute capabilities by name (NVIDIA, CUDA GPUs, developer.nvidia.com/cuda-gpus); the first match counts.
+_CAPABILITIES: tuple[tuple[str, str], ...] = (
+    (r"\bGB300\b|\bB300\b", "103"),
+    (r"\bGB200\b|\bB200\b|\bB100\b", "100"),
+    (r"\bH100\b|\bH200\b|\bH800\b|\bH20\b|\bGH200\b", "90"),
+    (r"\bL4\b|\bL40S?\b|\bL20\b|\bRTX 4\d{3}|\bRTX 6000 Ada", "89"),
+    (r"\bA10G?\b|\bA40\b|\bA16\b|\bA2\b|\bRTX A\d{4}|\bRTX 3\d{3}", "86"),
+    (r"\bA100\b|\bA800\b|\bA30\b", "80"),
+    (r"\bT4\b|\bRTX 2\d{3}", "75"),
+    (r"\bV100S?\b", "70"),
+    (r"\bP100\b", "60"),
+)
+
+
+class Judgement(str, Enum):
+    """What was found of one thing that could keep a library from working."""
+
+    FITS = "fits"
+    REFUSED = "refused"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at: its name, the judgement, and the figures on both sides."""
+
+    what: str
+    judgement: Judgement
+    reason: str
+
+
+def capability_of(gpu: str) -> str | None:
+    """Return a GPU's compute capability (``90``) by nvidia-smi's name; None where the name is not known."""
+    return next((value for pattern, value in _CAPABILITIES if re.search(pattern, gpu)), None)
+
+
+def judge(
+    library: Library,
+    packages: Sequence[Package],
+    needs: Sequence[Needs] | None,
+    base: BaseImage,
+    *,
+    architectures: frozenset[str] | None = None,
+    gpus: Sequence[str] = (),
+) -> tuple[Finding, ...]:
+    """Compare what a library needs with what the base image has.
+
+    ``needs``: its ELF files, None where this machine cannot read them. ``architectures``: those of its GPU code
+    (``sm_90``, ``compute_90``), None where unknown. ``gpus``: the names of the nodes' GPUs, as far as known.
+    """
+    findings = [*_elf(library, needs, base)]
+    findings += [_wheel(package, base) for package in packages if package.kind == "wheel"]
+    findings += [_plugin(library, package, base) for package in packages if package.name == library.plugin]
+    if base.family not in library.families:
+        findings.append(
+            Finding(
+                "distribution", Judgement.REFUSED, f"{library.title} is not made for {base.os or base.family}"
+            )
+        )
+    if architectures is not None or any(
+        "libcudart" in name for need in needs or () for name in need.libraries
+    ):
+        findings += _gpu_code(architectures, gpus)
+    return tuple(findings)
+
+
+def _elf(library: Library, needs: Sequence[Needs] | None, base: BaseImage) -> list[Finding]:
+    if needs is None:
+        why = "readelf is not on this machine (apt-get install binutils)"
+        return [Finding(what, Judgement.UNKNOWN, why) for what in ("SONAME", "GLIBC", "GLIBCXX")]
+    if not needs:
+        return []
+    findings = []
+    if library.soname is not None:
+        names = sorted({need.soname for need in needs if need.soname})
+        judgement = Judgement.FITS if library.soname in names else Judgement.REFUSED
+        shown = (
+            library.soname
+            if judgement is Judgement.FITS
+            else f"{', '.join(names) or 'none'}, not {library.soname}"
+        )
+        findings.append(Finding("SONAME", judgement, f"the library calls itself {shown}"))
+    findings.append(_newest("GLIBC", needs, base.glibc, base))
+    findings.append(_newest("GLIBCXX", needs, base.glibcxx, base))
+    return findings
+
+
+def _newest(what: str, needs: Sequence[Needs], there: Version | None, base: BaseImage) -> Finding:
+    asking = [(need.versions[what], need.path.name) for need in needs if what in need.versions]
+    if not asking:
+        return Finding(what, Judgement.FITS, "none is needed")
+    wanted, who = max(asking)
+    if there is None:
+        return Finding(what, Judgement.UNKNOWN, f"{who} needs {dotted(wanted)}; {base.name} has none yet")
+    judgement = Judgement.FITS if wanted <= there else Judgement.REFUSED
+    return Finding(what, judgement, f"{who} needs {dotted(wanted)}; {base.name} has {dotted(there)}")
+
+
+def _wheel(package: Package, base: BaseImage) -> Finding:
+    """Judge a wheel by the tags in its file name (packaging.python.org, platform compatibility tags)."""
+    what, found = f"wheel {package.name}", _TAGS.search(package.file_name)
+    if found is None:
+        return Finding(what, Judgement.UNKNOWN, f"{package.file_name} does not say what it was built for")
+    for platform in found["platform"].split("."):
+        glibc = re.fullmatch(r"manylinux_(\d+)_(\d+)_.*", platform)
+        if platform.startswith(("win", "macosx", "musllinux")):
+            return Finding(what, Judgement.REFUSED, f"{package.file_name} is not for Linux with glibc")
+        if glibc and (int(glibc[1]), int(glibc[2])) > base.glibc:
+            return Finding(
+                what, Judgement.REFUSED, f"{platform}, and {base.name} has glibc {dotted(base.glibc)}"
+            )
+    tags = [re.fullmatch(r"cp(\d)(\d+)", tag) for tag in found["python"].split(".")]
+    pythons = [(int(tag[1]), int(tag[2])) for tag in tags if tag]
+    if not pythons:
+        return Finding(what, Judgement.FITS, f"{found['python']}: any Python 3")
+    shown = ", ".join(map(dotted, pythons))
+    if base.python is None:
+        return Finding(what, Judgement.REFUSED, f"it is for Python {shown}, and {base.name} has none")
+    fits = base.python in pythons or (found["abi"] == "abi3" and base.python >= min(pythons))
+    judgement = Judgement.FITS if fits else Judgement.REFUSED
+    return Finding(what, judgement, f"it is for Python {shown}; {base.name} has {dotted(base.python)}")
+
+
+def _plugin(library: Library, package: Package, base: BaseImage) -> Finding:
+    what = f"plugin {package.name}"
+    if base.torch is None:
+        return Finding(what, Judgement.REFUSED, f"{base.name} has no PyTorch for the plugin")
+    found = version(base.torch)
+    minor = dotted(found[:2]) if found else base.torch
+    wanted = library.torch_versions.get(minor)
+    if wanted is None:
+        known = ", ".join(library.torch_versions)
+        return Finding(
+            what, Judgement.REFUSED, f"{base.name} has PyTorch {base.torch}; plugins are for {known}"
+        )
+    named = re.search(r"-(\d+(?:\.\d+)+)", package.file_name)
+    given = named[1] if named else "unknown"
+    judgement = Judgement.FITS if given == wanted else Judgement.REFUSED
+    return Finding(what, judgement, f"PyTorch {base.torch} takes {wanted}; {package.file_name} is {given}")
+
+
+def _gpu_code(architectures: frozenset[str] | None, gpus: Sequence[str]) -> list[Finding]:
+    if architectures is None:
+        return [Finding("GPU code", Judgement.UNKNOWN, "neither this machine nor the image has cuobjdump")]
+    code = ", ".join(sorted(architectures))
+    if not gpus:
+        return [
+            Finding("GPU code", Judgement.UNKNOWN, f"{code}; the nodes' GPUs are not known: clusterctl check")
+        ]
+    findings = []
+    for gpu in dict.fromkeys(gpus):
+        wanted = capability_of(gpu)
+        if wanted is None:
+            findings.append(
+                Finding("GPU code", Judgement.UNKNOWN, f"{code}; the capability of {gpu} is not known")
+            )
+            continue
+        fits = _runs_on(architectures, int(wanted))
+        judgement = Judgement.FITS if fits else Judgement.REFUSED
+        findings.append(Finding("GPU code", judgement, f"{code}; {gpu} is sm_{wanted}"))
+    return findings
+
+
+def _runs_on(architectures: frozenset[str], capability: int) -> bool:
+    """Tell whether code runs: binary code within its major version, PTX from its version upwards.
+
+    (NVIDIA, CUDA programming guide, binary and PTX compatibility; ``sm_90a`` runs on 9.0 alone.)
+    """
+    for text in architectures:
+        found = re.fullmatch(r"(sm|compute)_(\d+)([af]?)", text)
+        if found is None:
+            continue
+        built = int(found[2])
+        if found[3]:
+            fits = built == capability
+        elif found[1] == "compute":
+            fits = built <= capability
+        else:
+            fits = built // 10 == capability // 10 and built <= capability
+        if fits:
+            return True
+    return False

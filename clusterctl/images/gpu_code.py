@@ -1,0 +1,69 @@
+"""For which GPUs a library has code, as cuobjdump of the CUDA toolkit lists it."""
+
+from __future__ import annotations
+
+import io
+import re
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clusterctl.images.elf import Needs
+
+if TYPE_CHECKING:
+    import docker
+
+_CODE = re.compile(r"\b((?:sm|compute)_\d+[af]?)\b")
+_TIMEOUT_S = 300
+_LIST = "cuobjdump --list-elf {0} 2>/dev/null; cuobjdump --list-ptx {0} 2>/dev/null"
+_TOOLKIT = "PATH=$PATH:/usr/local/cuda/bin; command -v cuobjdump >/dev/null || exit 0; "
+
+
+def architectures(
+    client: docker.DockerClient, base: str, needs: Sequence[Needs] | None
+) -> frozenset[str] | None:
+    """Return ``sm_90``, ``compute_90``, ... of the libraries that use CUDA; None without CUDA or cuobjdump.
+
+    The tool is this machine's, else the base image's, run in a container without network.
+    """
+    paths = [need.path for need in needs or () if _is_cuda(need)]
+    if not paths:
+        return None
+    run = _here if shutil.which("cuobjdump") else lambda path: _in(client, base, path)
+    found = frozenset(code for path in paths for code in _CODE.findall(run(path)))
+    return found or None
+
+
+def _is_cuda(need: Needs) -> bool:
+    names = (need.soname or need.path.name, *need.libraries)
+    return any(name.startswith(("libnccl", "libcudart", "libcuda")) for name in names)
+
+
+def _here(path: Path) -> str:
+    text = ""
+    for what in ("--list-elf", "--list-ptx"):
+        done = subprocess.run(
+            ("cuobjdump", what, str(path)), capture_output=True, text=True, check=False, timeout=_TIMEOUT_S
+        )
+        text += done.stdout
+    return text
+
+
+def _in(client: docker.DockerClient, base: str, path: Path) -> str:
+    inside = "/tmp/library.so"
+    container = client.containers.create(
+        base, ["-c", _TOOLKIT + _LIST.format(inside)], entrypoint="/bin/sh", network_mode="none", user="0"
+    )
+    try:
+        data = io.BytesIO()
+        with tarfile.open(fileobj=data, mode="w") as archive:
+            archive.add(path, arcname="library.so")
+        container.put_archive("/tmp", data.getvalue())
+        container.start()
+        container.wait(timeout=_TIMEOUT_S)
+        return container.logs(stderr=False).decode(errors="replace")
+    finally:
+        container.remove(force=True)

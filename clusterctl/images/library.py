@@ -1,0 +1,131 @@
+"""Collective libraries as data: one file each in ``libraries/``, read once and checked."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Literal
+
+import yaml
+from pydantic import Field, StringConstraints
+
+from clusterctl.errors import ImageError
+from clusterctl.inventory.field_types import VariableName
+from clusterctl.inventory.frozen_model import Model
+
+FOLDER = Path(__file__).parent / "libraries"
+INSIDE = "/opt/clusterctl/library"
+"""Where an unpacked library lies in the image; its Python packages are in ``python/`` below."""
+
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]*$")]
+Kind = Literal["wheel", "deb", "archive", "rpm", "installer"]
+UNPACKED: tuple[Kind, ...] = ("wheel", "deb", "archive")
+"""Kinds that are unpacked into one layer of their own; the others run their own installation in the image."""
+_SUFFIXES: dict[str, Kind] = {
+    ".whl": "wheel",
+    ".deb": "deb",
+    ".rpm": "rpm",
+    ".sh": "installer",
+    ".run": "installer",
+    ".tar.gz": "archive",
+    ".tgz": "archive",
+    ".tar.xz": "archive",
+    ".txz": "archive",
+    ".tar.bz2": "archive",
+}
+
+
+class Package(Model):
+    """One file that a library is made of."""
+
+    name: Name
+    """What ``--package NAME=...`` calls it."""
+    kinds: tuple[Kind, ...] = Field(min_length=1)
+    """The forms that it comes in, told by the file's suffix."""
+    required: bool = True
+    bundled: bool = False
+    """clusterctl brings it along."""
+    what: str
+    """What it is, and where it comes from."""
+
+
+class Variable(Model):
+    """A variable that the library reads while it runs."""
+
+    name: VariableName
+    default: str | None = None
+    what: str
+
+
+class Edit(Model):
+    """A change of one of PyTorch's own files, which the library needs."""
+
+    module: str
+    """The Python module whose file it is."""
+    expressions: tuple[str, ...]
+    """Expressions of sed, each of which has to change something."""
+
+
+class Library(Model):
+    """One collective library: what it is made of, and how a rank that uses it is known."""
+
+    name: Name
+    title: str
+    sources: tuple[str, ...]
+    """Where the facts of this file come from."""
+    packages: tuple[Package, ...] = ()
+    base: str | None = None
+    """The base image that is taken when none is named; it may have the library already."""
+    families: tuple[Literal["debian", "rhel"], ...] = ("debian", "rhel")
+    soname: str | None = None
+    """What a shared library among the files must call itself."""
+    environment: dict[VariableName, str] = Field(default_factory=dict)
+    """Set in the image."""
+    plugin: str | None = None
+    """The package that is bound to a version of PyTorch."""
+    torch_versions: dict[str, str] = Field(default_factory=dict)
+    """PyTorch's minor version to the plugin's version."""
+    edits: tuple[Edit, ...] = ()
+    variables: tuple[Variable, ...] = ()
+    mapped: str
+    """A regular expression for the library's path in /proc/PID/maps."""
+    version_program: str | None = None
+    """Python that loads the library as ranks do and prints its version line; None: not known."""
+
+    def package(self, name: str) -> Package:
+        """Return the package of this name; raise ImageError naming those there are."""
+        for package in self.packages:
+            if package.name == name:
+                return package
+        known = ", ".join(package.name for package in self.packages) or "none: its image has all"
+        raise ImageError(
+            f"{self.title} has no package {name!r}", hint=f"--package NAME=FILE, with NAME of: {known}"
+        )
+
+
+def kind_of(file_name: str) -> Kind:
+    """Return the kind of a package by its suffix; raise ImageError for one that cannot be installed."""
+    for suffix, kind in _SUFFIXES.items():
+        if file_name.lower().endswith(suffix):
+            return kind
+    raise ImageError(
+        f"{file_name} is no package that can be put into an image",
+        hint=f"its name must end in {', '.join(_SUFFIXES)}",
+    )
+
+
+@cache
+def names() -> tuple[str, ...]:
+    """Return the names of the libraries that are known."""
+    return tuple(sorted(path.stem for path in FOLDER.glob("*.yaml")))
+
+
+@cache
+def load(name: str) -> Library:
+    """Return a library; raise ImageError naming those there are."""
+    if name not in names():
+        raise ImageError(
+            f"there is no library {name!r} for images", hint=f"the libraries are: {', '.join(names())}"
+        )
+    text = (FOLDER / f"{name}.yaml").read_text(encoding="utf-8")
+    return Library.model_validate(yaml.safe_load(text))
