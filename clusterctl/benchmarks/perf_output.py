@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from clusterctl.benchmarks.base import Fault, FaultKind, RankProof
+from clusterctl.benchmarks.nccl_log import without_log
 
 _RANK_LINE = re.compile(
     r"#\s+Rank\s+(?P<rank>\d+)\s+(?:Group\s+\d+\s+)?Pid\s+(?P<pid>\d+)\s+on\s+(?P<host>\S+)\s+device\s+(?P<device>.*)$"
@@ -178,6 +179,15 @@ def _judge(
     return tuple(faults)
 
 
+def _with_cut_rows(rows: list[Row], layout: _Layout | None, text: str) -> list[Row]:
+    """Return the rows with those, in order of size, that NCCL's log had cut in two."""
+    whole = without_log(text)
+    if layout is None or whole is text:
+        return rows
+    cut = [row for line in whole.splitlines() if (row := _row(layout, line)) is not None and row not in rows]
+    return sorted([*rows, *cut], key=lambda row: row.size_bytes) if cut else rows
+
+
 def parse(text: str) -> Sweep:
     """Read the output of a perf program, however mixed with other lines."""
     layout: _Layout | None = None
@@ -206,6 +216,7 @@ def parse(text: str) -> Sweep:
             libraries[match[0].lstrip("# ").strip()] = None
         elif layout is not None and (row := _row(layout, line)) is not None:
             rows.append(row)
+    rows = _with_cut_rows(rows, layout, text)
     return Sweep(
         tuple(rows),
         tuple(sorted(ranks, key=lambda rank: rank.rank)),

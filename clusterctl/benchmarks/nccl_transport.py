@@ -1,0 +1,65 @@
+"""How NCCL's log names the way of one channel: ``NET/IB/0(3)/GDRDMA(PCI)/Shared``, ``P2P/CUMEM``, ``SHM/direct``.
+
+The words are those of NCCL 2.18 to 2.28: src/transport/net.cc (sendSetup, recvSetup), p2p.cc, shm.cc, coll_net.cc.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+TransportKind = Literal["net", "collnet", "p2p", "shm"]
+# The name of a network may hold blanks ("NCCL RDMA Plugin v9") and the device a proxy rank ("0(3)").
+_NETWORK = re.compile(
+    r"(?P<kind>NET|COLLNET)/(?P<network>.+?)/(?P<device>\d+)(?:\((?P<proxy>\d+)\))?"
+    r"(?P<gdr>/GDRDMA)?(?:\(PCI\))?(?:/Shared)?$"
+)
+SOCKET = "Socket"
+
+
+@dataclass(frozen=True, slots=True)
+class Transport:
+    """The way of a channel: between nodes (``net``, ``collnet``) or inside one (``p2p``, ``shm``).
+
+    ``network`` is what carries it (IB, Socket, a plugin's name; for ``p2p`` CUMEM, IPC, MNNVL...), ``device`` the
+    number that NCCL gave the NIC, ``proxy`` the rank whose NIC is used (PXN), ``gdr`` whether GPUDirect RDMA is.
+    """
+
+    kind: TransportKind
+    network: str
+    device: int | None = None
+    proxy: int | None = None
+    gdr: bool = False
+
+    @property
+    def socket(self) -> bool:
+        """Whether TCP sockets carry it."""
+        return self.kind == "net" and self.network.endswith(SOCKET)
+
+    @property
+    def label(self) -> str:
+        """Return it without device and proxy: NET/IB/GDRDMA, NET/Socket, P2P/CUMEM."""
+        return f"{self.kind.upper()}/{self.network}" + ("/GDRDMA" if self.gdr else "")
+
+
+@lru_cache(maxsize=4096)
+def parse(text: str) -> Transport | None:
+    """Read what stands behind ``via``; None for what no known NCCL writes (half a line, say)."""
+    text = text.strip()
+    if match := _NETWORK.fullmatch(text):
+        proxy = match["proxy"]
+        return Transport(
+            "net" if match["kind"] == "NET" else "collnet",
+            match["network"],
+            int(match["device"]),
+            None if proxy is None else int(proxy),
+            match["gdr"] is not None,
+        )
+    head, _, rest = text.partition("/")
+    if head == "P2P" and rest:
+        return Transport("p2p", rest)
+    if head == "SHM":
+        return Transport("shm", rest or "direct")
+    return None
