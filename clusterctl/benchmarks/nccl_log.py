@@ -15,8 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from clusterctl.benchmarks import nccl_transport
-from clusterctl.benchmarks.nccl_log_model import Direction, NcclLog
+from clusterctl.benchmarks.nccl_log_model import NcclLog
 from clusterctl.benchmarks.nccl_process import Algorithms, ProcessState
 
 _BLOCK_BYTES = 4 << 20
@@ -87,9 +86,7 @@ class LogReader:
             if process is None:
                 continue
             if via:
-                way = nccl_transport.parse(via.decode("utf-8", "replace"))
-                if way is not None:
-                    process.channel(_DIRECTIONS[direction], way, count)
+                process.channels[direction, via] += count
             elif warning:
                 process.warning(warning.decode("utf-8", "replace"))
             elif b" Bytes -> Algo " in text:
@@ -111,9 +108,6 @@ class LogReader:
             self._origins.clear()
         self._origins[key] = state
         return state
-
-
-_DIRECTIONS: dict[bytes, Direction] = {b"send": "send", b"receive": "receive", b"": "local"}
 
 
 def _pieces(path: Path) -> Iterator[bytes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 
 from clusterctl.benchmarks.nccl_log_model import Choice, Direction, GdrDistance, GraphSearch, ProcessLog
@@ -25,6 +26,7 @@ _GRAPH = re.compile(
     r"Pattern (\d+), crossNic \d+, nChannels (\d+), (?:bw|speed) ([\d.]+)/([\d.]+), type (\w+)/(\w+)"
 )
 _CHOICE = re.compile(r"(\w+): (\d+) Bytes -> Algo (\w+) proto (\w+)")
+_DIRECTIONS: dict[bytes, Direction] = {b"send": "send", b"receive": "receive", b"": "local"}
 _MECHANISMS = {"dmabuf": "dma-buf", "nvidia-peermem": "nvidia-peermem"}
 _NET_PLUGIN = ("NET/Plugin", "NET/OFI ")
 _NO_LIBIBVERBS = "Failed to open libibverbs"
@@ -47,7 +49,8 @@ class ProcessState:
     networks: dict[str, None] = field(default_factory=dict)
     plugins: dict[str, None] = field(default_factory=dict)
     nics: dict[str, None] = field(default_factory=dict)
-    channels: dict[tuple[Direction, Transport], int] = field(default_factory=dict)
+    channels: Counter[tuple[bytes, bytes]] = field(default_factory=Counter)
+    """Channels by direction and way, both as written: what they mean is read once, at the end."""
     hca_gdr: dict[str, bool] = field(default_factory=dict)
     mechanisms: dict[str, None] = field(default_factory=dict)
     distances: dict[GdrDistance, None] = field(default_factory=dict)
@@ -58,11 +61,6 @@ class ProcessState:
     graphs: dict[GraphSearch, None] = field(default_factory=dict)
     connected: dict[str, None] = field(default_factory=dict)
     warnings: dict[str, None] = field(default_factory=dict)
-
-    def channel(self, direction: Direction, way: Transport, count: int) -> None:
-        """Take ``count`` channels."""
-        key = (direction, way)
-        self.channels[key] = self.channels.get(key, 0) + count
 
     def warning(self, text: str) -> None:
         """Take the text of a warning."""
@@ -145,9 +143,17 @@ class ProcessState:
                 self.nodes = int(match[3])
 
     def _collnet(self, text: str) -> None:
-        way = parse(text.partition(" via ")[2])
-        if way is not None:
-            self.channel("receive" if "[receive]" in text else "send", way, 1)
+        direction = b"receive" if "[receive]" in text else b"send"
+        self.channels[direction, text.partition(" via ")[2].encode()] += 1
+
+    def _read_channels(self) -> dict[tuple[Direction, Transport], int]:
+        found: dict[tuple[Direction, Transport], int] = {}
+        for (direction, via), count in self.channels.items():
+            way = parse(via.decode("utf-8", "replace"))
+            if way is not None:
+                key = (_DIRECTIONS[direction], way)
+                found[key] = found.get(key, 0) + count
+        return found
 
     def frozen(self) -> ProcessLog:
         """Return what was gathered as a value."""
@@ -162,7 +168,7 @@ class ProcessState:
             networks=tuple(self.networks),
             plugins=tuple(self.plugins),
             nics=tuple(self.nics),
-            channels=dict(self.channels),
+            channels=self._read_channels(),
             hca_gdr=dict(self.hca_gdr),
             mechanisms=tuple(self.mechanisms),
             distances=tuple(self.distances),
