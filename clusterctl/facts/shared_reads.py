@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cache
 
@@ -37,16 +37,14 @@ def distribute(sections: Sections, chosen: tuple[Fragment, ...]) -> None:
     of_files, of_links = _tables(chosen)
     if files is not None:
         for line in files.text.splitlines():
-            device = _DEVICE.fullmatch(line)
-            path, said = (device[1], device[2]) if device else path_line(line) or ("", "")
-            for name, shown in of_files.owners(path):
-                texts.setdefault(name, []).append(f"{shown}:{said}\n")
+            for name, said in of_files.shares(line):
+                texts.setdefault(name, []).append(said)
     if links is not None:
         for line in links.text.splitlines():
-            head, _, target = line.partition(" -> ")
-            path = head.rpartition(" ")[2]
-            for name, shown in of_links.owners(path):
-                texts.setdefault(name, []).append(f"{shown} -> {target}\n")
+            # Before the name stand its size and times, which differ from node to node.
+            head, arrow, target = line.partition(" -> ")
+            for name, said in of_links.shares(head.rpartition(" ")[2] + arrow + target):
+                texts.setdefault(name, []).append(said)
     for fragment in chosen:
         if not (fragment.files or fragment.links):
             continue
@@ -68,10 +66,27 @@ def _joined(fragment: Fragment, text: str, own: Section | None, files: Section |
     return replace(own, text=text + own.text, exit_status=status, error=words)
 
 
-class _Table:
-    """Which sections declare a path: worked out once for each path, as the nodes of a fleet have the same."""
+def _of_file(line: str) -> tuple[str, str]:
+    device = _DEVICE.fullmatch(line)
+    return (device[1], device[2]) if device else path_line(line) or ("", "")
 
-    def __init__(self, declared: list[tuple[str, str, tuple[str, ...]]]) -> None:
+
+def _of_link(line: str) -> tuple[str, str]:
+    path, _, target = line.partition(" -> ")
+    return path, target
+
+
+class _Table:
+    """Which sections declare a line's path: worked out once for each line, as most nodes of a fleet say the same."""
+
+    def __init__(
+        self,
+        declared: list[tuple[str, str, tuple[str, ...]]],
+        parse: Callable[[str], tuple[str, str]],
+        between: str,
+    ) -> None:
+        self._parse = parse
+        self._between = between
         self._declared = [
             (name, folder, tuple(_pattern(glob) for glob in globs))
             for name, folder, globs in declared
@@ -79,28 +94,31 @@ class _Table:
         ]
         self._known: dict[str, tuple[tuple[str, str], ...]] = {}
 
-    def owners(self, path: str) -> tuple[tuple[str, str], ...]:
-        """Return (section, path as the section names it)."""
-        found = self._known.get(path)
+    def shares(self, line: str) -> tuple[tuple[str, str], ...]:
+        """Return (section, the line as the section's own words would have said it)."""
+        found = self._known.get(line)
         if found is None:
-            if len(self._known) >= _KNOWN_PATHS:
-                self._known.clear()
-            found = self._known[path] = tuple(
-                (name, path.removeprefix(folder))
+            path, said = self._parse(line)
+            found = tuple(
+                (name, f"{path.removeprefix(folder)}{self._between}{said}\n")
                 for name, folder, patterns in self._declared
                 if any(pattern.fullmatch(path) for pattern in patterns)
             )
+            if len(line) <= _KNOWN_CHARACTERS:
+                if len(self._known) >= _KNOWN_LINES:
+                    self._known.clear()
+                self._known[line] = found
         return found
 
 
-_KNOWN_PATHS = 16384
+_KNOWN_LINES, _KNOWN_CHARACTERS = 16384, 512
 
 
 @cache
 def _tables(chosen: tuple[Fragment, ...]) -> tuple[_Table, _Table]:
     return (
-        _Table([(fragment.name, fragment.folder, fragment.files) for fragment in chosen]),
-        _Table([(fragment.name, fragment.folder, fragment.links) for fragment in chosen]),
+        _Table([(fragment.name, fragment.folder, fragment.files) for fragment in chosen], _of_file, ":"),
+        _Table([(fragment.name, fragment.folder, fragment.links) for fragment in chosen], _of_link, " -> "),
     )
 
 

@@ -158,10 +158,15 @@ class Node(Model):
     python: str | None = None
     mpirun: str | None = None
     all_reduce_perf: str | None = None
-    requirements: RequirementSettings = RequirementSettings()
-    container: ContainerSettings = ContainerSettings()
+    # By a factory, as pydantic copies any other default, and that costs a fleet as much as reading its file.
+    requirements: RequirementSettings = Field(default_factory=lambda: _NO_REQUIREMENT_SETTINGS)
+    container: ContainerSettings = Field(default_factory=lambda: _NO_CONTAINER_SETTINGS)
     env: dict[str, str] = Field(default_factory=dict)
     groups: tuple[str, ...] = ()
+
+
+_NO_REQUIREMENT_SETTINGS = RequirementSettings()
+_NO_CONTAINER_SETTINGS = ContainerSettings()
 
 
 class Inventory(Model):
