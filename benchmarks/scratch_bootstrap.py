@@ -39,7 +39,7 @@ def content(name: str, node: str) -> str:
 class Scratch:
     """Wants the files and the commands' marks below FOLDER/<node>."""
 
-    NAME, TITLE = "scratch", "Ten files and five marks are there"
+    NAME, TITLE, READS = "scratch", "Ten files and five marks are there", frozenset({"configuration"})
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -70,7 +70,7 @@ def look(session: Session, folder: Path) -> Callable[[Inventory], HostMap[NodeFa
     script = 'for f in "$@"; do [ ! -f "$f" ] || { printf "\\001%s\\n" "$f"; cat "$f"; }; done'
 
     def one(node: Node, transport: Transport) -> NodeFacts:
-        facts = gather(transport, node, timeout_s=120)
+        facts = gather(transport, node, timeout_s=120, subjects=Scratch.READS)
         paths = [str(folder / node.name / name) for name in (*FILES, *MARKS)]
         found = transport.run(("sh", "-c", script, "sh", *paths)).text.split("\001")[1:]
         files = [piece.partition("\n") for piece in found]
@@ -93,6 +93,7 @@ def main() -> None:
         timeout_s=120,
         requirements={"scratch": Scratch(folder)},
         state_dir=str(folder / "state"),
+        subjects=Scratch.READS,
     )
     run = RunDir.create("bootstrap", runs)
     prepared = bootstrap.prepare(engine, loaded, Options(), run)

@@ -43,6 +43,8 @@ class Engine:
     return_wait_s: float = 15.0
     earlier: Mapping[str, NodeFacts] = field(default_factory=dict)
     """What former runs saw, as judges get it."""
+    subjects: frozenset[str] | None = None
+    """What ``gather`` asks the nodes about; None: everything."""
 
 
 @dataclass(frozen=True, slots=True)

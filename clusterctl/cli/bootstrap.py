@@ -63,6 +63,7 @@ def bootstrap(
     unreachable; 5: no node could be reached.
     """
     from clusterctl.apply import bootstrap as engine_of
+    from clusterctl.apply import journal
     from clusterctl.apply.journal import Options
     from clusterctl.apply.rolling import Rolling
     from clusterctl.cli.session import open_session, say_failures, session_of
@@ -86,7 +87,8 @@ def bootstrap(
         session = session_of(
             engine_of.stored_inventory(run), fanout=fanout, accept_new_host_keys=accept_new_host_keys
         )
-        engine = permits.on(_engine(session, run))
+        stored, _ = journal.stored_options(run)
+        engine = permits.on(_engine(session, run, judge.subjects_read(stored.only, stored.skip)))
         prepared = engine_of.prepare_resumed(engine, run)
         earlier = prepared.options.rolling
         rolling = Rolling(batch or earlier.batch, max_failures or earlier.max_failures)
@@ -96,7 +98,7 @@ def bootstrap(
             inventory, limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys
         )
         run = RunDir.create("bootstrap", runs)
-        engine = permits.on(_engine(session, run))
+        engine = permits.on(_engine(session, run, judge.subjects_read(wanted, unwanted)))
         prepared = engine_of.prepare(engine, session.inventory, Options(wanted, unwanted, rolling), run)
 
     if not as_json or not yes:
@@ -121,19 +123,19 @@ def bootstrap(
     raise typer.Exit(1 if declined else exit_code(document))
 
 
-def _engine(session: Session, run: RunDir) -> Engine:
+def _engine(session: Session, run: RunDir, subjects: frozenset[str] | None) -> Engine:
     from clusterctl import config
     from clusterctl.apply.bootstrap import Engine
     from clusterctl.facts.earlier import EarlierFacts
 
     def gather(inventory: Inventory) -> Any:
-        return replace(session, inventory=inventory).gather()
+        return replace(session, inventory=inventory).gather(subjects=subjects)
 
     connect: Callable[[Node], Any] = session.connect
     timeout_s = config.resolve(config.APPLY_TIMEOUT_S).value
     everybody = (*session.inventory.nodes, *session.inventory.beyond)
-    earlier = EarlierFacts(run.path.parent, everybody, present=run.id)
-    return Engine(connect, gather, session.fanout, timeout_s, earlier=earlier)
+    earlier = EarlierFacts(run.path.parent, everybody, present=run.id, subjects=subjects)
+    return Engine(connect, gather, session.fanout, timeout_s, earlier=earlier, subjects=subjects)
 
 
 def step_document(step: StepOutcome) -> dict[str, Any]:

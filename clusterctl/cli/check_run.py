@@ -63,6 +63,7 @@ class Contact:
         from clusterctl.facts import document
         from clusterctl.facts.earlier import EarlierFacts
         from clusterctl.inventory.secret_names import recorded
+        from clusterctl.requirements import judge
         from clusterctl.rundir import RunDir
 
         session = open_session(
@@ -75,10 +76,12 @@ class Contact:
         try:
             run = RunDir.create("check", self.runs)
             run.write("inventory", recorded(session.inventory))
-            facts = session.gather(None if recorder is None else recorder.heard)
-            run.write("facts", document.fleet_to_document(facts))
+            # A recording holds everything: what it is replayed for may not be what was checked.
+            subjects = judge.subjects_read(only, skip) if recorder is None else None
+            facts = session.gather(None if recorder is None else recorder.heard, subjects)
+            run.write("facts", document.fleet_to_document(facts, subjects))
             everybody = (*session.inventory.nodes, *session.inventory.beyond)
-            earlier = EarlierFacts(run.path.parent, everybody, present=run.id)
+            earlier = EarlierFacts(run.path.parent, everybody, present=run.id, subjects=subjects)
             judged = judge_fleet(facts, session.inventory, only, skip, earlier)
             run.write("report", judged.document)
             if recorder is not None and record is not None:

@@ -30,8 +30,10 @@ class Session:
     command_timeout_s: float
     may_ask_for_root: bool = False
 
-    def gather(self, on_answers: OnAnswers | None = None) -> HostMap[NodeFacts]:
-        """Gather the facts of every node, over one new connection and one exec each.
+    def gather(
+        self, on_answers: OnAnswers | None = None, subjects: frozenset[str] | None = None
+    ) -> HostMap[NodeFacts]:
+        """Gather the facts of every node (of these subjects; None: all), over one new connection and one exec each.
 
         A node whose sudo wants a password takes a second exec, when a password was given or can be asked for.
         ``on_answers`` is handed what each node answered, in the thread that talks to it.
@@ -49,6 +51,7 @@ class Session:
             escalate=self.may_ask_for_root,
             on_answers=on_answers,
             on_done=progress.advance,
+            subjects=subjects,
         )
         progress.end()
         return outcome

@@ -118,7 +118,7 @@ class Section(Part):
         if self.exit_status in STATUS_TIMEOUT:
             return f"{self.name}: no answer before the deadline" + (f": {words}" if words else "")
         if self.exit_status is None:
-            return f"{self.name}: the probe ended before its exit status was known"
+            return f"{self.name}: {words or 'the probe ended before its exit status was known'}"
         if self.status is ReadStatus.FAILED:
             return f"{self.name}: exit status {self.exit_status}" + (f": {words}" if words else "")
         return words or f"{self.name}: {self.status.value}"

@@ -34,15 +34,19 @@ def to_document(facts: NodeFacts) -> dict[str, Any]:
     return {"schema": SCHEMA, **to_jsonable_python(facts)}
 
 
-def fleet_to_document(facts: HostMap[NodeFacts]) -> dict[str, Any]:
-    """Return what every node answered: its facts, or the failure that stands in their place."""
+def fleet_to_document(facts: HostMap[NodeFacts], subjects: frozenset[str] | None = None) -> dict[str, Any]:
+    """Return what every node answered: its facts, or the failure that stands in their place.
+
+    ``subjects``: all that the nodes were asked about; None: everything.
+    """
     nodes: dict[str, Any] = {}
     for name, outcome in facts.items():
         if isinstance(outcome, Failure):
             nodes[name] = {"error": {"kind": outcome.kind.value, "message": outcome.message}}
         else:
             nodes[name] = to_document(outcome)
-    return {"schema": "clusterctl.fleet-facts/1", "nodes": nodes}
+    asked = {} if subjects is None else {"subjects": sorted(subjects)}
+    return {"schema": "clusterctl.fleet-facts/1", **asked, "nodes": nodes}
 
 
 def from_document(document: Mapping[str, Any]) -> NodeFacts:

@@ -23,12 +23,16 @@ _RUN = re.compile(r"\d{8}T\d{6}Z-(?:check|bootstrap)-[0-9a-f]{4}")
 class EarlierFacts(Mapping[str, NodeFacts]):
     """The newest facts that former runs in a folder have of each node, under the same name and address.
 
-    A run that is damaged, or was written by a version with other facts, counts as not there.
+    A run that is damaged, was written by a version with other facts, or asked about less than the present one
+    counts as not there.
     """
 
-    def __init__(self, runs: Path, nodes: Iterable[Node], *, present: str) -> None:
-        """``present``: the run that goes on now, whose facts are not earlier ones."""
+    def __init__(
+        self, runs: Path, nodes: Iterable[Node], *, present: str, subjects: frozenset[str] | None = None
+    ) -> None:
+        """``present``: the run that goes on now, whose facts are not earlier ones; ``subjects``: what it asks about."""
         self._root, self._present = runs, present
+        self._subjects = subjects
         self._addresses = {node.name: node.address for node in nodes}
         self._documents: dict[str, dict[str, Any]] = {}
         self.used: dict[str, NodeFacts] = {}
@@ -67,7 +71,8 @@ class EarlierFacts(Mapping[str, NodeFacts]):
     def _facts(self, run: str) -> dict[str, Any]:
         """Return the facts' documents of one run, of nodes that had the address they have now."""
         if run not in self._documents:
-            nodes = _read(self._root / run / "facts.json").get("nodes")
+            facts = _read(self._root / run / "facts.json")
+            nodes = facts.get("nodes") if self._tells_enough(facts.get("subjects")) else None
             inventory = _read(self._root / run / "inventory.json").get("nodes")
             there = {
                 node.get("name"): node.get("address")
@@ -83,6 +88,14 @@ class EarlierFacts(Mapping[str, NodeFacts]):
                 and there[name] == self._addresses.get(name)
             }
         return self._documents[run]
+
+    def _tells_enough(self, asked: object) -> bool:
+        """Whether a run that asked about these subjects (None: all) knows what the present one wants to know."""
+        if asked is None:
+            return True
+        return (
+            isinstance(asked, list) and self._subjects is not None and self._subjects <= set(map(str, asked))
+        )
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from clusterctl.facts.base import Sections
 from clusterctl.facts.clock import Exchange
 from clusterctl.facts.model import NodeFacts, SectionNote
 from clusterctl.facts.model_host import RootAccess
+from clusterctl.facts.subjects import fragments
 from clusterctl.inventory.model import Become, Node
 from clusterctl.transport.base import Failure, FailureKind, HostMap, Transport, TransportError
 from clusterctl.transport.fanout import fan_out
@@ -48,8 +49,9 @@ def facts_from(
     gathered_at: float,
     duration_s: float,
     exchange: Exchange | None = None,
+    subjects: frozenset[str] | None = None,
 ) -> NodeFacts:
-    """Parse all sections of one node; pure. Times are the controller's, in seconds."""
+    """Parse all sections of one node; pure. Times are the controller's, in seconds; ``subjects`` were asked for."""
     processors = cpu.parse(sections)
     topology = processors.topology.value
     return NodeFacts(
@@ -78,7 +80,7 @@ def facts_from(
         rdma_files=configuration.parse_rdma_files(sections),
         sections=tuple(
             SectionNote(section.name, section.status, section.exit_status, section.error, section.cut)
-            for section in (sections[fragment.name] for fragment in probe.FRAGMENTS)
+            for section in (sections[fragment.name] for fragment in fragments(subjects))
         ),
         versions=versions.parse(sections),
         ssh_mesh=ssh_mesh.parse(sections),
@@ -102,9 +104,16 @@ class RawAnswer:
     ended_s: float
 
 
-def _ask(transport: Transport, timeout_s: float, *, allow_sudo: bool, as_root: bool = False) -> RawAnswer:
+def _ask(
+    transport: Transport,
+    timeout_s: float,
+    subjects: frozenset[str] | None,
+    *,
+    allow_sudo: bool,
+    as_root: bool = False,
+) -> RawAnswer:
     nonce = secrets.token_hex(16)
-    script = probe.build_script(nonce, allow_sudo=allow_sudo, only_root=as_root)
+    script = probe.build_script(nonce, allow_sudo=allow_sudo, only_root=as_root, subjects=subjects)
     started = time.time()
     completed = transport.run(("sh",), stdin=script.encode(), timeout_s=timeout_s, as_root=as_root)
     return RawAnswer(
@@ -112,26 +121,32 @@ def _ask(transport: Transport, timeout_s: float, *, allow_sudo: bool, as_root: b
     )
 
 
-def _split(raw: RawAnswer) -> probe.Answer:
+def _split(raw: RawAnswer, subjects: frozenset[str] | None) -> probe.Answer:
     try:
-        return probe.split(raw.stdout.decode(errors="replace"), raw.nonce)
+        return probe.split(raw.stdout.decode(errors="replace"), raw.nonce, subjects)
     except FactsError as error:
         words = " ".join(raw.stderr.decode(errors="replace").split())[-300:]
         message = f"{error.message} (exit status {raw.returncode}{f': {words}' if words else ''})"
         raise TransportError(Failure(FailureKind.PROTOCOL, message, error.hint)) from None
 
 
-def understand(name: str, answers: Sequence[RawAnswer], *, root_refusal: str | None = None) -> NodeFacts:
+def understand(
+    name: str,
+    answers: Sequence[RawAnswer],
+    *,
+    root_refusal: str | None = None,
+    subjects: frozenset[str] | None = None,
+) -> NodeFacts:
     """Return the facts that a node's answers hold: the first as the login user, a second one as root; pure.
 
-    ``root_refusal``: why a second exec as root was tried and not let in.
+    ``root_refusal``: why a second exec as root was tried and not let in; ``subjects``: what was asked about.
     Raises TransportError (``protocol``) for an answer that holds no facts.
     """
     first = answers[0]
-    answer = _split(first)
+    answer = _split(first, subjects)
     sections, root = answer.sections, answer.root
     for raw in answers[1:]:
-        again = _split(raw)
+        again = _split(raw, subjects)
         sections.update({name: section for name, section in again.sections.items() if name != "root"})
         root = RootAccess(root.uid, "sudo", "with a password")
     if root_refusal is not None:
@@ -144,6 +159,7 @@ def understand(name: str, answers: Sequence[RawAnswer], *, root_refusal: str | N
         gathered_at=round(first.started_s, 3),
         duration_s=round(first.ended_s - first.started_s, 3),
         exchange=Exchange(first.started_s, first.ended_s, answer.uptime_end_s),
+        subjects=subjects,
     )
 
 
@@ -154,10 +170,11 @@ class Heard:
     name: str
     answers: tuple[RawAnswer, ...]
     refusal: str | None = None
+    subjects: frozenset[str] | None = None
 
     def understood(self) -> NodeFacts:
         """Return the facts that the answers hold; see ``understand``."""
-        return understand(self.name, self.answers, root_refusal=self.refusal)
+        return understand(self.name, self.answers, root_refusal=self.refusal, subjects=self.subjects)
 
 
 OnAnswers = Callable[[Node, tuple[RawAnswer, ...], str | None], None]
@@ -170,17 +187,18 @@ def hear(
     *,
     escalate: bool = False,
     on_answers: OnAnswers | None = None,
+    subjects: frozenset[str] | None = None,
 ) -> Heard:
     """Return what the node answers, without reading it further than is needed to see whether root is missing.
 
     The arguments are those of ``gather``. Raises TransportError when the node does not answer.
     """
-    answers = [_ask(transport, timeout_s, allow_sudo=node.become is not Become.NONE)]
+    answers = [_ask(transport, timeout_s, subjects, allow_sudo=node.become is not Become.NONE)]
     refusal = None
     try:
-        if escalate and node.become is not Become.NONE and not _split(answers[0]).root.available:
+        if escalate and node.become is not Become.NONE and not _split(answers[0], subjects).root.available:
             try:
-                answers.append(_ask(transport, timeout_s, allow_sudo=False, as_root=True))
+                answers.append(_ask(transport, timeout_s, subjects, allow_sudo=False, as_root=True))
             except TransportError as error:
                 if error.failure.kind is not FailureKind.SUDO:
                     raise
@@ -188,7 +206,7 @@ def hear(
     finally:
         if on_answers is not None:
             on_answers(node, tuple(answers), refusal)
-    return Heard(node.name, tuple(answers), refusal)
+    return Heard(node.name, tuple(answers), refusal, subjects)
 
 
 def gather(
@@ -198,14 +216,17 @@ def gather(
     *,
     escalate: bool = False,
     on_answers: OnAnswers | None = None,
+    subjects: frozenset[str] | None = None,
 ) -> NodeFacts:
     """Return the node's facts from one exec as the login user; the probe itself tries ``sudo -n``.
 
     With ``escalate`` a node whose sudo wants a password gets a second exec as root (through the transport)
     for the sections that need it. ``on_answers`` is handed what the node answered, before it is parsed (and
-    why root was refused, if it was). Raises TransportError when the node does not answer, or answers no facts.
+    why root was refused, if it was). ``subjects`` are all that is asked about (None: everything), with the ones
+    that are read with them. Raises TransportError when the node does not answer, or answers no facts.
     """
-    return hear(transport, node, timeout_s, escalate=escalate, on_answers=on_answers).understood()
+    heard = hear(transport, node, timeout_s, escalate=escalate, on_answers=on_answers, subjects=subjects)
+    return heard.understood()
 
 
 def gather_fleet(
@@ -217,8 +238,9 @@ def gather_fleet(
     escalate: bool = False,
     on_answers: OnAnswers | None = None,
     on_done: Callable[[Node, object], None] | None = None,
+    subjects: frozenset[str] | None = None,
 ) -> HostMap[NodeFacts]:
-    """Gather the facts of many nodes, each over one new connection.
+    """Gather the facts of many nodes, each over one new connection; the arguments are those of ``gather``.
 
     What a node answered is parsed in the caller's thread while others still answer: the threads that talk to
     nodes never wait for a parser, and parsers never compete with one another.
@@ -226,7 +248,7 @@ def gather_fleet(
     found: dict[str, NodeFacts | Failure] = {}
 
     def work(node: Node, transport: Transport) -> Heard:
-        return hear(transport, node, timeout_s, escalate=escalate, on_answers=on_answers)
+        return hear(transport, node, timeout_s, escalate=escalate, on_answers=on_answers, subjects=subjects)
 
     def done(node: Node, outcome: Heard | Failure) -> None:
         try:

@@ -6,51 +6,10 @@ from dataclasses import dataclass
 from functools import cache
 
 from clusterctl.errors import FactsError
-from clusterctl.facts import (
-    clock,
-    configuration,
-    cpu,
-    docker,
-    gpu,
-    limits,
-    memory,
-    modules,
-    network,
-    nfs,
-    pci,
-    rdma,
-    services,
-    shared_reads,
-    software,
-    ssh_mesh,
-    storage,
-    system,
-    versions,
-)
-from clusterctl.facts.base import STATUS_ABSENT, STATUS_DENIED, Fragment, Section, Sections
+from clusterctl.facts import shared_reads
+from clusterctl.facts.base import STATUS_ABSENT, STATUS_DENIED, Section, Sections
 from clusterctl.facts.model_host import RootAccess
-
-# The clock stands first: its reading is compared with the controller's clock at the start of the exchange.
-FRAGMENTS: tuple[Fragment, ...] = (
-    *clock.FRAGMENTS,
-    *limits.FRAGMENTS,
-    *system.FRAGMENTS,
-    *cpu.FRAGMENTS,
-    *memory.FRAGMENTS,
-    *modules.FRAGMENTS,
-    *pci.FRAGMENTS,
-    *gpu.FRAGMENTS,
-    *rdma.FRAGMENTS,
-    *network.FRAGMENTS,
-    *docker.FRAGMENTS,
-    *storage.FRAGMENTS,
-    *services.FRAGMENTS,
-    *software.FRAGMENTS,
-    *configuration.FRAGMENTS,
-    *versions.FRAGMENTS,
-    *ssh_mesh.FRAGMENTS,
-    *nfs.FRAGMENTS,
-)
+from clusterctl.facts.subjects import fragments, not_asked
 
 # Notes on the shell below, which has to run in dash, busybox ash and bash:
 # - All of it is one function, called with empty standard input: a script that arrives cut in half does
@@ -129,10 +88,13 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
 
 
-def build_script(nonce: str, *, allow_sudo: bool = True, only_root: bool = False) -> str:
+def build_script(
+    nonce: str, *, allow_sudo: bool = True, only_root: bool = False, subjects: frozenset[str] | None = None
+) -> str:
     """Assemble the probe; ``nonce`` (letters and digits that nobody can guess) marks the sections' ends.
 
-    ``only_root`` keeps the sections that are worth asking again when there is another way to root.
+    ``only_root`` keeps the sections that are worth asking again when there is another way to root;
+    ``subjects`` those of these subjects (and of the ones that are read with them).
     """
     prelude = (
         _PRELUDE.replace("@NONCE@", nonce)
@@ -140,12 +102,12 @@ def build_script(nonce: str, *, allow_sudo: bool = True, only_root: bool = False
         .replace("@DENIED@", str(STATUS_DENIED))
         .replace("@SUDO@", "yes" if allow_sudo else "no")
     )
-    return prelude + _body(only_root) + _EPILOGUE
+    return prelude + _body(only_root, subjects) + _EPILOGUE
 
 
 @cache
-def _body(only_root: bool) -> str:
-    chosen = tuple(fragment for fragment in FRAGMENTS if fragment.root or not only_root)
+def _body(only_root: bool, subjects: frozenset[str] | None) -> str:
+    chosen = tuple(fragment for fragment in fragments(subjects) if fragment.root or not only_root)
     parts = []
     for fragment in (*shared_reads.fragments(chosen), *chosen):
         call = ":"
@@ -173,8 +135,10 @@ def _root(section: Section) -> RootAccess:
     return RootAccess(int(uid), way, " ".join(detail.split()))
 
 
-def split(output: str, nonce: str) -> Answer:
+def split(output: str, nonce: str, subjects: frozenset[str] | None = None) -> Answer:
     """Split a node's output at the markers; what stands before the first one (a login's talk) is dropped.
+
+    ``subjects`` are those that the node was asked about; the sections of all others say that they were not.
 
     Raises FactsError when the closing marker is missing: the probe did not run to its end.
     """
@@ -196,7 +160,9 @@ def split(output: str, nonce: str) -> Answer:
         elif words[0] == "end" and len(words) == 3 and words[1] == name:
             sections[name] = _section(name, limit, text, words[2], body)
             name = ""
-    shared_reads.distribute(sections, FRAGMENTS)
+    shared_reads.distribute(sections, fragments(subjects))
+    for fragment in not_asked(subjects):
+        sections[fragment.name] = Section(fragment.name, "", None, "the node was not asked")
     return Answer(sections, _root(sections["root"]), _seconds(uptime))
 
 

@@ -139,6 +139,10 @@ class InventoryFile(Model):
         return value
 
 
+_NO_REQUIREMENT_SETTINGS = RequirementSettings()
+_NO_CONTAINER_SETTINGS = ContainerSettings()
+
+
 class Node(Model):
     """One node with every setting resolved (node over groups in file order over defaults)."""
 
@@ -163,10 +167,6 @@ class Node(Model):
     container: ContainerSettings = Field(default_factory=lambda: _NO_CONTAINER_SETTINGS)
     env: dict[str, str] = Field(default_factory=dict)
     groups: tuple[str, ...] = ()
-
-
-_NO_REQUIREMENT_SETTINGS = RequirementSettings()
-_NO_CONTAINER_SETTINGS = ContainerSettings()
 
 
 class Inventory(Model):

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 NAME = "acs"
 TITLE = "PCIe ACS redirection is off between GPUs and NICs"
+READS = frozenset({"configuration", "pci", "rdma", "services", "software", "system"})
 
 REGISTER = "ECAP_ACS+6.w"
 """By capability, never by raw offset: the capability sits elsewhere on every kind of device."""

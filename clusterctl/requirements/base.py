@@ -184,10 +184,15 @@ Step = Union[  # noqa: UP007 - evaluated at run time on 3.10
 
 
 class Requirement(Protocol):
-    """A module of this package: ``NAME``, ``TITLE``, ``judge`` and ``steps``."""
+    """A module of this package: ``NAME``, ``TITLE``, ``READS``, ``judge`` and ``steps``.
+
+    ``READS`` names the subjects (``facts.subjects``) whose facts it looks at, on this node and on others: it has to
+    judge and plan the same when nodes were asked about nothing else.
+    """
 
     NAME: str
     TITLE: str
+    READS: frozenset[str]
 
     def judge(self, facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
         """Say whether the node meets the requirement, seen among its fleet; pure."""

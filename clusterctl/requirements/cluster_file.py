@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 NAME = "cluster-file"
 TITLE = "The cluster file is the one wanted"
+READS = frozenset({"configuration"})
 
 
 def _sum(facts: NodeFacts, path: str) -> str | None:

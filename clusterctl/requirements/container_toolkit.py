@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 NAME = "container-toolkit"
 TITLE = "Containers can be given the GPUs"
+READS = frozenset({"docker", "gpu", "pci", "services", "software", "system"})
 
 PACKAGE = "nvidia-container-toolkit"
 DOCKER = "docker.service"

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 NAME = "cpu-governor"
 TITLE = "Processors run under the performance governor"
+READS = frozenset({"configuration", "cpu", "services", "system"})
 
 AT_BOOT = BootUnit("/usr/local/lib/clusterctl/cpu-governor", "clusterctl-cpu-governor.service")
 

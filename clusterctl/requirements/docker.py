@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 NAME = "docker"
 TITLE = "The docker engine answers"
+READS = frozenset({"docker", "services", "software", "system"})
 
 UNIT = "docker.service"
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 NAME = "fabric-manager"
 TITLE = "The NVSwitch fabric is up, managed by the driver's own version"
+READS = frozenset({"gpu", "modules", "pci", "services", "software", "system"})
 
 UNIT = fabric_manager_install.UNIT
 FIRST_NVLINK_5_BRANCH = 570

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 NAME = "gpu-driver"
 TITLE = "The NVIDIA driver is loaded, the same on all nodes, and sees every GPU"
+READS = frozenset({"gpu", "modules", "pci", "software", "system"})
 
 # What nvidia-smi says of a GPU that the bus still shows but that does not answer (Xid 79 and its kin).
 LOST = ("is lost", "fallen off the bus", "Unable to determine the device handle", "No devices were found")

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 NAME = "gpu-persistence"
 TITLE = "The driver keeps every GPU initialised"
+READS = frozenset({"configuration", "gpu", "pci", "services", "system"})
 
 UNIT = "nvidia-persistenced.service"
 AT_BOOT = BootUnit("/usr/local/lib/clusterctl/gpu-persistence", "clusterctl-gpu-persistence.service")

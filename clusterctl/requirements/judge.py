@@ -27,6 +27,19 @@ def validate_names(
         )
 
 
+def subjects_read(
+    only: Iterable[str] | None, skip: Iterable[str] = (), requirements: Mapping[str, Requirement] = ALL
+) -> frozenset[str] | None:
+    """Return what nodes have to be asked about to judge the chosen requirements; None: everything.
+
+    A check of all requirements asks about everything, because it also holds nodes against each other.
+    """
+    if only is None:
+        return None
+    chosen = set(only) - set(skip)
+    return frozenset().union(*(requirements[name].READS for name in requirements if name in chosen))
+
+
 def judge_node(
     facts: NodeFacts,
     node: Node,

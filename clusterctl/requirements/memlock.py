@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 NAME = "memlock"
 TITLE = "SSH sessions may lock enough memory"
+READS = frozenset({"configuration", "docker", "limits", "services", "storage", "system"})
 
 LIMITS = "/etc/security/limits.d/90-clusterctl-memlock.conf"
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 NAME = "network-buffers"
 TITLE = "Socket buffers and queues suffice for many TCP streams"
+READS = frozenset({"configuration", "network", "system"})
 
 PATH = "/etc/sysctl.d/90-clusterctl-network.conf"
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 NAME = "numa-balancing"
 TITLE = "Automatic NUMA balancing is off"
+READS = frozenset({"configuration", "cpu", "system"})
 
 PATH = "/etc/sysctl.d/90-clusterctl-numa.conf"
 WANTED = (Wanted("kernel.numa_balancing", "0", "exact"),)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 NAME = "peermem"
 TITLE = "GPUDirect RDMA: NICs reach GPU memory"
+READS = frozenset({"gpu", "modules", "pci", "rdma", "services", "software", "system"})
 
 NVIDIA = "nvidia_peermem"
 LEGACY = "nv_peer_mem"

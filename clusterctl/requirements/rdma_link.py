@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 NAME = "rdma-link"
 TITLE = "RDMA ports are active, at their rate, and alike"
+READS = frozenset({"configuration", "network", "pci", "rdma", "system"})
 
 
 def _fault(device: RdmaDevice, port: RdmaPort, min_rate_gbps: float | None) -> str | None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 NAME = "rdma-userspace"
 TITLE = "libibverbs and its providers list the RDMA devices"
+READS = frozenset({"modules", "pci", "rdma", "software", "system"})
 
 APT_PACKAGES = ("ibverbs-providers", "ibverbs-utils", "libibverbs1", "librdmacm1", "rdma-core")
 DNF_PACKAGES = ("libibverbs", "libibverbs-utils", "librdmacm", "rdma-core")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 NAME = "shared-dir"
 TITLE = "All nodes share a folder"
+READS = frozenset({"network", "nfs", "software", "ssh_mesh", "storage", "system"})
 
 SERVER_UNIT = "nfs-server.service"
 _REMOTE = ("nfs", "nfs4")

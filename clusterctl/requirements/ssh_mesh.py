@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 NAME = "ssh-mesh"
 TITLE = "Nodes can log in to each other"
+READS = frozenset({"network", "software", "ssh_mesh"})
 
 
 def _block_name(node: Node) -> str:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 NAME = "time-sync"
 TITLE = "Clocks agree, and one service keeps them"
+READS = frozenset({"clock", "configuration", "services", "software", "system"})
 
 
 def _service_fault(facts: NodeFacts, node: Node) -> str | None:

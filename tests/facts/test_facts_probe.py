@@ -16,6 +16,7 @@ import pytest
 from clusterctl.errors import FactsError
 from clusterctl.facts import document, gpu, probe
 from clusterctl.facts.base import ReadStatus
+from clusterctl.facts.subjects import FRAGMENTS
 
 Probe = Callable[..., Any]
 AS_NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
@@ -23,7 +24,7 @@ AS_NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 
 def test_this_machine_is_understood_by_every_shell(shell: tuple[str, ...], probe_run: Probe) -> None:
     answer, facts = probe_run(shell)
-    assert set(answer.sections) == {"root", *(fragment.name for fragment in probe.FRAGMENTS)}
+    assert set(answer.sections) == {"root", *(fragment.name for fragment in FRAGMENTS)}
     assert facts.root.uid == os.geteuid()
     assert facts.system.kernel.value == os.uname().release
     assert facts.system.machine.value == os.uname().machine

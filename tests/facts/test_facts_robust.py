@@ -13,8 +13,9 @@ from clusterctl.facts import document, gather, probe
 from clusterctl.facts.base import ReadStatus, Section, Sections
 from clusterctl.facts.clock import Exchange
 from clusterctl.facts.model_host import RootAccess
+from clusterctl.facts.subjects import FRAGMENTS
 
-NAMES = tuple(fragment.name for fragment in probe.FRAGMENTS)
+NAMES = tuple(fragment.name for fragment in FRAGMENTS)
 STATUSES = st.sampled_from([0, 0, 0, 1, 2, 77, 124, 127, 137, -1, None])
 
 
@@ -85,7 +86,7 @@ def test_no_output_breaks_the_splitting(noise: str, inside: str) -> None:
     assert answer.root.way == "none"
 
 
-@pytest.mark.parametrize("fragment", probe.FRAGMENTS, ids=lambda fragment: fragment.name)
+@pytest.mark.parametrize("fragment", FRAGMENTS, ids=lambda fragment: fragment.name)
 def test_garbage_never_becomes_a_value(fragment: probe.Fragment) -> None:
     """A section that holds nothing of its kind yields no value of its own anywhere."""
     garbage = Sections({fragment.name: Section(fragment.name, "%% garbage %%\n")})
@@ -124,4 +125,4 @@ def test_a_cut_section_says_so() -> None:
 def test_every_fragment_is_named_once_and_quotes_its_reason() -> None:
     assert len(set(NAMES)) == len(NAMES)
     assert all(re.fullmatch(r"[a-z_]+", name) for name in NAMES)
-    assert all(bool(fragment.needs) == bool(fragment.missing) for fragment in probe.FRAGMENTS)
+    assert all(bool(fragment.needs) == bool(fragment.missing) for fragment in FRAGMENTS)

@@ -51,7 +51,7 @@ OLD, NEW = Rpm("site-old"), Rpm("site-new", obsoletes=("site-old",))
 class Wanted:
     """A requirement that wants packages and nothing else; its steps are those of every real one that installs."""
 
-    NAME, TITLE = "wanted", "The packages are there"
+    NAME, TITLE, READS = "wanted", "The packages are there", frozenset()
 
     def __init__(self, node, *names, folder=None):
         self.node, self.names, self.folder = node, names, folder

@@ -36,7 +36,7 @@ STATE = "/var/lib/clusterctl-toy"
 class NewBoot:
     """Wants a file, a boot that has seen it, and a file that only that boot may get."""
 
-    NAME, TITLE = "new-boot", "A boot has seen the file"
+    NAME, TITLE, READS = "new-boot", "A boot has seen the file", frozenset()
 
     def __init__(self, first_boot: str) -> None:
         self.first_boot = first_boot

@@ -10,7 +10,7 @@ other ones. A node of ``nodes`` that is no peer is out of sight.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -69,6 +69,7 @@ from clusterctl.facts.model import (
     Unit,
     Virtualization,
 )
+from clusterctl.facts.subjects import complete
 from clusterctl.inventory.model import Node
 from clusterctl.plan.build import build, target
 from clusterctl.plan.model import Plan
@@ -461,6 +462,35 @@ def facts_of(case):
     )  # fmt: skip
 
 
+SUBJECT_OF = {
+    "gpudirect": "modules",
+    "sysctls": "configuration",
+    "managed_files": "configuration",
+    "host_config": "configuration",
+    "rdma_files": "configuration",
+}
+OF_EVERY_PROBE = {"name", "gathered_at", "duration_s", "root", "sections"}
+
+
+class NotAsked:
+    """Stands where facts would be that the node was not asked for: whoever looks at them is told so."""
+
+    def __init__(self, field):
+        self.field = field
+
+    def __getattr__(self, name):
+        raise AssertionError(f"{self.field}.{name} is read, and the requirement's READS do not say so")
+
+    def __iter__(self):
+        raise AssertionError(f"{self.field} is read, and the requirement's READS do not say so")
+
+
+def _asked_only(facts, subjects):
+    known = {*OF_EVERY_PROBE, *complete(subjects)}
+    left_out = {field.name for field in fields(facts) if SUBJECT_OF.get(field.name, field.name) not in known}
+    return replace(facts, **{name: NotAsked(name) for name in left_out})
+
+
 def _spoken(step):
     """A step in a case's words: its kind, what it changes, and the value where there is one."""
     if step.kind == "command" and step.argv[0] == "sh":
@@ -502,6 +532,14 @@ def test_case(path):
         assert part in warning
     steps = requirement.steps(facts, node, fleet)
     assert [_spoken(step) for step in steps] == expect.get("steps", [])
+    # Nothing else is asked of nodes when only this requirement is checked.
+    asked, others_asked, then = (
+        {name: _asked_only(found, requirement.READS) for name, found in of.items()}
+        for of in ({node.name: facts}, peers, earlier)
+    )
+    among = Fleet((node, *others), {**asked, **others_asked}, then)
+    assert requirement.judge(asked[node.name], node, among) == verdict
+    assert requirement.steps(asked[node.name], node, among) == steps
     for name, part in expect.get("content", {}).items():
         assert part in next(step.content for step in steps if getattr(step, "path", None) == name)
     for name, text in expect.get("whole", {}).items():

@@ -189,7 +189,7 @@ def furnish(node: FaultNode) -> None:
 class Everything:
     """A requirement with a step of every kind that a farm node can take; met when the last of them is so."""
 
-    NAME, TITLE = "everything", "Every kind of step has been taken"
+    NAME, TITLE, READS = "everything", "Every kind of step has been taken", frozenset()
 
     def __init__(self, nodes: Sequence[FaultNode], source: Path) -> None:
         self.roots = {node.name: node.root for node in nodes}
@@ -226,7 +226,7 @@ class Wanted:
     A round's steps are asked for once ``proof`` has the lines of the rounds before.
     """
 
-    NAME, TITLE = "wanted", "What was asked for is there"
+    NAME, TITLE, READS = "wanted", "What was asked for is there", frozenset()
 
     def __init__(self, *rounds: Sequence[Step], proof: str = "proof") -> None:
         self.rounds, self.proof = rounds, proof

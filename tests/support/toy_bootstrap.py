@@ -26,7 +26,7 @@ FILES = ("etc/one.conf", "etc/two.conf", "etc/three.conf")
 class Toy:
     """Wants ROOT/<node>/etc/{one,two,three}.conf, and between them a command that takes ``slow_s`` seconds."""
 
-    NAME, TITLE = "toy", "The files are there"
+    NAME, TITLE, READS = "toy", "The files are there", frozenset()
 
     def __init__(self, root: Path, slow_s: float = 0.0) -> None:
         self.root, self.slow_s = root, slow_s

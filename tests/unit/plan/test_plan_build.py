@@ -36,7 +36,7 @@ EVERY_KIND = (
 
 
 class OneStep:
-    NAME, TITLE = "one", "One step"
+    NAME, TITLE, READS = "one", "One step", frozenset()
 
     @staticmethod
     def judge(facts, node, fleet):

@@ -24,7 +24,7 @@ BOOT = Reboot("boot without nouveau", 600.0)
 
 def _build(*steps, tried=()):
     class Asks:
-        NAME, TITLE = "asks", "Asks"
+        NAME, TITLE, READS = "asks", "Asks", frozenset()
 
         @staticmethod
         def judge(facts, node, fleet):

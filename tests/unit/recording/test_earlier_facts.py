@@ -88,6 +88,20 @@ def test_no_more_than_the_newest_runs_are_looked_at(tmp_path: Path, monkeypatch:
     assert len(read) == 2 * earlier_module.RUNS_LOOKED_AT
 
 
+def test_a_run_that_asked_about_less_counts_as_not_there(tmp_path: Path) -> None:
+    wrote(tmp_path, "20260101T000000Z-check-0001", {"n1": to_document(facts("n1", 1.0))})
+    wrote(tmp_path, "20260102T000000Z-check-0001", {"n1": to_document(facts("n1", 2.0))})
+    narrow = tmp_path / "20260102T000000Z-check-0001/facts.json"
+    narrow.write_text(json.dumps({**json.loads(narrow.read_text()), "subjects": ["pci", "rdma"]}))
+
+    def seen(subjects: frozenset[str] | None) -> float:
+        return EarlierFacts(tmp_path, fleet().nodes, present="", subjects=subjects)["n1"].gathered_at
+
+    assert seen(None) == 1.0
+    assert seen(frozenset({"rdma", "network"})) == 1.0
+    assert seen(frozenset({"rdma"})) == 2.0
+
+
 def test_no_runs_folder_is_no_earlier_facts(tmp_path: Path) -> None:
     assert len(EarlierFacts(tmp_path / "nothing", fleet().nodes, present="")) == 0
 
