@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
 from clusterctl.cli import console, report_files
 from clusterctl.cli import options as cli
+from clusterctl.cli.bench_reports import HtmlOption
 
 if TYPE_CHECKING:
     from clusterctl.results.store import Wanted
@@ -80,10 +80,7 @@ def list_runs(
 @app.command("show")
 def show(
     run: RunArgument,
-    html: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option("--html", metavar="FILE", help="Also write one self-contained page with charts."),
-    ] = None,
+    html: HtmlOption = None,
     runs: cli.RunsOption = None,
     as_json: cli.JsonOption = False,
 ) -> None:
@@ -102,5 +99,36 @@ def show(
         console.emit_json(dict(record.document))
     else:
         console.data(run_list.shown(record))
+    if html is not None:
+        console.talk(f"report: {html}")
+
+
+@app.command("compare")
+def compare_runs(
+    names: Annotated[
+        list[str],
+        typer.Argument(metavar="RUN RUN...", help="The runs, as for show; the others against the first."),
+    ],
+    html: HtmlOption = None,
+    runs: cli.RunsOption = None,
+    as_json: cli.JsonOption = False,
+) -> None:
+    """Put runs side by side, with ratios to the first; says loudly in what they were not made alike."""
+    from clusterctl.report import comparison as reports
+    from clusterctl.results.comparison import compare
+    from clusterctl.results.store import Store
+
+    report_files.refuse_unwritable(html)
+    with Store.open(runs, make=False) as results:
+        records = [results.get(name) for name in names]
+    found = compare(records)
+    if html is not None:
+        from clusterctl.report.html import comparison_page
+
+        report_files.write(html, comparison_page.render(found, records))
+    if as_json:
+        console.emit_json(reports.to_document(found))
+    else:
+        console.data(reports.render(found))
     if html is not None:
         console.talk(f"report: {html}")
