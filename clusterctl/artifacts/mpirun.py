@@ -45,39 +45,45 @@ def mpirun_argv(
     ``output_directory`` keeps each rank's output apart. ``extra`` stands right before the program.
     Raise ArtifactError for settings that contradict each other, or that Open MPI would misread.
     """
-    _check(np, program, hosts)
+    check(np, program, hosts)
     argv = [mpirun, "-np", str(np)]
     if hostfile is not None:
-        argv += ["-hostfile", _word("the hostfile's path", hostfile)]
+        argv += ["-hostfile", plain_word("the hostfile's path", hostfile)]
     elif hosts:
         argv += ["-H", ",".join(f"{name}:{slots}" for name, slots in hosts)]
     if allow_root:
         argv.append("--allow-run-as-root")
     argv += ["-bind-to", bind_to, "-map-by", map_by]
     if working_directory is not None:
-        argv += ["-wdir", _word("the working directory", working_directory)]
+        argv += ["-wdir", plain_word("the working directory", working_directory)]
     if output_directory is not None:
-        argv += ["--output-filename", _word("the output directory", output_directory)]
+        argv += ["--output-filename", plain_word("the output directory", output_directory)]
     if tag_output:
         argv.append("--tag-output")
     for name, value in (env or {}).items():
-        argv += ["-x", _variable(name, value)]
+        argv += ["-x", variable(name, value)]
     if pml is not None:
         argv += ["-mca", "pml", pml]
     argv += _interfaces(tcp_interface, oob_interface)
     if btl is not None:
         argv += ["-mca", "btl", btl]
     if ssh_agent:
-        argv += ["-mca", "plm_rsh_agent", _agent(ssh_agent)]
+        argv += ["-mca", "plm_rsh_agent", agent_words(ssh_agent)]
     if not tree_spawn:
         argv += ["-mca", "plm_rsh_no_tree_spawn", "1"]
-    if any("." in name and not _IPV4.fullmatch(name) for name, _ in hosts):
+    if dotted(hosts):
         # Open MPI 4 cuts names at the first dot and would connect to gpu1 for gpu1.example.org.
         argv += ["-mca", "orte_keep_fqdn_hostnames", "1"]
     return (*argv, *extra, *program)
 
 
-def _check(np: int, program: Sequence[str], hosts: Sequence[tuple[str, int]]) -> None:
+def dotted(hosts: Sequence[tuple[str, int]]) -> bool:
+    """Tell whether a host has a name with dots that is no address."""
+    return any("." in name and not _IPV4.fullmatch(name) for name, _ in hosts)
+
+
+def check(np: int, program: Sequence[str], hosts: Sequence[tuple[str, int]]) -> None:
+    """Raise ArtifactError where ranks, program and hosts make no launch under Open MPI."""
     if np < 1:
         raise ArtifactError(f"{np} ranks cannot be started", hint="ask for at least one with -np")
     if not program or not program[0] or program[0].startswith("-"):
@@ -103,7 +109,8 @@ def _check(np: int, program: Sequence[str], hosts: Sequence[tuple[str, int]]) ->
         )
 
 
-def _variable(name: str, value: str | None) -> str:
+def variable(name: str, value: str | None) -> str:
+    """Return the word after ``-x``; raise ArtifactError for what it cannot pass on."""
     if not _VARIABLE.fullmatch(name):
         raise ArtifactError(f"{name!r} is not the name of an environment variable")
     if value is None:
@@ -113,21 +120,31 @@ def _variable(name: str, value: str | None) -> str:
     return f"{name}={value}"
 
 
-def _interfaces(selector: str | None, oob: bool) -> list[str]:
-    """Translate NCCL's selector: '^' excludes; '=' (exact) is how Open MPI matches anyway."""
+def interface_words(selector: str | None) -> list[tuple[str, str, str]]:
+    """Translate NCCL's selector to (``btl_tcp_if``, ``include`` or ``exclude``, names); none without a selector.
+
+    '^' excludes; '=' (exact) is how Open MPI matches anyway.
+    """
     if selector is None:
         return []
     names = selector.lstrip("^=")
-    mode = "include"
-    if selector.startswith("^"):
-        mode = "exclude"
-        # An exclusion replaces Open MPI's own default, which keeps ranks off the loopback interface.
-        names = names if "lo" in names.split(",") else f"{names},lo"
-    words = ["-mca", f"btl_tcp_if_{mode}", names]
-    return [*words, "-mca", f"oob_tcp_if_{mode}", names] if oob else words
+    if not selector.startswith("^"):
+        return [("btl_tcp_if", "include", names)]
+    # An exclusion replaces Open MPI's own default, which keeps ranks off the loopback interface.
+    return [("btl_tcp_if", "exclude", names if "lo" in names.split(",") else f"{names},lo")]
 
 
-def _agent(agent: Sequence[str]) -> str:
+def _interfaces(selector: str | None, oob: bool) -> list[str]:
+    words: list[str] = []
+    for option, mode, names in interface_words(selector):
+        words += ["-mca", f"{option}_{mode}", names]
+        if oob:
+            words += ["-mca", f"oob_tcp_if_{mode}", names]
+    return words
+
+
+def agent_words(agent: Sequence[str]) -> str:
+    """Return the remote shell as the one word that Open MPI takes; raise ArtifactError for what it would split."""
     for word in agent:
         if not word or any(character.isspace() or character in "\"':" for character in word):
             raise ArtifactError(
@@ -137,7 +154,8 @@ def _agent(agent: Sequence[str]) -> str:
     return " ".join(agent)
 
 
-def _word(what: str, text: str) -> str:
+def plain_word(what: str, text: str) -> str:
+    """Return a word that is no option; raise ArtifactError for any other."""
     if not text or text.startswith("-"):
         raise ArtifactError(f"{what} cannot be {text!r}")
     return text

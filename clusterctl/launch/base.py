@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ MapBy = Literal["slot", "node"]
 # Every process of a launch carries this variable, so that all of them can be found again on every node.
 TOKEN_VARIABLE = "CLUSTERCTL_LAUNCH"
 SECRETS_FILE = "private.sh"
+# How a line tells whose it is: ``[job,rank]<stdout>:``, as Open MPI 4 writes it and as others are made to.
+TAG = re.compile(r"\[\d+,(\d+)\]<(stdout|stderr)>:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,11 @@ class LaunchPlan:
         return sum(placement.ranks for placement in self.placements)
 
     @property
+    def marked_env(self) -> dict[str, str | None]:
+        """``env`` and the token, for launchers that hand nothing of their own environment to ranks elsewhere."""
+        return {TOKEN_VARIABLE: self.token, **dict(self.env)}
+
+    @property
     def node_of_rank(self) -> tuple[str, ...]:
         """The node of each rank, in rank order."""
         if self.map_by == "slot":
@@ -68,14 +76,19 @@ class LaunchPlan:
 
 
 class Launcher(Protocol):
-    """A way to start ranks: files that must lie in the plan's directory, and the argv that starts them all.
-
-    The command tags every line that a rank writes with ``[job,rank]<stdout>:`` or ``<stderr>:``.
-    """
+    """A way to start ranks: files that must lie in the plan's directory, and the argv that starts them all."""
 
     @property
     def name(self) -> str:
         """The launcher's name in results."""
+
+    @property
+    def over_ssh(self) -> bool:
+        """Whether the launching node reaches its peers through the ssh_config of :mod:`launch.ssh_mesh`."""
+
+    @property
+    def tag(self) -> re.Pattern[str]:
+        """What stands before every line that a rank writes; its groups are the rank and ``stdout`` or ``stderr``."""
 
     def files(self, plan: LaunchPlan) -> dict[str, bytes]:
         """Return the files for the launching node, by name inside ``plan.directory``."""

@@ -14,9 +14,11 @@ from clusterctl.inventory.secret_names import names_a_secret
 from clusterctl.launch.base import Launcher, LaunchPlan, MapBy, Placement, spread
 from clusterctl.launch.local import LocalSpawn
 from clusterctl.launch.openmpi4 import OpenMpi4
+from clusterctl.launch.openmpi5 import OpenMpi5
 from clusterctl.launch.preflight import Readiness
 
 LAUNCHERS: dict[str, Launcher] = {"openmpi": OpenMpi4(), "local": LocalSpawn()}
+_OPEN_MPI_5 = OpenMpi5()
 LIBRARIES: tuple[Library, ...] = ("nccl", "gloo", "ccore")
 _PORTS = range(20000, 32000)
 
@@ -65,8 +67,11 @@ def launcher(asked: str | None, answers: Sequence[Readiness]) -> Launcher:
     """Return the launcher asked for, or the one that fits; UsageError for one that cannot serve."""
     if asked is None:
         alone = len(answers) == 1 and answers[0].node.connection == "local"
-        return LAUNCHERS["local" if alone and answers[0].mpirun is None else "openmpi"]
+        asked = "local" if alone and answers[0].mpirun is None else "openmpi"
     require_servable(asked, len(answers))
+    open_mpi = answers[0].mpi("openmpi")
+    if asked == "openmpi" and open_mpi is not None and open_mpi[1].major >= 5:
+        return _OPEN_MPI_5
     return LAUNCHERS[known_launcher(asked)]
 
 

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from clusterctl.benchmarks.base import Fault, FaultKind, RankProof
+from clusterctl.launch import notices
 from clusterctl.launch.base import LaunchPlan
+from clusterctl.launch.notices import RankDeath
 from clusterctl.launch.processes import RankProcess
 
-_SIGNAL = re.compile(
-    r"(?:process rank|local_spawn: rank) (?P<rank>\d+) .*?"
-    r"on (?:node )?(?P<node>\S+) exited on signal (?P<signal>\d+)"
-)
-_FIRST = re.compile(r"Process name: \[\[\d+,\d+\],(?P<rank>\d+)\]\s+Exit code:\s+(?P<code>\d+)")
-_SPAWNED = re.compile(
-    r"local_spawn: rank (?P<rank>\d+) \(pid \d+\) on (?P<node>\S+) exited with status (?P<code>\d+)"
-)
-_DAEMON = re.compile(
-    r"(?:lost communication with a remote daemon|ORTE daemon has unexpectedly failed|unable to reliably start)",
-    re.IGNORECASE,
-)
-_REMOTE = re.compile(r"Remote daemon:\s*\[\[\d+,\d+\],\d+\] on node (?P<node>\S+)")
 _SIGNALS = {
     6: "abort",
     9: "kill",
@@ -47,18 +35,8 @@ class Outcome:
     lost_nodes: Mapping[str, str] | None = None
 
 
-def is_aborting(launcher: str) -> bool:
-    """Tell whether the launcher has said that it gives the job up."""
-    return "the job has been aborted" in launcher or _DAEMON.search(launcher) is not None
-
-
-def _last_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1][:200] if lines else ""
-
-
 def _said(outcome: Outcome, rank: int) -> str:
-    last = _last_line(outcome.stderr_by_rank.get(rank, ""))
+    last = notices.last_words(outcome.stderr_by_rank.get(rank, ""))
     return f"; its last words: {last}" if last else ""
 
 
@@ -113,43 +91,18 @@ def classify(plan: LaunchPlan, outcome: Outcome) -> tuple[Fault, ...]:
     ]
     if outcome.deadline_passed:
         return (*faults, _deadline(plan, outcome))
-    if outcome.returncode == 0:
-        return tuple(faults)
     text = outcome.launcher
-    if match := _SIGNAL.search(text):
-        rank, number = int(match["rank"]), int(match["signal"])
-        name = _SIGNALS.get(number)
-        faults.append(
-            Fault(
-                FaultKind.RANK_DIED,
-                f"rank {rank} on {_place(plan, rank)} died of signal {number}"
-                + (f" ({name})" if name else "")
-                + _said(outcome, rank),
-                rank=rank,
-                node=_place(plan, rank),
-                hint="signal 9 from nobody in sight is often the kernel short of memory: dmesg on that node"
-                if number == 9
-                else f"see rank-{rank}.log in the run folder",
-            )
-        )
-    elif match := (_FIRST.search(text) or _SPAWNED.search(text)):
-        rank = int(match["rank"])
-        faults.append(
-            Fault(
-                FaultKind.RANK_DIED,
-                f"rank {rank} on {_place(plan, rank)} ended with status {match['code']}{_said(outcome, rank)}",
-                rank=rank,
-                node=_place(plan, rank),
-                hint=f"see rank-{rank}.log in the run folder",
-            )
-        )
-    elif not faults and _DAEMON.search(text):
-        remote = _REMOTE.search(text)
+    if outcome.returncode == 0 and not notices.lost_daemon(text):
+        return tuple(faults)
+    if death := notices.rank_death(text):
+        faults.append(_rank_died(plan, outcome, death))
+    elif not faults and notices.lost_daemon(text):
+        node = notices.daemon_node(text)
         faults.append(
             Fault(
                 FaultKind.NODE_LOST,
-                f"mpirun lost its daemon on {remote['node'] if remote else 'a node'}",
-                node=remote["node"] if remote else None,
+                f"the launcher lost its daemon on {node or 'a node'}",
+                node=node,
                 hint="see launcher.log in the run folder",
             )
         )
@@ -157,11 +110,30 @@ def classify(plan: LaunchPlan, outcome: Outcome) -> tuple[Fault, ...]:
         faults.append(
             Fault(
                 FaultKind.LAUNCHER,
-                f"the launcher ended with status {outcome.returncode}: {_last_line(text) or 'it said nothing'}",
+                f"the launcher ended with status {outcome.returncode}: {notices.last_words(text) or 'it said nothing'}",
                 hint="see launcher.log in the run folder",
             )
         )
     return tuple(faults)
+
+
+def _rank_died(plan: LaunchPlan, outcome: Outcome, death: RankDeath) -> Fault:
+    rank, node = death.rank, _place(plan, death.rank)
+    hint = f"see rank-{rank}.log in the run folder"
+    if death.signal is None:
+        how = f"ended with status {death.status}"
+    else:
+        name = _SIGNALS.get(death.signal)
+        how = f"died of signal {death.signal}" + (f" ({name})" if name else "")
+    if death.signal == 9:
+        hint = "signal 9 from nobody in sight is often the kernel short of memory: dmesg on that node"
+    return Fault(
+        FaultKind.RANK_DIED,
+        f"rank {rank} on {node} {how}{_said(outcome, rank)}",
+        rank=rank,
+        node=node,
+        hint=hint,
+    )
 
 
 def check_ranks(ranks: Sequence[RankProof], np: int) -> tuple[Fault, ...]:

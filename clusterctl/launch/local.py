@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from clusterctl.launch.base import LaunchPlan
+from clusterctl.launch.base import TAG, LaunchPlan
 
 SPAWNER = "local_spawn.py"
 
@@ -13,6 +13,8 @@ class LocalSpawn:
     """Starts the ranks as children of one small program on one node."""
 
     name = "local"
+    over_ssh = False
+    tag = TAG
 
     def files(self, plan: LaunchPlan) -> dict[str, bytes]:
         """Return the spawner."""

@@ -200,7 +200,7 @@ class Measurement:
     ) -> tuple[Outcome | None, tuple[Fault, ...]]:
         nodes = len(plan.placements)
         self._say(f"starting {plan.np} rank(s) on {nodes} node(s) through {launcher.name}")
-        faults = self._runner.check_mesh(plan, answers) if launcher.name == "openmpi" else ()
+        faults = self._runner.check_mesh(plan, answers) if launcher.over_ssh else ()
         if faults:
             self._launches.append(document(plan, launcher, None))
             return None, faults

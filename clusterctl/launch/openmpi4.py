@@ -5,27 +5,36 @@ from __future__ import annotations
 from clusterctl.artifacts import hostfile
 from clusterctl.artifacts.mpirun import mpirun_argv
 from clusterctl.launch import ssh_mesh
-from clusterctl.launch.base import LaunchPlan
+from clusterctl.launch.base import TAG, LaunchPlan
 
 HOSTFILE = "hostfile"
+
+
+def hosts(plan: LaunchPlan) -> list[tuple[str, int]]:
+    """Return the hosts and their ranks, by the names under which mpirun on the first of them knows them."""
+    # mpirun knows the node it runs on by that node's own host name; by another it would ssh to itself.
+    first, *others = plan.placements
+    return [(first.host, first.ranks), *((p.node, p.ranks) for p in others)]
+
+
+def files(plan: LaunchPlan) -> dict[str, bytes]:
+    """Return what mpirun of either version reads: the hostfile, and with several nodes the ssh_config."""
+    found = {HOSTFILE: hostfile.render(hosts(plan)).encode()}
+    if len(plan.placements) > 1:
+        found[ssh_mesh.CONFIG_FILE] = ssh_mesh.config(plan).encode()
+    return found
 
 
 class OpenMpi4:
     """``mpirun`` of Open MPI 4, which starts one daemon per other node over SSH."""
 
     name = "openmpi"
-
-    def _hosts(self, plan: LaunchPlan) -> list[tuple[str, int]]:
-        # mpirun knows the node it runs on by that node's own host name; by another it would ssh to itself.
-        first, *others = plan.placements
-        return [(first.host, first.ranks), *((p.node, p.ranks) for p in others)]
+    over_ssh = True
+    tag = TAG
 
     def files(self, plan: LaunchPlan) -> dict[str, bytes]:
         """Return the hostfile, and with several nodes the ssh_config."""
-        files = {HOSTFILE: hostfile.render(self._hosts(plan)).encode()}
-        if len(plan.placements) > 1:
-            files[ssh_mesh.CONFIG_FILE] = ssh_mesh.config(plan).encode()
-        return files
+        return files(plan)
 
     def argv(self, plan: LaunchPlan) -> tuple[str, ...]:
         """Return mpirun's argv, with interfaces and environment spelled out."""
@@ -33,7 +42,7 @@ class OpenMpi4:
         return mpirun_argv(
             np=plan.np,
             program=plan.program,
-            hosts=self._hosts(plan),
+            hosts=hosts(plan),
             hostfile=f"{plan.directory}/{HOSTFILE}",
             env=dict(plan.env),
             tcp_interface=plan.interface,

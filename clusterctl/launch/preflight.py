@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,15 +11,15 @@ from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.benchmarks.collective import sibling
 from clusterctl.errors import LaunchError
 from clusterctl.inventory.model import Node
-
-_OPEN_MPI = re.compile(r"\(Open MPI\)\s+(?P<major>\d+)\.")
+from clusterctl.launch import mpi_version
+from clusterctl.launch.mpi_version import TITLES, Family, MpiVersion
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
     """Which programs a launch uses on every node."""
 
-    mpirun: bool = False
+    mpirun: Family | None = None
     torch: bool = False
     perf: bool = False
     program: str = "all_reduce_perf"
@@ -54,6 +53,16 @@ class Readiness:
     known_hosts: str | None
     fault: str | None
     cpu_model: str | None = None
+    hydra: str | None = None
+    hydra_version: str = ""
+
+    def mpi(self, family: Family) -> tuple[str, MpiVersion] | None:
+        """Return the path and version of this family's mpirun, None without one."""
+        for path, said in ((self.mpirun, self.mpirun_version), (self.hydra, self.hydra_version)):
+            version = mpi_version.read(said)
+            if path is not None and version is not None and version.family == family:
+                return path, version
+        return None
 
     @property
     def slots(self) -> int:
@@ -159,12 +168,40 @@ def parse(node: Node, text: str) -> Readiness:
         known_hosts=one("known_hosts"),
         fault=one("fault"),
         cpu_model=one("cpu_model"),
+        hydra=one("hydra"),
+        hydra_version=one("hydra_version") or "",
     )
 
 
 def judge(answers: Sequence[Readiness], needs: Needs) -> tuple[Fault, ...]:
-    """Return one fault for everything that a node lacks."""
-    return tuple(fault for answer in answers for fault in _judge(answer, needs))
+    """Return one fault for everything that a node lacks, and for every node whose MPI is not the first one's."""
+    faults = tuple(fault for answer in answers for fault in _judge(answer, needs))
+    if needs.mpirun is None or faults or not answers:
+        return faults
+    return tuple(_differing(answers, needs.mpirun))
+
+
+def _differing(answers: Sequence[Readiness], family: Family) -> Iterator[Fault]:
+    """Daemons of another version do not understand mpirun, and it looks for them at its own path."""
+    first = answers[0]
+    here = first.mpi(family)
+    for answer in answers[1:]:
+        there = answer.mpi(family)
+        if here is None or there is None or (_folder(here[0]), here[1]) == (_folder(there[0]), there[1]):
+            continue
+        yield Fault(
+            FaultKind.MISSING_PROGRAM,
+            f"{answer.node.name}: {there[0]} is {there[1]}, but {first.node.name} launches with {here[0]}, {here[1]}",
+            node=answer.node.name,
+            hint="the same version at the same path on every node of a launch: install it there, "
+            "or name its path with 'mpirun' in the inventory",
+        )
+
+
+def _folder(path: str) -> str:
+    folder = path.rpartition("/")[0]
+    # One folder on every system of this decade, found by either name.
+    return "/usr/bin" if folder == "/bin" else folder
 
 
 def _judge(answer: Readiness, needs: Needs) -> list[Fault]:
@@ -181,16 +218,20 @@ def _judge(answer: Readiness, needs: Needs) -> list[Fault]:
             f"there is no network interface {interface_of(node)} (there are: {answer.interfaces})",
             "mend socket_ifname in the inventory",
         )
-    if needs.mpirun and answer.mpirun is None:
-        missing(
-            f"mpirun is not there ({node.mpirun})" if node.mpirun else "mpirun is not there",
-            "install Open MPI 4 on every node, or name its path with 'mpirun' in the inventory",
-        )
-    elif needs.mpirun:
-        version = _OPEN_MPI.search(answer.mpirun_version)
-        if version is None or version["major"] not in ("3", "4"):
-            shown = answer.mpirun_version or "something that does not say its version"
-            missing(f"{answer.mpirun} is {shown}, not Open MPI 4", "name Open MPI 4's with 'mpirun'")
+    if needs.mpirun is not None and answer.mpi(needs.mpirun) is None:
+        title = TITLES[needs.mpirun]
+        if answer.mpirun is None:
+            missing(
+                f"mpirun is not there ({node.mpirun})" if node.mpirun else f"{title} is not there",
+                f"install {title} on every node, or name its mpirun's path with 'mpirun' in the inventory",
+            )
+        else:
+            found = mpi_version.read(answer.mpirun_version)
+            shown = found or answer.mpirun_version.strip() or "something that does not say its version"
+            missing(
+                f"{answer.mpirun} is {shown}, not {title}",
+                f"install {title}, name its mpirun's path with 'mpirun' in the inventory, or choose another --launcher",
+            )
     if needs.torch and answer.python is None:
         missing(f"{node.python or 'python3'} is not there", "name a Python with torch by 'python'")
     elif needs.torch and answer.python_version is None:

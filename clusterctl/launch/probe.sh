@@ -36,9 +36,18 @@ else
   mpirun=$(find_program mpirun /usr/local/openmpi/bin/mpirun /usr/local/mpi/bin/mpirun /opt/hpcx/ompi/bin/mpirun \
     /usr/mpi/gcc/openmpi-*/bin/mpirun /usr/lib64/openmpi/bin/mpirun)
 fi
+version_of() { "$1" --version 2>/dev/null </dev/null | head -n 3 | tr -s '\n\t ' ' '; }
 if [ -n "$mpirun" ]; then
   say mpirun "$mpirun"
-  say mpirun_version "$("$mpirun" --version 2>/dev/null </dev/null | head -n 1)"
+  say mpirun_version "$(version_of "$mpirun")"
+fi
+# MPICH beside another MPI, under the names by which distributions tell them apart.
+if [ -z "$MPIRUN" ]; then
+  hydra=$(find_program mpiexec.hydra mpiexec.mpich /usr/lib64/mpich/bin/mpiexec /usr/local/mpich/bin/mpiexec)
+  if [ -n "$hydra" ]; then
+    say hydra "$hydra"
+    say hydra_version "$(version_of "$hydra")"
+  fi
 fi
 if [ -n "$PERF" ]; then
   say perf "$(find_program "$PERF")"

@@ -7,18 +7,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import TextIO
 
-_TAG = re.compile(r"\[\d+,(\d+)\]<(stdout|stderr)>:")
+from clusterctl.launch.base import TAG
+
 LAUNCHER_LOG = "launcher.log"
 
 
 class RankLog:
-    """Takes tagged lines (mpirun ``--tag-output``); a rank has ``rank-<n>.log``, the rest ``launcher.log``.
+    """Takes tagged lines (:attr:`launch.base.Launcher.tag`); a rank has ``rank-<n>.log``, the rest ``launcher.log``.
 
     A tag may also stand inside a line, where a rank wrote half a line: the pieces go to their ranks.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, tag: re.Pattern[str] = TAG) -> None:
         self._folder = folder
+        self._tag = tag
         self._files: dict[str, TextIO] = {}
         self._stdout: dict[int, list[str]] = {}
         self._stderr: dict[int, list[str]] = {}
@@ -40,7 +42,7 @@ class RankLog:
 
     def line(self, text: str) -> None:
         """Take one line of the stream, without its end."""
-        pieces = _TAG.split(text)
+        pieces = self._tag.split(text)
         if pieces[0] or len(pieces) == 1:
             self._launcher.append(pieces[0])
             self._write(LAUNCHER_LOG, pieces[0] + "\n")

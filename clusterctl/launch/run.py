@@ -14,9 +14,10 @@ from clusterctl import log
 from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.errors import ClusterctlError
 from clusterctl.inventory.model import Node
-from clusterctl.launch import failure, preflight, processes, ssh_mesh
+from clusterctl.launch import notices, preflight, processes, ssh_mesh
 from clusterctl.launch.base import SECRETS_FILE, Launcher, LaunchPlan, marked, secrets_file
 from clusterctl.launch.failure import Outcome
+from clusterctl.launch.mpi_version import Family
 from clusterctl.launch.preflight import Needs, Readiness
 from clusterctl.launch.processes import RankProcess
 from clusterctl.launch.ranklog import RankLog
@@ -117,7 +118,7 @@ class Runner:
     def run(self, plan: LaunchPlan, launcher: Launcher, logs: Path) -> Outcome:
         """Start the ranks and wait for their end or the deadline; afterwards none of them runs anywhere."""
         started = time.monotonic()
-        with RankLog(logs) as ranklog:
+        with RankLog(logs, launcher.tag) as ranklog:
             transport = self._connect(self._node(plan.placements[0].node))
             ended = threading.Event()
             answer: list[Completed | Failure] = []
@@ -151,7 +152,9 @@ class Runner:
                 if deadline_passed:
                     seen = self._inspect(plan)
                 done = answer[0] if answer else None
-                if not isinstance(done, Completed) or done.returncode != 0:
+                # Open MPI 5 also ends with 0 when it has lost a daemon, and leaves that daemon's ranks behind.
+                given_up = notices.gave_up(ranklog.launcher)
+                if not isinstance(done, Completed) or done.returncode != 0 or given_up:
                     lost = {**lost, **self._end(plan)}
             except BaseException:
                 self._end(plan)
@@ -189,7 +192,7 @@ class Runner:
                 return True
             if watch.lost():
                 return False
-            if aborting_since is None and failure.is_aborting(ranklog.launcher):
+            if aborting_since is None and notices.gave_up(ranklog.launcher):
                 aborting_since = now
             # mpirun waits for daemons to confirm an abort, and a daemon on a dead node never will.
             if aborting_since is not None and now - aborting_since > _ABORT_S:
@@ -241,4 +244,7 @@ class Runner:
 
 def needs_for(launcher_name: str, *, torch: bool, perf: bool, program: str = "all_reduce_perf") -> Needs:
     """Return what every node must have."""
-    return Needs(mpirun=launcher_name == "openmpi", torch=torch, perf=perf, program=program)
+    family: Family | None = None
+    if launcher_name == "openmpi":
+        family = "openmpi"
+    return Needs(mpirun=family, torch=torch, perf=perf, program=program)

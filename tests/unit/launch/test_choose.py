@@ -35,6 +35,12 @@ def test_a_machine_without_mpi_starts_its_ranks_itself():
     assert choose.launcher(None, [ready(found={"mpirun": None})]).name == "openmpi"
 
 
+def test_open_mpi_is_launched_by_its_version():
+    five = ready(found={"mpirun_version": "mpirun (Open MPI) 5.0.11"})
+    assert type(choose.launcher("openmpi", [five])).__name__ == "OpenMpi5"
+    assert type(choose.launcher(None, [ready()])).__name__ == "OpenMpi4"
+
+
 def test_a_launcher_that_cannot_serve_is_refused():
     with pytest.raises(UsageError):
         choose.launcher("local", [ready("n1"), ready("n2")])

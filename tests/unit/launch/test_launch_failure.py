@@ -4,7 +4,8 @@ import pytest
 
 from clusterctl.benchmarks.base import RankProof
 from clusterctl.launch.base import LaunchPlan, Placement
-from clusterctl.launch.failure import Outcome, check_ranks, classify, is_aborting
+from clusterctl.launch.failure import Outcome, check_ranks, classify
+from clusterctl.launch.notices import gave_up
 from clusterctl.launch.processes import RankProcess, end_script, inspect_script, parse_inspection
 
 TWO_NODES = LaunchPlan(
@@ -141,6 +142,6 @@ def test_the_scripts_never_contain_the_token_itself():
 
 
 def test_an_abort_is_noticed_while_the_launcher_still_waits_for_a_dead_daemon():
-    assert is_aborting(KILLED)
-    assert is_aborting(DAEMON)
-    assert not is_aborting("Warning: Permanently added 'gpu02'")
+    assert gave_up(KILLED)
+    assert gave_up(DAEMON)
+    assert not gave_up("Warning: Permanently added 'gpu02'")

@@ -10,6 +10,7 @@ from clusterctl.launch import base, ssh_mesh
 from clusterctl.launch.base import LaunchPlan, Placement, marked, secrets_file, spread
 from clusterctl.launch.local import LocalSpawn
 from clusterctl.launch.openmpi4 import OpenMpi4
+from clusterctl.launch.openmpi5 import OpenMpi5
 
 TWO_NODES = LaunchPlan(
     token="0123456789abcdef",
@@ -125,3 +126,21 @@ def test_the_local_launcher_passes_the_environment_without_what_the_file_sets():
     assert argv[:3] == ("env", "MASTER_ADDR=10.0.0.1", "NCCL_SOCKET_IFNAME=bond0")
     assert argv[argv.index("-np") + 1 :][:2] == ("2", "--")
     assert set(LocalSpawn().files(ONE_NODE)) == {"local_spawn.py"}
+
+
+def test_mpirun_of_open_mpi_5_says_the_same_in_prrtes_words():
+    folder = TWO_NODES.directory
+    assert shlex.join(OpenMpi5().argv(TWO_NODES)) == (
+        f"mpirun -np 4 --hostfile {folder}/hostfile --allow-run-as-root --bind-to none --map-by slot --output tag "
+        "-x CLUSTERCTL_LAUNCH=0123456789abcdef -x MASTER_ADDR=10.0.0.1 -x CCORE_JOB_SECRET "
+        "-x NCCL_SOCKET_IFNAME=bond0 --mca pml ob1 --mca btl_tcp_if_include bond0 --prtemca prte_if_include bond0 "
+        f"--prtemca plm_ssh_agent 'ssh -F {folder}/ssh_config' --prtemca plm_ssh_no_tree_spawn 1 "
+        f"python3 {folder}/workloads.pyz training"
+    )
+    assert OpenMpi5().files(TWO_NODES) == OpenMpi4().files(TWO_NODES)
+
+
+def test_open_mpi_5_is_not_held_to_the_loopback_interface_which_its_daemons_refuse():
+    argv = OpenMpi5().argv(replace(TWO_NODES, interface="lo"))
+    assert "btl_tcp_if_include" in argv
+    assert "prte_if_include" not in argv

@@ -43,9 +43,9 @@ def test_a_folder_that_cannot_be_made_is_a_fault(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "change", "needs", "words"),
     [
-        ({}, {"mpirun": None}, Needs(mpirun=True), "mpirun is not there"),
-        ({"mpirun": "/opt/mpirun"}, {"mpirun": None}, Needs(mpirun=True), "(/opt/mpirun)"),
-        ({}, {"mpirun_version": "HYDRA build details:"}, Needs(mpirun=True), "not Open MPI 4"),
+        ({}, {"mpirun": None}, Needs(mpirun="openmpi"), "Open MPI is not there"),
+        ({"mpirun": "/opt/mpirun"}, {"mpirun": None}, Needs(mpirun="openmpi"), "(/opt/mpirun)"),
+        ({}, {"mpirun_version": "HYDRA build details:"}, Needs(mpirun="openmpi"), "not Open MPI"),
         ({}, {"python": None}, Needs(torch=True), "python3 is not there"),
         ({}, {"torch": None}, Needs(torch=True), "torch is not installed"),
         ({}, {"perf": None, "core_perf": None}, Needs(perf=True), "all_reduce_perf is not there"),
@@ -63,6 +63,31 @@ def test_what_is_missing_is_named_with_its_node(here, settings, change, needs, w
     assert (fault.kind.value, fault.node) == ("missing-program", "gpu07")
     assert words in fault.message
     assert fault.hint
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            {"mpirun_version": "mpirun (Open MPI) 5.0.11"},
+            "gpu02: /usr/bin/mpirun is Open MPI 5.0.11, but gpu01",
+        ),
+        (
+            {"mpirun": "/opt/ompi/bin/mpirun"},
+            "/opt/ompi/bin/mpirun is Open MPI 4.1.4, but gpu01 launches with",
+        ),
+        ({"mpirun": "/bin/mpirun"}, None),
+    ],
+)
+def test_a_node_whose_mpi_is_another_is_named(here, change, words):
+    both = {"mpirun": "/usr/bin/mpirun", "mpirun_version": "mpirun (Open MPI) 4.1.4"}
+    answers = [
+        replace(here, node=Node(name=name, address=name), **{**both, **(change if name == "gpu02" else {})})
+        for name in ("gpu01", "gpu02")
+    ]
+    faults = preflight.judge(answers, Needs(mpirun="openmpi"))
+    assert [words in fault.message for fault in faults] == ([True] if words else [])
+    assert [fault.node for fault in faults] == (["gpu02"] if words else [])
 
 
 def test_an_answer_cut_short_is_refused():

@@ -1,0 +1,33 @@
+"""Which MPI an mpirun belongs to, from what it says about itself."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+Family = Literal["openmpi", "mpich"]
+_OPEN_MPI = re.compile(r"\(Open MPI\)\s+(?P<version>(?P<major>\d+)\.[\w.]+)")
+_HYDRA = re.compile(r"HYDRA build details:.*?Version:\s+(?P<version>(?P<major>\d+)\.[\w.]+)", re.DOTALL)
+TITLES: dict[Family, str] = {"openmpi": "Open MPI", "mpich": "MPICH"}
+
+
+@dataclass(frozen=True, slots=True)
+class MpiVersion:
+    """The family of an mpirun and its version."""
+
+    family: Family
+    major: int
+    version: str
+
+    def __str__(self) -> str:
+        return f"{TITLES[self.family]} {self.version}"
+
+
+def read(said: str) -> MpiVersion | None:
+    """Return what ``mpirun --version`` said, on one line or several; None: neither Open MPI nor MPICH."""
+    if match := _OPEN_MPI.search(said):
+        return MpiVersion("openmpi", int(match["major"]), match["version"])
+    if match := _HYDRA.search(said):
+        return MpiVersion("mpich", int(match["major"]), match["version"])
+    return None

@@ -1,0 +1,68 @@
+"""What launchers say when a rank dies or a node goes: their sentences, and the facts in them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+# Open MPI 5 breaks its sentences where the line is full.
+_SIGNALS = (
+    re.compile(
+        r"(?:process rank|local_spawn: rank) (?P<rank>\d+)\s[^\[\]]{0,300}?\son\s+(?:node\s+)?\S+\s+"
+        r"exited\s+on\s+signal\s+(?P<signal>\d+)"
+    ),
+)
+_STATUSES = (
+    # [[30393,1],1] in Open MPI 4, [prterun-host-2805@1,1] in 5.
+    re.compile(r"Process name: \[[^\n]*,(?P<rank>\d+)\]\s+Exit code:\s+(?P<code>\d+)"),
+    re.compile(r"local_spawn: rank (?P<rank>\d+) \(pid \d+\) on \S+ exited with status (?P<code>\d+)"),
+)
+_DAEMON = re.compile(
+    r"(?:lost communication with a remote daemon|ORTE daemon has unexpectedly failed|unable to reliably start"
+    r"|daemon failed to report back)",
+    re.IGNORECASE,
+)
+_REMOTE = re.compile(r"Remote (?:daemon:\s*\[[^\n]*\] on node|host:)\s+(?P<node>\S+)")
+_RULE = re.compile(r"[-=| ]*")
+
+
+@dataclass(frozen=True, slots=True)
+class RankDeath:
+    """The first rank that fell: of a signal, or with an exit status."""
+
+    rank: int
+    signal: int | None = None
+    status: int | None = None
+
+
+def rank_death(text: str) -> RankDeath | None:
+    """Return the rank that the launcher blames; one that a signal killed counts before one that gave up."""
+    for pattern in _SIGNALS:
+        if match := pattern.search(text):
+            return RankDeath(int(match["rank"]), signal=int(match["signal"]))
+    for pattern in _STATUSES:
+        if match := pattern.search(text):
+            return RankDeath(int(match["rank"]), status=int(match["code"]))
+    return None
+
+
+def lost_daemon(text: str) -> bool:
+    """Tell whether the launcher said that it lost its own process on a node."""
+    return _DAEMON.search(text) is not None
+
+
+def daemon_node(text: str) -> str | None:
+    """Return the node of the daemon that was lost, where the launcher names it."""
+    match = _REMOTE.search(text)
+    return match["node"] if match else None
+
+
+def gave_up(text: str) -> bool:
+    """Tell whether the launcher said that it gives the job up."""
+    return "the job has been aborted" in text or lost_daemon(text)
+
+
+def last_words(text: str) -> str:
+    """Return the last line that says something, at most 200 characters."""
+    lines = [line.strip() for line in text.splitlines() if not _RULE.fullmatch(line)]
+    return lines[-1][:200] if lines else ""

@@ -1,0 +1,42 @@
+"""Open MPI 5: the same hostfile and ssh_config as Open MPI 4, under PRRTE's names."""
+
+from __future__ import annotations
+
+import re
+
+from clusterctl.artifacts.mpirun5 import mpirun5_argv
+from clusterctl.launch import openmpi4, ssh_mesh
+from clusterctl.launch.base import LaunchPlan
+
+# 5.0 puts a space behind the colon that 4 did not.
+_TAG = re.compile(r"\[\d+,(\d+)\]<(stdout|stderr)>: ?")
+
+
+class OpenMpi5:
+    """``mpirun`` of Open MPI 5, whose daemons (prted) start over SSH."""
+
+    name = "openmpi"
+    over_ssh = True
+    tag = _TAG
+
+    def files(self, plan: LaunchPlan) -> dict[str, bytes]:
+        """Return the hostfile, and with several nodes the ssh_config."""
+        return openmpi4.files(plan)
+
+    def argv(self, plan: LaunchPlan) -> tuple[str, ...]:
+        """Return mpirun's argv, with interfaces and environment spelled out."""
+        several = len(plan.placements) > 1
+        return mpirun5_argv(
+            np=plan.np,
+            program=plan.program,
+            hosts=openmpi4.hosts(plan),
+            hostfile=f"{plan.directory}/{openmpi4.HOSTFILE}",
+            env=plan.marked_env,
+            tcp_interface=plan.interface,
+            mpirun=plan.mpirun,
+            allow_root=plan.as_root,
+            ssh_agent=("ssh", "-F", f"{plan.directory}/{ssh_mesh.CONFIG_FILE}") if several else None,
+            tree_spawn=not several,
+            map_by=plan.map_by,
+            tag_output=True,
+        )

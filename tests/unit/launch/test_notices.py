@@ -1,0 +1,68 @@
+"""Deaths and losses in what launchers really say."""
+
+import pytest
+
+from clusterctl.launch import notices
+from clusterctl.launch.notices import RankDeath
+
+# Open MPI 5.0.11.
+SIGNAL_5 = """--------------------------------------------------------------------------
+prterun noticed that process rank 2 with PID 2744 on node gpu02 exited on
+signal 9 (Killed).
+--------------------------------------------------------------------------"""
+STATUS_5 = """--------------------------------------------------------------------------
+prterun detected that one or more processes exited with non-zero status,
+thus causing the job to be terminated. The first process to do so was:
+
+   Process name: [prterun-gpu01-2805@1,3]
+   Exit code:    3
+--------------------------------------------------------------------------"""
+DAEMON_5 = """--------------------------------------------------------------------------
+PRTE has lost communication with a remote daemon.
+
+  HNP daemon   : [prterun-gpu01-4526@0,0] on node gpu01
+  Remote daemon: [prterun-gpu01-4526@0,2] on node gpu03
+
+This is usually due to either a failure of the TCP network
+connection to the node, or possibly an internal failure of
+the daemon itself. We cannot recover from this failure, and
+therefore will terminate the job.
+--------------------------------------------------------------------------"""
+NO_DAEMON_5 = """------------------------------------------------------------
+A daemon failed to report back after being spawned. This could
+be due to several factors, including inability to find the
+daemon executable, or the executable was unable to find its
+required supporting libraries. In some cases, the daemon was
+able to execute, but was unable to complete a TCP connection
+back to prterun:
+
+  Local host:    gpu01
+  Remote host:   gpu02
+  Daemon exit status: 255
+------------------------------------------------------------"""
+
+
+@pytest.mark.parametrize(
+    ("text", "death"),
+    [
+        (SIGNAL_5, RankDeath(2, signal=9)),
+        (STATUS_5, RankDeath(3, status=3)),
+        (f"{STATUS_5}\n{SIGNAL_5}", RankDeath(2, signal=9)),
+        (DAEMON_5, None),
+        ("", None),
+    ],
+)
+def test_the_rank_that_fell_is_read(text, death):
+    assert notices.rank_death(text) == death
+
+
+@pytest.mark.parametrize(("text", "node"), [(DAEMON_5, "gpu03"), (NO_DAEMON_5, "gpu02")])
+def test_a_lost_daemon_is_read_with_its_node(text, node):
+    assert notices.lost_daemon(text)
+    assert notices.gave_up(text)
+    assert notices.daemon_node(text) == node
+
+
+def test_last_words_are_no_rules():
+    assert notices.last_words("mpirun: nothing to run\n-------\n=====\n\n") == "mpirun: nothing to run"
+    assert notices.last_words("---") == ""
