@@ -8,6 +8,7 @@ import typer
 
 from clusterctl.cli import console
 from clusterctl.cli.image_build import build
+from clusterctl.cli.image_prove import prove
 from clusterctl.cli.image_request import StatusLine, image_of
 from clusterctl.cli.options import InventoryOption, JsonOption, LimitOption
 
@@ -19,6 +20,7 @@ app = typer.Typer(
 
 
 app.command("build")(build)
+app.command("prove")(prove)
 
 
 @app.command()

@@ -1,0 +1,95 @@
+"""``image prove``: which library the ranks on the nodes have mapped, and whether it is one and the same."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from clusterctl.cli import console
+from clusterctl.cli.options import (
+    AcceptHostKeysOption,
+    FanoutOption,
+    InventoryOption,
+    JsonOption,
+    LimitOption,
+)
+
+if TYPE_CHECKING:
+    from clusterctl.images.prove import NodeProof
+    from clusterctl.inventory.model import Node
+    from clusterctl.transport.base import HostMap, Transport
+
+
+def prove(
+    *,
+    inventory: InventoryOption = None,
+    limit: LimitOption = None,
+    library: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Collective library; default: what the image says it has."),
+    ] = None,
+    fanout: FanoutOption = None,
+    accept_new_host_keys: AcceptHostKeysOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Prove that every rank on every node uses one and the same library; exit 1 and name the node where not.
+
+    Looks into the containers of 'clusterctl up' at the ranks that run, or, where none does, at one process per
+    slot that loads the library as a rank would.
+    """
+    from clusterctl.cli.session import Progress, open_session, say_failures
+    from clusterctl.errors import NodeConnectionError
+    from clusterctl.images import prove as proving
+    from clusterctl.transport.fanout import fan_out
+
+    session = open_session(inventory, limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys)
+
+    def work(node: Node, transport: Transport) -> NodeProof:
+        slots = node.slots or node.gpus or 1
+        return proving.ask(node, transport, library=library, slots=slots, timeout_s=session.command_timeout_s)
+
+    nodes = session.inventory.nodes
+    progress = Progress("looking into containers", len(nodes))
+    answers = fan_out(nodes, session.connect, work, fanout=session.fanout, on_done=progress.advance)
+    progress.end()
+    against = proving.judge(answers)
+    if json:
+        console.emit_json(_document(answers, against))
+    else:
+        if answers.values_by_node:
+            console.data(_table(answers.values_by_node))
+        say_failures(answers.failures)
+        for line in against:
+            console.talk(line)
+    if not answers.values_by_node:
+        raise typer.Exit(NodeConnectionError.exit_code)
+    if against or answers.failures:
+        raise typer.Exit(1)
+
+
+def _table(proofs: dict[str, NodeProof]) -> str:
+    rows = [
+        (node, rank.rank, str(rank.pid), rank.sha256[:12], ", ".join(proof.versions) or "-", rank.path)
+        for node, proof in proofs.items()
+        for rank in proof.ranks
+    ]
+    return console.table(("node", "rank", "pid", "sha256", "version", "path"), rows, right=(2,))
+
+
+def _document(answers: HostMap[NodeProof], against: tuple[str, ...]) -> dict[str, object]:
+    nodes = [
+        {"name": name, "error": None, **asdict(proof), "started": proof.started}
+        for name, proof in answers.values_by_node.items()
+    ]
+    nodes += [
+        {"name": name, "error": f"{failure.kind.value}: {failure.message}"}
+        for name, failure in answers.failures.items()
+    ]
+    return {
+        "schema": "clusterctl.image-prove/1",
+        "status": "ok" if not against and not answers.failures else "failed",
+        "nodes": nodes,
+        "findings": list(against),
+    }

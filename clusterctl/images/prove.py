@@ -1,0 +1,189 @@
+"""The proof that every rank on every node uses the same library: what is mapped, its sum, its version line."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from clusterctl import resources
+from clusterctl.errors import ImageError
+from clusterctl.images import library as libraries
+from clusterctl.images.build import LABEL
+from clusterctl.images.library import Library
+from clusterctl.inventory.model import Node
+from clusterctl.transport.base import Completed, HostMap, Transport
+
+
+@dataclass(frozen=True, slots=True)
+class RankProof:
+    """One library in one process: ``rank`` is its number, ``slot N`` where it was started for the proof, or ``-``."""
+
+    rank: str
+    pid: int
+    sha256: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeProof:
+    """What a node's container has."""
+
+    container: str
+    image: str
+    """The image's id."""
+    library: str
+    expected_sha256: str | None
+    """The sum in the image's label; None where the image says none."""
+    ranks: tuple[RankProof, ...]
+    versions: tuple[str, ...]
+    errors: tuple[str, ...] = ()
+
+    @property
+    def started(self) -> bool:
+        """Whether no rank ran and processes were started for the proof."""
+        return bool(self.ranks) and all(rank.rank.startswith("slot ") for rank in self.ranks)
+
+
+def ask(node: Node, transport: Transport, *, library: str | None, slots: int, timeout_s: float) -> NodeProof:
+    """Return what the processes in a node's container have mapped.
+
+    ``library`` None: the one that the image's label names. ``slots``: how many processes to start where no rank
+    runs. Raise ImageError where there is no container, or no library that is known.
+    """
+    name = node.container.name
+    if name is None:
+        raise ImageError(
+            f"{node.name}: its container has no name", hint="set container.name in the inventory, then up"
+        )
+    state = _inspect(node, transport, name, timeout_s)
+    labels = state["Config"].get("Labels") or {}
+    known = _library(node, library or labels.get(LABEL))
+    said = _docker(
+        transport,
+        (
+            *("docker", "exec", "-i"),
+            *_variables(
+                MAPPED=known.mapped,
+                VERSION_PROGRAM=known.version_program or "",
+                LOADER=resources.text("templates", "docker", "prove.py"),
+                PYTHON=node.python or "python3",
+                SLOTS=str(slots),
+            ),
+            *(name, "sh", "-s"),
+        ),
+        timeout_s,
+        stdin=resources.text("templates", "docker", "prove.sh").encode(),
+    )
+    if said.returncode != 0:
+        raise ImageError(
+            f"{node.name}: the container {name} cannot be asked: {said.error_text.strip()[-300:]}"
+        )
+    expected = labels.get(f"{LABEL}.sha256") if labels.get(LABEL) == known.name else None
+    return parse(
+        said.text, container=name, image=state["Image"], library=known.name, expected_sha256=expected
+    )
+
+
+def parse(text: str, *, container: str, image: str, library: str, expected_sha256: str | None) -> NodeProof:
+    """Return the proof that is in what the script printed."""
+    ranks, versions, errors = [], [], []
+    for line in text.splitlines():
+        fields = line.split("\t")
+        if fields[0] == "rank" and len(fields) == 5 and fields[2].isdigit():
+            ranks.append(RankProof(fields[1], int(fields[2]), fields[3], fields[4]))
+        elif fields[0] == "version" and len(fields) == 2:
+            versions.append(fields[1])
+        elif fields[0] == "error":
+            errors.append(" ".join(fields[1:]))
+    ranks.sort(key=lambda rank: (len(rank.rank), rank.rank, rank.pid))
+    unique = tuple(dict.fromkeys(versions))
+    return NodeProof(
+        container, image, library, expected_sha256, tuple(ranks), unique, tuple(dict.fromkeys(errors))
+    )
+
+
+def judge(answers: HostMap[NodeProof]) -> tuple[str, ...]:
+    """Return what speaks against the proof, each with the node's name; nothing: all ranks use one library.
+
+    Where nodes differ, those in the minority are named.
+    """
+    proofs = answers.values_by_node
+    found: list[str] = []
+    for node, proof in proofs.items():
+        found += [f"{node}: {error}" for error in proof.errors]
+        if not proof.ranks:
+            found.append(f"{node}: no process has the library {proof.library} mapped")
+        for rank in proof.ranks:
+            where = f"{node}: rank {rank.rank} (pid {rank.pid})"
+            if rank.path.endswith(" (deleted)") or not rank.sha256:
+                found.append(f"{where} has {rank.path} mapped, which is not there any more")
+            elif proof.expected_sha256 is not None and rank.sha256 != proof.expected_sha256:
+                found.append(
+                    f"{where} has {rank.path} mapped, which is not the image's: sha256 {rank.sha256[:12]}, "
+                    f"not {proof.expected_sha256[:12]}"
+                )
+        for pid, number in Counter(rank.pid for rank in proof.ranks).items():
+            if number > 1:
+                paths = ", ".join(rank.path for rank in proof.ranks if rank.pid == pid)
+                found.append(f"{node}: pid {pid} has {number} of them mapped: {paths}")
+    found += _unlike("image", {n: (p.image,) for n, p in proofs.items()})
+    found += _unlike("sha256", {n: [r.sha256 for r in p.ranks] for n, p in proofs.items()})
+    found += _unlike("path", {n: [r.path for r in p.ranks] for n, p in proofs.items()})
+    found += _unlike("version", {n: p.versions for n, p in proofs.items()})
+    return tuple(found)
+
+
+def _unlike(what: str, values: dict[str, Sequence[str]]) -> list[str]:
+    """Name the nodes that have another value than most; of equally many, the first node's counts."""
+    count = Counter(value for several in values.values() for value in dict.fromkeys(several))
+    if len(count) < 2:
+        return []
+    usual = count.most_common(1)[0][0]
+    return [
+        f"{node}: {what} is {value}, elsewhere {usual}"
+        for node, several in values.items()
+        for value in dict.fromkeys(several)
+        if value != usual
+    ]
+
+
+def _library(node: Node, name: str | None) -> Library:
+    if name is None:
+        raise ImageError(
+            f"{node.name}: the image does not say which library it has",
+            hint="name it: --library nccl; images of 'clusterctl image build' have it in their labels",
+        )
+    return libraries.load(name)
+
+
+def _inspect(node: Node, transport: Transport, name: str, timeout_s: float) -> dict[str, Any]:
+    said = _docker(transport, ("docker", "container", "inspect", name), timeout_s)
+    if said.returncode == 127:
+        raise ImageError(f"{node.name}: docker is not there", hint="clusterctl bootstrap --only docker")
+    if said.returncode != 0:
+        message = said.error_text.strip()[-300:]
+        missing = "no such container" in message.lower()
+        raise ImageError(
+            f"{node.name}: there is no container {name}" if missing else f"{node.name}: {message}",
+            hint="clusterctl up starts it" if missing else None,
+        )
+    state: dict[str, Any] = json.loads(said.text)[0]
+    if not state["State"]["Running"]:
+        raise ImageError(
+            f"{node.name}: the container {name} does not run", hint=f"docker logs {name} says why"
+        )
+    return state
+
+
+def _docker(transport: Transport, argv: tuple[str, ...], timeout_s: float, stdin: bytes = b"") -> Completed:
+    said = transport.run(argv, stdin=stdin, timeout_s=timeout_s)
+    if said.returncode != 0 and "permission denied" in said.error_text.lower():
+        return transport.run(argv, stdin=stdin, timeout_s=timeout_s, as_root=True)
+    return said
+
+
+def _variables(**values: str) -> tuple[str, ...]:
+    return tuple(word for name, value in values.items() for word in ("-e", f"{name}={value}"))
