@@ -63,6 +63,8 @@ class ProcessLog:
     distances: tuple[GdrDistance, ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
     """Variables that NCCL says were set by the environment."""
+    mnnvl: bool | None = None
+    """Whether NVLink joins nodes; None: the log does not say (before 2.21)."""
     nvls: bool = False
     no_rdma_device: bool = False
     no_libibverbs: bool = False

@@ -22,6 +22,7 @@ _DISTANCE = re.compile(
     r"GPU Direct RDMA (Enabled|Disabled) for GPU (\S+) / HCA (\S+) \(distance (\d+) (?:>|<|<=|>=) (\d+)\)"
 )
 _RANKS = re.compile(r"rank (\d+) n[rR]anks (\d+)(?: nNodes (\d+))?")
+_MNNVL = re.compile(r" MNNVL ([01])")
 _GRAPH = re.compile(
     r"Pattern (\d+), crossNic \d+, nChannels (\d+), (?:bw|speed) ([\d.]+)/([\d.]+), type (\w+)/(\w+)"
 )
@@ -55,6 +56,7 @@ class ProcessState:
     mechanisms: dict[str, None] = field(default_factory=dict)
     distances: dict[GdrDistance, None] = field(default_factory=dict)
     settings: dict[str, str] = field(default_factory=dict)
+    mnnvl: bool | None = None
     nvls: bool = False
     no_rdma_device: bool = False
     no_libibverbs: bool = False
@@ -141,6 +143,8 @@ class ProcessState:
             self.ranks.add(int(match[1]))
             if match[3] is not None:
                 self.nodes = int(match[3])
+            if match := _MNNVL.search(text):
+                self.mnnvl = match[1] == "1"
 
     def _collnet(self, text: str) -> None:
         direction = b"receive" if "[receive]" in text else b"send"
@@ -173,6 +177,7 @@ class ProcessState:
             mechanisms=tuple(self.mechanisms),
             distances=tuple(self.distances),
             settings=dict(self.settings),
+            mnnvl=self.mnnvl,
             nvls=self.nvls,
             no_rdma_device=self.no_rdma_device,
             no_libibverbs=self.no_libibverbs,
