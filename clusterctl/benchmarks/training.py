@@ -24,6 +24,9 @@ class Training:
     steps: int | None = None
     precision: str = "fp32"
     channels_last: bool = False
+    compile: bool = False
+    bucket_cap_mb: float | None = None
+    phase: int | None = None
     learning_rate: float | None = None
     timeout_s: float = 600.0
 
@@ -41,6 +44,8 @@ class Training:
             "--windows": self.windows,
             "--steps": self.steps,
             "--learning-rate": self.learning_rate,
+            "--bucket-cap-mb": self.bucket_cap_mb,
+            "--phase": self.phase,
         }
         options = [word for flag, value in chosen.items() if value is not None for word in (flag, str(value))]
         return (
@@ -48,6 +53,7 @@ class Training:
             "--model", self.model,
             "--precision", self.precision,
             *(("--channels-last",) if self.channels_last else ()),
+            *(("--compile",) if self.compile else ()),
             "--timeout-s", f"{self.timeout_s:g}",
             *options,
         )  # fmt: skip

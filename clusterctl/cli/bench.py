@@ -12,7 +12,7 @@ import typer
 
 from clusterctl.cli import bench_reports, bench_store, console, report_files
 from clusterctl.cli import options as cli
-from clusterctl.cli.bench_request import MODELS, build_request
+from clusterctl.cli.bench_request import build_request
 from clusterctl.errors import UsageError
 
 _COLLECTIVE = "Collective"
@@ -32,7 +32,9 @@ def bench(
     ] = None,
     model: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option("--model", metavar="NAME", help=f"Train a model: {', '.join(MODELS)}."),
+        typer.Option(
+            "--model", metavar="NAME", help="Train resnet50, bert-large, ..., or a torchvision classifier."
+        ),
     ] = None,
     np: Annotated[
         Optional[int],  # noqa: UP045
@@ -94,22 +96,43 @@ def bench(
     ] = None,
     batch_size: Annotated[
         Optional[int],  # noqa: UP045
-        typer.Option("--batch-size", min=1, help="Images per rank and step.", rich_help_panel=_TRAINING),
+        typer.Option("--batch-size", min=1, help="Samples per rank and step.", rich_help_panel=_TRAINING),
     ] = None,
     image_size: Annotated[
         Optional[int],  # noqa: UP045
         typer.Option("--image-size", min=32, help="Pixels per side.", rich_help_panel=_TRAINING),
     ] = None,
     precision: Annotated[
-        str, typer.Option("--precision", help="fp32, tf32 or amp-bf16.", rich_help_panel=_TRAINING)
-    ] = "fp32",
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            "--precision", help="fp32 (default), tf32, amp-bf16 or amp-fp16.", rich_help_panel=_TRAINING
+        ),
+    ] = None,
     channels_last: Annotated[
         bool, typer.Option("--channels-last", help="NHWC memory format.", rich_help_panel=_TRAINING)
     ] = False,
     learning_rate: Annotated[
         Optional[float],  # noqa: UP045
         typer.Option(
-            "--learning-rate", help="Of SGD; default 0.01.", rich_help_panel=_TRAINING, show_default=False
+            "--learning-rate",
+            help="Default: SGD 0.01, BERT 1e-4.",
+            rich_help_panel=_TRAINING,
+            show_default=False,
+        ),
+    ] = None,
+    compiled: Annotated[
+        bool, typer.Option("--compile", help="torch.compile the model.", rich_help_panel=_TRAINING)
+    ] = False,
+    bucket_cap_mb: Annotated[
+        Optional[float],  # noqa: UP045
+        typer.Option(
+            "--bucket-cap-mb", min=0.1, help="DDP's gradient buckets (MiB); 25.", rich_help_panel=_TRAINING
+        ),
+    ] = None,
+    phase: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(
+            "--phase", min=1, max=2, help="BERT: 1, 128 tokens; 2, 512 tokens.", rich_help_panel=_TRAINING
         ),
     ] = None,
     fanout: cli.FanoutOption = None,
@@ -128,7 +151,8 @@ def bench(
         collective=collective, model=model, np=np, scaling=scaling, library=library, launcher=launcher,
         map_by=map_by, timeout_s=timeout_s, min_bytes=min_bytes, max_bytes=max_bytes, step_factor=step_factor,
         iters=iters, warmup=warmup, windows=windows, batch_size=batch_size, image_size=image_size,
-        precision=precision, channels_last=channels_last, learning_rate=learning_rate,
+        precision=precision, channels_last=channels_last, learning_rate=learning_rate, compiled=compiled,
+        bucket_cap_mb=bucket_cap_mb, phase=phase,
     )  # fmt: skip
     report_files.refuse_unwritable(html)
     import os

@@ -9,8 +9,7 @@ from clusterctl.errors import UsageError
 if TYPE_CHECKING:
     from clusterctl.launch.measure import Request
 
-MODELS = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "vgg16")
-PRECISIONS = ("fp32", "tf32", "amp-bf16")
+PRECISIONS = ("fp32", "tf32", "amp-bf16", "amp-fp16")
 _SUFFIXES = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -48,12 +47,16 @@ def build_request(
     windows: int | None,
     batch_size: int | None,
     image_size: int | None,
-    precision: str,
+    precision: str | None,
     channels_last: bool,
     learning_rate: float | None,
+    compiled: bool = False,
+    bucket_cap_mb: float | None = None,
+    phase: int | None = None,
 ) -> Request:
     """Check the options against each other, before anything is read or contacted."""
     from clusterctl.benchmarks.collective import COLLECTIVES
+    from clusterctl.benchmarks.model_names import require_model
     from clusterctl.benchmarks.training import Training
     from clusterctl.launch import choose
     from clusterctl.launch.measure import Request
@@ -66,15 +69,16 @@ def build_request(
         raise UsageError(
             f"there is no collective {collective!r}", hint=f"the collectives are: {', '.join(COLLECTIVES)}"
         )
-    if model is not None and model not in MODELS:
-        raise UsageError(f"there is no model {model!r}", hint=f"the models are: {', '.join(MODELS)}")
-    if precision not in PRECISIONS:
+    if model is not None:
+        require_model(model, phase=phase, channels_last=channels_last, image_size=image_size)
+    if precision is not None and precision not in PRECISIONS:
         raise UsageError(f"there is no precision {precision!r}", hint=f"one of {', '.join(PRECISIONS)}")
     if scaling is not None and np is not None:
         raise UsageError("--scaling names the points already", hint="leave out -np")
     of_training = {
         "--scaling": scaling, "--windows": windows, "--batch-size": batch_size, "--image-size": image_size,
-        "--learning-rate": learning_rate,
+        "--learning-rate": learning_rate, "--precision": precision, "--channels-last": channels_last or None,
+        "--compile": compiled or None, "--bucket-cap-mb": bucket_cap_mb, "--phase": phase,
     }  # fmt: skip
     of_collective = {"--min-bytes": min_bytes, "--max-bytes": max_bytes, "--step-factor": step_factor}
     foreign = of_training if model is None else of_collective
@@ -93,7 +97,8 @@ def build_request(
     if model is not None:
         training = Training(
             model=model, batch_size=batch_size, image_size=image_size, warmup=warmup, windows=windows,
-            steps=iters, precision=precision, channels_last=channels_last, learning_rate=learning_rate,
+            steps=iters, precision=precision or "fp32", channels_last=channels_last, learning_rate=learning_rate,
+            compile=compiled, bucket_cap_mb=bucket_cap_mb, phase=phase,
         )  # fmt: skip
     return Request(
         training=training,

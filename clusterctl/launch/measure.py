@@ -20,6 +20,7 @@ from clusterctl.launch.failure import Outcome
 from clusterctl.launch.preflight import Readiness
 from clusterctl.launch.run import Runner, needs_for
 from clusterctl.workloads.archive import ARCHIVE, build
+from clusterctl.workloads.training_sizes import default_sizes
 
 CPU_SWEEP = CollectiveSweep(min_bytes=8, max_bytes=16 << 20, step_factor=4, iters=10, warmup_iters=2)
 _PROGRAMS = ("nccl-tests", "collective_core")
@@ -183,9 +184,10 @@ class Measurement:
         training = replace(request.training, backend=library, timeout_s=request.timeout_s)
         plans = [plan(ranks, training.argv(program.words)) for ranks in points]
         if not all(answer.gpus for answer in answers) and training.batch_size is None:
-            self._say(
-                "no GPU: sizes for a CPU (8 images of 64x64 per step, 8 timed steps), to end in a minute"
-            )
+            sizes = default_sizes(training.model, training.phase or 1, gpu=False)
+            batch = sizes.batch_size
+            side = f" of {sizes.image_size}x{sizes.image_size}" if sizes.image_size else ""
+            self._say(f"no GPU: a small batch ({batch} per rank{side}) and few steps are taken on the CPU")
         return self._training(plans, training, launcher, library, answers)
 
     def _sweep(self, answers: Sequence[Readiness]) -> CollectiveSweep:

@@ -10,10 +10,16 @@ ARCHIVE = "workloads.pyz"
 _MEMBERS = (
     "__init__",
     "__main__",
+    "bert",
+    "bert_task",
+    "image_task",
     "models",
     "ranks",
     "records",
     "synthetic_training",
+    "torchvision_models",
+    "trainer",
+    "training_sizes",
     "collectives",
     "collective_perf",
 )

@@ -76,10 +76,12 @@ def count_wrong(chosen: Collective, buffers: Buffers) -> int:
     """Fill the buffers, call once, and return how many elements are wrong on all ranks together."""
     send = buffers.send
     parts = buffers.size if chosen.sends else 1
-    pattern = torch.arange(buffers.count, device=send.device)
+    # Two bytes per element, and sums made one rank after another: checking 8 GiB must fit beside them on a GPU.
+    turn = torch.arange(_PATTERN, dtype=torch.int16, device=send.device)
+    pattern = turn.repeat(-(-buffers.count // _PATTERN))[: buffers.count]
 
     def of(rank: int, part: int) -> Tensor:
-        return (pattern + rank + part) % _PATTERN
+        return (pattern + (rank + part) % _PATTERN) % _PATTERN
 
     if not chosen.in_place:
         buffers.recv.fill_(-1 if buffers.recv.dtype.is_signed else 99)
@@ -107,7 +109,10 @@ def _others(size: int) -> float:
 
 
 def _summed(buffers: Buffers, of: Callable[[int, int], Tensor], part: int = 0) -> Tensor:
-    return torch.stack([of(rank, part) for rank in range(buffers.size)]).sum(0)
+    total = of(0, part)
+    for rank in range(1, buffers.size):
+        total += of(rank, part)
+    return total
 
 
 def _gathered(buffers: Buffers, of: Callable[[int, int], Tensor], part: int = 0) -> Tensor:

@@ -1,4 +1,4 @@
-"""The image classifiers that the training workload can train: ResNet (He 2015) and VGG-16 (Simonyan 2014).
+"""The image classifiers that need torch alone: ResNet (He 2015) and VGG-16 (Simonyan 2014); others are torchvision's.
 
 Layer for layer the networks of torchvision, so that parameter counts and arithmetic are those that published
 ResNet50 figures were measured with (stride in the 3x3 convolution of a bottleneck, "ResNet v1.5").
@@ -10,6 +10,9 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
+
+from clusterctl.workloads import torchvision_models
+from clusterctl.workloads.ranks import RankError
 
 _STAGE_WIDTHS = (64, 128, 256, 512)
 
@@ -125,6 +128,20 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
     "resnet152": lambda: ResNet((3, 8, 36, 3), bottleneck=True),
     "vgg16": VGG16,
 }
+
+
+def classifier(name: str) -> nn.Module:
+    """Return a network by its name, this module's or torchvision's; RankError when neither has it."""
+    if name in MODELS:
+        return MODELS[name]()
+    built_in = ", ".join(MODELS)
+    try:
+        model: nn.Module = torchvision_models.build(name)
+    except ImportError as error:
+        raise RankError(f"{name} needs torchvision ({error}); without it there are: {built_in}") from None
+    except ValueError as error:
+        raise RankError(f"this torchvision has no {name} ({error}); built in are: {built_in}") from None
+    return model
 
 
 def parameter_count(model: nn.Module) -> int:

@@ -1,0 +1,160 @@
+"""One rank's training loop: precision, DDP, compilation, the step, and how fast it is.
+
+Throughput is that of whole windows of steps between two synchronisations of the device, on the wall clock: what a
+step costs the host counts, as it does in training.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from clusterctl.workloads import ranks
+from clusterctl.workloads.models import parameter_count
+
+PRECISIONS = ("fp32", "tf32", "amp-bf16", "amp-fp16")
+# DistributedDataParallel's own default, said so that results name it.
+BUCKET_CAP_MB = 25.0
+_HALVES = {"amp-bf16": torch.bfloat16, "amp-fp16": torch.float16}
+
+
+class Task(Protocol):
+    """What is trained on what; a sample is an image or a sequence."""
+
+    sample: str
+    batch_size: int
+    learning_rate: float
+
+    def settings(self) -> dict[str, Any]:
+        """Return what a result must say of this task."""
+
+    def build(self, device: torch.device) -> nn.Module:
+        """Return the model on its device."""
+
+    def optimizer(
+        self, model: nn.Module, learning_rate: float, device: torch.device
+    ) -> torch.optim.Optimizer:
+        """Return the optimiser of the model's parameters."""
+
+    def batch(self, generator: torch.Generator, device: torch.device) -> tuple[Tensor, ...]:
+        """Return one step's data."""
+
+    def loss(self, model: nn.Module, batch: tuple[Tensor, ...]) -> Tensor:
+        """Return the loss of one step, a scalar."""
+
+
+@dataclass(frozen=True)
+class Ways:
+    """How a task is trained, whatever it is. ``learning_rate`` None: the task's own."""
+
+    precision: str = "fp32"
+    compile: bool = False
+    bucket_cap_mb: float = BUCKET_CAP_MB
+    learning_rate: float | None = None
+    seed: int = 20
+    fresh: bool = False
+    """New data for every step, in place of one batch."""
+
+    def settings(self) -> dict[str, Any]:
+        """Return what a result must say of it."""
+        return {
+            "precision": self.precision,
+            "compile": self.compile,
+            "bucket_cap_mb": self.bucket_cap_mb,
+            "data": "synthetic-fresh" if self.fresh else "synthetic",
+        }
+
+
+@dataclass(frozen=True)
+class Windows:
+    """How long is trained: steps before the clock starts, timed windows, and steps in each."""
+
+    warmup: int
+    count: int
+    steps: int
+
+
+class Trainer:
+    """A model, its optimiser and its data on one rank; ``step`` makes one optimisation step."""
+
+    def __init__(self, task: Task, ways: Ways, place: ranks.Place, device: torch.device) -> None:
+        # Elsewhere torch would compute in fp32 without a word.
+        if ways.precision == "tf32" and device.type != "cuda":
+            raise ranks.RankError("the precision tf32 is one of NVIDIA GPUs; here use fp32 or amp-bf16")
+        torch.manual_seed(ways.seed)
+        self.task, self.device = task, device
+        torch.backends.cuda.matmul.allow_tf32 = ways.precision == "tf32"
+        torch.backends.cudnn.allow_tf32 = ways.precision == "tf32"
+        torch.backends.cudnn.benchmark = True
+        model = task.build(device)
+        self.parameters = parameter_count(model)
+        self.model: nn.Module = model
+        if place.world_size > 1:
+            self.model = DistributedDataParallel(
+                model,
+                device_ids=[device.index] if device.type == "cuda" else None,
+                gradient_as_bucket_view=True,
+                bucket_cap_mb=ways.bucket_cap_mb,
+            )
+        rate = task.learning_rate if ways.learning_rate is None else ways.learning_rate
+        self.optimizer = task.optimizer(model, rate, device)
+        if ways.compile:
+            # Around DDP: the graph is then cut at its buckets, and gradients travel while backward goes on.
+            self.model = torch.compile(self.model)  # type: ignore[assignment]
+        self.half = _HALVES.get(ways.precision)
+        self.scaler = torch.amp.GradScaler(device.type, enabled=self.half is torch.float16)
+        # Every rank has data of its own, as in training; the model's seed is the same everywhere.
+        self.generator = torch.Generator(device=device).manual_seed(ways.seed + 1 + place.rank)
+        self.fresh = ways.fresh
+        self.data = task.batch(self.generator, device)
+
+    def step(self) -> Tensor:
+        """Make one step and return its loss, still on the device."""
+        if self.fresh:
+            self.data = self.task.batch(self.generator, self.device)
+        self.optimizer.zero_grad(set_to_none=True)
+        with torch.autocast(self.device.type, dtype=self.half, enabled=self.half is not None):
+            loss = self.task.loss(self.model, self.data)
+        self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        return loss.detach()
+
+    def settle(self) -> None:
+        """Wait until the device has done all that it was told to do."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+    def digest(self) -> str:
+        """Return a figure that is equal on two ranks when their parameters are equal bit for bit."""
+        total = torch.zeros((), dtype=torch.float64, device=self.device)
+        for index, parameter in enumerate(self.model.parameters()):
+            total += parameter.detach().double().abs().sum() * (1.0 + 1e-3 * index)
+        return float(total).hex()
+
+
+def measure(trainer: Trainer, windows: Windows) -> tuple[list[float], float, float]:
+    """Warm up, then return samples per second of each timed window, the first loss and the last."""
+    first = trainer.step()
+    for _ in range(max(0, windows.warmup - 1)):
+        trainer.step()
+    first_loss = last_loss = float(first)
+    rates: list[float] = []
+    for _ in range(windows.count):
+        trainer.settle()
+        started = time.perf_counter()
+        last = first
+        for _ in range(windows.steps):
+            last = trainer.step()
+        trainer.settle()
+        rates.append(trainer.task.batch_size * windows.steps / (time.perf_counter() - started))
+        last_loss = float(last)
+        if not math.isfinite(last_loss):
+            break
+    return rates, first_loss, last_loss

@@ -1,0 +1,88 @@
+"""The ways of training reach torch: precision, compilation, the buckets of DDP."""
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from clusterctl.workloads import ranks
+from clusterctl.workloads.bert_task import BertPretraining
+from clusterctl.workloads.image_task import ImageClassification
+from clusterctl.workloads.trainer import Trainer, Ways, Windows, measure
+from clusterctl.workloads.training_sizes import default_sizes
+
+CPU = torch.device("cpu")
+ALONE = ranks.Place("none", 0, 1, 0, 1)
+
+
+def trainer(place=ALONE, **ways):
+    return Trainer(BertPretraining("bert-tiny", 1, batch_size=1), Ways(**ways), place, CPU)
+
+
+@pytest.fixture
+def process_group():
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+def test_buckets_are_as_large_as_asked(process_group):
+    made = trainer(ranks.Place("none", 0, 2, 0, 2), bucket_cap_mb=0.5)
+    assert made.model.bucket_bytes_cap == 1 << 19
+    assert Ways(bucket_cap_mb=0.5).settings()["bucket_cap_mb"] == 0.5
+
+
+def test_without_a_word_the_buckets_are_ddps_own(process_group):
+    made = trainer(ranks.Place("none", 0, 2, 0, 2))
+    ddp = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2))
+    assert made.model.bucket_bytes_cap == ddp.bucket_bytes_cap
+
+
+# Loading the compiler takes torch through its own deprecated parts.
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_compilation_wraps_the_model():
+    assert isinstance(trainer(compile=True).model, torch._dynamo.eval_frame.OptimizedModule)
+    assert Ways(compile=True).settings()["compile"] is True
+
+
+@pytest.mark.parametrize("precision", ["amp-bf16", "amp-fp16"])
+def test_halves_are_computed_in_and_parameters_stay_whole(precision):
+    made = trainer(precision=precision)
+    seen = []
+    made.model.layers[0].inner.register_forward_hook(lambda _m, _i, output: seen.append(output.dtype))
+    before = made.digest()
+    made.step()
+    made.step()
+    assert set(seen) == {{"amp-bf16": torch.bfloat16, "amp-fp16": torch.float16}[precision]}
+    assert {p.dtype for p in made.model.parameters()} == {torch.float32}
+    assert made.scaler.is_enabled() == (precision == "amp-fp16")
+    assert made.digest() != before
+
+
+def test_tf32_is_refused_where_it_would_be_fp32_without_a_word():
+    with pytest.raises(ranks.RankError, match="tf32 is one of NVIDIA GPUs"):
+        trainer(precision="tf32")
+
+
+def test_images_keep_their_memory_format():
+    task = ImageClassification("resnet18", 2, 32, channels_last=True)
+    images, _ = task.batch(torch.Generator().manual_seed(1), CPU)
+    assert images.is_contiguous(memory_format=torch.channels_last)
+    assert task.build(CPU).stem[0].weight.is_contiguous(memory_format=torch.channels_last)
+    assert task.settings()["channels_last"] is True
+
+
+def test_every_window_has_a_rate():
+    rates, first, last = measure(trainer(learning_rate=1e-3), Windows(warmup=1, count=3, steps=1))
+    assert len(rates) == 3
+    assert all(rate > 0 for rate in rates)
+    assert last < first
+
+
+def test_on_a_cpu_the_batch_gives_way_and_never_the_model():
+    assert default_sizes("bert-large", 1, gpu=False).batch_size == 1
+    assert (
+        default_sizes("bert-large", 1, gpu=True).batch_size * 128
+        == default_sizes("bert-large", 2, gpu=True).batch_size * 512
+    )
+    assert default_sizes("inception_v3", 1, gpu=False).image_size == 299
+    assert default_sizes("vit_b_16", 1, gpu=False).image_size == 224
