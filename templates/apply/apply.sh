@@ -41,8 +41,10 @@ step() { # SEQ REQUIREMENT KEY KIND DESCRIPTION ARGUMENTS...
   case $kind in enable_unit | restart_unit) reload=1 && read_units_again ;; esac
   if "so_$kind" "$@"; then
     if [ -n "$entry" ] && [ ! -e "$entry/done" ]; then
-      # Cut off between the change and its mark.
-      if close_entry; then record "$seq" changed; else reason='the journal cannot be written'; fail "$seq" "$requirement"; fi
+      # Cut off between the change and its mark, and maybe before what undo needs to know of it was noted.
+      if [ "$kind" = install_packages ] && ! finish_install_packages "$1"; then
+        fail "$seq" "$requirement"
+      elif close_entry; then record "$seq" changed; else reason='the journal cannot be written'; fail "$seq" "$requirement"; fi
     else
       record "$seq" unchanged
     fi

@@ -160,17 +160,25 @@ do_install_packages() {
   manager=$1
   shift 2
   if [ "$manager" = apt ]; then
-    [ -z "$again" ] || mend_dpkg || return 1
+    [ -z "$again" ] || { rm -f "$entry/etc-brought" && mend_dpkg; } || return 1
     logged apt --no-install-recommends --no-remove install "$@" || { [ -z "$carried" ] && logged apt update &&
       logged apt --no-install-recommends --no-remove install "$@"; } || return 1
   else
-    [ -z "$again" ] || removes_nothing "$@" || return 1
+    [ -z "$again" ] || { rm -f "$entry/etc-brought" "$entry/brings" && removes_nothing "$@"; } || return 1
     logged dnf_ install "$@" || return 1
-    names_of_all | comm -13 "$entry/before" - >"$entry/brings.tmp" && mv -f "$entry/brings.tmp" "$entry/brings"
   fi
-  reason='what the packages have made in /etc cannot be noted in the journal'
-  note_remains "$manager" || return 1
+  finish_install_packages "$manager" || return 1
   reason="not installed afterwards: $*"
+}
+
+finish_install_packages() { # MANAGER: note what undo has to know of an installation that was made, once
+  [ ! -f "$entry/etc-brought" ] || return 0
+  reason='what the packages have brought cannot be noted in the journal'
+  if [ "$1" != apt ] && [ ! -f "$entry/brings" ]; then
+    names_of_all | comm -13 "$entry/before" - >"$entry/brings.tmp" && flush "$entry/brings.tmp" &&
+      mv -f "$entry/brings.tmp" "$entry/brings" || return 1
+  fi
+  note_remains "$1"
 }
 
 undo_install_packages() {
@@ -178,7 +186,8 @@ undo_install_packages() {
   kept manager; manager=$value
   wait_for_manager "$manager" || return 1
   if [ "$manager" = apt ]; then mend_dpkg || return 1; fi
-  [ -f "$entry/brings" ] || names_of_all | comm -13 "$entry/before" - >"$entry/brings"
+  # Cut off between the installation and what there was to note of it.
+  finish_install_packages "$manager" || return 1
   set --
   if [ "$manager" = apt ]; then
     # Half installed ones too: all but those that are not there (n) or only configured (c).

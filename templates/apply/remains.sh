@@ -69,7 +69,7 @@ note_remains() { # MANAGER; into $entry, right after the installation: what is n
     account_names "$database" | comm -13 "$entry/$of_kind-before" - | while read -r name; do
       ! grep -Eq 'adduser|addgroup|useradd|groupadd|^[ugm]!?[[:space:]]' "$entry/said.tmp" ||
         ! tr -c 'A-Za-z0-9_.-' '\n' <"$entry/said.tmp" | grep -Fqx -e "$name" || printf '%s\n' "$name"
-    done >"$entry/$of_kind.tmp" && mv -f "$entry/$of_kind.tmp" "$entry/$of_kind-brought" || return 1
+    done >"$entry/$of_kind.tmp" || return 1
   done
   find /etc -xdev | sort | comm -13 "$entry/etc-before" - >"$entry/etc.tmp" || return 1
   while IFS= read -r left_path; do
@@ -81,7 +81,11 @@ note_remains() { # MANAGER; into $entry, right after the installation: what is n
     found_sum=-
     [ -h "$left_path" ] || found_sum=$(sum_of "$left_path")
     printf '%s %s\n' "${found_sum:--}" "$left_path"
-  done >"$entry/etc-sums.tmp" && mv -f "$entry/etc-sums.tmp" "$entry/etc-brought" || return 1
+  done >"$entry/etc-sums.tmp" || return 1
+  # On disk before they have their names: a power loss would leave names without a text. The last says that all is noted.
+  flush "$entry/users.tmp" "$entry/groups.tmp" "$entry/etc-sums.tmp" &&
+    mv -f "$entry/users.tmp" "$entry/users-brought" && mv -f "$entry/groups.tmp" "$entry/groups-brought" &&
+    mv -f "$entry/etc-sums.tmp" "$entry/etc-brought" || return 1
   rm -f "$@"
 }
 

@@ -39,11 +39,12 @@ QUESTIONS = {
     "interfaces": INTERFACES,
 }
 
-# Counters and random numbers, not settings.
+# Counters, random numbers, and what the kernel works out from the memory that a boot finds free; not settings.
 _COUNTERS = re.compile(
     r"^(fs\.(dentry-state|file-nr|inode-nr|inode-state|quota\..*)|kernel\.(ns_last_pid|pty\.nr|random\..*|perf_.*)"
     r"|kernel\.(core_pipe_limit|keys\..*)|net\.netfilter\.nf_conntrack_count|vm\.stat_refresh"
-    r"|dev\.cdrom\.info|net\.ipv[46]\..*stable_secret|net\.ipv4\.tcp_fastopen_key) ="
+    r"|dev\.cdrom\.info|net\.ipv[46]\..*stable_secret|net\.ipv4\.tcp_fastopen_key|net\.core\.netdev_rss_key"
+    r"|vm\.(min_free_kbytes|user_reserve_kbytes|admin_reserve_kbytes)) ="
 )
 
 

@@ -42,8 +42,13 @@ case $verb in
         read -r runner _ <{state}/lock
         kill -9 "$runner" $$
       fi
-    done ;;
+    done
+    if [ -e {db}.crash-late ] && [ -z "$simulate" ]; then
+      read -r runner _ <{state}/lock
+      kill -9 "$runner" $$
+    fi ;;
   remove)
+    [ -n "$simulate" ] || ls {state}/journal/run1/0001 >>{db}.log
     for name in $names; do
       echo "Remv $name [1.0]"
       [ -n "$simulate" ] || {{ rm -f "$db/$name"; touch "$db/$name.configured"; }}
@@ -144,6 +149,23 @@ def test_after_a_crash_in_the_middle_undo_removes_what_had_come_and_no_other(apt
     (db / "someone-elses").touch()
     runner.undo(env=env)
     assert _installed(db) == ["present", "someone-elses"]
+
+
+@pytest.mark.parametrize("resumed", [True, False])
+def test_after_a_crash_right_after_the_installation_what_was_left_is_noted_before_it_is_removed(apt, resumed):
+    runner, db, env = apt
+    _flag(db, "crash-late")
+    runner.apply(STEP, env=env)
+    noted = [runner.state / "journal/run1/0001" / f"{kind}-brought" for kind in ("users", "groups", "etc")]
+    assert not any(file.exists() for file in noted)
+    db.with_name("db.crash-late").unlink()
+    if resumed:
+        assert runner.apply(STEP, env=env).events(1) == [(1, "changed")]
+        assert all(file.exists() for file in noted)
+    runner.undo(env=env)
+    of_removal = db.with_name("db.log").read_text().split("\n")
+    assert {file.name for file in noted} <= set(of_removal)
+    assert _installed(db) == ["present"]
 
 
 def test_packages_that_others_need_by_now_are_not_torn_out(apt):
