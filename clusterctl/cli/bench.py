@@ -139,6 +139,7 @@ def bench(
     accept_new_host_keys: cli.AcceptHostKeysOption = False,
     runs: cli.RunsOption = None,
     html: bench_reports.HtmlOption = None,
+    junit: bench_reports.JunitOption = None,
     as_json: cli.JsonOption = False,
 ) -> None:
     """Run a benchmark across the nodes: a collective, or the training of a model.
@@ -154,7 +155,8 @@ def bench(
         precision=precision, channels_last=channels_last, learning_rate=learning_rate, compiled=compiled,
         bucket_cap_mb=bucket_cap_mb, phase=phase,
     )  # fmt: skip
-    report_files.refuse_unwritable(html)
+    for path in (html, junit):
+        report_files.refuse_unwritable(path)
     import os
 
     from clusterctl.artifacts import shell
@@ -204,7 +206,7 @@ def bench(
     if measured.faults and any(run.path.rglob("*.log")):
         console.talk(f"hint: what else the logs say: clusterctl explain {run.path}")
     console.talk(f"run folder: {run.path}")
-    written = bench_reports.write(record, html=html)
+    written = bench_reports.write(record, html=html, junit=junit)
     raise typer.Exit(results.exit_code(measured.faults) or written)
 
 

@@ -1,4 +1,4 @@
-"""The reports that ``bench`` writes when asked: a page for people."""
+"""The reports that ``bench`` writes when asked: a page for people, JUnit XML for CI."""
 
 from __future__ import annotations
 
@@ -18,17 +18,25 @@ HtmlOption = Annotated[
     typer.Option("--html", metavar="FILE", help="Also write one self-contained page with charts."),
 ]
 
+JunitOption = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option("--junit", metavar="FILE", help="Also write the outcome as JUnit XML."),
+]
 
-def write(record: Record, *, html: Path | None) -> int:
+
+def write(record: Record, *, html: Path | None = None, junit: Path | None = None) -> int:
     """Write what was asked for and return 0, or ConfigError's exit code: the run's result stands either way."""
-    if html is None:
-        return 0
-    from clusterctl.report.html import run_page
-
     try:
-        report_files.write(html, run_page.render(record))
+        if html is not None:
+            from clusterctl.report.html import run_page
+
+            report_files.write(html, run_page.render(record))
+            console.talk(f"report: {html}")
+        if junit is not None:
+            from clusterctl.report import bench_junit
+
+            report_files.write(junit, bench_junit.render([record]))
     except ConfigError as error:
         console.talk(f"error: {error.message}")
         return error.exit_code
-    console.talk(f"report: {html}")
     return 0

@@ -18,7 +18,7 @@ from clusterctl.cli.image import app as image_app
 from clusterctl.cli.inventory import app as inventory_app
 from clusterctl.cli.lab import app as lab_app
 from clusterctl.cli.render import app as render_app
-from clusterctl.cli.results import app as results_app
+from clusterctl.cli.results_app import app as results_app
 from clusterctl.cli.undo import undo
 from clusterctl.errors import ClusterctlError
 

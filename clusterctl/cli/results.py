@@ -1,4 +1,4 @@
-"""The verb ``results``: what earlier runs measured, from the database beside the run folders."""
+"""``results list``, ``show`` and ``compare``: what earlier runs measured, from the database beside the run folders."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from clusterctl.cli.bench_reports import HtmlOption
 
 if TYPE_CHECKING:
     from clusterctl.results.store import Wanted
-
-app = typer.Typer(help="What earlier runs measured: list, show, compare, export.", no_args_is_help=True)
 
 BenchmarkOption = Annotated[
     Optional[str],  # noqa: UP045 - typer evaluates this at run time on 3.10
@@ -52,7 +50,6 @@ def wanted(
     return Wanted(benchmark=benchmark, library=library, status=status, since=moment, newest=newest)
 
 
-@app.command("list")
 def list_runs(
     benchmark: BenchmarkOption = None,
     library: LibraryOption = None,
@@ -77,7 +74,6 @@ def list_runs(
         console.talk(f"no such result in {path}")
 
 
-@app.command("show")
 def show(
     run: RunArgument,
     html: HtmlOption = None,
@@ -103,7 +99,6 @@ def show(
         console.talk(f"report: {html}")
 
 
-@app.command("compare")
 def compare_runs(
     names: Annotated[
         list[str],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 from xml.etree import ElementTree
 
@@ -15,13 +16,17 @@ def _text(value: object) -> str:
     return _NOT_XML.sub("\ufffd", str(value))
 
 
-class _Suite:
+class Suite:
     """A suite in the making, and its counts."""
 
     def __init__(self, root: ElementTree.Element, name: str) -> None:
         self.name = _text(name)
         self.element = ElementTree.SubElement(root, "testsuite", name=self.name)
         self.counts = dict.fromkeys(_COUNTED, 0)
+
+    def tell(self, case: ElementTree.Element, text: str) -> None:
+        """Add what a case has to say and is no failure."""
+        ElementTree.SubElement(case, "system-out").text = _text(text)
 
     def case(self, name: str) -> ElementTree.Element:
         self.counts["tests"] += 1
@@ -52,7 +57,7 @@ def render(result: dict[str, Any], *, strict: bool = False) -> str:
     root = ElementTree.Element("testsuites", name="clusterctl check")
     suites = []
     for node in result["nodes"]:
-        suite = _Suite(root, node["name"])
+        suite = Suite(root, node["name"])
         suites.append(suite)
         if not node["reachable"]:
             error = node["error"]
@@ -62,6 +67,11 @@ def render(result: dict[str, Any], *, strict: bool = False) -> str:
     drift = result.get("drift", [])
     if len(result["nodes"]) > 1 or drift:
         suites.append(_fleet(root, drift, strict=strict))
+    return finished(root, suites)
+
+
+def finished(root: ElementTree.Element, suites: Sequence[Suite]) -> str:
+    """Return the file's text, with what the suites counted."""
     for suite in suites:
         suite.end()
     for key in _COUNTED:
@@ -71,7 +81,7 @@ def render(result: dict[str, Any], *, strict: bool = False) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
-def _verdict(suite: _Suite, verdict: dict[str, Any]) -> None:
+def _verdict(suite: Suite, verdict: dict[str, Any]) -> None:
     case = suite.case(verdict["requirement"])
     reason, status = verdict["reason"], verdict["status"]
     if status == "unmet":
@@ -86,8 +96,8 @@ def _verdict(suite: _Suite, verdict: dict[str, Any]) -> None:
         ElementTree.SubElement(case, "system-out").text = _text("\n".join(said))
 
 
-def _fleet(root: ElementTree.Element, drift: list[dict[str, Any]], *, strict: bool) -> _Suite:
-    suite = _Suite(root, "fleet")
+def _fleet(root: ElementTree.Element, drift: list[dict[str, Any]], *, strict: bool) -> Suite:
+    suite = Suite(root, "fleet")
     case = suite.case("drift")
     lines = [
         f"{', '.join(one['nodes'])}: {one['fact']} {one['value']}, others {one['others']}" for one in drift

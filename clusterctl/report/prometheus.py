@@ -14,7 +14,8 @@ def _label(value: object) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
-def _family(name: str, what: str, samples: Iterable[tuple[dict[str, object], float]]) -> list[str]:
+def family(name: str, what: str, samples: Iterable[tuple[dict[str, object], float]]) -> list[str]:
+    """Return the lines of one metric: its help, that it is a gauge, and its samples with their labels."""
     lines = [f"# HELP {name} {what}", f"# TYPE {name} gauge"]
     for labels, value in samples:
         inside = ",".join(f'{key}="{_label(text)}"' for key, text in labels.items())
@@ -33,17 +34,17 @@ def render(result: dict[str, Any], *, checked_at_s: float) -> str:
         for name in one["nodes"]:
             drifting[name] = drifting.get(name, 0) + 1
     lines = [
-        *_family(
+        *family(
             "clusterctl_check_timestamp_seconds",
             "When the check ended, in seconds since the epoch.",
             [({}, round(checked_at_s, 3))],
         ),
-        *_family(
+        *family(
             "clusterctl_node_reachable",
             "Whether the node answered.",
             [({"node": node["name"]}, int(node["reachable"])) for node in nodes],
         ),
-        *_family(
+        *family(
             "clusterctl_requirement",
             "Whether a requirement has this status on a node.",
             [
@@ -56,7 +57,7 @@ def render(result: dict[str, Any], *, checked_at_s: float) -> str:
                 for status in STATUSES
             ],
         ),
-        *_family(
+        *family(
             "clusterctl_requirement_warnings",
             "How many warnings a requirement has on a node.",
             [
@@ -68,7 +69,7 @@ def render(result: dict[str, Any], *, checked_at_s: float) -> str:
                 for verdict in node["verdicts"]
             ],
         ),
-        *_family(
+        *family(
             "clusterctl_node_drifting_facts",
             "In how many facts a node is unlike most nodes of its kind.",
             [({"node": name}, count) for name, count in drifting.items()],

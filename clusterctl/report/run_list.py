@@ -19,7 +19,11 @@ SCHEMA = "clusterctl.results/1"
 
 def to_document(runs: Sequence[Summary]) -> dict[str, Any]:
     """Return the runs' columns as a ``clusterctl.results/1`` document, in the order given."""
-    return {"schema": SCHEMA, "runs": [{**asdict(run), "versions": list(run.versions)} for run in runs]}
+    return {"schema": SCHEMA, "runs": [_columns(run) for run in runs]}
+
+
+def _columns(run: Summary) -> dict[str, Any]:
+    return {**asdict(run), "versions": list(run.versions)}
 
 
 def figure(run: Summary) -> str:
@@ -63,3 +67,14 @@ def shown(record: Record) -> str:
         lines.append(f"failed: {failure['kind']}: {failure['message']}")
         lines += [f"hint: {failure['hint']}"] if failure.get("hint") else []
     return "\n".join(lines)
+
+
+def exported(records: Sequence[Record]) -> dict[str, Any]:
+    """Return runs whole as a ``clusterctl.results-export/1`` document: columns, commands and ``bench``'s document."""
+    return {
+        "schema": "clusterctl.results-export/1",
+        "runs": [
+            {**_columns(one.summary), "commands": list(one.commands), "document": one.document}
+            for one in records
+        ],
+    }

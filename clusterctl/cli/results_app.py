@@ -1,0 +1,16 @@
+"""The verb ``results``: its sub-verbs, each from the module that owns it."""
+
+from __future__ import annotations
+
+import typer
+
+from clusterctl.cli import results, results_exchange
+
+app = typer.Typer(
+    help="What earlier runs measured: list, show, compare, export, import.", no_args_is_help=True
+)
+app.command("list")(results.list_runs)
+app.command("show")(results.show)
+app.command("compare")(results.compare_runs)
+app.command("export")(results_exchange.export)
+app.command("import")(results_exchange.import_runs)

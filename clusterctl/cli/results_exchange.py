@@ -1,0 +1,105 @@
+"""``results export`` and ``results import``: stored runs out to other tools, run folders in."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import typer
+
+from clusterctl.cli import console, report_files
+from clusterctl.cli import options as cli
+from clusterctl.cli import results as filters
+from clusterctl.errors import ResultError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from clusterctl.results.record import Record
+
+
+class Format(str, Enum):
+    """Who shall read it."""
+
+    json = "json"
+    csv = "csv"
+    prometheus = "prometheus"
+    junit = "junit"
+
+
+def export(
+    kind: Annotated[Format, typer.Option("--format", help="What to write.")] = Format.json,
+    output: Annotated[
+        Optional[Path],  # noqa: UP045 - typer evaluates this at run time on 3.10
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Write here, whole or not at all; default: stdout."
+        ),
+    ] = None,
+    benchmark: filters.BenchmarkOption = None,
+    library: filters.LibraryOption = None,
+    status: filters.StatusOption = None,
+    since: filters.SinceOption = None,
+    newest: filters.NewestOption = None,
+    runs: cli.RunsOption = None,
+) -> None:
+    """Write stored runs for other tools: JSON and CSV with every figure, Prometheus textfile, JUnit XML."""
+    from clusterctl.results.store import Store
+
+    report_files.refuse_unwritable(output)
+    choice = filters.wanted(benchmark, library, status, since, newest)
+    with Store.open(runs, make=False) as results:
+        text = _rendered(kind, [results.get(one.run) for one in results.runs(choice)])
+    if output is None:
+        console.data(text)
+    else:
+        report_files.write(output, text)
+
+
+def _rendered(kind: Format, records: Sequence[Record]) -> str:
+    from clusterctl.report import bench_csv, bench_junit, bench_prometheus, run_list
+
+    if kind is Format.csv:
+        return bench_csv.render(records)
+    if kind is Format.prometheus:
+        return bench_prometheus.render(records)
+    if kind is Format.junit:
+        return bench_junit.render(records)
+    import json
+
+    return json.dumps(run_list.exported(records), indent=1) + "\n"
+
+
+def import_runs(
+    places: Annotated[
+        list[Path], typer.Argument(metavar="DIR...", help="Run folders, or folders of run folders.")
+    ],
+    runs: cli.RunsOption = None,
+    as_json: cli.JsonOption = False,
+) -> None:
+    """Store the results of run folders: of another machine, or again after the database was lost.
+
+    Exit code 1: a result could not be read, or there was none.
+    """
+    from clusterctl.results import folders
+    from clusterctl.results.store import Store
+
+    for place in places:
+        if not place.is_dir():
+            raise UsageError(f"{place} is no folder", hint="name run folders, or the folder that holds them")
+    records, refused = [], []
+    for folder in dict.fromkeys(folder for place in places for folder in folders.run_folders(place)):
+        try:
+            records.append(folders.read(folder))
+        except ResultError as error:
+            refused.append(error.message)
+    with Store.open(runs) as results:
+        results.save(*records)
+        path = results.path
+    for message in refused:
+        console.talk(f"not imported: {message}")
+    if as_json:
+        document: dict[str, Any] = {"imported": [one.summary.run for one in records], "refused": refused}
+        console.emit_json({"schema": "clusterctl.results-import/1", **document})
+    console.talk(f"{path}: {len(records)} run(s) imported")
+    raise typer.Exit(0 if records and not refused else 1)

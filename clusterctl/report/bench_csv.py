@@ -1,0 +1,56 @@
+"""Benchmarks as CSV (RFC 4180): one line per message size or point of a curve, for spreadsheets and scripts."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from clusterctl.report.visible import visible
+from clusterctl.results.record import Record
+
+HEADS = (
+    *("run", "started_at", "benchmark", "library", "launcher", "status", "hardware", "np", "nodes"),
+    *("size_bytes", "time_us", "algbw_gbps", "busbw_gbps", "wrong"),
+    *("samples_per_s", "samples_per_s_per_rank", "efficiency", "key"),
+)
+# A cell that begins so is a formula to a spreadsheet (https://owasp.org/www-community/attacks/CSV_Injection).
+_FORMULA = ("=", "+", "-", "@", "\t")
+
+
+def render(records: Iterable[Record]) -> str:
+    """Return the runs as CSV with a header; a run without figures has one line without them."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, HEADS, restval="", lineterminator="\r\n")
+    writer.writeheader()
+    for record in records:
+        for line in _lines(record):
+            writer.writerow({name: _cell(value) for name, value in line.items()})
+    return text.getvalue()
+
+
+def _lines(record: Record) -> Iterator[dict[str, Any]]:
+    summary = record.summary
+    first: dict[str, Any] = {name: getattr(summary, name) for name in HEADS[:9]} | {"key": summary.key}
+    rows, points = record.document.get("rows") or (), record.document.get("points") or ()
+    for row in rows:
+        yield {**first, **{name: row.get(name) for name in HEADS[9:14]}}
+    for point in points:
+        value = point.get("images_per_s") or point.get("sequences_per_s")
+        each = point.get("images_per_s_per_rank") or point.get("sequences_per_s_per_rank")
+        figures = {
+            "samples_per_s": value,
+            "samples_per_s_per_rank": each,
+            "efficiency": point.get("efficiency"),
+        }
+        yield {**first, "np": point["np"], "nodes": point["nodes"], **figures}
+    if not rows and not points:
+        yield first
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, str):
+        shown = visible(value)
+        return f"'{shown}" if shown.startswith(_FORMULA) else shown
+    return "" if value is None else value

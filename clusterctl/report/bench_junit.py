@@ -1,0 +1,35 @@
+"""Benchmarks as JUnit XML: a suite per run, a case that passes, or one per thing that went wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from xml.etree import ElementTree
+
+from clusterctl.report.junit import Suite, finished
+from clusterctl.report.run_list import figure
+from clusterctl.results.record import Record
+
+
+def render(records: Iterable[Record]) -> str:
+    """Return the runs as JUnit XML in the shape that Jenkins and GitLab read."""
+    root = ElementTree.Element("testsuites", name="clusterctl bench")
+    return finished(root, [_suite(root, record) for record in records])
+
+
+def _suite(root: ElementTree.Element, record: Record) -> Suite:
+    summary = record.summary
+    suite = Suite(root, f"{summary.benchmark}.{summary.run}")
+    ranks = "no rank" if summary.np is None else f"{summary.np} rank{'s' * (summary.np != 1)}"
+    what = f"{summary.benchmark}, {summary.library or 'no library'}, {ranks}"
+    failures = (record.document.get("proof") or {}).get("failures") or ()
+    for failure in failures:
+        case = suite.case(f"{what}: {failure['kind']}")
+        hint = f"\nhint: {failure['hint']}" if failure.get("hint") else ""
+        suite.say(case, "failure", "failures", f"{failure['message']}{hint}", failure["kind"])
+    if not failures:
+        case = suite.case(what)
+        if summary.status == "ok":
+            suite.tell(case, f"best: {figure(summary)} on {summary.hardware or 'unknown hardware'}")
+        else:
+            suite.say(case, "failure", "failures", f"the run is {summary.status}", summary.status)
+    return suite

@@ -1,0 +1,52 @@
+"""Run folders read back into records: what ``results import`` stores again, or from elsewhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from clusterctl.errors import ResultError
+from clusterctl.results import record
+from clusterctl.results.record import Record
+
+SCHEMA = "clusterctl.bench/1"
+LARGEST_BYTES = 64 << 20
+
+
+def run_folders(place: Path) -> Iterator[Path]:
+    """Yield the folders with a result at a place: itself, or those in it."""
+    if (place / "results.json").is_file():
+        yield place
+    elif place.is_dir():
+        yield from sorted(path.parent for path in place.glob("*/results.json"))
+
+
+def read(folder: Path) -> Record:
+    """Return the record of one run folder; ResultError when its result cannot be understood."""
+    document = _json(folder / "results.json")
+    if document.get("schema") != SCHEMA:
+        raise ResultError(f"{folder}: results.json is no {SCHEMA} document")
+    commands: list[str] = []
+    if (folder / "artifacts.json").is_file():
+        said = _json(folder / "artifacts.json").get("commands") or ()
+        commands = [str(entry["line"]) for entry in said if isinstance(entry, dict) and "line" in entry]
+    try:
+        return record.from_document(document, commands=commands, folder=str(folder.resolve()))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ResultError(f"{folder}: results.json is incomplete: {error!r}") from None
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        if path.stat().st_size > LARGEST_BYTES:
+            raise ResultError(f"{path} is larger than {LARGEST_BYTES >> 20} MiB: no result")
+        document = json.loads(path.read_bytes())
+    except OSError as error:
+        raise ResultError(f"{path} cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise ResultError(f"{path} is damaged: {error}") from None
+    if not isinstance(document, dict):
+        raise ResultError(f"{path} is no JSON object")
+    return document
