@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from clusterctl import __version__
 from clusterctl.cli import console
 from clusterctl.errors import ClusterctlError
 
@@ -22,9 +21,7 @@ def store(run: RunDir, document: Mapping[str, Any], commands: Sequence[str]) -> 
     from clusterctl.results import record
     from clusterctl.results.store import Store
 
-    entry = record.from_document(
-        document, clusterctl_version=__version__, commands=commands, folder=str(run.path.resolve())
-    )
+    entry = record.from_document(document, commands=commands, folder=str(run.path.resolve()))
     try:
         with Store.open(run.path.parent) as results:
             results.save(entry)

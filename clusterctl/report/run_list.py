@@ -28,7 +28,10 @@ def _columns(run: Summary) -> dict[str, Any]:
 
 def figure(run: Summary) -> str:
     """Return a run's one number with its unit: ``355.5 GB/s``."""
-    return "-" if run.figure is None else f"{run.figure:.4g} {run.unit}"
+    if run.figure is None:
+        return "-"
+    digits = 2 if run.figure < 10 else 1 if run.figure < 10_000 else 0
+    return f"{run.figure:.{digits}f} {run.unit}"
 
 
 def render(runs: Sequence[Summary]) -> str:

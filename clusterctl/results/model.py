@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
+from clusterctl import __version__
 from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.benchmarks.perf_output import Row
 from clusterctl.benchmarks.scaling import between_nodes, efficiencies
@@ -127,6 +128,7 @@ def from_measured(measured: Measured, run: str) -> BenchResult:
     """Return the result of one measured request; ``run`` is the run folder's id."""
     points = [entry.point for entry in measured.points]
     proof: dict[str, Any] = {
+        "clusterctl_version": __version__,
         "ranks": [{"rank": r.rank, "host": r.host, "pid": r.pid, "device": r.device} for r in measured.ranks],
     }
     if measured.sweep is not None:

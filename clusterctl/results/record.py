@@ -100,7 +100,6 @@ def _versions(proof: Mapping[str, Any]) -> tuple[str, ...]:
 def from_document(
     document: Mapping[str, Any],
     *,
-    clusterctl_version: str | None = None,
     commands: Sequence[str] = (),
     folder: str | None = None,
 ) -> Record:
@@ -124,7 +123,7 @@ def from_document(
         figure=figure,
         unit=unit,
         versions=_versions(proof),
-        clusterctl_version=clusterctl_version,
+        clusterctl_version=proof.get("clusterctl_version"),
         folder=folder,
     )
     return Record(summary, document, tuple(commands))

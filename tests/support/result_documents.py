@@ -75,5 +75,5 @@ def recorded(measured, run):
     """Return the record of what was measured, as ``bench`` stores it."""
     return record.from_document(
         model.from_measured(measured, run).document(),
-        clusterctl_version="0.1.0", commands=[COMMAND], folder=f"/home/me/runs/{run}",
+        commands=[COMMAND], folder=f"/home/me/runs/{run}",
     )  # fmt: skip

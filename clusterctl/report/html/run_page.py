@@ -20,7 +20,7 @@ SETTING_NAMES = {"benchmark": "model", "batch_per_rank": "batch_size", "memory_f
 # What the page shows in a place of its own; anything else that a proof holds is shown as it stands.
 _SHOWN = {
     *("ranks", "library", "transports", "settings", "spread", "rates", "between_nodes", "failures", "keys"),
-    "hardware",
+    *("hardware", "clusterctl_version"),
 }
 
 

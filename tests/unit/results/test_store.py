@@ -37,7 +37,7 @@ def document(
         "launcher": "openmpi", "status": status, "rows": [row], "points": [],
         "proof": {
             "ranks": ranks, "library": ["NCCL version 2.28.3+cuda13.0"], "keys": {"2": key_of(benchmark)},
-            "hardware": "NVIDIA H200",
+            "hardware": "NVIDIA H200", "clusterctl_version": "0.1.0",
         }, **more,
     }  # fmt: skip
 
@@ -48,7 +48,7 @@ def save(root, *documents, **more):
 
 
 def test_what_is_stored_comes_back_whole(tmp_path):
-    save(tmp_path, document(), clusterctl_version="0.1.0", commands=["mpirun -np 2 x"], folder="/r/1")
+    save(tmp_path, document(), commands=["mpirun -np 2 x"], folder="/r/1")
     with Store.open(tmp_path) as results:
         (summary,) = results.runs()
         found = results.get("20261101T100000Z-bench-00aa")

@@ -1,0 +1,149 @@
+"""``clusterctl results`` as people and scripts call it."""
+
+import csv
+import io
+import json
+
+import pytest
+from result_documents import H200_NP2, collective, slow_rank_training, training
+
+from clusterctl.cli.main import main
+from clusterctl.results.store import FILE, Store
+from clusterctl.rundir import RunDir
+
+SWEEP = "20261120T091500Z-bench-c0de"
+OTHER = "20261121T091500Z-bench-aaaa"
+
+
+@pytest.fixture
+def runs(tmp_path, monkeypatch):
+    """A folder of runs with two sweeps and a training, as $CLUSTERCTL_RUNS."""
+    root = tmp_path / "runs"
+    monkeypatch.setenv("CLUSTERCTL_RUNS", str(root))
+    with Store.open(root) as results:
+        results.save(collective(), collective(H200_NP2, run=OTHER), slow_rank_training())
+    return root
+
+
+def call(capsys, *arguments):
+    code = main(["results", *arguments])
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def test_the_list_has_a_line_per_run_newest_first(runs, capsys):
+    code, out, _ = call(capsys, "list")
+    assert code == 0
+    assert [line.split()[:2] for line in out.splitlines()] == [
+        ["run", "benchmark"], [OTHER, "all_reduce"], ["20261120T093000Z-bench-beef", "resnet50"], [SWEEP, "all_reduce"],
+    ]  # fmt: skip
+    assert out.splitlines()[2].split()[4:7] == ["32", "4", "80563"]
+    code, out, _ = call(capsys, "list", "--benchmark", "all_reduce", "--limit-to", "1", "--json")
+    document = json.loads(out)
+    assert document["schema"] == "clusterctl.results/1"
+    assert [one["run"] for one in document["runs"]] == [OTHER]
+
+
+def test_a_list_of_nothing_is_empty_and_fine(runs, capsys):
+    assert call(capsys, "list", "--library", "gloo")[:2] == (0, "")
+    assert json.loads(call(capsys, "list", "--status", "failed", "--json")[1])["runs"] == []
+
+
+def test_a_run_is_shown_as_bench_showed_it(runs, capsys):
+    code, out, _ = call(capsys, "show", "c0de")
+    assert code == 0
+    assert out.splitlines()[0] == f"run {SWEEP}, 2026-11-20T09:15:00Z, ok"
+    assert "1 GiB  4529.98      237.03      355.54      0" in out
+    assert json.loads(call(capsys, "show", "c0de", "--json")[1]) == collective().document
+
+
+def test_pages_are_written_where_one_says(runs, capsys, tmp_path):
+    page = tmp_path / "page.html"
+    assert call(capsys, "show", "latest", "--html", str(page))[0] == 0
+    assert "all_reduce" in page.read_text() and page.stat().st_mode & 0o777 == 0o644
+    assert call(capsys, "compare", "c0de", "aaaa", "--html", str(page))[0] == 0
+    assert "2 runs compared" in page.read_text()
+    code, out, err = call(capsys, "show", "latest", "--html", str(tmp_path / "none" / "page.html"))
+    assert (code, out) == (3, "") and "no such folder" in err
+    assert call(capsys, "show", "latest", "--html", str(tmp_path))[0] == 3
+
+
+def test_runs_are_compared_with_the_first(runs, capsys):
+    code, out, _ = call(capsys, "compare", "c0de", "aaaa", "--json")
+    document = json.loads(out)
+    assert code == 0 and document["comparable"] is False
+    assert document["differences"] == [{"field": "np", "values": ["4", "2"]}]
+    code, _, err = call(capsys, "compare", "c0de", "beef")
+    assert code == 2 and "no figure in common" in err
+
+
+@pytest.mark.parametrize("arguments", [("show", "nope"), ("compare", "c0de", "nope")])
+def test_a_run_that_is_not_there_is_named(runs, capsys, arguments):
+    code, out, err = call(capsys, *arguments)
+    assert (code, out) == (11, "")
+    assert "no result of a run 'nope'" in err and f"hint: the latest are: {OTHER}" in err
+
+
+def test_export_goes_to_a_file_or_to_stdout(runs, capsys, tmp_path):
+    code, out, _ = call(capsys, "export", "--format", "csv", "--benchmark", "resnet50")
+    assert code == 0 and len(list(csv.DictReader(io.StringIO(out)))) == 4
+    file = tmp_path / "bench.prom"
+    assert call(capsys, "export", "--format", "prometheus", "-o", str(file))[:2] == (0, "")
+    assert "clusterctl_bench_ok{" in file.read_text()
+    assert len(json.loads(call(capsys, "export")[1])["runs"]) == 3
+    assert call(capsys, "export", "--format", "junit")[1].startswith("<?xml")
+
+
+def folder_of(record, root):
+    """Write a run folder as bench leaves it."""
+    run = RunDir(root / record.summary.run)
+    run.path.mkdir(parents=True)
+    run.write("results", record.document)
+    run.write("artifacts", {"commands": [{"np": 2, "line": line} for line in record.commands]})
+    return run
+
+
+def test_a_lost_database_is_made_again_from_the_run_folders(runs, capsys):
+    for record in (collective(), collective(H200_NP2, run=OTHER), slow_rank_training()):
+        folder_of(record, runs)
+    with Store.open(runs) as results:
+        before = [results.get(one.run) for one in results.runs()]
+    (runs / FILE).unlink()
+    code, _, err = call(capsys, "import", str(runs))
+    assert code == 0 and "3 run(s) imported" in err
+    with Store.open(runs) as results:
+        after = [results.get(one.run) for one in results.runs()]
+    assert [one.document for one in after] == [one.document for one in before]
+    assert [one.commands for one in after] == [one.commands for one in before]
+    assert [one.summary.key for one in after] == [one.summary.key for one in before]
+    assert after[0].summary.folder == str(runs / OTHER)
+
+
+SPOILT = {
+    "cut off": '{"schema": "clusterctl.bench/1", "run"',
+    "another document": '{"schema": "clusterctl.check/1"}',
+    "incomplete": '{"schema": "clusterctl.bench/1"}',
+    "a list": "[1]",
+    "deep": "[" * 100000,
+    "wrong types": '{"schema": "clusterctl.bench/1", "run": "r", "benchmark": "b", "library": "l", "launcher": "l",'
+    ' "status": "ok", "points": 7}',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SPOILT)
+def test_a_folder_that_cannot_be_read_is_named_and_the_others_are_imported(tmp_path, capsys, name):
+    good = folder_of(training([[1.0]]), tmp_path / "from")
+    bad = tmp_path / "from" / "20261101T000000Z-bench-0bad"
+    bad.mkdir()
+    (bad / "results.json").write_text(SPOILT[name])
+    code, out, err = call(capsys, "import", str(tmp_path / "from"), "--runs", str(tmp_path / "to"), "--json")
+    document = json.loads(out)
+    assert code == 1 and document["imported"] == [good.id]
+    (refused,) = document["refused"]
+    assert "20261101T000000Z-bench-0bad" in refused and "not imported" in err
+
+
+def test_importing_from_nowhere_is_said(tmp_path, capsys):
+    assert call(capsys, "import", str(tmp_path / "none"))[0] == 2
+    (tmp_path / "empty").mkdir()
+    assert call(capsys, "import", str(tmp_path / "empty"), "--runs", str(tmp_path / "to"))[0] == 1
