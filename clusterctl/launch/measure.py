@@ -19,6 +19,7 @@ from clusterctl.launch.base import Launcher, LaunchPlan, MapBy
 from clusterctl.launch.failure import Outcome
 from clusterctl.launch.preflight import Readiness
 from clusterctl.launch.run import Runner, needs_for
+from clusterctl.launch.variants import require_reader, without_effect
 from clusterctl.workloads.archive import ARCHIVE, build
 from clusterctl.workloads.training_sizes import default_sizes
 
@@ -43,6 +44,8 @@ class Request:
     map_by: MapBy | None
     timeout_s: float
     collective: str = "all_reduce"
+    environment: tuple[tuple[str, str], ...] = ()
+    """Variables for every rank that win over all others (a variant's)."""
 
     @property
     def benchmark(self) -> str:
@@ -114,6 +117,17 @@ def _merge(
     return (*found, *causes, *reported) if not causes else (*causes, *found, *reported)
 
 
+def with_environment(plan: LaunchPlan, environment: Mapping[str, str]) -> LaunchPlan:
+    """Return the launch with these variables in the place of whatever else said them."""
+    others = tuple(pair for pair in plan.env if pair[0] not in environment)
+    hidden = tuple(pair for pair in plan.secrets if pair[0] not in environment)
+    return replace(plan, env=(*others, *environment.items()), secrets=hidden)
+
+
+def _environment_setting(request: Request) -> dict[str, Any]:
+    return {"environment": dict(request.environment)} if request.environment else {}
+
+
 def _hardware(ranks: Sequence[RankProof], answers: Sequence[Readiness]) -> str | None:
     cpus = {answer.cpu_model for answer in answers if answer.cpu_model}
     return hardware_name([rank.device for rank in ranks], cpus)
@@ -167,13 +181,18 @@ class Measurement:
         if faults:
             return self._failed(faults, library, launcher.name)
         map_by = choose.mapping(request.map_by, answers)
+        environment = dict(request.environment)
+        require_reader(library, environment)
+        for name in without_effect(environment, len(answers)):
+            self._say(f"note: all ranks are on one node: {name} is not expected to change anything")
         np = request.np or sum(answer.slots for answer in answers)
 
         def plan(ranks: int, words: tuple[str, ...]) -> LaunchPlan:
-            return choose.plan(
+            chosen = choose.plan(
                 answers, np=ranks, map_by=map_by, chosen=library, program=words,
                 token=self._runner.token, directory=self._runner.directory, timeout_s=request.timeout_s,
             )  # fmt: skip
+            return with_environment(chosen, environment)
 
         if request.training is None:
             swept = self._sweep(answers)
@@ -228,7 +247,10 @@ class Measurement:
         faults = _merge(causes, sweep.faults, failure.check_ranks(sweep.ranks, plan.np))
         return Measured(
             self._request, library, launcher.name, sweep, (), sweep.ranks, tuple(self._launches), faults,
-            settings=_collective_settings(sweep, swept, program, answers),
+            settings={
+                **_collective_settings(sweep, swept, program, answers),
+                **_environment_setting(self._request),
+            },
             hardware=_hardware(sweep.ranks, answers),
         )  # fmt: skip
 
@@ -259,7 +281,9 @@ class Measurement:
             points.append(TrainingPoint(point, run))
         return Measured(
             self._request, library, launcher.name, None, tuple(points), ranks, tuple(self._launches), faults,
-            settings={"program": "torch", **points[-1].run.settings} if points else {},
+            settings={"program": "torch", **points[-1].run.settings, **_environment_setting(self._request)}
+            if points
+            else {},
             hardware=_hardware(ranks, answers),
         )  # fmt: skip
 

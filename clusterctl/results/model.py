@@ -13,6 +13,7 @@ from clusterctl.benchmarks.scaling import between_nodes, efficiencies
 from clusterctl.errors import LaunchError, NodeConnectionError, ResultError
 from clusterctl.launch.measure import Measured, TrainingPoint
 from clusterctl.results.keys import keys_of
+from clusterctl.results.variant_model import VariantResult
 
 SCHEMA: Literal["clusterctl.bench/1"] = "clusterctl.bench/1"
 # The benchmark ran to its end, and what it found is bad: not a failure to launch.
@@ -73,10 +74,12 @@ class BenchResult(_Model):
     rows: tuple[ResultRow, ...] = ()
     points: tuple[ResultPoint, ...] = ()
     proof: dict[str, Any] = Field(default_factory=dict)
+    variants: tuple[VariantResult, ...] = ()
+    """What ``--compare`` measured in turns; left out of the document where nothing was compared."""
 
     def document(self) -> dict[str, Any]:
         """Return the JSON document."""
-        return self.model_dump(mode="json", by_alias=True)
+        return self.model_dump(mode="json", by_alias=True, exclude=None if self.variants else {"variants"})
 
 
 def _row(row: Row) -> ResultRow:
@@ -114,7 +117,8 @@ def _rates(entry: TrainingPoint) -> list[dict[str, Any]]:
     ]
 
 
-def _fault(fault: Fault) -> dict[str, Any]:
+def fault_document(fault: Fault) -> dict[str, Any]:
+    """Return a fault as ``proof.failures`` holds it."""
     return {
         "kind": fault.kind.value,
         "message": fault.message,
@@ -148,7 +152,7 @@ def from_measured(measured: Measured, run: str) -> BenchResult:
         proof["hardware"] = measured.hardware
         proof["keys"] = keys_of(measured)
     if measured.faults:
-        proof["failures"] = [_fault(fault) for fault in measured.faults]
+        proof["failures"] = [fault_document(fault) for fault in measured.faults]
     return BenchResult(
         run=run,
         benchmark=measured.request.benchmark,

@@ -1,0 +1,73 @@
+"""Variants measured in turns (A B A B ...), so that what changes with time on the machines changes for all of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from clusterctl.benchmarks.base import Fault
+from clusterctl.launch.measure import Measured, Measurement, Request
+from clusterctl.launch.run import Runner
+from clusterctl.launch.variants import Variant
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """One variant and what each of its repeats measured."""
+
+    variant: Variant
+    runs: tuple[Measured, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Interleaved:
+    """All variants of one run, in the order asked for; the first fault ended the run."""
+
+    request: Request
+    variants: tuple[Repeated, ...]
+    repeats: int
+    faults: tuple[Fault, ...]
+
+    @property
+    def launches(self) -> tuple[dict[str, Any], ...]:
+        """Every launch as launch.json keeps it, with its variant and repeat."""
+        return tuple(
+            {"variant": repeated.variant.name, "repeat": number, **launch}
+            for repeated in self.variants
+            for number, measured in enumerate(repeated.runs, 1)
+            for launch in measured.launches
+        )
+
+
+def interleave(
+    request: Request,
+    variants: Sequence[Variant],
+    repeats: int,
+    runner: Runner,
+    logs: Path,
+    say: Callable[[str], None],
+) -> Interleaved:
+    """Measure every variant ``repeats`` times in turns; the logs of each launch get a folder of their own."""
+    found: list[list[Measured]] = [[] for _ in variants]
+    faults: tuple[Fault, ...] = ()
+    for number in range(1, repeats + 1):
+        for index, variant in enumerate(variants):
+            where = f"variant {variant.name}, repeat {number} of {repeats}"
+            say(where)
+            folder = logs / f"{index + 1}-{re.sub(r'[^A-Za-z0-9._=-]', '_', variant.name)[:60]}" / str(number)
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            chosen = replace(
+                request, library=variant.library or request.library, environment=variant.environment
+            )
+            measured = Measurement(chosen, runner, folder, say).run()
+            found[index].append(measured)
+            if measured.faults:
+                faults = tuple(replace(f, message=f"{where}: {f.message}") for f in measured.faults)
+                break
+        if faults:
+            break
+    runs = tuple(Repeated(v, tuple(measured)) for v, measured in zip(variants, found, strict=True))
+    return Interleaved(request, runs, repeats, faults)

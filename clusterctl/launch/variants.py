@@ -1,0 +1,106 @@
+"""The variants that ``bench --compare`` measures in turns: other libraries, other values of environment variables."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from clusterctl.artifacts.env import Communication, Library, variables
+from clusterctl.errors import ArtifactError, LaunchError, UsageError
+from clusterctl.inventory.secret_names import names_a_secret
+from clusterctl.launch import choose
+
+# GDR: how far a NIC may be from a GPU for GPUDirect RDMA, as in Tencent Cloud's guide (0: never, 2: PXB).
+_ALIASES = {"gdr": "NCCL_NET_GDR_LEVEL"}
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# What the launch itself says to every rank.
+_OWN = re.compile(r"MASTER_(ADDR|PORT)|(LOCAL_)?(RANK|WORLD_SIZE)|CCORE_(ROOT_.*|JOB_SECRET)|CLUSTERCTL_.*")
+_READERS: tuple[tuple[str, Library], ...] = (
+    ("NCCL_", "nccl"), ("LIGHT_", "nccl"), ("HOROVOD_", "nccl"), ("GLOO_", "gloo"), ("CCORE_", "ccore"),
+)  # fmt: skip
+# Variables that say nothing where all ranks share one node.
+_NETWORK = ("NCCL_NET", "NCCL_IB", "NCCL_SOCKET")
+_FORM = "for example nccl,ccore or gdr=0,gdr=2 or nccl,nccl+NCCL_ALGO=Ring"
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One variant: its name as written, a library (None: the run's own), and variables set for every rank."""
+
+    name: str
+    library: Library | None = None
+    environment: tuple[tuple[str, str], ...] = ()
+
+
+def parse_variants(text: str) -> tuple[Variant, ...]:
+    """Read ``A,B,...``; each is a library, NAME=VALUE, several of them joined by ``+``, or ``default``.
+
+    Raise UsageError for anything else, for one variant alone, and for one that comes twice.
+    """
+    found = tuple(_variant(word.strip()) for word in text.split(","))
+    if len(found) < 2:
+        raise UsageError(f"--compare {text!r} names one variant, and there is nothing to compare", hint=_FORM)
+    meanings = [(variant.library, sorted(variant.environment)) for variant in found]
+    for index, meaning in enumerate(meanings):
+        if meaning in meanings[:index]:
+            raise UsageError(f"--compare names {found[index].name!r} twice", hint="leave one of them out")
+    return found
+
+
+def _variant(word: str) -> Variant:
+    if word == "default":
+        return Variant(word)
+    library: Library | None = None
+    environment: dict[str, str] = {}
+    for term in word.split("+"):
+        name, equals, value = term.partition("=")
+        if equals:
+            name = _ALIASES.get(name, name)
+            _require_variable(name, value)
+            environment[name] = value
+        elif term in choose.LIBRARIES and library is None:
+            library = choose.known_library(term)
+        else:
+            raise UsageError(
+                f"--compare: {term!r} is neither a library ({', '.join(choose.LIBRARIES)}) nor NAME=VALUE",
+                hint=_FORM,
+            )
+    if library is not None:
+        require_reader(library, environment)
+    return Variant(word, library, tuple(environment.items()))
+
+
+def _require_variable(name: str, value: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"--compare: {name!r} cannot be the name of an environment variable", hint=_FORM)
+    if _OWN.fullmatch(name):
+        raise UsageError(
+            f"--compare: {name} is said by the launch itself", hint="choose a variable of the library"
+        )
+    if names_a_secret(name, value):
+        raise UsageError(
+            f"--compare: {name} looks like a secret, and variants are shown in results",
+            hint="secrets belong into 'env' of the inventory",
+        )
+    if name == _ALIASES["gdr"]:
+        try:
+            variables(Communication(library="nccl", gdr_level=value, forward=()))
+        except ArtifactError as error:
+            raise UsageError(f"--compare: {error.message}", hint=error.hint) from None
+
+
+def require_reader(library: Library, environment: dict[str, str]) -> None:
+    """Raise LaunchError when a variable is another library's, so that setting it could change nothing."""
+    for name in environment:
+        reader = next((reader for prefix, reader in _READERS if name.startswith(prefix)), library)
+        if reader != library:
+            raise LaunchError(
+                f"{name} is read by {reader}, not by {library}: the variants would not differ",
+                hint=f"add --library {reader}"
+                + (", which needs GPUs on every node" if reader == "nccl" else ""),
+            )
+
+
+def without_effect(environment: dict[str, str], nodes: int) -> list[str]:
+    """Return the variables that can change nothing, because all ranks are on one node."""
+    return [name for name in environment if nodes == 1 and name.startswith(_NETWORK)]

@@ -1,0 +1,129 @@
+"""The result of variants measured in turns: from every repeat's result to medians, spreads and ratios."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+from clusterctl.benchmarks.scaling import efficiency
+from clusterctl.launch.interleave import Interleaved, Repeated
+from clusterctl.results.model import BenchResult, ResultPoint, ResultRow, fault_document, from_measured
+from clusterctl.results.variant_model import Spread, VariantPoint, VariantResult, VariantRow
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """Return the median of some values, their bounds, and their coefficient of variation (of the sample)."""
+    mean = statistics.fmean(values)
+    cv = statistics.stdev(values) / mean if len(values) > 1 and mean > 0 else None
+    return Spread(median=statistics.median(values), least=min(values), greatest=max(values), cv=cv)
+
+
+def from_interleaved(found: Interleaved, run: str) -> BenchResult:
+    """Return the result of one run with variants; its own rows and points are the first variant's medians."""
+    results = [[from_measured(measured, run) for measured in one.runs] for one in found.variants]
+    variants: list[VariantResult] = []
+    for one, repeats in zip(found.variants, results, strict=True):
+        if repeats:
+            variants.append(_variant(one, repeats, variants[0] if variants else None))
+    first = results[0][0]
+    proof = {**first.proof, "repeats": found.repeats}
+    proof.pop("failures", None)
+    if found.faults:
+        proof["failures"] = [fault_document(fault) for fault in found.faults]
+    return first.model_copy(
+        update={
+            "status": "failed" if found.faults else "ok",
+            "rows": tuple(_median_row(row, results[0]) for row in first.rows),
+            "points": tuple(_median_point(point, variants[0]) for point in first.points),
+            "proof": proof,
+            "variants": tuple(variants),
+        }
+    )
+
+
+def _variant(one: Repeated, repeats: Sequence[BenchResult], first: VariantResult | None) -> VariantResult:
+    return VariantResult(
+        name=one.variant.name,
+        library=repeats[0].library,
+        environment=dict(one.variant.environment),
+        repeats=len(repeats),
+        rows=tuple(_rows(repeats, first)),
+        points=tuple(_points(repeats, first)),
+        keys=repeats[0].proof.get("keys", {}),
+    )
+
+
+def _of_size(repeats: Sequence[BenchResult], size_bytes: int) -> list[ResultRow]:
+    return [row for result in repeats for row in result.rows if row.size_bytes == size_bytes]
+
+
+def _rows(repeats: Sequence[BenchResult], first: VariantResult | None) -> list[VariantRow]:
+    found = []
+    for size_bytes in [row.size_bytes for row in repeats[0].rows]:
+        same = _of_size(repeats, size_bytes)
+        times = [row.time_us for row in same if row.time_us is not None]
+        speeds = [row.busbw_gbps for row in same if row.busbw_gbps is not None]
+        wrongs = [row.wrong for row in same if row.wrong is not None]
+        if not times:
+            continue
+        time_us = spread(times)
+        like = next((row for row in first.rows if row.size_bytes == size_bytes), None) if first else None
+        found.append(
+            VariantRow(
+                size_bytes=size_bytes,
+                time_us=time_us,
+                busbw_gbps=spread(speeds) if speeds else None,
+                wrong=sum(wrongs) if wrongs else None,
+                ratio=_ratio(like.time_us.median, time_us.median) if like else (None if first else 1.0),
+            )
+        )
+    return found
+
+
+def _points(repeats: Sequence[BenchResult], first: VariantResult | None) -> list[VariantPoint]:
+    found: list[VariantPoint] = []
+    for point in repeats[0].points:
+        same = [p.samples_per_s for result in repeats for p in result.points if p.np == point.np]
+        speed = spread(same)
+        like = next((p for p in first.points if p.np == point.np), None) if first else None
+        # Without a point of one rank there is nothing to measure efficiency against.
+        single = speed if point.np == 1 else next((p.samples_per_s for p in found if p.np == 1), None)
+        found.append(
+            VariantPoint(
+                np=point.np,
+                nodes=point.nodes,
+                sample="image" if point.images_per_s is not None else "sequence",
+                samples_per_s=speed,
+                efficiency=efficiency(speed.median, single.median, point.np) if single else None,
+                ratio=_ratio(speed.median, like.samples_per_s.median) if like else (None if first else 1.0),
+            )
+        )
+    return found
+
+
+def _ratio(one: float, other: float) -> float | None:
+    return one / other if other > 0 else None
+
+
+def _median(values: Sequence[float | None]) -> float | None:
+    found = [value for value in values if value is not None]
+    return statistics.median(found) if found else None
+
+
+def _median_row(row: ResultRow, repeats: Sequence[BenchResult]) -> ResultRow:
+    same = _of_size(repeats, row.size_bytes)
+    wrongs = [one.wrong for one in same if one.wrong is not None]
+    return ResultRow(
+        size_bytes=row.size_bytes,
+        time_us=_median([one.time_us for one in same]),
+        algbw_gbps=_median([one.algbw_gbps for one in same]),
+        busbw_gbps=_median([one.busbw_gbps for one in same]),
+        wrong=sum(wrongs) if wrongs else None,
+    )
+
+
+def _median_point(point: ResultPoint, first: VariantResult) -> ResultPoint:
+    like = next(one for one in first.points if one.np == point.np)
+    speed = like.samples_per_s.median
+    counted = {f"{like.sample}s_per_s": speed, f"{like.sample}s_per_s_per_rank": speed / point.np}
+    return ResultPoint(np=point.np, nodes=point.nodes, efficiency=like.efficiency, **counted)
