@@ -12,6 +12,8 @@ packages=(
 )
 # An engine from elsewhere (Docker CE) serves as well, and Debian's package would want its place.
 command -v dockerd >/dev/null || [ -x /usr/sbin/dockerd ] || packages+=(docker.io iptables)
+# Reports are looked at in a real browser. Ubuntu has Chromium as a snap only, and its CI machines have Chrome.
+command -v google-chrome chromium >/dev/null || { . /etc/os-release; [ "$ID" != debian ] || packages+=(chromium fonts-dejavu-core); }
 
 missing=()
 for package in "${packages[@]}"; do

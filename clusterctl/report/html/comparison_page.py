@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from clusterctl.report.comparison import cautions, noise_words
-from clusterctl.report.html import figures, page
+from clusterctl.report.html import bounds, figures, page
 from clusterctl.report.html.run_page import unit_of
 from clusterctl.results.comparison import Comparison
 from clusterctl.results.record import Record
@@ -17,7 +17,7 @@ def render(found: Comparison, records: Sequence[Record]) -> str:
     documents = [record.document for record in records]
     if found.kind == "collective":
         sweeps = [(name, document["rows"]) for name, document in zip(names, documents, strict=True)]
-        charts = [figures.busbw(sweeps), figures.times(sweeps)]
+        charts = [figures.busbw(sweeps, bounds.common_lines(documents)), figures.times(sweeps)]
     else:
         curves = [
             (name, document["points"], (document.get("proof") or {}).get("spread") or {})

@@ -9,7 +9,7 @@ from typing import Any
 
 from clusterctl.benchmarks.key import ABSENT
 from clusterctl.benchmarks.scaling import percent
-from clusterctl.report.html import figures, page
+from clusterctl.report.html import bounds, figures, page
 from clusterctl.report.html.heat_map import HeatMap, heat_map
 from clusterctl.report.html.scale import duration
 from clusterctl.report.table import size
@@ -20,7 +20,7 @@ SETTING_NAMES = {"benchmark": "model", "batch_per_rank": "batch_size", "memory_f
 # What the page shows in a place of its own; anything else that a proof holds is shown as it stands.
 _SHOWN = {
     *("ranks", "library", "transports", "settings", "spread", "rates", "between_nodes", "failures", "keys"),
-    *("hardware", "clusterctl_version"),
+    *("hardware", "clusterctl_version", "expected"),
 }
 
 
@@ -54,7 +54,10 @@ def render(record: Record) -> str:
     points = point_rows(document)
     unit = unit_of(document)
     key = key_of(record)
-    charts = [figures.busbw([(summary.library or "measured", rows)]), figures.times([("", rows)])]
+    charts = [
+        figures.busbw([(summary.library or "measured", rows)], bounds.lines(document)),
+        figures.times([("", rows)]),
+    ]
     charts.append(figures.scaling([("measured", document.get("points") or (), proof.get("spread") or {})]))
     return page.render(
         "run.html.j2",
@@ -62,6 +65,8 @@ def render(record: Record) -> str:
         title=title_of(record),
         tiles=_tiles(record, points, unit),
         failures=proof.get("failures") or (),
+        expected=bounds.sentence(document),
+        expected_is_bad=bounds.of(document).get("verdict") in bounds.BAD,
         charts=[one for one in charts if one is not None],
         rows=rows,
         points=points,
@@ -152,6 +157,9 @@ def _tiles(record: Record, points: Sequence[PointRow], unit: str) -> list[Tile]:
                 "Highest bus bandwidth", f"{best['busbw_gbps']:.2f}", "GB/s", f"at {size(best['size_bytes'])}"
             )
         )
+    share, bound = (bounds.of(record.document).get(name) for name in ("share", "expected_busbw_gbps"))
+    if share is not None and bound is not None:
+        tiles.append(Tile("Of the expected", f"{share * 100:.1f}", "%", f"{bound:.1f} GB/s by the hardware"))
     timed = [row for row in rows if row.get("time_us")]
     if timed:
         value, _, word = duration(timed[0]["time_us"]).partition(" ")

@@ -1,0 +1,114 @@
+"""The pages of reports in a real Chromium: laid out, readable, nothing beyond the edge, nothing fetched."""
+
+from __future__ import annotations
+
+import re
+
+import chromium as browsers
+import pytest
+from result_documents import H200_NP2, collective, slow_rank_training
+
+from clusterctl.benchmarks.base import Fault, FaultKind
+from clusterctl.report.html import comparison_page, run_page
+from clusterctl.results.comparison import compare
+
+LONG = "a-node-with-a-name-as-long-as-cloud-providers-make-them-0123456789.internal.example.com"
+DESKTOP, PHONE = 1280, 360
+
+
+def failed():
+    words = f"rank 1 on {LONG} died of signal 9; its last words: {'x' * 300} CUDA error: out of memory"
+    fault = Fault(FaultKind.RANK_DIED, words, 1, LONG, "see rank-1.log in the run folder")
+    return collective("crashed-without-summary", faults=[fault])
+
+
+def compared():
+    records = [collective(), collective(H200_NP2, run="20261121T091500Z-bench-aaaa")]
+    return comparison_page.render(compare(records), records)
+
+
+PAGES = {
+    "sweep": lambda: run_page.render(collective()),
+    "training": lambda: run_page.render(slow_rank_training()),
+    "failed": lambda: run_page.render(failed()),
+    "comparison": compared,
+}
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory, tier_unavailable):
+    if browsers.program() is None:
+        tier_unavailable("no chromium: tests/prerequisites.sh installs it")
+    with browsers.Chromium(tmp_path_factory.mktemp("profile")) as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pages")
+    for name, make in PAGES.items():
+        (folder / f"{name}.html").write_text(make())
+    return folder
+
+
+@pytest.mark.parametrize("width", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_fits_its_width_and_fetches_nothing(chromium, pages, name, width):
+    page = pages / f"{name}.html"
+    chromium.open(page, width)
+    assert chromium.size()[0] <= width
+    assert chromium.requests() == [page.as_uri()]
+    words = " ".join(words for words, _ in chromium.texts())
+    assert len(words) > 500
+    for _, (x, _y, across, high) in chromium.texts():
+        assert x >= 0 and across > 0 and high >= 9
+    shown = [kind for kind in ("wide", "narrow") if chromium.colour(f".chart.{kind}", "display") != "none"]
+    assert shown == (["wide"] if width == DESKTOP else ["narrow"])
+
+
+@pytest.mark.parametrize("width", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize("name", PAGES)
+def test_no_two_lines_of_text_lie_upon_each_other(chromium, pages, name, width):
+    chromium.open(pages / f"{name}.html", width)
+    boxes = sorted(chromium.texts(), key=lambda one: one[1][1])
+    for index, (words, (x, y, across, high)) in enumerate(boxes):
+        for other, (ox, oy, oacross, _) in boxes[index + 1 :]:
+            if oy >= y + high - 3:
+                break
+            # A fraction of the line height of slack: boxes of lines touch where letters do not.
+            assert ox >= x + across - 1 or x >= ox + oacross - 1, (words, other)
+
+
+@pytest.mark.parametrize("name", ["sweep", "training", "comparison"])
+def test_the_tables_are_there_without_scripts(chromium, pages, name):
+    chromium.open(pages / f"{name}.html", DESKTOP)
+    text = re.sub(r"<[^>]+>", " ", chromium.html())
+    expected = {"sweep": "1073741824 4529.98 237.03 355.54 0", "training": "32 4 80563.0 2517.6 10.4 98.30%"}
+    expected["comparison"] = "1073741824 4529.98 355.54 3258.54 329.52 1.390 faster"
+    assert expected[name] in re.sub(r"\s+", " ", text)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_there_is_ink_on_the_page_in_the_light_and_in_the_dark(chromium, pages, scheme):
+    chromium.open(pages / "training.html", DESKTOP, scheme=scheme)
+    rows = browsers.pixels(chromium.screenshot(scale=0.2))
+    ground = rows[0][0]
+    assert (sum(ground) > 700) == (scheme == "light")
+    ink = [
+        pixel
+        for row in rows
+        for pixel in row
+        if max(abs(a - b) for a, b in zip(pixel, ground, strict=True)) > 40
+    ]
+    share = len(ink) / (len(rows) * len(rows[0]))
+    assert 0.02 < share < 0.5
+    # The slow rank's cell stands out in the colour of its class.
+    red, _, blue = map(int, re.findall(r"\d+", chromium.colour("td.below3", "background-color"))[:3])
+    assert red - blue > 100
+
+
+def test_paper_is_white_and_has_the_wide_charts_and_whole_tables(chromium, pages):
+    chromium.open(pages / "sweep.html", DESKTOP, scheme="dark", media="print")
+    assert chromium.colour("body", "background-color") == "rgb(255, 255, 255)"
+    assert chromium.colour(".chart.wide", "display") != "none"
+    assert chromium.pdf().startswith(b"%PDF-")

@@ -1,0 +1,63 @@
+"""The expected bandwidth on a page: its line in the chart, its words, and loud ones for what is not as it should be."""
+
+import pytest
+from result_documents import H200_NP2, collective
+
+from clusterctl.benchmarks.links import NodeLinks, NvLink
+from clusterctl.report.html import bounds, comparison_page, run_page
+from clusterctl.results import expectation
+from clusterctl.results.comparison import compare
+from clusterctl.results.expectation import Inputs
+
+
+def expected(record, *, links=18, ranks=4):
+    """The record with the bound of this many NVLinks of 25 GB/s in its proof."""
+    inputs = Inputs("all_reduce", ranks, 1, NodeLinks(ranks, NvLink(4, links, 25.0)))
+    rows = [(row["size_bytes"], row["busbw_gbps"]) for row in record.document["rows"]]
+    record.document["proof"]["expected"] = expectation.document(expectation.judge(inputs, rows))
+    return record
+
+
+def test_the_expected_bandwidth_is_a_line_and_a_sentence():
+    record = expected(collective())
+    assert bounds.lines(record.document) == [
+        ("expected 367 GB/s (ring: 18 NVLinks x 25 GB/s x 0.8155)", 366.975)
+    ]
+    assert bounds.sentence(record.document).startswith("As expected. 355.5 GB/s are 96.9 % of it")
+    page = run_page.render(record)
+    assert page.count('class="reference"') == 3  # two drawings and the legend
+    assert '<p class="note">As expected.' in page and "96.9" in page
+
+
+@pytest.mark.parametrize(
+    ("links", "words", "names"),
+    [
+        (36, "Much less than expected. 355.5 GB/s are 48.4 % of it", ["expected"]),
+        (24, "Less than expected. 355.5 GB/s are 72.7 % of it", ["expected"]),
+        (8, "Not possible. 355.5 GB/s are 218.0 % of it; 355.5 GB/s is more than", ["expected", "limit"]),
+    ],
+)  # fmt: skip
+def test_what_is_not_as_it_should_be_is_said_loudly(links, words, names):
+    record = expected(collective(), links=links)
+    assert bounds.sentence(record.document).startswith(words)
+    assert [name.split()[0] for name, _ in bounds.lines(record.document)] == names
+    assert f'<p class="caution">{words}' in run_page.render(record)
+
+
+def test_what_is_not_known_is_said_and_not_drawn():
+    record = collective()
+    inputs = Inputs("all_reduce", 4, 1, None)
+    record.document["proof"]["expected"] = expectation.document(expectation.judge(inputs, [(1 << 30, 1.0)]))
+    assert bounds.lines(record.document) == []
+    assert bounds.sentence(record.document) == (
+        "What the hardware should reach is not known: the nodes' links are not known."
+    )
+    assert bounds.sentence(collective().document) == ""
+
+
+def test_a_comparison_has_the_line_that_all_runs_share():
+    same = [expected(collective()), expected(collective(run="20261121T091500Z-bench-aaaa"))]
+    assert bounds.common_lines([one.document for one in same]) == bounds.lines(same[0].document)
+    assert 'class="reference"' in comparison_page.render(compare(same), same)
+    other = expected(collective(H200_NP2, run="20261121T091500Z-bench-bbbb"), links=6, ranks=2)
+    assert bounds.common_lines([same[0].document, other.document]) == []
