@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import FrameType
 from typing import Annotated, Optional
 
 import typer
 
-from clusterctl.cli import bench_reports, bench_store, console, report_files
+from clusterctl.cli import (
+    bench_compare,
+    bench_output,
+    bench_reports,
+    bench_run,
+    bench_smoke,
+    console,
+    report_files,
+)
 from clusterctl.cli import options as cli
 from clusterctl.cli.bench_request import build_request
-from clusterctl.errors import UsageError
 
 _COLLECTIVE = "Collective"
 _TRAINING = "Training"
+_TIMEOUT_S = 600.0
 
 
 def bench(
@@ -64,8 +68,15 @@ def bench(
         typer.Option("--map-by", help="slot: fill node after node; node: one rank to each node in turn."),
     ] = None,
     timeout_s: Annotated[
-        float, typer.Option("--timeout", min=1.0, metavar="S", help="Seconds one launch may take.")
-    ] = 600.0,
+        Optional[float],  # noqa: UP045
+        typer.Option(
+            "--timeout",
+            min=1.0,
+            metavar="S",
+            help="Seconds one launch may take; 600, with --smoke 180.",
+            show_default=False,
+        ),
+    ] = None,
     min_bytes: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(
@@ -135,11 +146,15 @@ def bench(
             "--phase", min=1, max=2, help="BERT: 1, 128 tokens; 2, 512 tokens.", rich_help_panel=_TRAINING
         ),
     ] = None,
+    compare: bench_compare.CompareOption = None,
+    repeats: bench_compare.RepeatsOption = None,
+    smoke: bench_smoke.SmokeOption = False,
     fanout: cli.FanoutOption = None,
     accept_new_host_keys: cli.AcceptHostKeysOption = False,
     runs: cli.RunsOption = None,
     html: bench_reports.HtmlOption = None,
     junit: bench_reports.JunitOption = None,
+    output: bench_output.OutputOption = bench_output.Output.table,
     as_json: cli.JsonOption = False,
 ) -> None:
     """Run a benchmark across the nodes: a collective, or the training of a model.
@@ -150,75 +165,37 @@ def bench(
     """
     request = build_request(
         collective=collective, model=model, np=np, scaling=scaling, library=library, launcher=launcher,
-        map_by=map_by, timeout_s=timeout_s, min_bytes=min_bytes, max_bytes=max_bytes, step_factor=step_factor,
+        map_by=map_by, timeout_s=timeout_s or (bench_smoke.TIMEOUT_S if smoke else _TIMEOUT_S),
+        min_bytes=min_bytes, max_bytes=max_bytes, step_factor=step_factor,
         iters=iters, warmup=warmup, windows=windows, batch_size=batch_size, image_size=image_size,
         precision=precision, channels_last=channels_last, learning_rate=learning_rate, compiled=compiled,
         bucket_cap_mb=bucket_cap_mb, phase=phase,
     )  # fmt: skip
     for path in (html, junit):
         report_files.refuse_unwritable(path)
-    import os
-
-    from clusterctl.artifacts import shell
+    variants, times = bench_compare.chosen(compare, repeats, library)
+    bench_output.require_possible(output, request, as_json=as_json, compared=bool(variants))
+    if smoke:
+        bench_smoke.require_alone(
+            {
+                "--collective": collective, "--model": model, "--scaling": scaling, "--compare": compare,
+                "--repeats": repeats, "--min-bytes": min_bytes, "--max-bytes": max_bytes,
+                "--step-factor": step_factor, "--iters": iters, "--warmup": warmup, "--html": html,
+            }
+        )  # fmt: skip
     from clusterctl.cli.session import open_session
-    from clusterctl.inventory.secret_names import recorded
-    from clusterctl.launch import choose
-    from clusterctl.launch.measure import Measurement
-    from clusterctl.launch.run import Runner
-    from clusterctl.report import table
-    from clusterctl.results import model as results
-    from clusterctl.rundir import RunDir
-    from clusterctl.transport.ssh_config import KNOWN_HOSTS_VARIABLE
 
     session = open_session(inventory, limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys)
-    chosen = request.launcher or (None if session.inventory.launcher.value == "openmpi" else "")
-    if chosen == "":
-        raise UsageError(
-            f"the inventory's launcher {session.inventory.launcher.value!r} is not supported yet",
-            hint="choose one with --launcher openmpi",
-        )
-    choose.require_servable(chosen, len(session.inventory.nodes))
-    run = RunDir.create("bench", runs)
-    run.write("inventory", recorded(session.inventory))
-    runner = Runner(
-        session.inventory.nodes,
-        session.connect,
-        fanout=session.fanout,
-        known_hosts=os.environ.get(KNOWN_HOSTS_VARIABLE),
-    )
-    with _terminable(), runner:
-        measured = Measurement(request, runner, run.folder("logs"), console.talk).run()
-    lines = [{"np": launch["np"], "line": shell.line(launch["argv"])} for launch in measured.launches]
-    run.write("artifacts", {"schema": "clusterctl.artifacts/1", "commands": lines})
-    run.write("launch", {"schema": "clusterctl.launch/1", "launches": list(measured.launches)})
-    result = results.from_measured(measured, run.id)
-    document = result.document()
-    run.write("results", document)
-    record = bench_store.store(run, document, [str(entry["line"]) for entry in lines])
-    if as_json:
-        console.emit_json(document)
+    bench_run.require_launcher(session, request)
+    if smoke:
+        all_ended = bench_smoke.run(session, request, runs)
     else:
-        console.data(table.render(result))
-    for fault in measured.faults:
-        console.talk(f"failed: {fault.kind.value}: {fault.message}")
-    for hint in dict.fromkeys(fault.hint for fault in measured.faults if fault.hint):
-        console.talk(f"hint: {hint}")
-    if measured.faults and any(run.path.rglob("*.log")):
-        console.talk(f"hint: what else the logs say: clusterctl explain {run.path}")
-    console.talk(f"run folder: {run.path}")
-    written = bench_reports.write(record, html=html, junit=junit)
-    raise typer.Exit(results.exit_code(measured.faults) or written)
-
-
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """Let SIGTERM end the ranks as Ctrl-C does."""
-
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+        all_ended = (bench_run.measure(session, request, variants, times, runs),)
+    if as_json:
+        console.emit_json(bench_smoke.document(all_ended) if smoke else all_ended[0].result.document())
+    for ended in all_ended:
+        if not as_json:
+            console.data(bench_output.render(ended.result, output))
+        bench_run.say_end(ended)
+    written = bench_reports.write(*(ended.record for ended in all_ended), html=html, junit=junit)
+    raise typer.Exit(next((ended.exit_code for ended in all_ended if ended.exit_code), 0) or written)

@@ -24,18 +24,21 @@ JunitOption = Annotated[
 ]
 
 
-def write(record: Record, *, html: Path | None = None, junit: Path | None = None) -> int:
-    """Write what was asked for and return 0, or ConfigError's exit code: the run's result stands either way."""
+def write(*records: Record, html: Path | None = None, junit: Path | None = None) -> int:
+    """Write what was asked for and return 0, or ConfigError's exit code: the run's result stands either way.
+
+    The page is that of the last of several runs.
+    """
     try:
         if html is not None:
             from clusterctl.report.html import run_page
 
-            report_files.write(html, run_page.render(record))
+            report_files.write(html, run_page.render(records[-1]))
             console.talk(f"report: {html}")
         if junit is not None:
             from clusterctl.report import bench_junit
 
-            report_files.write(junit, bench_junit.render([record]))
+            report_files.write(junit, bench_junit.render(records))
     except ConfigError as error:
         console.talk(f"error: {error.message}")
         return error.exit_code

@@ -134,6 +134,12 @@ def collective_program(name: str, chosen: Library, answers: Sequence[Readiness],
     return Program((*found.words, name, "--backend", chosen, *graph), torch=True, perf=False)
 
 
+def comparable_program(name: str, chosen: Library, answers: Sequence[Readiness], archive: str) -> Program:
+    """Return the torch program, called the same way for every library: only the library differs."""
+    found = torch_program(answers, archive, "collective")
+    return Program((*found.words, name, "--backend", chosen), torch=True, perf=False)
+
+
 def mapping(asked: MapBy | None, answers: Sequence[Readiness]) -> MapBy:
     """Return how ranks are placed: node after node where devices count, in turn where slots are but cores."""
     if asked is not None:

@@ -60,7 +60,10 @@ def interleave(
             folder = logs / f"{index + 1}-{re.sub(r'[^A-Za-z0-9._=-]', '_', variant.name)[:60]}" / str(number)
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             chosen = replace(
-                request, library=variant.library or request.library, environment=variant.environment
+                request,
+                library=variant.library or request.library,
+                environment=variant.environment,
+                same_program=len({one.library for one in variants}) > 1,
             )
             measured = Measurement(chosen, runner, folder, say).run()
             found[index].append(measured)

@@ -46,6 +46,8 @@ class Request:
     collective: str = "all_reduce"
     environment: tuple[tuple[str, str], ...] = ()
     """Variables for every rank that win over all others (a variant's)."""
+    same_program: bool = False
+    """Whether a collective runs as the torch program whatever the library, so that libraries can be compared."""
 
     @property
     def benchmark(self) -> str:
@@ -171,7 +173,8 @@ class Measurement:
         library = choose.library(request.library, answers, collective=request.training is None)
         archive = f"{self._runner.directory}/{ARCHIVE}"
         if request.training is None:
-            program = choose.collective_program(request.collective, library, answers, archive)
+            choosing = choose.comparable_program if request.same_program else choose.collective_program
+            program = choosing(request.collective, library, answers, archive)
         else:
             program = choose.torch_program(answers, archive, "training")
         needs = needs_for(

@@ -1,0 +1,43 @@
+"""``bench --compare`` and ``--repeats``: which variants a run has, and how often each is measured."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from clusterctl.errors import UsageError
+
+if TYPE_CHECKING:
+    from clusterctl.launch.variants import Variant
+
+_DEFAULT_REPEATS = 3
+
+CompareOption = Annotated[
+    Optional[str],  # noqa: UP045 - typer evaluates this at run time on 3.10
+    typer.Option(
+        "--compare",
+        metavar="A,B,..",
+        help="Variants in turns: nccl,ccore or gdr=0,gdr=2 or NAME=VALUE; + joins several.",
+    ),
+]
+RepeatsOption = Annotated[
+    Optional[int],  # noqa: UP045
+    typer.Option(
+        "--repeats", min=1, help="Measure so often, in turns; with --compare 3.", show_default=False
+    ),
+]
+
+
+def chosen(compare: str | None, repeats: int | None, library: str | None) -> tuple[tuple[Variant, ...], int]:
+    """Return the variants (none: one plain run) and the repeats; UsageError for what contradicts itself."""
+    from clusterctl.launch.variants import Variant, parse_variants
+
+    if compare is None:
+        if repeats is None or repeats == 1:
+            return (), 1
+        return (Variant("default"),), repeats
+    variants = parse_variants(compare)
+    if library is not None and any(variant.library is not None for variant in variants):
+        raise UsageError("--compare names libraries, and so does --library", hint="leave out --library")
+    return variants, repeats or _DEFAULT_REPEATS

@@ -1,0 +1,129 @@
+"""One benchmark run from request to stored result: the run folder, the measuring, what is said of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from clusterctl.cli import bench_store, console
+from clusterctl.errors import UsageError
+
+if TYPE_CHECKING:
+    from clusterctl.benchmarks.base import Fault
+    from clusterctl.cli.session import Session
+    from clusterctl.launch.measure import Request
+    from clusterctl.launch.variants import Variant
+    from clusterctl.results.model import BenchResult
+    from clusterctl.results.record import Record
+    from clusterctl.rundir import RunDir
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """One run that came to its end, well or not: its folder, its result, and what went wrong."""
+
+    run: RunDir
+    result: BenchResult
+    record: Record
+    faults: tuple[Fault, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """What the verb returns for this run."""
+        from clusterctl.results import model
+
+        return model.exit_code(self.faults)
+
+
+def require_launcher(session: Session, request: Request) -> None:
+    """Raise UsageError, before a node is contacted, when nothing here can start ranks on these nodes."""
+    from clusterctl.launch import choose
+
+    chosen = request.launcher or (None if session.inventory.launcher.value == "openmpi" else "")
+    if chosen == "":
+        raise UsageError(
+            f"the inventory's launcher {session.inventory.launcher.value!r} is not supported yet",
+            hint="choose one with --launcher openmpi",
+        )
+    choose.require_servable(chosen, len(session.inventory.nodes))
+
+
+def measure(
+    session: Session, request: Request, variants: Sequence[Variant], repeats: int, runs: Path | None
+) -> Ended:
+    """Measure in a run folder of its own, keep what came of it there and in the database, and return it."""
+    from clusterctl.artifacts import shell
+    from clusterctl.inventory.secret_names import recorded
+    from clusterctl.launch.interleave import Interleaved, interleave
+    from clusterctl.launch.measure import Measured, Measurement
+    from clusterctl.launch.run import Runner
+    from clusterctl.results.model import from_measured
+    from clusterctl.results.variants import from_interleaved
+    from clusterctl.rundir import RunDir
+    from clusterctl.transport.ssh_config import KNOWN_HOSTS_VARIABLE
+
+    run = RunDir.create("bench", runs)
+    run.write("inventory", recorded(session.inventory))
+    runner = Runner(
+        session.inventory.nodes,
+        session.connect,
+        fanout=session.fanout,
+        known_hosts=os.environ.get(KNOWN_HOSTS_VARIABLE),
+    )
+    logs = run.folder("logs")
+    with _terminable(), runner:
+        measured: Measured | Interleaved
+        if variants:
+            measured = interleave(request, variants, repeats, runner, logs, console.talk)
+        else:
+            measured = Measurement(request, runner, logs, console.talk).run()
+    lines = [
+        {**{name: launch[name] for name in _NAMES if name in launch}, "line": shell.line(launch["argv"])}
+        for launch in measured.launches
+    ]
+    run.write("artifacts", {"schema": "clusterctl.artifacts/1", "commands": lines})
+    run.write("launch", {"schema": "clusterctl.launch/1", "launches": list(measured.launches)})
+    result = (
+        from_measured(measured, run.id)
+        if isinstance(measured, Measured)
+        else from_interleaved(measured, run.id)
+    )
+    document = result.document()
+    run.write("results", document)
+    record = bench_store.store(run, document, [str(entry["line"]) for entry in lines])
+    return Ended(run, result, record, measured.faults)
+
+
+# What tells one launch of a run from another.
+_NAMES = ("variant", "repeat", "np")
+
+
+def say_end(ended: Ended) -> None:
+    """Say on stderr what went wrong, what to do, and where everything is kept."""
+    for fault in ended.faults:
+        console.talk(f"failed: {fault.kind.value}: {fault.message}")
+    for hint in dict.fromkeys(fault.hint for fault in ended.faults if fault.hint):
+        console.talk(f"hint: {hint}")
+    if ended.faults and any(ended.run.path.rglob("*.log")):
+        console.talk(f"hint: what else the logs say: clusterctl explain {ended.run.path}")
+    console.talk(f"run folder: {ended.run.path}")
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Let SIGTERM end the ranks as Ctrl-C does."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

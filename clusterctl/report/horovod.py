@@ -1,0 +1,28 @@
+"""A training's result in the words of Horovod's synthetic benchmark, which many scripts read.
+
+The lines, their order and their digits are those of examples/pytorch/pytorch_synthetic_benchmark.py in Horovod 0.28:
+the spread is 1.96 sigma, and the total is the mean per device times their number.
+"""
+
+from __future__ import annotations
+
+from clusterctl.results.model import BenchResult
+
+
+def render(result: BenchResult) -> str:
+    """Return the lines of every point of the curve, the largest last: scripts read the last match."""
+    batch_size = result.proof.get("settings", {}).get("batch_size", "-")
+    on_cpu = all(rank["device"].startswith("cpu") for rank in result.proof.get("ranks", ()))
+    kind = "CPU" if on_cpu else "GPU"
+    lines = []
+    for point in result.points:
+        mean = point.samples_per_s / point.np
+        spread = float(result.proof.get("spread", {}).get(str(point.np), 0.0))
+        lines += [
+            f"Model: {result.benchmark}",
+            f"Batch size: {batch_size}",
+            f"Number of {kind}s: {point.np}",
+            f"Img/sec per {kind}: {mean:.1f} +-{spread:.1f}",
+            f"Total img/sec on {point.np} {kind}(s): {point.np * mean:.1f} +-{point.np * spread:.1f}",
+        ]
+    return "\n".join(lines)
