@@ -76,7 +76,7 @@ def parse(name: str, image: Image, answers: dict[str, list[str]]) -> BaseImage:
         )
     glibc = version(first("glibc") or "")
     if glibc is None or "manager" not in answers:
-        lacking = "glibc" if glibc is None else "a package manager"
+        lacking = "glibc" if glibc is None else "package manager"
         raise ImageError(f"{name} has no {lacking}", hint="take the distribution's own image as the base")
     newest = [found for found in map(version, answers.get("glibcxx", ())) if found is not None]
     digests = [text.rpartition("@")[2] for text in image.attrs.get("RepoDigests") or ()]

@@ -63,7 +63,8 @@ def _one(path: Path) -> Needs:
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ImageError(f"{READELF} cannot read {path.name}: {error}") from None
-    if done.returncode != 0 or "Machine:" not in done.stdout:
+    broken = "Error:" in done.stderr  # its exit status is 0 for a file that is cut off
+    if done.returncode != 0 or broken or "Machine:" not in done.stdout:
         raise ImageError(
             f"{path.name} is no sound ELF file: {done.stderr.strip()[:200]}", hint="is the package whole?"
         )

@@ -8,6 +8,7 @@ import inspect
 import shutil
 from pathlib import Path
 
+from clusterctl import resources
 from clusterctl.lab import host
 from clusterctl.lab.recipe import cache_folder, current
 
@@ -45,6 +46,8 @@ def _build(recipe, root: Path, archive: Path) -> None:
     host.run((*argv, recipe.mirror) if recipe.mirror else argv, 1200)
     if recipe.sources:
         (root / "etc/apt/sources.list").write_text("".join(f"{source.line()}\n" for source in recipe.sources))
+    # As Debian's own images for docker: what is thrown away when a build fails needs no fsync.
+    (root / "etc/dpkg/dpkg.cfg.d/clusterctl-test").write_text(resources.text("templates", "lab", "dpkg.cfg"))
     excludes = (
         f"--exclude={pattern}" for pattern in ("./var/cache/apt/*", "./var/lib/apt/lists/*", "./dev/*")
     )
