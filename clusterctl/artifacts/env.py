@@ -21,6 +21,10 @@ class Communication:
     library: Library = "nccl"
     debug: str | None = None
     """NCCL_DEBUG."""
+    debug_subsystems: str | None = None
+    """NCCL_DEBUG_SUBSYS."""
+    debug_file: str | None = None
+    """NCCL_DEBUG_FILE."""
     ib_disable: bool | None = None
     socket_ifname: str | None = None
     rdma_devices: str | None = None
@@ -59,6 +63,8 @@ def variables(settings: Communication, *, np: int | None = None) -> dict[str, st
     if settings.library == "nccl":
         said |= {
             "NCCL_DEBUG": settings.debug,
+            "NCCL_DEBUG_SUBSYS": settings.debug_subsystems,
+            "NCCL_DEBUG_FILE": settings.debug_file,
             "NCCL_IB_DISABLE": settings.ib_disable,
             "NCCL_SOCKET_IFNAME": settings.socket_ifname,
             "NCCL_IB_HCA": settings.rdma_devices,

@@ -19,6 +19,7 @@ class FaultKind(str, Enum):
     WRONG_RESULTS = "wrong-results"
     NAN_LOSS = "nan-loss"
     REPLICAS_DIFFER = "replicas-differ"
+    SLOW_PATH = "slow-path"
     RANK_DIED = "rank-died"
     DEADLINE = "deadline"
     NODE_LOST = "node-lost"

@@ -16,6 +16,7 @@ from clusterctl.launch.local import LocalSpawn
 from clusterctl.launch.openmpi4 import OpenMpi4
 from clusterctl.launch.openmpi5 import OpenMpi5
 from clusterctl.launch.preflight import Readiness
+from clusterctl.launch.trust import LOG_FILE, SUBSYSTEMS
 
 LAUNCHERS: dict[str, Launcher] = {"openmpi": OpenMpi4(), "local": LocalSpawn()}
 _OPEN_MPI_5 = OpenMpi5()
@@ -208,9 +209,13 @@ def _environment(
     alone = len(members) == 1
     # Ranks of one node meet over the loopback interface, whatever the node's name resolves to.
     ifname = interface or ("lo" if alone and chosen != "nccl" else None)
+    # Across nodes NCCL says as much as the proof of its fast path needs.
+    proving = chosen == "nccl" and not alone
     settings = Communication(
         library=chosen,
-        debug="VERSION" if chosen == "nccl" else None,
+        debug="INFO" if proving else "VERSION" if chosen == "nccl" else None,
+        debug_subsystems=SUBSYSTEMS if proving else None,
+        debug_file=LOG_FILE if proving else None,
         socket_ifname=ifname,
         rdma_devices=rdma if chosen == "nccl" else None,
         extra={},

@@ -14,7 +14,7 @@ from clusterctl.benchmarks.key import hardware_name
 from clusterctl.benchmarks.perf_output import Sweep
 from clusterctl.benchmarks.scaling import Point
 from clusterctl.benchmarks.training import Training, TrainingRun
-from clusterctl.launch import choose, failure, preflight
+from clusterctl.launch import choose, failure, preflight, trust
 from clusterctl.launch.base import Launcher, LaunchPlan, MapBy
 from clusterctl.launch.failure import Outcome
 from clusterctl.launch.preflight import Readiness
@@ -48,6 +48,8 @@ class Request:
     """Variables for every rank that win over all others (a variant's)."""
     same_program: bool = False
     """Whether a collective runs as the torch program whatever the library, so that libraries can be compared."""
+    allow_slow_path: bool = False
+    """Whether a proven fall-back from GPUDirect RDMA is no failure."""
 
     @property
     def benchmark(self) -> str:
@@ -78,6 +80,8 @@ class Measured:
     """What the figures were measured with: the ranks' own words for a training, ours for a collective."""
     hardware: str | None = None
     """What the ranks ran on, by its name."""
+    trust: trust.Trust | None = None
+    """What the last launch proves of its fast path."""
 
 
 def default_points(np: int, slots: Sequence[int]) -> tuple[int, ...]:
@@ -246,15 +250,18 @@ class Measurement:
         outcome, causes = self._launch(plan, launcher, answers)
         if outcome is None:
             return self._failed(causes, library, launcher.name)
-        sweep = CollectiveSweep().parse(RankText(dict(outcome.stdout_by_rank)).merged)
+        proven = self._trust(plan, outcome, answers, library)
+        sweep = trust.named(CollectiveSweep().parse(RankText(dict(outcome.stdout_by_rank)).merged), proven)
         faults = _merge(causes, sweep.faults, failure.check_ranks(sweep.ranks, plan.np))
         return Measured(
-            self._request, library, launcher.name, sweep, (), sweep.ranks, tuple(self._launches), faults,
+            self._request, library, launcher.name, sweep, (), sweep.ranks, tuple(self._launches),
+            (*faults, *proven.faults),
             settings={
                 **_collective_settings(sweep, swept, program, answers),
                 **_environment_setting(self._request),
             },
             hardware=_hardware(sweep.ranks, answers),
+            trust=proven,
         )  # fmt: skip
 
     def _training(
@@ -268,11 +275,13 @@ class Measurement:
         points: list[TrainingPoint] = []
         ranks: tuple[RankProof, ...] = ()
         faults: tuple[Fault, ...] = ()
+        proven: trust.Trust | None = None
         for plan in plans:
             outcome, causes = self._launch(plan, launcher, answers)
             if outcome is None:
                 faults = causes
                 break
+            proven = self._trust(plan, outcome, answers, library)
             run = training.parse(RankText(dict(outcome.stdout_by_rank)).merged)
             ranks = run.ranks
             finished = tuple(RankProof(rate.rank, "", 0, "") for rate in run.rates)
@@ -283,12 +292,20 @@ class Measurement:
             point = Point(plan.np, len(plan.placements), run.samples_per_s, spread)
             points.append(TrainingPoint(point, run))
         return Measured(
-            self._request, library, launcher.name, None, tuple(points), ranks, tuple(self._launches), faults,
+            self._request, library, launcher.name, None, tuple(points), ranks, tuple(self._launches),
+            (*faults, *(proven.faults if proven else ())),
             settings={"program": "torch", **points[-1].run.settings, **_environment_setting(self._request)}
             if points
             else {},
             hardware=_hardware(ranks, answers),
+            trust=proven,
         )  # fmt: skip
+
+    def _trust(
+        self, plan: LaunchPlan, outcome: Outcome, answers: Sequence[Readiness], library: str
+    ) -> trust.Trust:
+        allowed = self._request.allow_slow_path
+        return trust.of_launch(plan, outcome, answers, library, allow_slow_path=allowed)
 
     def _failed(
         self, faults: tuple[Fault, ...], library: str | None = None, launcher: str | None = None

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.benchmarks.collective import sibling
+from clusterctl.benchmarks.gpudirect import Evidence
+from clusterctl.benchmarks.links import NodeLinks
 from clusterctl.errors import LaunchError
 from clusterctl.inventory.model import Node
-from clusterctl.launch import mpi_version
+from clusterctl.launch import link_answers, mpi_version
 from clusterctl.launch.mpi_version import TITLES, Family, MpiVersion
 
 
@@ -55,6 +57,9 @@ class Readiness:
     cpu_model: str | None = None
     hydra: str | None = None
     hydra_version: str = ""
+    links: NodeLinks | None = None
+    evidence: Evidence = field(default_factory=Evidence)
+    """What the node has for GPUDirect RDMA."""
 
     def mpi(self, family: Family) -> tuple[str, MpiVersion] | None:
         """Return the path and version of this family's mpirun, None without one."""
@@ -143,12 +148,14 @@ def parse(node: Node, text: str) -> Readiness:
         return said[name][0] if name in said else None
 
     connection = (one("ssh") or "").split()
+    gpus = int(one("gpus") or 0)
+    links, evidence = link_answers.read(said, gpus, node.rdma_devices)
     return Readiness(
         node=node,
         host=one("host") or node.name,
         uid=int(one("uid") or -1),
         cores=max(1, int(one("cores") or 1)),
-        gpus=int(one("gpus") or 0),
+        gpus=gpus,
         interface=one("interface"),
         interface_address=one("interface_address"),
         interfaces=(one("interfaces") or "").strip(),
@@ -170,6 +177,8 @@ def parse(node: Node, text: str) -> Readiness:
         cpu_model=one("cpu_model"),
         hydra=one("hydra"),
         hydra_version=one("hydra_version") or "",
+        links=links,
+        evidence=evidence,
     )
 
 

@@ -22,6 +22,22 @@ if [ -n "$INTERFACE" ]; then
   say interfaces "$(ls /sys/class/net 2>/dev/null | tr '\n' ' ')"
 fi
 
+# What joins GPUs and nodes: the first GPU's NVLinks (GB/s), the links between each pair, active RDMA ports (Gb/s).
+if command -v nvidia-smi >/dev/null 2>&1; then
+  say nvlinks "$(nvidia-smi nvlink -s -i 0 2>/dev/null | sed -n 's/.*Link [0-9]*: \([0-9.]*\) GB\/s.*/\1/p' | tr '\n' ' ')"
+  say nvlink_pairs "$(nvidia-smi topo -m 2>/dev/null | grep 'GPU[0-9]' | tr -s '\t ' '\n' | sed -n 's/^NV\([0-9][0-9]*\)$/\1/p' | tr '\n' ' ')"
+fi
+for port in /sys/class/infiniband/*/ports/*; do
+  case $(cat "$port/state" 2>/dev/null) in
+    *ACTIVE*) device=${port#/sys/class/infiniband/}
+      say rdma_port "${device%%/*} ${port##*/} $(cut -d ' ' -f 1 "$port/rate" 2>/dev/null)" ;;
+  esac
+done
+[ -e /sys/module/nvidia_peermem ] && say peer_memory nvidia_peermem
+{ [ -e /sys/kernel/mm/memory_peers/nv_mem ] || [ -e /sys/kernel/mm/memory_peers/nv_mem_nc ]; } && say peer_memory nv_peer_mem
+say memlock "$(ulimit -l 2>/dev/null)"
+say links asked
+
 find_program() {
   for name in "$@"; do
     case $name in

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from clusterctl.benchmarks.scaling import percent
+from clusterctl.report import trust_lines
 from clusterctl.results.model import BenchResult
 
 _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
@@ -89,4 +90,5 @@ def render(result: BenchResult) -> str:
         lines.append(collective(result))
     if result.points:
         lines.append(training(result))
+    lines += trust_lines.lines(result.proof)
     return "\n".join(lines)

@@ -12,12 +12,13 @@ from clusterctl.benchmarks.perf_output import Row
 from clusterctl.benchmarks.scaling import between_nodes, efficiencies
 from clusterctl.errors import LaunchError, NodeConnectionError, ResultError
 from clusterctl.launch.measure import Measured, TrainingPoint
+from clusterctl.results import proofs
 from clusterctl.results.keys import keys_of
 from clusterctl.results.variant_model import VariantResult
 
 SCHEMA: Literal["clusterctl.bench/1"] = "clusterctl.bench/1"
 # The benchmark ran to its end, and what it found is bad: not a failure to launch.
-_FOUND = (FaultKind.WRONG_RESULTS, FaultKind.NAN_LOSS, FaultKind.REPLICAS_DIFFER)
+_FOUND = (FaultKind.WRONG_RESULTS, FaultKind.NAN_LOSS, FaultKind.REPLICAS_DIFFER, FaultKind.SLOW_PATH)
 _UNREADABLE = (FaultKind.UNPARSABLE, FaultKind.CRASHED)
 
 
@@ -151,6 +152,7 @@ def from_measured(measured: Measured, run: str) -> BenchResult:
         proof["settings"] = {name: v for name, v in measured.settings.items() if v is not None}
         proof["hardware"] = measured.hardware
         proof["keys"] = keys_of(measured)
+    proof |= proofs.of_measured(measured)
     if measured.faults:
         proof["failures"] = [fault_document(fault) for fault in measured.faults]
     return BenchResult(

@@ -1,0 +1,140 @@
+"""Why NCCL did not use GPUDirect RDMA, or no RDMA at all: the likely cause by its own log and what the node has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from clusterctl.benchmarks.nccl_log_model import ProcessLog
+
+# src/graph/topo.h (before 2.22 src/include/graph.h): the numbers moved when paths over C2C came in.
+_PATHS_OLD = ("LOC", "NVL", "NVB", "PIX", "PXB", "PXN", "PHB", "SYS", "NET", "DIS")
+_PATHS_NEW = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS", "NET", "DIS")
+_FAR = ("P2C", "PHB", "SYS")
+_VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
+# The first versions in which numbers and modules are surely as below.
+_NEW_PATHS = (2, 27, 0)
+_OLD_PATHS_UNTIL = (2, 25, 99)
+_SEES_NVIDIA_PEERMEM = (2, 23, 0)
+_REGISTRATION = re.compile(r"ibv_reg_\w+ failed with error Cannot allocate memory")
+_SMALL_MEMLOCK_KIB = 1 << 20
+_USERSPACE_HINT = (
+    "install libibverbs and its providers (rdma-core) where ranks run; containers: --device /dev/infiniband"
+)
+_MEMLOCK_HINT = "clusterctl bootstrap --only memlock; for containers --ulimit memlock=-1"
+
+Cause = tuple[str, str | None]
+
+
+def version(processes: Sequence[ProcessLog]) -> tuple[int, int, int] | None:
+    """Return the one NCCL version of the processes; None when there is none, or more than one."""
+    found = {match for process in processes for text in process.versions if (match := _VERSION.match(text))}
+    numbers = {(int(match[1]), int(match[2]), int(match[3])) for match in found}
+    return numbers.pop() if len(numbers) == 1 else None
+
+
+def path_name(number: int, nccl: tuple[int, int, int] | None) -> str | None:
+    """Return the name of a path type's number in one NCCL version; None where it is not sure."""
+    if nccl is None or _OLD_PATHS_UNTIL < nccl < _NEW_PATHS:
+        return None
+    names = _PATHS_NEW if nccl >= _NEW_PATHS else _PATHS_OLD
+    return names[number] if number < len(names) else None
+
+
+def _settings(processes: Sequence[ProcessLog]) -> dict[str, str]:
+    return {name: value for process in processes for name, value in process.settings.items()}
+
+
+def of_sockets(
+    processes: Sequence[ProcessLog], rdma_ports: Sequence[str] | None, memlock_kib: int | None
+) -> Cause:
+    """Return why sockets carry what RDMA could, and what to do."""
+    settings = _settings(processes)
+    if settings.get("NCCL_IB_DISABLE", "0") not in ("0", ""):
+        return (
+            "NCCL_IB_DISABLE is set",
+            "unset NCCL_IB_DISABLE in the environment, /etc/nccl.conf and the inventory",
+        )
+    if settings.get("NCCL_NET", "").lower() == "socket":
+        return "NCCL_NET=Socket is set", "unset NCCL_NET"
+    if any(_REGISTRATION.search(text) for process in processes for text in process.warnings):
+        return "memory could not be registered for RDMA (memlock)", _MEMLOCK_HINT
+    if any(process.no_libibverbs for process in processes):
+        return "libibverbs cannot be loaded where the ranks run (no RDMA userspace)", _USERSPACE_HINT
+    if any(process.no_rdma_device for process in processes):
+        selector = settings.get("NCCL_IB_HCA")
+        if rdma_ports and selector:
+            return (
+                f"NCCL found no RDMA device for NCCL_IB_HCA={selector}, but the node has {', '.join(rdma_ports)}",
+                "mend rdma_devices in the inventory; if it is right: " + _USERSPACE_HINT,
+            )
+        if rdma_ports:
+            return (
+                f"NCCL found no RDMA device, but the node has {', '.join(rdma_ports)}: its userspace is missing",
+                _USERSPACE_HINT,
+            )
+        if rdma_ports is not None:
+            return "no RDMA port is active on it, but on others", "clusterctl check --only rdma-link"
+        return (
+            "NCCL found no RDMA device where the ranks run",
+            "compare 'ls /sys/class/infiniband' on the node; if devices are there: " + _USERSPACE_HINT,
+        )
+    if memlock_kib is not None and memlock_kib < _SMALL_MEMLOCK_KIB:
+        return f"memlock is {memlock_kib} KiB where the ranks run", _MEMLOCK_HINT
+    if any(not process.nics for process in processes):
+        return "its log names no network device at all", "NCCL_DEBUG_SUBSYS must hold INIT and NET"
+    return "NCCL chose sockets, and its log does not say why", "clusterctl explain with the rank's log"
+
+
+def too_far(processes: Sequence[ProcessLog]) -> str | None:
+    """Return the sentence on GPUs too far from their NICs for GPUDirect; None when that is not why it is off."""
+    refused = [entry for process in processes for entry in process.distances if not entry.enabled]
+    if not refused or not all(all(process.hca_gdr.values()) for process in processes):
+        return None
+    nccl = version(processes)
+    worst = max(refused, key=lambda entry: entry.distance)
+    path, limit = path_name(worst.distance, nccl), path_name(worst.limit, nccl)
+    if path is not None and path not in _FAR:
+        return None
+    if "NCCL_NET_GDR_LEVEL" in _settings(processes) and (limit is None or limit in ("LOC", "PIX")):
+        return None
+    said = f"{path}, beyond {limit}" if path and limit else f"distance {worst.distance}, beyond {worst.limit}"
+    return (
+        f"GPU {worst.gpu} and HCA {worst.hca} are too far apart for GPUDirect RDMA ({said}): "
+        "by NCCL's design, and common in virtual machines"
+    )
+
+
+def of_host_memory(
+    processes: Sequence[ProcessLog],
+    *,
+    peer_memory: Sequence[str] | None,
+    works_elsewhere: bool,
+    sends_only: bool,
+) -> Cause:
+    """Return why RDMA goes through host memory, and what to do. ``sends_only``: receiving uses GPUDirect."""
+    settings = _settings(processes)
+    for name, bad in (("NCCL_NET_GDR_LEVEL", ("LOC", "0", "PIX", "1")), ("NCCL_DMABUF_ENABLE", ("0",))):
+        if settings.get(name) in bad:
+            return f"{name}={settings[name]} is set", f"unset {name}"
+    if sends_only:
+        return (
+            "only sending goes through host memory: NCCL_NET_GDR_READ=0, or GPUs older than Ampere without NVLink",
+            "unset NCCL_NET_GDR_READ",
+        )
+    nccl = version(processes)
+    disabled = sorted({name for process in processes for name, works in process.hca_gdr.items() if not works})
+    hint = "clusterctl check --only peermem, then clusterctl bootstrap --only peermem"
+    if not disabled:
+        return "NCCL's log does not say why", "NCCL_DEBUG_SUBSYS must hold INIT, NET and GRAPH"
+    names = ", ".join(disabled)
+    if nccl is not None and nccl < _SEES_NVIDIA_PEERMEM and peer_memory and "nvidia_peermem" in peer_memory:
+        return (
+            f"NCCL {'.'.join(map(str, nccl))} does not look for nvidia-peermem, all there is (NVIDIA/nccl issue 1676)",
+            "use NCCL 2.23 or newer, or DMA-BUF with the open kernel modules",
+        )
+    if peer_memory == ():
+        return f"neither a peer-memory module nor DMA-BUF serves {names}", hint
+    if works_elsewhere:
+        return f"NIC and GPU do not reach each other on this node ({names}), but on others they do", hint
+    return f"NIC and GPU do not reach each other ({names}): no peer-memory module, no DMA-BUF", hint

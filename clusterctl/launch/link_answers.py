@@ -1,0 +1,54 @@
+"""What the probe says of a node's links, read; and of several nodes the one with the least, which bounds them all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from clusterctl.benchmarks.gpudirect import Evidence
+from clusterctl.benchmarks.links import NodeLinks, RdmaLink, nvlink, selects
+
+
+def _numbers(text: str) -> list[float]:
+    words = text.split()
+    return (
+        [float(word) for word in words] if all(word.replace(".", "", 1).isdigit() for word in words) else []
+    )
+
+
+def read(
+    said: Mapping[str, Sequence[str]], gpus: int, selector: str | None
+) -> tuple[NodeLinks | None, Evidence]:
+    """Read the probe's lines; without links where the node did not answer about them (an older probe).
+
+    ``selector`` is the inventory's ``rdma_devices`` (NCCL_IB_HCA): ports that it leaves out carry nothing.
+    """
+    if said.get("links") != ["asked"]:
+        return None, Evidence()
+    ports = []
+    for line in said.get("rdma_port", ()):
+        device, number, *rate = line.split()
+        rates = _numbers(" ".join(rate))
+        if rates and number.isdigit() and selects(selector, device, int(number)):
+            ports.append(RdmaLink(device, int(number), rates[0]))
+    rates = _numbers(" ".join(said.get("nvlinks", ())))
+    pairs = [int(number) for number in _numbers(" ".join(said.get("nvlink_pairs", ())))]
+    found, why = nvlink(rates, pairs, gpus)
+    memlock = " ".join(said.get("memlock", ()))
+    evidence = Evidence(
+        rdma_ports=tuple(f"{port.device}:{port.port}" for port in ports),
+        peer_memory=tuple(said.get("peer_memory", ())),
+        memlock_kib=int(memlock) if memlock.isdigit() else None,
+    )
+    return NodeLinks(gpus, found, why, tuple(ports)), evidence
+
+
+def weakest(links: Sequence[NodeLinks | None]) -> NodeLinks | None:
+    """Return the links of the node with the least of them, by NICs and then NVLink; None where one is not known."""
+    known = [entry for entry in links if entry is not None]
+    if not known or len(known) < len(links):
+        return None
+
+    def rate(entry: NodeLinks) -> tuple[float, float]:
+        return sum(port.rate_gbitps for port in entry.rdma), entry.nvlink.gbps if entry.nvlink else 0.0
+
+    return min(known, key=rate)

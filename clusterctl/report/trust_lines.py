@@ -1,0 +1,75 @@
+"""What a result proves, as lines of text below its table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.0f} %"
+
+
+def expected(entry: Mapping[str, Any]) -> list[str]:
+    """Return the line on the expected bandwidth (``proof.expected``)."""
+    if entry["expected_busbw_gbps"] is None:
+        return [f"expected busbw: unknown ({entry['reason']})"]
+    bound = f"expected busbw: {entry['expected_busbw_gbps']:.0f} GB/s ({entry['formula']})"
+    if entry["verdict"] == "impossible":
+        return [f"{bound}; IMPOSSIBLE: {entry['reason']}"]
+    if entry["verdict"] == "unknown":
+        return [f"{bound}; {entry['reason']}"]
+    measured = f"measured {entry['busbw_gbps']:.0f} GB/s, {_share(entry['share'])}"
+    words = {"fine": "fine", "warn": "lower than it should be", "slow": "SLOW"}
+    return [f"{bound}; {measured}: {words[entry['verdict']]}"]
+
+
+def gpudirect(entry: Mapping[str, Any]) -> list[str]:
+    """Return the lines on GPUDirect RDMA (``proof.gpudirect``): one where all nodes are alike, else one per node."""
+    said = [(node["name"], node["status"], _ways(node), node["cause"]) for node in entry["nodes"]]
+    if len({line[1:] for line in said}) == 1:
+        _, status, ways, cause = said[0]
+        return [f"GPUDirect RDMA: {_words(status, ways, cause)}, on all {len(said)} nodes"]
+    return ["GPUDirect RDMA:", *(f"  {name}: {_words(*rest)}" for name, *rest in said)]
+
+
+def _ways(node: Mapping[str, Any]) -> str:
+    return ", ".join(dict.fromkeys([*node["send"], *node["receive"]]))
+
+
+def _words(status: str, ways: str, cause: str | None) -> str:
+    name = {"no-gpudirect": "NOT USED", "sockets": "SOCKETS", "too-far": "off", "no-rdma": "none"}.get(
+        status, status
+    )
+    return name + (f" ({ways})" if ways else "") + (f": {cause}" if cause else "")
+
+
+def stragglers(entry: Mapping[str, Any]) -> list[str]:
+    """Return one line per rank that is slower than its peers (``proof.stragglers``)."""
+    return [
+        f"straggler with {np} ranks: rank {slow['rank']} on {slow['host'] or '?'}, "
+        f"{_share(slow['loss'])} below the median of all ranks"
+        for np, listed in entry.items()
+        for slow in listed
+    ]
+
+
+def baseline(entry: Mapping[str, Any]) -> list[str]:
+    """Return the lines on the comparison with a baseline (``proof.baseline``)."""
+    lines = [
+        f"baseline {entry['name']}: {entry['verdict']}" + (f" ({entry['reason']})" if entry["reason"] else "")
+    ]
+    lines += [
+        f"  {row['what']}: {row['value']:.2f} {row['unit']}, {_share(row['loss'])} below {row['baseline']:.2f} "
+        f"(allowed {_share(row['allowed'])})"
+        for row in entry["below"]
+    ]
+    return lines
+
+
+_PARTS = {"expected": expected, "gpudirect": gpudirect, "stragglers": stragglers, "baseline": baseline}
+
+
+def lines(proof: Mapping[str, Any]) -> list[str]:
+    """Return all that a proof says beside its figures."""
+    return [line for name, render in _PARTS.items() if proof.get(name) for line in render(proof[name])]

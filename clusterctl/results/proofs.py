@@ -1,0 +1,53 @@
+"""What a result proves beside its figures: GPUDirect, the share of the expected bandwidth, ranks that straggle."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clusterctl.launch.measure import Measured
+from clusterctl.results import expectation, stragglers
+from clusterctl.results.expectation import Inputs
+
+
+def of_measured(measured: Measured) -> dict[str, Any]:
+    """Return the entries of ``proof`` that ``measured`` allows: gpudirect, nccl, expected, stragglers."""
+    found: dict[str, Any] = {}
+    trust = measured.trust
+    if trust is not None and trust.gpudirect is not None and trust.log is not None:
+        found["gpudirect"] = trust.gpudirect.document()
+        found["nccl"] = {
+            "versions": list(trust.log.versions),
+            "networks": sorted({name for process in trust.log.processes for name in process.networks}),
+            "connected": sorted({name for process in trust.log.processes for name in process.connected}),
+        }
+    if trust is not None and measured.sweep is not None and measured.sweep.rows and _bounded(measured):
+        inputs = Inputs(
+            measured.request.collective,
+            trust.np,
+            trust.nodes,
+            trust.links,
+            trust.in_network,
+            trust.nvlink_between_nodes,
+        )
+        rows = [
+            (row.size_bytes, max(speeds))
+            for row in measured.sweep.rows
+            if (
+                speeds := [h.busbw_gbps for h in (row.out_of_place, row.in_place) if h.busbw_gbps is not None]
+            )
+        ]
+        found["expected"] = expectation.document(expectation.judge(inputs, rows))
+    slow = {
+        str(entry.point.np): [
+            straggler.document() for straggler in stragglers.find(stragglers.rates_of(entry.run))
+        ]
+        for entry in measured.points
+    }
+    if any(slow.values()):
+        found["stragglers"] = {np: listed for np, listed in slow.items() if listed}
+    return found
+
+
+def _bounded(measured: Measured) -> bool:
+    """Whether links of GPUs and NICs carry this library's data: not those of gloo, nor of ranks on CPUs."""
+    return measured.library == "nccl"
