@@ -1,0 +1,169 @@
+"""The proof of GPUDirect RDMA: verdicts on logs, both directions, every node, with the cause named."""
+
+from pathlib import Path
+
+import pytest
+
+from clusterctl.benchmarks import gpudirect
+from clusterctl.benchmarks.base import FaultKind
+from clusterctl.benchmarks.gpudirect import Evidence
+from clusterctl.benchmarks.nccl_log import LogReader, parse_file
+
+LOGS = Path(__file__).parent / "nccl_logs"
+
+
+def host(process):
+    return process.host
+
+
+def written(lines_by_host, versions="2.28.3+cuda13.0"):
+    """Parse a log of one process per host, with these lines each."""
+    reader = LogReader()
+    for number, (name, lines) in enumerate(lines_by_host.items()):
+        head = (
+            f"NCCL version {versions}",
+            f"comm 0x1 rank {number} nRanks 2 nNodes 2 localRanks 1 localRank 0 MNNVL 0",
+        )
+        text = "".join(f"{name}:1:1 [0] NCCL INFO {line}\n" for line in (*head, *lines))
+        reader.read_text(text.replace("NCCL INFO WARN ", "x.cc:1 NCCL WARN "))
+    return reader.result()
+
+
+def channels(way, back=None):
+    return (
+        f"Channel 00/0 : 0[0] -> 1[0] [send] via {way}",
+        f"Channel 00/0 : 1[0] -> 0[0] [receive] via {back or way}",
+    )
+
+
+GDR = ("NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'", *channels("NET/IB/0/GDRDMA"))
+
+
+def verdicts(log, nodes=("a", "b"), evidence=None):
+    proof = gpudirect.judge(log, nodes, host, evidence)
+    return proof, {node.node: (node.status, node.cause or "") for node in proof.nodes}
+
+
+def test_proven_on_every_node_and_in_both_directions():
+    proof, found = verdicts(parse_file(LOGS / "ib-gdr-2.18.6-two-nodes-pxn.log"), ("n1", "n2"))
+    assert found == {"n1": ("proven", ""), "n2": ("proven", "")}
+    assert proof.status == "proven"
+    assert proof.faults() == ()
+    node = proof.document()["nodes"][0]
+    assert (node["send"], node["receive"]) == ({"NET/IB/GDRDMA": 2}, {"NET/IB/GDRDMA": 2})
+
+
+def test_a_module_missing_on_one_node_names_that_node():
+    proof, found = verdicts(parse_file(LOGS / "ib-one-node-without-gdr-2.20.3.log"))
+    assert found["a"] == ("proven", "")
+    assert found["b"][0] == "no-gpudirect"
+    assert "on this node (mlx5_0), but on others they do" in found["b"][1]
+    fault = proof.faults()[0]
+    assert (fault.kind, fault.node) == (FaultKind.SLOW_PATH, "b")
+    assert "peermem" in fault.hint
+
+
+def test_recorded_sockets_are_no_failure_where_no_node_has_rdma():
+    log = parse_file(LOGS / "socket-2.28.9-h200x4-as-two-nodes.log")
+
+    def node_of(process):
+        return process.settings["NCCL_HOSTID"]
+
+    without = {"node0": Evidence(rdma_ports=()), "node1": Evidence(rdma_ports=())}
+    proof = gpudirect.judge(log, ("node0", "node1"), node_of, without)
+    assert proof.status == "not-used"
+    assert proof.faults() == ()
+    with_ports = {**without, "node1": Evidence(rdma_ports=("mlx5_0:1",))}
+    proof = gpudirect.judge(log, ("node0", "node1"), node_of, with_ports)
+    assert [node.status for node in proof.nodes] == ["sockets", "sockets"]
+    assert "no RDMA port is active on it" in proof.nodes[0].cause
+    assert "mlx5_0:1: its userspace is missing" in proof.nodes[1].cause
+    assert "node1 fell back to sockets (NET/Socket)" in proof.faults()[1].message
+    unseen = gpudirect.judge(log, ("node0", "node1"), node_of)
+    assert unseen.status == "fallen-back"
+
+
+def test_a_gpu_far_from_its_nic_is_said_and_not_held_against_the_node():
+    proof, found = verdicts(parse_file(LOGS / "far-nics-2.28.3-timestamps.log"), ("vm1",))
+    assert found["vm1"][0] == "too-far"
+    assert "(PHB, beyond PXB)" in found["vm1"][1]
+    assert proof.status == "not-used"
+    assert proof.faults() == ()
+
+
+SOCKETS = ("NET/IB : No device found.", "NET/Socket : Using [0]eth0:10.0.0.1<0>", *channels("NET/Socket/0"))
+
+
+@pytest.mark.parametrize(
+    ("lines", "evidence", "cause"),
+    [
+        (("NCCL_IB_DISABLE set by environment to 1.", *SOCKETS), None, "NCCL_IB_DISABLE is set"),
+        (("NCCL_NET set by environment to Socket.", *SOCKETS), None, "NCCL_NET=Socket is set"),
+        (("Failed to open libibverbs.so[.1]", *SOCKETS), None, "no RDMA userspace"),
+        (SOCKETS, None, "NCCL found no RDMA device where the ranks run"),
+        (
+            ("NCCL_IB_HCA set by environment to =mlx5_9.", *SOCKETS),
+            Evidence(rdma_ports=("mlx5_0:1",)),
+            "no RDMA device for NCCL_IB_HCA==mlx5_9, but the node has mlx5_0:1",
+        ),
+        (
+            ("WARN Call to ibv_reg_mr_iova2 failed with error Cannot allocate memory", *SOCKETS[1:]),
+            None,
+            "(memlock)",
+        ),
+        (SOCKETS[1:], Evidence(rdma_ports=("mlx5_0:1",), memlock_kib=8192), "memlock is 8192 KiB"),
+        (SOCKETS[1:], None, "its log does not say why"),
+        (
+            ("NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'", *channels("NET/IB/0", "NET/IB/0/GDRDMA")),
+            None,
+            "only sending goes through host memory",
+        ),
+        (
+            ("NCCL_NET_GDR_LEVEL set by environment to LOC.",
+             "GPU Direct RDMA Disabled for GPU 0 / HCA 0 (distance 5 > 0)", *channels("NET/IB/0")),
+            None,
+            "NCCL_NET_GDR_LEVEL=LOC is set",
+        ),
+        (
+            ("NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'", *channels("NET/IB/0")),
+            Evidence(peer_memory=()),
+            "neither a peer-memory module nor DMA-BUF serves mlx5_0",
+        ),
+    ],
+)  # fmt: skip
+def test_causes(lines, evidence, cause):
+    log = written({"a": GDR, "b": lines})
+    proof, found = verdicts(log, evidence={"b": evidence} if evidence else None)
+    assert found["a"] == ("proven", "")
+    assert cause in found["b"][1]
+    assert [fault.node for fault in proof.faults()] == ["b"]
+    assert proof.faults()[0].hint
+
+
+def test_an_old_nccl_that_does_not_see_the_new_module():
+    lines = ("NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'", *channels("NET/IB/0"))
+    evidence = {name: Evidence(peer_memory=("nvidia_peermem",)) for name in ("a", "b")}
+    log = written({"a": lines, "b": lines}, versions="2.22.3+cuda12.5")
+    assert "issue 1676" in verdicts(log, evidence=evidence)[1]["b"][1]
+    log = written({"a": lines, "b": lines}, versions="2.28.3+cuda13.0")
+    assert "issue 1676" not in verdicts(log, evidence=evidence)[1]["b"][1]
+
+
+def test_what_is_not_known_is_not_proven():
+    log = written({"a": GDR, "b": GDR[:-1]})
+    proof, found = verdicts(log, ("a", "b", "c"))
+    assert found["a"][0] == "proven"
+    assert found["b"] == ("unknown", "by its log it receives nothing from other nodes")
+    assert found["c"] == ("unknown", "its ranks wrote no NCCL log")
+    assert proof.status == "unknown"
+    assert proof.faults() == ()
+
+
+def test_nvlink_between_nodes_needs_no_nic():
+    lines = (
+        "comm 0x1 rank 0 nRanks 2 nNodes 2 localRanks 1 localRank 0 MNNVL 1",
+        "Channel 00/0 : 0[0] -> 1[0] via P2P/MNNVL",
+    )
+    proof, found = verdicts(written({"a": lines, "b": lines}))
+    assert found["a"][0] == "nvlink"
+    assert proof.status == "not-used"
