@@ -12,6 +12,7 @@ from clusterctl.cli import (
     bench_reports,
     bench_run,
     bench_smoke,
+    bench_trust,
     console,
     report_files,
 )
@@ -149,6 +150,8 @@ def bench(
     compare: bench_compare.CompareOption = None,
     repeats: bench_compare.RepeatsOption = None,
     smoke: bench_smoke.SmokeOption = False,
+    baseline: bench_trust.BaselineOption = None,
+    allow_slow_path: bench_trust.SlowPathOption = False,
     fanout: cli.FanoutOption = None,
     accept_new_host_keys: cli.AcceptHostKeysOption = False,
     runs: cli.RunsOption = None,
@@ -159,8 +162,8 @@ def bench(
 ) -> None:
     """Run a benchmark across the nodes: a collective, or the training of a model.
 
-    Exit code 0 only when the output was understood and its ranks are the ranks asked for; 1: wrong results
-    or a loss that is not a number; 5: a node is not reachable; 10: a rank died, hung or never came; 11: output
+    Exit code 0 only when the output was understood and its ranks are the ranks asked for; 1: wrong results,
+    a loss that is not a number, a fall-back from GPUDirect RDMA, or figures below --baseline; 5: a node is not reachable; 10: a rank died, hung or never came; 11: output
     that cannot be read.
     """
     request = build_request(
@@ -169,7 +172,7 @@ def bench(
         min_bytes=min_bytes, max_bytes=max_bytes, step_factor=step_factor,
         iters=iters, warmup=warmup, windows=windows, batch_size=batch_size, image_size=image_size,
         precision=precision, channels_last=channels_last, learning_rate=learning_rate, compiled=compiled,
-        bucket_cap_mb=bucket_cap_mb, phase=phase,
+        bucket_cap_mb=bucket_cap_mb, phase=phase, allow_slow_path=allow_slow_path,
     )  # fmt: skip
     for path in (html, junit):
         report_files.refuse_unwritable(path)
@@ -181,8 +184,10 @@ def bench(
                 "--collective": collective, "--model": model, "--scaling": scaling, "--compare": compare,
                 "--repeats": repeats, "--min-bytes": min_bytes, "--max-bytes": max_bytes,
                 "--step-factor": step_factor, "--iters": iters, "--warmup": warmup, "--html": html,
+                "--baseline": baseline,
             }
         )  # fmt: skip
+    known = bench_trust.baseline_of(baseline, runs, compared=bool(variants))
     from clusterctl.cli.session import open_session
 
     session = open_session(inventory, limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys)
@@ -190,7 +195,7 @@ def bench(
     if smoke:
         all_ended = bench_smoke.run(session, request, runs)
     else:
-        all_ended = (bench_run.measure(session, request, variants, times, runs),)
+        all_ended = (bench_run.measure(session, request, variants, times, runs, known),)
     if as_json:
         console.emit_json(bench_smoke.document(all_ended) if smoke else all_ended[0].result.document())
     for ended in all_ended:

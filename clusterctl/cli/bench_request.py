@@ -50,6 +50,7 @@ def build_request(
     precision: str | None,
     channels_last: bool,
     learning_rate: float | None,
+    allow_slow_path: bool = False,
     compiled: bool = False,
     bucket_cap_mb: float | None = None,
     phase: int | None = None,
@@ -110,4 +111,5 @@ def build_request(
         map_by=choose.known_mapping(map_by) if map_by is not None else None,
         timeout_s=timeout_s,
         collective=collective or "all_reduce",
+        allow_slow_path=allow_slow_path,
     )

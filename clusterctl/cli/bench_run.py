@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from clusterctl.cli import bench_store, console
+from clusterctl.cli import bench_store, bench_trust, console
 from clusterctl.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from clusterctl.cli.session import Session
     from clusterctl.launch.measure import Request
     from clusterctl.launch.variants import Variant
+    from clusterctl.results.baseline import Baseline
     from clusterctl.results.model import BenchResult
     from clusterctl.results.record import Record
     from clusterctl.rundir import RunDir
@@ -38,7 +39,7 @@ class Ended:
         """What the verb returns for this run."""
         from clusterctl.results import model
 
-        return model.exit_code(self.faults)
+        return model.exit_code(self.faults) or int(self.result.status != "ok")
 
 
 def require_launcher(session: Session, request: Request) -> None:
@@ -55,7 +56,12 @@ def require_launcher(session: Session, request: Request) -> None:
 
 
 def measure(
-    session: Session, request: Request, variants: Sequence[Variant], repeats: int, runs: Path | None
+    session: Session,
+    request: Request,
+    variants: Sequence[Variant],
+    repeats: int,
+    runs: Path | None,
+    baseline: Baseline | None = None,
 ) -> Ended:
     """Measure in a run folder of its own, keep what came of it there and in the database, and return it."""
     from clusterctl.artifacts import shell
@@ -94,6 +100,7 @@ def measure(
         if isinstance(measured, Measured)
         else from_interleaved(measured, run.id)
     )
+    result = bench_trust.held_against(result, baseline)
     document = result.document()
     run.write("results", document)
     record = bench_store.store(run, document, [str(entry["line"]) for entry in lines])

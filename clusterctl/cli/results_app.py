@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import typer
 
-from clusterctl.cli import results, results_exchange
+from clusterctl.cli import results, results_baseline, results_exchange
 
 app = typer.Typer(
-    help="What earlier runs measured: list, show, compare, export, import.", no_args_is_help=True
+    help="What earlier runs measured: list, show, compare, export, import, baseline.", no_args_is_help=True
 )
 app.command("list")(results.list_runs)
 app.command("show")(results.show)
 app.command("compare")(results.compare_runs)
 app.command("export")(results_exchange.export)
 app.command("import")(results_exchange.import_runs)
+app.add_typer(results_baseline.app, name="baseline")

@@ -1,0 +1,133 @@
+"""The verb ``results baseline``: figures of your own fleet, kept to hold later runs against."""
+
+from __future__ import annotations
+
+from typing import Annotated, Optional
+
+import typer
+
+from clusterctl.cli import console
+from clusterctl.cli import options as cli
+from clusterctl.errors import ResultError, UsageError
+
+app = typer.Typer(
+    help="Figures of your own fleet that later runs are held against (bench --baseline).",
+    no_args_is_help=True,
+)
+NameArgument = Annotated[
+    str, typer.Argument(metavar="NAME", help="The baseline's name, or a path with a slash.")
+]
+
+
+@app.command("record")
+def record(
+    name: NameArgument,
+    run: Annotated[
+        Optional[list[str]],  # noqa: UP045 - typer evaluates this at run time on 3.10
+        typer.Option(
+            "--run", metavar="RUN", help="A stored run; again for each repeat. Default: the newest."
+        ),
+    ] = None,
+    runs: cli.RunsOption = None,
+    as_json: cli.JsonOption = False,
+) -> None:
+    """Add runs to a baseline, making it when there is none. Three repeats or more say what is noise."""
+    from clusterctl.results import baseline as rules
+    from clusterctl.results import baseline_files
+    from clusterctl.results.store import Store
+
+    path = baseline_files.path_of(name, runs)
+    found = baseline_files.load(name, runs) if path.exists() else rules.Baseline(name)
+    with Store.open(runs, make=False) as results:
+        records = [results.get(one) for one in run or ["latest"]]
+    for entry in records:
+        _require_good(entry.document)
+        found = rules.record(found, entry.document)
+    path = baseline_files.save(rules.Baseline(name, found.entries), runs)
+    if as_json:
+        console.emit_json(baseline_files.document(found))
+    for one in found.entries:
+        missing = rules.ENOUGH_REPEATS - len(one.runs)
+        more = f"; {missing} more make it noise-aware" if missing > 0 else ""
+        console.talk(f"{one.key['benchmark']} on {one.key['np']} ranks: {len(one.runs)} run(s){more}")
+    console.talk(f"baseline: {path}")
+
+
+def _require_good(document: object) -> None:
+    """Raise UsageError for a run that is no measure of a healthy fleet."""
+    from clusterctl.results import baseline as rules
+
+    assert isinstance(document, dict)
+    run, proof = document["run"], document.get("proof") or {}
+    if document["status"] != "ok":
+        raise UsageError(
+            f"run {run} is {document['status']}: no measure for others", hint="record good runs only"
+        )
+    if (proof.get("expected") or {}).get("verdict") == "impossible":
+        raise UsageError(
+            f"run {run} shows more than its links can carry", hint="record runs that can be trusted"
+        )
+    if not rules.figures(document):
+        raise ResultError(f"run {run} has no figure under a key", hint="measure again with this clusterctl")
+
+
+@app.command("list")
+def list_baselines(runs: cli.RunsOption = None, as_json: cli.JsonOption = False) -> None:
+    """List the baselines: what they hold, and of how many runs."""
+    from clusterctl.report.table import columns
+    from clusterctl.results import baseline_files
+
+    loaded = [baseline_files.load(name, runs) for name in baseline_files.names(runs)]
+    if as_json:
+        console.emit_json(
+            {
+                "schema": "clusterctl.baselines/1",
+                "baselines": [
+                    {"name": one.name, "entries": len(one.entries), "runs": list(one.runs)} for one in loaded
+                ],
+            }
+        )
+    elif loaded:
+        rows = [
+            [one.name, str(len(one.entries)), str(len(one.runs)),
+             ", ".join(dict.fromkeys(f"{e.key['benchmark']} x{e.key['np']}" for e in one.entries))]
+            for one in loaded
+        ]  # fmt: skip
+        console.data(columns(["name", "keys", "runs", "benchmarks"], rows, left=(0, 3)))
+    else:
+        console.talk("no baseline yet: clusterctl results baseline record NAME")
+
+
+@app.command("show")
+def show(name: NameArgument, runs: cli.RunsOption = None, as_json: cli.JsonOption = False) -> None:
+    """Show a baseline's figures: medians, noise, and how much lower a run may be."""
+    from clusterctl.report import baseline_table
+    from clusterctl.results import baseline_files
+
+    found = baseline_files.load(name, runs)
+    if as_json:
+        console.emit_json(baseline_files.document(found))
+    else:
+        console.data(baseline_table.render(found))
+
+
+@app.command("remove")
+def remove(name: NameArgument, runs: cli.RunsOption = None) -> None:
+    """Remove a baseline."""
+    from clusterctl.results import baseline_files
+
+    baseline_files.remove(name, runs)
+    console.talk(f"removed: {baseline_files.path_of(name, runs)}")
+
+
+@app.command("catalogue")
+def catalogue(as_json: cli.JsonOption = False) -> None:
+    """List published figures with their provenance: for orientation, never a floor."""
+    from clusterctl.report import baseline_table
+    from clusterctl.results import catalogue as published
+
+    rows = published.rows()
+    if as_json:
+        console.emit_json({"schema": "clusterctl.catalogue/1", "rows": [row.model_dump() for row in rows]})
+    else:
+        console.data(baseline_table.published(rows))

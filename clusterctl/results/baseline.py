@@ -1,0 +1,242 @@
+"""Baselines of your own fleet: repeated figures under their keys, and the rules by which a new run is below them.
+
+A figure is below its baseline when it is lower than the median of the repeats by more than the larger of a floor and
+the repeats' coefficient of variation times a factor, which is that of a prediction interval: of a healthy fleet's
+figures one in a thousand is below. The factor is large for few repeats, because they say little of the noise. One or
+two say nothing of it: then the floor is wider, small messages are not judged at all, and the comparison says so.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from clusterctl.benchmarks.key import FIELDS, differences
+
+SCHEMA: Literal["clusterctl.baseline/1"] = "clusterctl.baseline/1"
+ENOUGH_REPEATS = 3
+FLOOR = 0.05
+FLOOR_FEW_REPEATS = 0.10
+# Student's t, one-sided 0.001, by degrees of freedom (NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2).
+_STUDENT = {
+    1: 318.31, 2: 22.327, 3: 10.215, 4: 7.173, 5: 5.893, 6: 5.208, 7: 4.785, 8: 4.501, 9: 4.297, 10: 4.144,
+    12: 3.930, 15: 3.733, 20: 3.552, 30: 3.385, 60: 3.232,
+}  # fmt: skip
+# Below this a time is latency, which noise doubles now and then.
+LARGE_BYTES = 1 << 20
+# A new library or torch is what a baseline shall judge: figures of other versions are compared, and it is said.
+_MAY_DIFFER = ("library_version", "torch")
+
+Verdict = Literal["ok", "below-baseline", "no-match"]
+
+
+def noise_factor(repeats: int) -> float:
+    """Return how many coefficients of variation a healthy figure may lie below ``repeats`` (2 or more) others."""
+    student = max((degrees, t) for degrees, t in _STUDENT.items() if degrees <= repeats - 1)[1]
+    return student * math.sqrt(1 + 1 / repeats)
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One number of a run: what it is of (``1 GiB`` of a sweep is ``size_bytes``), its unit, its value."""
+
+    size_bytes: int | None
+    unit: str
+    value: float
+
+    @property
+    def what(self) -> str:
+        """Return the figure's name in words."""
+        return "throughput" if self.size_bytes is None else f"busbw at {self.size_bytes} B"
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """The repeats of one figure, one value per run."""
+
+    size_bytes: int | None
+    unit: str
+    values: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.values)
+
+    @property
+    def cv(self) -> float | None:
+        """The coefficient of variation; None for one repeat."""
+        mean = statistics.fmean(self.values)
+        return statistics.stdev(self.values) / mean if len(self.values) > 1 and mean > 0 else None
+
+    @property
+    def allowed(self) -> float | None:
+        """The share by which a figure may be lower; None: not judged."""
+        if len(self.values) >= ENOUGH_REPEATS:
+            return max(FLOOR, noise_factor(len(self.values)) * (self.cv or 0.0))
+        if self.size_bytes is not None and self.size_bytes < LARGE_BYTES:
+            return None
+        return FLOOR_FEW_REPEATS
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """All figures of one key, and the runs that they come from."""
+
+    key: Mapping[str, str]
+    runs: tuple[str, ...]
+    series: tuple[Series, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """A named set of entries."""
+
+    name: str
+    entries: tuple[Entry, ...] = ()
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """All runs of all entries, each once."""
+        return tuple(dict.fromkeys(run for entry in self.entries for run in entry.runs))
+
+
+@dataclass(frozen=True, slots=True)
+class Below:
+    """One figure that is below its baseline."""
+
+    figure: Figure
+    baseline: float
+    allowed: float
+    np: str
+
+    @property
+    def loss(self) -> float:
+        return 1 - self.figure.value / self.baseline
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What a run is against a baseline. ``notes`` are what weakens the verdict: few repeats, other versions."""
+
+    name: str
+    verdict: Verdict
+    judged: int
+    below: tuple[Below, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+    def document(self) -> dict[str, Any]:
+        """Return it as ``proof.baseline`` of a result."""
+        return {
+            "name": self.name,
+            "verdict": self.verdict,
+            "reason": "; ".join(self.notes) or None,
+            "judged": self.judged,
+            "below": [
+                {
+                    "what": f"{below.figure.what}, {below.np} ranks",
+                    "size_bytes": below.figure.size_bytes,
+                    "unit": below.figure.unit,
+                    "value": round(below.figure.value, 4),
+                    "baseline": round(below.baseline, 4),
+                    "loss": round(below.loss, 4),
+                    "allowed": round(below.allowed, 4),
+                }
+                for below in self.below
+            ],
+        }
+
+
+def figures(document: Mapping[str, Any]) -> list[tuple[dict[str, str], list[Figure]]]:
+    """Return the figures of one ``clusterctl.bench/1`` document under their keys; without keys there are none."""
+    keys: Mapping[str, dict[str, str]] = (document.get("proof") or {}).get("keys") or {}
+    found = []
+    for point in document.get("points") or ():
+        for name, unit in (("images_per_s", "images/s"), ("sequences_per_s", "sequences/s")):
+            if point.get(name) is not None and str(point["np"]) in keys:
+                found.append((keys[str(point["np"])], [Figure(None, unit, float(point[name]))]))
+    rows = [
+        Figure(int(row["size_bytes"]), "GB/s", float(row["busbw_gbps"]))
+        for row in document.get("rows") or ()
+        if row.get("busbw_gbps")
+    ]
+    if rows and keys:
+        found.append((keys[max(keys, key=int)], rows))
+    return found
+
+
+def record(baseline: Baseline, document: Mapping[str, Any]) -> Baseline:
+    """Return the baseline with one more run's figures; a run that is in it already changes nothing."""
+    run = str(document["run"])
+    if run in baseline.runs:
+        return baseline
+    entries = list(baseline.entries)
+    for key, found in figures(document):
+        at = next((i for i, entry in enumerate(entries) if not differences(entry.key, key)), None)
+        if at is None:
+            entries.append(Entry(key, (run,), tuple(Series(f.size_bytes, f.unit, (f.value,)) for f in found)))
+        else:
+            entries[at] = _with(entries[at], run, found)
+    return Baseline(baseline.name, tuple(entries))
+
+
+def _with(entry: Entry, run: str, found: Sequence[Figure]) -> Entry:
+    series = {(one.size_bytes, one.unit): one.values for one in entry.series}
+    for figure in found:
+        name = (figure.size_bytes, figure.unit)
+        series[name] = (*series.get(name, ()), figure.value)
+    return Entry(
+        entry.key, (*entry.runs, run), tuple(Series(size, unit, v) for (size, unit), v in series.items())
+    )
+
+
+def compare(baseline: Baseline, document: Mapping[str, Any]) -> Comparison:
+    """Hold a run's figures against the baseline; ``no-match`` when none of them has a judged counterpart."""
+    below: list[Below] = []
+    notes: dict[str, None] = {}
+    judged = 0
+    for key, found in figures(document):
+        entry, differing = _nearest(baseline, key)
+        if entry is None or any(name not in _MAY_DIFFER for name in differing):
+            notes[_mismatch(key, differing)] = None
+            continue
+        for name, (here, there) in differing.items():
+            notes[f"{name} is {here}, the baseline's {there}"] = None
+        if len(entry.runs) < ENOUGH_REPEATS:
+            notes[
+                f"{len(entry.runs)} of {ENOUGH_REPEATS} repeats recorded: wider floor, small messages not judged"
+            ] = None
+        series = {(one.size_bytes, one.unit): one for one in entry.series}
+        for figure in found:
+            one = series.get((figure.size_bytes, figure.unit))
+            if one is None or one.allowed is None:
+                continue
+            judged += 1
+            if figure.value < one.median * (1 - one.allowed):
+                below.append(Below(figure, one.median, one.allowed, key["np"]))
+    verdict: Verdict = "below-baseline" if below else "ok" if judged else "no-match"
+    if verdict == "no-match" and not notes:
+        notes["the run has no figure of the sizes recorded"] = None
+    return Comparison(baseline.name, verdict, judged, tuple(below), tuple(notes))
+
+
+def _nearest(baseline: Baseline, key: Mapping[str, str]) -> tuple[Entry | None, dict[str, tuple[str, str]]]:
+    """Return the entry whose key differs least, and how: (here, in the baseline) by field."""
+    best: tuple[Entry | None, dict[str, tuple[str, str]]] = (None, {})
+    weight = len(FIELDS) + 1
+    for entry in baseline.entries:
+        found = differences(key, entry.key)
+        # The newest entry of those equally near.
+        if len(found) <= weight:
+            best, weight = (entry, found), len(found)
+    return best
+
+
+def _mismatch(key: Mapping[str, str], differing: Mapping[str, tuple[str, str]]) -> str:
+    if not differing:
+        return "the baseline is empty"
+    listed = [f"{name} is {here}, the nearest has {there}" for name, (here, there) in differing.items()]
+    telling = [text for text, name in zip(listed, differing, strict=True) if name not in _MAY_DIFFER]
+    return f"nothing recorded like {key['benchmark']} on {key['np']} ranks: {', '.join(telling[:4])}"

@@ -1,0 +1,129 @@
+"""Where baselines are: one JSON file each in ``baselines/`` among the run folders, to be kept and shared like code."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from clusterctl import rundir
+from clusterctl.benchmarks.key import FIELDS
+from clusterctl.errors import ResultError, UsageError
+from clusterctl.results.baseline import Baseline, Entry, Series
+
+FOLDER = "baselines"
+_SUFFIX = ".baseline.json"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class _Series(_Model):
+    size_bytes: int | None
+    unit: str
+    values: tuple[float, ...] = Field(min_length=1)
+
+
+class _Entry(_Model):
+    key: dict[str, str]
+    runs: tuple[str, ...]
+    series: tuple[_Series, ...]
+
+
+class _File(_Model):
+    schema_: Literal["clusterctl.baseline/1"] = Field(alias="schema")
+    name: str
+    entries: tuple[_Entry, ...]
+
+
+def path_of(name: str, root: Path | None = None) -> Path:
+    """Return where a baseline is; a name with a slash is a path. UsageError for a name that is none."""
+    if "/" in name:
+        return Path(name)
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"{name!r} is no name for a baseline",
+            hint="letters, digits, '.', '_' and '-', at most 64 of them",
+        )
+    return (root if root is not None else rundir.default_root()) / FOLDER / (name + _SUFFIX)
+
+
+def names(root: Path | None = None) -> tuple[str, ...]:
+    """Return the names of all baselines, sorted."""
+    folder = (root if root is not None else rundir.default_root()) / FOLDER
+    return tuple(sorted(path.name.removesuffix(_SUFFIX) for path in folder.glob(f"*{_SUFFIX}")))
+
+
+def load(name: str, root: Path | None = None) -> Baseline:
+    """Read a baseline; ResultError when it is not there or not readable."""
+    path = path_of(name, root)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        known = ", ".join(names(root)) or "none yet"
+        raise ResultError(
+            f"there is no baseline {name!r} (there are: {known})",
+            hint=f"record one from good runs: clusterctl results baseline record {name} --run RUN",
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ResultError(f"{path} cannot be read: {error}") from None
+    try:
+        found = _File.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the file"
+        raise ResultError(
+            f"{path} is no baseline: {where}: {first['msg']}", hint="record it again, or restore the file"
+        ) from None
+    return Baseline(
+        found.name,
+        tuple(
+            Entry(
+                {name: entry.key.get(name, "-") for name in FIELDS},
+                entry.runs,
+                tuple(Series(one.size_bytes, one.unit, one.values) for one in entry.series),
+            )
+            for entry in found.entries
+        ),
+    )
+
+
+def document(baseline: Baseline) -> dict[str, Any]:
+    """Return a baseline as its file says it."""
+    return {
+        "schema": "clusterctl.baseline/1",
+        "name": baseline.name,
+        "entries": [
+            {
+                "key": dict(entry.key),
+                "runs": list(entry.runs),
+                "series": [
+                    {"size_bytes": one.size_bytes, "unit": one.unit, "values": list(one.values)}
+                    for one in entry.series
+                ],
+            }
+            for entry in baseline.entries
+        ],
+    }
+
+
+def save(baseline: Baseline, root: Path | None = None) -> Path:
+    """Write a baseline whole or not at all, and return its path; ResultError when that is impossible."""
+    path = path_of(baseline.name, root)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        rundir.write_atomically(path, (json.dumps(document(baseline), indent=1) + "\n").encode())
+    except OSError as error:
+        raise ResultError(f"{path} cannot be written: {error.strerror or error}") from None
+    return path
+
+
+def remove(name: str, root: Path | None = None) -> None:
+    """Remove a baseline; ResultError when it is not there."""
+    load(name, root)
+    path_of(name, root).unlink()

@@ -1,0 +1,49 @@
+"""Published figures with their provenance: what others measured on such hardware, never a floor for a run of yours."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, TypeAdapter
+
+_FILE = Path(__file__).with_name("catalogue.yaml")
+
+
+class Published(BaseModel):
+    """One published bus bandwidth, GB/s."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    hardware: str
+    """A word of the GPU's name."""
+    collective: str
+    np: int
+    nodes: int
+    size_bytes: int
+    busbw_gbps: float
+    provenance: Literal["measured-by-us", "vendor", "third-party"]
+    source: str
+
+
+@cache
+def rows() -> tuple[Published, ...]:
+    """Return the catalogue."""
+    loaded = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
+    return tuple(TypeAdapter(list[Published]).validate_python(loaded))
+
+
+def like(key: Mapping[str, str]) -> tuple[Published, ...]:
+    """Return the rows of a key's benchmark, hardware, ranks and nodes; mixed hardware has none."""
+    return tuple(
+        row
+        for row in rows()
+        if row.collective == key.get("benchmark")
+        and (str(row.np), str(row.nodes)) == (key.get("np"), key.get("nodes"))
+        and re.search(rf"(?<![A-Z0-9]){row.hardware}(?![0-9])", key.get("hardware", ""))
+        and " + " not in key.get("hardware", "")
+    )

@@ -1,0 +1,81 @@
+"""The probe's answers about links: read as sh writes them, on stand-ins for nvidia-smi, and the weakest node."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from clusterctl.benchmarks.links import NodeLinks, RdmaLink
+from clusterctl.launch import link_answers, preflight
+
+SAID = {
+    "links": ["asked"],
+    "nvlinks": [" ".join(["26.562"] * 18)],
+    "nvlink_pairs": [" ".join(["18"] * 12)],
+    "rdma_port": ["mlx5_0 1 400", "mlx5_1 1 400", "mlx5_9 1 100"],
+    "peer_memory": ["nvidia_peermem"],
+    "memlock": ["8192"],
+}
+
+
+def test_what_a_node_said():
+    links, evidence = link_answers.read(SAID, 4, "=mlx5_0,mlx5_1")
+    assert (links.gpus, links.nvlink.generation, links.nvlink.gbps) == (4, 4, 450)
+    assert links.rdma == (RdmaLink("mlx5_0", 1, 400), RdmaLink("mlx5_1", 1, 400))
+    assert evidence.rdma_ports == ("mlx5_0:1", "mlx5_1:1")
+    assert (evidence.peer_memory, evidence.memlock_kib) == (("nvidia_peermem",), 8192)
+
+
+def test_a_node_without_any_and_one_that_was_not_asked():
+    links, evidence = link_answers.read({"links": ["asked"], "memlock": ["unlimited"]}, 0, None)
+    assert (links.nvlink, links.rdma, evidence.rdma_ports, evidence.memlock_kib) == (None, (), (), None)
+    assert link_answers.read({}, 4, None)[0] is None
+
+
+@pytest.mark.parametrize("port", ["mlx5_0 x 400", "mlx5_0 1", "mlx5_0 1 fast"])
+def test_a_port_that_does_not_say_its_rate_is_left_out(port):
+    assert link_answers.read({"links": ["asked"], "rdma_port": [port]}, 0, None)[0].rdma == ()
+
+
+def test_the_weakest_node_bounds_all():
+    strong, _ = link_answers.read(SAID, 4, None)
+    weak = NodeLinks(4, strong.nvlink, "", strong.rdma[:1])
+    assert link_answers.weakest([strong, weak, strong]) is weak
+    assert link_answers.weakest([strong, None]) is None
+    assert link_answers.weakest([]) is None
+
+
+def test_the_probe_reads_nvidia_smi_as_it_is(tmp_path):
+    """The probe's own lines run by sh, with the recorded output of four H200 in the program's place."""
+    recorded = Path(__file__).parents[2] / "facts"
+    link = next(recorded.rglob("*nvlink-s*"), None)
+    program = tmp_path / "nvidia-smi"
+    gpu = "GPU 0: NVIDIA H200\n" + "".join(f"\t Link {n}: 26.562 GB/s\n" for n in range(18))
+    topology = (
+        "\t\x1b[4mGPU0\tGPU1\tGPU2\tGPU3\tCPU Affinity\x1b[0m\n"
+        + "".join(
+            f"GPU{n}\t" + "\t".join(" X " if n == m else "NV18" for m in range(4)) + "\t0-63\t0\t\tN/A\n"
+            for n in range(4)
+        )
+        + "\nLegend:\n\n  NV#  = Connection traversing a bonded set of # NVLinks\n"
+    )
+    (tmp_path / "link").write_text(link.read_text() if link else gpu)
+    (tmp_path / "topology").write_text(topology)
+    program.write_text(
+        f'#!/bin/sh\ncase "$1" in nvlink) cat {tmp_path}/link;; topo) cat {tmp_path}/topology;; esac\n'
+    )
+    program.chmod(0o755)
+    text = Path(preflight.__file__).with_name("probe.sh").read_text()
+    part = text[text.index("# What joins GPUs and nodes") : text.index("find_program() {")]
+    script = 'say() { printf \'%s\\t%s\\n\' "$1" "$2"; }\n' + part
+    done = subprocess.run(
+        ["sh", "-s"], input=script, capture_output=True, text=True, timeout=20, check=True,
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+    )  # fmt: skip
+    said = {}
+    for line in done.stdout.splitlines():
+        name, _, value = line.partition("\t")
+        said.setdefault(name, []).append(value)
+    links, evidence = link_answers.read(said, 4, None)
+    assert (links.nvlink.links, links.nvlink.gbps) == (18, 450)
+    assert evidence.rdma_ports is not None

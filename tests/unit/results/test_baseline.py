@@ -1,0 +1,170 @@
+"""Baselines: what is recorded, and when a run is below it."""
+
+import json
+import random
+import statistics
+
+import pytest
+
+from clusterctl.benchmarks.key import configuration_key
+from clusterctl.errors import ResultError, UsageError
+from clusterctl.results import baseline_files, catalogue
+from clusterctl.results.baseline import Baseline, compare, figures, record
+
+SIZES = [1024, 65536, 1 << 20, 1 << 26, 1 << 30]
+HEALTHY = [0.2, 8.0, 85.0, 315.0, 355.0]
+
+
+def key(np=4, **changed):
+    settings = {"datatype": "float", "redop": "sum", **changed.pop("settings", {})}
+    return configuration_key(
+        benchmark="all_reduce", np=np, nodes=1, library="nccl", library_version=changed.pop("nccl", "2.28.3"),
+        launcher="openmpi", hardware=changed.pop("hardware", "NVIDIA H200"), settings=settings,
+    )  # fmt: skip
+
+
+def sweep(run, values, **changed):
+    rows = [
+        {"size_bytes": size, "time_us": 1.0, "algbw_gbps": 1.0, "busbw_gbps": value, "wrong": 0}
+        for size, value in zip(SIZES, values, strict=True)
+    ]
+    return {"run": run, "status": "ok", "rows": rows, "points": [], "proof": {"keys": {"4": key(**changed)}}}
+
+
+def training(run, **per_np):
+    points = [
+        {"np": int(np[2:]), "nodes": 1, "images_per_s": value, "efficiency": None}
+        for np, value in per_np.items()
+    ]
+    keys = {np[2:]: {**key(np=int(np[2:])), "benchmark": "resnet50"} for np in per_np}
+    return {"run": run, "status": "ok", "rows": [], "points": points, "proof": {"keys": keys}}
+
+
+def recorded(*documents):
+    found = Baseline("b")
+    for document in documents:
+        found = record(found, document)
+    return found
+
+
+def noisy(count, cv, seed=1):
+    random.seed(seed)
+    return [sweep(f"r{i}", [value * random.gauss(1, cv) for value in HEALTHY]) for i in range(count)]
+
+
+def test_three_equal_repeats_allow_the_floor_and_name_the_rows_below():
+    known = recorded(*(sweep(f"r{i}", HEALTHY) for i in range(3)))
+    assert compare(known, sweep("n", [value * 0.96 for value in HEALTHY])).verdict == "ok"
+    found = compare(known, sweep("n", [*HEALTHY[:3], 315.0, 330.0]))
+    assert found.verdict == "below-baseline"
+    assert [(below.figure.size_bytes, round(below.loss, 3)) for below in found.below] == [(1 << 30, 0.07)]
+    assert found.judged == 5
+    assert found.notes == ()
+    document = found.document()
+    assert json.loads(json.dumps(document)) == document
+    assert document["below"][0]["allowed"] == 0.05
+
+
+def test_noise_of_the_repeats_widens_what_is_allowed():
+    known = recorded(*noisy(5, 0.02))
+    one = next(series for series in known.entries[0].series if series.size_bytes == 1 << 30)
+    assert one.allowed == pytest.approx(
+        7.173 * 1.2**0.5 * statistics.stdev(one.values) / statistics.fmean(one.values)
+    )
+    low = one.median * (1 - one.allowed)
+    for factor, verdict in ((1.01, "ok"), (0.99, "below-baseline")):
+        assert compare(known, sweep("n", [*HEALTHY[:4], low * factor])).verdict == verdict
+
+
+def test_healthy_runs_seldom_fail():
+    known = recorded(*noisy(5, 0.03))
+    failed = sum(
+        compare(known, one).verdict == "below-baseline"
+        for seed in range(2, 22)
+        for one in noisy(5, 0.03, seed)
+    )
+    assert failed <= 5, "of 100 healthy runs"
+
+
+def test_one_repeat_judges_large_messages_alone_and_says_so():
+    known = recorded(sweep("r0", HEALTHY))
+    found = compare(known, sweep("n", [0.1, 4.0, *(value * 0.92 for value in HEALTHY[2:])]))
+    assert (found.verdict, found.judged) == ("ok", 3)
+    assert "1 of 3 repeats" in found.notes[0]
+    assert compare(known, sweep("n", [value * 0.89 for value in HEALTHY])).verdict == "below-baseline"
+
+
+def test_the_same_run_counts_once():
+    known = recorded(sweep("r0", HEALTHY), sweep("r0", HEALTHY), sweep("r1", HEALTHY))
+    assert known.entries[0].runs == ("r0", "r1")
+    assert all(len(series.values) == 2 for series in known.entries[0].series)
+
+
+def test_other_configurations_are_not_compared_and_the_difference_is_named():
+    known = recorded(*(sweep(f"r{i}", HEALTHY) for i in range(3)))
+    found = compare(known, sweep("n", HEALTHY, hardware="NVIDIA H100"))
+    assert found.verdict == "no-match"
+    assert "hardware is NVIDIA H100, the nearest has NVIDIA H200" in found.notes[0]
+    assert (
+        compare(Baseline("b"), sweep("n", HEALTHY)).notes
+        == ("nothing recorded like all_reduce on 4 ranks: the baseline is empty",)
+        or compare(Baseline("b"), sweep("n", HEALTHY)).verdict == "no-match"
+    )
+
+
+def test_a_newer_library_is_compared_and_said():
+    known = recorded(*(sweep(f"r{i}", HEALTHY) for i in range(3)))
+    found = compare(known, sweep("n", [value / 2 for value in HEALTHY], nccl="2.29.1"))
+    assert found.verdict == "below-baseline"
+    assert found.notes == ("library_version is 2.29.1, the baseline's 2.28.3",)
+
+
+def test_every_point_of_a_scaling_curve_has_its_own_figure():
+    known = recorded(*(training(f"r{i}", np1=1000.0, np4=3900.0) for i in range(3)))
+    assert len(known.entries) == 2
+    found = compare(known, training("n", np1=1001.0, np4=3000.0))
+    assert [(below.np, below.figure.unit) for below in found.below] == [("4", "images/s")]
+    assert compare(known, training("n", np1=999.0)).verdict == "ok"
+
+
+def test_a_document_without_keys_has_no_figures():
+    assert figures({"run": "r", "rows": [], "points": [], "proof": {}}) == []
+
+
+def test_files_hold_what_was_recorded(tmp_path):
+    known = recorded(sweep("r0", HEALTHY), training("t0", np1=10.5))
+    path = baseline_files.save(known, tmp_path)
+    assert path == tmp_path / "baselines" / "b.baseline.json"
+    assert baseline_files.load("b", tmp_path) == known
+    assert baseline_files.names(tmp_path) == ("b",)
+    baseline_files.remove("b", tmp_path)
+    assert baseline_files.names(tmp_path) == ()
+    with pytest.raises(ResultError, match=r"there is no baseline 'b' \(there are: none yet\)"):
+        baseline_files.remove("b", tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", '{"schema": "clusterctl.baseline/2", "name": "b", "entries": []}', "\0"]
+)
+def test_a_damaged_file_is_named(tmp_path, text):
+    path = tmp_path / "baselines" / "b.baseline.json"
+    path.parent.mkdir()
+    path.write_text(text)
+    with pytest.raises(ResultError, match=r"b\.baseline\.json is no baseline"):
+        baseline_files.load("b", tmp_path)
+
+
+@pytest.mark.parametrize("name", ["", ".hidden", "a b", "x" * 65, "-f"])
+def test_names_that_are_none(name, tmp_path):
+    with pytest.raises(UsageError, match="no name for a baseline"):
+        baseline_files.path_of(name, tmp_path)
+
+
+def test_the_catalogue_has_sources_and_finds_its_like():
+    rows = catalogue.rows()
+    assert all(row.source and row.provenance for row in rows)
+    assert {row.provenance for row in rows} == {"measured-by-us", "vendor", "third-party"}
+    found = catalogue.like(key())
+    assert {row.busbw_gbps for row in found} == {355.5, 363.3}
+    assert catalogue.like(key(hardware="NVIDIA H200 + NVIDIA H100")) == ()
+    assert catalogue.like(key(hardware="NVIDIA A10")) == ()
