@@ -163,8 +163,8 @@ def bench(
     """Run a benchmark across the nodes: a collective, or the training of a model.
 
     Exit code 0 only when the output was understood and its ranks are the ranks asked for; 1: wrong results,
-    a loss that is not a number, a fall-back from GPUDirect RDMA, or figures below --baseline; 5: a node is not reachable; 10: a rank died, hung or never came; 11: output
-    that cannot be read.
+    a loss that is not a number, a fall-back from GPUDirect RDMA, or figures below --baseline; 5: a node is not
+    reachable; 10: a rank died, hung or never came; 11: output that cannot be read.
     """
     request = build_request(
         collective=collective, model=model, np=np, scaling=scaling, library=library, launcher=launcher,
