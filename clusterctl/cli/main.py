@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -81,8 +83,19 @@ def _hoisted(arguments: Sequence[str]) -> list[str]:
     return [*talk, *(word for word in arguments[:end] if word not in TALK), *arguments[end:]]
 
 
+def _start_lean() -> None:
+    """Spare what a verb's imports would otherwise pay for: an eighth of a short command.
+
+    What they make stays, so that looking for cyclic garbage among it is in vain; and pydantic would read the entry
+    points of everything that is installed, for plugins that nobody has.
+    """
+    gc.set_threshold(50_000, 20, 20)
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code (docs/architecture.md, "The contract")."""
+    _start_lean()
     arguments = _hoisted(sys.argv[1:] if argv is None else argv)
     as_json = "--json" in arguments
     try:

@@ -1,6 +1,6 @@
 """How a connection over SSH is opened: the way there, its host key, the login; and what a run's connections share.
 
-Beside ``ssh_wire`` the only module that imports paramiko.
+Beside ``ssh_wire`` the only module that uses paramiko.
 """
 
 from __future__ import annotations
@@ -13,10 +13,6 @@ from collections.abc import Callable
 from io import StringIO
 from typing import Any
 
-import paramiko
-from paramiko.pkey import UnknownKeyType
-from paramiko.ssh_exception import IncompatiblePeer
-
 from clusterctl.errors import ConfigError
 from clusterctl.inventory.model import Node
 from clusterctl.transport import connect_failure, ssh_auth, ssh_config, tcp
@@ -25,6 +21,7 @@ from clusterctl.transport.connect_failure import failed
 from clusterctl.transport.exchange import MAX_OUTPUT_BYTES
 from clusterctl.transport.host_keys import HostKeyPolicy, ShownKey
 from clusterctl.transport.known_hosts import host_name
+from clusterctl.transport.lean_paramiko import paramiko, ready_for
 from clusterctl.transport.ssh_config import Target
 from clusterctl.transport.ssh_jumps import Jumps
 from clusterctl.transport.ssh_wire import WIRE_ERRORS, Wire
@@ -89,7 +86,7 @@ def _load_key(path: str) -> paramiko.PKey:
         raise ssh_auth.KeyProblem(f"cannot be read: {error.strerror}") from None
     except (TypeError, paramiko.PasswordRequiredException):
         raise ssh_auth.KeyProblem("protected by a passphrase") from None
-    except (paramiko.SSHException, UnknownKeyType, ValueError, IndexError) as error:
+    except (paramiko.SSHException, paramiko.pkey.UnknownKeyType, ValueError, IndexError) as error:
         raise ssh_auth.KeyProblem(f"cannot be read as a private key ({type(error).__name__})") from None
 
 
@@ -128,6 +125,7 @@ class SshSession:
         text = ssh_config.read_config(ssh_config.config_files())
         self._ssh_config: paramiko.SSHConfig | None = None
         if text.replace("Host *", "").strip():
+            ready_for(text)
             try:
                 self._ssh_config = paramiko.SSHConfig.from_file(StringIO(text))
             except (paramiko.ConfigParseError, ValueError) as error:
@@ -172,7 +170,7 @@ class SshSession:
                         error,
                         now - began,
                         refused_by_jump=isinstance(error, paramiko.ChannelException),
-                        incompatible=isinstance(error, IncompatiblePeer),
+                        incompatible=isinstance(error, paramiko.ssh_exception.IncompatiblePeer),
                     ) from None
             raise AssertionError("the last attempt returns or raises")
         except BaseException:

@@ -1,6 +1,6 @@
 """One SSH connection as paramiko keeps it, made cheap and orderly: algorithms, handshake, reads, channels.
 
-Beside ``ssh`` the only module that imports paramiko.
+Beside ``ssh`` the only module that uses paramiko.
 """
 
 from __future__ import annotations
@@ -11,10 +11,7 @@ import socket
 import threading
 from typing import Any
 
-import paramiko
-from paramiko import common as codes
-from paramiko import packet
-
+from clusterctl.transport.lean_paramiko import paramiko
 from clusterctl.transport.ssh_order import Order
 
 WIRE_ERRORS: tuple[type[Exception], ...] = (EOFError, OSError, paramiko.SSHException)
@@ -24,7 +21,7 @@ _READ_BYTES = 65536
 # The stubs leave out what subclasses are meant to override.
 _BASE: Any = paramiko.Transport
 _BASE_CHANNEL: Any = paramiko.Channel
-_BASE_PACKETIZER: Any = packet.Packetizer
+_BASE_PACKETIZER: Any = paramiko.packet.Packetizer
 
 
 def _ranked(names: tuple[str, ...], first: tuple[str, ...], never: str) -> tuple[str, ...]:
@@ -202,8 +199,8 @@ class Wire(paramiko.Transport):
 
     _channel_handler_table = {  # noqa: RUF012 - paramiko's own shape
         **_BASE._channel_handler_table,
-        codes.MSG_CHANNEL_REQUEST: _channel_request,
-        codes.MSG_CHANNEL_CLOSE: _channel_close,
+        paramiko.common.MSG_CHANNEL_REQUEST: _channel_request,
+        paramiko.common.MSG_CHANNEL_CLOSE: _channel_close,
     }
 
 
@@ -214,7 +211,7 @@ _SIGNALS = {"HUP": 1, "INT": 2, "QUIT": 3, "ILL": 4, "ABRT": 6, "FPE": 8, "KILL"
 def send_exec(channel: Any, line: str) -> None:
     """Ask for a command; unlike paramiko's own call, do not wait for the server's word without a limit."""
     message = paramiko.Message()
-    message.add_byte(codes.cMSG_CHANNEL_REQUEST)
+    message.add_byte(paramiko.common.cMSG_CHANNEL_REQUEST)
     message.add_int(channel.remote_chanid)
     message.add_string("exec")
     message.add_boolean(False)

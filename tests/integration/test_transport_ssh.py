@@ -163,7 +163,7 @@ def test_a_command_whose_connection_is_lost_ends_at_its_deadline(sshd_farm, conn
     farm = sshd_farm(1)
     transport = connect(farm)
     threading.Timer(0.5, farm.nodes[0].drop_connections).start()
-    found = failure(transport.run, ("sleep", "4711.3"), timeout_s=1.5)
+    found = failure(transport.run, ("sleep", "4711.3"), timeout_s=4)
     assert found.kind is FailureKind.LOST and "sleep" in found.message
     assert farm.nodes[0].address in found.message and str(farm.nodes[0].port) in found.message
     wait_until_gone("4711.3", 30)
