@@ -54,10 +54,12 @@ def cautions(found: Comparison) -> list[str]:
 def noise_words(found: Comparison) -> str:
     """Return how the words about ratios came to be."""
     if found.kind == "training":
-        return "Ratios are of throughput, to A; noise is 1.96 sigma over the timed windows of both runs."
+        return (
+            "Ratios are of throughput, to A; noise is 1.96 sigma over the repeats or timed windows of both."
+        )
     return (
-        f"Ratios are of times, to A; each sweep was run once, so that differences up to "
-        f"{NOISE_OF_ONE * 100:.0f} % are taken for noise."
+        f"Ratios are of times, to A; noise is 1.96 sigma over the repeats of both runs, and "
+        f"{NOISE_OF_ONE * 100:.0f} % where one of them was swept once."
     )
 
 

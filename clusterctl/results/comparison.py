@@ -1,7 +1,7 @@
 """Runs side by side: each figure against the first run's, and whether the difference can be told from noise.
 
-A training knows its noise: 1.96 sigma over its timed windows. A sweep that was run once does not, and a difference
-below ``NOISE_OF_ONE`` is not called one.
+What was repeated knows its noise: 1.96 sigma over the repeats, or over the timed windows of a training. A sweep that
+was run once does not, and a difference below ``NOISE_OF_ONE`` is not called one.
 """
 
 from __future__ import annotations
@@ -127,8 +127,11 @@ def _kind(record: Record) -> str | None:
 
 def _figures(record: Record) -> dict[int, _Measured]:
     document = record.document
+    varies = _of_repeats(document)
     found = {
-        int(row["size_bytes"]): _Measured(row.get("busbw_gbps"), row.get("time_us"), None)
+        int(row["size_bytes"]): _Measured(
+            row.get("busbw_gbps"), row.get("time_us"), varies.get(int(row["size_bytes"]))
+        )
         for row in document.get("rows") or ()
     }
     spread = (document.get("proof") or {}).get("spread") or {}
@@ -136,8 +139,20 @@ def _figures(record: Record) -> dict[int, _Measured]:
         np, value = int(point["np"]), point.get("images_per_s") or point.get("sequences_per_s")
         if value:
             off = spread.get(str(np))
-            found[np] = _Measured(float(value), None, None if off is None else off * np / value)
+            noise = None if off is None else off * np / value
+            found[np] = _Measured(float(value), None, varies.get(np, noise))
     return found
+
+
+def _of_repeats(document: Mapping[str, Any]) -> dict[int, float]:
+    """Return the noise of figures that were repeated, by size or ranks: 1.96 times how they vary.
+
+    A run's own figures are the medians of its first variant.
+    """
+    first: Mapping[str, Any] = next(iter(document.get("variants") or ()), {})
+    figures = [(row["size_bytes"], row["time_us"]) for row in first.get("rows") or ()]
+    figures += [(point["np"], point["samples_per_s"]) for point in first.get("points") or ()]
+    return {int(at): 1.96 * spread["cv"] for at, spread in figures if spread.get("cv") is not None}
 
 
 def _line(at: int, measured: Sequence[_Measured | None]) -> Line:

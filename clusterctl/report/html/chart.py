@@ -22,12 +22,12 @@ _CHARACTER = 8.2
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One measured value: where, how far it may be off (None: not known), and what it says when pointed at."""
+    """One measured value: where, what it says when pointed at, and within which bounds it was (None: not known)."""
 
     x: float
     y: float
     says: str
-    spread: float | None = None
+    bounds: tuple[float, float] | None = None
     label: str = ""
 
 
@@ -199,11 +199,8 @@ class _Drawing:
         parts = [tag("polyline", points=path, class_=f"line {_style(index)}")]
         for mark in series.marks:
             x = self._x(mark.x)
-            if mark.spread:
-                low, high = (
-                    self._y(max(mark.y - mark.spread, self._chart.y.low)),
-                    self._y(mark.y + mark.spread),
-                )
+            if mark.bounds:
+                low, high = self._y(max(mark.bounds[0], self._chart.y.low)), self._y(mark.bounds[1])
                 bar = f"M{number(x)},{number(low)}V{number(high)}M{number(x - 4)},{number(low)}h8"
                 parts.append(
                     tag("path", d=f"{bar}M{number(x - 4)},{number(high)}h8", class_=f"spread {_style(index)}")

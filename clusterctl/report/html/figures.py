@@ -48,6 +48,7 @@ def busbw(runs: Sequence[tuple[str, Rows]], bounds: Sequence[tuple[str, float]] 
                     row["size_bytes"],
                     row["busbw_gbps"],
                     f"{size(row['size_bytes'])}: {row['busbw_gbps']:.2f} GB/s",
+                    row.get("busbw_bounds"),
                 )
                 for row in rows
                 if row.get("busbw_gbps") is not None
@@ -58,6 +59,7 @@ def busbw(runs: Sequence[tuple[str, Rows]], bounds: Sequence[tuple[str, float]] 
     values = [mark.y for one in series for mark in one.marks]
     if not values:
         return None
+    tops = [_top(mark) for one in series for mark in one.marks]
     x = _sizes(runs)
     references = tuple(Reference(name, ((x.low, value), (x.high, value))) for name, value in bounds)
     return Chart(
@@ -66,7 +68,7 @@ def busbw(runs: Sequence[tuple[str, Rows]], bounds: Sequence[tuple[str, float]] 
         f"Line chart, message size from {size(int(x.low))} to {size(int(x.high))} on a logarithmic axis; "
         f"the highest bus bandwidth is {max(values):.2f} GB/s. The same figures stand in the table below.",
         x,
-        _height("bus bandwidth, GB/s", [*values, *(value for _, value in bounds)]),
+        _height("bus bandwidth, GB/s", [*tops, *(value for _, value in bounds)]),
         tuple(series),
         references,
     )
@@ -82,6 +84,7 @@ def times(runs: Sequence[tuple[str, Rows]]) -> Chart | None:
                     row["size_bytes"],
                     row["time_us"],
                     f"{size(row['size_bytes'])}: {duration(row['time_us'])}",
+                    row.get("time_bounds"),
                 )
                 for row in rows
                 if row.get("time_us")
@@ -92,7 +95,8 @@ def times(runs: Sequence[tuple[str, Rows]]) -> Chart | None:
     values = [mark.y for one in series for mark in one.marks]
     if not values:
         return None
-    low, high = time_bounds(min(values), max(values))
+    low = min(mark.bounds[0] if mark.bounds else mark.y for one in series for mark in one.marks)
+    low, high = time_bounds(low, max(_top(mark) for one in series for mark in one.marks))
     return Chart(
         "time",
         "Time per operation against message size",
@@ -123,7 +127,8 @@ def scaling(runs: Sequence[tuple[str, Sequence[Mapping[str, Any]], Mapping[str, 
             figure = point.get("efficiency")
             label = percent(figure) if figure is not None and np > 1 and len(runs) == 1 else ""
             says = f"{np} ranks: {value:.1f} {unit}" + (f" +-{off:.1f}" if off else "")
-            marks.append(Mark(np, value, says, off or None, label))
+            bounds = (value - off, value + off) if off else point.get("bounds")
+            marks.append(Mark(np, value, says, bounds, label))
         series.append(Series(name, tuple(marks)))
     marks_of_all = [mark for one in series for mark in one.marks]
     if not marks_of_all:
@@ -138,10 +143,14 @@ def scaling(runs: Sequence[tuple[str, Sequence[Mapping[str, Any]], Mapping[str, 
         f"Line chart of {unit} against the number of ranks, {', '.join(map(str, ranks))}; the dashed line grows "
         f"linearly from {int(first.x)}. The same figures stand in the table below.",
         Axis("ranks", 0.0, float(high), lambda _count: [Tick(0, "0"), *(Tick(n, str(n)) for n in ranks)]),
-        _height(unit, [*(mark.y + (mark.spread or 0) for mark in marks_of_all), linear * high]),
+        _height(unit, [*(_top(mark) for mark in marks_of_all), linear * high]),
         tuple(series),
         (Reference(_linear_name(int(first.x)), ((0.0, 0.0), (float(high), linear * high))),),
     )
+
+
+def _top(mark: Mark) -> float:
+    return max(mark.y, mark.bounds[1]) if mark.bounds else mark.y
 
 
 def _linear_name(ranks: int) -> str:

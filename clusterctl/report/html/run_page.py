@@ -9,7 +9,8 @@ from typing import Any
 
 from clusterctl.benchmarks.key import ABSENT
 from clusterctl.benchmarks.scaling import percent
-from clusterctl.report.html import bounds, figures, page
+from clusterctl.report.html import bounds, figures, page, variants
+from clusterctl.report.html.chart import Chart
 from clusterctl.report.html.heat_map import HeatMap, heat_map
 from clusterctl.report.html.scale import duration
 from clusterctl.report.table import size
@@ -20,7 +21,7 @@ SETTING_NAMES = {"benchmark": "model", "batch_per_rank": "batch_size", "memory_f
 # What the page shows in a place of its own; anything else that a proof holds is shown as it stands.
 _SHOWN = {
     *("ranks", "library", "transports", "settings", "spread", "rates", "between_nodes", "failures", "keys"),
-    *("hardware", "clusterctl_version", "expected"),
+    *("hardware", "clusterctl_version", "expected", "repeats"),
 }
 
 
@@ -54,11 +55,8 @@ def render(record: Record) -> str:
     points = point_rows(document)
     unit = unit_of(document)
     key = key_of(record)
-    charts = [
-        figures.busbw([(summary.library or "measured", rows)], bounds.lines(document)),
-        figures.times([("", rows)]),
-    ]
-    charts.append(figures.scaling([("measured", document.get("points") or (), proof.get("spread") or {})]))
+    compared = document.get("variants") or ()
+    charts = variants.charts(compared, bounds.lines(document)) if compared else _charts(record)
     return page.render(
         "run.html.j2",
         summary=summary,
@@ -68,6 +66,8 @@ def render(record: Record) -> str:
         expected=bounds.sentence(document),
         expected_is_bad=bounds.of(document).get("verdict") in bounds.BAD,
         charts=[one for one in charts if one is not None],
+        variants=variants.table(compared) if compared else None,
+        repeats=proof.get("repeats"),
         rows=rows,
         points=points,
         between_nodes=[
@@ -85,6 +85,16 @@ def render(record: Record) -> str:
             name: json.dumps(value, indent=1) for name, value in proof.items() if name not in _SHOWN and value
         },
     )
+
+
+def _charts(record: Record) -> list[Chart | None]:
+    document = record.document
+    rows, proof = document.get("rows") or (), document.get("proof") or {}
+    return [
+        figures.busbw([(record.summary.library or "measured", rows)], bounds.lines(document)),
+        figures.times([("measured", rows)]),
+        figures.scaling([("measured", document.get("points") or (), proof.get("spread") or {})]),
+    ]
 
 
 def title_of(record: Record) -> str:

@@ -62,10 +62,10 @@ def size_ticks(low: float, high: float, count: int) -> tuple[Tick, ...]:
     from clusterctl.report.table import size
 
     first, last = math.ceil(math.log2(max(low, 1)) - 1e-9), math.floor(math.log2(max(high, 1)) + 1e-9)
-    # 1, 32 and 1024 of each unit and the like: steps that divide ten, or whole units, are the easiest to read.
+    # From the first on, because sweeps go by powers of two from there: ticks then stand where was measured. Steps that
+    # divide ten give 1, 32 and 1024 of each unit.
     step = next((s for s in (1, 2, 5, 10, 20, 30) if (last - first) // s + 1 <= count), 40)
-    start = -(-first // step) * step
-    powers = range(start, last + 1, step)
+    powers = range(first, last + 1, step)
     # Between two powers of two there is none: the bounds themselves then.
     return tuple(Tick(2.0**power, size(2**power)) for power in powers) or (Tick(low, size(round(low))),)
 

@@ -29,7 +29,7 @@ def test_linear_ticks_are_round_and_reach_the_highest(high, count, expected):
 
 def test_sizes_are_marked_at_powers_of_two_as_people_name_them():
     assert labels(size_ticks(1024, 1 << 30, 5)) == ["1 KiB", "32 KiB", "1 MiB", "32 MiB", "1 GiB"]
-    assert labels(size_ticks(8, 16 << 20, 5)) == ["32 B", "1 KiB", "32 KiB", "1 MiB"]
+    assert labels(size_ticks(8, 16 << 20, 5)) == ["8 B", "256 B", "8 KiB", "256 KiB", "8 MiB"]
     assert labels(size_ticks(8, 64, 10)) == ["8 B", "16 B", "32 B", "64 B"]
     assert labels(size_ticks(1000, 1001, 5)) == ["1000 B"]
 

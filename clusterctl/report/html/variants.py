@@ -1,0 +1,109 @@
+"""Variants that one run measured in turns: their medians as series of the charts, and side by side in a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from clusterctl.benchmarks.scaling import percent
+from clusterctl.report.html import figures
+from clusterctl.report.html.chart import Chart
+from clusterctl.report.table import size
+
+Variant = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table whose first column names the rows; heads are words and a unit."""
+
+    heads: tuple[tuple[str, str], ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def charts(variants: Sequence[Variant], bounds: Sequence[tuple[str, float]]) -> list[Chart | None]:
+    """Return the charts of the variants' medians, with least and greatest of the repeats as bars."""
+    sweeps = [(str(one["name"]), [_row(row) for row in one.get("rows") or ()]) for one in variants]
+    found = [figures.busbw(sweeps, bounds), figures.times(sweeps)]
+    curves = [(str(one["name"]), [_point(point) for point in one.get("points") or ()]) for one in variants]
+    return [*found, figures.scaling([(name, points, {}) for name, points in curves])]
+
+
+def _row(row: Mapping[str, Any]) -> dict[str, Any]:
+    time_us, busbw = row["time_us"], row.get("busbw_gbps") or {}
+    return {
+        "size_bytes": row["size_bytes"],
+        "time_us": time_us["median"],
+        "busbw_gbps": busbw.get("median"),
+        "time_bounds": _bounds(time_us),
+        "busbw_bounds": _bounds(busbw) if busbw else None,
+    }
+
+
+def _point(point: Mapping[str, Any]) -> dict[str, Any]:
+    speed = point["samples_per_s"]
+    return {
+        "np": point["np"],
+        f"{point['sample']}s_per_s": speed["median"],
+        "efficiency": point.get("efficiency"),
+        "bounds": _bounds(speed),
+    }
+
+
+def _bounds(spread: Mapping[str, Any]) -> tuple[float, float] | None:
+    return None if spread.get("cv") is None else (float(spread["least"]), float(spread["greatest"]))
+
+
+def table(variants: Sequence[Variant]) -> Table:
+    """Return the medians with the coefficient of variation of their repeats, and ratios to the first variant."""
+    training = any(one.get("points") for one in variants)
+    key, kind = ("np", "points") if training else ("size_bytes", "rows")
+    places = list(dict.fromkeys(int(row[key]) for one in variants for row in one.get(kind) or ()))
+    heads: list[tuple[str, str]] = [("ranks", "")] if training else [("size", ""), ("bytes", "")]
+    for index, one in enumerate(variants):
+        heads += _training_heads(one) if training else _collective_heads(one)
+        heads += [("ratio", "to the first")] if index else []
+    rows = []
+    for place in sorted(places):
+        cells = [str(place)] if training else [size(place), str(place)]
+        for index, one in enumerate(variants):
+            row = next((row for row in one.get(kind) or () if int(row[key]) == place), None)
+            cells += _training_cells(row) if training else _collective_cells(row)
+            cells += [_ratio(row)] if index else []
+        rows.append(tuple(cells))
+    return Table(tuple(heads), tuple(rows))
+
+
+def _collective_heads(one: Variant) -> list[tuple[str, str]]:
+    name = str(one["name"])
+    return [(f"{name} time", "\u00b5s"), ("varies", "%"), (f"{name} busbw", "GB/s")]
+
+
+def _training_heads(one: Variant) -> list[tuple[str, str]]:
+    points = one.get("points") or ()
+    unit = f"{points[0]['sample']}s/s" if points else ""
+    return [(str(one["name"]), unit), ("varies", "%"), ("efficiency", "")]
+
+
+def _varies(spread: Mapping[str, Any]) -> str:
+    return "-" if spread.get("cv") is None else f"{spread['cv'] * 100:.1f}"
+
+
+def _collective_cells(row: Mapping[str, Any] | None) -> list[str]:
+    if row is None:
+        return ["-"] * 3
+    busbw = row.get("busbw_gbps")
+    speed = "-" if busbw is None else f"{busbw['median']:.2f}"
+    return [f"{row['time_us']['median']:.2f}", _varies(row["time_us"]), speed]
+
+
+def _training_cells(row: Mapping[str, Any] | None) -> list[str]:
+    if row is None:
+        return ["-"] * 3
+    speed = row["samples_per_s"]
+    return [f"{speed['median']:.1f}", _varies(speed), percent(row.get("efficiency"))]
+
+
+def _ratio(row: Mapping[str, Any] | None) -> str:
+    return "-" if row is None or row.get("ratio") is None else f"{row['ratio']:.3f}"

@@ -1,0 +1,124 @@
+"""Variants measured in turns on the page of their run, and repeats as noise in a comparison."""
+
+from dataclasses import replace
+
+import pytest
+from result_documents import collective
+
+from clusterctl.report.html import run_page, variants
+from clusterctl.results.comparison import Word, compare
+
+
+def spread(*values):
+    ordered = sorted(values)
+    cv = None if len(values) == 1 else (ordered[-1] - ordered[0]) / 2 / ordered[len(values) // 2]
+    return {"median": ordered[len(values) // 2], "least": ordered[0], "greatest": ordered[-1], "cv": cv}
+
+
+def rows(*times_us):
+    sizes = (1 << 20, 1 << 25)
+    return [
+        {"size_bytes": s, "time_us": spread(*t), "busbw_gbps": spread(*(s / v / 1e3 for v in t)),
+         "wrong": 0, "ratio": r}
+        for s, t, r in zip(sizes, times_us, (1.0, 2.0), strict=True)
+    ]  # fmt: skip
+
+
+def curve(*rates):
+    return [
+        {
+            "np": np,
+            "nodes": 1,
+            "sample": "sequence",
+            "samples_per_s": spread(*r),
+            "efficiency": 0.98,
+            "ratio": 1.5,
+        }
+        for np, r in zip((1, 4), rates, strict=True)
+    ]
+
+
+def variant(name, **figures):
+    return {
+        "name": name,
+        "library": name,
+        "environment": {},
+        "repeats": 3,
+        "rows": [],
+        "points": [],
+        "keys": {},
+        **figures,
+    }
+
+
+def record(*found, repeats=3):
+    one = collective()
+    rows = [
+        {"size_bytes": row["size_bytes"], "time_us": row["time_us"]["median"],
+         "busbw_gbps": row["busbw_gbps"]["median"], "algbw_gbps": 1.0, "wrong": 0}
+        for row in found[0]["rows"]
+    ]  # fmt: skip
+    proof = {**one.document["proof"], "repeats": repeats}
+    return replace(one, document={**one.document, "rows": rows, "variants": list(found), "proof": proof})
+
+
+TWO = (
+    variant("nccl", rows=rows((100.0, 110.0, 104.0), (900.0, 905.0, 910.0))),
+    variant("<b>ccore</b>", rows=rows((90.0, 91.0, 92.0), (450.0, 455.0, 460.0))),
+)
+
+
+def test_both_variants_are_drawn_with_their_bounds_and_stand_side_by_side():
+    page = run_page.render(record(*TWO))
+    drawing = page.split('<svg class="chart wide"')[1].split("</svg>")[0]
+    assert drawing.count('class="spread s1"') == drawing.count('class="spread s2"') == 2
+    assert "&lt;b&gt;ccore&lt;/b&gt; time" in page and "<b>" not in page
+    assert "Variants side by side" in page and "Every message size" not in page
+    assert "Medians of 3 repeats" in page
+    table = variants.table(TWO)
+    assert [words for words, _ in table.heads][2:5] == ["nccl time", "varies", "nccl busbw"]
+    assert table.rows[1] == (
+        "32 MiB",
+        "33554432",
+        "905.00",
+        "0.6",
+        "37.08",
+        "455.00",
+        "1.1",
+        "73.75",
+        "2.000",
+    )
+
+
+def test_a_training_counts_what_it_counts_and_lacks_what_it_lacks():
+    found = (
+        variant("nccl", points=curve((100.0, 101.0, 102.0), (390.0, 391.0, 392.0))),
+        variant("gloo", points=curve((90.0,), (300.0,))[:1]),
+    )
+    table = variants.table(found)
+    assert table.heads[1] == ("nccl", "sequences/s")
+    assert table.rows == (
+        ("1", "101.0", "1.0", "98.00%", "90.0", "-", "98.00%", "1.500"),
+        ("4", "391.0", "0.3", "98.00%", "-", "-", "-", "-"),
+    )
+    *none, scaling = variants.charts(found, [])
+    assert none == [None, None]
+    assert [len(series.marks) for series in scaling.series] == [2, 1]
+    assert scaling.series[0].marks[1].bounds == (390.0, 392.0) and scaling.series[1].marks[0].bounds is None
+    assert scaling.y.title == "sequences/s"
+
+
+@pytest.mark.parametrize(
+    ("times_us", "word"), [((870.0, 873.0, 876.0), Word.FASTER), ((895.0, 904.0, 913.0), Word.SAME)]
+)
+def test_repeats_are_the_noise_of_a_comparison(times_us, word):
+    one = record(TWO[0])
+    other = record(variant("nccl", rows=rows((100.0, 110.0, 104.0), times_us)))
+    other = replace(other, summary=replace(other.summary, run="20261121T091500Z-bench-aaaa"))
+    figure = compare([one, other]).lines[1].figures[1]
+    assert figure.noise < 0.05 and figure.word is word
+
+
+def test_a_variant_that_never_ran_leaves_the_others_on_the_page():
+    page = run_page.render(record(TWO[0], variant("gloo")))
+    assert "gloo time" in page and "37.08" in page
