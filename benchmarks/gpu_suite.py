@@ -131,12 +131,14 @@ def run(step: Step, inventory: Path, out: Path, until: float) -> tuple[dict[str,
 
 
 def recorded(ranks: int) -> dict[int, tuple[float, float]]:
-    """Return nccl-tests' microseconds and busbw (GB/s) by size, as recorded in place on that many H200."""
+    """Return nccl-tests' microseconds and busbw (GB/s) by size, as recorded out of place on that many H200."""
     path = _CASES / f"h200-x4-all_reduce_perf-mpirun-np{ranks}-g1.txt"
     if not path.exists():
         return {}
     rows = perf_output.parse(path.read_text()).rows
-    return {row.size_bytes: (row.in_place.time_us or 0.0, row.in_place.busbw_gbps or 0.0) for row in rows}
+    return {
+        row.size_bytes: (row.out_of_place.time_us or 0.0, row.out_of_place.busbw_gbps or 0.0) for row in rows
+    }
 
 
 def table_rows(step: Step, document: dict[str, Any]) -> list[list[str]]:
