@@ -31,7 +31,6 @@ class Evidence:
 
     rdma_ports: tuple[str, ...] | None = None
     peer_memory: tuple[str, ...] | None = None
-    libibverbs: bool | None = None
     memlock_kib: int | None = None
     """``ulimit -l``; None also for unlimited."""
 

@@ -48,13 +48,14 @@ class LogReader:
     def __init__(self) -> None:
         self._processes: dict[tuple[int | None, str, int], ProcessState] = {}
         self._algorithms = Algorithms()
-        self._origins: dict[tuple[int | None, bytes], ProcessState | None] = {}
+        self._origins: dict[bytes, ProcessState | None] = {}
 
     def read(self, pieces: Iterable[bytes], source: int | None = None) -> None:
         """Read one stream of bytes; lines may be cut anywhere between pieces.
 
         ``source`` is the rank whose output it is, None when it is of many.
         """
+        self._origins.clear()
         left = b"\n"
         for piece in pieces:
             cut = piece.rfind(b"\n")
@@ -79,14 +80,14 @@ class LogReader:
         return NcclLog(tuple(processes), self._algorithms.frozen())
 
     def _block(self, block: bytes, source: int | None) -> None:
-        counted = Counter(_LINE.findall(block))
-        for found, count in counted.items():
-            prefix, direction, via, text, warning = found
-            process = self._origin(prefix, source)
+        origins = self._origins
+        for (prefix, direction, via, text, warning), count in Counter(_LINE.findall(block)).items():
+            process = origins[prefix] if prefix in origins else self._origin(prefix, source)
             if process is None:
                 continue
             if via:
-                process.channels[direction, via] += count
+                channels, way = process.channels, (direction, via)
+                channels[way] = channels.get(way, 0) + count
             elif warning:
                 process.warning(warning.decode("utf-8", "replace"))
             elif b" Bytes -> Algo " in text:
@@ -96,9 +97,6 @@ class LogReader:
 
     def _origin(self, prefix: bytes, source: int | None) -> ProcessState | None:
         """Return the process that a line's prefix names; None for lines that are cut or are not NCCL's."""
-        key = (source, prefix)
-        if key in self._origins:
-            return self._origins[key]
         match = _ORIGIN.search(prefix)
         state = None
         if match is not None:
@@ -106,7 +104,7 @@ class LogReader:
             state = self._processes.setdefault(name, ProcessState(*name))
         if len(self._origins) >= _REMEMBERED:
             self._origins.clear()
-        self._origins[key] = state
+        self._origins[prefix] = state
         return state
 
 

@@ -95,9 +95,3 @@ class NcclLog:
     def versions(self) -> tuple[str, ...]:
         """The versions of all processes, each once, sorted."""
         return tuple(sorted({version for process in self.processes for version in process.versions}))
-
-    def choice(self, collective: str, size_bytes: int) -> Choice | None:
-        """Return the one choice for a collective and size; None when there is none, or more than one."""
-        wanted = collective.replace("_", "").lower()
-        found = [c for c in self.choices if c.collective.lower() == wanted and c.size_bytes == size_bytes]
-        return found[0] if len(found) == 1 else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from dataclasses import dataclass, field
 
 from clusterctl.benchmarks.nccl_log_model import Choice, Direction, GdrDistance, GraphSearch, ProcessLog
@@ -50,7 +49,7 @@ class ProcessState:
     networks: dict[str, None] = field(default_factory=dict)
     plugins: dict[str, None] = field(default_factory=dict)
     nics: dict[str, None] = field(default_factory=dict)
-    channels: Counter[tuple[bytes, bytes]] = field(default_factory=Counter)
+    channels: dict[tuple[bytes, bytes], int] = field(default_factory=dict)
     """Channels by direction and way, both as written: what they mean is read once, at the end."""
     hca_gdr: dict[str, bool] = field(default_factory=dict)
     mechanisms: dict[str, None] = field(default_factory=dict)
@@ -148,7 +147,8 @@ class ProcessState:
 
     def _collnet(self, text: str) -> None:
         direction = b"receive" if "[receive]" in text else b"send"
-        self.channels[direction, text.partition(" via ")[2].encode()] += 1
+        way = (direction, text.partition(" via ")[2].encode())
+        self.channels[way] = self.channels.get(way, 0) + 1
 
     def _read_channels(self) -> dict[tuple[Direction, Transport], int]:
         found: dict[tuple[Direction, Transport], int] = {}

@@ -23,6 +23,10 @@ SUBSYSTEMS = "INIT,ENV,NET,GRAPH"
 LOG_FILE = "/dev/stderr"
 
 
+# What a variant (--compare gdr=0,gdr=2) sets to take another path on purpose.
+_PATHS = ("NCCL_NET_GDR_LEVEL", "NCCL_NET_GDR_READ", "NCCL_IB_DISABLE", "NCCL_NET", "NCCL_DMABUF_ENABLE")
+
+
 @dataclass(frozen=True, slots=True)
 class Trust:
     """``log`` and ``gpudirect`` are None where NCCL did not join nodes; ``links`` None where they are not known."""
@@ -46,6 +50,11 @@ class Trust:
         """Whether NVLink joins the nodes (MNNVL); None where the log does not say."""
         said = [p.mnnvl for p in self.log.processes if p.mnnvl is not None] if self.log else []
         return any(said) if said else None
+
+
+def asked_for(environment: Sequence[tuple[str, str]]) -> bool:
+    """Tell whether a request's own variables choose the path, so that a slow one is what was to be measured."""
+    return any(name in _PATHS for name, _ in environment)
 
 
 def named(sweep: Sweep, trust: Trust) -> Sweep:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
+from clusterctl.benchmarks.nccl_log_model import NcclLog
 from clusterctl.launch.measure import Measured
 from clusterctl.results import expectation, stragglers
 from clusterctl.results.expectation import Inputs
@@ -15,11 +17,7 @@ def of_measured(measured: Measured) -> dict[str, Any]:
     trust = measured.trust
     if trust is not None and trust.gpudirect is not None and trust.log is not None:
         found["gpudirect"] = trust.gpudirect.document()
-        found["nccl"] = {
-            "versions": list(trust.log.versions),
-            "networks": sorted({name for process in trust.log.processes for name in process.networks}),
-            "connected": sorted({name for process in trust.log.processes for name in process.connected}),
-        }
+        found["nccl"] = _nccl(trust.log)
     if trust is not None and measured.sweep is not None and measured.sweep.rows and _bounded(measured):
         inputs = Inputs(
             measured.request.collective,
@@ -46,6 +44,21 @@ def of_measured(measured: Measured) -> dict[str, Any]:
     if any(slow.values()):
         found["stragglers"] = {np: listed for np, listed in slow.items() if listed}
     return found
+
+
+def _nccl(log: NcclLog) -> dict[str, Any]:
+    """Return what NCCL says of itself: versions, networks, plugins, graphs, and the algorithms where it tells them."""
+    processes = log.processes
+    return {
+        "versions": list(log.versions),
+        "networks": sorted({name for process in processes for name in process.networks}),
+        "plugins": sorted({line for process in processes for line in process.plugins}),
+        "connected": sorted({name for process in processes for name in process.connected}),
+        "graphs": [
+            asdict(graph) for graph in dict.fromkeys(g for process in processes for g in process.graphs)
+        ],
+        "algorithms": [asdict(choice) for choice in log.choices],
+    }
 
 
 def _bounded(measured: Measured) -> bool:

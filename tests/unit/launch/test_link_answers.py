@@ -47,22 +47,10 @@ def test_the_weakest_node_bounds_all():
 
 def test_the_probe_reads_nvidia_smi_as_it_is(tmp_path):
     """The probe's own lines run by sh, with the recorded output of four H200 in the program's place."""
-    recorded = Path(__file__).parents[2] / "facts"
-    link = next(recorded.rglob("*nvlink-s*"), None)
+    recorded = Path(__file__).with_name("nvidia_smi_h200x4")
     program = tmp_path / "nvidia-smi"
-    gpu = "GPU 0: NVIDIA H200\n" + "".join(f"\t Link {n}: 26.562 GB/s\n" for n in range(18))
-    topology = (
-        "\t\x1b[4mGPU0\tGPU1\tGPU2\tGPU3\tCPU Affinity\x1b[0m\n"
-        + "".join(
-            f"GPU{n}\t" + "\t".join(" X " if n == m else "NV18" for m in range(4)) + "\t0-63\t0\t\tN/A\n"
-            for n in range(4)
-        )
-        + "\nLegend:\n\n  NV#  = Connection traversing a bonded set of # NVLinks\n"
-    )
-    (tmp_path / "link").write_text(link.read_text() if link else gpu)
-    (tmp_path / "topology").write_text(topology)
     program.write_text(
-        f'#!/bin/sh\ncase "$1" in nvlink) cat {tmp_path}/link;; topo) cat {tmp_path}/topology;; esac\n'
+        f'#!/bin/sh\ncase "$1" in nvlink) cat {recorded}/nvlink-s-i-0.txt;; topo) cat {recorded}/topo-m.txt;; esac\n'
     )
     program.chmod(0o755)
     text = Path(preflight.__file__).with_name("probe.sh").read_text()
