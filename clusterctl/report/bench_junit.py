@@ -16,6 +16,17 @@ def render(records: Iterable[Record]) -> str:
     return finished(root, [_suite(root, record) for record in records])
 
 
+def _why(record: Record) -> str:
+    """Return what a run that has no failure of its own is held against, and by how much it is below."""
+    found = (record.document.get("proof") or {}).get("baseline") or {}
+    said = [f"the run is {record.summary.status}", str(found.get("reason") or "")]
+    said += [
+        f"{one['what']}: {one['value']:g} {one['unit']}, baseline {one['baseline']:g}"
+        for one in found.get("below") or ()
+    ]
+    return "; ".join(text for text in said if text)
+
+
 def _suite(root: ElementTree.Element, record: Record) -> Suite:
     summary = record.summary
     suite = Suite(root, f"{summary.benchmark}.{summary.run}")
@@ -31,5 +42,5 @@ def _suite(root: ElementTree.Element, record: Record) -> Suite:
         if summary.status == "ok":
             suite.tell(case, f"best: {figure(summary)} on {summary.hardware or 'unknown hardware'}")
         else:
-            suite.say(case, "failure", "failures", f"the run is {summary.status}", summary.status)
+            suite.say(case, "failure", "failures", _why(record), summary.status)
     return suite

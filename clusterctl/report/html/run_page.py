@@ -9,7 +9,7 @@ from typing import Any
 
 from clusterctl.benchmarks.key import ABSENT
 from clusterctl.benchmarks.scaling import percent
-from clusterctl.report.html import bounds, figures, page, variants
+from clusterctl.report.html import bounds, figures, page, trust, variants
 from clusterctl.report.html.chart import Chart
 from clusterctl.report.html.heat_map import HeatMap, heat_map
 from clusterctl.report.html.scale import duration
@@ -21,7 +21,7 @@ SETTING_NAMES = {"benchmark": "model", "batch_per_rank": "batch_size", "memory_f
 # What the page shows in a place of its own; anything else that a proof holds is shown as it stands.
 _SHOWN = {
     *("ranks", "library", "transports", "settings", "spread", "rates", "between_nodes", "failures", "keys"),
-    *("hardware", "clusterctl_version", "expected", "repeats"),
+    *("hardware", "clusterctl_version", "expected", "repeats", "gpudirect", "baseline", "stragglers"),
 }
 
 
@@ -63,6 +63,10 @@ def render(record: Record) -> str:
         title=title_of(record),
         tiles=_tiles(record, points, unit),
         failures=proof.get("failures") or (),
+        ways=trust.ways(proof),
+        below=trust.below(proof),
+        baseline=trust.baseline_sentence(proof),
+        stragglers=trust.stragglers(proof, points[-1].np if points else None),
         expected=bounds.sentence(document),
         expected_is_bad=bounds.of(document).get("verdict") in bounds.BAD,
         charts=[one for one in charts if one is not None],

@@ -1,0 +1,92 @@
+"""What a proof says for and against a run's figures: GPUDirect node by node, the baseline, ranks that straggle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from clusterctl.report.table import size
+
+_FALLEN_BACK = ("sockets", "no-gpudirect")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeWays:
+    """One node's ways to the others, as words, and whether the fast path was lost there."""
+
+    node: str
+    status: str
+    send: str
+    receive: str
+    why: str
+    bad: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Below:
+    """One figure below its baseline."""
+
+    what: str
+    value: str
+    baseline: str
+    loss: str
+    allowed: str
+
+
+def ways(proof: Mapping[str, Any]) -> list[NodeWays]:
+    """Return ``proof.gpudirect`` as lines of a table, nodes that lost the fast path first."""
+    nodes = (proof.get("gpudirect") or {}).get("nodes") or ()
+    found = [
+        NodeWays(
+            str(node["name"]),
+            str(node["status"]),
+            _counted(node.get("send") or {}),
+            _counted(node.get("receive") or {}),
+            ". ".join(str(text) for text in (node.get("cause"), node.get("hint")) if text),
+            node["status"] in _FALLEN_BACK,
+        )
+        for node in nodes
+    ]
+    return sorted(found, key=lambda node: not node.bad)
+
+
+def _counted(channels: Mapping[str, int]) -> str:
+    return ", ".join(f"{way} \u00d7{count}" for way, count in channels.items()) or "-"
+
+
+def below(proof: Mapping[str, Any]) -> list[Below]:
+    """Return what is below its baseline, as lines of a table."""
+    return [
+        Below(
+            _sized(str(one["what"]), one.get("size_bytes")),
+            f"{one['value']:g} {one['unit']}",
+            f"{one['baseline']:g} {one['unit']}",
+            f"{one['loss'] * 100:.1f} %",
+            f"{one['allowed'] * 100:.1f} %",
+        )
+        for one in (proof.get("baseline") or {}).get("below") or ()
+    ]
+
+
+def _sized(what: str, size_bytes: int | None) -> str:
+    """Return the words with the size as people say it."""
+    return what if size_bytes is None else what.replace(f"{size_bytes} B", size(size_bytes))
+
+
+def baseline_sentence(proof: Mapping[str, Any]) -> str:
+    """Return what the comparison with a baseline came to; empty without one."""
+    found = proof.get("baseline") or {}
+    if not found:
+        return ""
+    verdict = {"ok": "holds", "below-baseline": "does not hold"}.get(
+        str(found["verdict"]), str(found["verdict"])
+    )
+    reason = f": {found['reason']}" if found.get("reason") else ""
+    return f"The baseline {found['name']} {verdict} in {found.get('judged', 0)} figures judged{reason}."
+
+
+def stragglers(proof: Mapping[str, Any], np: int | None) -> Sequence[Mapping[str, Any]]:
+    """Return the ranks of one launch that are slower than chance, as ``proof.stragglers`` has them."""
+    found: Sequence[Mapping[str, Any]] = (proof.get("stragglers") or {}).get(str(np)) or ()
+    return found

@@ -1,0 +1,71 @@
+"""What speaks against a run's figures is on its page: a lost fast path, a baseline that does not hold, slow ranks."""
+
+from dataclasses import replace
+
+from result_documents import collective, slow_rank_training, training
+
+from clusterctl.benchmarks.gpudirect import NodeProof, Proof
+from clusterctl.report import bench_junit
+from clusterctl.report.html import run_page
+from clusterctl.results import baseline
+
+FAST, SLOW = {"NET/IB/0/GDRDMA": 8}, {"NET/Socket/0": 4}
+
+
+def with_proof(record, **more):
+    record.document["proof"].update(more)
+    return record
+
+
+def test_a_node_that_lost_the_fast_path_comes_first_with_why():
+    nodes = (
+        NodeProof("gpu01", "proven", FAST, FAST, ("dma-buf",)),
+        NodeProof("gpu02", "sockets", SLOW, SLOW, (), "no <libibverbs> here", "install rdma-core"),
+    )
+    page = run_page.render(with_proof(collective(), gpudirect=Proof(nodes).document()))
+    assert page.index('<th scope="row">gpu02</th>') < page.index('<th scope="row">gpu01</th>')
+    assert '<td class="bad">sockets</td><td>NET/Socket/0 ×4</td>' in page
+    assert "no &lt;libibverbs&gt; here. install rdma-core" in page
+    assert "<td>proven</td><td>NET/IB/0/GDRDMA ×8</td>" in page
+
+
+def nightly():
+    """A baseline of three runs that are all alike."""
+    known = baseline.Baseline("nightly")
+    for number in range(3):
+        known = baseline.record(known, collective(run=f"20261101T00000{number}Z-bench-000{number}").document)
+    return known
+
+
+def test_a_baseline_that_does_not_hold_says_in_what():
+    known = nightly()
+    now = collective()
+    slow = [
+        {**row, "busbw_gbps": row["busbw_gbps"] / 2, "time_us": row["time_us"] * 2}
+        for row in now.document["rows"]
+    ]
+    now = replace(
+        now, document={**now.document, "rows": slow}, summary=replace(now.summary, status="below-baseline")
+    )
+    found = baseline.compare(known, now.document).document()
+    assert found["verdict"] == "below-baseline"
+    page = run_page.render(with_proof(now, baseline=found))
+    assert "The baseline nightly does not hold in" in page and "50.0 %" in page
+    assert "busbw at 1 GiB, 4 ranks" in page
+    assert "✕ below-baseline" in page
+    junit = bench_junit.render([now])
+    assert "the run is below-baseline; " in junit and "177.77 GB/s" in junit
+
+
+def test_a_baseline_that_holds_is_one_sentence():
+    found = baseline.compare(nightly(), collective().document).document()
+    page = run_page.render(with_proof(collective(), baseline=found))
+    assert "The baseline nightly holds in" in page and "below it" not in page
+
+
+def test_ranks_that_straggle_are_named_above_the_heat_map():
+    record = slow_rank_training()
+    assert [one["rank"] for one in record.document["proof"]["stragglers"]["32"]] == [21]
+    page = run_page.render(record)
+    assert "Slower than chance: rank 21 on <code>gpu03</code> (15.8 % below the median)." in page
+    assert "Slower than chance" not in run_page.render(training([[100.0] * 4]))
