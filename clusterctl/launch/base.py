@@ -87,6 +87,10 @@ class Launcher(Protocol):
         """Whether the launching node reaches its peers through the ssh_config of :mod:`launch.ssh_mesh`."""
 
     @property
+    def in_turn(self) -> bool:
+        """Whether it can number ranks one to each node in turn; else node after node."""
+
+    @property
     def tag(self) -> re.Pattern[str]:
         """What stands before every line that a rank writes; its groups are the rank and ``stdout`` or ``stderr``."""
 

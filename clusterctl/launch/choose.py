@@ -12,13 +12,20 @@ from clusterctl.benchmarks.collective import program_of
 from clusterctl.errors import LaunchError, UsageError
 from clusterctl.inventory.secret_names import names_a_secret
 from clusterctl.launch.base import Launcher, LaunchPlan, MapBy, Placement, spread
+from clusterctl.launch.hydra import Hydra
 from clusterctl.launch.local import LocalSpawn
 from clusterctl.launch.openmpi4 import OpenMpi4
 from clusterctl.launch.openmpi5 import OpenMpi5
 from clusterctl.launch.preflight import Readiness
+from clusterctl.launch.torchrun import Torchrun
 from clusterctl.launch.trust import LOG_FILE, SUBSYSTEMS
 
-LAUNCHERS: dict[str, Launcher] = {"openmpi": OpenMpi4(), "local": LocalSpawn()}
+LAUNCHERS: dict[str, Launcher] = {
+    "openmpi": OpenMpi4(),
+    "mpich": Hydra(),
+    "torchrun": Torchrun(),
+    "local": LocalSpawn(),
+}
 _OPEN_MPI_5 = OpenMpi5()
 LIBRARIES: tuple[Library, ...] = ("nccl", "gloo", "ccore")
 _PORTS = range(20000, 32000)
@@ -69,6 +76,8 @@ def launcher(asked: str | None, answers: Sequence[Readiness]) -> Launcher:
     if asked is None:
         alone = len(answers) == 1 and answers[0].node.connection == "local"
         asked = "local" if alone and answers[0].mpirun is None else "openmpi"
+        if answers[0].mpi("openmpi") is None and answers[0].mpi("mpich") is not None:
+            asked = "mpich"
     require_servable(asked, len(answers))
     open_mpi = answers[0].mpi("openmpi")
     if asked == "openmpi" and open_mpi is not None and open_mpi[1].major >= 5:
@@ -158,6 +167,7 @@ def plan(
     token: str,
     directory: str,
     timeout_s: float,
+    launcher_name: str = "openmpi",
 ) -> LaunchPlan:
     """Return the launch of ``np`` ranks on these nodes (the launching one first)."""
     counts = spread(_slots(answers, np), np, map_by)
@@ -179,15 +189,26 @@ def plan(
         program=program,
         env=env,
         secrets=secret,
-        map_by=map_by,
+        map_by=map_by if LAUNCHERS[launcher_name].in_turn else "slot",
         interface=interface,
         timeout_s=timeout_s,
-        mpirun=first.mpirun or "mpirun",
-        python=first.python or "python3",
+        mpirun=_mpirun(first, launcher_name),
+        python=_python(members, launcher_name),
         as_root=first.uid == 0,
         known_hosts=(first.known_hosts,) if first.known_hosts else (),
         identity_file=first.identity,
     )
+
+
+def _python(members: Sequence[Readiness], launcher_name: str) -> str:
+    if launcher_name == "torchrun":
+        return same(members, [member.python for member in members], "the path of python")
+    return members[0].python or "python3"
+
+
+def _mpirun(first: Readiness, launcher_name: str) -> str:
+    found = first.mpi("mpich" if launcher_name == "mpich" else "openmpi")
+    return found[0] if found is not None else "mpirun"
 
 
 def _slots(answers: Sequence[Readiness], np: int) -> list[int]:
@@ -222,14 +243,17 @@ def _environment(
         forward=(),
     )
     taken = first.ports
-    port = next(p for p in iter(lambda: secrets.choice(_PORTS), 0) if p not in taken)
+    free = (p for p in iter(lambda: secrets.choice(_PORTS), 0) if p not in taken)
+    port = next(free)
+    # Apart from MASTER_PORT, because torchrun's own store listens there.
+    core_port = next(p for p in free if p != port)
     address = "127.0.0.1" if alone else first.fabric_address
     threads = min(max(1, member.cores // max(1, member.slots)) for member in members)
     defaults: dict[str, str | None] = {
         "MASTER_ADDR": address,
         "MASTER_PORT": str(port),
         "CCORE_ROOT_ADDR": address,
-        "CCORE_ROOT_PORT": str(port),
+        "CCORE_ROOT_PORT": str(core_port),
         "CCORE_JOB_SECRET": secrets.token_hex(16),
         "CCORE_TIMEOUT_S": str(int(timeout_s) + 30),
         "OMP_NUM_THREADS": str(threads),

@@ -46,11 +46,12 @@ def _place(plan: LaunchPlan, rank: int) -> str:
 
 
 def _deadline(plan: LaunchPlan, outcome: Outcome) -> Fault:
-    seen = {
-        process.rank: (node, process)
-        for node, found in (outcome.ranks_seen or {}).items()
-        for process in found
-    }
+    seen: dict[int, tuple[str, RankProcess]] = {}
+    for place, processes in (outcome.ranks_seen or {}).items():
+        for found in processes:
+            # Of a rank's several processes (a shell, a data loader), the one that is stopped tells most.
+            if found.rank not in seen or found.state.startswith("stopped"):
+                seen[found.rank] = (place, found)
     stopped = [
         (rank, node, process)
         for rank, (node, process) in sorted(seen.items())

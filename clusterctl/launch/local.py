@@ -14,6 +14,7 @@ class LocalSpawn:
 
     name = "local"
     over_ssh = False
+    in_turn = True
     tag = TAG
 
     def files(self, plan: LaunchPlan) -> dict[str, bytes]:

@@ -198,6 +198,7 @@ class Measurement:
             chosen = choose.plan(
                 answers, np=ranks, map_by=map_by, chosen=library, program=words,
                 token=self._runner.token, directory=self._runner.directory, timeout_s=request.timeout_s,
+                launcher_name=launcher.name,
             )  # fmt: skip
             return with_environment(chosen, environment)
 

@@ -8,18 +8,21 @@ from dataclasses import dataclass
 # Open MPI 5 breaks its sentences where the line is full.
 _SIGNALS = (
     re.compile(
-        r"(?:process rank|local_spawn: rank) (?P<rank>\d+)\s[^\[\]]{0,300}?\son\s+(?:node\s+)?\S+\s+"
+        r"(?:process rank|(?:local_spawn|agents): rank) (?P<rank>\d+)\b[^\[\]]{0,300}?\son\s+(?:node\s+)?\S+\s+"
         r"exited\s+on\s+signal\s+(?P<signal>\d+)"
     ),
 )
 _STATUSES = (
     # [[30393,1],1] in Open MPI 4, [prterun-host-2805@1,1] in 5.
     re.compile(r"Process name: \[[^\n]*,(?P<rank>\d+)\]\s+Exit code:\s+(?P<code>\d+)"),
-    re.compile(r"local_spawn: rank (?P<rank>\d+) \(pid \d+\) on \S+ exited with status (?P<code>\d+)"),
+    re.compile(
+        r"(?:local_spawn|hydra_rank|agents): rank (?P<rank>\d+) (?:\(pid \d+\) )?on \S+ "
+        r"exited with status (?P<code>\d+)"
+    ),
 )
 _DAEMON = re.compile(
     r"(?:lost communication with a remote daemon|ORTE daemon has unexpectedly failed|unable to reliably start"
-    r"|daemon failed to report back)",
+    r"|daemon failed to report back|Launch proxy failed)",
     re.IGNORECASE,
 )
 _REMOTE = re.compile(r"Remote (?:daemon:\s*\[[^\n]*\] on node|host:)\s+(?P<node>\S+)")
@@ -40,10 +43,18 @@ def rank_death(text: str) -> RankDeath | None:
     for pattern in _SIGNALS:
         if match := pattern.search(text):
             return RankDeath(int(match["rank"]), signal=int(match["signal"]))
-    for pattern in _STATUSES:
-        if match := pattern.search(text):
-            return RankDeath(int(match["rank"]), status=int(match["code"]))
-    return None
+    deaths = [
+        RankDeath(int(match["rank"]), status=int(match["code"]))
+        for pattern in _STATUSES
+        for match in pattern.finditer(text)
+    ]
+    # A shell between launcher and rank shows a signal as 128 and its number.
+    killed = [
+        RankDeath(death.rank, signal=death.status - 128)
+        for death in deaths
+        if death.status is not None and 128 < death.status < 160
+    ]
+    return next(iter(killed or deaths), None)
 
 
 def lost_daemon(text: str) -> bool:
@@ -59,7 +70,11 @@ def daemon_node(text: str) -> str | None:
 
 def gave_up(text: str) -> bool:
     """Tell whether the launcher said that it gives the job up."""
-    return "the job has been aborted" in text or lost_daemon(text)
+    return (
+        "the job has been aborted" in text
+        or "BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES" in text
+        or lost_daemon(text)
+    )
 
 
 def last_words(text: str) -> str:

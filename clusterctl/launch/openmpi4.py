@@ -30,6 +30,7 @@ class OpenMpi4:
 
     name = "openmpi"
     over_ssh = True
+    in_turn = True
     tag = TAG
 
     def files(self, plan: LaunchPlan) -> dict[str, bytes]:

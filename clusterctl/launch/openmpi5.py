@@ -17,6 +17,7 @@ class OpenMpi5:
 
     name = "openmpi"
     over_ssh = True
+    in_turn = True
     tag = _TAG
 
     def files(self, plan: LaunchPlan) -> dict[str, bytes]:

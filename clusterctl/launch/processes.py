@@ -12,7 +12,7 @@ found() {
 }
 rank_of() {
   tr '\\0' '\\n' <"/proc/$1/environ" 2>/dev/null |
-    sed -n 's/^OMPI_COMM_WORLD_RANK=//p;s/^RANK=//p' | head -n 1
+    sed -n 's/^OMPI_COMM_WORLD_RANK=//p;s/^PMI_RANK=//p;s/^RANK=//p;s/^SLURM_PROCID=//p' | head -n 1
 }
 """
 

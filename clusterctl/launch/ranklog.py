@@ -10,6 +10,8 @@ from typing import TextIO
 from clusterctl.launch.base import TAG
 
 LAUNCHER_LOG = "launcher.log"
+# What a launcher's own script says in a rank's place is the launcher's word.
+RANK_NOTICE = "hydra_rank: "
 
 
 class RankLog:
@@ -48,6 +50,8 @@ class RankLog:
             self._write(LAUNCHER_LOG, pieces[0] + "\n")
         for index in range(1, len(pieces), 3):
             rank, stream, content = int(pieces[index]), pieces[index + 1], pieces[index + 2]
+            if content.startswith(RANK_NOTICE):
+                self._launcher.append(content)
             end = "\n" if index + 3 >= len(pieces) else ""
             kept = self._stdout if stream == "stdout" else self._stderr
             kept.setdefault(rank, []).append(content + end)

@@ -244,7 +244,6 @@ class Runner:
 
 def needs_for(launcher_name: str, *, torch: bool, perf: bool, program: str = "all_reduce_perf") -> Needs:
     """Return what every node must have."""
-    family: Family | None = None
-    if launcher_name == "openmpi":
-        family = "openmpi"
-    return Needs(mpirun=family, torch=torch, perf=perf, program=program)
+    families: dict[str, Family] = {"openmpi": "openmpi", "mpich": "mpich"}
+    family = families.get(launcher_name)
+    return Needs(mpirun=family, torch=torch or launcher_name == "torchrun", perf=perf, program=program)

@@ -15,8 +15,10 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-# Each launcher's own names: rank, world size, local rank, local size. RANK comes last, because a person's
-# shell may carry a stale one.
+# Each launcher's own names: rank, world size, local rank, local size. The plain RANK comes last, because a person's
+# shell may carry a stale one; torchrun's is known by TORCHELASTIC_RUN_ID, and comes first, because its agents are
+# often started by one of the others.
+_TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
 _LAUNCHERS: tuple[tuple[str, str, str, str, str], ...] = (
     (
         "openmpi",
@@ -27,7 +29,7 @@ _LAUNCHERS: tuple[tuple[str, str, str, str, str], ...] = (
     ),
     ("mpich", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
     ("srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"),
-    ("environment", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
+    ("environment", *_TORCHRUN),
 )
 
 
@@ -52,19 +54,33 @@ class Place:
 
 def read_place(environ: Mapping[str, str]) -> Place:
     """Return this process's place (rank 0 of 1 when no launcher has set anything); RankError for nonsense."""
-    for launcher, rank_name, size_name, local_name, local_size_name in _LAUNCHERS:
+    inner = [("torchrun", *_TORCHRUN)] if "TORCHELASTIC_RUN_ID" in environ else []
+    for launcher, rank_name, size_name, local_name, local_size_name in (*inner, *_LAUNCHERS):
         if rank_name not in environ or size_name not in environ:
             continue
         try:
             rank, size = int(environ[rank_name]), int(environ[size_name])
             local = int(environ.get(local_name, rank))
-            local_size = int(environ.get(local_size_name, local + 1))
+            local_size = int(environ.get(local_size_name) or _slurm_local_size(environ) or local + 1)
         except ValueError as error:
             raise RankError(f"{launcher} gave a rank that is not a number: {error}") from None
         if not 0 <= rank < size:
             raise RankError(f"{launcher} gave rank {rank} of {size}")
-        return Place(launcher, rank, size, local, max(1, local_size))
+        # Open MPI 5.0 tells every node the number of ranks on the first.
+        return Place(launcher, rank, size, local, max(local + 1, local_size))
     return Place("none", 0, 1, 0, 1)
+
+
+def _slurm_local_size(environ: Mapping[str, str]) -> int | None:
+    """Return the tasks on this node, which Slurm lists for all nodes of a step: ``2(x3),1``; None: not said."""
+    counts: list[int] = []
+    for part in environ.get("SLURM_STEP_TASKS_PER_NODE", "").split(","):
+        count, _, times = part.rstrip(")").partition("(x")
+        if not count:
+            return None
+        counts += [int(count)] * int(times or 1)
+    node = int(environ.get("SLURM_NODEID", "0"))
+    return counts[node] if node < len(counts) else None
 
 
 def choose_device(place: Place, wanted: str) -> torch.device:

@@ -13,10 +13,9 @@ from pathlib import Path
 import mpi_wheels
 import pytest
 
-LAUNCHERS = ("openmpi4", "openmpi5")
+LAUNCHERS = ("openmpi4", "openmpi5", "mpich", "torchrun")
 # What --launcher says, and what ``mpirun`` names in the inventory.
-NAMES = {"openmpi4": "openmpi", "openmpi5": "openmpi"}
-RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK",)
+NAMES = {"openmpi4": "openmpi", "openmpi5": "openmpi", "mpich": "mpich", "torchrun": "torchrun"}
 SMALL = ("-b", "8", "-e", "4K", "-n", "2")
 
 

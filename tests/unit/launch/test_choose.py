@@ -50,7 +50,7 @@ def test_a_launcher_that_cannot_serve_is_refused():
 @pytest.mark.parametrize(
     ("known", "names"),
     [
-        (choose.known_launcher, ("openmpi", "local")),
+        (choose.known_launcher, ("openmpi", "mpich", "torchrun", "local")),
         (choose.known_library, ("nccl", "gloo", "ccore")),
         (choose.known_mapping, ("slot", "node")),
     ],
@@ -134,10 +134,11 @@ def test_the_environment_says_where_ranks_meet():
 
 
 def test_a_port_in_use_is_not_chosen(monkeypatch):
-    offered = iter([20001, 20002])
+    offered = iter([20001, 20002, 20002, 20001, 20003])
     monkeypatch.setattr(choose.secrets, "choice", lambda _: next(offered))
     made = plan([ready("n1", found={"ports": frozenset({20001})})], 1)
-    assert dict(made.env)["MASTER_PORT"] == "20002"
+    env = dict(made.env)
+    assert (env["MASTER_PORT"], env["CCORE_ROOT_PORT"]) == ("20002", "20003")
 
 
 def test_the_inventorys_environment_wins_and_its_secrets_are_hidden():

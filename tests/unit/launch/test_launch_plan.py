@@ -1,5 +1,6 @@
 """Placing ranks, and the argv and files that launchers make of a plan."""
 
+import json
 import shlex
 from dataclasses import replace
 
@@ -8,9 +9,11 @@ import pytest
 from clusterctl.errors import LaunchError
 from clusterctl.launch import base, ssh_mesh
 from clusterctl.launch.base import LaunchPlan, Placement, marked, secrets_file, spread
+from clusterctl.launch.hydra import Hydra
 from clusterctl.launch.local import LocalSpawn
 from clusterctl.launch.openmpi4 import OpenMpi4
 from clusterctl.launch.openmpi5 import OpenMpi5
+from clusterctl.launch.torchrun import Torchrun
 
 TWO_NODES = LaunchPlan(
     token="0123456789abcdef",
@@ -144,3 +147,44 @@ def test_open_mpi_5_is_not_held_to_the_loopback_interface_which_its_daemons_refu
     argv = OpenMpi5().argv(replace(TWO_NODES, interface="lo"))
     assert "btl_tcp_if_include" in argv
     assert "prte_if_include" not in argv
+
+
+def test_mpiexec_of_mpich_behind_its_scripts():
+    folder = TWO_NODES.directory
+    argv = Hydra().argv(TWO_NODES)
+    at = argv.index("sh", 1)
+    assert shlex.join(argv[:at]) == (
+        f"sh {folder}/hydra_output.sh env HYDRA_LAUNCHER_EXTRA_ARGS={folder}/hydra_ssh.sh mpirun -n 4 "
+        f"-f {folder}/hostfile -launcher ssh -launcher-exec /bin/sh -localhost 10.0.0.1 "
+        "-prepend-pattern '[1,%r]<stdout>:' -genv CLUSTERCTL_LAUNCH 0123456789abcdef -genv MASTER_ADDR 10.0.0.1 "
+        "-genv NCCL_SOCKET_IFNAME bond0 -genvlist CCORE_JOB_SECRET"
+    )
+    assert argv[at + 1] == "-c"
+    assert argv[at + 4 :] == TWO_NODES.program
+    files = Hydra().files(TWO_NODES)
+    assert files["hostfile"].decode() == "ip-10-0-0-1:2\ngpu02:2\n"
+    assert b"env CLUSTERCTL_LAUNCH=0123456789abcdef $*" in files["hydra_ssh.sh"]
+    assert files["ssh_config"] == OpenMpi4().files(TWO_NODES)["ssh_config"]
+
+
+def test_mpich_numbers_ranks_in_turn_by_a_map_and_needs_no_ssh_alone():
+    argv = Hydra().argv(replace(TWO_NODES, map_by="node"))
+    assert argv[argv.index("-rankmap") + 1] == "0,1,0,1"
+    alone = Hydra().argv(ONE_NODE)
+    assert not {"-launcher-exec", "-rankmap", "-localhost"} & set(alone)
+    assert set(Hydra().files(ONE_NODE)) == {"hostfile", "hydra_output.sh"}
+
+
+def test_torchrun_starts_an_agent_per_node_and_its_secrets_stand_in_no_file():
+    files = Torchrun().files(replace(TWO_NODES, env=(*TWO_NODES.env, ("MASTER_PORT", "23456"))))
+    wanted = json.loads(files["agents.json"])
+    assert wanted["node_names"] == ["gpu01", "gpu02"]
+    assert shlex.join(wanted["commands"][1]) == (
+        "python3 -m torch.distributed.run --nnodes 2 --nproc-per-node 2 --node-rank 1 --master-addr 10.0.0.1 "
+        f"--master-port 23456 --max-restarts 0 --log-dir {TWO_NODES.directory}/torchrun-1 --tee 3 --no-python "
+        + shlex.join(TWO_NODES.program)
+    )
+    assert wanted["forward"] == ["CCORE_JOB_SECRET"]
+    assert "secret" not in files["agents.json"].decode().replace("CCORE_JOB_SECRET", "")
+    assert wanted["env"]["CLUSTERCTL_LAUNCH"] == TWO_NODES.token
+    assert Torchrun().argv(TWO_NODES)[0] == "python3"

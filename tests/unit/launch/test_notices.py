@@ -66,3 +66,24 @@ def test_a_lost_daemon_is_read_with_its_node(text, node):
 def test_last_words_are_no_rules():
     assert notices.last_words("mpirun: nothing to run\n-------\n=====\n\n") == "mpirun: nothing to run"
     assert notices.last_words("---") == ""
+
+
+# MPICH 5.0.2, with what our script says in the rank's place.
+HYDRA = """hydra_rank: rank 3 on gpu02 exited with status 137
+===================================================================================
+=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES
+=   PID 29339 RUNNING AT gpu02
+=   EXIT CODE: 9
+==================================================================================="""
+
+
+def test_a_status_above_128_from_a_shell_is_a_signal():
+    assert notices.rank_death(HYDRA) == RankDeath(3, signal=9)
+    assert notices.gave_up(HYDRA)
+    several = "hydra_rank: rank 0 on a exited with status 1\nhydra_rank: rank 1 on b exited with status 139"
+    assert notices.rank_death(several) == RankDeath(1, signal=11)
+
+
+def test_torchruns_agents_are_read():
+    assert notices.rank_death("agents: rank 2 on gpu02 exited on signal 9") == RankDeath(2, signal=9)
+    assert notices.rank_death("agents: rank 2 on gpu02 exited with status 3") == RankDeath(2, status=3)

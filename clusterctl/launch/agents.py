@@ -1,0 +1,160 @@
+"""Starts one torchrun per node from the node that launches, and keeps their output apart by rank.
+
+Standard library only: it runs by file path, as ``python agents.py FILE``. FILE is JSON: ``node_names``, ``commands``
+(one argv per node; the first runs here, the others behind ``remote`` and the node's name), ``env`` and ``forward``
+(variables for all nodes: with their values, and by name from this process). Lines leave as ``[1,rank]<stdout>:`` and
+``<stderr>:``; the first rank that failed is named on stderr.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from types import FrameType
+from typing import IO, Any
+
+GRACE_S = 5.0
+# A rank's own words come before torchrun's account of them, on other streams.
+SETTLE_S = 1.0
+PREFIX = "[1,${rank}]<stdout>:"
+_CAUSE = re.compile(r"Root Cause \(first observed failure\):(?P<text>.*?)(?:={10}|\Z)", re.DOTALL)
+_RANK = re.compile(r"rank\s*: (?P<rank>\d+).*?exitcode\s*: (?P<code>-?\d+)", re.DOTALL)
+
+
+def script(command: list[str], env: dict[str, str]) -> str:
+    """Return sh text that runs a command as long as its own standard input stays open."""
+    exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in env.items())
+    # Closed input is how the far end learns that this end is gone: SSH passes no signals on.
+    return (
+        f"{exports}exec 3<&0\n{shlex.join(command)} </dev/null 3<&- &\nagent=$!\n"
+        "{ cat <&3 >/dev/null; kill -TERM $agent; sleep 5; kill -KILL $agent; } >/dev/null 2>&1 &\n"
+        "guard=$!\nwait $agent\ncode=$?\nkill $guard 2>/dev/null\nexit $code\n"
+    )
+
+
+class Agent:
+    """One node's torchrun and what it says."""
+
+    def __init__(self, node: str, argv: list[str], text: str, lock: threading.Lock) -> None:
+        self.node = node
+        self.said: list[bytes] = []
+        self._lock = lock
+        self.process = subprocess.Popen(
+            argv,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        assert self.process.stdin is not None and self.process.stdout is not None
+        assert self.process.stderr is not None
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write(text.encode())
+            self.process.stdin.flush()
+        self.threads = [
+            threading.Thread(target=self._copy, args=(self.process.stdout, False), daemon=True),
+            threading.Thread(target=self._copy, args=(self.process.stderr, True), daemon=True),
+        ]
+        for thread in self.threads:
+            thread.start()
+
+    def _copy(self, stream: IO[bytes], errors: bool) -> None:
+        for read in iter(stream.readline, b""):
+            line = read
+            if errors:
+                line = re.sub(rb"(\[1,\d+\])<stdout>:", rb"\1<stderr>:", read)
+                self.said.append(line)
+            with self._lock:
+                sys.stdout.buffer.write(line if line.endswith(b"\n") else line + b"\n")
+                sys.stdout.buffer.flush()
+
+    def let_go(self) -> None:
+        """Close the agent's input, upon which it ends."""
+        if self.process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self.process.stdin.close()
+
+    def cause(self) -> tuple[int, int] | None:
+        """Return the rank that failed first on this node and its exit code, below zero: a signal."""
+        found = _CAUSE.search(b"".join(self.said).decode(errors="replace"))
+        match = _RANK.search(found["text"]) if found else None
+        return (int(match["rank"]), int(match["code"])) if match else None
+
+
+def end(agents: list[Agent]) -> None:
+    """End all agents, softly first."""
+    for agent in agents:
+        agent.let_go()
+    until = time.monotonic() + GRACE_S + 2
+    while time.monotonic() < until and any(agent.process.poll() is None for agent in agents):
+        time.sleep(0.05)
+    for agent in agents:
+        if agent.process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(agent.process.pid, signal.SIGKILL)
+
+
+def watch(agents: list[Agent]) -> Agent | None:
+    """Wait for all agents, or for the first that fails, and return that one."""
+    while True:
+        codes = [agent.process.poll() for agent in agents]
+        for agent, code in zip(agents, codes, strict=True):
+            if code not in (None, 0):
+                return agent
+        if all(code == 0 for code in codes):
+            return None
+        time.sleep(0.05)
+
+
+def blame(agents: list[Agent], first: Agent) -> str:
+    """Say which rank failed, one that a signal killed before one that gave up: the others lost their peer."""
+    causes = [(agent, cause) for agent in agents if (cause := agent.cause()) is not None]
+    if not causes:
+        return f"agents: the agent on {first.node} ended with status {first.process.returncode}"
+    agent, (rank, code) = min(causes, key=lambda found: (found[1][1] >= 0, found[0] is not first))
+    fate = f"exited on signal {-code}" if code < 0 else f"exited with status {code}"
+    return f"agents: rank {rank} on {agent.node} {fate}"
+
+
+def main(argv: list[str]) -> int:
+    """Run the agents of FILE; return 0, or the status of the first agent that failed."""
+    wanted: dict[str, Any] = json.loads(Path(argv[0]).read_text(encoding="utf-8"))
+    env = dict(wanted["env"])
+    env |= {name: os.environ[name] for name in wanted["forward"] if name in os.environ}
+    env["TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"] = PREFIX
+    lock = threading.Lock()
+    agents: list[Agent] = []
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        raise SystemExit(143)
+
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        for index, (node, command) in enumerate(zip(wanted["node_names"], wanted["commands"], strict=True)):
+            words = ["sh", "-s"] if index == 0 else [*wanted["remote"], node, "sh", "-s"]
+            agents.append(Agent(node, words, script(command, env), lock))
+        failed = watch(agents)
+        if failed is not None:
+            time.sleep(SETTLE_S)
+    finally:
+        end(agents)
+        for agent in agents:
+            for thread in agent.threads:
+                thread.join(timeout=SETTLE_S)
+    if failed is None:
+        return 0
+    sys.stderr.write(blame(agents, failed) + "\n")
+    return failed.process.returncode or 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,58 @@
+"""torchrun: one agent per node, started by ``agents.py`` on the launching node over the same ssh_config."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from clusterctl.artifacts.torchrun import torchrun_argv
+from clusterctl.launch import ssh_mesh
+from clusterctl.launch.base import TAG, LaunchPlan
+
+STARTER = "agents.py"
+SETTINGS = "agents.json"
+
+
+class Torchrun:
+    """torchrun with static rendezvous. It numbers ranks node after node, whatever ``map_by`` says."""
+
+    name = "torchrun"
+    over_ssh = True
+    in_turn = False
+    tag = TAG
+
+    def files(self, plan: LaunchPlan) -> dict[str, bytes]:
+        """Return the starter, what it shall start, and with several nodes the ssh_config."""
+        env = plan.marked_env
+        address, port = env.get("MASTER_ADDR") or "127.0.0.1", int(env.get("MASTER_PORT") or 29500)
+        wanted = {
+            "node_names": [placement.node for placement in plan.placements],
+            "commands": [
+                torchrun_argv(
+                    nodes=len(plan.placements),
+                    node_rank=index,
+                    ranks_here=placement.ranks,
+                    master_address=address,
+                    master_port=port,
+                    program=plan.program,
+                    python=plan.python,
+                    log_directory=f"{plan.directory}/torchrun-{index}",
+                    any_program=True,
+                )
+                for index, placement in enumerate(plan.placements)
+            ],
+            "remote": ["ssh", "-F", f"{plan.directory}/{ssh_mesh.CONFIG_FILE}"],
+            "env": {name: value for name, value in env.items() if value is not None},
+            "forward": [name for name, value in env.items() if value is None],
+        }
+        found = {
+            STARTER: Path(__file__).with_name(STARTER).read_bytes(),
+            SETTINGS: json.dumps(wanted, indent=1).encode(),
+        }
+        if len(plan.placements) > 1:
+            found[ssh_mesh.CONFIG_FILE] = ssh_mesh.config(plan).encode()
+        return found
+
+    def argv(self, plan: LaunchPlan) -> tuple[str, ...]:
+        """Return the starter's argv; the torchrun lines stand in the file that it reads."""
+        return (plan.python, f"{plan.directory}/{STARTER}", f"{plan.directory}/{SETTINGS}")
