@@ -153,7 +153,14 @@ def test_the_manifest_in_the_image_is_true_of_its_files(images, container):
     assert listed[LIBRARY.removeprefix("/opt/clusterctl/library/")]["sha256"] == built["library"]["sha256"]
     # Python finds it without being told, also in a session over SSH, which has none of docker's variables.
     found = box.exec_run(
-        ["env", "-i", "python3", "-c", "import collective_core; print(collective_core.__file__)"]
+        [
+            "env",
+            "-u",
+            "PYTHONPATH",
+            "python3",
+            "-c",
+            "import collective_core; print(collective_core.__file__)",
+        ]
     )
     assert found.output.decode().strip() == "/opt/clusterctl/library/python/collective_core/__init__.py"
 
@@ -226,17 +233,23 @@ def prove(images, tmp_path, *nodes, code, more=()):
 
 
 # A rank as mpirun starts it, for as long as the container lives.
-RANK = (
-    "import collective_core._lib as core, time; core.library(); print('ready', flush=True); time.sleep(600)"
-)
+RANK = """
+import os, time
+from pathlib import Path
+import collective_core._lib as core
+core.library()
+Path("/tmp/ready-" + os.environ["OMPI_COMM_WORLD_RANK"]).touch()
+time.sleep(600)
+"""
 
 
-def start_rank(box, rank, **variables):
-    process = box.client.api.exec_create(
-        box.id, ["python3", "-c", RANK], environment={"OMPI_COMM_WORLD_RANK": str(rank), **variables}
-    )
-    stream = box.client.api.exec_start(process["Id"], stream=True)
-    assert b"ready" in next(stream)
+def start_rank(box, rank, timeout_s=60, **variables):
+    environment = {"OMPI_COMM_WORLD_RANK": str(rank), **variables}
+    box.exec_run(["python3", "-c", RANK], environment=environment, detach=True)
+    deadline = time.monotonic() + timeout_s
+    while box.exec_run(["test", "-e", f"/tmp/ready-{rank}"]).exit_code != 0:
+        assert time.monotonic() < deadline, f"rank {rank} does not load the library"
+        time.sleep(0.2)
 
 
 def test_the_proof_names_the_node_whose_library_is_another(images, container, tmp_path):
