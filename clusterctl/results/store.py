@@ -142,14 +142,19 @@ class Store:
 
     def get(self, run: str) -> Record:
         """Return one run by its id, or by the only beginning or end of an id that fits; ``latest``: the newest."""
-        full = self._resolve(run)
-        names = (*_COLUMNS, "commands", "document")
-        with _explained(self.path):
-            row = self._connection.execute(
-                f"SELECT {', '.join(names)} FROM runs WHERE run = ?", (full,)
-            ).fetchone()
+        row = self._row(run) or self._row(self._resolve(run))
+        if row is None:
+            raise ResultError(f"run {run} has just been removed from {self.path}")
         *columns, commands, document = row
         return Record(self._summary(columns), self._json(document, dict), tuple(self._json(commands, list)))
+
+    def _row(self, run: str) -> tuple[Any, ...] | None:
+        names = ", ".join((*_COLUMNS, "commands", "document"))
+        # A command line may hold bytes that are no text; no id does.
+        plain = run.encode("utf-8", "replace").decode()
+        with _explained(self.path):
+            found = self._connection.execute(f"SELECT {names} FROM runs WHERE run = ?", (plain,)).fetchone()
+        return None if found is None else tuple(found)
 
     def _resolve(self, run: str) -> str:
         with _explained(self.path):
