@@ -56,15 +56,18 @@ def stragglers(entry: Mapping[str, Any]) -> list[str]:
 
 def baseline(entry: Mapping[str, Any]) -> list[str]:
     """Return the lines on the comparison with a baseline (``proof.baseline``)."""
-    lines = [
-        f"baseline {entry['name']}: {entry['verdict']}" + (f" ({entry['reason']})" if entry["reason"] else "")
+    from clusterctl.report.table import size
+
+    reason = f" ({entry['reason']})" if entry["reason"] else ""
+    return [
+        f"baseline {entry['name']}: {entry['verdict']}{reason}",
+        *(
+            f"  {'' if row['size_bytes'] is None else size(row['size_bytes']) + ', '}{row['np']} ranks: "
+            f"{row['value']:.2f} {row['unit']}, {_share(row['loss'])} below {row['baseline']:.2f} "
+            f"(allowed {_share(row['allowed'])})"
+            for row in entry["below"]
+        ),
     ]
-    lines += [
-        f"  {row['what']}: {row['value']:.2f} {row['unit']}, {_share(row['loss'])} below {row['baseline']:.2f} "
-        f"(allowed {_share(row['allowed'])})"
-        for row in entry["below"]
-    ]
-    return lines
 
 
 _PARTS = {"expected": expected, "gpudirect": gpudirect, "stragglers": stragglers, "baseline": baseline}

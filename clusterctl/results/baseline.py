@@ -41,16 +41,11 @@ def noise_factor(repeats: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One number of a run: what it is of (``1 GiB`` of a sweep is ``size_bytes``), its unit, its value."""
+    """One number of a run: the message size of a sweep's row (None: a training's throughput), its unit, its value."""
 
     size_bytes: int | None
     unit: str
     value: float
-
-    @property
-    def what(self) -> str:
-        """Return the figure's name in words."""
-        return "throughput" if self.size_bytes is None else f"busbw at {self.size_bytes} B"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +131,7 @@ class Comparison:
             "judged": self.judged,
             "below": [
                 {
-                    "what": f"{below.figure.what}, {below.np} ranks",
+                    "np": int(below.np),
                     "size_bytes": below.figure.size_bytes,
                     "unit": below.figure.unit,
                     "value": round(below.figure.value, 4),
