@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import chromium as browsers
 import pytest
 from result_documents import H200_NP2, collective, slow_rank_training
 
 from clusterctl.benchmarks.base import Fault, FaultKind
+from clusterctl.benchmarks.gpudirect import NodeProof, Proof
 from clusterctl.report.html import comparison_page, run_page
 from clusterctl.results.comparison import compare
 
@@ -27,11 +29,56 @@ def compared():
     return comparison_page.render(compare(records), records)
 
 
+def with_variants():
+    """A run whose sweep was measured in two variants, one of them with a long name."""
+    record = collective()
+    variants = []
+    for name, factor in (("nccl", 1.0), ("nccl+NCCL_ALGO=Ring+NCCL_PROTO=Simple", 1.25)):
+        rows = [
+            {"size_bytes": row["size_bytes"], "time_us": spread(row["time_us"] * factor), "wrong": 0,
+             "busbw_gbps": spread(row["busbw_gbps"] / factor), "ratio": 1 / factor}
+            for row in record.document["rows"]
+        ]  # fmt: skip
+        variants.append({"name": name, "rows": rows, "points": []})
+    document = {**record.document, "variants": variants}
+    document["proof"] = {**document["proof"], "repeats": 3}
+    return run_page.render(replace(record, document=document))
+
+
+def spread(median):
+    return {"median": median, "least": median * 0.9, "greatest": median * 1.2, "cv": 0.1}
+
+
+def judged():
+    """A training with everything that speaks against it: a lost fast path, a baseline, stragglers."""
+    record = slow_rank_training()
+    ways = {"NET/IB/0/GDRDMA": 8, "NET/IB/1/GDRDMA": 8}
+    proof = Proof(
+        (
+            NodeProof("gpu01", "proven", ways, ways, ("dma-buf",)),
+            NodeProof(LONG, "sockets", {"NET/Socket/0": 4}, {}, (), "no userspace here", "install rdma-core"),
+        )
+    )
+    below = {"what": "throughput, 32 ranks", "size_bytes": None, "unit": "images/s", "value": 80563.0}
+    below |= {"baseline": 86000.0, "loss": 0.0632, "allowed": 0.03}
+    baseline = {
+        "name": "nightly",
+        "verdict": "below-baseline",
+        "reason": "few repeats",
+        "judged": 4,
+        "below": [below],
+    }
+    record.document["proof"].update(gpudirect=proof.document(), baseline=baseline)
+    return run_page.render(replace(record, summary=replace(record.summary, status="below-baseline")))
+
+
 PAGES = {
     "sweep": lambda: run_page.render(collective()),
     "training": lambda: run_page.render(slow_rank_training()),
     "failed": lambda: run_page.render(failed()),
     "comparison": compared,
+    "variants": with_variants,
+    "judged": judged,
 }
 
 
