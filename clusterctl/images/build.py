@@ -6,7 +6,8 @@ import io
 import tarfile
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -124,15 +125,16 @@ def build(client: docker.DockerClient, request: Request, *, progress: Callable[[
     base = base_image.obtain(client, request.base, pull=request.pull, progress=progress)
     with tempfile.TemporaryDirectory(prefix="clusterctl-image-") as name:
         folder = Path(name)
-        made = bundle.make(
-            request.library, request.packages, folder, version=request.library_version, progress=progress
-        )
+        with _room():
+            made = bundle.make(
+                request.library, request.packages, folder, version=request.library_version, progress=progress
+            )
+            nccl_tests = _nccl_tests(request.nccl_tests, folder, progress)
         findings = compatibility.judge(
             request.library, made.packages, made.needs, base,
             architectures=gpu_code.architectures(client, base.id, made.needs), gpus=request.gpus,
         )  # fmt: skip
         _refuse(request.library, findings)
-        nccl_tests = _nccl_tests(request.nccl_tests, folder, progress)
         text = render(
             recipe(
                 request.library, request.base, base.family, installed=made.installed, nccl_tests=nccl_tests,
@@ -157,6 +159,19 @@ def build(client: docker.DockerClient, request: Request, *, progress: Callable[[
             contents=contents,
             duration_s=time.monotonic() - started,
         )
+
+
+@contextmanager
+def _room() -> Iterator[None]:
+    """Turn what this machine's disk refuses into an error that says where."""
+    try:
+        yield
+    except OSError as error:
+        where = error.filename or tempfile.gettempdir()
+        raise ImageError(
+            f"the build context cannot be written: {error.strerror or error} ({where})",
+            hint="make room there, or name another folder: TMPDIR=/var/tmp clusterctl image build ...",
+        ) from None
 
 
 def _refuse(library: Library, findings: Sequence[Finding]) -> None:
@@ -194,7 +209,8 @@ def _run(
     """Let the engine build and return the image's id; it has no name yet."""
     texts = {script: (resources.text("templates", "docker", script), 0o755) for script in _SCRIPTS}
     with tempfile.TemporaryFile() as stream:
-        context.write(folder, {**texts, "Dockerfile": (dockerfile, 0o644)}, stream)
+        with _room():
+            context.write(folder, {**texts, "Dockerfile": (dockerfile, 0o644)}, stream)
         stream.seek(0)
         tail: list[str] = []
         image = ""

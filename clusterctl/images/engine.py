@@ -41,6 +41,7 @@ def connect(failure: type[ClusterctlError] = ImageError) -> Iterator[docker.Dock
     Raise ``failure`` when none answers, when it is too old, and in place of what the SDK raises in the body.
     """
     import docker
+    import requests
 
     try:
         _probe_socket()
@@ -59,6 +60,11 @@ def connect(failure: type[ClusterctlError] = ImageError) -> Iterator[docker.Dock
         raise failure(
             f"the docker engine refuses: {error.explanation or error}", hint=hint(str(error.explanation))
         ) from error
+    except requests.exceptions.RequestException as error:
+        raise failure(
+            f"the docker engine stopped answering: {error}",
+            hint="does it still run? docker info; its log says why",
+        ) from None
     finally:
         client.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import email.parser
+import errno
 import io
 import shutil
 import tarfile
@@ -32,10 +33,16 @@ def unpack(package: Package, folder: Path) -> str | None:
             return _deb(package.path, folder)
         _archive(package.path, folder)
         return None
-    except (zipfile.BadZipFile, tarfile.TarError, EOFError, ValueError, OSError) as error:
-        raise ImageError(
-            f"{package.file_name} cannot be unpacked: {error}", hint="is the file whole?"
-        ) from None
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):  # not the package's fault
+            raise
+        raise _broken(package, error) from None
+    except (zipfile.BadZipFile, tarfile.TarError, EOFError, ValueError) as error:
+        raise _broken(package, error) from None
+
+
+def _broken(package: Package, error: Exception) -> ImageError:
+    return ImageError(f"{package.file_name} cannot be unpacked: {error}", hint="is the file whole?")
 
 
 def _wheel(path: Path, target: Path) -> str | None:

@@ -404,3 +404,19 @@ def test_docker_gives_the_same_refusals_when_it_is_not_there(run_clusterctl):
     )
     assert done.returncode == 9
     assert "no docker engine answers" in done.stderr and "hint: " in done.stderr
+
+
+def test_a_full_disk_is_named_with_another_place_to_use(images, tmp_path):
+    small = tmp_path / "small"
+    small.mkdir()
+    subprocess.run(("mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", str(small)), check=True, timeout=30)
+    try:
+        done = images.run(
+            "image", "build", "--base", images.base, "--tag", f"{RUN}:full", "--package", images.package(0),
+            env={"TMPDIR": str(small)},
+        )  # fmt: skip
+        assert list(small.iterdir()) == []
+    finally:
+        subprocess.run(("umount", str(small)), check=True, timeout=30)
+    assert done.returncode == 9
+    assert "No space left on device" in done.stderr and "TMPDIR=" in done.stderr
