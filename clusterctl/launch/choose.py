@@ -11,6 +11,7 @@ from clusterctl.artifacts.ranks import agreed, agreed_env
 from clusterctl.benchmarks.collective import program_of
 from clusterctl.errors import LaunchError, UsageError
 from clusterctl.inventory.secret_names import names_a_secret
+from clusterctl.launch import trust
 from clusterctl.launch.base import Launcher, LaunchPlan, MapBy, Placement, spread
 from clusterctl.launch.hydra import Hydra
 from clusterctl.launch.local import LocalSpawn
@@ -18,7 +19,6 @@ from clusterctl.launch.openmpi4 import OpenMpi4
 from clusterctl.launch.openmpi5 import OpenMpi5
 from clusterctl.launch.preflight import Readiness
 from clusterctl.launch.torchrun import Torchrun
-from clusterctl.launch.trust import LOG_FILE, SUBSYSTEMS
 
 LAUNCHERS: dict[str, Launcher] = {
     "openmpi": OpenMpi4(),
@@ -181,7 +181,7 @@ def plan(
     interface = None
     if any(a.interface for a in members):
         interface = same(members, [a.interface for a in members], "socket_ifname")
-    env, secret = _environment(members, np, chosen, interface, timeout_s)
+    env, secret = _environment(members, np, chosen, interface, timeout_s, launcher_name)
     return LaunchPlan(
         token=token,
         directory=directory,
@@ -221,7 +221,12 @@ def _slots(answers: Sequence[Readiness], np: int) -> list[int]:
 
 
 def _environment(
-    members: Sequence[Readiness], np: int, chosen: Library, interface: str | None, timeout_s: float
+    members: Sequence[Readiness],
+    np: int,
+    chosen: Library,
+    interface: str | None,
+    timeout_s: float,
+    launcher_name: str,
 ) -> tuple[tuple[tuple[str, str | None], ...], tuple[tuple[str, str], ...]]:
     """Return the variables for all ranks, and those of them whose values no command line may show."""
     first = members[0]
@@ -235,8 +240,8 @@ def _environment(
     settings = Communication(
         library=chosen,
         debug="INFO" if proving else "VERSION" if chosen == "nccl" else None,
-        debug_subsystems=SUBSYSTEMS if proving else None,
-        debug_file=LOG_FILE if proving else None,
+        debug_subsystems=trust.SUBSYSTEMS if proving else None,
+        debug_file=trust.log_file(launcher_name) if proving else None,
         socket_ifname=ifname,
         rdma_devices=rdma if chosen == "nccl" else None,
         extra={},

@@ -78,6 +78,8 @@ def gave_up(text: str) -> bool:
 
 
 def last_words(text: str) -> str:
-    """Return the last line that says something, at most 200 characters."""
-    lines = [line.strip() for line in text.splitlines() if not _RULE.fullmatch(line)]
+    """Return the last line that says something, at most 200 characters; not what NCCL tells of its health."""
+    lines = [
+        line.strip() for line in text.splitlines() if not _RULE.fullmatch(line) and " NCCL INFO " not in line
+    ]
     return lines[-1][:200] if lines else ""

@@ -19,8 +19,9 @@ from clusterctl.launch.preflight import Readiness
 
 # What the log must hold for the proof; TUNING is left out, because it writes a line for every call that is timed.
 SUBSYSTEMS = "INIT,ENV,NET,GRAPH"
-# Away from the results, into whose rows NCCL's lines would be mixed. Where it cannot be opened NCCL takes stdout.
-LOG_FILE = "/dev/stderr"
+_LOG_FILE = "/dev/stderr"
+# These keep ranks' streams in files, which opening once more would empty.
+_STREAMS_IN_FILES = ("torchrun",)
 
 
 # What a variant (--compare gdr=0,gdr=2) sets to take another path on purpose.
@@ -50,6 +51,14 @@ class Trust:
         """Whether NVLink joins the nodes (MNNVL); None where the log does not say."""
         said = [p.mnnvl for p in self.log.processes if p.mnnvl is not None] if self.log else []
         return any(said) if said else None
+
+
+def log_file(launcher_name: str) -> str | None:
+    """Return where NCCL shall log: away from the results, into whose rows its lines would be mixed.
+
+    None: to stdout, as it does by itself, and where it cannot open the file.
+    """
+    return None if launcher_name in _STREAMS_IN_FILES else _LOG_FILE
 
 
 def asked_for(environment: Sequence[tuple[str, str]]) -> bool:

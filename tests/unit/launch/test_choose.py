@@ -149,3 +149,16 @@ def test_the_inventorys_environment_wins_and_its_secrets_are_hidden():
     assert dict(made.secrets)["HF_TOKEN"] == "hunter2"
     with pytest.raises(ArtifactError):
         plan([ready("n1", slots=1, env={"A": "1"}), ready("n2", slots=1, env={"A": "2"})], 2)
+
+
+def test_nccl_says_enough_for_the_proof_where_it_joins_nodes_and_the_inventory_wins():
+    both = dict(plan([ready("a"), ready("b")], 2, "node", "nccl").env)
+    assert (both["NCCL_DEBUG"], both["NCCL_DEBUG_FILE"]) == ("INFO", "/dev/stderr")
+    assert {"INIT", "NET"} <= set(both["NCCL_DEBUG_SUBSYS"].split(","))
+    assert "TUNING" not in both["NCCL_DEBUG_SUBSYS"]
+    alone = dict(plan([ready("a")], 1, "slot", "nccl").env)
+    assert alone["NCCL_DEBUG"] == "VERSION"
+    assert "NCCL_DEBUG_FILE" not in alone
+    quiet = dict(plan([ready(name, env={"NCCL_DEBUG": "WARN"}) for name in "ab"], 2, "node", "nccl").env)
+    assert quiet["NCCL_DEBUG"] == "WARN"
+    assert "NCCL_DEBUG" not in dict(plan([ready("a"), ready("b")], 2, "node", "gloo").env)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from clusterctl.benchmarks.perf_output import parse
-from clusterctl.launch import trust
+from clusterctl.launch import notices, trust
 from clusterctl.launch.failure import Outcome
 
 LOGS = Path(__file__).parents[1] / "benchmarks" / "nccl_logs"
@@ -27,6 +27,16 @@ def test_without_a_log_nothing_is_known():
     assert (proven.in_network, proven.nvlink_between_nodes) == (None, None)
     sweep = parse("")
     assert trust.named(sweep, proven) is sweep
+
+
+def test_nccl_logs_beside_the_results_unless_its_stream_is_a_file():
+    assert trust.log_file("openmpi") == "/dev/stderr"
+    assert trust.log_file("torchrun") is None
+
+
+def test_what_nccl_tells_is_not_a_ranks_last_word():
+    said = "RuntimeError: no GPU\nvm:1:1 [0] NCCL INFO Abort COMPLETE\n"
+    assert notices.last_words(said) == "RuntimeError: no GPU"
 
 
 def test_a_variant_that_chooses_its_path_may_be_slow():
