@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from xml.etree import ElementTree
 
+from clusterctl.report import trust_lines
 from clusterctl.report.junit import Suite, finished
 from clusterctl.report.run_list import figure
 from clusterctl.results.record import Record
@@ -18,13 +19,9 @@ def render(records: Iterable[Record]) -> str:
 
 def _why(record: Record) -> str:
     """Return what a run that has no failure of its own is held against, and by how much it is below."""
-    found = (record.document.get("proof") or {}).get("baseline") or {}
-    said = [f"the run is {record.summary.status}", str(found.get("reason") or "")]
-    said += [
-        f"{one['what']}: {one['value']:g} {one['unit']}, baseline {one['baseline']:g}"
-        for one in found.get("below") or ()
-    ]
-    return "; ".join(text for text in said if text)
+    found = (record.document.get("proof") or {}).get("baseline")
+    said = trust_lines.baseline(found) if found else []
+    return "\n".join([f"the run is {record.summary.status}", *said])
 
 
 def _suite(root: ElementTree.Element, record: Record) -> Suite:

@@ -59,7 +59,7 @@ def below(proof: Mapping[str, Any]) -> list[Below]:
     """Return what is below its baseline, as lines of a table."""
     return [
         Below(
-            _sized(str(one["what"]), one.get("size_bytes")),
+            _what(one),
             f"{one['value']:g} {one['unit']}",
             f"{one['baseline']:g} {one['unit']}",
             f"{one['loss'] * 100:.1f} %",
@@ -69,9 +69,9 @@ def below(proof: Mapping[str, Any]) -> list[Below]:
     ]
 
 
-def _sized(what: str, size_bytes: int | None) -> str:
-    """Return the words with the size as people say it."""
-    return what if size_bytes is None else what.replace(f"{size_bytes} B", size(size_bytes))
+def _what(one: Mapping[str, Any]) -> str:
+    measure = "throughput" if one.get("size_bytes") is None else f"busbw at {size(one['size_bytes'])}"
+    return f"{measure}, {one['np']} ranks"
 
 
 def baseline_sentence(proof: Mapping[str, Any]) -> str:
@@ -79,11 +79,16 @@ def baseline_sentence(proof: Mapping[str, Any]) -> str:
     found = proof.get("baseline") or {}
     if not found:
         return ""
-    verdict = {"ok": "holds", "below-baseline": "does not hold"}.get(
-        str(found["verdict"]), str(found["verdict"])
+    judged, low = int(found.get("judged") or 0), len(found.get("below") or ())
+    figures = f"{judged} figure{'s' * (judged != 1)} judged"
+    said = {
+        "ok": f"The baseline {found['name']} holds: of {figures} none is below it",
+        "below-baseline": f"The baseline {found['name']} does not hold: of {figures} {low} below it",
+    }.get(
+        str(found["verdict"]), f"The baseline {found['name']} says nothing of this run ({found['verdict']})"
     )
-    reason = f": {found['reason']}" if found.get("reason") else ""
-    return f"The baseline {found['name']} {verdict} in {found.get('judged', 0)} figures judged{reason}."
+    reason = f". {str(found['reason']).capitalize()}" if found.get("reason") else ""
+    return f"{said}{reason}."
 
 
 def stragglers(proof: Mapping[str, Any], np: int | None) -> Sequence[Mapping[str, Any]]:
