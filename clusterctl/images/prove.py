@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Sequence
@@ -33,7 +34,7 @@ class NodeProof:
 
     container: str
     image: str
-    """The image's id."""
+    """One sum over the image's layers: engines with different stores call the same image by different ids."""
     library: str
     expected_sha256: str | None
     """The sum in the image's label; None where the image says none."""
@@ -176,6 +177,18 @@ def _inspect(node: Node, transport: Transport, name: str, timeout_s: float) -> d
             f"{node.name}: the container {name} does not run", hint=f"docker logs {name} says why"
         )
     return state
+
+
+def _layers(node: Node, transport: Transport, image: str, timeout_s: float) -> str:
+    said = _docker(
+        transport, ("docker", "image", "inspect", "-f", "{{json .RootFS.Layers}}", image), timeout_s
+    )
+    if said.returncode != 0:
+        raise ImageError(
+            f"{node.name}: the image of its container is gone: {said.error_text.strip()[-300:]}",
+            hint="clusterctl down, image distribute, up",
+        )
+    return "sha256:" + hashlib.sha256("\n".join(json.loads(said.text)).encode()).hexdigest()
 
 
 def _docker(transport: Transport, argv: tuple[str, ...], timeout_s: float, stdin: bytes = b"") -> Completed:
