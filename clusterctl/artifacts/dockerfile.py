@@ -14,7 +14,10 @@ from clusterctl.errors import ArtifactError
 Family = Literal["debian", "rhel"]
 
 # docker's grammar of references (github.com/distribution/reference), without its limits of length.
-_REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:-]*(@sha256:[0-9a-f]{64})?")
+_REFERENCE = re.compile(
+    r"([A-Za-z0-9][A-Za-z0-9.-]*(:\d+)?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*(:\w[\w.-]{0,127})?(@sha256:[0-9a-f]{64})?",
+    re.ASCII,
+)
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+~-]*")
 
 # Families of well-known bases, by the last part of their name; first match counts.
@@ -118,6 +121,15 @@ def family_of(base: str) -> Family | None:
     return None
 
 
+def require_reference(name: str) -> None:
+    """Raise ArtifactError unless docker takes this for the name of an image."""
+    if not _REFERENCE.fullmatch(name):
+        raise ArtifactError(
+            f"{name!r} is no name of an image",
+            hint="write NAME:TAG or NAME@sha256:..., in small letters, as for docker pull",
+        )
+
+
 def render(recipe: Recipe) -> str:
     """Return the Dockerfile; raise ArtifactError for names that would end up as something else in it."""
     _check(recipe)
@@ -169,11 +181,7 @@ def _quoted(value: str) -> str:
 
 
 def _check(recipe: Recipe) -> None:
-    if not _REFERENCE.fullmatch(recipe.base):
-        raise ArtifactError(
-            f"{recipe.base!r} is no name of an image",
-            hint="write NAME:TAG or NAME@sha256:..., as for docker pull",
-        )
+    require_reference(recipe.base)
     for name in (*recipe.installed, *((recipe.nccl_tests,) if recipe.nccl_tests is not None else ())):
         if not _FILE_NAME.fullmatch(name):
             raise ArtifactError(

@@ -34,7 +34,10 @@ def push(
     limit: LimitOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Push the image to the registry in its name, with the credentials of 'docker login'."""
+    """Push an image to the registry in its name.
+
+    The credentials are those of 'docker login'. Prints NAME@sha256:..., which can stand in the inventory.
+    """
     from clusterctl.images import engine
     from clusterctl.images import push as pushing
 

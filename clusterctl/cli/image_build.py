@@ -84,10 +84,12 @@ def build(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Build an image with a collective library inside; what cannot work is refused before.
+    """Build an image with a collective library inside.
 
     The base gets RDMA userspace, sshd without host keys and Open MPI, as far as it has none, and the library
-    as the last layer. Example: clusterctl image build --base debian:bookworm --tag registry.local/train:1
+    as the last layer. A library that cannot work in it is refused before anything is built.
+
+    Example: clusterctl image build --base debian:bookworm --tag registry.local/train:1
     """
     from clusterctl.images import build as building
     from clusterctl.images import engine

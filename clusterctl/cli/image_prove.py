@@ -34,10 +34,10 @@ def prove(
     accept_new_host_keys: AcceptHostKeysOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Prove that every rank on every node uses one and the same library; exit 1 and name the node where not.
+    """Prove that all ranks use one and the same library.
 
     Looks into the containers of 'clusterctl up' at the ranks that run, or, where none does, at one process per
-    slot that loads the library as a rank would.
+    slot that loads the library as a rank would. Exits 1 and names the node where one uses another library.
     """
     from clusterctl.cli.session import Progress, open_session, say_failures
     from clusterctl.errors import NodeConnectionError

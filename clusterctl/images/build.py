@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clusterctl import log, resources
-from clusterctl.artifacts.dockerfile import ModuleEdit, Recipe, render
+from clusterctl.artifacts.dockerfile import ModuleEdit, Recipe, render, require_reference
 from clusterctl.errors import ImageError
 from clusterctl.images import base_image, bundle, compatibility, context, engine, gpu_code, packages
 from clusterctl.images.base_image import BaseImage
@@ -121,6 +121,9 @@ def build(client: docker.DockerClient, request: Request, *, progress: Callable[[
     should be, a base that the library cannot work in, and whatever the engine or a command in the image refuses.
     """
     started = time.monotonic()
+    for name in (request.base, request.tag):
+        require_reference(name)
+    split(request.tag)
     packages.ask(request.library, request.packages)
     base = base_image.obtain(client, request.base, pull=request.pull, progress=progress)
     with tempfile.TemporaryDirectory(prefix="clusterctl-image-") as name:

@@ -82,6 +82,9 @@ def _engine(docker_engine):
         yield client
         for container in client.containers.list(all=True, filters={"name": RUN}):
             container.remove(force=True, v=True)
+        # One image keeps the layers of packages in the engine's cache for the next session.
+        for image in client.images.list(f"{RUN}:one"):
+            image.tag(debian_base.REPOSITORY, "cache")
         for image in client.images.list():
             for tag in image.tags:
                 if RUN in tag:
