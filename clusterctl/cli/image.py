@@ -9,6 +9,7 @@ import typer
 from clusterctl.cli import console
 from clusterctl.cli.image_build import build
 from clusterctl.cli.image_prove import prove
+from clusterctl.cli.image_distribute import distribute
 from clusterctl.cli.image_request import StatusLine, image_of
 from clusterctl.cli.options import InventoryOption, JsonOption, LimitOption
 
@@ -21,6 +22,7 @@ app = typer.Typer(
 
 app.command("build")(build)
 app.command("prove")(prove)
+app.command("distribute")(distribute)
 
 
 @app.command()

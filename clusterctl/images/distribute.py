@@ -1,0 +1,216 @@
+"""Bringing an image to every node: from its registry, or from this machine through the nodes themselves."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from clusterctl.errors import ClusterctlError, ImageError
+from clusterctl.images import archive as archives
+from clusterctl.images import engine as local_engine
+from clusterctl.images import relay
+from clusterctl.images.on_node import EngineInfo, NodeEngine, NodeImage, brief, open_engine
+from clusterctl.images.relay_drive import Drive
+from clusterctl.inventory.model import Node
+from clusterctl.transport.base import Failure, FailureKind, Transport
+from clusterctl.transport.fanout import fan_out
+
+Method = Literal["registry", "tree"]
+_PULL_TIMEOUT_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What one node's engine is, and the image of the wanted name that it has."""
+
+    info: EngineInfo
+    as_root: bool
+    image: NodeImage | None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOutcome:
+    """How it went on one node. ``source``: the node it came from, "controller" or "registry"."""
+
+    node: str
+    status: Literal["present", "pulled", "received", "failed"]
+    source: str | None = None
+    sent_bytes: int = 0
+    reason: str | None = None
+    hint: str | None = None
+    unreachable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Distributed:
+    """A distribution that ended. ``controller_bytes``: what left this machine."""
+
+    image: str
+    method: Method | None
+    outcomes: tuple[NodeOutcome, ...]
+    archive_bytes: int = 0
+    controller_bytes: int = 0
+    id: str | None = None
+
+
+@dataclass(slots=True)
+class Distribution:
+    """One image, one set of nodes; ``talk`` gets what a person should read, ``progress`` what passes by."""
+
+    nodes: Sequence[Node]
+    connect: Callable[[Node], Transport]
+    name: str
+    talk: Callable[[str], None]
+    progress: Callable[[str], None]
+    fanout: int = 64
+    piece_bytes: int = relay.PIECE_BYTES
+    _outcomes: dict[str, NodeOutcome] = field(default_factory=dict)
+
+    def run(self, asked: Method | None = None) -> Distributed:
+        """Distribute the image; nodes that cannot be served are outcomes, the others get theirs."""
+        local = None if asked == "registry" else _local(self.name, needed=asked == "tree")
+        looked = self._look()
+        wanted, method = local, choose(asked, self.name, local)
+        if method == "registry":
+            pulled = self._pull(looked)
+            refused = {name: looked[name] for name, o in pulled.items() if o.status == "failed"}
+            # The registry may be out of the nodes' reach, but this machine has the image.
+            if not (refused and asked is None and local is not None and "@" not in self.name):
+                self._outcomes |= pulled
+                return self._result("registry", wanted)
+            self._outcomes |= {name: o for name, o in pulled.items() if name not in refused}
+            first = next(pulled[name].reason for name in refused)
+            self.talk(f"{len(refused)} nodes cannot pull ({first}): they get it from this machine")
+            looked = refused
+        if wanted is None:
+            raise ImageError(f"this machine's engine has no image {self.name}", hint="build or pull it first")
+        return self._spread(looked, wanted)
+
+    def _result(self, method: Method | None, wanted: NodeImage | None) -> Distributed:
+        ordered = tuple(self._outcomes[node.name] for node in self.nodes)
+        return Distributed(self.name, method, ordered, id=wanted.id if wanted else None)
+
+    def _look(self) -> dict[str, Looked]:
+        def work(_: Node, transport: Transport) -> Looked:
+            engine = open_engine(transport)
+            return Looked(engine.info, engine.as_root, engine.image(self.name))
+
+        outcome = fan_out(self.nodes, self.connect, work, fanout=self.fanout)
+        for name, failure in outcome.failures.items():
+            self._outcomes[name] = _failed(name, failure)
+        return outcome.values_by_node
+
+    def _pull(self, looked: Mapping[str, Looked]) -> dict[str, NodeOutcome]:
+        """Pull on every node at once; nodes whose tag stands for another image than the first's are failed."""
+
+        def work(node: Node, transport: Transport) -> tuple[NodeImage, bool]:
+            seen = looked[node.name]
+            engine = NodeEngine(transport, seen.as_root, seen.info)
+            done = engine.docker("pull", "-q", self.name, timeout_s=_PULL_TIMEOUT_S)
+            if done.returncode != 0:
+                said = brief(done.error_text)
+                raise ImageError(f"{self.name} cannot be pulled: {said}", hint=local_engine.hint(said))
+            found = engine.image(self.name)
+            if found is None:
+                raise ImageError(f"{self.name} is not there after docker pulled it")
+            self.progress(f"{node.name}: pulled {self.name}")
+            return found, seen.image is not None and found.same_as(seen.image)
+
+        nodes = [node for node in self.nodes if node.name in looked]
+        outcome = fan_out(nodes, self.connect, work, fanout=self.fanout)
+        outcomes: dict[str, NodeOutcome] = {}
+        first: tuple[str, NodeImage] | None = None
+        for name, answer in outcome.items():
+            if isinstance(answer, Failure):
+                outcomes[name] = _failed(name, answer)
+                continue
+            image, before = answer
+            first = first or (name, image)
+            if image.same_as(first[1]):
+                outcomes[name] = NodeOutcome(name, "present" if before else "pulled", "registry")
+            else:
+                outcomes[name] = NodeOutcome(
+                    name, "failed",
+                    reason=f"{self.name} is {image.id[:19]} there, but {first[1].id[:19]} on {first[0]}",
+                    hint="the tag moved meanwhile, or the nodes use different mirrors: pull again by digest",
+                )  # fmt: skip
+        return outcomes
+
+    def _spread(self, looked: Mapping[str, Looked], wanted: NodeImage) -> Distributed:
+        lacking: list[Node] = []
+        for node in self.nodes:
+            if node.name not in looked:
+                continue
+            seen = looked[node.name]
+            if seen.image is not None and seen.image.same_as(wanted):
+                self._outcomes[node.name] = NodeOutcome(node.name, "present")
+            elif seen.info.architecture != wanted.architecture:
+                self._outcomes[node.name] = NodeOutcome(
+                    node.name, "failed",
+                    reason=f"{node.name} is {seen.info.architecture}, and {self.name} is for {wanted.architecture}",
+                    hint="build the image for that architecture, and leave these nodes out with --limit",
+                )  # fmt: skip
+            else:
+                lacking.append(node)
+        if not lacking:
+            return self._result(None, wanted)
+        drive = Drive(
+            nodes=tuple(lacking),
+            engines={node.name: (looked[node.name].as_root, looked[node.name].info) for node in lacking},
+            connect=self.connect,
+            image=wanted,
+            name=self.name,
+            token=secrets.token_hex(8),
+            fanout=self.fanout,
+            talk=self.talk,
+            progress=self.progress,
+            piece_bytes=self.piece_bytes,
+        )
+        done = drive.run()
+        for name, failure in done.failures.items():
+            self._outcomes[name] = _failed(name, failure)
+        for name, (source, sent) in done.received.items():
+            self._outcomes[name] = NodeOutcome(name, "received", source, sent)
+        return replace(
+            self._result("tree", wanted),
+            archive_bytes=done.archive_bytes,
+            controller_bytes=done.controller_bytes,
+        )
+
+
+def _failed(name: str, failure: Failure) -> NodeOutcome:
+    away = failure.kind is not FailureKind.ERROR
+    return NodeOutcome(name, "failed", reason=failure.message, hint=failure.hint, unreachable=away)
+
+
+def choose(asked: Method | None, name: str, local: NodeImage | None) -> Method:
+    """Return the way: as asked; else the registry, unless only this machine has the image.
+
+    Raise ImageError for a digest that no registry knows: a saved image loses it.
+    """
+    if asked == "tree" and "@" in name:
+        raise ImageError(
+            f"{name} is named by its digest, which is lost when an image is saved",
+            hint="name it by its tag, or use --method registry",
+        )
+    if asked is not None:
+        return asked
+    return "registry" if local is None or local.digests or "@" in name else "tree"
+
+
+def _local(name: str, *, needed: bool) -> NodeImage | None:
+    """Return this machine's image of that name; None without one, or without an engine when it is not needed."""
+    try:
+        with local_engine.connect() as client:
+            found = archives.local_image(client, name)
+    except ClusterctlError:
+        if needed:
+            raise
+        return None
+    if found is None and needed:
+        raise ImageError(
+            f"this machine's engine has no image {name}", hint="clusterctl image build, or docker pull"
+        )
+    return found

@@ -1,0 +1,160 @@
+"""The docker engine of a node, driven by its own ``docker`` command through the node's Transport.
+
+Host keys, jump hosts and the way to root are then the Transport's, as for everything else that a node is told
+(docs/decisions/0012-docker-through-the-transport.md).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from clusterctl.errors import ClusterctlError, ImageError
+from clusterctl.images import engine
+from clusterctl.transport.base import Completed, Transport
+
+_ASK_TIMEOUT_S = 60.0
+_DENIED = re.compile(r"permission denied.*(docker.*socket|docker\.sock)", re.IGNORECASE | re.DOTALL)
+# Names of the same processor: Go's (docker version), and the kernel's (docker info, uname).
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "ppc64le": "ppc64le", "armv7l": "arm"}
+
+
+@dataclass(frozen=True, slots=True)
+class EngineInfo:
+    """What ``docker info`` says of an engine."""
+
+    version: str
+    architecture: str
+    """As images name it: amd64, arm64."""
+    root_dir: str
+    cdi_dirs: tuple[str, ...]
+    runtimes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeImage:
+    """An image that an engine has. Engines call the same image by different ids; layers and time they share."""
+
+    id: str
+    layers: tuple[str, ...]
+    created: str
+    architecture: str
+    size_bytes: int
+    user: str
+    env: tuple[str, ...]
+    digests: tuple[str, ...]
+
+    def same_as(self, other: NodeImage) -> bool:
+        """Whether both are one image, in whatever store."""
+        return self.id == other.id or (self.layers, self.created) == (other.layers, other.created)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeEngine:
+    """A node's engine that answers: ``docker`` runs as this user, or as root where only root may."""
+
+    transport: Transport
+    as_root: bool
+    info: EngineInfo
+
+    def docker(self, *words: str, stdin: bytes = b"", timeout_s: float = _ASK_TIMEOUT_S) -> Completed:
+        """Run ``docker WORDS`` to its end; a status other than 0 is a result."""
+        return self.transport.run(
+            ("docker", *words), stdin=stdin, timeout_s=timeout_s, as_root=self.as_root, env=_PLAIN
+        )
+
+    def image(self, name: str) -> NodeImage | None:
+        """Return the image of this name; None when the engine has none."""
+        done = self.docker("image", "inspect", name)
+        if done.returncode != 0 and "no such image" in done.error_text.lower():
+            return None
+        require(done, f"{self.transport.node}: docker cannot say whether it has {name}")
+        return image_of(json.loads(done.text)[0])
+
+
+_PLAIN = {"LC_ALL": "C", "DOCKER_CLI_HINTS": "false"}
+
+
+def image_of(document: dict[str, Any]) -> NodeImage:
+    """Return what ``docker image inspect``, or the engine's API, says of an image."""
+    config = document.get("Config") or {}
+    return NodeImage(
+        id=str(document["Id"]),
+        layers=tuple((document.get("RootFS") or {}).get("Layers") or ()),
+        created=str(document.get("Created") or ""),
+        architecture=str(document.get("Architecture") or ""),
+        size_bytes=int(document.get("Size") or 0),
+        user=str(config.get("User") or ""),
+        env=tuple(config.get("Env") or ()),
+        digests=tuple(document.get("RepoDigests") or ()),
+    )
+
+
+def open_engine(transport: Transport, failure: type[ClusterctlError] = ImageError) -> NodeEngine:
+    """Ask a node for its engine; raise ``failure``, with what to do, when there is none that can be used."""
+    node = transport.node
+    ask = ("docker", "info", "--format", "{{json .}}")
+    done = transport.run(ask, timeout_s=_ASK_TIMEOUT_S, env=_PLAIN)
+    as_root = _DENIED.search(done.text + done.error_text) is not None
+    if as_root:
+        done = transport.run(ask, timeout_s=_ASK_TIMEOUT_S, env=_PLAIN, as_root=True)
+    if done.returncode == 127:
+        raise failure(
+            f"{node}: docker is not installed",
+            hint="clusterctl bootstrap --only docker installs and starts it",
+        )
+    said = _document(done.text)
+    problems = said.get("ServerErrors") or ([] if said.get("ServerVersion") else [done.error_text])
+    if problems:
+        raise failure(
+            f"{node}: the docker engine does not answer: {brief(str(problems[0]))}",
+            hint="systemctl start docker; journalctl -u docker says why it does not run",
+        )
+    info = info_of(said)
+    found = re.match(r"(\d+)\.(\d+)", info.version)
+    if found and (int(found[1]), int(found[2])) < engine.OLDEST:
+        oldest = ".".join(map(str, engine.OLDEST))
+        raise failure(
+            f"{node}: its docker engine is {info.version}, older than {oldest}, the oldest that is supported",
+            hint="bring it up to date: https://docs.docker.com/engine/install/",
+        )
+    return NodeEngine(transport, as_root, info)
+
+
+def _document(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def info_of(document: dict[str, Any]) -> EngineInfo:
+    """Return what matters here of ``docker info``'s document."""
+    architecture = str(document.get("Architecture") or "")
+    return EngineInfo(
+        version=str(document.get("ServerVersion") or ""),
+        architecture=_ARCHITECTURES.get(architecture, architecture),
+        root_dir=str(document.get("DockerRootDir") or "/var/lib/docker"),
+        cdi_dirs=tuple(document.get("CDISpecDirs") or ()),
+        runtimes=tuple(document.get("Runtimes") or ()),
+    )
+
+
+def require(done: Completed, what: str, failure: type[ClusterctlError] = ImageError) -> str:
+    """Return what a command wrote; raise ``failure`` with its last words when it did not end well."""
+    if done.returncode != 0:
+        said = brief(done.error_text or done.text) or f"status {done.returncode}"
+        raise failure(f"{what}: {said}", hint=engine.hint(said))
+    return done.text
+
+
+def brief(text: str) -> str:
+    """Return the end of what a command said as one line, without docker's own preamble."""
+    lines = [line for line in text.splitlines() if line.strip() and "--help'" not in line]
+    joined = " ".join(" ".join(lines).split())
+    for preamble in ("docker: ", "Error response from daemon: ", "error during connect: "):
+        joined = joined.removeprefix(preamble)
+    return joined[-400:]

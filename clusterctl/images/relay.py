@@ -1,0 +1,238 @@
+"""What a node does in a distribution, each a command through its Transport: prepare, receive, send, load, clean.
+
+Nodes log in to each other with keys that they make for one distribution. Such a key may do nothing but add to
+the one archive, and is taken out again at the end; its private half never leaves its node.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from clusterctl.errors import ImageError
+from clusterctl.images.archive import DECOMPRESS, Archive
+from clusterctl.images.on_node import NodeEngine, NodeImage, brief, require
+from clusterctl.inventory.model import Node
+from clusterctl.transport.base import Completed, Transport
+
+PIECE_BYTES = 16 << 20
+_TIMEOUT_S = 60.0
+_SLOWEST_BYTES_PER_S = 1 << 20
+"""A way that is slower than this is given up."""
+_MARGIN = 1.05
+_FULL = "make room: docker system prune removes what no container uses"
+
+
+@dataclass(frozen=True, slots=True)
+class Relay:
+    """A node that was prepared: where it keeps the archive, and how other nodes reach it."""
+
+    node: str
+    base: str
+    work: str
+    user: str
+    address: str
+    port: int
+    key: str | None
+    host_keys: tuple[str, ...]
+    has_zstd: bool
+    free_spool_bytes: int
+    free_docker_bytes: int
+    one_disk: bool
+
+
+def _script(name: str, values: Mapping[str, str]) -> bytes:
+    head = "".join(f"{key}={shlex.quote(value)}\n" for key, value in values.items())
+    return (head + Path(__file__).with_name(name).read_text(encoding="utf-8")).encode()
+
+
+def prepare(node: Node, engine: NodeEngine, token: str) -> Relay:
+    """Make the node's folder and key for this distribution; raise ImageError when that is impossible."""
+    interface = (node.socket_ifname or "").lstrip("=").split(",")[0]
+    values = {
+        "TOKEN": token,
+        "INTERFACE": "" if interface.startswith("^") else interface,
+        "DOCKER_ROOT": engine.info.root_dir,
+    }
+    done = engine.transport.run(("sh", "-s"), stdin=_script("relay_prepare.sh", values), timeout_s=_TIMEOUT_S)
+    return parse(node, token, done.text)
+
+
+def parse(node: Node, token: str, text: str) -> Relay:
+    """Read what ``relay_prepare.sh`` answered; raise ImageError for a fault or an answer cut short."""
+    said: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        name, tab, value = line.partition("\t")
+        if tab and value:
+            said.setdefault(name, []).append(value)
+    if "fault" in said:
+        raise ImageError(
+            f"{node.name}: {said['fault'][0]}", hint="the archive waits there until it is loaded: make room"
+        )
+    if said.get("end") != ["ok"]:
+        raise ImageError(f"{node.name} did not finish answering what it has for an image")
+
+    def one(name: str) -> str:
+        return said.get(name, [""])[0]
+
+    def free(name: str) -> int:
+        return int(one(name)) * 1024 if one(name).isdigit() else 1 << 62
+
+    # Where the node was reached and on which port: right behind forwarded ports and jump hosts, too.
+    connection = one("connection").split()
+    accepted, port = (connection[2], int(connection[3])) if len(connection) == 4 else (node.address, 22)
+    return Relay(
+        node=node.name,
+        base=one("base"),
+        work=f"{one('base')}/{token}",
+        user=one("user"),
+        address=one("interface_address") or (node.address if accepted.startswith("127.") else accepted),
+        port=port,
+        key=said.get("key", [None])[0],
+        host_keys=tuple(said.get("host_key", ())),
+        has_zstd=one("zstd") == "yes",
+        free_spool_bytes=free("free_spool"),
+        free_docker_bytes=free("free_docker"),
+        one_disk=one("spool_device") == one("docker_device"),
+    )
+
+
+def require_room(relay: Relay, image: NodeImage, archive_bytes: int) -> None:
+    """Raise ImageError when the archive, or the image made of it, does not fit the node's disks."""
+    for_image = int(image.size_bytes * _MARGIN) + (archive_bytes if relay.one_disk else 0)
+    for where, free, needed in (
+        (relay.base, relay.free_spool_bytes, archive_bytes),
+        ("its docker engine", relay.free_docker_bytes, for_image),
+    ):
+        if free < needed:
+            raise ImageError(
+                f"{relay.node}: the disk is too full: {where} has {free / 2**30:.2f} GiB free"
+                f" and needs {needed / 2**30:.2f} GiB",
+                hint=_FULL,
+            )
+
+
+def known_hosts(relays: Iterable[Relay]) -> bytes:
+    """Return known_hosts lines for the nodes, from the keys that each showed over a verified connection."""
+    lines = []
+    for relay in relays:
+        name = relay.address if relay.port == 22 else f"[{relay.address}]:{relay.port}"
+        lines += [f"{name} {key}\n" for key in relay.host_keys]
+    return "".join(lines).encode()
+
+
+def authorized_keys(relay: Relay, others: Iterable[Relay], token: str, archive: Archive) -> bytes:
+    """Return the lines that let the other nodes add to the archive on this one, and do nothing else."""
+    command = shlex.join(("exec", "sh", f"{relay.work}/receive.sh", *_fixed(relay, archive)))
+    lines = [
+        f'restrict,command="{command}" {other.key} clusterctl-{token}\n'
+        for other in others
+        if other.key is not None and other.node != relay.node
+    ]
+    return "".join(lines).encode()
+
+
+def _fixed(relay: Relay, archive: Archive) -> tuple[str, str, str]:
+    return relay.base, archive.sha256, str(archive.size_bytes)
+
+
+def connect_peers(
+    transport: Transport, relay: Relay, others: tuple[Relay, ...], token: str, archive: Archive
+) -> None:
+    """Write what receives the archive, and let the other nodes in for it."""
+    receiver = Path(__file__).with_name("relay_receive.sh").read_bytes()
+    transport.put(receiver, f"{relay.work}/receive.sh", mode=0o600)
+    transport.put(known_hosts(others), f"{relay.work}/known_hosts", mode=0o600)
+    keys = authorized_keys(relay, others, token, archive)
+    if keys:
+        script = _script("relay_authorize.sh", {"WORK": relay.work}).decode()
+        done = transport.run(("sh", "-c", script), stdin=keys, timeout_s=_TIMEOUT_S)
+        require(done, f"{relay.node}: its authorized_keys cannot be written")
+
+
+def have(transport: Transport, relay: Relay, archive: Archive) -> int:
+    """Return how many bytes of the archive the node has."""
+    text = require(
+        _receive(transport, relay, archive, "have"), f"{relay.node}: the archive cannot be looked at"
+    )
+    return int(text)
+
+
+def _receive(
+    transport: Transport, relay: Relay, archive: Archive, *request: str, stdin: bytes = b""
+) -> Completed:
+    words = ("sh", f"{relay.work}/receive.sh", *_fixed(relay, archive), *request)
+    return transport.run(words, stdin=stdin, timeout_s=_patience_s(max(len(stdin), archive.size_bytes)))
+
+
+def _patience_s(size_bytes: int) -> float:
+    return _TIMEOUT_S + size_bytes / _SLOWEST_BYTES_PER_S
+
+
+@dataclass(slots=True)
+class Counter:
+    """How many bytes were sent, also when sending ended early."""
+
+    bytes: int = 0
+
+
+def feed(
+    transport: Transport, relay: Relay, archive: Archive, sent: Counter, piece_bytes: int = PIECE_BYTES
+) -> None:
+    """Send the archive from this machine, piece by piece, from where the node has it."""
+    at = have(transport, relay, archive)
+    while at < archive.size_bytes:
+        piece = archive.piece(at, piece_bytes)
+        done = _receive(transport, relay, archive, "add", str(at), str(len(piece)), stdin=piece)
+        require(done, f"{relay.node}: the archive cannot be written")
+        at += len(piece)
+        sent.bytes += len(piece)
+    require(_receive(transport, relay, archive, "finish"), f"{relay.node}: the archive did not arrive whole")
+
+
+def pass_on(transport: Transport, source: Relay, target: Relay, archive: Archive) -> int:
+    """Send the archive from one node to another; return the bytes. ImageError says why it did not work."""
+    values = {
+        "WORK": source.work,
+        "ADDRESS": f"{target.user}@{target.address}",
+        "PORT": str(target.port),
+        "ARCHIVE": f"{source.base}/{archive.sha256}.archive",
+        "SIZE": str(archive.size_bytes),
+    }
+    done = transport.run(
+        ("sh", "-s"), stdin=_script("relay_send.sh", values), timeout_s=_patience_s(archive.size_bytes)
+    )
+    text = require(done, f"{source.node} cannot send to {target.node}")
+    return int(text.split()[-1])
+
+
+def load(engine: NodeEngine, relay: Relay, archive: Archive, name: str, wanted: NodeImage) -> None:
+    """Load the archive into the node's engine and see that the image is there; ImageError else."""
+    path = f"{relay.base}/{archive.sha256}.archive"
+    line = f"{DECOMPRESS[archive.compression]} < {shlex.quote(path)} | docker load -q"
+    done = engine.transport.run(
+        ("sh", "-c", line), timeout_s=_patience_s(wanted.size_bytes), as_root=engine.as_root
+    )
+    said = brief(done.error_text)
+    if "no space left" in said.lower():
+        raise ImageError(f"{relay.node}: the disk is full: {said}", hint=_FULL)
+    require(done, f"{relay.node}: {name} cannot be loaded")
+    found = engine.image(name)
+    if found is None or not found.same_as(wanted):
+        raise ImageError(
+            f"{relay.node}: what docker loaded is not {name}", hint=f"docker image inspect {name} there"
+        )
+
+
+def clean(transport: Transport, relay: Relay, token: str, archive: Archive | None, *, keep: bool) -> None:
+    """Take away keys, folder and archive; ``keep``: a part of the archive stays for a next time."""
+    values = {
+        "BASE": relay.base,
+        "TOKEN": token,
+        "SUM": "" if archive is None else archive.sha256,
+        "KEEP": "yes" if keep else "no",
+    }
+    done = transport.run(("sh", "-s"), stdin=_script("relay_clean.sh", values), timeout_s=_TIMEOUT_S)
+    require(done, f"{relay.node}: {relay.base} cannot be cleaned")

@@ -1,0 +1,303 @@
+"""Running a spread: transfers and loads side by side, each on its own connection; what was made goes again."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from clusterctl import log
+from clusterctl.errors import ClusterctlError, ImageError
+from clusterctl.images import archive as archives
+from clusterctl.images import engine as local_engine
+from clusterctl.images import relay
+from clusterctl.images.archive import Archive, Compression
+from clusterctl.images.on_node import EngineInfo, NodeEngine, NodeImage
+from clusterctl.images.relay import Relay
+from clusterctl.images.spread import CONTROLLER, Spread, Transfer
+from clusterctl.inventory.model import Node
+from clusterctl.transport.base import Failure, FailureKind, Transport, TransportError
+from clusterctl.transport.fanout import fan_out
+
+_LOG = log.get(__name__)
+_RETRY_PAUSE_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Driven:
+    """What came of it: per node where the archive came from and how many bytes, or why it has no image."""
+
+    received: dict[str, tuple[str, int]]
+    failures: dict[str, Failure]
+    archive_bytes: int
+    controller_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """A transfer (or, without one, a load) that ended; ``failure`` when it did not work."""
+
+    transfer: Transfer | None
+    node: str
+    sent_bytes: int = 0
+    failure: Failure | None = None
+    blame: str | None = None
+    crash: BaseException | None = None
+
+
+@dataclass(slots=True)
+class Drive:
+    """One spread over nodes that lack the image. ``engines``: whether docker wants root, and what it is."""
+
+    nodes: tuple[Node, ...]
+    engines: Mapping[str, tuple[bool, EngineInfo]]
+    connect: Callable[[Node], Transport]
+    image: NodeImage
+    name: str
+    token: str
+    fanout: int
+    talk: Callable[[str], None]
+    progress: Callable[[str], None]
+    piece_bytes: int = relay.PIECE_BYTES
+    _relays: dict[str, Relay] = field(default_factory=dict)
+    _failures: dict[str, Failure] = field(default_factory=dict)
+    _received: dict[str, tuple[str, int]] = field(default_factory=dict)
+    _open: set[Transport] = field(default_factory=set)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _ended: queue.SimpleQueue[_Ended] = field(default_factory=queue.SimpleQueue)
+    _controller_bytes: int = 0
+    _interrupted: bool = False
+
+    def run(self) -> Driven:
+        """Spread and load; afterwards no key and no archive is left on a node that answers."""
+        archive: Archive | None = None
+        try:
+            self._prepare()
+            if self._relays:
+                archive = self._save()
+                self._refuse_full(archive)
+                self._connect_peers(archive)
+                self._drive(archive)
+        except BaseException:
+            self._interrupted = True
+            self._cut()
+            if archive is not None:
+                archive.remove()
+            raise
+        finally:
+            self._clean(archive)
+        if archive is not None:
+            if self._failures:
+                self.talk(f"{archive.path} stays for the nodes that failed: run it again, and it resumes")
+            else:
+                archive.remove()
+        return Driven(
+            self._received, self._failures, archive.size_bytes if archive else 0, self._controller_bytes
+        )
+
+    def _node(self, name: str) -> Node:
+        return next(node for node in self.nodes if node.name == name)
+
+    def _engine(self, name: str, transport: Transport) -> NodeEngine:
+        as_root, info = self.engines[name]
+        return NodeEngine(transport, as_root, info)
+
+    def _give_up(self, name: str, failure: Failure) -> None:
+        self._failures[name] = failure
+        self.progress(f"{name}: failed: {failure.message}")
+
+    def _prepare(self) -> None:
+        def work(node: Node, transport: Transport) -> Relay:
+            return relay.prepare(node, self._engine(node.name, transport), self.token)
+
+        outcome = fan_out(self.nodes, self.connect, work, fanout=self.fanout)
+        self._relays = outcome.values_by_node
+        for name, failure in outcome.failures.items():
+            self._give_up(name, failure)
+
+    def _save(self) -> Archive:
+        without = [name for name, found in self._relays.items() if not found.has_zstd]
+        compression: Compression = "gzip" if without else "zstd"
+        if without:
+            self.talk(
+                f"{without[0]} has no zstd ({len(without)} nodes lack it): gzip is used, which is slower"
+            )
+        self.progress(f"saving {self.name}")
+        with local_engine.connect() as client:
+            return archives.save(client, self.name, self.image, compression)
+
+    def _refuse_full(self, archive: Archive) -> None:
+        for name, found in list(self._relays.items()):
+            try:
+                relay.require_room(found, self.image, archive.size_bytes)
+            except ImageError as error:
+                self._give_up(name, Failure(FailureKind.ERROR, error.message, error.hint))
+
+    def _connect_peers(self, archive: Archive) -> None:
+        usable = {name: found for name, found in self._relays.items() if name not in self._failures}
+        everybody = tuple(usable.values())
+
+        def work(node: Node, transport: Transport) -> None:
+            relay.connect_peers(transport, usable[node.name], everybody, self.token, archive)
+
+        members = [node for node in self.nodes if node.name in usable]
+        for name, failure in fan_out(members, self.connect, work, fanout=self.fanout).failures.items():
+            self._give_up(name, failure)
+
+    def _drive(self, archive: Archive) -> None:
+        spread = Spread(
+            [
+                node.name
+                for node in self.nodes
+                if node.name in self._relays and node.name not in self._failures
+            ]
+        )
+        loading = 0
+        with ThreadPoolExecutor(max(1, min(self.fanout, 2 * len(self.nodes)))) as pool:
+            try:
+                while not spread.over or loading:
+                    for transfer in spread.start():
+                        pool.submit(
+                            self._work,
+                            self._transfer,
+                            transfer,
+                            archive,
+                            spread.tries.get(transfer.target, 0),
+                        )
+                    ended = self._ended.get()
+                    if ended.crash is not None:
+                        raise ended.crash
+                    if ended.transfer is None:
+                        loading -= 1
+                        if ended.failure is not None:
+                            self._received.pop(ended.node, None)
+                            self._give_up(ended.node, ended.failure)
+                        else:
+                            self.progress(f"{ended.node}: loaded")
+                    elif self._took(spread, ended):
+                        loading += 1
+                        pool.submit(self._work, self._load, ended.transfer.target, archive)
+            except BaseException:
+                self._cut()
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+    def _took(self, spread: Spread, ended: _Ended) -> bool:
+        """Tell the spread how a transfer ended; return True when the archive arrived."""
+        transfer, failure = ended.transfer, ended.failure
+        assert transfer is not None
+        if transfer.source == CONTROLLER:
+            self._controller_bytes += ended.sent_bytes
+        if failure is None:
+            spread.arrived(transfer)
+            self._received[transfer.target] = (transfer.source or "controller", ended.sent_bytes)
+            self.progress(f"{transfer.target}: {ended.sent_bytes} bytes from {transfer.source or 'here'}")
+            return True
+        spread.broke(transfer, failure.message, blame=ended.blame)
+        if transfer.target in spread.failed:
+            self._give_up(transfer.target, failure)
+        elif transfer.source != CONTROLLER:
+            self.talk(f"{failure.message}; {transfer.target} gets it from another sender")
+        return False
+
+    def _work(self, work: Callable[..., _Ended], *arguments: object) -> None:
+        try:
+            self._ended.put(work(*arguments))
+        except BaseException as error:  # noqa: BLE001 - handed to the thread that waits, which raises it
+            self._ended.put(_Ended(None, "", crash=error))
+
+    def _transport(self, name: str) -> Transport:
+        transport = self.connect(self._node(name))
+        with self._lock:
+            self._open.add(transport)
+        return transport
+
+    def _close(self, transport: Transport) -> None:
+        with self._lock:
+            self._open.discard(transport)
+        transport.close()
+
+    def _cut(self) -> None:
+        with self._lock:
+            held = list(self._open)
+        for transport in held:
+            transport.close()
+
+    def _transfer(self, transfer: Transfer, archive: Archive, tries: int) -> _Ended:
+        """One copy, from here or from a node; a failure says whose it is where that can be told."""
+        target = self._relays[transfer.target]
+        if tries and not self._interrupted:
+            time.sleep(_RETRY_PAUSE_S)
+        sent = relay.Counter()
+        if transfer.source == CONTROLLER:
+            transport = self._transport(transfer.target)
+            try:
+                relay.feed(transport, target, archive, sent, self.piece_bytes)
+            except ClusterctlError as error:
+                full = "no space left" in error.message.lower()
+                return _Ended(
+                    transfer, transfer.target, sent.bytes, _failure(error), transfer.target if full else None
+                )
+            finally:
+                self._close(transport)
+            return _Ended(transfer, transfer.target, sent.bytes)
+        transport = self._transport(transfer.source)
+        try:
+            count = relay.pass_on(transport, self._relays[transfer.source], target, archive)
+        except TransportError as error:
+            return _Ended(transfer, transfer.target, 0, error.failure, transfer.source)
+        except ClusterctlError as error:
+            return _Ended(transfer, transfer.target, 0, *self._blamed(transfer, target, archive, error))
+        finally:
+            self._close(transport)
+        return _Ended(transfer, transfer.target, count)
+
+    def _blamed(
+        self, transfer: Transfer, target: Relay, archive: Archive, error: ClusterctlError
+    ) -> tuple[Failure, str | None]:
+        """Look at the target from here: one that is gone or full is at fault itself."""
+        if "no space left" in error.message.lower():
+            hint = "make room on it, and run it again"
+            return Failure(
+                FailureKind.ERROR, f"{target.node}: the disk is full: {error.message}", hint
+            ), target.node
+        transport = self._transport(transfer.target)
+        try:
+            relay.have(transport, target, archive)
+        except TransportError as gone:
+            return gone.failure, target.node
+        except ClusterctlError:
+            pass
+        finally:
+            self._close(transport)
+        return _failure(error), None
+
+    def _load(self, name: str, archive: Archive) -> _Ended:
+        transport = self._transport(name)
+        try:
+            relay.load(self._engine(name, transport), self._relays[name], archive, self.name, self.image)
+        except ClusterctlError as error:
+            return _Ended(None, name, failure=_failure(error))
+        finally:
+            self._close(transport)
+        return _Ended(None, name)
+
+    def _clean(self, archive: Archive | None) -> None:
+        """Clean every node that was prepared; a part of the archive stays only where it will be resumed."""
+
+        def work(node: Node, transport: Transport) -> None:
+            keep = node.name in self._failures and node.name not in self._received and not self._interrupted
+            relay.clean(transport, self._relays[node.name], self.token, archive, keep=keep)
+
+        members = [node for node in self.nodes if node.name in self._relays]
+        for name, failure in fan_out(members, self.connect, work, fanout=self.fanout).failures.items():
+            _LOG.warning("%s: %s is not cleaned up: %s", name, self._relays[name].base, failure.message)
+
+
+def _failure(error: ClusterctlError) -> Failure:
+    if isinstance(error, TransportError):
+        return error.failure
+    return Failure(FailureKind.ERROR, error.message, error.hint)

@@ -1,0 +1,28 @@
+# All that the key of a distribution may do on a node: ask how much of the archive is there, add to it, check it.
+# $1 folder, $2 sha256, $3 size in bytes; then the request, or none when sshd was asked for it.
+folder=$1 sum=$2 size=$3
+shift 3
+[ $# -gt 0 ] || set -- ${SSH_ORIGINAL_COMMAND:-}
+umask 077
+part=$folder/$sum.part whole=$folder/$sum.archive
+have() {
+  if [ -f "$whole" ]; then echo "$size"; elif [ -f "$part" ]; then wc -c < "$part"; else echo 0; fi
+}
+case $1 in
+  have) have ;;
+  add)
+    # $2 where the piece begins, $3 its length: a piece of another round would spoil what is there.
+    at=$(($(have)))
+    [ "$at" -eq "$2" ] || { echo "the archive here has $at bytes, not $2" >&2; exit 1; }
+    cat >> "$part" || { rm -f "$part"; exit 1; }
+    at=$(($(have)))
+    [ "$at" -eq $(($2 + $3)) ] || { echo "only $(($at - $2)) of $3 bytes arrived" >&2; exit 1; }
+    ;;
+  finish)
+    [ -f "$whole" ] && exit 0
+    found=$(sha256sum < "$part" | cut -d ' ' -f 1)
+    [ "$found" = "$sum" ] || { rm -f "$part"; echo "its checksum is $found, not $sum" >&2; exit 1; }
+    mv "$part" "$whole"
+    ;;
+  *) echo "this key is for a distribution of clusterctl only" >&2; exit 1 ;;
+esac

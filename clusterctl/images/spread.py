@@ -1,0 +1,89 @@
+"""Who sends to whom when an archive spreads from one machine to many: a tree that doubles its senders; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+CONTROLLER = ""
+"""Stands for this machine among the senders; no node has an empty name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """One copy on its way."""
+
+    source: str
+    target: str
+
+
+@dataclass(slots=True)
+class Spread:
+    """The state of one distribution: feed it what ended, ask it what to start.
+
+    Every node that has the archive sends to one other at a time, so that after k equal steps 2**(k-1) nodes
+    have it, and the last of N after 1 + ceil(log2 N). The controller sends again only while no node can.
+    """
+
+    waiting: list[str]
+    """Nodes that lack the archive and are not being sent to, in the order in which they are served."""
+    holders: list[str] = field(default_factory=list)
+    """Nodes that have it and can send it on."""
+    running: list[Transfer] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    """Nodes that were given up, and why."""
+    tries: dict[str, int] = field(default_factory=dict)
+    max_tries: int = 3
+    silent: set[str] = field(default_factory=set)
+    """Nodes that hold the archive but could not send it on."""
+
+    def start(self) -> tuple[Transfer, ...]:
+        """Return the transfers that can begin now, and count them as running."""
+        begun = []
+        busy = {transfer.source for transfer in self.running}
+        for source in self._senders(busy):
+            if not self.waiting:
+                break
+            transfer = Transfer(source, self.waiting.pop(0))
+            self.running.append(transfer)
+            begun.append(transfer)
+        return tuple(begun)
+
+    def _senders(self, busy: set[str]) -> Iterable[str]:
+        able = [node for node in self.holders if node not in self.silent]
+        free = [node for node in able if node not in busy]
+        if free:
+            return free
+        # The controller's line is the one to spare: it serves while no node could, now or in a moment.
+        nobody = not able and not any(transfer.source == CONTROLLER for transfer in self.running)
+        return [CONTROLLER] if nobody and CONTROLLER not in busy else []
+
+    def arrived(self, transfer: Transfer) -> None:
+        """Note that the target has the archive: it sends on from now."""
+        self.running.remove(transfer)
+        self.holders.append(transfer.target)
+
+    def broke(self, transfer: Transfer, reason: str, *, blame: str | None = None) -> None:
+        """Note that a transfer ended early. ``blame``: the node (source or target) at fault, when that is known.
+
+        A source at fault sends no more; a target that fails too often is given up, else it waits for another
+        sender, in front of the others because a part of the archive may be there already.
+        """
+        self.running.remove(transfer)
+        if transfer.source != CONTROLLER and blame != transfer.target:
+            self.silent.add(transfer.source)
+        self.tries[transfer.target] = self.tries.get(transfer.target, 0) + 1
+        if blame == transfer.target or self.tries[transfer.target] >= self.max_tries:
+            self.failed[transfer.target] = reason
+        else:
+            self.waiting.insert(0, transfer.target)
+
+    def lost(self, node: str, reason: str) -> None:
+        """Note that a node is gone: it sends no more."""
+        self.silent.add(node)
+        self.failed.setdefault(node, reason)
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing runs and nothing waits."""
+        return not self.running and not self.waiting
