@@ -56,6 +56,12 @@ def up(
     bare: Annotated[
         bool, typer.Option("--bare", help="Guests that have nothing yet, and the packages to complete them.")
     ] = False,
+    engines: Annotated[
+        bool,
+        typer.Option(
+            "--engines", help="Containers with a docker engine of their own each, for image and up."
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Start nodes that answer SSH, and write their inventory."""
@@ -70,6 +76,7 @@ def up(
         with_python=with_python,
         memory_mib=memory_mib,
         bare=bare,
+        engines=engines,
     )
     lab = labs.up(options)
     if as_json:

@@ -7,11 +7,13 @@ import ipaddress
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clusterctl import log
 from clusterctl.errors import LabError
 from clusterctl.images.engine import connect
+from clusterctl.lab import node_engine
 from clusterctl.lab.model import LabNode
 from clusterctl.lab.node_files import NodeFile
 from clusterctl.lab.python_mounts import Mount
@@ -123,15 +125,19 @@ def create(
     image: str,
     mounts: Sequence[Mount],
     node_tar: bytes,
+    own_engine: Path | None = None,
 ) -> LabNode:
-    """Create a node's container and put its own files into it; return the node with the container's id."""
+    """Create a node's container and put its own files into it; return the node with the container's id.
+
+    ``own_engine``: the folder of the engine's programs for a node that has docker itself.
+    """
     from docker.types import Mount as EngineMount
 
     network = _resource_name(lab_id)
     endpoint = client.api.create_endpoint_config(ipv4_address=node.fabric_address)
     container = client.containers.create(
         image,
-        ["/usr/sbin/sshd", "-D", "-e"],
+        ["/usr/sbin/sshd", "-D", "-e"] if own_engine is None else list(node_engine.COMMAND),
         name=_resource_name(lab_id, node.name),
         hostname=node.name,
         labels={LABEL: lab_id},
@@ -139,12 +145,14 @@ def create(
         network=network,
         networking_config={network: endpoint},
         # Ranks of one node read each other's memory directly (Open MPI's single-copy transfers).
-        cap_add=["SYS_PTRACE"],
+        cap_add=["SYS_PTRACE", *(node_engine.CAPABILITIES if own_engine else ())],
         shm_size="1g",
         mounts=[
             EngineMount(mount.target, mount.source, type="bind", read_only=mount.read_only)
             for mount in mounts
-        ],
+        ]
+        + (node_engine.mounts(own_engine) if own_engine else []),
+        **(node_engine.FREEDOMS if own_engine else {}),
     )
     container.put_archive("/", node_tar)
     return replace(node, container_id=container.id)
@@ -183,6 +191,11 @@ def is_running(client: docker.DockerClient, node: LabNode) -> bool:
         container.id == node.container_id and container.status == "running"
         for container in client.containers.list(filters={"label": LABEL})
     )
+
+
+def wait_engine(client: docker.DockerClient, node: LabNode) -> None:
+    """Wait until the docker engine inside a node answers; raise LabError when it does not."""
+    node_engine.wait(_container(client, node), node.name)
 
 
 def prove_python(client: docker.DockerClient, node: LabNode, python: str) -> None:

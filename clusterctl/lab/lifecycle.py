@@ -10,7 +10,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from clusterctl.errors import LabError, UsageError
-from clusterctl.lab import containers, host, node_files, power, processes, python_mounts, qemu, rootfs
+from clusterctl.lab import (
+    containers,
+    host,
+    node_engine,
+    node_files,
+    power,
+    processes,
+    python_mounts,
+    qemu,
+    rootfs,
+)
 from clusterctl.lab.model import DEFAULT_DIRECTORY, Driver, GuestSize, Lab, LabNode, LabStatus, load, save
 from clusterctl.lab.node_files import KeyPair
 from clusterctl.lab.python_mounts import Mount
@@ -32,6 +42,8 @@ class LabOptions:
     ssh_timeout_s: float = power.SSH_TIMEOUT_S
     bare: bool = False
     """Guests as an installer leaves them, for a bootstrap to complete with the packages of the inventory."""
+    engines: bool = False
+    """Containers with a docker engine of their own each, whose images and containers are no other node's."""
 
 
 def up(options: LabOptions) -> Lab:
@@ -58,7 +70,7 @@ def up(options: LabOptions) -> Lab:
         mounts = (*options.mounts, *(python_mounts.for_this_python() if options.with_python else ()))
         nodes = _start_guests(lab, options, image) if lab.driver == "qemu" else ()
         if lab.driver == "docker":
-            nodes = _start_containers(lab, options.nodes, image, mounts)
+            nodes = _start_containers(lab, options, image, mounts)
         lab = replace(lab, nodes=nodes)
         save(lab)
         for node in lab.nodes:
@@ -66,6 +78,7 @@ def up(options: LabOptions) -> Lab:
         text = node_files.inventory_text(
             lab.driver, lab.nodes, lab.identity_file, lab.known_hosts_path, lab.python,
             image.packages if options.bare else None,
+            container=node_engine.CONTAINER_SETTINGS if options.engines else None,
         )  # fmt: skip
         lab.inventory_path.write_text(text, encoding="utf-8")
         config = node_files.ssh_config_text(lab.nodes, lab.identity_file, lab.known_hosts_path)
@@ -81,6 +94,8 @@ def up(options: LabOptions) -> Lab:
 def _refuse_early(options: LabOptions, directory: Path) -> None:
     if not 1 <= options.nodes <= MAX_NODES:
         raise UsageError(f"a lab has 1 to {MAX_NODES} nodes, not {options.nodes}")
+    if options.driver == "qemu" and options.engines:
+        raise UsageError("guests have an engine of their own already", hint="leave --engines out")
     if options.driver == "docker" and options.bare:
         raise UsageError(
             "containers have no engine and no kernel of their own", hint="bare nodes need --driver qemu"
@@ -128,28 +143,33 @@ def _start_guests(lab: Lab, options: LabOptions, image: rootfs.Image) -> tuple[L
 
 
 def _start_containers(
-    lab: Lab, count: int, image: rootfs.Image, mounts: tuple[Mount, ...]
+    lab: Lab, options: LabOptions, image: rootfs.Image, mounts: tuple[Mount, ...]
 ) -> tuple[LabNode, ...]:
     with containers.engine() as client:
         image_name = containers.ensure_image(client, image)
-        nodes = containers.plan_nodes(client, lab.lab_id, count)
+        nodes = containers.plan_nodes(client, lab.lab_id, options.nodes)
         containers.create_network(client, lab.lab_id, nodes)
         login, host_keys = _make_keys(lab, nodes)
         started = []
+        own_engine = node_engine.programs(image) if options.engines else None
         for index, node in enumerate(nodes):
             files = (
                 *node_files.ssh_files(nodes, host_keys, index, login),
                 node_files.machine_id(),
                 *containers.extra_files(),
+                *(node_engine.files() if options.engines else ()),
             )
-            tar = node_files.to_tar(files)
             made = containers.create(
-                client, lab.lab_id, node, peers=nodes, image=image_name, mounts=mounts, node_tar=tar
-            )
+                client, lab.lab_id, node, peers=nodes, image=image_name, mounts=mounts,
+                node_tar=node_files.to_tar(files), own_engine=own_engine,
+            )  # fmt: skip
             containers.start(client, made)
             if lab.python is not None:
                 containers.prove_python(client, made, lab.python)
             started.append(made)
+        if options.engines:
+            for node in started:
+                containers.wait_engine(client, node)
         return tuple(started)
 
 

@@ -153,10 +153,13 @@ def inventory_text(
     known_hosts: Path,
     python: str | None,
     packages: Path | None = None,
+    *,
+    container: dict[str, object] | None = None,
 ) -> str:
     """Return the lab's inventory (YAML), with the devices that stand in for GPUs and NICs.
 
-    ``packages``: the folder of packages that bare nodes can be made complete with.
+    ``packages``: the folder of packages that bare nodes can be made complete with; ``container``: settings of
+    the containers on the nodes.
     """
     import yaml
 
@@ -181,6 +184,8 @@ def inventory_text(
         if packages is not None:
             requirements["packages"] = {"folder": str(packages)}
         defaults["requirements"] = requirements
+    if container is not None:
+        defaults["container"] = container
     document = {
         "version": 1,
         "defaults": defaults,
