@@ -94,11 +94,13 @@ def docker_run_argv(
     command: Sequence[str] | None = None,
     style: str = "default",
     docker: str = "docker",
+    flags: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """Return the words that start the container.
 
     ``name`` and ``command`` stand in for the container's own; ``env`` goes before the container's variables
-    and beats them. Raise ArtifactError without an image or for an unknown style.
+    and beats them; ``flags`` are further words before the image. Raise ArtifactError without an image or for an
+    unknown style.
     """
     if container.image is None:
         raise ArtifactError(
@@ -111,7 +113,7 @@ def docker_run_argv(
     words = [docker, "run"]
     for part in line.style.order:
         words += _PARTS[part](line)
-    return (*words, container.image, *(container.command if command is None else command))
+    return (*words, *flags, container.image, *(container.command if command is None else command))
 
 
 @dataclass(frozen=True, slots=True)

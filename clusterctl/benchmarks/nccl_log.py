@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from clusterctl.benchmarks.nccl_log_model import NcclLog
@@ -39,9 +39,7 @@ _REMEMBERED = 8192
 # What stands at the begin of a whole line, and the same line inside other text once its host's name is known: a
 # name cannot be told from the number before it where a row was cut.
 _HOST = re.compile(r"^(?:\[[^\]\n]*\] ?)*([^\s:<>\[\]]+):\d+:\d+ \[-?\d+\] (?:\S+:\d+ )?NCCL ", re.MULTILINE)
-_ENTRY = re.compile(
-    r"(\[\d{4}-\d\d-\d\d [^\]\n]*\] )?([^\s:]+):\d+:\d+ \[-?\d+\] (?:\S+:\d+ )?NCCL (?:INFO|WARN) "
-)
+_ENTRY = r"(?:\[\d{4}-\d\d-\d\d [^\]\n]*\] )?(?:%s):\d+:\d+ \[-?\d+\] (?:\S+:\d+ )?NCCL (?:INFO|WARN) [^\n]*(?:\n|$)"
 
 
 class LogReader:
@@ -128,19 +126,5 @@ def without_log(text: str) -> str:
 
     NCCL connects when an algorithm is first used, so that rank 0 logs between the halves of a row.
     """
-    hosts = set(_HOST.findall(text)) if " NCCL " in text else set()
-    if not hosts:
-        return text
-    return "".join(_before_entry(line, hosts) for line in text.splitlines(keepends=True))
-
-
-def _before_entry(line: str, hosts: Set[str]) -> str:
-    """Return what stands in a line before NCCL's entry, without the line's end; a line without one as it is."""
-    match = _ENTRY.search(line) if " NCCL " in line else None
-    if match is None:
-        return line
-    if match[1] is not None:
-        return line[: match.start(1)]
-    word = match[2]
-    at = next((index for index in range(len(word)) if word[index:] in hosts), None)
-    return line if at is None else line[: match.start(2) + at]
+    hosts = sorted(set(_HOST.findall(text)), key=len, reverse=True) if " NCCL " in text else []
+    return re.sub(_ENTRY % "|".join(map(re.escape, hosts)), "", text) if hosts else text

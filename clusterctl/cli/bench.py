@@ -27,6 +27,9 @@ _TIMEOUT_S = 600.0
 def bench(
     inventory: cli.InventoryOption = None,
     limit: cli.LimitOption = None,
+    containers: Annotated[
+        bool, typer.Option("--containers", help="Run in the containers that 'up' started, not on the nodes.")
+    ] = False,
     collective: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(
@@ -188,9 +191,16 @@ def bench(
             }
         )  # fmt: skip
     known = bench_trust.baseline_of(baseline, runs, compared=bool(variants))
+    from clusterctl.cli import containers_session
     from clusterctl.cli.session import open_session
 
-    session = open_session(inventory, limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys)
+    if containers:
+        containers_session.refuse_inventory(inventory)
+        session = containers_session.containers_session(None, runs, limit=limit, fanout=fanout)
+    else:
+        session = open_session(
+            inventory, limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys
+        )
     bench_run.require_launcher(session, request)
     if smoke:
         all_ended = bench_smoke.run(session, request, runs)

@@ -15,6 +15,8 @@ from clusterctl.cli import console
 from clusterctl.cli.bench import bench
 from clusterctl.cli.bootstrap import bootstrap
 from clusterctl.cli.check import check
+from clusterctl.cli.down import down
+from clusterctl.cli.exec import execute
 from clusterctl.cli.explain import explain
 from clusterctl.cli.image import app as image_app
 from clusterctl.cli.inventory import app as inventory_app
@@ -22,6 +24,7 @@ from clusterctl.cli.lab import app as lab_app
 from clusterctl.cli.render import app as render_app
 from clusterctl.cli.results_app import app as results_app
 from clusterctl.cli.undo import undo
+from clusterctl.cli.up import up
 from clusterctl.errors import ClusterctlError
 
 INTERRUPTED = 130
@@ -42,6 +45,9 @@ app = typer.Typer(
 app.command()(check)
 app.command()(bootstrap)
 app.command()(undo)
+app.command()(up)
+app.command()(down)
+app.command("exec")(execute)
 app.command()(bench)
 app.command()(explain)
 app.add_typer(render_app, name="render")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 
@@ -70,23 +70,7 @@ def baseline(entry: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def elsewhere(entry: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return one line per published figure of such a run (``proof.elsewhere``): for orientation, no threshold."""
-    from clusterctl.report.table import size
-
-    return [
-        f"elsewhere: {row['busbw_gbps']:g} GB/s at {size(row['size_bytes'])} ({row['provenance']}: {row['source']})"
-        for row in entry
-    ]
-
-
-_PARTS: dict[str, Callable[[Any], list[str]]] = {
-    "expected": expected,
-    "elsewhere": elsewhere,
-    "gpudirect": gpudirect,
-    "stragglers": stragglers,
-    "baseline": baseline,
-}
+_PARTS = {"expected": expected, "gpudirect": gpudirect, "stragglers": stragglers, "baseline": baseline}
 
 
 def lines(proof: Mapping[str, Any]) -> list[str]:

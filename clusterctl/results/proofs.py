@@ -7,13 +7,12 @@ from typing import Any
 
 from clusterctl.benchmarks.nccl_log_model import NcclLog
 from clusterctl.launch.measure import Measured
-from clusterctl.results import catalogue, expectation, stragglers
+from clusterctl.results import expectation, stragglers
 from clusterctl.results.expectation import Inputs
-from clusterctl.results.keys import keys_of
 
 
 def of_measured(measured: Measured) -> dict[str, Any]:
-    """Return the entries of ``proof`` that ``measured`` allows: gpudirect, nccl, expected, elsewhere, stragglers."""
+    """Return the entries of ``proof`` that ``measured`` allows: gpudirect, nccl, expected, stragglers."""
     found: dict[str, Any] = {}
     trust = measured.trust
     if trust is not None and trust.gpudirect is not None and trust.log is not None:
@@ -36,9 +35,6 @@ def of_measured(measured: Measured) -> dict[str, Any]:
             )
         ]
         found["expected"] = expectation.document(expectation.judge(inputs, rows))
-        published = [row for key in keys_of(measured).values() for row in catalogue.like(key)]
-        if published:
-            found["elsewhere"] = [row.model_dump() for row in published]
     slow = {
         str(entry.point.np): [
             straggler.document() for straggler in stragglers.find(stragglers.rates_of(entry.run))

@@ -1,0 +1,64 @@
+"""The verb ``down``: the containers of an ``up``, their keys and their inventory are no more."""
+
+from __future__ import annotations
+
+from typing import Annotated, Optional
+
+import typer
+
+from clusterctl.cli import console
+from clusterctl.cli import options as cli
+
+RunOption = Annotated[
+    Optional[str],  # noqa: UP045 - typer evaluates this at run time on 3.10
+    typer.Option("--run", metavar="RUN", help="The run of the up; default: the only one that is up."),
+]
+
+
+def down(
+    *,
+    run_name: RunOption = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Forget the containers of nodes that do not answer any more.")
+    ] = False,
+    fanout: cli.FanoutOption = None,
+    accept_new_host_keys: cli.AcceptHostKeysOption = False,
+    runs: cli.RunsOption = None,
+    as_json: cli.JsonOption = False,
+) -> None:
+    """Remove the containers that 'up' started; no container, key or file of theirs is left.
+
+    Exit code 0; 5: a node is not reachable (repeat it later, or --force); 10: a container cannot be removed.
+    """
+    from clusterctl.cli.session import session_of
+    from clusterctl.launch import containers_record, containers_up
+    from clusterctl.rundir import RunDir
+    from clusterctl.transport.base import FailureKind
+
+    # A failed up may have left containers without an inventory of them: a run that is named is enough.
+    run = RunDir.open(run_name, runs) if run_name else containers_record.those_up(None, runs)
+    inventory = containers_up.nodes_of(run)
+    session = session_of(inventory, fanout=fanout, accept_new_host_keys=accept_new_host_keys)
+    outcome = containers_up.take_down(inventory, session.connect, run, fanout=session.fanout, force=force)
+    removed = sum(outcome.values_by_node.values())
+    failures = outcome.failures
+    if as_json:
+        console.emit_json(
+            {
+                "schema": "clusterctl.down/1",
+                "run": run.id,
+                "removed": removed,
+                "failed": [{"name": name, "error": failure.message} for name, failure in failures.items()],
+            }
+        )
+    else:
+        console.talk(f"{removed} containers of {run.id} are gone")
+    for name, failure in failures.items():
+        prefix = "" if failure.message.startswith(name) else f"{name}: "
+        console.talk(f"failed: {prefix}{failure.message}")
+    for hint in dict.fromkeys(failure.hint for failure in failures.values() if failure.hint):
+        console.talk(f"hint: {hint}")
+    if failures and not force:
+        console.talk("hint: repeat clusterctl down when they answer, or give --force to forget them")
+    away = all(failure.kind is not FailureKind.ERROR for failure in failures.values())
+    raise typer.Exit(0 if not failures or force else 5 if away else 10)

@@ -1,0 +1,94 @@
+"""The verb ``exec``: one command in all containers, with what they say alike said once."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from clusterctl.cli import console
+from clusterctl.cli import options as cli
+from clusterctl.cli.down import RunOption
+
+if TYPE_CHECKING:
+    from clusterctl.transport.base import Completed, Failure
+
+
+def execute(
+    command: Annotated[
+        list[str], typer.Argument(metavar="COMMAND...", help="The command and its words, after --.")
+    ],
+    *,
+    limit: cli.LimitOption = None,
+    run_name: RunOption = None,
+    timeout_s: Annotated[
+        float, typer.Option("--timeout", min=1.0, metavar="S", help="Seconds the command may take.")
+    ] = 600.0,
+    fanout: cli.FanoutOption = None,
+    runs: cli.RunsOption = None,
+    as_json: cli.JsonOption = False,
+) -> None:
+    """Run a command in the containers that are up; a shell only where you name one (sh -c '...').
+
+    Exit code 0 when it ended with 0 everywhere; 1: somewhere it did not; 5: a container is not reachable.
+    """
+    from clusterctl.cli.containers_session import containers_session
+    from clusterctl.inventory.model import Node
+    from clusterctl.transport.base import Failure, Transport
+    from clusterctl.transport.fanout import fan_out
+
+    session = containers_session(run_name, runs, limit=limit, fanout=fanout)
+
+    def work(_: Node, transport: Transport) -> Completed:
+        return transport.run(tuple(command), timeout_s=timeout_s)
+
+    outcome = fan_out(session.inventory.nodes, session.connect, work, fanout=session.fanout)
+    if as_json:
+        console.emit_json(
+            {
+                "schema": "clusterctl.exec/1",
+                "command": shlex.join(command),
+                "nodes": [
+                    {"name": name, "error": answer.message}
+                    if isinstance(answer, Failure)
+                    else {
+                        "name": name, "status": answer.returncode,
+                        "stdout": answer.text, "stderr": answer.error_text,
+                    }
+                    for name, answer in outcome.items()
+                ],
+            }
+        )  # fmt: skip
+    else:
+        _say(outcome)
+    for name, failure in outcome.failures.items():
+        console.talk(f"{name}: {failure.kind.value}: {failure.message}")
+    status = any(done.returncode for done in outcome.values_by_node.values())
+    raise typer.Exit(5 if outcome.failures else 1 if status else 0)
+
+
+def _say(outcome: Mapping[str, Completed | Failure]) -> None:
+    from clusterctl.transport.base import Failure
+
+    for names, done in folded({n: a for n, a in outcome.items() if not isinstance(a, Failure)}):
+        ended = f", status {done.returncode}" if done.returncode else ""
+        console.data(f"--- {names}{ended}")
+        if done.text:
+            console.data(done.text)
+        if done.error_text:
+            console.talk(done.error_text.rstrip("\n"))
+
+
+def folded(answers: Mapping[str, Completed]) -> list[tuple[str, Completed]]:
+    """Return every different answer once, with the folded names of those that gave it."""
+    from clusterctl.inventory import nodeset
+
+    alike: dict[tuple[int, bytes, bytes], list[str]] = {}
+    for name, done in answers.items():
+        alike.setdefault((done.returncode, done.stdout, done.stderr), []).append(name)
+    return [
+        (nodeset.fold(names) + (f" ({len(names)})" if len(names) > 1 else ""), answers[names[0]])
+        for names in alike.values()
+    ]

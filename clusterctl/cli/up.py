@@ -1,0 +1,178 @@
+"""The verb ``up``: the same container on every node, reachable by SSH, with an inventory of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import typer
+
+from clusterctl.cli import console
+from clusterctl.cli import options as cli
+from clusterctl.cli.image_request import StatusLine
+
+if TYPE_CHECKING:
+    from clusterctl.inventory.model import Inventory, Node
+    from clusterctl.launch.containers_up import Container, UpFailed
+    from clusterctl.rundir import RunDir
+
+
+def up(
+    inventory: cli.InventoryArgument = None,
+    *,
+    limit: cli.LimitOption = None,
+    image: Annotated[
+        Optional[str],  # noqa: UP045 - typer evaluates this at run time on 3.10
+        typer.Option("--image", metavar="IMAGE", help="Image in place of the inventory's container.image."),
+    ] = None,
+    port: Annotated[
+        int, typer.Option("--port", min=1, max=65535, help="Where the containers' SSH servers listen.")
+    ] = 2222,
+    volume: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option("--volume", metavar="NODE:CONTAINER[:ro]", help="A further mount; repeatable."),
+    ] = None,
+    privileged: Annotated[
+        bool, typer.Option("--privileged", help="Give the containers the whole host; RDMA does not need it.")
+    ] = False,
+    fanout: cli.FanoutOption = None,
+    accept_new_host_keys: cli.AcceptHostKeysOption = False,
+    runs: cli.RunsOption = None,
+    as_json: cli.JsonOption = False,
+) -> None:
+    """Start a container on every node, with SSH between them; 'bench --containers' and 'exec' use them.
+
+    All start, or none is left. Exit code 0; 5: a node is not reachable; 10: a container cannot be started.
+    """
+    from clusterctl.artifacts import shell
+    from clusterctl.cli.session import open_session
+    from clusterctl.inventory.secret_names import recorded
+    from clusterctl.launch import containers_up
+    from clusterctl.rundir import RunDir
+
+    session = open_session(inventory, limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys)
+    wanted = _with_wishes(session.inventory, image, tuple(volume or ()), privileged)
+    run = RunDir.create("up", runs)
+    run.write("inventory", recorded(wanted))
+    try:
+        with StatusLine() as line:
+            found = containers_up.bring_up(
+                wanted, session.connect, run, port=port, fanout=session.fanout,
+                jump_known_hosts=_jump_known_hosts(wanted.nodes), progress=line.show,
+            )  # fmt: skip
+    except containers_up.UpFailed as error:
+        raise typer.Exit(_say_failed(error, run, as_json)) from None
+    document = {
+        "schema": "clusterctl.up/1",
+        "run": run.id,
+        "inventory": str(run.path / "containers.yaml"),
+        "nodes": [
+            {
+                "name": one.node.name, "address": one.node.address, "port": one.node.port,
+                "container": one.started.container_id, "memlock": one.memlock,
+                "docker_run": shell.line(one.started.line), "notes": list(one.started.notes),
+            }
+            for one in found
+        ],
+    }  # fmt: skip
+    run.write("launch", document)
+    if as_json:
+        console.emit_json(document)
+        return
+    _say(found, run)
+
+
+def _with_wishes(
+    inventory: Inventory, image: str | None, volumes: tuple[str, ...], privileged: bool
+) -> Inventory:
+    """Return the inventory with what the command line says of the containers."""
+
+    def wished(node: Node) -> Node:
+        container = node.container
+        said: dict[str, Any] = {}
+        if image is not None:
+            said["image"] = image
+        if volumes:
+            said["volumes"] = (*container.volumes, *volumes)
+        if privileged:
+            said["privileged"] = True
+        # model_copy keeps which settings were written: defaults give way to what a node has.
+        return node.model_copy(update={"container": container.model_copy(update=said)})
+
+    return inventory.model_copy(update={"nodes": tuple(wished(node) for node in inventory.nodes)})
+
+
+def _jump_known_hosts(nodes: tuple[Node, ...]) -> str:
+    """Return the known_hosts lines of the nodes' own files, when jump hosts lead there."""
+    import os
+
+    from clusterctl.transport.ssh_config import KNOWN_HOSTS_VARIABLE
+
+    files = dict.fromkeys(
+        os.environ.get(KNOWN_HOSTS_VARIABLE) or node.known_hosts or "~/.ssh/known_hosts"
+        for node in nodes
+        if node.proxy_jump
+    )
+    paths = (Path(file).expanduser() for file in files)
+    return "".join(path.read_text(encoding="utf-8") for path in paths if path.is_file())
+
+
+def _say(found: tuple[Container, ...], run: RunDir) -> None:
+    from clusterctl.artifacts import shell
+    from clusterctl.inventory import nodeset
+
+    lines: dict[str, list[str]] = {}
+    for one in found:
+        lines.setdefault(shell.line(one.started.line), []).append(one.node.name)
+    for line, names in lines.items():
+        console.data(f"# {nodeset.fold(names)}\n{line}")
+    rows = [
+        (one.node.name, f"{one.node.address}:{one.node.port}", one.started.container_id[:12], one.memlock)
+        for one in found
+    ]
+    console.data(console.table(("node", "ssh", "container", "memlock KiB"), rows, right=(3,)))
+    notes: dict[str, list[str]] = {}
+    for one in found:
+        for note in one.started.notes:
+            notes.setdefault(note, []).append(one.node.name)
+    for note, names in notes.items():
+        console.talk(f"note: {nodeset.fold(names)}: {note}")
+    low = [one.node.name for one in found if one.memlock != "unlimited"]
+    if low:
+        console.talk(
+            f"note: memlock is limited on {nodeset.fold(low)}: RDMA registers no more memory than that; "
+            "container.memlock: -1 lifts it where the engine may"
+        )
+    console.talk(
+        f"next: clusterctl bench --containers; clusterctl exec -- COMMAND; inventory: {run.path}/containers.yaml"
+    )
+    console.talk("then: clusterctl down")
+
+
+def _say_failed(error: UpFailed, run: RunDir, as_json: bool) -> int:
+    from clusterctl.transport.base import FailureKind
+
+    unreachable = all(failure.kind is not FailureKind.ERROR for failure in error.failures.values())
+    code = 5 if unreachable else error.exit_code
+    document = {
+        "schema": "clusterctl.up/1",
+        "run": run.id,
+        "failed": [
+            {"name": name, "error": failure.message, "hint": failure.hint}
+            for name, failure in error.failures.items()
+        ],
+        "left": sorted(error.left),
+    }
+    run.write("launch", document)
+    if as_json:
+        console.emit_json(document)
+    for name, failure in error.failures.items():
+        prefix = "" if failure.message.startswith(name) else f"{name}: "
+        console.talk(f"failed: {prefix}{failure.message}")
+    for hint in dict.fromkeys(failure.hint for failure in error.failures.values() if failure.hint):
+        console.talk(f"hint: {hint}")
+    if error.left:
+        console.talk(f"containers may be left on {', '.join(error.left)}: clusterctl down --run {run.id}")
+    else:
+        console.talk("nothing is left of it on the nodes")
+    return code

@@ -1,0 +1,268 @@
+"""Containers on the nodes: probed, created, given their keys, started and proven; or none of them left."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from clusterctl.artifacts.docker_run import docker_run_argv
+from clusterctl.errors import LaunchError
+from clusterctl.images.engine import hint as engine_hint
+from clusterctl.images.on_node import EngineInfo, NodeEngine, NodeImage, brief, open_engine
+from clusterctl.inventory.model import Node
+from clusterctl.inventory.secret_names import names_a_secret
+from clusterctl.launch import containers_files as files
+from clusterctl.launch.containers_fit import CLUSTER_FILE, Fitted, Found, fit
+from clusterctl.launch.containers_keys import Key
+from clusterctl.transport.base import Failure, FailureKind, HostMap, Transport
+from clusterctl.transport.fanout import fan_out
+
+LABEL = "clusterctl.up"
+_PROBE_TIMEOUT_S = 60.0
+_CREATE_TIMEOUT_S = 300.0
+_REMOVE_TIMEOUT_S = 120.0
+_LOG_LINES = 8
+
+# What docker says when it cannot start a container, what that means, and what to do. The first match counts.
+_REFUSALS: tuple[tuple[str, str, str], ...] = (
+    ("sshd\": no such file", "the image has no /usr/sbin/sshd", "install openssh-server in the image"),
+    ("sshd: no such file", "the image has no /usr/sbin/sshd", "install openssh-server in the image"),
+    ("setting rlimit", "its engine may not raise that limit",
+     "lower container.memlock or container.stack in the inventory, or say null for the engine's own"),
+    ("unable to apply caps", "its engine may not give that capability",
+     "leave it out of container.cap_add, and privileged out of container"),
+    ("could not select device driver", "docker cannot give GPUs to containers",
+     "clusterctl bootstrap --only container-toolkit"),
+    ("error gathering device information", "a device of container.devices is not there", "mend container.devices"),
+    ("is already in use by container", "a container of that name is there already", "clusterctl down"),
+    ("no such image", "its engine does not have the image", "clusterctl image distribute"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A node that was probed: its engine, its image, what it has, and the container that fits it."""
+
+    node: Node
+    as_root: bool
+    info: EngineInfo
+    image: NodeImage | None
+    found: Found
+    fitted: Fitted
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A container that runs. ``line`` is the docker run line that would start the same."""
+
+    node: str
+    container_id: str
+    line: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Containers:
+    """The containers of one ``up`` (``run_id``) on one set of nodes."""
+
+    nodes: Sequence[Node]
+    connect: Callable[[Node], Transport]
+    run_id: str
+    port: int
+    fanout: int = 64
+    _ids: dict[str, str] = field(default_factory=dict)
+
+    def probe(self) -> HostMap[Ready]:
+        """Ask every node what it has; what is in the way of its container is in its ``fitted``."""
+
+        def work(node: Node, transport: Transport) -> Ready:
+            engine = open_engine(transport, LaunchError)
+            wish = node.container
+            image = engine.image(wish.image) if wish.image is not None else None
+            taken = None
+            if wish.name is not None:
+                words = ("container", "ls", "-aq", "--no-trunc", "--filter", f"name=^/{wish.name}$")
+                taken = engine.docker(*words).text.split()
+            script = _probe_script(node, engine.info)
+            done = transport.run(("sh", "-s"), stdin=script, timeout_s=_PROBE_TIMEOUT_S)
+            found = parse(node, done.text, taken[0] if taken else None)
+            return Ready(
+                node,
+                engine.as_root,
+                engine.info,
+                image,
+                found,
+                fit(node, found, engine.info, image, self.port),
+            )
+
+        return fan_out(self.nodes, self.connect, work, fanout=self.fanout)
+
+    def start(self, ready: Mapping[str, Ready], keys: Mapping[str, Key], login: Key) -> HostMap[Started]:
+        """Create and start a container on every node; each knows the others before it starts."""
+        peers = [files.Peer(n, r.found.address, self.port, keys[n]) for n, r in ready.items()]
+
+        def work(node: Node, transport: Transport) -> Started:
+            one = ready[node.name]
+            own = next(peer for peer in peers if peer.name == node.name)
+            return self._start(NodeEngine(transport, one.as_root, one.info), one, own, peers, login)
+
+        return fan_out([one.node for one in ready.values()], self.connect, work, fanout=self.fanout)
+
+    def _start(
+        self, engine: NodeEngine, ready: Ready, own: files.Peer, peers: Sequence[files.Peer], login: Key
+    ) -> Started:
+        container = ready.fitted.container
+        image = ready.image
+        assert image is not None
+        flags = ["--label", f"{LABEL}={self.run_id}"]
+        if image.user not in ("", "root", "0"):
+            flags += ["--user", "0:0"]
+        line = docker_run_argv(container, command=files.COMMAND, flags=flags)
+        # The values of secrets go to docker on standard input: no list of processes shows them.
+        secret = {n: v for n, v in container.env.items() if names_a_secret(n, v)}
+        shown = container.model_copy(
+            update={"env": {n: v for n, v in container.env.items() if n not in secret}}
+        )
+        if secret:
+            flags += ["--env-file", "/dev/stdin"]
+        _, _, *words = docker_run_argv(shown, command=files.COMMAND, flags=flags)
+        # docker create has no -d: it never waits.
+        words = [word for word in words if word != "-d"]
+        text = "".join(f"{name}={value}\n" for name, value in secret.items())
+        made = engine.docker("create", *words, stdin=text.encode(), timeout_s=_CREATE_TIMEOUT_S)
+        name = engine.transport.node
+        if made.returncode != 0:
+            raise refusal(name, made.error_text)
+        container_id = made.text.split()[-1]
+        self._ids[name] = container_id
+        env = files.environment(image.env, container.env)
+        copied = engine.docker("cp", "-", f"{container_id}:/", stdin=files.archive(own, peers, login, env))
+        if copied.returncode != 0:
+            raise refusal(name, copied.error_text)
+        begun = engine.docker("start", container_id, timeout_s=_CREATE_TIMEOUT_S)
+        if begun.returncode != 0:
+            raise refusal(name, begun.error_text)
+        return Started(name, container_id, line, ready.fitted.notes)
+
+    def explain(self, name: str, ready: Ready) -> Failure | None:
+        """Say why a container is not there any more, by its own last words; None while it runs."""
+        transport = self.connect(ready.node)
+        try:
+            engine = NodeEngine(transport, ready.as_root, ready.info)
+            state = engine.docker("container", "inspect", "-f", "{{.State.Running}}", self._ids[name])
+            if state.text.strip() == "true":
+                return None
+            said = engine.docker("logs", "--tail", str(_LOG_LINES), self._ids[name])
+            words = brief(said.error_text + said.text)
+        finally:
+            transport.close()
+        if "address already in use" in words.lower():
+            return Failure(
+                FailureKind.ERROR, f"{name}: port {self.port} is in use", "choose another with --port"
+            )
+        return Failure(
+            FailureKind.ERROR,
+            f"{name}: its container ended at once: {words}",
+            "try the image by hand with docker run",
+        )
+
+    def remove(self) -> HostMap[int]:
+        """Remove every container of this ``up``, with its anonymous volumes; return how many there were."""
+
+        def work(_: Node, transport: Transport) -> int:
+            engine = open_engine(transport, LaunchError)
+            mine = ("container", "ls", "-aq", "--no-trunc", "--filter", f"label={LABEL}={self.run_id}")
+            ids = engine.docker(*mine).text.split()
+            if ids:
+                done = engine.docker("rm", "-f", "-v", *ids, timeout_s=_REMOVE_TIMEOUT_S)
+                left = engine.docker(*mine).text.split()
+                if left:
+                    raise LaunchError(
+                        f"{transport.node}: container {left[0][:12]} cannot be removed: {brief(done.error_text)}",
+                        hint=f"docker rm -f {left[0][:12]} there",
+                    )
+            return len(ids)
+
+        return fan_out(self.nodes, self.connect, work, fanout=self.fanout)
+
+
+def _probe_script(node: Node, info: EngineInfo) -> bytes:
+    interface = (node.socket_ifname or "").lstrip("=").split(",")[0]
+    sources = [volume.split(":")[0] for volume in node.container.volumes]
+    paths = [path for path in sources if path.startswith("/")]
+    paths += [device.split(":")[0] for device in node.container.devices if device.startswith("/")]
+    values = {
+        "INTERFACE": "" if interface.startswith("^") else interface,
+        "PATHS": "".join(f"{path}\n" for path in paths),
+        "CLUSTER_FILE": CLUSTER_FILE,
+        "CDI_DIRS": " ".join(info.cdi_dirs),
+    }
+    head = "".join(f"{name}={shlex.quote(value)}\n" for name, value in values.items())
+    return (head + Path(__file__).with_name("containers_probe.sh").read_text(encoding="utf-8")).encode()
+
+
+def parse(node: Node, text: str, taken: str | None) -> Found:
+    """Read what ``containers_probe.sh`` answered; raise LaunchError when it is cut short."""
+    said: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        name, tab, value = line.partition("\t")
+        if tab and value:
+            said.setdefault(name, []).append(value)
+    if said.get("end") != ["ok"]:
+        raise LaunchError(f"{node.name} did not finish answering what it has for a container")
+
+    def one(name: str) -> str:
+        return said.get(name, [""])[0]
+
+    # Where the node itself was reached: right behind forwarded ports and jump hosts, too.
+    connection = one("connection").split()
+    accepted = connection[2] if len(connection) == 4 else node.address
+    near = node.address if accepted.startswith("127.") else accepted
+    return Found(
+        host=one("host") or node.name,
+        address=one("interface_address") or near,
+        ports=frozenset(int(port, 16) for port in one("ports").split()),
+        absent=frozenset(said.get("absent", ())),
+        cluster_file="cluster_file" in said,
+        gpus="gpus" in said,
+        cdi_spec="cdi_spec" in said,
+        name_taken=taken,
+    )
+
+
+def refusal(node: str, said: str) -> LaunchError:
+    """Return the error for what docker said when it could not create or start a container."""
+    words = brief(said)
+    for needle, meaning, advice in _REFUSALS:
+        if needle in words.lower():
+            return LaunchError(f"{node}: {meaning} ({words})", hint=advice)
+    return LaunchError(f"{node}: docker cannot start the container: {words}", hint=engine_hint(words))
+
+
+def wait_ssh(
+    connect: Callable[[Node], Transport], node: Node, timeout_s: float, gone: Callable[[], Failure | None]
+) -> str:
+    """Wait until a container answers SSH; return its memlock limit as ``ulimit -l`` says it there.
+
+    ``gone`` tells why the container ended; LaunchError when it did, or does not answer in time.
+    """
+    from clusterctl.transport.base import TransportError
+
+    deadline = time.monotonic() + timeout_s
+    while True:
+        transport = connect(node)
+        try:
+            done = transport.run(("sh", "-c", "ulimit -l"), timeout_s=30.0)
+            return done.text.strip()
+        except TransportError as error:
+            ended = gone()
+            if ended is not None:
+                raise LaunchError(ended.message, hint=ended.hint) from None
+            if error.failure.kind is not FailureKind.REFUSED or time.monotonic() > deadline:
+                raise
+        finally:
+            transport.close()
+        time.sleep(0.2)

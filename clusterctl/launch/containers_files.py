@@ -1,0 +1,98 @@
+"""What a container gets inside before it starts: sshd's settings and keys, its peers, and its own environment; pure."""
+
+from __future__ import annotations
+
+import io
+import shlex
+import tarfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from clusterctl import resources
+from clusterctl.artifacts import ssh_config
+from clusterctl.artifacts.text_template import fill
+from clusterctl.inventory.model import Node
+from clusterctl.launch.containers_keys import Key
+
+FOLDER = "/etc/ssh/clusterctl"
+COMMAND = ("/usr/sbin/sshd", "-D", "-e", "-f", f"{FOLDER}/sshd_config")
+_ENTER = f"{FOLDER}/enter"
+# The shell that sshd starts has its own.
+_NOT_PASSED = frozenset({"HOME", "HOSTNAME", "PWD", "SHLVL", "TERM", "_"})
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A container as the others reach it."""
+
+    name: str
+    address: str
+    port: int
+    host_key: Key
+
+
+def environment(image_env: Sequence[str], container_env: Mapping[str, str]) -> str:
+    """Return sh text that sets the container's variables: a session of sshd has none of them (sshd(8))."""
+    found = {name: value for name, _, value in (item.partition("=") for item in image_env) if name}
+    merged = {**found, **container_env}
+    lines = [
+        f"export {name}={shlex.quote(value)}\n"
+        for name, value in merged.items()
+        if name not in _NOT_PASSED and name.isidentifier()
+    ]
+    return "".join(lines)
+
+
+def known_hosts(peers: Sequence[Peer], address: Mapping[str, str] | None = None) -> str:
+    """Return known_hosts lines; ``address`` (by name) stands in for the addresses among the containers."""
+    lines = []
+    for peer in peers:
+        where = peer.address if address is None else address[peer.name]
+        name = where if peer.port == 22 else f"[{where}]:{peer.port}"
+        lines.append(f"{name} {peer.host_key.public}\n")
+    return "".join(lines)
+
+
+def archive(own: Peer, peers: Sequence[Peer], login: Key, env: str) -> bytes:
+    """Return the tar archive for ``docker cp``: everything is root's, and secret where it must be."""
+    nodes = [Node(name=peer.name, address=peer.address, port=peer.port, user="root") for peer in peers]
+    config = ssh_config.render(
+        nodes,
+        known_hosts="/root/.ssh/known_hosts",
+        identity_file="/root/.ssh/id_ed25519",
+        connect_timeout_s=10,
+        title="The containers of one clusterctl up",
+    )
+    sshd = fill("ssh", "container-sshd.j2", port=own.port, home=FOLDER, enter=_ENTER)
+    host_key = "/etc/ssh/ssh_host_ed25519_key"
+    files: list[tuple[str, bytes | None, int]] = [
+        # Where no init ran, sshd's folder for privilege separation is missing.
+        ("/run/sshd", None, 0o755),
+        (host_key, own.host_key.private, 0o600),
+        (f"{host_key}.pub", f"{own.host_key.public}\n".encode(), 0o644),
+        (FOLDER, None, 0o755),
+        (f"{FOLDER}/sshd_config", sshd.encode(), 0o600),
+        (f"{FOLDER}/authorized_keys", f"restrict,pty {login.public}\n".encode(), 0o600),
+        (f"{FOLDER}/environment", env.encode(), 0o600),
+        (_ENTER, resources.text("templates", "ssh", "container-enter.sh").encode(), 0o755),
+        ("/root/.ssh", None, 0o700),
+        ("/root/.ssh/id_ed25519", login.private, 0o600),
+        ("/root/.ssh/known_hosts", known_hosts(peers).encode(), 0o600),
+        ("/root/.ssh/config", config.encode(), 0o600),
+    ]
+    return _tar(files)
+
+
+def _tar(files: Sequence[tuple[str, bytes | None, int]]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+        for path, data, mode in files:
+            info = tarfile.TarInfo(path.lstrip("/"))
+            info.mode = mode
+            if data is None:
+                info.type = tarfile.DIRTYPE
+                tar.addfile(info)
+            else:
+                info.size = len(data)
+                tar.addfile(info, io.BytesIO(data))
+    return buffer.getvalue()

@@ -1,0 +1,27 @@
+"""Keys for one ``up``: a host key for every container and one login key, which nothing else knows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """An ed25519 key pair in OpenSSH's formats; ``public`` is type and base64, without a comment."""
+
+    private: bytes
+    public: str
+
+    def __repr__(self) -> str:
+        return f"Key(***, {self.public})"
+
+
+def make() -> Key:
+    """Make a new key pair in memory."""
+    key = Ed25519PrivateKey.generate()
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
+    public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
+    return Key(private, public.decode("ascii"))

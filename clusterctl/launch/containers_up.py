@@ -1,0 +1,186 @@
+"""``up`` and ``down`` from beginning to end: all containers start and reach each other, or nothing is left."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from clusterctl import log
+from clusterctl.errors import ClusterctlError, LaunchError
+from clusterctl.inventory.model import Inventory, Node
+from clusterctl.launch import containers_keys, containers_record
+from clusterctl.launch.containers import Containers, Ready, Started, wait_ssh
+from clusterctl.launch.containers_files import Peer, known_hosts
+from clusterctl.rundir import RunDir
+from clusterctl.transport.base import Failure, FailureKind, HostMap, Transport
+from clusterctl.transport.fanout import fan_out
+
+_LOG = log.get(__name__)
+_SSH_TIMEOUT_S = 60.0
+_MESH_TIMEOUT_S = 60.0
+_ASK = r"""ask() {
+  said=$(ssh "$2" ulimit -l 2>&1 </dev/null)
+  printf '%s\t%s\t%s\n' "$1" "$?" "$(printf %s "$said" | tr '\n\t' '  ')"
+}"""
+_ANSWER = re.compile(r"^(\d+)\t(\d+)\t(.*)$")
+
+
+class UpFailed(LaunchError):
+    """Containers could not be brought up: why, by node. Nothing of them is left where ``left`` names nobody."""
+
+    def __init__(self, stage: str, failures: Mapping[str, Failure], left: Mapping[str, Failure]) -> None:
+        super().__init__(f"{stage} failed on {len(failures)} nodes")
+        self.failures = dict(failures)
+        self.left = dict(left)
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """A container that is up, as a node; ``memlock`` is what ``ulimit -l`` says there through SSH (KiB)."""
+
+    node: Node
+    started: Started
+    memlock: str
+
+
+def bring_up(
+    inventory: Inventory,
+    connect: Callable[[Node], Transport],
+    run: RunDir,
+    *,
+    port: int,
+    fanout: int,
+    jump_known_hosts: str,
+    progress: Callable[[str], None],
+) -> tuple[Container, ...]:
+    """Start a container on every node and write their inventory into the run; raise UpFailed and leave nothing.
+
+    ``jump_known_hosts``: lines by which jump hosts are known, which containers are reached through as well.
+    """
+    containers = Containers(inventory.nodes, connect, run.id, port, fanout)
+    progress("looking at the nodes")
+    probed = containers.probe()
+    ready = probed.values_by_node
+    problems = {
+        name: Failure(FailureKind.ERROR, f"{name}: {problem.message}", problem.hint)
+        for name, one in ready.items()
+        for problem in one.fitted.problems[:1]
+    }
+    if probed.failures or problems:
+        # Nothing was started, so that nothing can be left.
+        raise UpFailed("looking", {**probed.failures, **problems}, {})
+    try:
+        return _start(containers, inventory, ready, run, connect, jump_known_hosts, progress)
+    except UpFailed as error:
+        error.left = _remove(containers, run)
+        raise
+    except BaseException:
+        left = _remove(containers, run)
+        for name, failure in left.items():
+            _LOG.warning("%s: its container may be left: %s", name, failure.message)
+        raise
+
+
+def _remove(containers: Containers, run: RunDir) -> dict[str, Failure]:
+    left = containers.remove().failures
+    if not left:
+        containers_record.forget(run)
+    return left
+
+
+def _start(
+    containers: Containers,
+    inventory: Inventory,
+    ready: dict[str, Ready],
+    run: RunDir,
+    connect: Callable[[Node], Transport],
+    jump_known_hosts: str,
+    progress: Callable[[str], None],
+) -> tuple[Container, ...]:
+    keys = {name: containers_keys.make() for name in ready}
+    login = containers_keys.make()
+    address = {
+        n: r.found.address if r.node.connection == "local" else r.node.address for n, r in ready.items()
+    }
+    peers = [Peer(name, address[name], containers.port, keys[name]) for name in ready]
+    containers_record.write_keys(run, login.private, known_hosts(peers) + jump_known_hosts)
+    progress("starting containers")
+    outcome = containers.start(ready, keys, login)
+    if outcome.failures:
+        raise UpFailed("starting", outcome.failures, {})
+    started = outcome.values_by_node
+    nodes = tuple(
+        containers_record.container_node(one.node, address[name], containers.port, run.path)
+        for name, one in ready.items()
+    )
+    progress("waiting for their SSH")
+
+    def answer(node: Node, _: Transport) -> str:
+        return wait_ssh(
+            connect, node, _SSH_TIMEOUT_S, lambda: containers.explain(node.name, ready[node.name])
+        )
+
+    limits = fan_out(nodes, connect, answer, fanout=containers.fanout)
+    if limits.failures:
+        raise UpFailed("reaching", limits.failures, {})
+    memlock = {**limits.values_by_node, **_mesh(nodes, connect, progress)}
+    containers_record.write(run, nodes, inventory.launcher.value)
+    return tuple(Container(node, started[node.name], memlock[node.name]) for node in nodes)
+
+
+def _mesh(
+    nodes: Sequence[Node], connect: Callable[[Node], Transport], progress: Callable[[str], None]
+) -> dict[str, str]:
+    """Log in from the first container to all others, as mpirun does; return their memlock limits as seen so."""
+    first, *others = nodes
+    if not others:
+        return {}
+    progress(f"logging in from {first.name} to the others")
+    transport = connect(first)
+    try:
+        done = transport.run(("sh", "-s"), stdin=mesh_script(others), timeout_s=_MESH_TIMEOUT_S)
+    finally:
+        transport.close()
+    said = {int(m[1]): (int(m[2]), m[3]) for line in done.text.splitlines() if (m := _ANSWER.match(line))}
+    failures: dict[str, Failure] = {}
+    limits: dict[str, str] = {}
+    for index, node in enumerate(others):
+        status, words = said.get(index, (255, "no answer"))
+        if status == 0:
+            limits[node.name] = words.strip()
+            continue
+        failures[node.name] = Failure(
+            FailureKind.ERROR,
+            f"the container on {first.name} cannot reach the one on {node.name} by SSH: {words}",
+            f"open port {node.port} between the nodes, or choose another with --port",
+        )
+    if failures:
+        raise UpFailed("connecting", failures, {})
+    return limits
+
+
+def mesh_script(others: Sequence[Node]) -> bytes:
+    """Return sh text that asks all others at once: a line of index, status and what was said for each."""
+    lines = [_ASK]
+    lines += [f"ask {index} {shlex.quote(node.name)} &" for index, node in enumerate(others)]
+    return ("\n".join([*lines, "wait"]) + "\n").encode()
+
+
+def take_down(
+    inventory: Inventory, connect: Callable[[Node], Transport], run: RunDir, *, fanout: int, force: bool
+) -> HostMap[int]:
+    """Remove the containers of a run and forget them, once all nodes have answered (or with ``force``)."""
+    outcome = Containers(inventory.nodes, connect, run.id, 0, fanout).remove()
+    if not outcome.failures or force:
+        containers_record.forget(run)
+    return outcome
+
+
+def nodes_of(run: RunDir) -> Inventory:
+    """Return the inventory of the nodes that a run's containers are on."""
+    try:
+        return Inventory.model_validate(run.read("inventory"))
+    except ValueError as error:
+        raise ClusterctlError(f"{run.file('inventory')} is damaged: {error}") from None
