@@ -8,8 +8,8 @@ import typer
 
 from clusterctl.cli import console
 from clusterctl.cli.image_build import build
-from clusterctl.cli.image_prove import prove
 from clusterctl.cli.image_distribute import distribute
+from clusterctl.cli.image_prove import prove
 from clusterctl.cli.image_request import StatusLine, image_of
 from clusterctl.cli.options import InventoryOption, JsonOption, LimitOption
 
