@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "collectives/stage.h"
+#include "common/copy_past_caches.h"
 #include "schedule/schedule.h"
 
 namespace ccore {
@@ -16,13 +17,16 @@ class SlotPlan {
  public:
   // Chunks in flight: one that is written, one that is reduced, one that is collected.
   static constexpr size_t kDepth = 3;
-  // Of one rank's block of a chunk. Parts and blocks of all chunks in flight fit the second-level cache.
+  // Of one rank's block of a chunk. Parts and blocks of all chunks in flight fit the second-level cache beside data
+  // that fits it too; where that does not, fewer and larger chunks cost fewer meetings.
   static constexpr size_t kBlockBytes = 64 * 1024;
+  static constexpr size_t kLargeBlockBytes = 128 * 1024;
 
   SlotPlan(size_t count, size_t element, int nranks, size_t slot_bytes)
       : count_(count), element_(element), nranks_(nranks) {
     const auto p = static_cast<size_t>(nranks);
-    block_elements_ = std::min(kBlockBytes, slot_bytes / (kDepth * (p + 1))) / element;
+    const size_t most = count * element >= kPastCachesBytes ? kLargeBlockBytes : kBlockBytes;
+    block_elements_ = std::min(most, slot_bytes / (kDepth * (p + 1))) / element;
     chunk_elements_ = p * block_elements_;
   }
 

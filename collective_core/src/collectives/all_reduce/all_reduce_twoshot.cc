@@ -4,9 +4,15 @@
 
 #include "collectives/fold.h"
 #include "collectives/slot_pipeline.h"
+#include "common/copy_past_caches.h"
 #include "common/dtype.h"
 
 namespace ccore {
+namespace {
+
+void copy_into_caches(std::byte* to, const std::byte* from, size_t bytes) { std::memcpy(to, from, bytes); }
+
+}  // namespace
 
 void all_reduce_twoshot(const Context& context, const void* send, void* recv, size_t count, cc_dtype dtype,
                         cc_redop op) {
@@ -14,6 +20,8 @@ void all_reduce_twoshot(const Context& context, const void* send, void* recv, si
   const Reduction reduction{reduce_function(dtype, op), last_reduce_function(dtype, op), element};
   const auto* input = static_cast<const std::byte*>(send);
   auto* output = static_cast<std::byte*>(recv);
+  // In place the line that is overwritten has just been read.
+  const auto copy = send != recv && count * element >= kPastCachesBytes ? copy_past_caches : copy_into_caches;
   const SlotPlan plan(count, element, context.nranks, context.arena->slot_bytes());
   Stage stage(context, Stage::Data::slots);
   const auto parts = [&](size_t c) {
@@ -37,7 +45,7 @@ void all_reduce_twoshot(const Context& context, const void* send, void* recv, si
         if (member == context.rank) return input + block.begin * element + at;
         return stage.slot_of(member) + part_at + at;
       });
-      std::memcpy(output + block.begin * element + at, mine + at, n * element);
+      copy(output + block.begin * element + at, mine + at, n * element);
     }
     for (int member = 0; member < context.nranks; ++member) {
       if (member == context.rank) continue;
@@ -49,7 +57,7 @@ void all_reduce_twoshot(const Context& context, const void* send, void* recv, si
     for (int member = 0; member < context.nranks; ++member) {
       if (member == context.rank) continue;
       const Block block = plan.block(c, member);
-      std::memcpy(output + block.begin * element, stage.slot_of(member) + plan.block_at(c), block.count * element);
+      copy(output + block.begin * element, stage.slot_of(member) + plan.block_at(c), block.count * element);
       stage.count_received(member, block.count * element);
     }
   };

@@ -1,0 +1,15 @@
+// Copies into memory that nobody reads again soon. An ordinary store first fetches the line that it overwrites, which
+// of large data is a third of all that moves between the caches and the memory.
+#pragma once
+
+#include <cstddef>
+
+namespace ccore {
+
+// From this size on, results outgrow a core's caches before the caller can look at their beginning.
+constexpr size_t kPastCachesBytes = size_t{4} << 20;
+
+// As memcpy; what is written is visible to whoever is told so afterwards.
+void copy_past_caches(std::byte* to, const std::byte* from, size_t bytes);
+
+}  // namespace ccore
