@@ -13,6 +13,8 @@ from clusterctl.cli.bench_reports import HtmlOption
 if TYPE_CHECKING:
     from clusterctl.results.store import Wanted
 
+STATUSES = ("ok", "failed", "below-baseline")
+
 BenchmarkOption = Annotated[
     Optional[str],  # noqa: UP045 - typer evaluates this at run time on 3.10
     typer.Option("--benchmark", metavar="NAME", help="Only this collective or model."),
@@ -43,9 +45,12 @@ def wanted(
     benchmark: str | None, library: str | None, status: str | None, since: str | None, newest: int | None
 ) -> Wanted:
     """Return the filters of one command line; UsageError for a time that is none."""
+    from clusterctl.errors import UsageError
     from clusterctl.results import select
     from clusterctl.results.store import Wanted
 
+    if status is not None and status not in STATUSES:
+        raise UsageError(f"there is no status {status!r}", hint=f"one of {', '.join(STATUSES)}")
     moment = select.since(since) if since is not None else None
     return Wanted(benchmark=benchmark, library=library, status=status, since=moment, newest=newest)
 
@@ -59,7 +64,10 @@ def list_runs(
     runs: cli.RunsOption = None,
     as_json: cli.JsonOption = False,
 ) -> None:
-    """List stored runs, newest first: one line each, with its best figure."""
+    """List stored runs, newest first.
+
+    One line each, with its best figure: the highest busbw, or the throughput of all ranks.
+    """
     from clusterctl.report import run_list
     from clusterctl.results.store import Store
 
@@ -80,7 +88,7 @@ def show(
     runs: cli.RunsOption = None,
     as_json: cli.JsonOption = False,
 ) -> None:
-    """Show one stored run as bench did: its table, and with --html its page."""
+    """Show one stored run, or make its page."""
     from clusterctl.report import run_list
     from clusterctl.results.store import Store
 
@@ -108,7 +116,10 @@ def compare_runs(
     runs: cli.RunsOption = None,
     as_json: cli.JsonOption = False,
 ) -> None:
-    """Put runs side by side, with ratios to the first; says loudly in what they were not made alike."""
+    """Put runs side by side, with ratios to the first.
+
+    Says first in what they were not made alike; runs without a figure in common are refused.
+    """
     from clusterctl.report import comparison as reports
     from clusterctl.results.comparison import compare
     from clusterctl.results.store import Store

@@ -43,7 +43,7 @@ def export(
     newest: filters.NewestOption = None,
     runs: cli.RunsOption = None,
 ) -> None:
-    """Write stored runs for other tools: JSON and CSV with every figure, Prometheus textfile, JUnit XML."""
+    """Write stored runs as JSON, CSV, Prometheus or JUnit."""
     from clusterctl.results.store import Store
 
     report_files.refuse_unwritable(output)
@@ -77,9 +77,10 @@ def import_runs(
     runs: cli.RunsOption = None,
     as_json: cli.JsonOption = False,
 ) -> None:
-    """Store the results of run folders: of another machine, or again after the database was lost.
+    """Store the results of run folders.
 
-    Exit code 1: a result could not be read, or there was none.
+    Of another machine, or again after the database was lost. Exit code 1: a result could not be read, or there
+    was none.
     """
     from clusterctl.results import folders
     from clusterctl.results.store import Store

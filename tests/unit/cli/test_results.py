@@ -49,6 +49,15 @@ def test_a_list_of_nothing_is_empty_and_fine(runs, capsys):
     assert json.loads(call(capsys, "list", "--status", "failed", "--json")[1])["runs"] == []
 
 
+@pytest.mark.parametrize(
+    ("option", "value"), [("--status", "bad"), ("--since", "yesterday"), ("--limit-to", "0")]
+)
+def test_a_filter_that_means_nothing_is_refused(runs, capsys, option, value):
+    code, out, err = call(capsys, "list", option, value)
+    assert (code, out) == (2, "")
+    assert value in err or option in err
+
+
 def test_a_run_is_shown_as_bench_showed_it(runs, capsys):
     code, out, _ = call(capsys, "show", "c0de")
     assert code == 0
