@@ -5,7 +5,7 @@ set -euo pipefail
 packages=(
   git make gcc g++ binutils python3-venv # build
   openssh-server openssh-client sudo     # transport
-  openmpi-bin                            # launch
+  openmpi-bin slurmctld slurmd slurm-client munge           # launch
   busybox-static tcsh pciutils strace util-linux            # the probe and the runner under other shells
   iproute2 debootstrap debian-archive-keyring zstd cpio e2fsprogs qemu-system-x86 ipxe-qemu qemu-utils  # lab
   rpm createrepo-c                       # packages that a controller carries, and a repository of the RHEL family

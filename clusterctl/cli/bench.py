@@ -65,7 +65,7 @@ def bench(
     ] = None,
     launcher: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option("--launcher", help="openmpi, or local (this machine, no MPI); default: as it fits."),
+        typer.Option("--launcher", help="openmpi, mpich, torchrun, srun, or local (this machine)."),
     ] = None,
     map_by: Annotated[
         Optional[str],  # noqa: UP045
@@ -201,7 +201,7 @@ def bench(
         session = open_session(
             inventory, limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys
         )
-    bench_run.require_launcher(session, request)
+    request = bench_run.with_launcher(session, request)
     if smoke:
         all_ended = bench_smoke.run(session, request, runs)
     else:

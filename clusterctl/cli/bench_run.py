@@ -6,13 +6,12 @@ import os
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
 from clusterctl.cli import bench_store, bench_trust, console
-from clusterctl.errors import UsageError
 
 if TYPE_CHECKING:
     from clusterctl.benchmarks.base import Fault
@@ -42,17 +41,19 @@ class Ended:
         return model.exit_code(self.faults) or int(self.result.status != "ok")
 
 
-def require_launcher(session: Session, request: Request) -> None:
-    """Raise UsageError, before a node is contacted, when nothing here can start ranks on these nodes."""
+def with_launcher(session: Session, request: Request) -> Request:
+    """Return the request with the inventory's launcher where none is asked for.
+
+    Raise UsageError, before a node is contacted, when it cannot start ranks on these nodes.
+    """
     from clusterctl.launch import choose
 
-    chosen = request.launcher or (None if session.inventory.launcher.value == "openmpi" else "")
-    if chosen == "":
-        raise UsageError(
-            f"the inventory's launcher {session.inventory.launcher.value!r} is not supported yet",
-            hint="choose one with --launcher openmpi",
-        )
-    choose.require_servable(chosen, len(session.inventory.nodes))
+    wished = session.inventory.launcher.value
+    # Open MPI is also what an inventory says that says nothing: then what fits is chosen.
+    if request.launcher is None and wished != "openmpi":
+        request = replace(request, launcher=wished)
+    choose.require_servable(request.launcher, len(session.inventory.nodes))
+    return request
 
 
 def measure(

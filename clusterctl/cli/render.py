@@ -13,6 +13,7 @@ from clusterctl.cli import console
 from clusterctl.cli.artifact_output import NpOption, SlotsOption, emit, load, place
 from clusterctl.cli.image_build import dockerfile
 from clusterctl.cli.options import InventoryOption, JsonOption, LimitOption
+from clusterctl.cli.render_jobs import mpijob, sbatch, torchrun
 from clusterctl.cli.render_mpirun import mpirun
 from clusterctl.errors import ArtifactError
 
@@ -38,6 +39,9 @@ class HostfileDialect(str, Enum):
 
 
 app.command("mpirun")(mpirun)
+app.command("torchrun")(torchrun)
+app.command("sbatch")(sbatch)
+app.command("mpijob")(mpijob)
 app.command("dockerfile")(dockerfile)
 
 

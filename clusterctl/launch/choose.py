@@ -18,12 +18,14 @@ from clusterctl.launch.local import LocalSpawn
 from clusterctl.launch.openmpi4 import OpenMpi4
 from clusterctl.launch.openmpi5 import OpenMpi5
 from clusterctl.launch.preflight import Readiness
+from clusterctl.launch.srun import Srun
 from clusterctl.launch.torchrun import Torchrun
 
 LAUNCHERS: dict[str, Launcher] = {
     "openmpi": OpenMpi4(),
     "mpich": Hydra(),
     "torchrun": Torchrun(),
+    "srun": Srun(),
     "local": LocalSpawn(),
 }
 _OPEN_MPI_5 = OpenMpi5()

@@ -12,6 +12,11 @@ _SIGNALS = (
         r"exited\s+on\s+signal\s+(?P<signal>\d+)"
     ),
 )
+# srun names the signal in words (strsignal(3)), and the cause comes before what it ends itself.
+_SLURM = re.compile(
+    r"srun: error: \S+: tasks? (?P<rank>\d+)[-,\d]*: (?:Exited with exit code (?P<code>\d+)|(?P<word>[A-Z][a-z ]+))"
+)
+_SLURM_WORDS = {"Killed": 9, "Segmentation fault": 11, "Aborted": 6, "Bus error": 7, "Illegal instruction": 4}
 _STATUSES = (
     # [[30393,1],1] in Open MPI 4, [prterun-host-2805@1,1] in 5.
     re.compile(r"Process name: \[[^\n]*,(?P<rank>\d+)\]\s+Exit code:\s+(?P<code>\d+)"),
@@ -22,10 +27,12 @@ _STATUSES = (
 )
 _DAEMON = re.compile(
     r"(?:lost communication with a remote daemon|ORTE daemon has unexpectedly failed|unable to reliably start"
-    r"|daemon failed to report back|Launch proxy failed)",
+    r"|daemon failed to report back|Launch proxy failed|Node failure on \S+)",
     re.IGNORECASE,
 )
-_REMOTE = re.compile(r"Remote (?:daemon:\s*\[[^\n]*\] on node|host:)\s+(?P<node>\S+)")
+_REMOTE = re.compile(
+    r"(?:Remote (?:daemon:\s*\[[^\n]*\] on node|host:)\s+|Node failure on )(?P<node>[^\s.]+)"
+)
 _RULE = re.compile(r"[-=| ]*")
 
 
@@ -43,6 +50,8 @@ def rank_death(text: str) -> RankDeath | None:
     for pattern in _SIGNALS:
         if match := pattern.search(text):
             return RankDeath(int(match["rank"]), signal=int(match["signal"]))
+    if slurm := _slurm_death(text):
+        return slurm
     deaths = [
         RankDeath(int(match["rank"]), status=int(match["code"]))
         for pattern in _STATUSES
@@ -55,6 +64,16 @@ def rank_death(text: str) -> RankDeath | None:
         if death.status is not None and 128 < death.status < 160
     ]
     return next(iter(killed or deaths), None)
+
+
+def _slurm_death(text: str) -> RankDeath | None:
+    deaths = []
+    for match in _SLURM.finditer(text):
+        if match["code"] is not None:
+            deaths.append(RankDeath(int(match["rank"]), status=int(match["code"])))
+        elif number := _SLURM_WORDS.get(match["word"].removesuffix(" core dumped").strip()):
+            return RankDeath(int(match["rank"]), signal=number)
+    return deaths[0] if deaths else None
 
 
 def lost_daemon(text: str) -> bool:
@@ -71,7 +90,8 @@ def daemon_node(text: str) -> str | None:
 def gave_up(text: str) -> bool:
     """Tell whether the launcher said that it gives the job up."""
     return (
-        "the job has been aborted" in text
+        "Force Terminated" in text
+        or "the job has been aborted" in text
         or "BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES" in text
         or lost_daemon(text)
     )

@@ -12,6 +12,7 @@ from clusterctl.benchmarks.collective import sibling
 from clusterctl.benchmarks.gpudirect import Evidence
 from clusterctl.benchmarks.links import NodeLinks
 from clusterctl.errors import LaunchError
+from clusterctl.inventory import nodeset
 from clusterctl.inventory.model import Node
 from clusterctl.launch import link_answers, mpi_version
 from clusterctl.launch.mpi_version import TITLES, Family, MpiVersion
@@ -22,6 +23,7 @@ class Needs:
     """Which programs a launch uses on every node."""
 
     mpirun: Family | None = None
+    srun: bool = False
     torch: bool = False
     perf: bool = False
     program: str = "all_reduce_perf"
@@ -55,6 +57,9 @@ class Readiness:
     known_hosts: str | None
     fault: str | None
     cpu_model: str | None = None
+    srun: str | None = None
+    slurm_nodes: tuple[str, ...] = ()
+    """The names of the nodes that Slurm has, as this one is told."""
     hydra: str | None = None
     hydra_version: str = ""
     links: NodeLinks | None = None
@@ -175,6 +180,8 @@ def parse(node: Node, text: str) -> Readiness:
         known_hosts=one("known_hosts"),
         fault=one("fault"),
         cpu_model=one("cpu_model"),
+        srun=one("srun"),
+        slurm_nodes=tuple((one("slurm_nodes") or "").split()),
         hydra=one("hydra"),
         hydra_version=one("hydra_version") or "",
         links=links,
@@ -185,9 +192,35 @@ def parse(node: Node, text: str) -> Readiness:
 def judge(answers: Sequence[Readiness], needs: Needs) -> tuple[Fault, ...]:
     """Return one fault for everything that a node lacks, and for every node whose MPI is not the first one's."""
     faults = tuple(fault for answer in answers for fault in _judge(answer, needs))
-    if needs.mpirun is None or faults or not answers:
+    if faults or not answers:
+        return faults
+    if needs.srun:
+        return tuple(_slurm(answers))
+    if needs.mpirun is None:
         return faults
     return tuple(_differing(answers, needs.mpirun))
+
+
+def _slurm(answers: Sequence[Readiness]) -> Iterator[Fault]:
+    """Only the launching node needs srun; but Slurm must have all nodes, under the inventory's names."""
+    first = answers[0]
+    if first.srun is None or not first.slurm_nodes:
+        why = "srun is not there" if first.srun is None else f"{first.srun} gets no answer from slurmctld"
+        yield Fault(
+            FaultKind.MISSING_PROGRAM,
+            f"{first.node.name}: {why}",
+            node=first.node.name,
+            hint="list a node first that may submit to Slurm (sinfo answers there), or choose another --launcher",
+        )
+        return
+    for answer in answers:
+        if answer.node.name not in first.slurm_nodes:
+            yield Fault(
+                FaultKind.MISSING_PROGRAM,
+                f"{answer.node.name}: Slurm has no node of this name (it has {nodeset.fold(first.slurm_nodes)})",
+                node=answer.node.name,
+                hint="name nodes in the inventory as slurm.conf does: clusterctl inventory import --from slurm",
+            )
 
 
 def _differing(answers: Sequence[Readiness], family: Family) -> Iterator[Fault]:

@@ -65,6 +65,11 @@ if [ -z "$MPIRUN" ]; then
     say hydra_version "$(version_of "$hydra")"
   fi
 fi
+srun=$(find_program srun)
+if [ -n "$srun" ]; then
+  say srun "$srun"
+  say slurm_nodes "$(timeout 15 sinfo -h -N -o %N 2>/dev/null </dev/null | sort -u | tr '\n' ' ')"
+fi
 if [ -n "$PERF" ]; then
   say perf "$(find_program "$PERF")"
 else

@@ -246,4 +246,10 @@ def needs_for(launcher_name: str, *, torch: bool, perf: bool, program: str = "al
     """Return what every node must have."""
     families: dict[str, Family] = {"openmpi": "openmpi", "mpich": "mpich"}
     family = families.get(launcher_name)
-    return Needs(mpirun=family, torch=torch or launcher_name == "torchrun", perf=perf, program=program)
+    return Needs(
+        mpirun=family,
+        srun=launcher_name == "srun",
+        torch=torch or launcher_name == "torchrun",
+        perf=perf,
+        program=program,
+    )

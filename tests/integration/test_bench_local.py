@@ -295,7 +295,7 @@ def test_what_is_missing_is_named_before_anything_starts(
         ("--scaling", "1,2"),
         ("--model", "resnet50", "-b", "8"),
         ("-b", "8Q"),
-        ("--launcher", "srun"),
+        ("--launcher", "prterun"),
         ("--library", "mpi"),
         ("--map-by", "core"),
         ("--launcher", "local"),

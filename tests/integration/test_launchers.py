@@ -12,19 +12,42 @@ from pathlib import Path
 
 import mpi_wheels
 import pytest
+import slurm_cluster
 
-LAUNCHERS = ("openmpi4", "openmpi5", "mpich", "torchrun")
+LAUNCHERS = ("openmpi4", "openmpi5", "mpich", "torchrun", "srun")
 # What --launcher says, and what ``mpirun`` names in the inventory.
-NAMES = {"openmpi4": "openmpi", "openmpi5": "openmpi", "mpich": "mpich", "torchrun": "torchrun"}
+NAMES = {
+    "openmpi4": "openmpi",
+    "openmpi5": "openmpi",
+    "mpich": "mpich",
+    "torchrun": "torchrun",
+    "srun": "srun",
+}
 SMALL = ("-b", "8", "-e", "4K", "-n", "2")
 
 
 @pytest.fixture(params=LAUNCHERS)
 def launcher(request, tier_unavailable):
-    return ready(request.param, tier_unavailable)
+    return ready(request, request.param, tier_unavailable)
 
 
-def ready(name, tier_unavailable):
+@pytest.fixture(scope="module")
+def slurm(tier_unavailable):
+    """Slurm with the nodes of a farm of two; commands over SSH find it where Slurm's own look first."""
+    if reason := slurm_cluster.missing():
+        tier_unavailable(reason)
+    conf = Path("/etc/slurm/slurm.conf")
+    if conf.exists():
+        tier_unavailable(f"{conf} is there: this machine belongs to a Slurm cluster")
+    cluster = slurm_cluster.start_slurm(("node01", "node02"))
+    conf.parent.mkdir(parents=True, exist_ok=True)
+    conf.symlink_to(cluster.directory / "slurm.conf")
+    yield cluster
+    conf.unlink()
+    cluster.stop()
+
+
+def ready(request, name, tier_unavailable):
     """Make sure that a launcher is there; return its name and the inventory's settings for it."""
     if name == "openmpi4":
         if shutil.which("mpirun") is None:
@@ -32,6 +55,8 @@ def ready(name, tier_unavailable):
         return name, {}
     if name in mpi_wheels.WHEELS:
         return name, {"mpirun": mpi_wheels.mpirun(name)}
+    if name == "srun":
+        request.getfixturevalue("slurm")
     return name, {}
 
 

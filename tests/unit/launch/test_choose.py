@@ -50,14 +50,14 @@ def test_a_launcher_that_cannot_serve_is_refused():
 @pytest.mark.parametrize(
     ("known", "names"),
     [
-        (choose.known_launcher, ("openmpi", "mpich", "torchrun", "local")),
+        (choose.known_launcher, ("openmpi", "mpich", "torchrun", "srun", "local")),
         (choose.known_library, ("nccl", "gloo", "ccore")),
         (choose.known_mapping, ("slot", "node")),
     ],
 )
 def test_only_names_that_there_are_pass(known, names):
     assert tuple(known(name) for name in names) == names
-    for other in ("srun", "mpi", "", "SLOT"):
+    for other in ("prterun", "mpi", "", "SLOT"):
         with pytest.raises(UsageError):
             known(other)
 

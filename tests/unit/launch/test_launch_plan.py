@@ -13,6 +13,7 @@ from clusterctl.launch.hydra import Hydra
 from clusterctl.launch.local import LocalSpawn
 from clusterctl.launch.openmpi4 import OpenMpi4
 from clusterctl.launch.openmpi5 import OpenMpi5
+from clusterctl.launch.srun import Srun
 from clusterctl.launch.torchrun import Torchrun
 
 TWO_NODES = LaunchPlan(
@@ -188,3 +189,16 @@ def test_torchrun_starts_an_agent_per_node_and_its_secrets_stand_in_no_file():
     assert "secret" not in files["agents.json"].decode().replace("CCORE_JOB_SECRET", "")
     assert wanted["env"]["CLUSTERCTL_LAUNCH"] == TWO_NODES.token
     assert Torchrun().argv(TWO_NODES)[0] == "python3"
+
+
+def test_srun_places_every_task_by_a_file_and_asks_for_no_pmi():
+    folder = TWO_NODES.directory
+    plan = replace(TWO_NODES, map_by="node", env=(*TWO_NODES.env, ("NCCL_IB_HCA", "mlx5_0,mlx5_1")))
+    assert shlex.join(Srun().argv(plan)) == (
+        "env -u SLURM_PROCID -u SLURM_LOCALID -u SLURM_NODEID "
+        f"SLURM_HOSTFILE={folder}/slurm_hosts NCCL_IB_HCA=mlx5_0,mlx5_1 sh {folder}/srun_output.sh "
+        "srun --ntasks 4 --nodes 2 --distribution arbitrary --kill-on-bad-exit=1 --mpi=none --cpu-bind=none "
+        "--input=none --label --time 12 --export ALL,CLUSTERCTL_LAUNCH=0123456789abcdef,MASTER_ADDR=10.0.0.1,"
+        "CCORE_JOB_SECRET,NCCL_SOCKET_IFNAME=bond0,NCCL_IB_HCA " + shlex.join(plan.program)
+    )
+    assert Srun().files(plan)["slurm_hosts"] == b"gpu01\ngpu02\ngpu01\ngpu02\n"

@@ -87,3 +87,25 @@ def test_a_status_above_128_from_a_shell_is_a_signal():
 def test_torchruns_agents_are_read():
     assert notices.rank_death("agents: rank 2 on gpu02 exited on signal 9") == RankDeath(2, signal=9)
     assert notices.rank_death("agents: rank 2 on gpu02 exited with status 3") == RankDeath(2, status=3)
+
+
+# Slurm 22.05.8.
+SRUN_KILLED = """srun: error: node02: task 1: Killed
+srun: launch/slurm: _step_signal: Terminating StepId=2.0
+srun: error: node02: task 2: Terminated
+srun: error: node01: task 0: Terminated
+srun: Force Terminated StepId=2.0"""
+SRUN_STATUS = """srun: error: node02: task 2: Exited with exit code 4
+srun: launch/slurm: _step_signal: Terminating StepId=3.0
+srun: error: node01: task 0: Exited with exit code 143
+srun: error: node02: task 1: Terminated
+srun: Force Terminated StepId=3.0"""
+SRUN_LOST = "srun: error: Node failure on gpu02\nsrun: Job step aborted: Waiting up to 32 seconds."
+
+
+def test_sruns_words_are_read():
+    assert notices.rank_death(SRUN_KILLED) == RankDeath(1, signal=9)
+    assert notices.rank_death(SRUN_STATUS) == RankDeath(2, status=4)
+    assert notices.rank_death(SRUN_LOST) is None
+    assert notices.daemon_node(SRUN_LOST) == "gpu02"
+    assert notices.gave_up(SRUN_KILLED)

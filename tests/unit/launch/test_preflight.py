@@ -115,3 +115,22 @@ def test_slots_are_the_inventorys_else_gpus_else_cores(here):
 def test_an_interface_that_is_only_excluded_is_refused():
     with pytest.raises(LaunchError, match="which interface not to use"):
         preflight.interface_of(Node(name="n", address="n", socket_ifname="^docker0"))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({}, None),
+        ({"srun": None}, "srun is not there"),
+        ({"slurm_nodes": ()}, "gets no answer from slurmctld"),
+        ({"slurm_nodes": ("gpu01", "gpu03")}, "gpu02: Slurm has no node of this name (it has gpu[01,03])"),
+    ],
+)
+def test_slurm_must_have_the_nodes_under_the_inventorys_names(here, change, words):
+    first = {"srun": "/usr/bin/srun", "slurm_nodes": ("gpu01", "gpu02"), **change}
+    answers = [
+        replace(here, node=Node(name="gpu01", address="gpu01"), **first),
+        replace(here, node=Node(name="gpu02", address="gpu02")),
+    ]
+    faults = preflight.judge(answers, Needs(srun=True))
+    assert [words in fault.message for fault in faults] == ([True] if words else [])

@@ -144,12 +144,31 @@ def test_nccl_without_a_gpu_is_refused(archive):
         ({"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALRANKID": "0"}, "mpich", 1, 0),
         ({"SLURM_PROCID": "5", "SLURM_NTASKS": "8", "SLURM_LOCALID": "1"}, "srun", 5, 1),
         ({"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1"}, "environment", 1, 1),
+        ({"RANK": "6", "WORLD_SIZE": "8", "LOCAL_RANK": "2", "TORCHELASTIC_RUN_ID": "x", "SLURM_PROCID": "1",
+          "SLURM_NTASKS": "2"}, "torchrun", 6, 2),
         ({}, "none", 0, 0),
     ],
 )  # fmt: skip
 def test_every_launcher_is_understood(env, launcher, rank, local):
     place = ranks.read_place(env)
     assert (place.launcher, place.rank, place.local_rank) == (launcher, rank, local)
+
+
+@pytest.mark.parametrize(
+    ("counts", "node", "size"),
+    [("2(x2),1", "1", 2), ("2(x2),1", "2", 1), ("4", "0", 4), ("", "0", 2), ("1,3", "1", 3), ("2", "7", 2)],
+)
+def test_slurms_list_of_tasks_says_how_many_are_here(counts, node, size):
+    env = {"SLURM_PROCID": "3", "SLURM_NTASKS": "5", "SLURM_LOCALID": "0", "SLURM_NODEID": node}
+    if size > 1:
+        env["SLURM_LOCALID"] = "1"
+    assert ranks.read_place({**env, "SLURM_STEP_TASKS_PER_NODE": counts}).local_size == size
+
+
+def test_a_local_size_too_small_for_the_local_rank_is_not_believed():
+    """Open MPI 5.0.11 tells a node with three ranks that it has one, as the first node has."""
+    env = {"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_LOCAL_RANK": "2"}
+    assert ranks.read_place({**env, "OMPI_COMM_WORLD_LOCAL_SIZE": "1"}).local_size == 3
 
 
 def test_the_archive_needs_nothing_of_ours_but_itself(archive):

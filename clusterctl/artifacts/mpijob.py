@@ -1,0 +1,101 @@
+"""A Kubernetes MPIJob (kubeflow.org/v2beta1): one launcher pod with mpirun, a worker pod per node.
+
+Field by field as pkg/apis/kubeflow/v2beta1/types.go of the MPI operator has them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import yaml
+
+from clusterctl.artifacts.mpirun import mpirun_argv
+from clusterctl.errors import ArtifactError
+from clusterctl.inventory.model import ContainerSettings
+
+_NAME = re.compile(r"[a-z]([a-z0-9-]{0,40}[a-z0-9])?")
+_SIZE = re.compile(r"([0-9]+)([bkmg]?)", re.IGNORECASE)
+_UNITS = {"": "", "b": "", "k": "Ki", "m": "Mi", "g": "Gi"}
+
+
+def mpijob(
+    *,
+    name: str,
+    workers: int,
+    ranks_per_worker: int,
+    program: Sequence[str],
+    container: ContainerSettings,
+    gpus: int | None,
+    env: Mapping[str, str | None] | None = None,
+    rdma_resource: str | None = None,
+) -> str:
+    """Return the manifest for ``workers`` pods of ``ranks_per_worker`` ranks each.
+
+    The operator gives mpirun its hostfile, its remote shell and its keys. The image needs sshd and an mpirun.
+    Variables whose value is None are left out: secrets belong into a Secret. ``rdma_resource`` is what the cluster's
+    device plugin calls its RDMA devices, such as ``rdma/hca_shared_devices_a``. Raise ArtifactError without an image,
+    or for a name that Kubernetes refuses.
+    """
+    if container.image is None:
+        raise ArtifactError(
+            "an MPIJob needs an image", hint="set container.image in the inventory, or give --image"
+        )
+    if not _NAME.fullmatch(name):
+        raise ArtifactError(
+            f"Kubernetes does not take {name!r} as a job's name",
+            hint="at most 42 of a-z, 0-9 and '-', a letter first",
+        )
+    said = {key: value for key, value in (env or {}).items() if value is not None}
+    argv = mpirun_argv(np=workers * ranks_per_worker, program=program, env=said, tag_output=True)
+    launcher = {"name": "launcher", "image": container.image, "command": list(argv)}
+    spec: dict[str, Any] = {
+        "slotsPerWorker": ranks_per_worker,
+        "runPolicy": {"cleanPodPolicy": "Running", "backoffLimit": 0},
+        "launcherCreationPolicy": "WaitForWorkersReady",
+        "mpiImplementation": "OpenMPI",
+        "sshAuthMountPath": "/root/.ssh",
+        "mpiReplicaSpecs": {
+            "Launcher": {
+                "replicas": 1,
+                "restartPolicy": "Never",
+                "template": {"spec": {"containers": [launcher]}},
+            },
+            "Worker": {
+                "replicas": workers,
+                "restartPolicy": "Never",
+                "template": {"spec": _worker(container, gpus, rdma_resource)},
+            },
+        },
+    }
+    document = {
+        "apiVersion": "kubeflow.org/v2beta1",
+        "kind": "MPIJob",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+    return yaml.safe_dump(document, sort_keys=False, width=110)
+
+
+def _worker(container: ContainerSettings, gpus: int | None, rdma_resource: str | None) -> dict[str, Any]:
+    limits: dict[str, int] = {}
+    if gpus and container.gpus != "none":
+        limits["nvidia.com/gpu"] = gpus
+    if rdma_resource is not None:
+        limits[rdma_resource] = 1
+    worker: dict[str, Any] = {"name": "worker", "image": container.image}
+    if limits:
+        worker["resources"] = {"limits": limits}
+    if container.privileged:
+        worker["securityContext"] = {"privileged": True}
+    elif container.cap_add:
+        # Kubernetes has no ulimit: the runtime's memlock limit holds, and IPC_LOCK passes it, for root.
+        worker["securityContext"] = {"capabilities": {"add": list(container.cap_add)}}
+    spec: dict[str, Any] = {"containers": [worker]}
+    size = _SIZE.fullmatch(container.shm_size or "")
+    if size:
+        worker["volumeMounts"] = [{"name": "shm", "mountPath": "/dev/shm"}]
+        limit = size[1] + _UNITS[size[2].lower()]
+        spec["volumes"] = [{"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": limit}}]
+    return spec

@@ -1,0 +1,154 @@
+"""``render torchrun``, ``render sbatch`` and ``render mpijob``: launches that something else starts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from clusterctl.cli import console
+from clusterctl.cli.artifact_output import NpOption, SlotsOption, emit, load, place
+from clusterctl.cli.options import InventoryOption, JsonOption, LimitOption
+from clusterctl.cli.render_mpirun import Library
+from clusterctl.errors import ArtifactError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from clusterctl.inventory.model import Node
+
+ProgramArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="PROGRAM", help="What ranks run, after --.")
+]
+LibraryOption = Annotated[Library, typer.Option(help="The collective library.")]
+
+
+def _program(program: list[str] | None) -> tuple[str, ...]:
+    if not program:
+        raise UsageError("what ranks run is not said", hint="give a program after '--'")
+    return tuple(program)
+
+
+def _variables(
+    nodes: Sequence[Node], library: Library, np: int, *, hint: str, own_network: bool = False
+) -> dict[str, str | None]:
+    """Return the variables of all ranks; of secrets the names, with a note.
+
+    A pod with a network of its own has none of the node's interfaces.
+    """
+    from clusterctl.artifacts import env, ranks
+    from clusterctl.inventory.secret_names import names_a_secret
+
+    settings = env.Communication(
+        library=library.value,
+        socket_ifname=None if own_network else ranks.agreed(nodes, "socket_ifname"),
+        rdma_devices=ranks.agreed(nodes, "rdma_devices"),
+        extra=ranks.agreed_env(nodes),
+        forward=(),
+    )
+    found = env.variables(settings, np=np)
+    private = [name for name, value in found.items() if value is not None and names_a_secret(name, value)]
+    if private:
+        console.talk(f"note: values of secrets are not written: {hint} ({', '.join(private)})")
+    return {name: None if name in private else value for name, value in found.items()}
+
+
+def torchrun(
+    *,
+    inventory: InventoryOption = None,
+    limit: LimitOption = None,
+    np: NpOption = None,
+    slots: SlotsOption = None,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Where node 0 listens.")] = 29500,
+    no_python: Annotated[bool, typer.Option("--no-python", help="The program is no Python script.")] = False,
+    program: ProgramArgument = None,
+    json: JsonOption = False,
+) -> None:
+    """Write torchrun's line for every node: static rendezvous at the first node's address."""
+    from clusterctl.artifacts import shell
+    from clusterctl.artifacts.torchrun import torchrun_argv
+
+    nodes = load(inventory, limit).nodes
+    placement = place(nodes, np, slots)
+    words, left = _program(program), placement.np
+    lines = []
+    for index, (name, room) in enumerate(placement.hosts):
+        here = min(room, left)
+        left -= here
+        argv = torchrun_argv(
+            nodes=len(placement.hosts), node_rank=index, ranks_here=here, master_address=nodes[0].address,
+            master_port=port, program=words, any_program=no_python,
+        )  # fmt: skip
+        lines.append((name, argv))
+    text = "\n".join(f"# {name}\n{shell.line(argv)}" for name, argv in lines)
+    documents = [{"name": name, "argv": list(argv), "text": shell.line(argv)} for name, argv in lines]
+    emit("torchrun", text, json, nodes=documents)
+
+
+def sbatch(
+    *,
+    inventory: InventoryOption = None,
+    limit: LimitOption = None,
+    np: NpOption = None,
+    slots: SlotsOption = None,
+    library: LibraryOption = Library.nccl,
+    name: Annotated[str, typer.Option(help="The job's name.")] = "clusterctl",
+    partition: Annotated[str | None, typer.Option(help="Slurm's partition.")] = None,
+    time_minutes: Annotated[int, typer.Option("--time", min=1, help="Minutes it may take.")] = 60,
+    exclusive: Annotated[bool, typer.Option(help="Take the nodes whole.")] = True,
+    program: ProgramArgument = None,
+    json: JsonOption = False,
+) -> None:
+    """Write a batch script for Slurm; nodes are named as in slurm.conf."""
+    from clusterctl.artifacts import ranks
+    from clusterctl.artifacts.sbatch import sbatch_script
+
+    nodes = load(inventory, limit).nodes
+    placement = place(nodes, np, slots)
+    used = nodes[: len(placement.hosts)]
+    gpus = ranks.agreed(used, "gpus")
+    text = sbatch_script(
+        hosts=placement.hosts, np=placement.np, program=_program(program),
+        env=_variables(used, library, placement.np, hint="set them where sbatch is called"), job_name=name,
+        gpus_per_node=int(gpus) if gpus else None, time_minutes=time_minutes, partition=partition,
+        exclusive=exclusive,
+    )  # fmt: skip
+    emit("sbatch", text.rstrip("\n"), json)
+
+
+def mpijob(
+    *,
+    inventory: InventoryOption = None,
+    limit: LimitOption = None,
+    slots: SlotsOption = None,
+    library: LibraryOption = Library.nccl,
+    name: Annotated[str, typer.Option(help="The job's name.")] = "clusterctl",
+    image: Annotated[str | None, typer.Option(help="Image in place of the inventory's.")] = None,
+    rdma_resource: Annotated[
+        str | None, typer.Option(help="The device plugin's name of the RDMA devices.")
+    ] = None,
+    program: ProgramArgument = None,
+    json: JsonOption = False,
+) -> None:
+    """Write an MPIJob for Kubernetes (kubeflow.org/v2beta1): a worker pod for each node."""
+    from clusterctl.artifacts import mpijob as artifact
+    from clusterctl.artifacts import ranks
+
+    nodes = load(inventory, limit).nodes
+    placement = place(nodes, None, slots)
+    counts = {count for _, count in placement.hosts}
+    if len(counts) > 1:
+        raise ArtifactError(
+            "an MPIJob has the same number of ranks in every worker, but slots differ between nodes",
+            hint="choose alike nodes with --limit",
+        )
+    container = nodes[0].container
+    if image is not None:
+        container = container.model_copy(update={"image": image})
+    gpus = ranks.agreed(nodes, "gpus")
+    text = artifact.mpijob(
+        name=name, workers=len(nodes), ranks_per_worker=counts.pop(), program=_program(program),
+        container=container, gpus=int(gpus) if gpus else None, rdma_resource=rdma_resource,
+        env=_variables(nodes, library, placement.np, hint="put them into a Secret", own_network=True),
+    )  # fmt: skip
+    emit("mpijob", text.rstrip("\n"), json)

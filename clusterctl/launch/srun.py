@@ -1,0 +1,54 @@
+"""srun: Slurm starts the ranks, and no SSH between nodes is needed."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from clusterctl.artifacts.srun import srun_argv
+from clusterctl.launch.base import TAG, LaunchPlan
+
+HOSTFILE = "slurm_hosts"
+OUTPUT = "srun_output.sh"
+# srun starts what is ours, not what a batch script around us was: these would make every process a rank.
+_OF_A_BATCH_SCRIPT = ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID")
+
+
+class Srun:
+    """A job step of Slurm: in the allocation that clusterctl runs in, else in one that srun asks for."""
+
+    name = "srun"
+    over_ssh = False
+    in_turn = True
+    tag = TAG
+
+    def files(self, plan: LaunchPlan) -> dict[str, bytes]:
+        """Return the list of nodes by rank, and the script that tells srun's two outputs apart."""
+        return {
+            HOSTFILE: "".join(f"{node}\n" for node in plan.node_of_rank).encode(),
+            OUTPUT: Path(__file__).with_name(OUTPUT).read_bytes(),
+        }
+
+    def argv(self, plan: LaunchPlan) -> tuple[str, ...]:
+        """Return srun's argv behind that script."""
+        hidden = {name: None for name, value in plan.marked_env.items() if value is None or "," in value}
+        commas = {
+            name: value for name, value in plan.marked_env.items() if value is not None and "," in value
+        }
+        return (
+            "env",
+            *(word for name in _OF_A_BATCH_SCRIPT for word in ("-u", name)),
+            f"SLURM_HOSTFILE={plan.directory}/{HOSTFILE}",
+            *(f"{name}={value}" for name, value in commas.items()),
+            "sh",
+            f"{plan.directory}/{OUTPUT}",
+            *srun_argv(
+                np=plan.np,
+                program=plan.program,
+                nodes=len(plan.placements),
+                env={**plan.marked_env, **hidden},
+                # Slurm's clock stands behind ours.
+                time_limit_minutes=math.ceil(plan.timeout_s / 60) + 2,
+                label=True,
+            ),
+        )
