@@ -28,6 +28,8 @@ def keys_of(measured: Measured) -> dict[str, dict[str, str]]:
 def _figures(measured: Measured) -> Iterable[tuple[int, int, tuple[str, ...]]]:
     if measured.sweep is not None:
         ranks = measured.sweep.ranks
+        if not measured.sweep.rows:
+            return  # a run that died has no figure
         # Nodes in containers may share a host name: how many they are is what the launch placed ranks on.
         placed = [len(launch["placements"]) for launch in measured.launches]
         yield len(ranks), max(placed, default=len({rank.host for rank in ranks})), measured.sweep.libraries

@@ -152,6 +152,8 @@ def run(arguments: argparse.Namespace, place: ranks.Place) -> int:
     if device.type == "cpu":
         ranks.use_own_cores(place)
     backend: str = arguments.backend or ("nccl" if device.type == "cuda" else "gloo")
+    if arguments.name == "hypercube" and place.world_size & (place.world_size - 1):
+        raise ranks.RankError(f"{place.world_size} ranks are no hypercube: take 2, 4, 8, ... of them")
     ranks.join(place, backend, device, arguments.timeout + 30.0)
     gathered: list[Any] = [None] * place.world_size
     mine = {

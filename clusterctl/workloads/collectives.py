@@ -133,6 +133,22 @@ def _sendrecv(buffers: Buffers) -> None:
         work.wait()
 
 
+def _hypercube(buffers: Buffers) -> None:
+    """All-gather along the edges of a hypercube: what a rank holds doubles with every neighbour that it meets."""
+    buffers.part(buffers.recv, buffers.rank).copy_(buffers.send)
+    held = 1
+    while held < buffers.size:
+        peer = buffers.rank ^ held
+        mine, theirs = (
+            buffers.recv[first * buffers.count : (first + held) * buffers.count]
+            for first in (buffers.rank // held * held, peer // held * held)
+        )
+        pair = [dist.P2POp(dist.isend, mine, peer), dist.P2POp(dist.irecv, theirs, peer)]
+        for work in dist.batch_isend_irecv(pair):
+            work.wait()
+        held *= 2
+
+
 def _gather(buffers: Buffers) -> None:
     dist.gather(buffers.send, buffers.parts(buffers.recv) if buffers.rank == ROOT else None, dst=ROOT)
 
@@ -172,6 +188,7 @@ ALL = {
             "gather", _gather, lambda b, of: _on_root(b, _gathered(b, of)), _others, receives=True, rooted=True
         ),
         Collective("scatter", _scatter, lambda b, of: of(ROOT, b.rank), _others, sends=True, rooted=True),
+        Collective("hypercube", _hypercube, _gathered, _others, receives=True),
         Collective("sendrecv", _sendrecv, lambda b, of: of((b.rank - 1) % b.size, 0), lambda n: 1.0),
     )
 }  # fmt: skip

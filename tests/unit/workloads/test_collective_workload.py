@@ -11,6 +11,7 @@ import torch
 import torch.distributed as dist
 
 from clusterctl.benchmarks import perf_output
+from clusterctl.benchmarks.collective import COLLECTIVES
 from clusterctl.workloads import collective_perf, collectives, ranks
 
 
@@ -100,3 +101,43 @@ def test_a_sweep_that_goes_backwards_is_refused():
     with pytest.raises(ranks.RankError):
         collective_perf.sizes(1024, 8, 2)
     assert collective_perf.sizes(8, 100, 1) == [8]
+
+
+def test_every_collective_of_nccl_tests_has_its_torch_program():
+    assert set(collectives.ALL) == set(COLLECTIVES)
+
+
+def test_ranks_that_are_no_hypercube_are_refused():
+    done = subprocess.run(
+        [sys.executable, "-m", "clusterctl.workloads", "collective", "hypercube"],
+        capture_output=True, text=True, timeout=120, check=False,
+        env={"PATH": os.environ["PATH"], "RANK": "0", "WORLD_SIZE": "3"},
+    )  # fmt: skip
+    assert done.returncode == 4
+    assert "3 ranks are no hypercube" in done.stderr
+
+
+def test_a_hypercube_of_four(tmp_path):
+    """Every rank ends with everybody's part, in their order."""
+    program = (
+        "import sys, torch, torch.distributed as dist\n"
+        "from clusterctl.workloads import collectives\n"
+        "rank = int(sys.argv[1])\n"
+        f"dist.init_process_group('gloo', init_method='file://{tmp_path}/store', rank=rank, world_size=4)\n"
+        "cube = collectives.ALL['hypercube']\n"
+        "buffers = collectives.make(cube, 3, torch.float32, torch.device('cpu'))\n"
+        "wrong = collectives.count_wrong(cube, buffers)\n"
+        "buffers.send.fill_(rank)\n"
+        "cube.call(buffers)\n"
+        "print(wrong, [int(value) for value in buffers.recv], flush=True)\n"
+        "dist.barrier()\n"
+    )
+    environment = {"PATH": os.environ["PATH"], "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", program, str(rank)], stdout=subprocess.PIPE, text=True, env=environment
+        )
+        for rank in range(4)
+    ]
+    outputs = [process.communicate(timeout=120)[0] for process in processes]
+    assert outputs == ["0 [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]\n"] * 4

@@ -1,0 +1,98 @@
+"""What ``--compare`` may name, and what is refused before a node is contacted."""
+
+import pytest
+
+from clusterctl.cli import bench_compare
+from clusterctl.errors import ClusterctlError, UsageError
+from clusterctl.launch.base import LaunchPlan, Placement
+from clusterctl.launch.measure import with_environment
+from clusterctl.launch.variants import Variant, parse_variants, require_reader, without_effect
+
+
+@pytest.mark.parametrize(
+    ("text", "variants"),
+    [
+        ("nccl,ccore", (Variant("nccl", "nccl"), Variant("ccore", "ccore"))),
+        (
+            "gdr=0,gdr=2",
+            (
+                Variant("gdr=0", None, (("NCCL_NET_GDR_LEVEL", "0"),)),
+                Variant("gdr=2", None, (("NCCL_NET_GDR_LEVEL", "2"),)),
+            ),
+        ),
+        (
+            "default, NCCL_ALGO=Ring",
+            (Variant("default"), Variant("NCCL_ALGO=Ring", None, (("NCCL_ALGO", "Ring"),))),
+        ),
+        (
+            "nccl,nccl+LIGHT_2D_ALLREDUCE=1+LIGHT_TOPK_ALLREDUCE=1",
+            (
+                Variant("nccl", "nccl"),
+                Variant(
+                    "nccl+LIGHT_2D_ALLREDUCE=1+LIGHT_TOPK_ALLREDUCE=1", "nccl",
+                    (("LIGHT_2D_ALLREDUCE", "1"), ("LIGHT_TOPK_ALLREDUCE", "1")),
+                ),
+            ),
+        ),
+        ("NAME=,NAME=a=b", (Variant("NAME=", None, (("NAME", ""),)), Variant("NAME=a=b", None, (("NAME", "a=b"),)))),
+    ],
+)  # fmt: skip
+def test_variants_are_libraries_and_variables(text, variants):
+    assert parse_variants(text) == variants
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "'' is neither a library"),
+        ("nccl", "names one variant"),
+        ("nccl,nccl", "'nccl' twice"),
+        ("gdr=0,NCCL_NET_GDR_LEVEL=0", "twice"),
+        ("nccl,mpi", "'mpi' is neither a library (nccl, gloo, ccore) nor NAME=VALUE"),
+        ("nccl,nccl+gloo", "'gloo' is neither"),
+        ("gdr=9,gdr=2", "GDR level cannot be '9'"),
+        ("A-B=1,A=2", "'A-B' cannot be the name"),
+        ("RANK=1,RANK=2", "RANK is said by the launch itself"),
+        ("MASTER_PORT=1,MASTER_PORT=2", "MASTER_PORT is said by the launch itself"),
+        ("HF_TOKEN=hunter2,HF_TOKEN=b", "HF_TOKEN looks like a secret"),
+        ("gloo+NCCL_ALGO=Ring,gloo", "NCCL_ALGO is read by nccl, not by gloo"),
+    ],
+)
+def test_what_is_refused(text, words):
+    with pytest.raises(ClusterctlError) as refused:
+        parse_variants(text)
+    assert words in refused.value.message
+    assert "hunter2" not in refused.value.message
+    assert refused.value.hint
+
+
+def test_a_variable_of_another_library_is_refused_once_the_library_is_known():
+    require_reader("nccl", {"NCCL_NET_GDR_LEVEL": "0", "ANYTHING": "1"})
+    with pytest.raises(ClusterctlError, match="read by nccl, not by ccore"):
+        require_reader("ccore", {"NCCL_NET_GDR_LEVEL": "0"})
+
+
+def test_what_a_single_node_cannot_show():
+    environment = {"NCCL_NET_GDR_LEVEL": "0", "NCCL_ALGO": "Ring"}
+    assert without_effect(environment, 1) == ["NCCL_NET_GDR_LEVEL"]
+    assert without_effect(environment, 2) == []
+
+
+def test_a_variants_variables_win_over_all_others():
+    plan = LaunchPlan(
+        token="t", directory="/tmp/x", placements=(Placement("a", "a", "a", None, None, 1),), program=("p",),
+        env=(("NCCL_DEBUG", "VERSION"), ("NCCL_ALGO", "Tree")), map_by="slot", interface=None, timeout_s=1.0,
+        secrets=(("HF_TOKEN", "x"), ("NCCL_IB_HCA", "y")),
+    )  # fmt: skip
+    changed = with_environment(plan, {"NCCL_ALGO": "Ring", "NCCL_IB_HCA": "mlx5_0"})
+    assert changed.env == (("NCCL_DEBUG", "VERSION"), ("NCCL_ALGO", "Ring"), ("NCCL_IB_HCA", "mlx5_0"))
+    assert changed.secrets == (("HF_TOKEN", "x"),)
+
+
+def test_repeats_without_variants_are_one_variant():
+    assert bench_compare.chosen(None, None, "nccl") == ((), 1)
+    assert bench_compare.chosen(None, 1, None) == ((), 1)
+    assert bench_compare.chosen(None, 5, None) == ((Variant("default"),), 5)
+    assert bench_compare.chosen("gdr=0,gdr=2", None, "nccl")[1] == 3
+    with pytest.raises(UsageError, match="so does --library"):
+        bench_compare.chosen("nccl,ccore", None, "nccl")

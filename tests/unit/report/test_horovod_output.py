@@ -1,0 +1,113 @@
+"""Horovod's lines, by a parser like those that people have: the two regular expressions of its scripts."""
+
+import re
+
+import pytest
+
+from clusterctl.cli import bench_output
+from clusterctl.cli.bench_output import Output
+from clusterctl.cli.bench_request import build_request
+from clusterctl.errors import UsageError
+from clusterctl.report import horovod
+from clusterctl.results.model import BenchResult, ResultPoint
+
+OPTIONS = dict.fromkeys(
+    ("collective", "model", "np", "scaling", "library", "launcher", "map_by", "min_bytes", "max_bytes",
+     "step_factor", "iters", "warmup", "windows", "batch_size", "image_size", "precision", "learning_rate")
+)  # fmt: skip
+
+
+def request(**options):
+    return build_request(**{**OPTIONS, "timeout_s": 60.0, "channels_last": False, **options})
+
+
+def result(device):
+    points = tuple(
+        ResultPoint(np=np, nodes=1, images_per_s=rate, images_per_s_per_rank=rate / np, efficiency=1.0)
+        for np, rate in ((1, 819.04), (8, 6469.0))
+    )
+    proof = {
+        "settings": {"batch_size": 256}, "spread": {"1": 2.04, "8": 3.0},
+        "ranks": [{"rank": 0, "host": "a", "pid": 1, "device": device}],
+    }  # fmt: skip
+    return BenchResult(
+        run="r",
+        benchmark="resnet50",
+        library="nccl",
+        launcher="openmpi",
+        status="ok",
+        points=points,
+        proof=proof,
+    )
+
+
+def test_the_lines_of_two_points():
+    assert horovod.render(result("cuda:0 NVIDIA A100")).splitlines() == [
+        "Model: resnet50",
+        "Batch size: 256",
+        "Number of GPUs: 1",
+        "Img/sec per GPU: 819.0 +-2.0",
+        "Total img/sec on 1 GPU(s): 819.0 +-2.0",
+        "Model: resnet50",
+        "Batch size: 256",
+        "Number of GPUs: 8",
+        "Img/sec per GPU: 808.6 +-3.0",
+        "Total img/sec on 8 GPU(s): 6469.0 +-24.0",
+    ]
+
+
+def test_scripts_find_their_figures():
+    text = horovod.render(result("cpu"))
+    totals = re.findall(r"Total img/sec on (\d+) CPU\(s\): (\d+\.\d) \+-(\d+\.\d)", text)
+    assert totals == [("1", "819.0", "2.0"), ("8", "6469.0", "24.0")]
+    assert re.findall(r"^Img/sec per CPU: (\S+) \+-(\S+)$", text, re.MULTILINE)[-1] == ("808.6", "3.0")
+
+
+@pytest.mark.parametrize(
+    ("options", "more", "words"),
+    [
+        ({"model": "bert-large"}, {}, "counts images"),
+        ({}, {}, "counts images"),
+        ({"model": "resnet50"}, {"as_json": True}, "two outputs"),
+        ({"model": "resnet50"}, {"compared": True}, "not variants"),
+    ],
+)
+def test_where_it_would_be_false_it_is_refused(options, more, words):
+    with pytest.raises(UsageError, match=words):
+        bench_output.require_possible(
+            Output.horovod, request(**options), **{"as_json": False, "compared": False, **more}
+        )
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"model": "resnet51"}, "there is no model 'resnet51'"),
+        ({"model": "resnet50", "phase": 2}, "--phase is of BERT"),
+        ({"model": "bert-large", "channels_last": True}, "--channels-last is for images"),
+        ({"model": "bert-large", "image_size": 64}, "--image-size is for images"),
+        ({"model": "resnet50", "precision": "fp8"}, "no precision 'fp8'"),
+        ({"precision": "fp32"}, "--precision goes with --model"),
+        ({"compiled": True, "bucket_cap_mb": 1.0}, "--compile, --bucket-cap-mb goes with --model"),
+    ],
+)
+def test_what_a_model_cannot_have_is_refused(options, words):
+    with pytest.raises(UsageError) as refused:
+        request(**options)
+    assert words in refused.value.message
+
+
+def test_a_mistyped_model_is_answered_with_the_one_that_was_meant():
+    with pytest.raises(UsageError) as refused:
+        request(model="bert-larg")
+    assert refused.value.hint.startswith("did you mean bert-large")
+
+
+def test_the_ways_of_training_reach_the_ranks():
+    training = request(
+        model="bert-large", phase=2, precision="amp-bf16", compiled=True, bucket_cap_mb=50.0
+    ).training
+    argv = training.argv(("training",))
+    assert "--compile" in argv
+    for flag, value in (("--phase", "2"), ("--precision", "amp-bf16"), ("--bucket-cap-mb", "50.0")):
+        assert argv[argv.index(flag) + 1] == value

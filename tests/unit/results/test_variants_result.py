@@ -1,0 +1,153 @@
+"""Variants in the result: medians over repeats, their spread, ratios to the first, and the table of them."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from clusterctl.benchmarks.base import Fault, FaultKind, RankProof
+from clusterctl.benchmarks.perf_output import Half, Row, Sweep
+from clusterctl.benchmarks.scaling import Point
+from clusterctl.benchmarks.training import Training, TrainingRun
+from clusterctl.launch.interleave import Interleaved, Repeated
+from clusterctl.launch.measure import Measured, Request, TrainingPoint
+from clusterctl.launch.variants import Variant
+from clusterctl.report import variants_table
+from clusterctl.results.variants import from_interleaved, spread
+
+PROOF = (RankProof(0, "gpu1", 7, "cuda:0 H200"), RankProof(1, "gpu1", 8, "cuda:1 H200"))
+ABSENT = Half(None, None, None, None)
+
+
+def request(training=None):
+    return Request(training, {}, None, None, None, None, None, 600.0)
+
+
+def sweep(library, *times_us, wrong=0):
+    rows = tuple(
+        Row(
+            size,
+            size // 4,
+            "float",
+            "sum",
+            -1,
+            ABSENT,
+            Half(time, size / time / 1e3, size / time / 1e3, wrong),
+        )
+        for size, time in zip((1024, 1 << 20), times_us, strict=True)
+    )
+    found = Sweep(rows, PROOF, None, 0, (f"Library {library} 1.0",), (), ())
+    return Measured(request(), library, "local", found, (), PROOF, (), (), settings={"program": "torch"})
+
+
+def training(library, *samples_per_s, sample="image"):
+    run = TrainingRun(PROOF, (), {"sample": sample, "batch_size": 64}, (), ())
+    points = tuple(
+        TrainingPoint(Point(np, 1, rate), run) for np, rate in zip((1, 2), samples_per_s, strict=True)
+    )
+    return Measured(request(Training()), library, "local", None, points, PROOF, (), ())
+
+
+def interleaved(*variants, faults=(), repeats=3):
+    first = variants[0][1][0].request
+    return Interleaved(
+        first, tuple(Repeated(variant, tuple(runs)) for variant, runs in variants), repeats, faults
+    )
+
+
+TWO = interleaved(
+    (Variant("gloo", "gloo"), [sweep("gloo", 10.0, 900.0), sweep("gloo", 30.0, 800.0), sweep("gloo", 20.0, 1000.0)]),
+    (Variant("ccore", "ccore"), [sweep("ccore", 5.0, 300.0), sweep("ccore", 5.0, 100.0), sweep("ccore", 8.0, 200.0)]),
+)  # fmt: skip
+
+
+def test_the_spread_of_repeats():
+    found = spread([10.0, 30.0, 20.0])
+    assert (found.median, found.least, found.greatest, found.cv) == (20.0, 10.0, 30.0, 0.5)
+    assert spread([4.0]).cv is None
+
+
+def test_a_collectives_variants():
+    document = from_interleaved(TWO, "run-1").document()
+    assert document["status"] == "ok"
+    one, other = document["variants"]
+    assert (one["name"], one["library"], one["repeats"], one["environment"]) == ("gloo", "gloo", 3, {})
+    assert [row["time_us"]["median"] for row in one["rows"]] == [20.0, 900.0]
+    assert [row["ratio"] for row in one["rows"]] == [1.0, 1.0]
+    assert [row["time_us"]["median"] for row in other["rows"]] == [5.0, 200.0]
+    # By time: 20 us against 5, and 900 against 200.
+    assert [row["ratio"] for row in other["rows"]] == [4.0, 4.5]
+    assert other["rows"][0]["time_us"]["greatest"] == 8.0
+    # The document's own rows are the first variant's medians.
+    assert [row["time_us"] for row in document["rows"]] == [20.0, 900.0]
+    assert (document["library"], document["proof"]["repeats"]) == ("gloo", 3)
+    assert json.loads(json.dumps(document)) == document
+
+
+def test_the_table_shows_median_bounds_and_ratio():
+    assert variants_table.render(from_interleaved(TWO, "run-1")).splitlines() == [
+        "all_reduce, launcher local, 2 variants in turns",
+        "median (least-greatest) of 3 repeats; ratio: times as fast as gloo",
+        " size               gloo us  busbw GB/s             ccore us  busbw GB/s  ratio",
+        "1 KiB      20.0 (10.0-30.0)        0.05        5.0 (5.0-8.0)        0.20  4.000",
+        "1 MiB  900.0 (800.0-1000.0)        1.17  200.0 (100.0-300.0)        5.24  4.500",
+    ]
+
+
+def test_wrong_elements_of_any_repeat_are_counted():
+    found = interleaved(
+        (Variant("default"), [sweep("gloo", 1.0, 1.0), sweep("gloo", 1.0, 1.0, wrong=3)]), repeats=2
+    )
+    document = from_interleaved(found, "r").document()
+    assert document["variants"][0]["rows"][0]["wrong"] == 3
+    assert document["rows"][0]["wrong"] == 3
+
+
+@pytest.mark.parametrize("sample", ["image", "sequence"])
+def test_a_trainings_variants(sample):
+    def runs(*rates):
+        return [training("nccl", one, two, sample=sample) for one, two in rates]
+
+    off, on = (Variant(f"gdr={level}", None, (("NCCL_NET_GDR_LEVEL", level),)) for level in "02")
+    found = interleaved(
+        (off, runs((100.0, 150.0), (110.0, 160.0), (90.0, 140.0))),
+        (on, runs((100.0, 180.0), (100.0, 190.0), (100.0, 200.0))),
+    )
+    result = from_interleaved(found, "run-2")
+    document = result.document()
+    points = document["variants"][1]["points"]
+    assert [point["samples_per_s"]["median"] for point in points] == [100.0, 190.0]
+    assert [point["efficiency"] for point in points] == [1.0, 0.95]
+    assert points[1]["ratio"] == pytest.approx(190 / 150)
+    assert document["variants"][0]["environment"] == {"NCCL_NET_GDR_LEVEL": "0"}
+    assert document["points"][1] == {
+        "np": 2, "nodes": 1, f"{sample}s_per_s": 150.0, f"{sample}s_per_s_per_rank": 75.0, "efficiency": 0.75
+    }  # fmt: skip
+    off_header, on_header = (f"gdr={level} {sample}s/s".rjust(21) for level in "02")
+    assert variants_table.render(result).splitlines()[2:] == [
+        f"ranks  nodes  {off_header[2:]}  efficiency  {on_header[2:]}  efficiency  ratio",
+        "    1      1   100.0 (90.0-110.0)     100.00%  100.0 (100.0-100.0)     100.00%  1.000",
+        "    2      1  150.0 (140.0-160.0)      75.00%  190.0 (180.0-200.0)      95.00%  1.267",
+    ]
+
+
+def test_a_variant_that_fails_ends_the_run_and_is_named():
+    fault = Fault(FaultKind.RANK_DIED, "variant ccore, repeat 1 of 3: rank 1 died", 1, "gpu1")
+    broken = replace(sweep("ccore", 1.0, 1.0), sweep=None, faults=(fault,))
+    found = interleaved(
+        (Variant("gloo", "gloo"), [sweep("gloo", 10.0, 900.0)]),
+        (Variant("ccore", "ccore"), [broken]),
+        faults=(fault,),
+    )
+    result = from_interleaved(found, "r")
+    document = result.document()
+    assert document["status"] == "failed"
+    assert document["proof"]["failures"][0]["message"].startswith("variant ccore, repeat 1 of 3")
+    assert document["variants"][1]["rows"] == []
+    assert "ccore us" in variants_table.render(result)
+
+
+def test_without_variants_the_document_has_none():
+    from clusterctl.results import model
+
+    assert "variants" not in model.from_measured(sweep("gloo", 1.0, 1.0), "r").document()
