@@ -60,7 +60,7 @@ def test_libraries_are_measured_in_turns_by_one_program(bench, tmp_path):
     assert [(launch["variant"], launch["repeat"]) for launch in launches] == [
         ("gloo", 1), ("gloo", 2), ("ccore", 1), ("ccore", 2)
     ]  # fmt: skip
-    assert (folder / "logs" / "2-ccore" / "1" / "rank-1.log").is_file()
+    assert (folder / "logs" / "2-ccore" / "1" / "rank-0.log").is_file()
 
 
 def test_a_variable_reaches_the_ranks_of_its_variant_alone(bench, tmp_path):
