@@ -58,3 +58,25 @@ def test_training_needs_the_residual(program: Program, letters: str, switch: str
         assert report["residuals"] == len(report["held"]) > 0
         assert max(report["held"]) == 1499
         assert report["registered"] is (switch == "1")
+
+
+LIGHT = {"LIGHT_TOPK_ALLREDUCE": "1", "LIGHT_TOPK_RATIO": "0.01", "LIGHT_TOPK_THRESHOLD": "1"}
+
+
+def test_a_horovod_script_trains_to_the_dense_loss(program: Program) -> None:
+    ended = program("horovod_topk.py", size=2, per_rank=lambda rank: {**nodes("ab")(rank), **LIGHT}).finish()
+    assert [one.returncode for one in ended] == [0, 0], ended
+    reports = [json.loads(one.output.splitlines()[-1]) for one in ended]
+    assert reports[0] == reports[1]
+    dense, topk = reports[0]["dense"], reports[0]["topk"]
+    assert dense["equal"] and topk["equal"]
+    assert (dense["compressed"], topk["compressed"]) == (0, 1200)
+    assert topk["loss"] != dense["loss"]
+    assert topk["loss"] == pytest.approx(dense["loss"], rel=0.02)
+
+
+def test_a_horovod_rank_that_was_told_otherwise_is_shown(program: Program) -> None:
+    ended = program("horovod_topk.py", "other", size=2, per_rank=nodes("ab")).finish()
+    for one in ended:
+        assert one.returncode == 0, one.output
+        assert '"topk": true' in one.output, one.output

@@ -10,6 +10,7 @@ import torch.distributed as dist
 from collective_core.communicator import Communicator
 from collective_core.horovod.reduce_ops import ReduceOp
 from collective_core.horovod.requests import Kind, Request
+from collective_core.topk import Residual
 from collective_core.torch_tensors import count_of_one, for_copy, for_reduction
 
 Tensors = list[torch.Tensor]
@@ -67,12 +68,22 @@ def _all_reduce(communicator: Communicator, request: Request, _: list[list[int]]
             flat = members[0]
         _scale(flat, request.prescale)
         buffer, redop = for_reduction(flat, _OPS[request.op])
-        communicator.all_reduce(buffer, buffer, redop)
+        if request.residuals is not None and _is_compressible(flat, request.op):
+            residual = request.residuals.setdefault(flat.dtype, Residual())
+            communicator.topk_all_reduce(buffer, buffer, residual, op=redop)
+        else:
+            communicator.all_reduce(buffer, buffer, redop)
         _scale(flat, request.postscale)
         parts = torch.split(flat.view(-1), [member.numel() for member in members])
         for place, member, part in zip(places, members, parts, strict=True):
             results[place] = part.view(member.shape)
     return [result for result in results if result is not None]
+
+
+def _is_compressible(flat: torch.Tensor, op: ReduceOp) -> bool:
+    """Tell whether top-k is defined for it; the rest is reduced densely. The same on all ranks."""
+    types = {torch.float32, torch.float16, torch.bfloat16}
+    return flat.dtype in types and op in {ReduceOp.SUM, ReduceOp.AVERAGE} and flat.numel() > 0
 
 
 def _by_type(tensors: Sequence[torch.Tensor]) -> list[list[int]]:

@@ -13,6 +13,7 @@ import torch
 
 from collective_core.horovod.common.exceptions import HorovodInternalError
 from collective_core.horovod.reduce_ops import ReduceOp
+from collective_core.topk import Residual
 
 
 class Kind(Enum):
@@ -51,6 +52,8 @@ class Request:
     postscale: float = 1.0
     root: int = 0
     splits: list[int] = field(default_factory=list)
+    # What was not sent yet of the tensors of each type, if only the largest elements are to be.
+    residuals: dict[torch.dtype, Residual] | None = None
     note: str = ""  # anything else that must be equal on all ranks
     one: bool = True  # the caller gave a tensor, not a list, and gets a tensor back
     events: list[Any] = field(default_factory=list)  # CUDA events after which the tensors can be read
@@ -70,6 +73,8 @@ class Request:
         }
         if self.kind in {Kind.ALLREDUCE, Kind.REDUCESCATTER}:
             said |= {"op": self.op.name, "prescale": self.prescale, "postscale": self.postscale}
+        if self.residuals is not None:
+            said["topk"] = True
         if self.kind is Kind.BROADCAST:
             said["root"] = self.root
         if self.note:
@@ -114,5 +119,5 @@ def stand_in(name: str, descriptor: str) -> Request:
     tensors = [torch.zeros(shape, dtype=getattr(torch, dtype)) for dtype, shape in said["tensors"]]
     return Request(
         Kind.ALLREDUCE, name, tensors, outputs=tensors, op=ReduceOp[said["op"]],
-        prescale=said["prescale"], postscale=said["postscale"],
+        prescale=said["prescale"], postscale=said["postscale"], residuals={} if said.get("topk") else None,
     )  # fmt: skip

@@ -13,13 +13,12 @@ from collective_core import environment
 from collective_core.horovod.common.exceptions import not_supported
 from collective_core.horovod.common.process_sets import ProcessSet, global_process_set
 from collective_core.horovod.reduce_ops import Adasum, Average, ReduceOp
+from collective_core.horovod.requests import Kind
 from collective_core.horovod.torch.buckets import Bucket, Named, by_groups, by_size
+from collective_core.horovod.torch.calls import submit, synchronize
 from collective_core.horovod.torch.compression import Compression, Compressor
-from collective_core.horovod.torch.mpi_ops import (
-    grouped_allreduce_async_,
-    sparse_allreduce_async,
-    synchronize,
-)
+from collective_core.horovod.torch.mpi_ops import sparse_allreduce_async
+from collective_core.topk import Residual
 
 FUSION_BYTES = 25 << 20
 
@@ -48,12 +47,15 @@ class Reducer:
         predivide: float,
         sparse_as_dense: bool,
         process_set: ProcessSet,
+        topk: bool,
     ) -> None:
-        """Watch the parameters of the buckets."""
+        """Watch the parameters of the buckets. With `topk`, most of each gradient is sent in a later step."""
         self._buckets = buckets
         self._compression, self._op, self._predivide = compression, op, predivide
         self._sparse_as_dense, self._process_set = sparse_as_dense, process_set
         self._passes = passes
+        # Of each bucket, by type; they live as long as the buckets, which never change.
+        self._residuals: list[dict[torch.dtype, Residual]] | None = [{} for _ in buckets] if topk else None
         self._left: dict[int, int] = {}
         self._unready: list[int] = []
         self._next = 0
@@ -114,14 +116,12 @@ class Reducer:
                 continue
             parts.append((parameter.grad, *self._compression.compress(parameter.grad)))
         if parts:
-            handle = grouped_allreduce_async_(
-                [small for _, small, _ in parts],
-                name=f"gradients.{place}",
-                op=self._op,
-                prescale_factor=1.0 / self._predivide,
-                postscale_factor=self._predivide,
-                process_set=self._process_set,
-            )
+            smalls = [small for _, small, _ in parts]
+            handle = submit(
+                Kind.ALLREDUCE, smalls, self._process_set, f"gradients.{place}", outputs=list(smalls), one=False,
+                op=self._op, prescale=1.0 / self._predivide, postscale=self._predivide,
+                residuals=None if self._residuals is None else self._residuals[place],
+            )  # fmt: skip
             self._pending.append(_Pending(handle, parts))
 
     def finish(self) -> None:
@@ -213,7 +213,9 @@ def DistributedOptimizer(
 
     It shares parameters, options and state with the one given, so that learning rate schedules of either work.
     Gradients are reduced while backward passes go on, in buckets of at most CCORE_FUSION_BYTES; `groups` chooses
-    other buckets. Raises ValueError when names or parameters do not fit, NotSupportedError for Adasum.
+    other buckets. With CCORE_TOPK_ALLREDUCE=1 (LIGHT_TOPK_ALLREDUCE) each bucket is reduced by top-k with error
+    feedback where that sends less (docs/algorithms.md). Raises ValueError when names or parameters do not fit,
+    NotSupportedError for Adasum.
     """
     reduction = ReduceOp(op)
     if reduction is Adasum:
@@ -244,6 +246,7 @@ def DistributedOptimizer(
             predivide=gradient_predivide_factor,
             sparse_as_dense=sparse_as_dense,
             process_set=process_set,
+            topk=environment.flag("CCORE_TOPK_ALLREDUCE", fallback=False),
         )
     return distributed
 
