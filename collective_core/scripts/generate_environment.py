@@ -54,12 +54,13 @@ def page(old: str) -> str:
 
 
 def c_table() -> str:
-    """Return the rows for C++: a name and its aliases, for what the library reads and what has aliases."""
+    """Return the rows for C++: name, default in words, and aliases of what the library reads."""
     rows = []
     for variable in VARIABLES:
-        if Reader.LIBRARY in variable.readers and variable.aliases:
+        if Reader.LIBRARY in variable.readers:
             aliases = ", ".join(f'"{alias}"' for alias in variable.aliases)
-            rows.append(f'{{"{variable.name}", {{{aliases}}}}},')
+            default = variable.default.replace("`", "")
+            rows.append(f'{{"{variable.name}", "{default}", {{{aliases}}}}},')
     return (
         "// Made by scripts/generate_environment.py of environment_table.py; do not edit.\n"
         + "\n".join(rows)

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "api_support.h"
+#include "engine/settings_text.h"
 
 extern "C" {
 
@@ -34,6 +35,12 @@ cc_result cc_comm_trace(const cc_comm* comm, cc_trace_entry* entries, size_t ent
       std::memcpy(to + i * entry_bytes, &entry, bytes);
     }
     *count = room;
+  });
+}
+
+cc_result cc_dump_config(const cc_comm* comm, char* text, size_t size, size_t* needed) {
+  return ccore::guarded([&] {
+    ccore::copy_text(comm ? comm->communicator.settings_text() : ccore::settings_text({}), text, size, needed);
   });
 }
 

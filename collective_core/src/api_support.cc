@@ -1,6 +1,8 @@
 #include "api_support.h"
 
+#include <algorithm>
 #include <cstddef>
+#include <cstring>
 
 namespace ccore {
 namespace {
@@ -22,6 +24,16 @@ cc_result fail(cc_result code, const char* text) {
 
 void require(bool condition, const char* text) {
   if (!condition) throw Error(CC_ERROR_INVALID_ARGUMENT, text);
+}
+
+void copy_text(const std::string& all, char* text, size_t size, size_t* needed) {
+  require(needed != nullptr, "needed is null");
+  require(text || size == 0, "text is null");
+  *needed = all.size() + 1;
+  if (size == 0) return;
+  const size_t length = std::min(all.size(), size - 1);
+  std::memcpy(text, all.data(), length);
+  text[length] = '\0';
 }
 
 int64_t timeout_of(const cc_op_options* options) {

@@ -22,6 +22,8 @@ std::string& thread_error();
 cc_result fail(cc_result code, const char* text);
 // Throws CC_ERROR_INVALID_ARGUMENT with the text.
 void require(bool condition, const char* text);
+// Copies the text and a zero byte, as much as fits; *needed: the bytes of all of it.
+void copy_text(const std::string& all, char* text, size_t size, size_t* needed);
 // Milliseconds; 0: the communicator's.
 int64_t timeout_of(const cc_op_options* options);
 

@@ -1,7 +1,4 @@
 // The C ABI of the tuner.
-#include <algorithm>
-#include <cstring>
-
 #include "api_support.h"
 #include "collective_core/collective_core.h"
 #include "common/dtype.h"
@@ -15,12 +12,7 @@ cc_result cc_tuner_dump(cc_comm* comm, char* text, size_t size, size_t* needed) 
   return guarded([&] {
     require(comm && needed, "an argument is null");
     require(text || size == 0, "text is null");
-    const std::string all = comm->communicator.tuner_text();
-    *needed = all.size() + 1;
-    if (size == 0) return;
-    const size_t length = std::min(all.size(), size - 1);
-    std::memcpy(text, all.data(), length);
-    text[length] = '\0';
+    ccore::copy_text(comm->communicator.tuner_text(), text, size, needed);
   });
 }
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from collective_core.environment_table import UNUSED, VARIABLES, Kind, Reader
@@ -134,3 +135,43 @@ def test_the_library_reads_by_the_same_rules(
         assert done.stderr.count(says) == 1, done.stderr
     else:
         assert "counts, not its alias" not in done.stderr
+
+
+CONFIGURED = """
+import sys
+from collective_core.communicator import Communicator, Transport, dump_config
+print(dump_config())
+with Communicator.from_environment(timeout_s=2.5, transport=Transport.TCP) as comm:
+    text = comm.dump_config()
+    part = comm.split(0)
+    assert part.dump_config() == text
+    part.destroy()
+sys.stdout.write(text)
+"""
+
+
+def test_the_dump_says_where_each_setting_came_from(ranks: Any, environment: dict[str, str]) -> None:
+    def of_rank(rank: int) -> dict[str, str]:
+        mine = {
+            "LIGHT_2D_ALLREDUCE": str(rank),
+            "CCORE_SHM_RING_BYTES": "8192",
+            "CCORE_AUTOTUNE_WARMUP_CALLS": "7",
+        }
+        return mine if rank == 0 else {"LIGHT_2D_ALLREDUCE": "1"}
+
+    ranks.start((sys.executable, "-c", CONFIGURED), 2, of_rank)
+    first, second = ranks.finish()
+    assert (first.returncode, second.returncode) == (0, 0), first.output + second.output
+    alone, joined = first.output.split("\n\n")
+    names = [variable.name for variable in VARIABLES if Reader.LIBRARY in variable.readers]
+    for text in (alone, joined, second.output.split("\n\n")[1]):
+        assert [line.partition("=")[0] for line in text.splitlines()] == names
+    assert "CCORE_TIMEOUT_S=300 (default)\n" in alone
+    assert "CCORE_TIMEOUT_S=2.5 (cc_config)\n" in joined
+    assert "CCORE_TRANSPORT=tcp (cc_config)\n" in joined
+    assert "CCORE_2D=0 (environment, as LIGHT_2D_ALLREDUCE)\n" in joined
+    assert "CCORE_SHM_RING_BYTES=8192 (environment)\n" in joined
+    of_second = second.output.split("\n\n")[1]
+    assert "CCORE_2D=0 (rank 0, whose value counts for all)\n" in of_second
+    assert "CCORE_AUTOTUNE_WARMUP_CALLS=7 (rank 0, whose value counts for all)\n" in of_second
+    assert "CCORE_SHM_RING_BYTES=262144 (default)\n" in of_second

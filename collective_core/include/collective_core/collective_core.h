@@ -221,6 +221,13 @@ CC_API cc_result cc_comm_stats(const cc_comm* comm, cc_operation operation, cc_o
  * (CCORE_DEBUG=WARN). */
 CC_API cc_result cc_comm_trace(const cc_comm* comm, cc_trace_entry* entries, size_t entry_bytes, size_t* count);
 
+/* All settings that this rank's library reads, as text: a line "NAME=value (source)" for each of docs/environment.md,
+ * whose source is the environment (and by which alias), cc_config, rank 0, or "default". comm NULL: as the environment
+ * of this process alone says. *needed: the bytes of the whole text with its zero byte; of a shorter buffer as much is
+ * written as fits; text may be NULL if size is 0. Without waiting, from any thread, also after a failure.
+ * CC_ERROR_INVALID_ARGUMENT: needed is NULL, or text is NULL and size is not 0. */
+CC_API cc_result cc_dump_config(const cc_comm* comm, char* text, size_t size, size_t* needed);
+
 /* recv[i] = send_0[i] op send_1[i] op ... ; bit-identical on all ranks. options may be NULL everywhere. */
 CC_API cc_result cc_all_reduce(const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op,
                                cc_comm* comm, const cc_op_options* options);

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from ctypes import (
     POINTER,
+    byref,
     c_char,
     c_char_p,
     c_double,
@@ -153,6 +155,7 @@ _SIGNATURES: dict[str, tuple[object, ...]] = {
     "cc_comm_size": (c_void_p, POINTER(c_int)),
     "cc_comm_peer_info": (c_void_p, c_int, POINTER(PeerInfo)),
     "cc_comm_stats": (c_void_p, c_int, POINTER(OpStats)),
+    "cc_dump_config": (c_void_p, c_char_p, c_size_t, POINTER(c_size_t)),
     "cc_comm_trace": (c_void_p, POINTER(TraceEntry), c_size_t, POINTER(c_size_t)),
     "cc_all_reduce": (c_void_p, c_void_p, c_size_t, c_int, c_int, c_void_p, POINTER(OpOptions)),
     "cc_broadcast": (c_void_p, c_void_p, c_size_t, c_int, c_int, c_void_p, POINTER(OpOptions)),
@@ -234,3 +237,12 @@ def check(code: int, comm: c_void_p | None = None) -> None:
     text: bytes = library().cc_last_error(None)
     shared: bytes = library().cc_last_error(comm) if comm else b""
     raise CollectiveCoreError(Result(code), (shared or text).decode(errors="replace"))
+
+
+def text_of(function: Callable[..., int], comm: c_void_p | None) -> str:
+    """Return the text of a function with the parameters (comm, text, size, needed)."""
+    needed = c_size_t()
+    check(function(comm, None, 0, byref(needed)), comm)
+    text = ctypes.create_string_buffer(needed.value)
+    check(function(comm, text, needed.value, byref(needed)), comm)
+    return text.value.decode(errors="replace")

@@ -197,6 +197,11 @@ def unique_id_from_address(address: str, port: int, secret: str, *, is_root: boo
     return bytes(unique_id.bytes)
 
 
+def dump_config() -> str:
+    """Return what `Communicator.dump_config` would, as the environment of this process alone says."""
+    return _lib.text_of(_lib.library().cc_dump_config, None)
+
+
 _NO_COLOR = -1
 _INIT_TIMEOUT_S = 120.0
 
@@ -491,11 +496,11 @@ class Communicator:
     def tuner_dump(self) -> str:
         """Return which algorithms the tuner took: a line for each kind of operation that has several."""
         handle = self._live()
-        needed = c_size_t()
-        _lib.check(self._library.cc_tuner_dump(handle, None, 0, byref(needed)), handle)
-        text = ctypes.create_string_buffer(needed.value)
-        _lib.check(self._library.cc_tuner_dump(handle, text, needed.value, byref(needed)), handle)
-        return text.value.decode()
+        return _lib.text_of(self._library.cc_tuner_dump, handle)
+
+    def dump_config(self) -> str:
+        """Return all settings and where each came from: a line `NAME=value (source)` for each that is read."""
+        return _lib.text_of(self._library.cc_dump_config, self._live())
 
     def retune(self) -> None:
         """Measure all algorithms again with the next operations; every rank calls it in the same place."""

@@ -86,8 +86,16 @@ VARIABLES: tuple[Variable, ...] = (
         "ranks' places rule out is passed over; rank 0's holds for all", _LIBRARY,
     ),
     Variable(
+        "CCORE_LINK_MATRIX", Kind.TEXT, "none",
+        "file that says what the links between the ranks carry; all_reduce then goes over trees that use them all, see "
+        "[algorithms](algorithms.md#as-many-trees-as-the-links-hold); rank 0's holds for all",
+        _LIBRARY,
+    ),
+    Variable(
         "CCORE_TOPK_ALLREDUCE", Kind.FLAG, "0",
-        "`ddp_hooks.from_environment` reduces gradients by top-k all_reduce with error feedback", _PYTHON,
+        "`ddp_hooks.from_environment` and the Horovod API's `DistributedOptimizer` reduce gradients by top-k "
+        "all_reduce with error feedback",
+        (Reader.PYTHON, Reader.HOROVOD),
         aliases=("LIGHT_TOPK_ALLREDUCE",),
     ),
     Variable(

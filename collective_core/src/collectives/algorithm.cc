@@ -32,6 +32,8 @@ const char* name_of(Algorithm algorithm) {
       return "halving";
     case Algorithm::double_tree:
       return "double_tree";
+    case Algorithm::n_trees:
+      return "n_trees";
   }
   return "none";
 }
@@ -96,7 +98,7 @@ Algorithms algorithms_of(Kind kind, const Shape& shape) {
       Algorithms list{};
       if (shape.shared) list = {Algorithm::oneshot, Algorithm::twoshot};
       for (const Algorithm one : {Algorithm::doubling, Algorithm::ring, Algorithm::halving, Algorithm::direct,
-                                  Algorithm::double_tree}) {
+                                  Algorithm::double_tree, Algorithm::n_trees}) {
         list.add(one);
       }
       if (shape.nodes > 1 && shape.most_local > 1) list.add(Algorithm::hierarchical);

@@ -26,6 +26,7 @@ enum class Algorithm : int8_t {
   hierarchical,  // "2d"
   halving,
   double_tree,
+  n_trees,
 };
 
 // "ring", as in CCORE_ALGO and in docs/algorithms.md.
@@ -41,6 +42,7 @@ struct Shape {
   int least_local = 1;  // ranks of the smallest node
   int most_local = 1;   // of the largest one
   bool shared = false;  // all ranks share the memory of one node (transport/shm/arena.h)
+  bool linked = false;  // the user has said what their links carry (topology/link_matrix.h)
 };
 Shape shape_of(const std::vector<Place>& places);
 

@@ -11,7 +11,7 @@ namespace ccore {
 namespace {
 
 // On which everything can run.
-constexpr Shape kAnyShape{4, 2, 2, 2, true};
+constexpr Shape kAnyShape{4, 2, 2, 2, true, true};
 
 std::string joined(const std::string& list, const char* name) { return list.empty() ? name : list + ", " + name; }
 
@@ -80,6 +80,7 @@ Algorithm choose(Kind kind, size_t bytes, const Shape& shape, const Overrides& o
   const Algorithm forced = overrides.forced[static_cast<size_t>(kind)];
   if (candidates.has(forced)) return forced;
   const bool enough = bytes >= static_cast<size_t>(overrides.hierarchical_threshold);
+  if (candidates.has(Algorithm::n_trees) && shape.linked && enough) return Algorithm::n_trees;
   if (candidates.has(Algorithm::hierarchical) && overrides.hierarchical != 0 && enough) {
     return Algorithm::hierarchical;
   }
@@ -87,7 +88,9 @@ Algorithm choose(Kind kind, size_t bytes, const Shape& shape, const Overrides& o
   double least_us = 0;
   for (const Algorithm one : candidates) {
     const double us = estimated_us(kind, one, bytes, shape, model);
-    if (one == Algorithm::hierarchical || (best != Algorithm::none && us >= least_us)) continue;
+    // What these two have over the others is not in the model.
+    if (one == Algorithm::hierarchical || one == Algorithm::n_trees) continue;
+    if (best != Algorithm::none && us >= least_us) continue;
     best = one;
     least_us = us;
   }

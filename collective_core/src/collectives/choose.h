@@ -4,9 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "collectives/algorithm.h"
 #include "collectives/cost.h"
+#include "schedule/trees.h"
 
 namespace ccore {
 
@@ -15,7 +17,7 @@ struct Overrides {
   Algorithm forced[kKinds];  // by kind; none: no wish
   int32_t intra_size = 0;    // emulated nodes of that many consecutive ranks; 0: the real ones
   int32_t hierarchical = 1;  // 0: 2d is not taken unless it is forced
-  int64_t hierarchical_threshold = 64 * 1024;  // bytes; 2d is not taken for less unless it is forced
+  int64_t hierarchical_threshold = 64 * 1024;  // bytes; 2d and n_trees are not taken for less unless forced
 
   Overrides();
   bool operator==(const Overrides& other) const;
@@ -28,8 +30,8 @@ Overrides overrides_from_env();
 // The list of CCORE_ALGO. setting: what the error calls it.
 void parse_forced(const std::string& setting, const std::string& text, Overrides* overrides);
 
-// The forced one if it can run on this shape; 2d where there is something to gain on both levels and the overrides
-// allow it; else the one that the model says is fastest.
+// The forced one if it can run on this shape; n_trees where the links are known; 2d where there is something to gain on
+// both levels and the overrides allow it; else the one that the model says is fastest.
 Algorithm choose(Kind kind, size_t bytes, const Shape& shape, const Overrides& overrides,
                  const CostModel& model);
 
@@ -38,6 +40,7 @@ struct Chooser {
   Shape shape;
   Overrides overrides;
   CostModel model;
+  const std::vector<Tree>* trees = nullptr;  // over which n_trees reduces; null: a star from every rank
   Algorithm* chosen = nullptr;  // where the last choice is noted, for the flight recorder
 
   Algorithm choose(Kind kind, size_t bytes) const {

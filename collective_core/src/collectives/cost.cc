@@ -73,7 +73,8 @@ double all_reduce_us(Algorithm algorithm, const Shape& shape, const Flat& f, con
     const double extra = power_of_two(shape.nranks) ? 0 : 2 * f.bytes * f.beta;
     return 2 * f.rounds * f.alpha + 2 * part * f.beta + extra + part * f.gamma;
   }
-  if (algorithm == Algorithm::direct) {
+  // Of stars; other trees are only as good as what the user says of the links.
+  if (algorithm == Algorithm::direct || algorithm == Algorithm::n_trees) {
     // All of a node send to others all the time, and several to one: a tenth is lost to crowding.
     // A rank both sends and receives each of its messages after the first.
     const double crowding = shape.nranks > 2 ? 1.1 : 1;

@@ -13,12 +13,13 @@
 namespace ccore {
 namespace {
 
-struct Aliases {
+struct Row {
   const char* name;
+  const char* fallback;
   std::array<const char*, 4> others;  // ends with the first null
 };
 
-constexpr Aliases kAliases[] = {
+constexpr Row kRows[] = {
 #include "common/env_table.inc"
 };
 
@@ -46,13 +47,19 @@ void consider(EnvSetting* found, const char* name) {
 EnvSetting env_setting(const char* name) {
   EnvSetting found{name, ""};
   consider(&found, name);
-  for (const Aliases& row : kAliases) {
+  for (const Row& row : kRows) {
     if (std::strcmp(row.name, name) != 0) continue;
     for (const char* other : row.others) {
       if (other) consider(&found, other);
     }
   }
   return found;
+}
+
+std::vector<EnvVariable> env_variables() {
+  std::vector<EnvVariable> all;
+  for (const Row& row : kRows) all.push_back(EnvVariable{row.name, row.fallback});
+  return all;
 }
 
 std::string env_text(const char* name) { return env_setting(name).text; }

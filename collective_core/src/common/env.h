@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace ccore {
 
@@ -14,6 +15,12 @@ struct EnvSetting {
   std::string text;  // empty when unset or empty
 };
 EnvSetting env_setting(const char* name);
+// What the library reads, in the order of docs/environment.md, with the default in words.
+struct EnvVariable {
+  const char* name;
+  const char* fallback;
+};
+std::vector<EnvVariable> env_variables();
 // Only its text; empty when unset.
 std::string env_text(const char* name);
 // `fallback` when unset or empty; throws CC_ERROR_INVALID_ARGUMENT when it is not a number in [least, most].

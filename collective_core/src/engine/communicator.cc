@@ -14,6 +14,8 @@
 #include "collectives/barrier/barrier_dissemination.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "engine/settings_text.h"
+#include "schedule/packing.h"
 
 namespace ccore {
 namespace {
@@ -65,6 +67,7 @@ Communicator::Communicator(const UniqueId& id, int rank, int nranks, const Setti
       settings_(settings),
       connections_(connect_ranks(id, rank, nranks, settings_)),
       places_(places_of(connections_.peers)),
+      trees_(connections_.link_matrix ? pack_trees(*connections_.link_matrix) : std::vector<Tree>()),
       chooser_{shape_of(places_), connections_.overrides, CostModel()},
       tuning_(connections_.tuner, &chooser_),
       doorbell_(&lonely_doorbell_),
@@ -75,6 +78,12 @@ Communicator::Communicator(const UniqueId& id, int rank, int nranks, const Setti
       }),
       standoff_(rank, nranks) {
   chooser_.chosen = &chosen_;
+  if (connections_.link_matrix) {
+    chooser_.trees = &trees_;
+    chooser_.shape.linked = true;
+  }
+  settings_.link_matrix = connections_.link_matrix;
+  settings_.link_matrix_path.clear();
   settings_.ranks_on_host = connections_.ranks_on_host;  // parts of it inherit this
   std::vector<std::string> names;
   for (const Peer& peer : connections_.peers) names.push_back(peer.name);
@@ -339,6 +348,10 @@ void Communicator::fill(int rank, cc_peer_info* info) const {
     full.payload_bytes_received = link->payload_bytes_received;
   }
   std::memcpy(info, &full, full.size);
+}
+
+std::string Communicator::settings_text() const {
+  return ccore::settings_text(told_settings(rank_, settings_, connections_));
 }
 
 std::string Communicator::summary() const {

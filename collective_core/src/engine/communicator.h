@@ -59,6 +59,8 @@ class Communicator {
   void fill(int rank, cc_peer_info* info) const;
   // "4 ranks on 2 nodes, shm to 1, tcp to 2".
   std::string summary() const;
+  // All settings and where each came from.
+  std::string settings_text() const;
 
  private:
   void load_choices();
@@ -77,6 +79,7 @@ class Communicator {
   Settings settings_;
   Connections connections_;
   std::vector<Place> places_;
+  std::vector<Tree> trees_;  // by the matrix of links, if there is one
   Chooser chooser_;
   Tuning tuning_;
   Doorbell lonely_doorbell_;  // when no segment has one for us

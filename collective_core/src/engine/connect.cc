@@ -40,6 +40,8 @@ struct Card {
   char node[CC_HOST_BYTES + 64] = {};
   Overrides overrides;
   TunerSettings tuner;
+  int32_t linked = 0;  // this rank has a matrix of links
+  int32_t reserved = 0;
 };
 
 template <size_t N>
@@ -64,6 +66,7 @@ Settings settings_from_env() {
   settings.interface_name = env_text("CCORE_SOCKET_IFNAME");
   settings.address = env_text("CCORE_SOCKET_ADDR");
   settings.overrides = overrides_from_env();
+  settings.link_matrix_path = env_text("CCORE_LINK_MATRIX");
   simd_level();  // a wrong one is told here, not by the first reduction
   settings.tuner = tuner_settings_from_env();
   return settings;
@@ -77,7 +80,9 @@ class Connector {
   Connections run() {
     try {
       listen_for_mesh();
+      read_links();
       exchange_cards();
+      share_links();
       share_segment();
       connect();
       client_.all_gather(uint32_t{1});  // everybody is connected: the segment's name can go
@@ -122,9 +127,11 @@ class Connector {
     put(card.node, node_key(settings_.node_id, card.host, card.boot));
     card.overrides = settings_.overrides;
     card.tuner = settings_.tuner;
+    card.linked = result_.link_matrix ? 1 : 0;
     cards_ = client_.all_gather(card);
     result_.overrides = cards_[0].overrides;
     result_.tuner = cards_[0].tuner;
+    result_.streams = cards_[0].streams;
     if (!(result_.overrides == card.overrides)) {
       log(LogLevel::warn, "rank %d was given other settings for the choice of algorithms than rank 0, whose hold",
           rank_);
@@ -156,6 +163,26 @@ class Connector {
       result_.peers.push_back(Peer{other.host, other.pid, other.rails[0], places[rank], name});
     }
     result_.ranks_on_host = std::max(ranks_on_host_of(card), settings_.ranks_on_host);
+  }
+
+  // Rank 0's holds for all, and the file need only be there.
+  void read_links() {
+    if (rank_ != 0 || client_.nranks() == 1) return;
+    result_.link_matrix = settings_.link_matrix;
+    const std::string& path = settings_.link_matrix_path;
+    if (!result_.link_matrix && !path.empty()) {
+      result_.link_matrix = read_link_matrix("CCORE_LINK_MATRIX=" + path, path, client_.nranks());
+    }
+  }
+
+  void share_links() {
+    if (cards_[0].linked == 0) return;
+    const std::vector<float> mine = result_.link_matrix ? result_.link_matrix->gbytes_per_s : std::vector<float>();
+    const auto nranks = static_cast<size_t>(client_.nranks());
+    result_.link_matrix = LinkMatrix{client_.nranks(), client_.concatenate(mine)};
+    if (result_.link_matrix->gbytes_per_s.size() != nranks * nranks) {
+      throw Error(CC_ERROR_INTERNAL, "the matrix of links of rank 0 did not arrive whole");
+    }
   }
 
   static std::vector<Address> rails_of(const Card& card) {
@@ -312,15 +339,26 @@ Settings settings_from(const cc_config* config, const Settings* base) {
     throw Error(CC_ERROR_INVALID_ARGUMENT, "cc_config.transport is none of cc_transport");
   }
   Settings settings = base ? *base : settings_from_env();
-  const auto override_text = [](std::string* setting, const char* value) {
-    if (value && *value) *setting = value;
+  const auto note = [&](const char* name) {
+    if (std::find(settings.given.begin(), settings.given.end(), name) == settings.given.end()) {
+      settings.given.emplace_back(name);
+    }
   };
-  if (given.timeout_ms) settings.timeout_ms = given.timeout_ms;
-  if (given.init_timeout_ms) settings.init_timeout_ms = given.init_timeout_ms;
-  if (given.transport != CC_TRANSPORT_AUTO) settings.transport = static_cast<cc_transport>(given.transport);
-  override_text(&settings.node_id, given.node_id);
-  override_text(&settings.interface_name, given.interface_name);
-  override_text(&settings.address, given.address);
+  const auto take = [&](auto* setting, auto value, const char* name) {
+    *setting = value;
+    note(name);
+  };
+  const auto take_text = [&](std::string* setting, const char* value, const char* name) {
+    if (value && *value) take(setting, value, name);
+  };
+  if (given.timeout_ms) take(&settings.timeout_ms, given.timeout_ms, "CCORE_TIMEOUT_S");
+  if (given.init_timeout_ms) take(&settings.init_timeout_ms, given.init_timeout_ms, "CCORE_INIT_TIMEOUT_S");
+  if (given.transport != CC_TRANSPORT_AUTO) {
+    take(&settings.transport, static_cast<cc_transport>(given.transport), "CCORE_TRANSPORT");
+  }
+  take_text(&settings.node_id, given.node_id, "CCORE_NODE_ID");
+  take_text(&settings.interface_name, given.interface_name, "CCORE_SOCKET_IFNAME");
+  take_text(&settings.address, given.address, "CCORE_SOCKET_ADDR");
   return settings;
 }
 

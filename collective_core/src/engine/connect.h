@@ -10,11 +10,13 @@
 #include "collectives/choose.h"
 #include "common/unique_fd.h"
 #include "rendezvous/unique_id.h"
+#include "topology/link_matrix.h"
 #include "topology/node.h"
 #include "tuner/settings.h"
 #include "transport/link.h"
 #include "transport/shm/arena.h"
 #include "transport/shm/segment.h"
+#include "transport/tcp/stream_settings.h"
 
 namespace ccore {
 
@@ -27,7 +29,10 @@ struct Settings {
   std::string interface_name;
   std::string address;
   Overrides overrides;
+  std::string link_matrix_path;       // empty: none
+  std::optional<LinkMatrix> link_matrix;  // of a part of a communicator: instead of the file
   TunerSettings tuner;
+  std::vector<std::string> given;  // what cc_config says, by the names of the variables that it beats
   int ranks_on_host = 1;  // at least so many share the cores: a part of a communicator is not alone
 };
 // base: what a zero or null field means; null: the environment, else the default.
@@ -49,7 +54,9 @@ struct Connections {
   std::vector<UniqueFd> control;             // by rank, empty at the own place
   int ranks_on_host = 1;
   Overrides overrides;  // of rank 0
+  std::optional<LinkMatrix> link_matrix;  // of rank 0
   TunerSettings tuner;  // of rank 0
+  StreamWish streams;   // of rank 0
 };
 
 Connections connect_ranks(const UniqueId& id, int rank, int nranks, const Settings& settings);

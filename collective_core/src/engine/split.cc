@@ -36,6 +36,15 @@ Offer offer_from(const Communicator& parent) {
   return offer;
 }
 
+// None where the links of the whole do not join these ranks.
+std::optional<LinkMatrix> links_of(const std::optional<LinkMatrix>& whole, const std::vector<int>& members) {
+  if (!whole) return std::nullopt;
+  const LinkMatrix part = part_of(*whole, members);
+  const std::vector<bool> reached = reachable(part);
+  return std::find(reached.begin(), reached.end(), false) == reached.end() ? std::optional<LinkMatrix>(part)
+                                                                          : std::nullopt;
+}
+
 }  // namespace
 
 std::vector<int> split_members(const std::vector<SplitWish>& wishes, int self) {
@@ -65,6 +74,7 @@ std::optional<Seat> split(Communicator* parent, const SplitWish& wish, const cc_
     offer = offers[static_cast<size_t>(members.front())];
     seat.rank = static_cast<int>(std::find(members.begin(), members.end(), self) - members.begin());
     seat.nranks = static_cast<int>(members.size());
+    seat.settings.link_matrix = links_of(parent->settings().link_matrix, members);
   });
   if (seat.nranks == 0) return std::nullopt;
   // The parent is not harmed: all its ranks have ended the operation.

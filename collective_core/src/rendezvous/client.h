@@ -30,12 +30,24 @@ class RendezvousClient {
     return all;
   }
 
+  // The values of all ranks, each of which may have any number of them, in the order of ranks.
+  template <typename T>
+  std::vector<T> concatenate(const std::vector<T>& mine) {
+    static_assert(std::is_trivially_copyable_v<T>, "travels as bytes");
+    const std::string table =
+        exchange(std::string(reinterpret_cast<const char*>(mine.data()), mine.size() * sizeof(T)));
+    std::vector<T> all(table.size() / sizeof(T));
+    std::memcpy(all.data(), table.data(), all.size() * sizeof(T));
+    return all;
+  }
+
   // Tells the root, and through it all ranks, why this one gives up. Never throws.
   void give_up(const Error& error) noexcept;
 
   // The address of this host on the way to the root.
   Address local_host() const { return local_address(fd_.get()); }
   const Deadline& deadline() const { return deadline_; }
+  int nranks() const { return nranks_; }
 
  private:
   std::string exchange(const std::string& mine);

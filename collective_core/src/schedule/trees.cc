@@ -44,11 +44,12 @@ void add_messages(int rank, const Tree& tree, int number, int chunks, std::vecto
   const int highest = *std::max_element(height.begin(), height.end());
   for (int node = 0; node < nranks; ++node) {
     if (parent(node) == kNone || (node != rank && parent(node) != rank)) continue;
-    for (int chunk = 0; chunk < chunks; ++chunk) {
+    for (int chunk = 0; chunk < tree.share * chunks; ++chunk) {
+      const int start = chunk / tree.share;
       messages->push_back(
-          Message{chunk + height[static_cast<size_t>(node)], number, true, chunk, node, parent(node)});
+          Message{start + height[static_cast<size_t>(node)], number, true, chunk, node, parent(node)});
       messages->push_back(
-          Message{chunk + highest + depth[static_cast<size_t>(node)], number, false, chunk, parent(node), node});
+          Message{start + highest + depth[static_cast<size_t>(node)], number, false, chunk, parent(node), node});
     }
   }
 }
@@ -77,7 +78,12 @@ Schedule tree_all_reduce(int rank, const std::vector<Tree>& trees, int chunks) {
   Schedule schedule;
   schedule.rank = rank;
   schedule.nranks = static_cast<int>(trees[0].parent.size());
-  schedule.nblocks = static_cast<int>(trees.size()) * chunks;
+  std::vector<int> first_block;  // by tree
+  schedule.nblocks = 0;
+  for (const Tree& tree : trees) {
+    first_block.push_back(schedule.nblocks);
+    schedule.nblocks += tree.share * chunks;
+  }
   std::vector<Message> messages;
   for (size_t tree = 0; tree < trees.size(); ++tree) {
     add_messages(rank, trees[tree], static_cast<int>(tree), chunks, &messages);
@@ -95,7 +101,7 @@ Schedule tree_all_reduce(int rank, const std::vector<Tree>& trees, int chunks) {
   for (const Message& message : messages) {
     const bool sends = message.from == rank;
     const int peer = sends ? message.to : message.from;
-    const int block = message.tree * chunks + message.chunk;
+    const int block = first_block[static_cast<size_t>(message.tree)] + message.chunk;
     int& lane = lane_of[static_cast<size_t>(peer)];
     if (lane == kNone) lane = lanes++;
     Step step;

@@ -33,6 +33,9 @@ void topk_ranks();
 void tuner();
 void tuner_cache();
 void tuner_comm();
+void memory();
+void packing();
+void n_trees();
 void matrix(const std::string& layout, int nranks);
 
 }  // namespace test

@@ -54,6 +54,17 @@ void shared_memory() {
   EXPECT(chosen(Kind::all_reduce, 64, kTwoByTwo, "all_reduce:oneshot") == Algorithm::doubling, "it cannot run");
 }
 
+// Whom the user has told what links carry, they are used as that says, for as much data as 2d would need.
+void known_links() {
+  Shape known = kTwoByTwo;
+  known.linked = true;
+  EXPECT(chosen(Kind::all_reduce, 16 * kMiB, known) == Algorithm::n_trees, "16 MiB");
+  EXPECT(chosen(Kind::all_reduce, 64, known) == Algorithm::doubling, "64 bytes");
+  EXPECT(chosen(Kind::all_reduce, 16 * kMiB, known, "all_reduce:ring") == Algorithm::ring, "forced");
+  EXPECT(chosen(Kind::all_reduce, 16 * kMiB, kOneNode, "all_reduce:n_trees") == Algorithm::n_trees, "stars");
+  EXPECT(chosen(Kind::all_reduce, 16 * kMiB, kOneNode) != Algorithm::n_trees, "not known");
+}
+
 void wishes() {
   EXPECT(chosen(Kind::all_reduce, 64, kOneNode, "all_reduce:ring") == Algorithm::ring, "forced");
   EXPECT(chosen(Kind::broadcast, 64, kOneNode, "all_reduce:ring") == Algorithm::tree, "of another collective");
@@ -92,6 +103,7 @@ void shapes() {
 void choose() {
   latency_for_little_and_bytes_for_much();
   shared_memory();
+  known_links();
   wishes();
   costs_grow();
   shapes();

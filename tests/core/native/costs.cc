@@ -18,6 +18,7 @@
 #include "schedule/doubling.h"
 #include "schedule/halving.h"
 #include "schedule/hierarchical.h"
+#include "schedule/packing.h"
 #include "schedule/reduce.h"
 #include "schedule/ring.h"
 #include "schedule/symbolic.h"
@@ -87,6 +88,10 @@ void costs() {
     const std::vector<ccore::Tree> trees = ccore::double_binary_tree(p);
     print(
         "all_reduce_double_tree", p, data, [&](int rank) { return ccore::tree_all_reduce(rank, trees, 1); },
+        ccore::run_from_full_input);
+    const std::vector<ccore::Tree> stars = ccore::star_trees(p);
+    print(
+        "all_reduce_n_trees", p, data, [&](int rank) { return ccore::tree_all_reduce(rank, stars, 1); },
         ccore::run_from_full_input);
     for (int nodes = 1; nodes <= p; ++nodes) {
       if (p % nodes != 0) continue;

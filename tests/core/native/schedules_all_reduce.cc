@@ -1,11 +1,11 @@
 // The all-reduce schedules that use lanes, trees or places: proved on sets, for whole and for halved blocks.
 #include <algorithm>
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "cases.h"
 #include "expect.h"
+#include "prove.h"
 #include "schedule/direct.h"
 #include "schedule/halving.h"
 #include "schedule/hierarchical.h"
@@ -17,42 +17,6 @@ namespace {
 
 using ccore::Place;
 using ccore::Schedule;
-using ccore::SymbolicRun;
-
-using Make = std::function<Schedule(int)>;
-
-std::vector<Schedule> for_all(int p, const Make& make) {
-  std::vector<Schedule> schedules;
-  for (int rank = 0; rank < p; ++rank) schedules.push_back(make(rank));
-  return schedules;
-}
-
-// Everything once on every rank, whatever a link holds; and an average divides every block once, at one rank.
-void prove(const std::string& what, const std::vector<Schedule>& schedules) {
-  std::vector<Schedule> finer;
-  for (const Schedule& schedule : schedules) finer.push_back(halved(schedule));
-  for (const std::vector<Schedule>* variant : {&schedules, static_cast<const std::vector<Schedule>*>(&finer)}) {
-    const SymbolicRun run = ccore::run_from_full_input(*variant);
-    EXPECT(run.problem.empty(), what, ": ", run.problem);
-    for (const auto& blocks : run.holds) {
-      for (const auto& counts : blocks) {
-        EXPECT(std::all_of(counts.begin(), counts.end(), [](int n) { return n == 1; }), what,
-               ": not every contribution once");
-      }
-    }
-  }
-  std::vector<int> divided(static_cast<size_t>(schedules[0].nblocks));
-  for (const Schedule& schedule : schedules) {
-    for (const ccore::Step& step : schedule.steps) {
-      if (!step.completes) continue;
-      EXPECT(step.action != ccore::Action::copy, what, ": a copy that divides");
-      ++divided[static_cast<size_t>(step.recv_block)];
-    }
-  }
-  const int times = schedules.size() > 1 ? 1 : 0;
-  EXPECT(std::all_of(divided.begin(), divided.end(), [=](int n) { return n == times; }), what,
-         ": a block is not divided once");
-}
 
 std::vector<Place> places_in(const std::vector<int>& node_of_rank) {
   std::vector<std::string> keys;

@@ -13,6 +13,7 @@
 #include "schedule/hierarchical.h"
 #include "schedule/reduce.h"
 #include "schedule/ring.h"
+#include "schedule/packing.h"
 #include "schedule/trees.h"
 
 namespace test {
@@ -97,6 +98,8 @@ size_t scheduled(ccore::Algorithm algorithm, int rank, const std::vector<ccore::
       return elements_sent(ccore::direct_all_reduce(rank, p), count);
     case ccore::Algorithm::double_tree:
       return elements_sent(tree_all_reduce(rank, ccore::double_binary_tree(p), 1), count);
+    case ccore::Algorithm::n_trees:
+      return elements_sent(tree_all_reduce(rank, ccore::star_trees(p), 1), count);
     case ccore::Algorithm::hierarchical:
       return elements_sent(ccore::hierarchical_all_reduce(rank, places, 1), count);
     default:

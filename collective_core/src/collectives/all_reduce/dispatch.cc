@@ -5,6 +5,7 @@
 #include "collectives/all_reduce/all_reduce_double_tree.h"
 #include "collectives/all_reduce/all_reduce_doubling.h"
 #include "collectives/all_reduce/all_reduce_halving.h"
+#include "collectives/all_reduce/all_reduce_n_trees.h"
 #include "collectives/all_reduce/all_reduce_oneshot.h"
 #include "collectives/all_reduce/all_reduce_ring.h"
 #include "collectives/all_reduce/all_reduce_twoshot.h"
@@ -31,6 +32,8 @@ void all_reduce_by(Algorithm algorithm, const Context& context, const void* send
       return all_reduce_direct(context, send, recv, count, dtype, op);
     case Algorithm::double_tree:
       return all_reduce_double_tree(context, send, recv, count, dtype, op);
+    case Algorithm::n_trees:
+      return all_reduce_n_trees(context, send, recv, count, dtype, op);
     default:
       throw Error(CC_ERROR_INTERNAL, format("all_reduce has no algorithm %s", name_of(algorithm)));
   }

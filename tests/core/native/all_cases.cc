@@ -1,0 +1,43 @@
+#include "case_table.h"
+#include "cases.h"
+
+namespace test {
+
+CaseTable case_table() {
+  CaseTable table;
+  table.plain = {
+      {"arena", arena},
+      {"choose", choose},
+      {"costs", costs},
+      {"cpu-reduce", cpu_reduce},
+      {"desync", desync},
+      {"endurance", endurance},
+      {"failures", failures},
+      {"fuzz", fuzz},
+      {"lifecycle", lifecycle},
+      {"memory", memory},
+      {"n-trees", n_trees},
+      {"packing", packing},
+      {"receive-any", receive_any},
+      {"recorder", recorder},
+      {"reduction", reduction},
+      {"rendezvous", rendezvous},
+      {"schedules", schedules},
+      {"schedules-all-reduce", schedules_all_reduce},
+      {"split", split},
+      {"stripes", stripes},
+      {"topk", topk},
+      {"topk-levels", topk_levels},
+      {"topk-ranks", topk_ranks},
+      {"topology", topology},
+      {"transfers", transfers},
+      {"tuner", tuner},
+      {"tuner-cache", tuner_cache},
+      {"tuner-comm", tuner_comm},
+      {"wire", wire},
+  };
+  table.on_ranks = {{"matrix", matrix}, {"algorithms", algorithms}};
+  return table;
+}
+
+}  // namespace test
