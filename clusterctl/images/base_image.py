@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from clusterctl import resources
 from clusterctl.artifacts.dockerfile import Family
 from clusterctl.errors import ImageError
-from clusterctl.images import engine
+from clusterctl.images import engine, throwaway
 
 if TYPE_CHECKING:
     import docker
@@ -154,14 +154,7 @@ def _ask(client: docker.DockerClient, name: str, image: Image) -> dict[str, list
 
     script = resources.text("templates", "docker", "probe-base.sh")
     try:
-        output = client.containers.run(
-            image, ["-c", script], entrypoint="/bin/sh", network_mode="none", remove=True, user="0"
-        )
-    except docker.errors.ContainerError as error:
-        said = _text(error.stderr).strip()[-300:]
-        raise ImageError(
-            f"a container of {name} cannot say what it has: {said}", hint=engine.hint(said)
-        ) from None
+        answer = throwaway.run(client, str(image.id), script)
     except docker.errors.APIError as error:
         said = str(error.explanation or error)
         if "/bin/sh" in said and "no such file" in said:
@@ -170,12 +163,11 @@ def _ask(client: docker.DockerClient, name: str, image: Image) -> dict[str, list
                 hint="take a base with a shell and a package manager, not a distroless one",
             ) from None
         raise ImageError(f"no container of {name} can be started: {said}", hint=engine.hint(said)) from None
+    if answer.status != 0:
+        said = answer.stderr.strip()[-300:]
+        raise ImageError(f"a container of {name} cannot say what it has: {said}", hint=engine.hint(said))
     answers: dict[str, list[str]] = {}
-    for line in _text(output).splitlines():
+    for line in answer.stdout.splitlines():
         key, _, value = line.partition(" ")
         answers.setdefault(key, []).append(value)
     return answers
-
-
-def _text(output: str | bytes | None) -> str:
-    return output.decode(errors="replace") if isinstance(output, bytes) else output or ""

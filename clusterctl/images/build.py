@@ -21,6 +21,7 @@ from clusterctl.images.compatibility import Finding, Judgement
 from clusterctl.images.library import INSIDE, Library
 from clusterctl.images.packages import Wanted
 from clusterctl.images.push import split
+from clusterctl.images.throwaway import LABEL as LABEL_OF_PROBES
 
 if TYPE_CHECKING:
     import docker
@@ -268,7 +269,9 @@ def _network_hint(output: str) -> str | None:
 
 def _contents(client: docker.DockerClient, image: str) -> tuple[Entry, ...]:
     """Return what record-packages wrote into the image, read without starting it."""
-    container = client.containers.create(image, ["true"], network_mode="none")
+    container = client.containers.create(
+        image, ["true"], network_mode="none", labels={LABEL_OF_PROBES: "read"}
+    )
     try:
         chunks, _stat = container.get_archive(PACKAGES_FILE)
         with tarfile.open(fileobj=io.BytesIO(b"".join(chunks))) as archive:

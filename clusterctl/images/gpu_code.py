@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import re
 import shutil
 import subprocess
-import tarfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from clusterctl.images import throwaway
 from clusterctl.images.elf import Needs
 
 if TYPE_CHECKING:
@@ -53,17 +52,5 @@ def _here(path: Path) -> str:
 
 
 def _in(client: docker.DockerClient, base: str, path: Path) -> str:
-    inside = "/tmp/library.so"
-    container = client.containers.create(
-        base, ["-c", _TOOLKIT + _LIST.format(inside)], entrypoint="/bin/sh", network_mode="none", user="0"
-    )
-    try:
-        data = io.BytesIO()
-        with tarfile.open(fileobj=data, mode="w") as archive:
-            archive.add(path, arcname="library.so")
-        container.put_archive("/tmp", data.getvalue())
-        container.start()
-        container.wait(timeout=_TIMEOUT_S)
-        return container.logs(stderr=False).decode(errors="replace")
-    finally:
-        container.remove(force=True)
+    script = _TOOLKIT + _LIST.format("/tmp/library.so")
+    return throwaway.run(client, base, script, {"library.so": path}).stdout

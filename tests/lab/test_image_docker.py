@@ -20,6 +20,7 @@ import pytest
 import yaml
 
 from clusterctl.images import engine, wheel
+from clusterctl.images.throwaway import LABEL
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(1200)]
 
@@ -58,11 +59,8 @@ class Images:
     def everything(self):
         """Names of images and ids of containers: what a refused build must not add to."""
         tags = {tag for image in self.client.images.list() for tag in image.tags if tag.startswith(RUN)}
-        made = {
-            container.id
-            for container in self.client.containers.list(all=True, filters={"ancestor": self.base})
-        }
-        return tags, made
+        made = self.client.containers.list(all=True, filters={"label": LABEL})
+        return tags, [container.id for container in made]
 
     def of_files(self, tag, files, **settings):
         """Import an image of a few files (name to bytes and mode) and return its name."""
