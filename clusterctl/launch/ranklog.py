@@ -52,6 +52,8 @@ class RankLog:
             rank, stream, content = int(pieces[index]), pieces[index + 1], pieces[index + 2]
             if content.startswith(RANK_NOTICE):
                 self._launcher.append(content)
+                self._write(LAUNCHER_LOG, content + "\n")
+                continue
             end = "\n" if index + 3 >= len(pieces) else ""
             kept = self._stdout if stream == "stdout" else self._stderr
             kept.setdefault(rank, []).append(content + end)

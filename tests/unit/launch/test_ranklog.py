@@ -30,3 +30,12 @@ def test_what_is_written_is_on_disk_while_the_ranks_still_run(tmp_path):
     with RankLog(tmp_path) as log:
         log.line("[1,3]<stdout>:alive")
         assert log.path(3).read_text() == "alive\n"
+
+
+def test_what_a_launchers_script_says_in_a_ranks_place_is_the_launchers(tmp_path):
+    with RankLog(tmp_path) as log:
+        log.line("[1,1]<stderr>:out of memory")
+        log.line("[1,1]<stderr>:hydra_rank: rank 1 on gpu02 exited with status 1")
+    assert log.errors_by_rank == {1: "out of memory\n"}
+    assert log.launcher == "hydra_rank: rank 1 on gpu02 exited with status 1"
+    assert (tmp_path / "launcher.log").read_text() == log.launcher + "\n"
