@@ -72,8 +72,6 @@ def fit(node: Node, found: Found, engine: EngineInfo, image: NodeImage | None, p
                 f"network {wish.network!r} hides the container's SSH server", "set container.network: host"
             )
         )
-    if port in found.ports:
-        problems.append(Problem(f"port {port} is in use", "choose another with --port"))
     if found.name_taken is not None:
         problems.append(
             Problem(
@@ -81,6 +79,8 @@ def fit(node: Node, found: Found, engine: EngineInfo, image: NodeImage | None, p
                 f"clusterctl down ends those of an earlier up; docker rm -f {wish.name} any other",
             )
         )
+    elif port in found.ports:
+        problems.append(Problem(f"port {port} is in use", "choose another with --port"))
     gpus = _gpus(node, found, engine, notes, problems)
     devices = _devices(wish, found, notes, problems)
     volumes = _volumes(wish, found, notes, problems)
