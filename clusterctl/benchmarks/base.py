@@ -26,6 +26,7 @@ class FaultKind(str, Enum):
     NODE_UNREACHABLE = "node-unreachable"
     MISSING_PROGRAM = "missing-program"
     MESH = "ssh-mesh"
+    MEMLOCK = "memlock"
     LAUNCHER = "launcher"
 
 

@@ -9,6 +9,7 @@ import typer
 from clusterctl.cli import (
     bench_compare,
     bench_output,
+    bench_preflight,
     bench_reports,
     bench_run,
     bench_smoke,
@@ -153,6 +154,7 @@ def bench(
     compare: bench_compare.CompareOption = None,
     repeats: bench_compare.RepeatsOption = None,
     smoke: bench_smoke.SmokeOption = False,
+    preflight: bench_preflight.PreflightOption = False,
     baseline: bench_trust.BaselineOption = None,
     allow_slow_path: bench_trust.SlowPathOption = False,
     fanout: cli.FanoutOption = None,
@@ -190,6 +192,15 @@ def bench(
                 "--baseline": baseline,
             }
         )  # fmt: skip
+    if preflight:
+        bench_preflight.require_alone(
+            {
+                "--collective": collective, "--model": model, "--scaling": scaling, "--compare": compare,
+                "--repeats": repeats, "--min-bytes": min_bytes, "--max-bytes": max_bytes, "--smoke": smoke,
+                "--step-factor": step_factor, "--iters": iters, "--warmup": warmup, "--html": html,
+                "--junit": junit, "--baseline": baseline,
+            }
+        )  # fmt: skip
     known = bench_trust.baseline_of(baseline, runs, compared=bool(variants))
     from clusterctl.cli import containers_session
     from clusterctl.cli.session import open_session
@@ -202,6 +213,8 @@ def bench(
             inventory, limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys
         )
     request = bench_run.with_launcher(session, request)
+    if preflight:
+        raise typer.Exit(bench_preflight.run(session, request, runs, as_json=as_json))
     if smoke:
         all_ended = bench_smoke.run(session, request, runs)
     else:

@@ -84,7 +84,7 @@ def measure(
         known_hosts=os.environ.get(KNOWN_HOSTS_VARIABLE),
     )
     logs = run.folder("logs")
-    with _terminable(), runner:
+    with terminable(), runner:
         measured: Measured | Interleaved
         if variants:
             measured = interleave(request, variants, repeats, runner, logs, console.talk)
@@ -124,7 +124,7 @@ def say_end(ended: Ended) -> None:
 
 
 @contextmanager
-def _terminable() -> Iterator[None]:
+def terminable() -> Iterator[None]:
     """Let SIGTERM end the ranks as Ctrl-C does."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:

@@ -107,7 +107,7 @@ def document(plan: LaunchPlan, launcher: Launcher, outcome: Outcome | None) -> d
     }
 
 
-def _merge(
+def merge(
     causes: tuple[Fault, ...], found: tuple[Fault, ...], reported: tuple[Fault, ...]
 ) -> tuple[Fault, ...]:
     """Order what the launch, the parser and the count of ranks said; drop what only follows from another."""
@@ -253,7 +253,7 @@ class Measurement:
             return self._failed(causes, library, launcher.name)
         proven = self._trust(plan, outcome, answers, library)
         sweep = trust.named(CollectiveSweep().parse(RankText(dict(outcome.stdout_by_rank)).merged), proven)
-        faults = _merge(causes, sweep.faults, failure.check_ranks(sweep.ranks, plan.np))
+        faults = merge(causes, sweep.faults, failure.check_ranks(sweep.ranks, plan.np))
         return Measured(
             self._request, library, launcher.name, sweep, (), sweep.ranks, tuple(self._launches),
             (*faults, *proven.faults),
@@ -286,7 +286,7 @@ class Measurement:
             run = training.parse(RankText(dict(outcome.stdout_by_rank)).merged)
             ranks = run.ranks
             finished = tuple(RankProof(rate.rank, "", 0, "") for rate in run.rates)
-            faults = _merge(causes, run.faults, failure.check_ranks(finished, plan.np))
+            faults = merge(causes, run.faults, failure.check_ranks(finished, plan.np))
             if faults:
                 break
             spread = max(rate.spread for rate in run.rates)

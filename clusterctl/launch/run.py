@@ -115,6 +115,18 @@ class Runner:
             transport.close()
         return ssh_mesh.faults(plan, done.text)
 
+    def memlock(self, plan: LaunchPlan) -> dict[str, str]:
+        """Return what ranks may lock by node (``unlimited`` or KiB), after ``check_mesh``."""
+        transport = self._connect(self._node(plan.placements[0].node))
+        try:
+            probe = ssh_mesh.memlock_probe(plan).encode()
+            done = transport.run(_SHELL, stdin=probe, timeout_s=_MESH_TIMEOUT_S)
+        except TransportError:
+            return {}
+        finally:
+            transport.close()
+        return ssh_mesh.memlock_of(plan, done.text)
+
     def run(self, plan: LaunchPlan, launcher: Launcher, logs: Path) -> Outcome:
         """Start the ranks and wait for their end or the deadline; afterwards none of them runs anywhere."""
         started = time.monotonic()

@@ -77,6 +77,27 @@ def probe(plan: LaunchPlan) -> str:
     return "\n".join(lines) + "\n"
 
 
+def memlock_probe(plan: LaunchPlan) -> str:
+    """Return sh text that prints what a rank may lock on every node, by the very path on which mpirun starts it."""
+    lines = [
+        f"cd {plan.directory} || exit 1",
+        f"printf '%s\\t%s\\n' {_plain(plan.placements[0].node, 'the node name')} \"$(ulimit -l)\"",
+    ]
+    for placement in plan.placements[1:]:
+        name = _plain(placement.node, "the node name")
+        lines.append(
+            f"printf '%s\\t%s\\n' {name} \"$(ssh -F {CONFIG_FILE} {name} 'ulimit -l' 2>/dev/null </dev/null)\" &"
+        )
+    return "\n".join([*lines, "wait"]) + "\n"
+
+
+def memlock_of(plan: LaunchPlan, answer: str) -> dict[str, str]:
+    """Read that probe's answer: ``unlimited`` or KiB by node; a node that said neither is left out."""
+    said = dict(line.split("\t") for line in answer.splitlines() if line.count("\t") == 1)
+    found = {placement.node: said.get(placement.node, "").strip() for placement in plan.placements}
+    return {node: limit for node, limit in found.items() if limit == "unlimited" or limit.isdigit()}
+
+
 def faults(plan: LaunchPlan, answer: str) -> tuple[Fault, ...]:
     """Read the probe's answer: one fault for every peer that the launching node cannot reach."""
     peers = plan.placements[1:]

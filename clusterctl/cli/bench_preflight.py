@@ -1,0 +1,96 @@
+"""``bench --preflight``: climb the ladder of :mod:`launch.ladder` and stop; no benchmark is run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from clusterctl.cli import console
+from clusterctl.errors import UsageError
+
+if TYPE_CHECKING:
+    from clusterctl.cli.session import Session
+    from clusterctl.launch.ladder import Climbed
+    from clusterctl.launch.measure import Request
+
+SCHEMA = "clusterctl.preflight/1"
+
+PreflightOption = Annotated[
+    bool,
+    typer.Option(
+        "--preflight", help="Only try what a launch needs, step by step, and name the first that fails."
+    ),
+]
+
+
+def require_alone(said: Mapping[str, object]) -> None:
+    """Raise UsageError when an option (by its flag; None or False: not given) asks for a benchmark."""
+    flags = [flag for flag, value in said.items() if value is not None and value is not False]
+    if flags:
+        raise UsageError(
+            f"--preflight measures nothing, and {', '.join(flags)} asks for figures",
+            hint="leave one of them out; -np, --library, --launcher, --map-by and --timeout go with --preflight",
+        )
+
+
+def run(session: Session, request: Request, runs: Path | None, *, as_json: bool) -> int:
+    """Climb, say how far it went, and return the exit code."""
+    from clusterctl.cli.bench_run import terminable
+    from clusterctl.inventory.secret_names import recorded
+    from clusterctl.launch.ladder import Ladder
+    from clusterctl.launch.run import Runner
+    from clusterctl.results.model import exit_code
+    from clusterctl.rundir import RunDir
+    from clusterctl.transport.ssh_config import KNOWN_HOSTS_VARIABLE
+
+    folder = RunDir.create("preflight", runs)
+    folder.write("inventory", recorded(session.inventory))
+    runner = Runner(
+        session.inventory.nodes, session.connect, fanout=session.fanout,
+        known_hosts=os.environ.get(KNOWN_HOSTS_VARIABLE),
+    )  # fmt: skip
+    with terminable(), runner:
+        climbed = Ladder(request, runner, folder.folder("logs"), console.talk).climb()
+    folder.write("launch", {"schema": "clusterctl.launch/1", "launches": list(climbed.launches)})
+    found = document(climbed, folder.id)
+    folder.write("preflight", found)
+    if as_json:
+        console.emit_json(found)
+    else:
+        console.data(table(climbed))
+    for hint in dict.fromkeys(fault.hint for fault in climbed.faults if fault.hint):
+        console.talk(f"hint: {hint}")
+    if climbed.launches and climbed.faults:
+        console.talk(f"hint: what else the logs say: clusterctl explain {folder.path}")
+    console.talk(f"run folder: {folder.path}")
+    return exit_code(climbed.faults)
+
+
+def document(climbed: Climbed, run_id: str) -> dict[str, Any]:
+    """Return the verb's JSON document."""
+    return {
+        "schema": SCHEMA,
+        "run": run_id,
+        "library": climbed.library,
+        "launcher": climbed.launcher,
+        "status": "failed" if climbed.faults else "ok",
+        "rungs": [asdict(rung) for rung in climbed.rungs],
+        "failures": [
+            {"kind": f.kind.value, "message": f.message, "rank": f.rank, "node": f.node, "hint": f.hint}
+            for f in climbed.faults
+        ],
+    }
+
+
+def table(climbed: Climbed) -> str:
+    """Return the rungs as lines, and every fault of the one that failed."""
+    from clusterctl.report.table import columns
+
+    rows = [[rung.name, rung.status, rung.detail] for rung in climbed.rungs]
+    further = [f"also: {fault.message}" for fault in climbed.faults[1:]]
+    return "\n".join([columns(["rung", "", ""], rows, left=(0, 1, 2)), *further])

@@ -1,0 +1,167 @@
+"""The preflight ladder: from "does every node answer" to eight bytes reduced, one rung after the other; the first that
+fails says where a launch would have hung."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from clusterctl.benchmarks.base import Fault, FaultKind, RankProof, RankText
+from clusterctl.benchmarks.collective import CollectiveSweep
+from clusterctl.launch import choose, failure, preflight
+from clusterctl.launch.base import Launcher, LaunchPlan
+from clusterctl.launch.measure import Request, document, merge, with_environment
+from clusterctl.launch.preflight import Readiness
+from clusterctl.launch.run import Runner, needs_for
+from clusterctl.workloads.archive import ARCHIVE, build
+
+RungStatus = Literal["ok", "failed", "not-needed", "not-reached"]
+RUNGS = ("nodes answer", "programs", "ssh between nodes", "locked memory", "ranks start", "8 bytes")
+# None of the rungs has much to do: one that takes longer hangs.
+_LAUNCH_S = 120.0
+_COLLECTIVE = "all_reduce"
+_SWEEP = CollectiveSweep(min_bytes=8, max_bytes=8, step_factor=2, iters=1, warmup_iters=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """One rung: its name, how it went, and what was seen there."""
+
+    name: str
+    status: RungStatus
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Climbed:
+    """How far it went; ``faults`` are those of the rung that failed."""
+
+    rungs: tuple[Rung, ...]
+    faults: tuple[Fault, ...]
+    library: str | None
+    launcher: str | None
+    launches: tuple[dict[str, Any], ...]
+
+
+class _Fallen(Exception):
+    """A rung failed: nothing above it can be tried."""
+
+
+class Ladder:
+    """One climb on one set of nodes, with the ranks, library and launcher of a request."""
+
+    def __init__(self, request: Request, runner: Runner, logs: Path, say: Callable[[str], None]) -> None:
+        self._request = replace(request, timeout_s=min(request.timeout_s, _LAUNCH_S))
+        self._runner = runner
+        self._logs = logs
+        self._say = say
+        self._rungs: list[Rung] = []
+        self._faults: tuple[Fault, ...] = ()
+        self._launches: list[dict[str, Any]] = []
+        self._library: str | None = None
+        self._launcher: str | None = None
+
+    def climb(self) -> Climbed:
+        """Climb until a rung fails; whatever goes wrong on the nodes is a fault in what is returned."""
+        try:
+            self._climb()
+        except _Fallen:
+            pass
+        left = [Rung(name, "not-reached") for name in RUNGS[len(self._rungs) :]]
+        return Climbed(
+            (*self._rungs, *left), self._faults, self._library, self._launcher, tuple(self._launches)
+        )
+
+    def _climb(self) -> None:
+        answers, faults = self._runner.prepare({ARCHIVE: build()}, f"{_COLLECTIVE}_perf")
+        self._rung(faults, f"{len(answers)} node(s)")
+        answers = choose.launching_first(answers)
+        launcher = choose.launcher(self._request.launcher, answers)
+        library = choose.library(self._request.library, answers, collective=True)
+        self._launcher, self._library = launcher.name, library
+        archive = f"{self._runner.directory}/{ARCHIVE}"
+        program = choose.collective_program(_COLLECTIVE, library, answers, archive)
+        needs = needs_for(launcher.name, torch=program.torch, perf=program.perf)
+        self._rung(
+            preflight.judge(answers, needs), f"{launcher.name}, {library}, {Path(program.words[0]).name}"
+        )
+        np = self._request.np or sum(answer.slots for answer in answers)
+        map_by = choose.mapping(self._request.map_by, answers)
+
+        def plan(words: tuple[str, ...]) -> LaunchPlan:
+            chosen = choose.plan(
+                answers, np=np, map_by=map_by, chosen=library, program=words, token=self._runner.token,
+                directory=self._runner.directory, timeout_s=self._request.timeout_s,
+                launcher_name=launcher.name,
+            )  # fmt: skip
+            return with_environment(chosen, dict(self._request.environment))
+
+        named = plan(("uname", "-n"))
+        self._mesh(named, launcher, answers)
+        outcome_lines = self._ranks_start(named, launcher)
+        self._rung((), f"{np} rank(s): {outcome_lines}")
+        self._eight_bytes(plan(_SWEEP.argv(program.words)), launcher)
+
+    def _mesh(self, plan: LaunchPlan, launcher: Launcher, answers: Sequence[Readiness]) -> None:
+        peers = len(plan.placements) - 1
+        if not launcher.over_ssh or not peers:
+            why = f"{launcher.name} does not use it" if peers else "one node"
+            self._rungs += [Rung(RUNGS[2], "not-needed", why), Rung(RUNGS[3], "not-needed", why)]
+            return
+        self._rung(
+            self._runner.check_mesh(plan, answers), f"from {plan.placements[0].node} to {peers} peer(s)"
+        )
+        limits = self._runner.memlock(plan)
+        by_rdma = {answer.node.name for answer in answers if answer.evidence.rdma_ports}
+        low = {node: limit for node, limit in limits.items() if limit != "unlimited"}
+        faults = tuple(
+            Fault(
+                FaultKind.MEMLOCK,
+                f"a rank that {plan.placements[0].node} starts on {node} may lock {limit} KiB: its RDMA device "
+                "cannot register buffers, and the library falls back to sockets",
+                node=node,
+                hint="clusterctl bootstrap --only memlock; in a container: memlock in the inventory's container",
+            )
+            for node, limit in low.items()
+            if node in by_rdma
+        )
+        words = ", ".join(f"{limit} KiB on {node}" for node, limit in low.items()) or "unlimited"
+        self._rung(faults, words + ("; no RDMA device needs more" if low and not faults else ""))
+
+    def _ranks_start(self, plan: LaunchPlan, launcher: Launcher) -> str:
+        """Let every rank print its host; return the hosts with their numbers of ranks."""
+        faults, printed = self._launch(plan, launcher, "hosts")
+        hosts = {rank: text.split()[-1] for rank, text in printed.items() if text.split()}
+        seen = [RankProof(rank, host, 0, "") for rank, host in hosts.items()]
+        self._fall(faults or failure.check_ranks(seen, plan.np))
+        return ", ".join(f"{host} x{count}" for host, count in Counter(hosts.values()).items())
+
+    def _eight_bytes(self, plan: LaunchPlan, launcher: Launcher) -> None:
+        causes, printed = self._launch(plan, launcher, "8-bytes")
+        sweep = _SWEEP.parse(RankText(printed).merged)
+        faults = merge(causes, sweep.faults, failure.check_ranks(sweep.ranks, plan.np))
+        took = next((row.out_of_place.time_us or row.in_place.time_us for row in sweep.rows), None)
+        self._rung(faults, f"{_COLLECTIVE} right in {took:.0f} us" if took else f"{_COLLECTIVE} right")
+
+    def _launch(
+        self, plan: LaunchPlan, launcher: Launcher, name: str
+    ) -> tuple[tuple[Fault, ...], dict[int, str]]:
+        self._say(f"{RUNGS[len(self._rungs)]}: {plan.np} rank(s) through {launcher.name}")
+        logs = self._logs / name
+        logs.mkdir(mode=0o700)
+        outcome = self._runner.run(plan, launcher, logs)
+        self._launches.append(document(plan, launcher, outcome))
+        return failure.classify(plan, outcome), dict(outcome.stdout_by_rank)
+
+    def _rung(self, faults: Sequence[Fault], detail: str) -> None:
+        self._fall(faults)
+        self._rungs.append(Rung(RUNGS[len(self._rungs)], "ok", detail))
+
+    def _fall(self, faults: Sequence[Fault]) -> None:
+        if faults:
+            self._faults = tuple(faults)
+            self._rungs.append(Rung(RUNGS[len(self._rungs)], "failed", faults[0].message))
+            raise _Fallen
