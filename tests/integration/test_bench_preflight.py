@@ -1,4 +1,4 @@
-"""``bench --preflight`` on real sshd nodes with a real mpirun: the first rung that fails is named, nothing above tried."""
+"""``bench --preflight`` on real sshd nodes with a real mpirun: the first rung that fails is named, and ends it."""
 
 from __future__ import annotations
 
