@@ -32,7 +32,14 @@ PROVEN = {
     "clusterctl/requirements/packages.py": ("SHA256:", "sha256sum -c --status"),
     "clusterctl/facts/docker.py": ("--unix-socket",),  # the engine of the node itself; nothing is kept
     "clusterctl/facts/software.py": ('"curl"',),  # only looks whether it is there
-    "clusterctl/resources.py": ("pip install",),  # a hint to the reader
+    "clusterctl/images/packages.py": ("if wanted.sha256 is None:", "if sha256_of(path) != wanted.sha256:"),
+    "clusterctl/images/distribute.py": (
+        "ImageError",
+    ),  # the node's own docker, from the registry of the image's name
+    # Hints to the reader.
+    "clusterctl/artifacts/dockerfile.py": ("as for docker pull",),
+    "clusterctl/images/wheel.py": ("pip install",),
+    "clusterctl/resources.py": ("pip install",),
 }
 # What turns verification off, and the one place where packages come from the controller with their SHA256SUMS.
 UNVERIFIED = re.compile(
