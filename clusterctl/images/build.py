@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import tarfile
 import tempfile
 import time
@@ -31,7 +32,8 @@ _logger = log.get(__name__)
 LABEL = "clusterctl.library"
 PACKAGES_FILE = "/opt/clusterctl/packages.tsv"
 _SCRIPTS = ("start-sshd", "record-packages")
-_TAIL_LINES = 12
+_TAIL_LINES, _TAIL_CHARACTERS = 20, 16384
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,24 +218,29 @@ def _run(
         with _room():
             context.write(folder, {**texts, "Dockerfile": (dockerfile, 0o644)}, stream)
         stream.seek(0)
-        tail: list[str] = []
-        image = ""
+        heard = image = ""
         for message in client.api.build(
             fileobj=stream, custom_context=True, rm=True, forcerm=True, decode=True,
             network_mode=request.network, buildargs=dict(request.build_args) or None,
         ):  # fmt: skip
             if "error" in message:
-                raise _failed(request, str(message["error"]).strip(), tail)
-            said = str(message.get("stream") or message.get("status") or "").strip()
-            if said:
-                _logger.info("%s", said)
-                progress(said.splitlines()[-1])
-                tail = [*tail, *said.splitlines()][-_TAIL_LINES:]
+                raise _failed(request, str(message["error"]).strip(), _last_lines(heard))
+            status = message.get("status")
+            # A line may come in pieces, each in the colour of the output that it stands in.
+            said = _COLOUR.sub("", str(message.get("stream") or (f"{status}\n" if status else "")))
+            heard = (heard + said)[-_TAIL_CHARACTERS:]
+            if said.strip():
+                _logger.info("%s", said.strip())
+                progress(said.strip().splitlines()[-1])
             if "aux" in message:
                 image = str(message["aux"].get("ID") or image)
     if not image:
         raise ImageError(f"the engine ended without an image for {request.tag}", hint="run it with -v")
     return image
+
+
+def _last_lines(text: str) -> list[str]:
+    return [line.rstrip() for line in text.splitlines() if line.strip()][-_TAIL_LINES:]
 
 
 def _tag(image: Image, tag: str) -> None:
