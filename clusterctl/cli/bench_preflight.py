@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -40,21 +39,15 @@ def require_alone(said: Mapping[str, object]) -> None:
 
 def run(session: Session, request: Request, runs: Path | None, *, as_json: bool) -> int:
     """Climb, say how far it went, and return the exit code."""
-    from clusterctl.cli.bench_run import terminable
+    from clusterctl.cli.bench_run import runner_of, terminable
     from clusterctl.inventory.secret_names import recorded
     from clusterctl.launch.ladder import Ladder
-    from clusterctl.launch.run import Runner
     from clusterctl.results.model import exit_code
     from clusterctl.rundir import RunDir
-    from clusterctl.transport.ssh_config import KNOWN_HOSTS_VARIABLE
 
     folder = RunDir.create("preflight", runs)
     folder.write("inventory", recorded(session.inventory))
-    runner = Runner(
-        session.inventory.nodes, session.connect, fanout=session.fanout,
-        known_hosts=os.environ.get(KNOWN_HOSTS_VARIABLE),
-    )  # fmt: skip
-    with terminable(), runner:
+    with terminable(), runner_of(session) as runner:
         climbed = Ladder(request, runner, folder.folder("logs"), console.talk).climb()
     folder.write("launch", {"schema": "clusterctl.launch/1", "launches": list(climbed.launches)})
     found = document(climbed, folder.id)
@@ -73,6 +66,8 @@ def run(session: Session, request: Request, runs: Path | None, *, as_json: bool)
 
 def document(climbed: Climbed, run_id: str) -> dict[str, Any]:
     """Return the verb's JSON document."""
+    from clusterctl.results.model import fault_document
+
     return {
         "schema": SCHEMA,
         "run": run_id,
@@ -80,10 +75,7 @@ def document(climbed: Climbed, run_id: str) -> dict[str, Any]:
         "launcher": climbed.launcher,
         "status": "failed" if climbed.faults else "ok",
         "rungs": [asdict(rung) for rung in climbed.rungs],
-        "failures": [
-            {"kind": f.kind.value, "message": f.message, "rank": f.rank, "node": f.node, "hint": f.hint}
-            for f in climbed.faults
-        ],
+        "failures": [fault_document(fault) for fault in climbed.faults],
     }
 
 

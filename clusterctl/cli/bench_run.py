@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from clusterctl.benchmarks.base import Fault
     from clusterctl.cli.session import Session
     from clusterctl.launch.measure import Request
+    from clusterctl.launch.run import Runner
     from clusterctl.launch.variants import Variant
     from clusterctl.results.baseline import Baseline
     from clusterctl.results.model import BenchResult
@@ -56,6 +57,19 @@ def with_launcher(session: Session, request: Request) -> Request:
     return request
 
 
+def runner_of(session: Session) -> Runner:
+    """Return what launches on the nodes of a session."""
+    from clusterctl.launch.run import Runner
+    from clusterctl.transport.ssh_config import KNOWN_HOSTS_VARIABLE
+
+    return Runner(
+        session.inventory.nodes,
+        session.connect,
+        fanout=session.fanout,
+        known_hosts=os.environ.get(KNOWN_HOSTS_VARIABLE),
+    )
+
+
 def measure(
     session: Session,
     request: Request,
@@ -69,20 +83,13 @@ def measure(
     from clusterctl.inventory.secret_names import recorded
     from clusterctl.launch.interleave import Interleaved, interleave
     from clusterctl.launch.measure import Measured, Measurement
-    from clusterctl.launch.run import Runner
     from clusterctl.results.model import from_measured
     from clusterctl.results.variants import from_interleaved
     from clusterctl.rundir import RunDir
-    from clusterctl.transport.ssh_config import KNOWN_HOSTS_VARIABLE
 
     run = RunDir.create("bench", runs)
     run.write("inventory", recorded(session.inventory))
-    runner = Runner(
-        session.inventory.nodes,
-        session.connect,
-        fanout=session.fanout,
-        known_hosts=os.environ.get(KNOWN_HOSTS_VARIABLE),
-    )
+    runner = runner_of(session)
     logs = run.folder("logs")
     with terminable(), runner:
         measured: Measured | Interleaved
