@@ -104,9 +104,14 @@ def test_ranks_with_other_wishes_do_what_rank_0_does(ranks: Any, environment: di
     [
         ("CCORE_TCP_STREAMS", "17", "from 0 to 16"),
         ("CCORE_TCP_FRAME_BYTES", "1000", "from 1024 to 4194304"),
+        ("CCORE_TCP_USER_TIMEOUT_MS", "10", "from 1000 to 3600000"),
+        ("CCORE_SHM_RING_BYTES", "1", "from 4096 to 1073741824"),
+        ("CCORE_SHM_SLOT_BYTES", "-1", "from 0 to 1073741824"),
+        ("CCORE_FAULT_SEED", "-1", "from 0 to 9223372036854775807"),
     ],
 )
 def test_a_setting_out_of_range_is_refused(ranks: Any, name: str, value: str, expected: str) -> None:
+    """By every rank, before it meets the others: one that ended first would leave them waiting for it."""
     ranks.start((sys.executable, str(PROGRAMS / "rails.py"), "1"), 2, lambda _: {name: value})
     for one in ranks.finish():
         assert one.returncode == 1

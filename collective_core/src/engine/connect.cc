@@ -16,6 +16,7 @@
 #include "transport/fault/fault_link.h"
 #include "transport/progress.h"
 #include "transport/shm/shm_link.h"
+#include "transport/tcp/socket.h"
 #include "transport/tcp/stream_settings.h"
 #include "transport/tcp/stripe_link.h"
 #include "transport/tcp/tcp_link.h"
@@ -67,8 +68,15 @@ Settings settings_from_env() {
   settings.address = env_text("CCORE_SOCKET_ADDR");
   settings.overrides = overrides_from_env();
   settings.link_matrix_path = env_text("CCORE_LINK_MATRIX");
-  simd_level();  // a wrong one is told here, not by the first reduction
   settings.tuner = tuner_settings_from_env();
+  settings.streams = stream_wish_from_env();
+  settings.fault_seed = env_integer("CCORE_FAULT_SEED", 0, 0, INT64_MAX);
+  settings.ring_bytes = env_integer("CCORE_SHM_RING_BYTES", kRingBytes, 4096, int64_t{1} << 30);
+  settings.slot_bytes = env_integer("CCORE_SHM_SLOT_BYTES", kSlotBytes, 0, int64_t{1} << 30);
+  // A wrong one is told here, not by the first reduction or connection: a rank that ends before the others meet it
+  // leaves them waiting, unless they see the same.
+  simd_level();
+  user_timeout_ms_from_env();
   return settings;
 }
 
@@ -121,7 +129,7 @@ class Connector {
     std::copy(rails_.begin(), rails_.end(), card.rails);
     card.nrails = static_cast<int32_t>(rails_.size());
     card.cores = usable_cores();
-    card.streams = stream_wish_from_env();
+    card.streams = settings_.streams;
     put(card.host, host_name());
     put(card.boot, boot_id());
     put(card.node, node_key(settings_.node_id, card.host, card.boot));
@@ -226,8 +234,7 @@ class Connector {
     SegmentName mine{};
     if (wanted && place.leader == rank_) {
       try {
-        const auto ring_bytes =
-            static_cast<size_t>(env_integer("CCORE_SHM_RING_BYTES", kRingBytes, 4096, int64_t{1} << 30));
+        const auto ring_bytes = static_cast<size_t>(settings_.ring_bytes);
         result_.segment.emplace(Segment::create(place.local_size, ring_bytes, slot_bytes()));
         mine = result_.segment->name();
       } catch (const Error& error) {
@@ -248,12 +255,9 @@ class Connector {
   }
 
   // Faults are injected into links, so with them everything goes over links.
-  static size_t slot_bytes() {
-    const int64_t bytes = env_integer("CCORE_SHM_SLOT_BYTES", kSlotBytes, 0, int64_t{1} << 30);
-    return fault_seed() == 0 ? static_cast<size_t>(bytes) : 0;
+  size_t slot_bytes() const {
+    return settings_.fault_seed == 0 ? static_cast<size_t>(settings_.slot_bytes) : 0;
   }
-
-  static int64_t fault_seed() { return env_integer("CCORE_FAULT_SEED", 0, 0, INT64_MAX); }
 
   void make_arena() {
     if (!result_.segment || !result_.segment->arena()) return;
@@ -287,7 +291,7 @@ class Connector {
     warn_of_other_wishes();
     Mesh mesh = connect_mesh(plan, std::move(listeners_), id_.secret, client_.deadline());
     result_.control = std::move(mesh.control);
-    const int64_t seed = fault_seed();
+    const int64_t seed = settings_.fault_seed;
     for (size_t peer = 0; peer < cards_.size(); ++peer) {
       std::unique_ptr<Link> link;
       if (!mesh.data[peer].empty()) {

@@ -32,6 +32,10 @@ struct Settings {
   std::string link_matrix_path;       // empty: none
   std::optional<LinkMatrix> link_matrix;  // of a part of a communicator: instead of the file
   TunerSettings tuner;
+  StreamWish streams;
+  int64_t fault_seed = 0;  // 0: no faults are injected
+  int64_t ring_bytes = 0;  // of shared memory, per pair and direction
+  int64_t slot_bytes = 0;  // of shared memory, per rank; 0: no arena
   std::vector<std::string> given;  // what cc_config says, by the names of the variables that it beats
   int ranks_on_host = 1;  // at least so many share the cores: a part of a communicator is not alone
 };

@@ -145,12 +145,16 @@ Address local_address(int fd) {
   return address_from(reinterpret_cast<const sockaddr*>(&storage));
 }
 
+int user_timeout_ms_from_env() {
+  return static_cast<int>(env_integer("CCORE_TCP_USER_TIMEOUT_MS", 20000, 1000, 3600000));
+}
+
 void configure_connection(int fd) {
   const int flags = fcntl(fd, F_GETFL);
   if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) throw_errno("fcntl");
   set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   // A host that vanished without a FIN is noticed after this long, whether bytes are in flight or not.
-  const auto ms = static_cast<int>(env_integer("CCORE_TCP_USER_TIMEOUT_MS", 20000, 1000, 3600000));
+  const int ms = user_timeout_ms_from_env();
   set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
   set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, std::max(1, ms / 4000));
   set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, std::max(1, ms / 6000));

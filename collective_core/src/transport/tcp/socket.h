@@ -33,6 +33,8 @@ Address local_address(int fd);
 
 // Tries again until the deadline while nobody listens there yet. from: the own address to use, null for any.
 UniqueFd connect_to(const Address& address, const Deadline& deadline, const Address* from = nullptr);
+// CCORE_TCP_USER_TIMEOUT_MS. Throws CC_ERROR_INVALID_ARGUMENT for a value out of range.
+int user_timeout_ms_from_env();
 // Non-blocking, no delay, keepalive, user timeout: for every connection made or accepted.
 void configure_connection(int fd);
 // The socket takes no more while it holds this many bytes that are not yet on the wire. No effect on other sockets
