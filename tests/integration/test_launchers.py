@@ -214,14 +214,26 @@ def test_a_rank_that_is_killed_is_named(clusterctl, sshd_farm, tmp_path, launche
     nothing_is_left(tmp_path)
 
 
-def test_a_rank_that_hangs_is_named_at_the_deadline(clusterctl, sshd_farm, tmp_path, launcher):
-    process = begin(clusterctl, sshd_farm(2), tmp_path, launcher, "--timeout", "40")
-    pid = pid_of_rank(process, tmp_path, 1)
-    os.kill(pid, signal.SIGSTOP)
-    fault = faults(finish(process))["deadline"]
-    assert (fault["rank"], fault["node"]) == (1, "node02")
-    assert f"(pid {pid}) is stopped" in fault["message"]
-    nothing_is_left(tmp_path)
+def test_a_rank_that_hangs_is_named_at_the_deadline(
+    request, clusterctl, sshd_farm, tmp_path, tier_unavailable
+):
+    """Through every launcher, one begun after the other: what hangs is idle, and all wait together."""
+    hanging = {}
+    with contextlib.ExitStack() as started:
+        for name in LAUNCHERS:
+            launcher = ready(request, name, tier_unavailable)
+            folder = tmp_path / name
+            folder.mkdir()
+            process = begin(clusterctl, sshd_farm(2), folder, launcher, "--timeout", "50")
+            started.callback(process.kill)
+            pid = pid_of_rank(process, folder, 1)
+            os.kill(pid, signal.SIGSTOP)
+            hanging[name] = (process, folder, pid)
+        for name, (process, folder, pid) in hanging.items():
+            fault = faults(finish(process))["deadline"]
+            assert (name, fault["rank"], fault["node"]) == (name, 1, "node02")
+            assert f"(pid {pid}) is stopped" in fault["message"], name
+            nothing_is_left(folder)
 
 
 def test_a_node_that_goes_down_is_named(clusterctl, sshd_farm, tmp_path, launcher):
