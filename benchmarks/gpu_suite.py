@@ -2,8 +2,9 @@
 
 Every figure comes from ``clusterctl bench --launcher local``; each step has a deadline of its own, and what remains of
 the whole budget bounds it too, so that the table is always printed. The last thing printed is one table: figures, the
-efficiency of every scaling point, and all_reduce beside nccl-tests' figures recorded on four H200 (tests/unit/
-benchmarks/cases), with their ratio. Documents of all steps stay in --out.
+efficiency of every scaling point, and all_reduce beside a plain C loop over NCCL in the same run (nccl_loop.py) and
+beside nccl-tests' figures recorded on four H200 (tests/unit/benchmarks/cases), all in place, with the ratios.
+Documents of all steps stay in --out.
 
     python benchmarks/gpu_suite.py [--gpus 4] [--budget 560] [--env NCCL_NVLS_ENABLE=0] [--out DIR] [--only WORD,..]
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -25,6 +27,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import nccl_loop
+
 from clusterctl.benchmarks import perf_output
 from clusterctl.benchmarks.scaling import percent
 from clusterctl.report.table import columns, size
@@ -33,7 +37,7 @@ _ROOT = Path(__file__).resolve().parents[1]
 _CASES = _ROOT / "tests" / "unit" / "benchmarks" / "cases"
 # Time for clusterctl to end a launch that is past its deadline, and to write what it knows.
 _GRACE_S = 20.0
-_SHOWN = {8, 32 << 10, *(1 << power for power in range(20, 41, 2)), 8 << 30}
+_SHOWN = {8, 32 << 10, *(1 << power for power in range(20, 41))}
 
 
 @dataclass(frozen=True)
@@ -125,37 +129,44 @@ def run(step: Step, inventory: Path, out: Path, until: float) -> tuple[dict[str,
         return None, f"no document, exit {done.returncode}, {took}"
     if "error" in document:
         return None, document["error"]["message"]
-    (out / f"{step.name.replace(' ', '-')}.json").write_text(json.dumps(document, indent=1))
+    (out / f"{re.sub('[ =]', '-', step.name)}.json").write_text(json.dumps(document, indent=1))
     failures = [failure["message"] for failure in document["proof"].get("failures", ())]
     return document, failures[0] if failures else f"{document['status']}, {took}"
 
 
-def recorded(ranks: int) -> dict[int, tuple[float, float]]:
-    """Return nccl-tests' microseconds and busbw (GB/s) by size, as recorded out of place on that many H200."""
+def recorded(ranks: int) -> dict[int, float]:
+    """Return nccl-tests' microseconds by size, as recorded in place on that many H200."""
     path = _CASES / f"h200-x4-all_reduce_perf-mpirun-np{ranks}-g1.txt"
     if not path.exists():
         return {}
     rows = perf_output.parse(path.read_text()).rows
-    return {
-        row.size_bytes: (row.out_of_place.time_us or 0.0, row.out_of_place.busbw_gbps or 0.0) for row in rows
-    }
+    return {row.size_bytes: row.in_place.time_us for row in rows if row.in_place.time_us is not None}
+
+
+def plain_loop(ranks: int, largest: int) -> dict[int, float]:
+    """Return the microseconds by size of NCCL in a plain C loop, now; empty, and said, where it cannot run."""
+    try:
+        return nccl_loop.in_place_us(ranks, 8, largest)
+    except nccl_loop.Unavailable as error:
+        print(f"== no plain loop over NCCL: {error}", flush=True)
+        return {}
 
 
 def table_rows(step: Step, document: dict[str, Any]) -> list[list[str]]:
     """Return a document's part of the table."""
     settings, found = document["proof"].get("settings", {}), []
     ranks = len(document["proof"].get("ranks", ()))
-    peer = recorded(ranks) if document["library"] == "nccl" else {}
+    swept = document["library"] == "nccl" and bool(document["rows"])
+    then = recorded(ranks) if swept else {}
+    now = plain_loop(ranks, document["rows"][-1]["size_bytes"]) if swept else {}
     for row in document["rows"]:
         if row["size_bytes"] not in _SHOWN or row["time_us"] is None:
             continue
         timed = row["size_bytes"] < 1 << 20
         figure = f"{row['time_us']:.1f} us" if timed else f"{row['busbw_gbps']:.1f} GB/s"
-        beside = peer.get(row["size_bytes"])
-        against = ratio = "-"
-        if beside is not None and not timed:
-            against, ratio = f"nccl-tests {beside[1]:.1f}", f"{row['busbw_gbps'] / beside[1]:.3f}"
-        found.append([f"all_reduce {size(row['size_bytes'])}", str(ranks), figure, against, ratio])
+        beside = [peer.get(row["size_bytes"]) for peer in (now, then)]
+        ratios = ["-" if peer is None else f"{peer / row['time_us']:.3f}" for peer in beside]
+        found.append([f"all_reduce {size(row['size_bytes'])}", str(ranks), figure, *ratios])
     for point in document["points"]:
         unit = "images" if "images_per_s" in point else "sequences"
         spread = document["proof"]["spread"].get(str(point["np"]), 0.0)
@@ -206,7 +217,10 @@ def main() -> int:
             table += table_rows(step, document)
             versions |= dict.fromkeys(document["proof"].get("library", ()))
     print("\n" + "\n".join([*ends, *versions, f"documents: {out}", ""]))
-    print(columns(["benchmark", "GPUs", "figure", "beside", "ratio"], table), flush=True)
+    print(
+        columns(["benchmark", "GPUs", "figure", "/ C loop, per GPU", "/ nccl-tests, efficiency"], table),
+        flush=True,
+    )
     return 0 if good else 1
 
 

@@ -141,8 +141,8 @@ def collective_program(name: str, chosen: Library, answers: Sequence[Readiness],
             return Program((program,), torch=False, perf=True)
         return Program((same(answers, paths, f"the path of {program}"),), torch=False, perf=True)
     found = torch_program(answers, archive, "collective")
-    # As a CUDA graph, because launching from Python takes longer than a small message on NVLink.
-    graph = ("-G", "1") if chosen == "nccl" else ()
+    # A small message on NVLink is faster than Python, which starts it: that needs a CUDA graph.
+    graph = ("-G", "auto") if chosen == "nccl" else ()
     return Program((*found.words, name, "--backend", chosen, *graph), torch=True, perf=False)
 
 

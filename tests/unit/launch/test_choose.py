@@ -91,7 +91,7 @@ def test_a_collective_uses_a_binary_where_all_nodes_have_it_else_torch():
         "--backend",
         "nccl",
         "-G",
-        "1",
+        "auto",
     )
     assert choose.collective_program("all_reduce", "gloo", [core], archive).torch
 

@@ -141,3 +141,17 @@ def test_a_hypercube_of_four(tmp_path):
     ]
     outputs = [process.communicate(timeout=120)[0] for process in processes]
     assert outputs == ["0 [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]\n"] * 4
+
+
+@pytest.mark.parametrize(
+    ("cudagraph", "size", "device", "ways"),
+    [
+        ("0", 8, "cuda", (False,)),
+        ("1", 1 << 30, "cuda", (True,)),
+        ("auto", 8, "cuda", (False, True)),
+        ("auto", 1 << 30, "cuda", (False,)),
+        ("auto", 8, "cpu", (False,)),
+    ],
+)
+def test_a_graph_is_tried_where_python_may_be_slower_than_the_message(cudagraph, size, device, ways):
+    assert collective_perf.graphs(cudagraph, size, torch.device(device)) == ways
