@@ -9,6 +9,7 @@ this machine's file system.
 from __future__ import annotations
 
 import dataclasses
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +27,7 @@ from clusterctl.requirements.fleet import Fleet
 from clusterctl.rundir import RunDir
 from clusterctl.transport.base import HostMap, Transport
 from clusterctl.transport.fanout import fan_out
+from clusterctl.transport.kept import Kept
 
 FILES = tuple(f"file-{number}.conf" for number in range(10))
 MARKS = tuple(f"mark-{number}" for number in range(5))
@@ -65,20 +67,25 @@ class Scratch:
         return (*files, *marks)
 
 
-def look(session: Session, folder: Path) -> Callable[[Inventory], HostMap[NodeFacts]]:
-    """Return what gathers the facts of all nodes, with the scratch files in place of the managed ones."""
-    script = 'for f in "$@"; do [ ! -f "$f" ] || { printf "\\001%s\\n" "$f"; cat "$f"; }; done'
+def look(session: Session, folder: Path, kept: Kept) -> Callable[[Inventory], HostMap[NodeFacts]]:
+    """Return what gathers the facts of all nodes, with the scratch files in place of the managed ones.
+
+    As ``Session.gather`` does: over connections that are kept, and with one program for all files.
+    """
 
     def one(node: Node, transport: Transport) -> NodeFacts:
         facts = gather(transport, node, timeout_s=120, subjects=Scratch.READS)
         paths = [str(folder / node.name / name) for name in (*FILES, *MARKS)]
-        found = transport.run(("sh", "-c", script, "sh", *paths)).text.split("\001")[1:]
-        files = [piece.partition("\n") for piece in found]
+        found = transport.run(("head", "-v", "-c", "65536", *paths)).text
+        files = re.findall(r"==> ([^\n]*) <==\n(.*?)(?:\n(?===> )|\Z)", found, re.DOTALL)
         return dataclasses.replace(
-            facts, managed_files=tuple(ManagedFile(Path(path).name, text) for path, _, text in files)
+            facts, managed_files=tuple(ManagedFile(Path(path).name, text) for path, text in files)
         )
 
-    return lambda inventory: fan_out(inventory.nodes, session.connect, one, fanout=session.fanout)
+    connect = kept.over(session.connect)
+    return lambda inventory: fan_out(
+        inventory.nodes, connect, one, fanout=session.fanout, release=kept.release
+    )
 
 
 def main() -> None:
@@ -86,20 +93,25 @@ def main() -> None:
     inventory, folder, runs = (Path(word) for word in sys.argv[1:])
     loaded = load.load(inventory)
     session = session_of(loaded)
+    kept = Kept(len(loaded.nodes))
     engine = Engine(
         connect=session.connect,
-        gather=look(session, folder),
+        gather=look(session, folder, kept),
         fanout=session.fanout,
         timeout_s=120,
         requirements={"scratch": Scratch(folder)},
         state_dir=str(folder / "state"),
         subjects=Scratch.READS,
+        kept=kept,
     )
     run = RunDir.create("bootstrap", runs)
     prepared = bootstrap.prepare(engine, loaded, Options(), run)
     result = bootstrap.apply(engine, prepared, run)
+    kept.drop()
     met = [v for v in result.verdicts.values_by_node.values() if v[0].status is Status.MET]
     print(len(met))
+    if len(met) != len(loaded.nodes):
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -80,8 +80,8 @@ def _reopened(merged: NodePlan, fresh: NodePlan, ended: frozenset[str]) -> NodeP
 def apply(engine: Engine, prepared: Prepared, run: RunDir) -> Result:
     """Apply the plan, batch by batch and round by round, until nothing new can be done; return what is then so.
 
-    After each round the facts of its nodes are gathered over new connections. Nodes with nothing to do are not
-    contacted again. With no steps at all this only records how the run stands, so that a run with nodes out of
-    reach can be resumed.
+    After each round the facts of its nodes are gathered, over new connections where a login may decide what is seen.
+    Nodes with nothing to do are not contacted again. With no steps at all this only records how the run stands, so
+    that a run with nodes out of reach can be resumed.
     """
     return Rounds(engine, prepared, run).execute()

@@ -9,6 +9,7 @@ from clusterctl.apply import script
 from clusterctl.apply.execute import NodeOutcome, StepOutcome
 from clusterctl.apply.journal import Options
 from clusterctl.facts.model import NodeFacts
+from clusterctl.facts.subjects import SAME_FOR_EVERY_LOGIN
 from clusterctl.inventory.model import Inventory, Node
 from clusterctl.plan import build
 from clusterctl.plan.model import NodePlan, Plan, PlannedStep
@@ -17,9 +18,10 @@ from clusterctl.requirements.base import Requirement, Verdict
 from clusterctl.requirements.catalog import ALL
 from clusterctl.requirements.fleet import Fleet
 from clusterctl.transport.base import HostMap, Transport
+from clusterctl.transport.kept import Kept
 
 Gather = Callable[[Inventory], "HostMap[NodeFacts]"]
-"""Gathers the facts of all nodes of an inventory, each over a new connection."""
+"""Gathers the facts of all nodes of an inventory, over connections of ``Engine.kept`` where it can be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,13 @@ class Engine:
     """What former runs saw, as judges get it."""
     subjects: frozenset[str] | None = None
     """What ``gather`` asks the nodes about; None: everything."""
+    kept: Kept = field(default_factory=Kept)
+    """The connections that looking, changing and looking again share; by default none."""
+
+    @property
+    def sees_through_old_logins(self) -> bool:
+        """Whether all that is asked reads the same over a connection that is older than a change."""
+        return self.subjects is not None and self.subjects <= SAME_FOR_EVERY_LOGIN
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,9 +110,10 @@ class Rounds:
             self._rounds[name] = self._rounds.get(name, 0) + 1
         answered = fan_out(
             busy,
-            self._engine.connect,
+            self._engine.kept.over(self._engine.connect),
             lambda node, transport: self._work(node, transport, plans[node.name]),
             fanout=self._engine.fanout,
+            release=self._engine.kept.release,
         )
         for name, outcome in answered.items():
             if isinstance(outcome, Failure):
@@ -190,6 +191,8 @@ class Rounds:
             if failure is not None and failure.kind is not FailureKind.ERROR
         }
         again = tuple(node for node in busy if failures[node.name] is None)
+        if not self._engine.sees_through_old_logins:
+            self._engine.kept.drop()
         inventory = self._prepared.inventory
         if again:
             self._facts.update(self._engine.gather(inventory.model_copy(update={"nodes": again})).items())

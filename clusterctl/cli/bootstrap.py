@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from clusterctl.transport.base import Failure
 
 SCHEMA = "clusterctl.bootstrap/1"
+# Far below the 1024 files that a process may have open by default.
+_KEPT_CONNECTIONS = 256
 
 
 def bootstrap(
@@ -109,9 +111,8 @@ def bootstrap(
     declined = not dry_run and steps > 0 and not yes and not console.confirm(f"apply {steps} steps?")
     # A run with nodes out of reach is recorded even where nothing else is to be done: it can be resumed.
     if not dry_run and not declined and (steps or prepared.verdicts.failures or resume is not None):
-        result = engine_of.apply(engine, prepared, run)
-        say_failures({n: o.failure for n, o in result.outcomes.items() if o.started and o.failure})
-        permits_of.say_not_started([n for n, o in result.outcomes.items() if not o.started])
+        result = _applied(engine, prepared, run)
+    engine.kept.drop()
     document = document_of(run, prepared, result)
     run.write("report", document)
     if declined:
@@ -123,19 +124,32 @@ def bootstrap(
     raise typer.Exit(1 if declined else exit_code(document))
 
 
+def _applied(engine: Engine, prepared: Prepared, run: RunDir) -> Result:
+    from clusterctl.apply import bootstrap as engine_of
+    from clusterctl.cli.session import say_failures
+
+    result = engine_of.apply(engine, prepared, run)
+    say_failures({n: o.failure for n, o in result.outcomes.items() if o.started and o.failure})
+    permits_of.say_not_started([n for n, o in result.outcomes.items() if not o.started])
+    return result
+
+
 def _engine(session: Session, run: RunDir, subjects: frozenset[str] | None) -> Engine:
     from clusterctl import config
     from clusterctl.apply.bootstrap import Engine
     from clusterctl.facts.earlier import EarlierFacts
+    from clusterctl.transport.kept import Kept
+
+    kept = Kept(_KEPT_CONNECTIONS)
 
     def gather(inventory: Inventory) -> Any:
-        return replace(session, inventory=inventory).gather(subjects=subjects)
+        return replace(session, inventory=inventory).gather(subjects=subjects, kept=kept)
 
     connect: Callable[[Node], Any] = session.connect
     timeout_s = config.resolve(config.APPLY_TIMEOUT_S).value
     everybody = (*session.inventory.nodes, *session.inventory.beyond)
     earlier = EarlierFacts(run.path.parent, everybody, present=run.id, subjects=subjects)
-    return Engine(connect, gather, session.fanout, timeout_s, earlier=earlier, subjects=subjects)
+    return Engine(connect, gather, session.fanout, timeout_s, earlier=earlier, subjects=subjects, kept=kept)
 
 
 def step_document(step: StepOutcome) -> dict[str, Any]:

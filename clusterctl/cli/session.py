@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from clusterctl.facts.model import NodeFacts
     from clusterctl.inventory.model import Inventory, Node
     from clusterctl.transport.base import Failure, HostMap, Transport
+    from clusterctl.transport.kept import Kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +32,16 @@ class Session:
     may_ask_for_root: bool = False
 
     def gather(
-        self, on_answers: OnAnswers | None = None, subjects: frozenset[str] | None = None
+        self,
+        on_answers: OnAnswers | None = None,
+        subjects: frozenset[str] | None = None,
+        kept: Kept | None = None,
     ) -> HostMap[NodeFacts]:
-        """Gather the facts of every node (of these subjects; None: all), over one new connection and one exec each.
+        """Gather the facts of every node (of these subjects; None: all), over one connection and one exec each.
 
         A node whose sudo wants a password takes a second exec, when a password was given or can be asked for.
-        ``on_answers`` is handed what each node answered, in the thread that talks to it.
+        ``on_answers`` is handed what each node answered, in the thread that talks to it. Connections are new, or those
+        of ``kept``, where they are left as well.
         """
         from clusterctl.facts.gather import gather_fleet
 
@@ -45,13 +50,14 @@ class Session:
 
         outcome = gather_fleet(
             self.inventory.nodes,
-            self.connect,
+            self.connect if kept is None else kept.over(self.connect),
             fanout=self.fanout,
             timeout_s=self.command_timeout_s,
             escalate=self.may_ask_for_root,
             on_answers=on_answers,
             on_done=progress.advance,
             subjects=subjects,
+            release=None if kept is None else kept.release,
         )
         progress.end()
         return outcome

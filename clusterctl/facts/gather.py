@@ -239,8 +239,9 @@ def gather_fleet(
     on_answers: OnAnswers | None = None,
     on_done: Callable[[Node, object], None] | None = None,
     subjects: frozenset[str] | None = None,
+    release: Callable[[Transport], None] | None = None,
 ) -> HostMap[NodeFacts]:
-    """Gather the facts of many nodes, each over one new connection; the arguments are those of ``gather``.
+    """Gather the facts of many nodes, each over one connection; the arguments are those of ``gather``.
 
     What a node answered is parsed in the caller's thread while others still answer: the threads that talk to
     nodes never wait for a parser, and parsers never compete with one another.
@@ -258,5 +259,5 @@ def gather_fleet(
         if on_done is not None:
             on_done(node, found[node.name])
 
-    fan_out(nodes, connect, work, fanout=fanout, on_done=done)
+    fan_out(nodes, connect, work, fanout=fanout, on_done=done, release=release)
     return HostMap({node.name: found[node.name] for node in nodes})

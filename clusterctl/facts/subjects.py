@@ -59,6 +59,24 @@ _READ_WITH: dict[str, frozenset[str]] = {
     "configuration": frozenset({"limits"}),
 }
 
+# What the kernel and files tell alike to every login. What is not named here may hang on the login: its limits, groups
+# and PATH are those of the moment when it was let in.
+SAME_FOR_EVERY_LOGIN = frozenset(
+    {
+        "clock",
+        "system",
+        "cpu",
+        "memory",
+        "modules",
+        "pci",
+        "rdma",
+        "network",
+        "storage",
+        "configuration",
+        "nfs",
+    }
+)
+
 
 def complete(subjects: Collection[str]) -> frozenset[str]:
     """Return the subjects with those that are read with them; raise KeyError for one that there is not."""

@@ -98,6 +98,10 @@ class Transport(Protocol):
     def get(self, path: str, *, as_root: bool = False) -> bytes:
         """Return the bytes of a file on the node; raise CommandError when it cannot be read."""
 
+    @property
+    def is_open(self) -> bool:
+        """Whether a connection is there that the next command would use."""
+
     def close(self) -> None:
         """End the connection; safe to call twice."""
 

@@ -32,7 +32,9 @@ class _Pool(Generic[T]):
         connect: Callable[[Node], Transport],
         work: Callable[[Node, Transport], T],
         nodes: Sequence[Node],
+        release: Callable[[Transport], None] | None,
     ) -> None:
+        self._release = release
         self._connect = connect
         self._work = work
         self._todo: queue.SimpleQueue[Node] = queue.SimpleQueue()
@@ -59,20 +61,30 @@ class _Pool(Generic[T]):
     def _one(self, node: Node) -> T | Failure | _Crash:
         try:
             transport = self._connect(node)
+            release = None
             try:
                 with self._lock:
                     if self._cancelled:
                         return Failure(FailureKind.ERROR, f"{node.name}: the run was cancelled")
                     self._open.add(transport)
-                return self._work(node, transport)
+                done = self._work(node, transport)
+                release = self._release
+                return done
             finally:
-                with self._lock:
-                    self._open.discard(transport)
-                transport.close()
+                self._let_go(transport, release)
         except TransportError as error:
             return error.failure
         except ClusterctlError as error:
             return Failure(FailureKind.ERROR, error.message, error.hint)
+
+    def _let_go(self, transport: Transport, release: Callable[[Transport], None] | None) -> None:
+        with self._lock:
+            self._open.discard(transport)
+            cancelled = self._cancelled
+        if cancelled or release is None:
+            transport.close()
+        else:
+            release(transport)
 
     def cancel(self) -> None:
         """Take no more nodes and cut the connections of those in work."""
@@ -95,14 +107,15 @@ def fan_out(
     *,
     fanout: int = 64,
     on_done: Callable[[Node, T | Failure], None] | None = None,
+    release: Callable[[Transport], None] | None = None,
 ) -> HostMap[T]:
     """Run ``work`` on every node, ``fanout`` at once; return what each answered in the order of ``nodes``.
 
-    Every node's transport is closed when its work is over. ``on_done`` is called in the caller's thread as
-    each node ends. An interrupt, or an exception that is no ClusterctlError, cuts off the others and is
-    raised.
+    Every node's transport is closed when its work is over, or handed to ``release`` if it went well. ``on_done`` is
+    called in the caller's thread as each node ends. An interrupt, or an exception that is no ClusterctlError, cuts
+    off the others and is raised.
     """
-    pool = _Pool(connect, work, nodes)
+    pool = _Pool(connect, work, nodes, release)
     threads = [
         threading.Thread(target=pool.run, name=f"clusterctl-fanout-{i}", daemon=True)
         for i in range(max(1, min(fanout, len(nodes))))

@@ -138,6 +138,10 @@ class LocalTransport(file_scripts.ShellFiles):
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(min(exchange.wait_s, 0.5))
 
+    @property
+    def is_open(self) -> bool:
+        return False
+
     def close(self) -> None:
         """End the command that runs, if any."""
         with self._lock:

@@ -37,6 +37,11 @@ class SshTransport(file_scripts.ShellFiles):
     def node(self) -> str:
         return self._node.name
 
+    @property
+    def is_open(self) -> bool:
+        with self._lock:
+            return not self._closed and self._opened is not None and self._opened.is_active()
+
     def _hold(self, sock: socket.socket) -> None:
         with self._lock:
             self._socket = sock

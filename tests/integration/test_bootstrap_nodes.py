@@ -27,6 +27,7 @@ from clusterctl.cli import bootstrap as bootstrap_verb
 from clusterctl.cli import undo as undo_verb
 from clusterctl.inventory import load
 from clusterctl.rundir import RunDir
+from clusterctl.transport.kept import Kept
 
 
 @pytest.fixture
@@ -94,6 +95,22 @@ def test_all_steps_of_a_node_are_one_exec_and_the_verdict_comes_from_new_facts(n
     assert listed[name].run == run.id
     assert [s.status.value for s in undone[name].steps] == ["changed"] * 4
     assert not (root / name).exists()
+
+
+@pytest.mark.parametrize(
+    ("subjects", "logins"),
+    [(frozenset({"configuration"}), 1), (frozenset({"configuration", "limits"}), 2), (None, 2)],
+)
+def test_one_login_does_where_none_decides_what_is_seen(node, tmp_path, subjects, logins):
+    farm, inventory, root = node
+    kept = Kept(4)
+    engine, name = toy.engine(root, kept=kept, subjects=subjects), farm.nodes[0].name
+    run = RunDir.create("bootstrap", tmp_path / "runs")
+    result = bootstrap.apply(engine, bootstrap.prepare(engine, inventory, Options(), run), run)
+    kept.drop()
+    assert farm.nodes[0].connections == logins
+    assert [v.status.value for v in result.verdicts[name]] == ["met"]
+    assert _files(root, name) == _complete(name)
 
 
 def test_a_connection_lost_in_the_middle_is_named_and_resume_finishes(node, tmp_path):

@@ -19,6 +19,7 @@ from clusterctl.requirements.base import Command, Status, Verdict, WriteFile
 from clusterctl.rundir import RunDir
 from clusterctl.transport.connect import Connector
 from clusterctl.transport.fanout import fan_out
+from clusterctl.transport.kept import Kept
 
 FILES = ("etc/one.conf", "etc/two.conf", "etc/three.conf")
 
@@ -52,9 +53,17 @@ class Toy:
         return (one, slow, two, three)
 
 
-def engine(root: Path, *, slow_s: float = 0.0, connect_timeout_s: float = 5.0) -> Engine:
+def engine(
+    root: Path,
+    *,
+    slow_s: float = 0.0,
+    connect_timeout_s: float = 5.0,
+    kept: Kept | None = None,
+    subjects: frozenset[str] | None = None,
+) -> Engine:
     """Return an engine whose nodes keep files and journal below ``root``, reached by real transports."""
     connector = Connector(connect_timeout_s=connect_timeout_s)
+    kept = kept or Kept()
 
     def look(node, transport):
         facts = gather(transport, node, timeout_s=60)
@@ -69,11 +78,13 @@ def engine(root: Path, *, slow_s: float = 0.0, connect_timeout_s: float = 5.0) -
 
     return Engine(
         connect=connector,
-        gather=lambda inventory: fan_out(inventory.nodes, connector, look),
+        gather=lambda inventory: fan_out(inventory.nodes, kept.over(connector), look, release=kept.release),
         fanout=8,
         timeout_s=60,
         requirements={"toy": Toy(root, slow_s)},
         state_dir=str(root / "state"),
+        kept=kept,
+        subjects=subjects,
     )
 
 

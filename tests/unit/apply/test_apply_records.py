@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import threading
+import time
 
 import pytest
 
@@ -129,6 +131,42 @@ def test_the_run_folder_has_every_record_before_the_next_is_read(tmp_path):
     assert seen == [1, 2, 3]
     entries = [json.loads(line) for line in (run.path / "apply.journal.jsonl").read_text().splitlines()]
     assert [e["event"] for e in entries] == ["begin", "changed", "done"]
+
+
+def test_records_of_many_nodes_share_flushes_and_none_goes_on_before_its_own_is_on_disk(
+    tmp_path, monkeypatch
+):
+    run = RunDir.create("bootstrap", tmp_path)
+    path = run.path / "apply.journal.jsonl"
+    nodes, each = 16, 10
+    on_disk, flushes, early = 0, 0, []
+    first = threading.Barrier(nodes)
+
+    def slow_fsync(handle):
+        nonlocal on_disk, flushes
+        size = path.stat().st_size
+        time.sleep(0.005)
+        on_disk, flushes = size, flushes + 1
+
+    with RunJournal(run) as writer:
+        monkeypatch.setattr(journal.os, "fsync", slow_fsync)
+
+        def work(name):
+            first.wait()
+            for number in range(1, each + 1):
+                writer.add(name, "k", Record(number, Event.CHANGED))
+                lines = path.read_bytes()[:on_disk].splitlines()
+                if not any(e["node"] == name and e["number"] == number for e in map(json.loads, lines)):
+                    early.append((name, number))
+
+        threads = [threading.Thread(target=work, args=(f"n{i}",)) for i in range(nodes)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert early == []
+    assert len(path.read_text().splitlines()) == nodes * each
+    assert flushes < nodes * each
 
 
 def test_what_earlier_parts_changed_is_known_from_records_and_from_the_nodes_own_journal(tmp_path):

@@ -1,0 +1,58 @@
+"""Connections that outlive a fan-out: what comes next on the same nodes need not log in again."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from clusterctl.inventory.model import Node
+from clusterctl.transport.base import Transport
+
+_FRESH_S = 60.0
+
+
+class Kept:
+    """Up to ``limit`` idle connections, one per node; thread-safe.
+
+    A login costs a node more than most commands: keys are exchanged and three processes started. One that has been
+    idle for longer than a minute is not used again: what lies between (a laptop asleep, a firewall) may have
+    forgotten it, and finding that out takes longer than a login.
+    """
+
+    def __init__(self, limit: int = 0) -> None:
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._idle: dict[str, tuple[Transport, float]] = {}
+
+    def over(self, connect: Callable[[Node], Transport]) -> Callable[[Node], Transport]:
+        """Return a ``connect`` for ``fan_out`` that takes what is kept and asks the given one for the rest."""
+
+        def take_or_connect(node: Node) -> Transport:
+            with self._lock:
+                transport, since = self._idle.pop(node.name, (None, 0.0))
+            if transport is None:
+                return connect(node)
+            # The time of day goes on while a laptop sleeps, as the monotonic clock does not.
+            if transport.is_open and 0 <= time.time() - since <= _FRESH_S:
+                return transport
+            transport.close()
+            return connect(node)
+
+        return take_or_connect
+
+    def release(self, transport: Transport) -> None:
+        """Keep a connection on which all went well, or close it when it is closed by now or there are enough."""
+        if self._limit and transport.is_open:
+            with self._lock:
+                if len(self._idle) < self._limit and transport.node not in self._idle:
+                    self._idle[transport.node] = (transport, time.time())
+                    return
+        transport.close()
+
+    def drop(self) -> None:
+        """Close all that is kept."""
+        with self._lock:
+            idle, self._idle = self._idle, {}
+        for transport, _ in idle.values():
+            transport.close()
