@@ -15,19 +15,21 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from clusterctl.benchmarks.nccl_lines import change_of
 from clusterctl.benchmarks.nccl_log_model import NcclLog
 from clusterctl.benchmarks.nccl_process import Algorithms, ProcessState
 
-_BLOCK_BYTES = 4 << 20
+# Small enough for what a block becomes to stay in a core's cache.
+_BLOCK_BYTES = 256 << 10
 # A line longer than this is none of NCCL's, whose buffer holds 1024 bytes.
 _LINE_BYTES = 1 << 16
 # Everything up to the text is one group (host, process, thread, and what other programs put before them), then
-# come a channel's direction and way, or the text of a line worth reading, or a warning. Few groups and alternatives
-# that fail at their first character are what makes it fast; so does the newline that it starts with, which the
-# search finds by a plain scan.
+# come a channel's direction and way, or the text of a line worth reading, or a warning. Few groups, none of them
+# repeated or optional on the way of a common line, and alternatives that fail at their first character are what makes
+# it fast; so does the newline that it starts with, which the search finds by a plain scan.
 _LINE = re.compile(
-    rb"\n((?:\[[^\]\n]*\])*[^\n\[]*)\[-?\d+\] (?:[^ \n]+:\d+ )?NCCL (?:INFO "
-    rb"(?:Channel \d+(?:/\d+)? : \d+\[[^\]\n]*\] -> \d+\[[^\]\n]*\] (?:\[(send|receive)\] )?via ([^\n]+)"
+    rb"\n([^\n\[]+|(?:\[[^\]\n]*\])+[^\n\[]*)\[-?\d+\] (?:NCCL |[^ \n]+:\d+ NCCL )(?:INFO "
+    rb"(?:Channel (?:\d+/\d+|\d+) : \d+\[[^\]\n]*\] -> \d+\[[^\]\n]*\] ((?:via|\[(?:send|receive)\] via) [^\n]+)"
     rb"|((?:All|Reduce|Broad|Send|Recv|Scatter|Gather)\w*: \d+ Bytes -> Algo \w+ proto \w+"
     rb"|(?:NCCL version|NCCL_\w+ set|Using network|NET/|P2P plugin|GPU Direct|DMA-BUF|NVLS multicast"
     rb"|Connected|comm 0x|Pattern|CollNet |TUNER/|Failed to|Plugin)[^\n]*))"
@@ -36,6 +38,7 @@ _LINE = re.compile(
 _ORIGIN = re.compile(rb"([^\s:>\]]+):(\d+):\d+ $")
 # Prefixes with timestamps are all different; what is remembered of them must not grow with the log.
 _REMEMBERED = 8192
+_NONE: dict[bytes, int] = {}
 # What stands at the begin of a whole line, and the same line inside other text once its host's name is known: a
 # name cannot be told from the number before it where a row was cut.
 _HOST = re.compile(r"^(?:\[[^\]\n]*\] ?)*([^\s:<>\[\]]+):\d+:\d+ \[-?\d+\] (?:\S+:\d+ )?NCCL ", re.MULTILINE)
@@ -81,19 +84,23 @@ class LogReader:
 
     def _block(self, block: bytes, source: int | None) -> None:
         origins = self._origins
-        for (prefix, direction, via, text, warning), count in Counter(_LINE.findall(block)).items():
-            process = origins[prefix] if prefix in origins else self._origin(prefix, source)
+        # What a process writes often comes in a row: it is looked up once.
+        last, process, channels = None, None, _NONE
+        for (prefix, way, text, warning), count in Counter(_LINE.findall(block)).items():
+            if prefix != last:
+                last = prefix
+                process = origins[prefix] if prefix in origins else self._origin(prefix, source)
+                channels = _NONE if process is None else process.channels
             if process is None:
                 continue
-            if via:
-                channels, way = process.channels, (direction, via)
+            if way:
                 channels[way] = channels.get(way, 0) + count
             elif warning:
                 process.warning(warning.decode("utf-8", "replace"))
             elif b" Bytes -> Algo " in text:
-                self._algorithms.line(text.decode("utf-8", "replace"))
-            else:
-                process.line(text.decode("utf-8", "replace"))
+                self._algorithms.line(text)
+            elif (change := change_of(text)) is not None:
+                change(process)
 
     def _origin(self, prefix: bytes, source: int | None) -> ProcessState | None:
         """Return the process that a line's prefix names; None for lines that are cut or are not NCCL's."""

@@ -1,6 +1,7 @@
 """NCCL's log: one log per file in nccl_logs/, with what it says beside it."""
 
 import dataclasses
+import itertools
 import json
 import random
 from pathlib import Path
@@ -110,3 +111,20 @@ def test_memory_of_prefixes_is_bounded():
     )
     assert len(reader._origins) <= nccl_log._REMEMBERED
     assert len(reader.result().processes) == 1
+
+
+def test_lines_that_alternate_between_processes_are_each_its_own():
+    found = parse_file(SOCKET).processes
+    lines = [line for line in SOCKET.read_bytes().splitlines(True) if not line.startswith(b"#")]
+    by_process = [[line for line in lines if f":{process.pid}:".encode() in line] for process in found]
+    assert len(by_process) > 1 and all(by_process)
+    reader = LogReader()
+    reader.read(line for row in itertools.zip_longest(*by_process, fillvalue=b"") for line in row)
+    assert reader.result().processes == found
+
+
+def test_one_line_of_two_processes_changes_each_by_what_it_said_before():
+    line = "a:%d:1 [0] NCCL INFO NET/IB : GPU Direct RDMA %s for HCA 0 'mlx5_0'\n"
+    reader = LogReader()
+    reader.read_text(line % (1, "Disabled") + line % (2, "Enabled") + line % (1, "Enabled"))
+    assert [process.hca_gdr for process in reader.result().processes] == [{"mlx5_0": False}, {"mlx5_0": True}]
