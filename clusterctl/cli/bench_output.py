@@ -10,7 +10,7 @@ import typer
 from clusterctl.errors import UsageError
 
 if TYPE_CHECKING:
-    from clusterctl.launch.measure import Request
+    from clusterctl.launch.request import Request
     from clusterctl.results.model import BenchResult
 
 

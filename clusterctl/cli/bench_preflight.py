@@ -15,7 +15,7 @@ from clusterctl.errors import UsageError
 if TYPE_CHECKING:
     from clusterctl.cli.session import Session
     from clusterctl.launch.ladder import Climbed
-    from clusterctl.launch.measure import Request
+    from clusterctl.launch.request import Request
 
 SCHEMA = "clusterctl.preflight/1"
 

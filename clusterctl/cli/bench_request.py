@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from clusterctl.errors import UsageError
 
 if TYPE_CHECKING:
-    from clusterctl.launch.measure import Request
+    from clusterctl.launch.request import Request
 
 PRECISIONS = ("fp32", "tf32", "amp-bf16", "amp-fp16")
 _SUFFIXES = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -60,7 +60,7 @@ def build_request(
     from clusterctl.benchmarks.model_names import require_model
     from clusterctl.benchmarks.training import Training
     from clusterctl.launch import choose
-    from clusterctl.launch.measure import Request
+    from clusterctl.launch.request import Request
 
     if collective is not None and model is not None:
         raise UsageError(

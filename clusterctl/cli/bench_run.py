@@ -16,7 +16,7 @@ from clusterctl.cli import bench_store, bench_trust, console
 if TYPE_CHECKING:
     from clusterctl.benchmarks.base import Fault
     from clusterctl.cli.session import Session
-    from clusterctl.launch.measure import Request
+    from clusterctl.launch.request import Request
     from clusterctl.launch.run import Runner
     from clusterctl.launch.variants import Variant
     from clusterctl.results.baseline import Baseline

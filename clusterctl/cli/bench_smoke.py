@@ -13,7 +13,7 @@ from clusterctl.errors import UsageError
 if TYPE_CHECKING:
     from clusterctl.cli.bench_run import Ended
     from clusterctl.cli.session import Session
-    from clusterctl.launch.measure import Request
+    from clusterctl.launch.request import Request
 
 SCHEMA = "clusterctl.smoke/1"
 # A launch that works takes a fraction of it, and one that hangs must not keep the runner of CI.

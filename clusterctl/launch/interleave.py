@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from clusterctl.benchmarks.base import Fault
-from clusterctl.launch.measure import Measured, Measurement, Request
+from clusterctl.launch.measure import Measured, Measurement
+from clusterctl.launch.request import Request
 from clusterctl.launch.run import Runner
 from clusterctl.launch.variants import Variant
 

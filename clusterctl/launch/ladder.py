@@ -11,11 +11,13 @@ from typing import Any, Literal
 
 from clusterctl.benchmarks.base import Fault, FaultKind, RankProof, RankText
 from clusterctl.benchmarks.collective import CollectiveSweep
-from clusterctl.launch import choose, failure, preflight
+from clusterctl.launch import failure
+from clusterctl.launch.arrange import arrange
 from clusterctl.launch.base import Launcher, LaunchPlan
-from clusterctl.launch.measure import Request, document, merge, with_environment
+from clusterctl.launch.measure import document, merge
 from clusterctl.launch.preflight import Readiness
-from clusterctl.launch.run import Runner, needs_for
+from clusterctl.launch.request import Request
+from clusterctl.launch.run import Runner
 from clusterctl.workloads.archive import ARCHIVE, build
 
 RungStatus = Literal["ok", "failed", "not-needed", "not-reached"]
@@ -54,7 +56,9 @@ class Ladder:
     """One climb on one set of nodes, with the ranks, library and launcher of a request."""
 
     def __init__(self, request: Request, runner: Runner, logs: Path, say: Callable[[str], None]) -> None:
-        self._request = replace(request, timeout_s=min(request.timeout_s, _LAUNCH_S))
+        self._request = replace(
+            request, training=None, collective=_COLLECTIVE, timeout_s=min(request.timeout_s, _LAUNCH_S)
+        )
         self._runner = runner
         self._logs = logs
         self._say = say
@@ -78,32 +82,15 @@ class Ladder:
     def _climb(self) -> None:
         answers, faults = self._runner.prepare({ARCHIVE: build()}, f"{_COLLECTIVE}_perf")
         self._rung(faults, f"{len(answers)} node(s)")
-        answers = choose.launching_first(answers)
-        launcher = choose.launcher(self._request.launcher, answers)
-        library = choose.library(self._request.library, answers, collective=True)
-        self._launcher, self._library = launcher.name, library
-        archive = f"{self._runner.directory}/{ARCHIVE}"
-        program = choose.collective_program(_COLLECTIVE, library, answers, archive)
-        needs = needs_for(launcher.name, torch=program.torch, perf=program.perf)
-        self._rung(
-            preflight.judge(answers, needs), f"{launcher.name}, {library}, {Path(program.words[0]).name}"
-        )
-        np = self._request.np or sum(answer.slots for answer in answers)
-        map_by = choose.mapping(self._request.map_by, answers)
-
-        def plan(words: tuple[str, ...]) -> LaunchPlan:
-            chosen = choose.plan(
-                answers, np=np, map_by=map_by, chosen=library, program=words, token=self._runner.token,
-                directory=self._runner.directory, timeout_s=self._request.timeout_s,
-                launcher_name=launcher.name,
-            )  # fmt: skip
-            return with_environment(chosen, dict(self._request.environment))
-
-        named = plan(("uname", "-n"))
-        self._mesh(named, launcher, answers)
-        outcome_lines = self._ranks_start(named, launcher)
-        self._rung((), f"{np} rank(s): {outcome_lines}")
-        self._eight_bytes(plan(_SWEEP.argv(program.words)), launcher)
+        chosen = arrange(self._request, answers, self._runner)
+        launcher, program = chosen.launcher, chosen.program
+        self._launcher, self._library = launcher.name, chosen.library
+        self._rung(chosen.unmet(), f"{launcher.name}, {chosen.library}, {Path(program.words[0]).name}")
+        named = chosen.plan(chosen.np, ("uname", "-n"))
+        self._mesh(named, launcher, chosen.answers)
+        hosts = self._ranks_start(named, launcher)
+        self._rung((), f"{chosen.np} rank(s): {hosts}")
+        self._eight_bytes(chosen.plan(chosen.np, _SWEEP.argv(program.words)), launcher)
 
     def _mesh(self, plan: LaunchPlan, launcher: Launcher, answers: Sequence[Readiness]) -> None:
         peers = len(plan.placements) - 1

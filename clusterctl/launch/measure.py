@@ -7,18 +7,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from clusterctl.artifacts.env import Library
 from clusterctl.benchmarks.base import Fault, FaultKind, RankProof, RankText
 from clusterctl.benchmarks.collective import CollectiveSweep, program_of
 from clusterctl.benchmarks.key import hardware_name
 from clusterctl.benchmarks.perf_output import Sweep
 from clusterctl.benchmarks.scaling import Point
 from clusterctl.benchmarks.training import Training, TrainingRun
-from clusterctl.launch import choose, failure, preflight, trust
-from clusterctl.launch.base import Launcher, LaunchPlan, MapBy
+from clusterctl.launch import choose, failure, trust
+from clusterctl.launch.arrange import Arrangement, arrange
+from clusterctl.launch.base import Launcher, LaunchPlan
 from clusterctl.launch.failure import Outcome
 from clusterctl.launch.preflight import Readiness
-from clusterctl.launch.run import Runner, needs_for
+from clusterctl.launch.request import Request
+from clusterctl.launch.run import Runner
 from clusterctl.launch.variants import require_reader, without_effect
 from clusterctl.workloads.archive import ARCHIVE, build
 from clusterctl.workloads.training_sizes import default_sizes
@@ -26,34 +27,6 @@ from clusterctl.workloads.training_sizes import default_sizes
 CPU_SWEEP = CollectiveSweep(min_bytes=8, max_bytes=16 << 20, step_factor=4, iters=10, warmup_iters=2)
 _PROGRAMS = ("nccl-tests", "collective_core")
 GPU_SWEEP = CollectiveSweep(min_bytes=8, max_bytes=1 << 30, step_factor=2, iters=20, warmup_iters=5)
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What to measure: a training, else a collective.
-
-    ``sweep`` overrides single fields of the collective's default sweep; ``points`` None: chosen.
-    """
-
-    training: Training | None
-    sweep: dict[str, Any]
-    np: int | None
-    points: tuple[int, ...] | None
-    library: Library | None
-    launcher: str | None
-    map_by: MapBy | None
-    timeout_s: float
-    collective: str = "all_reduce"
-    environment: tuple[tuple[str, str], ...] = ()
-    """Variables for every rank that win over all others (a variant's)."""
-    same_program: bool = False
-    """Whether a collective runs as the torch program whatever the library, so that libraries can be compared."""
-    allow_slow_path: bool = False
-    """Whether a proven fall-back from GPUDirect RDMA is no failure."""
-
-    @property
-    def benchmark(self) -> str:
-        return self.collective if self.training is None else self.training.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,13 +96,6 @@ def merge(
     return (*found, *causes, *reported) if not causes else (*causes, *found, *reported)
 
 
-def with_environment(plan: LaunchPlan, environment: Mapping[str, str]) -> LaunchPlan:
-    """Return the launch with these variables in the place of whatever else said them."""
-    others = tuple(pair for pair in plan.env if pair[0] not in environment)
-    hidden = tuple(pair for pair in plan.secrets if pair[0] not in environment)
-    return replace(plan, env=(*others, *environment.items()), secrets=hidden)
-
-
 def _environment_setting(request: Request) -> dict[str, Any]:
     return {"environment": dict(request.environment)} if request.environment else {}
 
@@ -171,51 +137,25 @@ class Measurement:
         answers, faults = self._runner.prepare({ARCHIVE: build()}, program_of(self._request.collective))
         if faults:
             return self._failed(faults)
-        answers = choose.launching_first(answers)
         request = self._request
-        launcher = choose.launcher(request.launcher, answers)
-        library = choose.library(request.library, answers, collective=request.training is None)
-        archive = f"{self._runner.directory}/{ARCHIVE}"
-        if request.training is None:
-            choosing = choose.comparable_program if request.same_program else choose.collective_program
-            program = choosing(request.collective, library, answers, archive)
-        else:
-            program = choose.torch_program(answers, archive, "training")
-        needs = needs_for(
-            launcher.name, torch=program.torch, perf=program.perf, program=program_of(request.collective)
-        )
-        faults = preflight.judge(answers, needs)
+        chosen = arrange(request, answers, self._runner)
+        faults = chosen.unmet()
         if faults:
-            return self._failed(faults, library, launcher.name)
-        map_by = choose.mapping(request.map_by, answers)
+            return self._failed(faults, chosen)
         environment = dict(request.environment)
-        require_reader(library, environment)
+        require_reader(chosen.library, environment)
         for name in without_effect(environment, len(answers)):
             self._say(f"note: all ranks are on one node: {name} is not expected to change anything")
-        np = request.np or sum(answer.slots for answer in answers)
-
-        def plan(ranks: int, words: tuple[str, ...]) -> LaunchPlan:
-            chosen = choose.plan(
-                answers, np=ranks, map_by=map_by, chosen=library, program=words,
-                token=self._runner.token, directory=self._runner.directory, timeout_s=request.timeout_s,
-                launcher_name=launcher.name,
-            )  # fmt: skip
-            return with_environment(chosen, environment)
-
         if request.training is None:
-            swept = self._sweep(answers)
-            return self._collective(
-                plan(np, swept.argv(program.words)), launcher, library, answers, program, swept
-            )
-        points = request.points or default_points(np, [answer.slots for answer in answers])
-        training = replace(request.training, backend=library, timeout_s=request.timeout_s)
-        plans = [plan(ranks, training.argv(program.words)) for ranks in points]
-        if not all(answer.gpus for answer in answers) and training.batch_size is None:
+            return self._collective(chosen, self._sweep(chosen.answers))
+        points = request.points or default_points(chosen.np, [answer.slots for answer in chosen.answers])
+        training = replace(request.training, backend=chosen.library, timeout_s=request.timeout_s)
+        if not all(answer.gpus for answer in chosen.answers) and training.batch_size is None:
             sizes = default_sizes(training.model, training.phase or 1, gpu=False)
             batch = sizes.batch_size
             side = f" of {sizes.image_size}x{sizes.image_size}" if sizes.image_size else ""
             self._say(f"no GPU: a small batch ({batch} per rank{side}) and few steps are taken on the CPU")
-        return self._training(plans, training, launcher, library, answers)
+        return self._training(chosen, training, points)
 
     def _sweep(self, answers: Sequence[Readiness]) -> CollectiveSweep:
         gpus = all(answer.gpus for answer in answers)
@@ -224,12 +164,10 @@ class Measurement:
         chosen = GPU_SWEEP if gpus else CPU_SWEEP
         return replace(chosen, name=self._request.collective, **self._request.sweep)
 
-    def _launch(
-        self, plan: LaunchPlan, launcher: Launcher, answers: Sequence[Readiness]
-    ) -> tuple[Outcome | None, tuple[Fault, ...]]:
-        nodes = len(plan.placements)
+    def _launch(self, chosen: Arrangement, plan: LaunchPlan) -> tuple[Outcome | None, tuple[Fault, ...]]:
+        launcher, nodes = chosen.launcher, len(plan.placements)
         self._say(f"starting {plan.np} rank(s) on {nodes} node(s) through {launcher.name}")
-        faults = self._runner.check_mesh(plan, answers) if launcher.over_ssh else ()
+        faults = self._runner.check_mesh(plan, chosen.answers) if launcher.over_ssh else ()
         if faults:
             self._launches.append(document(plan, launcher, None))
             return None, faults
@@ -239,50 +177,38 @@ class Measurement:
         self._launches.append(document(plan, launcher, outcome))
         return outcome, failure.classify(plan, outcome)
 
-    def _collective(
-        self,
-        plan: LaunchPlan,
-        launcher: Launcher,
-        library: str,
-        answers: Sequence[Readiness],
-        program: choose.Program,
-        swept: CollectiveSweep,
-    ) -> Measured:
-        outcome, causes = self._launch(plan, launcher, answers)
+    def _collective(self, chosen: Arrangement, swept: CollectiveSweep) -> Measured:
+        plan = chosen.plan(chosen.np, swept.argv(chosen.program.words))
+        outcome, causes = self._launch(chosen, plan)
         if outcome is None:
-            return self._failed(causes, library, launcher.name)
-        proven = self._trust(plan, outcome, answers, library)
+            return self._failed(causes, chosen)
+        proven = self._trust(plan, outcome, chosen)
         sweep = trust.named(CollectiveSweep().parse(RankText(dict(outcome.stdout_by_rank)).merged), proven)
         faults = merge(causes, sweep.faults, failure.check_ranks(sweep.ranks, plan.np))
         return Measured(
-            self._request, library, launcher.name, sweep, (), sweep.ranks, tuple(self._launches),
+            self._request, chosen.library, chosen.launcher.name, sweep, (), sweep.ranks, tuple(self._launches),
             (*faults, *proven.faults),
             settings={
-                **_collective_settings(sweep, swept, program, answers),
+                **_collective_settings(sweep, swept, chosen.program, chosen.answers),
                 **_environment_setting(self._request),
             },
-            hardware=_hardware(sweep.ranks, answers),
+            hardware=_hardware(sweep.ranks, chosen.answers),
             trust=proven,
         )  # fmt: skip
 
-    def _training(
-        self,
-        plans: Sequence[LaunchPlan],
-        training: Training,
-        launcher: Launcher,
-        library: str,
-        answers: Sequence[Readiness],
-    ) -> Measured:
+    def _training(self, chosen: Arrangement, training: Training, ranks_of_points: Sequence[int]) -> Measured:
         points: list[TrainingPoint] = []
         ranks: tuple[RankProof, ...] = ()
         faults: tuple[Fault, ...] = ()
         proven: trust.Trust | None = None
-        for plan in plans:
-            outcome, causes = self._launch(plan, launcher, answers)
+        argv = training.argv(chosen.program.words)
+        for np in ranks_of_points:
+            plan = chosen.plan(np, argv)
+            outcome, causes = self._launch(chosen, plan)
             if outcome is None:
                 faults = causes
                 break
-            proven = self._trust(plan, outcome, answers, library)
+            proven = self._trust(plan, outcome, chosen)
             run = training.parse(RankText(dict(outcome.stdout_by_rank)).merged)
             ranks = run.ranks
             finished = tuple(RankProof(rate.rank, "", 0, "") for rate in run.rates)
@@ -293,22 +219,19 @@ class Measurement:
             point = Point(plan.np, len(plan.placements), run.samples_per_s, spread)
             points.append(TrainingPoint(point, run))
         return Measured(
-            self._request, library, launcher.name, None, tuple(points), ranks, tuple(self._launches),
+            self._request, chosen.library, chosen.launcher.name, None, tuple(points), ranks, tuple(self._launches),
             (*faults, *(proven.faults if proven else ())),
             settings={"program": "torch", **points[-1].run.settings, **_environment_setting(self._request)}
             if points
             else {},
-            hardware=_hardware(ranks, answers),
+            hardware=_hardware(ranks, chosen.answers),
             trust=proven,
         )  # fmt: skip
 
-    def _trust(
-        self, plan: LaunchPlan, outcome: Outcome, answers: Sequence[Readiness], library: str
-    ) -> trust.Trust:
+    def _trust(self, plan: LaunchPlan, outcome: Outcome, chosen: Arrangement) -> trust.Trust:
         allowed = self._request.allow_slow_path or trust.asked_for(self._request.environment)
-        return trust.of_launch(plan, outcome, answers, library, allow_slow_path=allowed)
+        return trust.of_launch(plan, outcome, chosen.answers, chosen.library, allow_slow_path=allowed)
 
-    def _failed(
-        self, faults: tuple[Fault, ...], library: str | None = None, launcher: str | None = None
-    ) -> Measured:
+    def _failed(self, faults: tuple[Fault, ...], chosen: Arrangement | None = None) -> Measured:
+        library, launcher = (chosen.library, chosen.launcher.name) if chosen else (None, None)
         return Measured(self._request, library, launcher, None, (), (), tuple(self._launches), faults)

@@ -9,7 +9,8 @@ from clusterctl.benchmarks.base import RankProof
 from clusterctl.benchmarks.key import hardware_name
 from clusterctl.benchmarks.scaling import Point
 from clusterctl.benchmarks.training import RankRate, Training, TrainingRun
-from clusterctl.launch.measure import Measured, Request, TrainingPoint
+from clusterctl.launch.measure import Measured, TrainingPoint
+from clusterctl.launch.request import Request
 from clusterctl.results import model, record
 
 CASES = Path(__file__).parents[1] / "unit" / "benchmarks" / "cases"

@@ -4,8 +4,8 @@ import pytest
 
 from clusterctl.cli import bench_compare
 from clusterctl.errors import ClusterctlError, UsageError
+from clusterctl.launch.arrange import with_environment
 from clusterctl.launch.base import LaunchPlan, Placement
-from clusterctl.launch.measure import with_environment
 from clusterctl.launch.variants import Variant, parse_variants, require_reader, without_effect
 
 

@@ -8,7 +8,8 @@ from clusterctl.benchmarks import perf_output
 from clusterctl.benchmarks.base import Fault, FaultKind, RankProof
 from clusterctl.benchmarks.scaling import Point
 from clusterctl.benchmarks.training import Training, TrainingRun
-from clusterctl.launch.measure import Measured, Request, TrainingPoint, default_points
+from clusterctl.launch.measure import Measured, TrainingPoint, default_points
+from clusterctl.launch.request import Request
 from clusterctl.report import table
 from clusterctl.results import model
 

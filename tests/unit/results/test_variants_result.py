@@ -10,7 +10,8 @@ from clusterctl.benchmarks.perf_output import Half, Row, Sweep
 from clusterctl.benchmarks.scaling import Point
 from clusterctl.benchmarks.training import Training, TrainingRun
 from clusterctl.launch.interleave import Interleaved, Repeated
-from clusterctl.launch.measure import Measured, Request, TrainingPoint
+from clusterctl.launch.measure import Measured, TrainingPoint
+from clusterctl.launch.request import Request
 from clusterctl.launch.variants import Variant
 from clusterctl.report import variants_table
 from clusterctl.results.variants import from_interleaved, spread

@@ -1,0 +1,78 @@
+"""How a request is launched on the nodes that answered: by what, with which library and program, and where ranks go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from clusterctl.artifacts.env import Library
+from clusterctl.benchmarks.base import Fault
+from clusterctl.benchmarks.collective import program_of
+from clusterctl.launch import choose, preflight
+from clusterctl.launch.base import Launcher, LaunchPlan, MapBy
+from clusterctl.launch.preflight import Readiness
+from clusterctl.launch.request import Request
+from clusterctl.launch.run import Runner, needs_for
+from clusterctl.workloads.archive import ARCHIVE
+
+
+@dataclass(frozen=True, slots=True)
+class Arrangement:
+    """What holds for all launches of one request; ``answers``: the launching node first."""
+
+    request: Request
+    answers: tuple[Readiness, ...]
+    launcher: Launcher
+    library: Library
+    program: choose.Program
+    np: int
+    map_by: MapBy
+    token: str
+    directory: str
+
+    def unmet(self) -> tuple[Fault, ...]:
+        """Return what nodes lack for it."""
+        needs = needs_for(
+            self.launcher.name, torch=self.program.torch, perf=self.program.perf,
+            program=program_of(self.request.collective),
+        )  # fmt: skip
+        return preflight.judge(self.answers, needs)
+
+    def plan(self, np: int, words: tuple[str, ...]) -> LaunchPlan:
+        """Return the launch of this many ranks of a program, with the request's variables over all others."""
+        chosen = choose.plan(
+            self.answers, np=np, map_by=self.map_by, chosen=self.library, program=words, token=self.token,
+            directory=self.directory, timeout_s=self.request.timeout_s, launcher_name=self.launcher.name,
+        )  # fmt: skip
+        return with_environment(chosen, dict(self.request.environment))
+
+
+def arrange(request: Request, answers: Sequence[Readiness], runner: Runner) -> Arrangement:
+    """Choose what the request leaves open; UsageError or LaunchError for what these nodes cannot serve."""
+    answers = choose.launching_first(answers)
+    launcher = choose.launcher(request.launcher, answers)
+    library = choose.library(request.library, answers, collective=request.training is None)
+    archive = f"{runner.directory}/{ARCHIVE}"
+    if request.training is None:
+        choosing = choose.comparable_program if request.same_program else choose.collective_program
+        program = choosing(request.collective, library, answers, archive)
+    else:
+        program = choose.torch_program(answers, archive, "training")
+    return Arrangement(
+        request=request,
+        answers=answers,
+        launcher=launcher,
+        library=library,
+        program=program,
+        np=request.np or sum(answer.slots for answer in answers),
+        map_by=choose.mapping(request.map_by, answers),
+        token=runner.token,
+        directory=runner.directory,
+    )
+
+
+def with_environment(plan: LaunchPlan, environment: Mapping[str, str]) -> LaunchPlan:
+    """Return the launch with these variables in the place of whatever else said them."""
+    others = tuple(pair for pair in plan.env if pair[0] not in environment)
+    hidden = tuple(pair for pair in plan.secrets if pair[0] not in environment)
+    return replace(plan, env=(*others, *environment.items()), secrets=hidden)
