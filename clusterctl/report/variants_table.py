@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from clusterctl.benchmarks.scaling import percent
+from clusterctl.report import trust_lines
 from clusterctl.report.table import columns, size
 from clusterctl.results.model import BenchResult
 from clusterctl.results.variant_model import Spread, VariantResult
@@ -21,6 +22,7 @@ def render(result: BenchResult) -> str:
         lines.append(_training(variants))
     elif any(variant.rows for variant in variants):
         lines.append(_collective(variants))
+    lines += [f"{variant.name}: {line}" for variant in variants for line in trust_lines.lines(variant.proof)]
     return "\n".join(lines)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import BaseModel, ConfigDict
 
 
@@ -40,7 +42,10 @@ class VariantPoint(_Model):
 
 
 class VariantResult(_Model):
-    """One variant: what made it one, how often it was measured, its figures and their keys."""
+    """One variant: what made it one, how often it was measured, its figures, their keys, and what one repeat proves.
+
+    ``proof`` has the entries ``expected``, ``gpudirect``, ``nccl`` and ``stragglers`` of a plain run's proof.
+    """
 
     name: str
     library: str | None
@@ -49,3 +54,4 @@ class VariantResult(_Model):
     rows: tuple[VariantRow, ...] = ()
     points: tuple[VariantPoint, ...] = ()
     keys: dict[str, dict[str, str]] = {}
+    proof: dict[str, Any] = {}

@@ -152,3 +152,30 @@ def test_without_variants_the_document_has_none():
     from clusterctl.results import model
 
     assert "variants" not in model.from_measured(sweep("gloo", 1.0, 1.0), "r").document()
+
+
+def test_every_variant_proves_its_own_way(monkeypatch):
+    def node(name, status, way):
+        return {"name": name, "status": status, "send": {way: 2}, "receive": {way: 2}, "cause": None}
+
+    def way(status, label):
+        return {
+            "gpudirect": {"status": status, "nodes": [node("a", status, label), node("b", status, label)]}
+        }
+
+    fast, slow = way("proven", "NET/IB/GDRDMA"), way("sockets", "NET/Socket")
+    # Of three repeats one fell back: that one is shown.
+    said = iter([slow, slow, slow, fast, slow, fast])
+    monkeypatch.setattr("clusterctl.results.model.proofs.of_measured", lambda _: next(said))
+    gdr = (
+        (Variant("gdr=0", None, (("NCCL_NET_GDR_LEVEL", "0"),)), [sweep("nccl", 20.0, 900.0)] * 3),
+        (Variant("gdr=2", None, (("NCCL_NET_GDR_LEVEL", "2"),)), [sweep("nccl", 9.0, 300.0)] * 3),
+    )
+    result = from_interleaved(interleaved(*gdr), "run-1")
+    assert [variant.proof for variant in result.variants] == [slow, slow]
+    said = iter([slow, slow, slow, fast, fast, fast])
+    result = from_interleaved(interleaved(*gdr), "run-1")
+    assert variants_table.render(result).splitlines()[-2:] == [
+        "gdr=0: GPUDirect RDMA: SOCKETS (NET/Socket), on all 2 nodes",
+        "gdr=2: GPUDirect RDMA: proven (NET/IB/GDRDMA), on all 2 nodes",
+    ]
