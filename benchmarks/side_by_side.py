@@ -46,7 +46,7 @@ class Rival:
             # Files, not pipes: nothing that stays behind can keep us waiting.
             began = time.perf_counter()
             process = subprocess.Popen(
-                self.argv, env={**os.environ, **self.env}, stdout=out, stderr=err, stdin=subprocess.DEVNULL,
+                self.argv, env={**_as_installed(), **self.env}, stdout=out, stderr=err, stdin=subprocess.DEVNULL,
                 cwd=log.parent,
             )  # fmt: skip
             _, status, usage = _wait(process.pid, began + _DEADLINE_S)
@@ -78,6 +78,11 @@ class Rival:
     def cpu(self) -> float:
         """Median CPU time of the client and its children (s)."""
         return statistics.median(self.cpu_s)
+
+
+def _as_installed() -> dict[str, str]:
+    """Return an environment in which Python keeps what it has compiled, as it does for every installed program."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def _wait(pid: int, deadline: float) -> tuple[int, int, resource.struct_rusage]:

@@ -77,7 +77,11 @@ def _of_link(line: str) -> tuple[str, str]:
 
 
 class _Table:
-    """Which sections declare a line's path: worked out once for each line, as most nodes of a fleet say the same."""
+    """Which sections declare a line's path: worked out once for each line, as most nodes of a fleet say the same.
+
+    What differs between them (counters, addresses) stands in the same files: which sections these belong to is known by
+    their paths.
+    """
 
     def __init__(
         self,
@@ -93,22 +97,37 @@ class _Table:
             if globs
         ]
         self._known: dict[str, tuple[tuple[str, str], ...]] = {}
+        self._heads: dict[str, tuple[tuple[str, str], ...]] = {}
 
     def shares(self, line: str) -> tuple[tuple[str, str], ...]:
         """Return (section, the line as the section's own words would have said it)."""
         found = self._known.get(line)
         if found is None:
             path, said = self._parse(line)
+            found = tuple((name, f"{head}{said}\n") for name, head in self._declaring(path))
+            _remember(self._known, line, found)
+        return found
+
+    def _declaring(self, path: str) -> tuple[tuple[str, str], ...]:
+        """Return (section, how its lines about this path begin)."""
+        found = self._heads.get(path)
+        if found is None:
             found = tuple(
-                (name, f"{path.removeprefix(folder)}{self._between}{said}\n")
+                (name, path.removeprefix(folder) + self._between)
                 for name, folder, patterns in self._declared
                 if any(pattern.fullmatch(path) for pattern in patterns)
             )
-            if len(line) <= _KNOWN_CHARACTERS:
-                if len(self._known) >= _KNOWN_LINES:
-                    self._known.clear()
-                self._known[line] = found
+            _remember(self._heads, path, found)
         return found
+
+
+def _remember(
+    known: dict[str, tuple[tuple[str, str], ...]], words: str, found: tuple[tuple[str, str], ...]
+) -> None:
+    if len(words) <= _KNOWN_CHARACTERS:
+        if len(known) >= _KNOWN_LINES:
+            known.clear()
+        known[words] = found
 
 
 _KNOWN_LINES, _KNOWN_CHARACTERS = 16384, 512

@@ -65,7 +65,11 @@ esac
 
 
 # One register of one device, and modules that are loaded where the node's kernel would show them.
-SETPCI = """case $3 in *=*) printf '%s\\n' "${{3#*=}}" >{register} ;; *) cat {register} ;; esac"""
+# A register is written whole or not at all, also by a program that is killed.
+SETPCI = """case $3 in
+  *=*) printf '%s\\n' "${{3#*=}}" >{fresh} && mv {fresh} {register} ;;
+  *) cat {register} ;;
+esac"""
 MODPROBE = """case $1 in -r) rmdir /sys/module/$2 ;; *) mkdir /sys/module/$1 ;; esac"""
 
 
@@ -182,7 +186,7 @@ def furnish(node: FaultNode) -> None:
     (node.folder / "bin/systemctl").write_text(text)
     (node.folder / "bin/systemctl").chmod(0o755)
     (root / "register").write_text("001d\n")
-    node.program("setpci", SETPCI.format(register=root / "register"))
+    node.program("setpci", SETPCI.format(register=root / "register", fresh=node.folder / "register.new"))
     node.program("modprobe", MODPROBE)
 
 
