@@ -39,6 +39,13 @@ class Record:
     detail: str = ""
 
 
+def _detail(word: str) -> str:
+    # Base64 begins with no "=": behind one stands a word as it is.
+    if word.startswith("="):
+        return word[1:]
+    return base64.b64decode(word, validate=True).decode(errors="replace")
+
+
 def parse(line: str, nonce: str) -> Record | None:
     """Return the record in a line, or None when the line is not one of this runner's."""
     # sudo, a banner without a newline or a shell's start-up file may have put text before the mark.
@@ -48,7 +55,7 @@ def parse(line: str, nonce: str) -> Record | None:
         return None
     try:
         event = Event(words[1])
-        detail = base64.b64decode(words[2] if len(words) > 2 else "", validate=True).decode(errors="replace")
+        detail = _detail(words[2] if len(words) > 2 else "")
     except (ValueError, binascii.Error):
         return None
     return Record(int(words[0]), event, detail)

@@ -83,30 +83,42 @@ settle() {
 }
 
 journal_all() {
-  open_run || return 1
+  nth=0
+  next_file waiting || return 0
+  nth=0 last=0000
   kept_by=$STATE/journal/$RUN
-  hold=$kept_by/.new
-  [ ! -e "$hold" ] || rm -rf "$hold"
-  last=0000
-  for found in "$kept_by"/[0-9]*; do
-    [ ! -d "$found" ] || last=${found##*/}
-  done
-  set -- "$hold"
+  set --
+  if [ -d "$kept_by" ]; then
+    hold=$kept_by/.new
+    [ ! -e "$hold" ] || rm -rf "$hold"
+    for found in "$kept_by"/[0-9]*; do
+      [ ! -d "$found" ] || last=${found##*/}
+    done
+    set -- "$hold"
+  else
+    # The run's folder comes into being with its first entries in it.
+    new_run || return 1
+    hold=$new
+  fi
   while next_file waiting; do
     last=$((1$last + 1))
     last=${last#1}
     eval "number_$nth=$last"
     set -- "$@" "$hold/$last"
   done
-  [ $# -gt 1 ] || return 0
-  if mkdir -m 700 "$@" && note_all && flush "$hold"/*/* "$hold"/* && mv "$hold"/* "$kept_by" && flush "$kept_by"; then
-    rmdir "$hold"
-    return
-  fi
+  if mkdir -m 700 "$@" && note_all && move_entries_in; then return; fi
   # Those whose entries have moved in are found there by step().
   nth=0
   rm -rf "$hold"
   return 1
+}
+
+move_entries_in() {
+  if [ -d "$kept_by" ]; then
+    flush "$hold"/*/* "$hold"/* && mv "$hold"/* "$kept_by" && flush "$kept_by" && rmdir "$hold"
+  else
+    flush "$hold"/*/* "$hold"/* "$hold" && mv "$hold" "$kept_by" && flush "$STATE/journal"
+  fi
 }
 
 note_all() {

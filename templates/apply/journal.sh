@@ -2,7 +2,8 @@
 #
 # POSIX sh (dash, busybox ash, bash). The controller puts NONCE, STATE, RUN, OPERATOR, FORCE,
 # FORCE_REBOOT, CONTROLLER_BOOT and LOCK_WAIT before this text.
-# Every line for the controller is "@NONCE SEQ EVENT BASE64" on descriptor 3; all else goes nowhere.
+# Every line for the controller is "@NONCE SEQ EVENT DETAIL" on descriptor 3; all else goes nowhere. DETAIL is BASE64, or one
+# plain word behind "=", for which no program has to run.
 #
 #   $STATE/lock                    "pid start-time boot-id run operator" of the runner at work
 #   $STATE/journal/RUN/order       runs of this node counted from 1
@@ -31,8 +32,11 @@ newline='
 '
 
 record() { # SEQ EVENT [DETAIL]
-  record_detail=
-  [ -z "${3-}" ] || record_detail=$(printf '%s' "$3" | base64 | tr -d '\n')
+  case ${3-} in
+    '') record_detail= ;;
+    *[!A-Za-z0-9._-]*) record_detail=$(printf '%s' "$3" | base64 | tr -d '\n') ;;
+    *) record_detail="=$3" ;;
+  esac
   printf '@%s %s %s %s\n' "$NONCE" "$1" "$2" "$record_detail" >&3 2>/dev/null || gone=1
 }
 
@@ -116,7 +120,9 @@ lock_is_stale() {
 
 take_lock() {
   started_of "$$"
-  if ! said=$({ printf '%s\n' "$$ $started $boot $RUN $OPERATOR" | cat >"$STATE/lock.$$"; } 2>&1); then
+  # A shell's own printf does not say what is wrong: cat is asked when there is something.
+  if ! printf '%s\n' "$$ $started $boot $RUN $OPERATOR" 2>/dev/null >"$STATE/lock.$$" &&
+    ! said=$({ printf '%s\n' "$$ $started $boot $RUN $OPERATOR" | cat >"$STATE/lock.$$"; } 2>&1); then
     rm -f "$STATE/lock.$$"
     return 2
   fi
@@ -131,7 +137,7 @@ take_lock() {
       rmdir "$takeover"
     fi
   fi
-  rm -f "$STATE/lock.$$"
+  rm -f "$STATE/lock.$$" "$STATE/journal/.writable"
   read -r held_pid _ <"$STATE/lock" && [ "$held_pid" = "$$" ] && locked=1
 }
 
@@ -145,18 +151,19 @@ open_journal() { # make the state folder, take the lock; say why not
   trap : PIPE
   trap 'gone=1' HUP INT TERM
   trap free_lock EXIT
-  if [ "$(id -u)" != 0 ] && [ ! -w "${STATE%/*}" ]; then
+  if [ ! -w "${STATE%/*}" ] && [ "$(id -u)" != 0 ]; then
     record 0 refused "the journal below $STATE needs root"
     return 1
   fi
-  for made in "$STATE" "$STATE/journal"; do
-    [ -d "$made" ] || mkdir -m 700 "$made" 2>/dev/null || said=$(mkdir -p -m 700 "$made" 2>&1)
-  done
-  if [ ! -d "$STATE/journal" ] || ! said=$(touch "$STATE/journal/.writable" 2>&1); then
+  [ -d "$STATE/journal" ] || mkdir -m 700 "$STATE" "$STATE/journal" 2>/dev/null ||
+    for made in "$STATE" "$STATE/journal"; do
+      [ -d "$made" ] || said=$(mkdir -p -m 700 "$made" 2>&1)
+    done
+  if [ ! -d "$STATE/journal" ] ||
+    { ! printf '' 2>/dev/null >"$STATE/journal/.writable" && ! said=$(touch "$STATE/journal/.writable" 2>&1); }; then
     record 0 refused "the journal below $STATE cannot be written: $said"
     return 1
   fi
-  rm -f "$STATE/journal/.writable"
   { read -r boot </proc/sys/kernel/random/boot_id; } 2>/dev/null || boot=unknown
   read -r up _ </proc/uptime
   began=$(date -u +%Y-%m-%dT%H:%M:%SZ)
@@ -182,8 +189,7 @@ entry_of() { # KEY -> $entry, or empty
   done
 }
 
-open_run() { # the run's folder, with its place in the order of runs
-  [ ! -d "$STATE/journal/$RUN" ] || return 0
+new_run() { # -> $new, what is to become the run's folder, with its place in the order of runs
   order=0
   for found in "$STATE"/journal/*/order; do
     [ -f "$found" ] || continue
@@ -191,10 +197,14 @@ open_run() { # the run's folder, with its place in the order of runs
     [ "$found_order" -le "$order" ] || order=$found_order
   done
   new=$STATE/journal/.new
-  rm -rf "$new"
+  [ ! -e "$new" ] || rm -rf "$new"
   mkdir -m 700 "$new" && keep order "$((order + 1))
-" && keep operator "$OPERATOR" && keep time "$began" &&
-    flush "$new"/* "$new" && mv "$new" "$STATE/journal/$RUN" && flush "$STATE/journal"
+" && keep operator "$OPERATOR" && keep time "$began"
+}
+
+open_run() {
+  [ ! -d "$STATE/journal/$RUN" ] || return 0
+  new_run && flush "$new"/* "$new" && mv "$new" "$STATE/journal/$RUN" && flush "$STATE/journal"
 }
 
 open_entry() { # KEY KIND REQUIREMENT DESCRIPTION ARGUMENTS...: journal the prior value, before any change

@@ -240,6 +240,7 @@ purge_deletes_data() { # PACKAGE: may its last script not run? What it would run
 }
 
 drop_carried() { # packages are not kept beyond the run that brought them
+  [ -d "$STATE/carried" ] || return 0
   rm -rf "$STATE/carried/$RUN"
   rmdir "$STATE/carried" 2>/dev/null
 }

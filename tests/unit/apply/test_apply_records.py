@@ -109,6 +109,14 @@ def test_a_refusal_is_the_nodes_failure():
     assert {s.status for s in outcome.steps} == {StepStatus.SKIPPED}
 
 
+@pytest.mark.parametrize(
+    ("word", "detail"), [("=abc-1.2_", "abc-1.2_"), ("ZG9uZSBrMw==", "done k3"), ("=", ""), ("a=b", None)]
+)
+def test_a_detail_is_a_plain_word_behind_an_equals_sign_or_base64(word, detail):
+    found = parse(f"@nonce 0 start {word}", "nonce")
+    assert (found and found.detail) == detail
+
+
 def test_the_run_folder_has_every_record_before_the_next_is_read(tmp_path):
     run = RunDir.create("bootstrap", tmp_path)
     seen = []
