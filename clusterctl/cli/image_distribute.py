@@ -66,7 +66,9 @@ def distribute(
         console.data(_table(done))
     failed = [outcome for outcome in done.outcomes if outcome.status == "failed"]
     for outcome in failed:
-        console.talk(f"failed: {outcome.node}: {outcome.reason}")
+        reason = outcome.reason or ""
+        prefix = "" if reason.startswith(outcome.node) else f"{outcome.node}: "
+        console.talk(f"failed: {prefix}{reason}")
     for hint in dict.fromkeys(outcome.hint for outcome in failed if outcome.hint):
         console.talk(f"hint: {hint}")
     if done.controller_bytes:

@@ -10,9 +10,10 @@ from typing import Literal
 from clusterctl.errors import ClusterctlError, ImageError
 from clusterctl.images import archive as archives
 from clusterctl.images import engine as local_engine
-from clusterctl.images import relay
+from clusterctl.images import relay, traces
 from clusterctl.images.on_node import EngineInfo, NodeEngine, NodeImage, brief, open_engine
 from clusterctl.images.relay_drive import Drive
+from clusterctl.images.traces import Note
 from clusterctl.inventory.model import Node
 from clusterctl.transport.base import Failure, FailureKind, Transport
 from clusterctl.transport.fanout import fan_out
@@ -71,7 +72,8 @@ class Distribution:
     def run(self, asked: Method | None = None) -> Distributed:
         """Distribute the image; nodes that cannot be served are outcomes, the others get theirs."""
         local = None if asked == "registry" else _local(self.name, needed=asked == "tree")
-        looked = self._look()
+        with traces.left_by_others(self.nodes) as notes:
+            looked = self._look(notes)
         wanted, method = local, choose(asked, self.name, local)
         if method == "registry":
             pulled = self._pull(looked)
@@ -92,8 +94,12 @@ class Distribution:
         ordered = tuple(self._outcomes[node.name] for node in self.nodes)
         return Distributed(self.name, method, ordered, id=wanted.id if wanted else None)
 
-    def _look(self) -> dict[str, Looked]:
-        def work(_: Node, transport: Transport) -> Looked:
+    def _look(self, notes: Sequence[Note]) -> dict[str, Looked]:
+        def work(node: Node, transport: Transport) -> Looked:
+            for note in notes:
+                if note.has(node):
+                    relay.clean(transport, note.token, note.sha256, keep=True)
+                    note.cleaned(node)
             engine = open_engine(transport)
             return Looked(engine.info, engine.as_root, engine.image(self.name))
 

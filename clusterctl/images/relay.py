@@ -226,13 +226,8 @@ def load(engine: NodeEngine, relay: Relay, archive: Archive, name: str, wanted: 
         )
 
 
-def clean(transport: Transport, relay: Relay, token: str, archive: Archive | None, *, keep: bool) -> None:
-    """Take away keys, folder and archive; ``keep``: a part of the archive stays for a next time."""
-    values = {
-        "BASE": relay.base,
-        "TOKEN": token,
-        "SUM": "" if archive is None else archive.sha256,
-        "KEEP": "yes" if keep else "no",
-    }
+def clean(transport: Transport, token: str, sha256: str | None, *, keep: bool) -> None:
+    """Take away keys, folder and archive (``sha256``); ``keep``: a part of the archive stays for a next time."""
+    values = {"TOKEN": token, "SUM": sha256 or "", "KEEP": "yes" if keep else "no"}
     done = transport.run(("sh", "-s"), stdin=_script("relay_clean.sh", values), timeout_s=_TIMEOUT_S)
-    require(done, f"{relay.node}: {relay.base} cannot be cleaned")
+    require(done, f"{transport.node}: what a distribution left cannot be taken away")

@@ -13,11 +13,12 @@ from clusterctl import log
 from clusterctl.errors import ClusterctlError, ImageError
 from clusterctl.images import archive as archives
 from clusterctl.images import engine as local_engine
-from clusterctl.images import relay
+from clusterctl.images import relay, traces
 from clusterctl.images.archive import Archive, Compression
 from clusterctl.images.on_node import EngineInfo, NodeEngine, NodeImage
 from clusterctl.images.relay import Relay
 from clusterctl.images.spread import CONTROLLER, Spread, Transfer
+from clusterctl.images.traces import Note
 from clusterctl.inventory.model import Node
 from clusterctl.transport.base import Failure, FailureKind, Transport, TransportError
 from clusterctl.transport.fanout import fan_out
@@ -74,10 +75,13 @@ class Drive:
     def run(self) -> Driven:
         """Spread and load; afterwards no key and no archive is left on a node that answers."""
         archive: Archive | None = None
+        note = traces.begin(self.token, self.nodes)
         try:
             self._prepare()
             if self._relays:
                 archive = self._save()
+                note.sha256 = archive.sha256
+                note.write()
                 self._refuse_full(archive)
                 self._connect_peers(archive)
                 self._drive(archive)
@@ -88,7 +92,10 @@ class Drive:
                 archive.remove()
             raise
         finally:
-            self._clean(archive)
+            try:
+                self._clean(note)
+            finally:
+                note.close()
         if archive is not None:
             if self._failures:
                 self.talk(f"{archive.path} stays for the nodes that failed: run it again, and it resumes")
@@ -285,16 +292,20 @@ class Drive:
             self._close(transport)
         return _Ended(None, name)
 
-    def _clean(self, archive: Archive | None) -> None:
-        """Clean every node that was prepared; a part of the archive stays only where it will be resumed."""
+    def _clean(self, note: Note) -> None:
+        """Clean every node; a part of the archive stays only where it will be resumed."""
 
         def work(node: Node, transport: Transport) -> None:
             keep = node.name in self._failures and node.name not in self._received and not self._interrupted
-            relay.clean(transport, self._relays[node.name], self.token, archive, keep=keep)
+            relay.clean(transport, self.token, note.sha256, keep=keep)
+            note.cleaned(node)
 
-        members = [node for node in self.nodes if node.name in self._relays]
-        for name, failure in fan_out(members, self.connect, work, fanout=self.fanout).failures.items():
-            _LOG.warning("%s: %s is not cleaned up: %s", name, self._relays[name].base, failure.message)
+        for name, failure in fan_out(self.nodes, self.connect, work, fanout=self.fanout).failures.items():
+            _LOG.warning(
+                "%s: keys and folder of this distribution stay there, and go with the next one: %s",
+                name,
+                failure.message,
+            )
 
 
 def _failure(error: ClusterctlError) -> Failure:

@@ -4,17 +4,31 @@ folder=$1 sum=$2 size=$3
 shift 3
 [ $# -gt 0 ] || set -- ${SSH_ORIGINAL_COMMAND:-}
 umask 077
-part=$folder/$sum.part whole=$folder/$sum.archive
+part=$folder/$sum.part whole=$folder/$sum.archive adder=${0%/*}/adder
 have() {
   if [ -f "$whole" ]; then echo "$size"; elif [ -f "$part" ]; then wc -c < "$part"; else echo 0; fi
 }
 case $1 in
-  have) have ;;
+  have)
+    # Who asks is about to send: a sender before it was given up, but its line may still be open (a node without power
+    # closes nothing), and what it might yet send must not get between.
+    other=$(cat "$adder" 2>/dev/null)
+    [ -n "$other" ] && [ "$(cat "/proc/$other/comm" 2>/dev/null)" = cat ] && kill "$other"
+    rm -f "$adder"
+    have
+    ;;
   add)
     # $2 where the piece begins, $3 its length: a piece of another round would spoil what is there.
     at=$(($(have)))
     [ "$at" -eq "$2" ] || { echo "the archive here has $at bytes, not $2" >&2; exit 1; }
-    cat >> "$part" || { rm -f "$part"; exit 1; }
+    exec 3<&0
+    cat <&3 >> "$part" &
+    echo $! > "$adder"
+    wait $!
+    status=$?
+    [ "$status" -lt 128 ] || { echo "another sender has taken over" >&2; exit 1; }
+    rm -f "$adder"
+    [ "$status" -eq 0 ] || { rm -f "$part"; exit 1; }
     at=$(($(have)))
     [ "$at" -eq $(($2 + $3)) ] || { echo "only $(($at - $2)) of $3 bytes arrived" >&2; exit 1; }
     ;;

@@ -14,8 +14,9 @@ else
     mount -o remount,bind,rw "$group"
   done
 fi
-# Left by a power cut; the number in it may belong to another process by now.
-rm -f /run/docker.pid
+# Left by a power cut, which empties a real node's /run: the process ids in there may be others' by now, and an engine
+# that finds its containerd's taken waits for that one for ever.
+rm -rf /run/docker.pid /run/docker
 # Containers share the node's network: the engine needs no bridge and no packet filter.
 dockerd --bridge=none --iptables=false --ip6tables=false > /var/log/dockerd.log 2>&1 < /dev/null &
 exec /usr/sbin/sshd -D -e

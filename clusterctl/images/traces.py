@@ -1,0 +1,113 @@
+"""What a distribution made on nodes and could not take away: remembered on this machine, taken away by the next one.
+
+A node that dies keeps keys, folder and archive until it is back; and a controller that is killed cleans nothing at
+all. So every distribution notes its nodes before it touches them, and crosses them off when they are clean. The note
+is locked while its distribution runs: a note that can be locked belongs to nobody any more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from clusterctl.errors import ImageError
+from clusterctl.images import archive as archives
+from clusterctl.inventory.model import Node
+
+
+def _folder() -> Path:
+    return archives.folder().with_name("distributions")
+
+
+def _where(node: Node) -> str:
+    return f"{node.name} {node.address}:{node.port or 22}"
+
+
+@dataclass(slots=True)
+class Note:
+    """One distribution's note, locked. ``sha256`` is the archive's, once there is one."""
+
+    token: str
+    nodes: set[str]
+    _file: IO[str]
+    _path: Path
+    sha256: str | None = None
+    _clean: set[str] = field(default_factory=set)
+
+    def has(self, node: Node) -> bool:
+        """Whether this node is still to be cleaned."""
+        return _where(node) in self.nodes
+
+    def cleaned(self, node: Node) -> None:
+        """Cross a node off; threads may call it at the same time."""
+        self._clean.add(_where(node))
+
+    def write(self) -> None:
+        """Bring the file up to date."""
+        self._file.seek(0)
+        self._file.truncate()
+        json.dump({"token": self.token, "sha256": self.sha256, "nodes": sorted(self.nodes)}, self._file)
+        self._file.flush()
+
+    def close(self) -> None:
+        """Let go of the note; it is removed when no node is left on it."""
+        self.nodes -= self._clean
+        if self.nodes:
+            self.write()
+        else:
+            self._path.unlink(missing_ok=True)
+        self._file.close()
+
+
+def begin(token: str, nodes: Sequence[Node]) -> Note:
+    """Note a distribution that is about to touch these nodes; raise ImageError where it cannot be written."""
+    path = _folder() / f"{token}.json"
+    try:
+        _folder().mkdir(parents=True, exist_ok=True, mode=0o700)
+        file = path.open("w+", encoding="utf-8")
+        fcntl.flock(file, fcntl.LOCK_EX)
+        note = Note(token, {_where(node) for node in nodes}, file, path)
+        note.write()
+    except OSError as error:
+        raise ImageError(
+            f"{path} cannot be written: {error.strerror}",
+            hint="make room there, or point $XDG_CACHE_HOME at another disk",
+        ) from None
+    return note
+
+
+@contextlib.contextmanager
+def left_by_others(nodes: Collection[Node]) -> Iterator[tuple[Note, ...]]:
+    """Give the notes of distributions that are over and left something on one of these nodes."""
+    found: list[Note] = []
+    try:
+        for path in sorted(_folder().glob("*.json")):
+            note = _locked(path)
+            if note is not None and any(note.has(node) for node in nodes):
+                found.append(note)
+            elif note is not None:
+                note._file.close()
+        yield tuple(found)
+    finally:
+        for note in found:
+            note.close()
+
+
+def _locked(path: Path) -> Note | None:
+    """Return a note, locked; None while its distribution runs, and for one that is gone or torn."""
+    try:
+        file = path.open("r+", encoding="utf-8")
+    except OSError:
+        return None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        said = json.load(file)
+        return Note(str(said["token"]), set(said["nodes"]), file, path, said["sha256"])
+    except (OSError, ValueError, KeyError, TypeError):
+        file.close()
+        return None
