@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import fields
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 SCHEMA = "clusterctl.facts/1"
+_KEYS = tuple(field.name for field in fields(NodeFacts))
 
 
 @cache
@@ -37,14 +39,15 @@ def to_document(facts: NodeFacts) -> dict[str, Any]:
 def fleet_to_document(facts: HostMap[NodeFacts], subjects: frozenset[str] | None = None) -> dict[str, Any]:
     """Return what every node answered: its facts, or the failure that stands in their place.
 
-    ``subjects``: all that the nodes were asked about; None: everything.
+    ``subjects``: all that the nodes were asked about; None: everything. Facts stand in it as the values that they are,
+    which ``RunDir.write`` turns into JSON in one go.
     """
     nodes: dict[str, Any] = {}
     for name, outcome in facts.items():
         if isinstance(outcome, Failure):
             nodes[name] = {"error": {"kind": outcome.kind.value, "message": outcome.message}}
         else:
-            nodes[name] = to_document(outcome)
+            nodes[name] = {"schema": SCHEMA, **{key: getattr(outcome, key) for key in _KEYS}}
     asked = {} if subjects is None else {"subjects": sorted(subjects)}
     return {"schema": "clusterctl.fleet-facts/1", **asked, "nodes": nodes}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from clusterctl.facts.base import Fragment, Reading, Section, Sections, Unparsable, path_lines
 from clusterctl.facts.model_host import UNLIMITED, ConfigLine, Limit, Limits
@@ -61,6 +62,8 @@ def _login_shell(text: str) -> str:
     return match[1] if match else ""
 
 
+# Asked by several parsers, of files that most nodes of a fleet share.
+@lru_cache(maxsize=64)
 def config_lines(section: Section, *folders: str) -> tuple[ConfigLine, ...]:
     """Return the configuration lines of the files whose paths begin with one of the given words."""
     return tuple(

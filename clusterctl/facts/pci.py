@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from clusterctl.facts import pci_config
 from clusterctl.facts.base import Files, Fragment, Reading, ReadStatus, Section, Sections, Unparsable, links
@@ -77,6 +78,8 @@ def _device(
     )
 
 
+# Most nodes of a fleet are built alike.
+@lru_cache(maxsize=16)
 def parse_devices(text: str, config: Section) -> tuple[PciDevice, ...]:
     """Parse the attributes and links of every function, and the ports' registers."""
     files, targets = Files.of_text(text), links(text)
