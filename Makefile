@@ -93,6 +93,9 @@ bench: dev ## Side-by-side measurements against peers
 	$(BIN)/python benchmarks/core_2d.py
 	$(BIN)/python benchmarks/core_topk.py
 	$(BIN)/python benchmarks/image_build.py
+	$(BIN)/python benchmarks/distribute_tree.py
+	$(BIN)/python benchmarks/up_many.py
+	$(BIN)/python benchmarks/nccl_log.py
 
 schema: dev ## Regenerate inventories/schema.json
 	$(BIN)/python -m clusterctl.inventory.schema > inventories/schema.json

@@ -27,6 +27,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
 import node_image
+import node_state
 import yaml
 from lab_nodes import Nodes, nodes_with_engines
 from side_by_side import CLUSTERCTL, Goal, Rival, report
@@ -38,15 +39,6 @@ from clusterctl.launch import containers_up
 from clusterctl.rundir import RunDir
 
 LIMIT_S = 15.0
-# What an up could leave on a node: containers, volumes, networks, processes, files and keys.
-_PRUNED = " -o ".join(
-    f"-path {path}" for path in ("/proc", "/sys", "/var/log", "/run/docker", "/run/motd.dynamic")
-)
-_STATE = (
-    "docker ps -aq --no-trunc; docker volume ls -q; docker network ls -q --filter type=custom;"
-    " ps -eo args= | grep -v -e 'ps -eo' -e 'grep -v' -e 'sh -c docker ps' -e '^sort' -e '^uniq' | sort | uniq -c;"
-    rf" find / -xdev \( {_PRUNED} \) -prune -o -type f -print0 | sort -z | xargs -0 stat -c '%n %s %Y'"
-)
 
 
 def inventory_of(nodes: Nodes, image: str, path: Path) -> Path:
@@ -82,15 +74,6 @@ def phases(inventory: Path, runs: Path) -> list[tuple[str, float, float]]:
     return [(one[0], two[1] - one[1], two[2] - one[2]) for one, two in itertools.pairwise(marks)]
 
 
-def differences(before: dict[str, str], after: dict[str, str]) -> dict[str, list[str]]:
-    """Return, by node, the lines of its state that came or went."""
-    return {
-        name: sorted(set(before[name].splitlines()) ^ set(after[name].splitlines()))
-        for name in before
-        if before[name] != after[name]
-    }
-
-
 def main() -> int:
     """Bring containers up and down in rounds, print the tables and the goals; return 1 when one is missed."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
@@ -109,13 +92,14 @@ def main() -> int:
             env = {"CLUSTERCTL_RUNS": str(place / "runs")}
             up = Rival(f"up, {options.nodes} nodes", (CLUSTERCTL, "up", str(inventory), "--json"), env)
             down = Rival(f"down, {options.nodes} nodes", (CLUSTERCTL, "down", "--json"), env)
-            before, nodes_cpu = nodes.everywhere(_STATE), nodes.cpu_s()
+            before, nodes_cpu = nodes.everywhere(node_state.COMMAND), nodes.cpu_s()
             started = 0
             for number in range(options.rounds):
                 started = len(json.loads(up.run(place / f"up-{number}.out"))["nodes"])
                 removed = json.loads(down.run(place / f"down-{number}.out"))["removed"]
             nodes_cpu = (nodes.cpu_s() - nodes_cpu) / options.rounds
-            left = differences(before, nodes.everywhere(_STATE))
+            after = nodes.everywhere(node_state.COMMAND)
+            left = {name: node_state.changes(before[name], after[name]) for name in before}
             kept = sorted({path.name for path in (place / "runs").glob("*/*")})
             found = phases(inventory, place / "runs")
     finally:
@@ -127,12 +111,13 @@ def main() -> int:
     print(f"  wall s of each up: {' '.join(f'{value:.1f}' for value in up.wall_s)}")
     print(f"  files of a run that is down: {' '.join(kept)}")
     for name, lines in left.items():
-        print(f"  left on {name}: {lines[:10]}")
+        if lines:
+            print(f"  left on {name}: {lines[:10]}")
     goals = (
         Goal("containers that are up", started, options.nodes, True),
         Goal("up, median wall", up.wall, LIMIT_S, False, "s"),
         Goal("containers that down removed", removed, options.nodes, True),
-        Goal("nodes on which anything is left", len(left), 0, False),
+        Goal("nodes on which anything is left", sum(map(bool, left.values())), 0, False),
         Goal("other files in the run folders", len(set(kept) - {"inventory.json", "launch.json"}), 0, False),
     )  # fmt: skip
     return report(f"up and down of {options.nodes} containers, {options.rounds} rounds", (up, down), goals)

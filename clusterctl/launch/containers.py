@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from clusterctl.artifacts.docker_run import docker_run_argv
 from clusterctl.errors import LaunchError
@@ -20,6 +21,7 @@ from clusterctl.launch.containers_keys import Key
 from clusterctl.transport.base import Failure, FailureKind, HostMap, Transport
 from clusterctl.transport.fanout import fan_out
 
+T = TypeVar("T")
 LABEL = "clusterctl.up"
 _PROBE_TIMEOUT_S = 60.0
 _CREATE_TIMEOUT_S = 300.0
@@ -73,7 +75,12 @@ class Containers:
     run_id: str
     port: int
     fanout: int = 64
+    release: Callable[[Transport], None] | None = None
+    """What takes a connection on which all went well, for the next step on that node; None closes it."""
     _ids: dict[str, str] = field(default_factory=dict)
+
+    def _on_all(self, nodes: Sequence[Node], work: Callable[[Node, Transport], T]) -> HostMap[T]:
+        return fan_out(nodes, self.connect, work, fanout=self.fanout, release=self.release)
 
     def probe(self) -> HostMap[Ready]:
         """Ask every node what it has; what is in the way of its container is in its ``fitted``."""
@@ -98,7 +105,7 @@ class Containers:
                 fit(node, found, engine.info, image, self.port),
             )
 
-        return fan_out(self.nodes, self.connect, work, fanout=self.fanout)
+        return self._on_all(self.nodes, work)
 
     def start(self, ready: Mapping[str, Ready], keys: Mapping[str, Key], login: Key) -> HostMap[Started]:
         """Create and start a container on every node; each knows the others before it starts."""
@@ -109,7 +116,7 @@ class Containers:
             own = next(peer for peer in peers if peer.name == node.name)
             return self._start(NodeEngine(transport, one.as_root, one.info), one, own, peers, login)
 
-        return fan_out([one.node for one in ready.values()], self.connect, work, fanout=self.fanout)
+        return self._on_all([one.node for one in ready.values()], work)
 
     def _start(
         self, engine: NodeEngine, ready: Ready, own: files.Peer, peers: Sequence[files.Peer], login: Key
@@ -178,7 +185,7 @@ class Containers:
             ids = engine.docker(*mine).text.split()
             if ids:
                 done = engine.docker("rm", "-f", "-v", *ids, timeout_s=_REMOVE_TIMEOUT_S)
-                left = engine.docker(*mine).text.split()
+                left = engine.docker(*mine).text.split() if done.returncode != 0 else []
                 if left:
                     raise LaunchError(
                         f"{transport.node}: container {left[0][:12]} cannot be removed: {brief(done.error_text)}",
@@ -186,7 +193,7 @@ class Containers:
                     )
             return len(ids)
 
-        return fan_out(self.nodes, self.connect, work, fanout=self.fanout)
+        return self._on_all(self.nodes, work)
 
 
 def _probe_script(node: Node, info: EngineInfo) -> bytes:

@@ -16,6 +16,7 @@ from clusterctl.launch.containers_files import Peer, known_hosts
 from clusterctl.rundir import RunDir
 from clusterctl.transport.base import Failure, FailureKind, HostMap, Transport
 from clusterctl.transport.fanout import fan_out
+from clusterctl.transport.kept import Kept
 
 _LOG = log.get(__name__)
 _SSH_TIMEOUT_S = 60.0
@@ -59,7 +60,23 @@ def bring_up(
 
     ``jump_known_hosts``: lines by which jump hosts are known, which containers are reached through as well.
     """
-    containers = Containers(inventory.nodes, connect, run.id, port, fanout)
+    # A login costs a node more than most of what it is told: looking and starting share one.
+    kept = Kept(fanout)
+    containers = Containers(inventory.nodes, kept.over(connect), run.id, port, fanout, kept.release)
+    try:
+        return _bring_up(containers, inventory, connect, run, jump_known_hosts, progress)
+    finally:
+        kept.drop()
+
+
+def _bring_up(
+    containers: Containers,
+    inventory: Inventory,
+    connect: Callable[[Node], Transport],
+    run: RunDir,
+    jump_known_hosts: str,
+    progress: Callable[[str], None],
+) -> tuple[Container, ...]:
     progress("looking at the nodes")
     probed = containers.probe()
     ready = probed.values_by_node

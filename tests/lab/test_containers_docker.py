@@ -9,6 +9,7 @@ from pathlib import Path
 
 import debian_base
 import mpi_wheels
+import node_state
 import pytest
 import yaml
 
@@ -121,6 +122,7 @@ def test_one_copy_leaves_this_machine_and_the_second_time_none(command, inventor
 
 
 def test_containers_are_nodes_and_down_leaves_nothing(distributed, command, inventory, on_node, tmp_path):
+    before = [on_node(node, node_state.COMMAND) for node in NODES]
     document = command("up", str(inventory), "--json")
     run = tmp_path / "runs" / document["run"]
     assert all("--privileged" not in node["docker_run"] for node in document["nodes"])
@@ -136,7 +138,9 @@ def test_containers_are_nodes_and_down_leaves_nothing(distributed, command, inve
     refused = command("up", str(inventory), code=10).stderr
     assert "a container named clusterctl is there already" in refused
     command("down")
-    assert [on_node(node, LEFT) for node in NODES] == ["", ""]
+    # No container, volume, network, process, key or file, anywhere on the nodes.
+    after = [on_node(node, node_state.COMMAND) for node in NODES]
+    assert [node_state.changes(*pair) for pair in zip(before, after, strict=True)] == [[], []]
     assert sorted(path.name for path in run.iterdir()) == ["inventory.json", "launch.json"]
 
 
