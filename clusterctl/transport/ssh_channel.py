@@ -101,10 +101,16 @@ class ChannelClosed(Exception):
     """The channel ended without an exit status: the connection was lost."""
 
 
-def converse(channel: Channel, exchange: Exchange, end_command: Callable[[int], None]) -> int:
+def converse(
+    channel: Channel,
+    exchange: Exchange,
+    end_command: Callable[[int], None],
+    catch_up: Callable[[], None],
+) -> int:
     """Follow a command that was just sent to its end and return its exit status.
 
-    ``end_command`` is given the command's process id on the node when it has to be ended early.
+    ``end_command`` is given the command's process id on the node when it has to be ended early. ``catch_up`` returns
+    once all has arrived that the server had to send when it was called.
     Raises ChannelClosed when the connection ends first; what ``exchange`` raises ends the command.
     """
     wake = Wake()
@@ -132,7 +138,11 @@ def converse(channel: Channel, exchange: Exchange, end_command: Callable[[int], 
             if channel.status_event.is_set():
                 ended_at = ended_at or time.monotonic()
                 if time.monotonic() - ended_at > _LINGER_S and not _readable(channel):
-                    break
+                    # Silence alone proves nothing: on a busy machine the output may come seconds after the status.
+                    catch_up()
+                    if not _readable(channel) and not channel.eof_received:
+                        break
+                    ended_at = time.monotonic()
             wake.wait(min(exchange.wait_s, _LINGER_S if ended_at else 60.0))
     except BaseException:
         if exchange.pid is not None and not channel.closed and not channel.status_event.is_set():

@@ -114,7 +114,9 @@ class SshTransport(file_scripts.ShellFiles):
                 wire.open_session(timeout=min(timeout_s or math.inf, target.connect_timeout_s))
             )
             ssh_wire.send_exec(channel, line)
-            status = ssh_channel.converse(channel, exchange, lambda pid: self._end_command(wire, pid))
+            status = ssh_channel.converse(
+                channel, exchange, lambda pid: self._end_command(wire, pid), wire.catch_up
+            )
         except _GONE as error:
             if self._is_closed():
                 raise self._cut_off() from None

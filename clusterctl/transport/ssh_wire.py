@@ -17,6 +17,7 @@ from clusterctl.transport.ssh_order import Order
 WIRE_ERRORS: tuple[type[Exception], ...] = (EOFError, OSError, paramiko.SSHException)
 
 _CLOSE_TIMEOUT_S = 5.0
+_CATCH_UP_TIMEOUT_S = 10.0
 _READ_BYTES = 65536
 # The stubs leave out what subclasses are meant to override.
 _BASE: Any = paramiko.Transport
@@ -154,6 +155,21 @@ class Wire(paramiko.Transport):
         """Say that the login is over: from here on an idle connection costs next to nothing."""
         self.sock.settimeout(self._idle_check_timeout_s)
         self.set_keepalive(keepalive_s)
+
+    def catch_up(self) -> None:
+        """Return once all has arrived that the server had to send by now; after some seconds without an answer as well.
+
+        It is asked twice, because OpenSSH answers before it sends on what it has just read of a command's output.
+        """
+        for _ in range(2):
+            self.completion_event = threading.Event()
+            message = paramiko.Message()
+            message.add_byte(paramiko.common.cMSG_GLOBAL_REQUEST)
+            message.add_string("keepalive@openssh.com")
+            message.add_boolean(True)
+            wire: Any = self
+            wire._send_user_message(message)
+            self.completion_event.wait(_CATCH_UP_TIMEOUT_S)
 
     def way_to(self, host: str, port: int, timeout_s: float) -> Any:
         """Return a channel to a server behind this one (RFC 4254 7.2)."""
