@@ -41,6 +41,7 @@ class Runner:
     root: Path
     state: Path
     prelude: str = ""
+    ending: str = ""
 
     def header(self, run, force=False):
         return script.Header(run, "tester@here", NONCE, str(self.state), force)
@@ -48,7 +49,7 @@ class Runner:
     def run_text(self, text, env=None):
         done = subprocess.run(
             (*self.shell, "-s"),
-            input=(self.prelude + text).encode(),
+            input=(self.prelude + (text.rstrip() + self.ending if self.ending else text)).encode(),
             capture_output=True,
             timeout=60,
             check=False,

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import shutil
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
@@ -24,41 +26,78 @@ tick() { TICK=$((TICK + 1)); [ "$TICK" != "$CRASH_AT" ] || { kill -9 $$; exit 13
 COUNT = '; tick; record 0 note "$TICK"\n'
 
 
-@pytest.fixture
-def crashing(runner, tmp_path):
+class Node:
     """A node with files to change, the steps that change them, and what it looks like before and after."""
+
+    def __init__(self, runner, source):
+        self.runner = runner
+        mark = runner.root / "mark"
+        self.steps = (
+            WriteFile("a new file", str(runner.root / "etc/d/new"), "new\n"),
+            WriteFile("an old file", str(runner.root / "old"), "changed\n", 0o644),
+            WriteValue("a value", str(runner.root / "value"), "b", "a"),
+            PutTree("a tree", str(source), str(runner.root / "tree")),
+            Command("a command", ("touch", str(mark)), ("rm", "-f", str(mark)), ("test", "-e", str(mark))),
+        )
+        self.fresh()
+        self.before = _state(runner)
+        self.apply()
+        self.after = runner.contents()
+        assert self.after["old"] == b"changed\n"
+        assert set(self.after) == {
+            "etc/d/new",
+            "old",
+            "value",
+            "tree/Makefile",
+            "tree/.clusterctl-tree",
+            "mark",
+        }
+
+    def fresh(self):
+        root = self.runner.root
+        shutil.rmtree(root, ignore_errors=True)
+        shutil.rmtree(self.runner.state, ignore_errors=True)
+        root.mkdir(parents=True)
+        (root / "old").write_text("old\n")
+        (root / "old").chmod(0o600)
+        (root / "value").write_text("a\n")
+        (root / "tree").mkdir()
+        (root / "tree/mine").write_text("mine\n")
+        for name in ("old", "tree/mine"):
+            os.utime(root / name, (10**9, 10**9))
+
+    def apply(self, crash_at=0):
+        return self.runner.apply(*self.steps, env={"CRASH_AT": str(crash_at)})
+
+    def undo(self, crash_at=0):
+        return self.runner.undo(env={"CRASH_AT": str(crash_at)})
+
+
+@pytest.fixture
+def nodes(runner, tmp_path):
+    """A node for each of two processors: a boundary takes three runs of a shell, and there are many."""
     source = tmp_path / "source"
     source.mkdir()
     (source / "Makefile").write_text("all:\n")
-
-    def fresh():
-        shutil.rmtree(runner.root)
-        shutil.rmtree(runner.state, ignore_errors=True)
-        runner.root.mkdir()
-        (runner.root / "old").write_text("old\n")
-        (runner.root / "old").chmod(0o600)
-        (runner.root / "value").write_text("a\n")
-        (runner.root / "tree").mkdir()
-        (runner.root / "tree/mine").write_text("mine\n")
-        for name in ("old", "tree/mine"):
-            os.utime(runner.root / name, (10**9, 10**9))
-
-    mark = runner.root / "mark"
-    steps = (
-        WriteFile("a new file", str(runner.root / "etc/d/new"), "new\n"),
-        WriteFile("an old file", str(runner.root / "old"), "changed\n", 0o644),
-        WriteValue("a value", str(runner.root / "value"), "b", "a"),
-        PutTree("a tree", str(source), str(runner.root / "tree")),
-        Command("a command", ("touch", str(mark)), ("rm", "-f", str(mark)), ("test", "-e", str(mark))),
+    places = (tmp_path / "first", tmp_path / "second")
+    runners = (
+        replace(runner, root=p / "root", state=p / "state", prelude=PRELUDE, ending=COUNT) for p in places
     )
-    runner.prelude = PRELUDE
-    fresh()
-    before = _state(runner)
-    runner.apply(*steps, env={"CRASH_AT": "0"})
-    after = runner.contents()
-    assert after["old"] == b"changed\n"
-    assert set(after) == {"etc/d/new", "old", "value", "tree/Makefile", "tree/.clusterctl-tree", "mark"}
-    return runner, steps, fresh, before, after
+    return [Node(one, source) for one in runners]
+
+
+def _each(nodes, total, check):
+    """Call ``check(node, point)`` for the boundaries of this shell, on all nodes at once."""
+    start, stride = {"dash": (1, 2), "busybox": (2, 4), "bash": (4, 4)}[nodes[0].runner.shell[0]]
+    points = range(start, total + 1, stride)
+
+    def share(number):
+        for point in points[number :: len(nodes)]:
+            check(nodes[number], point)
+
+    with ThreadPoolExecutor(len(nodes)) as threads:
+        for _ in threads.map(share, range(len(nodes))):
+            pass
 
 
 def _state(runner):
@@ -72,70 +111,66 @@ def _ticks(ran):
     return int(next(r.detail for r in ran.records if r.number == 0 and r.event.value == "note"))
 
 
-def _points(runner, total):
-    """The shells share the boundaries among them: dash the odd ones, the others two of every four."""
-    start, stride = {"dash": (1, 2), "busybox": (2, 4), "bash": (4, 4)}[runner.shell[0]]
-    return range(start, total + 1, stride)
-
-
 def _told(ran, index):
     """The last word on a step, or None."""
     return next((r.event.value for r in reversed(ran.records) if r.number == index), None)
 
 
 @pytest.mark.timeout(300)
-def test_after_a_crash_anywhere_the_run_can_be_continued_and_then_undone(crashing, monkeypatch):
-    runner, steps, fresh, before, after = crashing
-    monkeypatch.setattr(type(runner), "run_text", _counting(type(runner).run_text))
-    fresh()
-    total = _ticks(runner.apply(*steps, env={"CRASH_AT": "0"}))
+def test_after_a_crash_anywhere_the_run_can_be_continued_and_then_undone(nodes):
+    nodes[0].fresh()
+    total = _ticks(nodes[0].apply())
     assert total > 40
-    for point in _points(runner, total):
-        fresh()
-        crashed = runner.apply(*steps, env={"CRASH_AT": str(point)})
+
+    def check(node, point):
+        node.fresh()
+        crashed = node.apply(point)
         assert crashed.returncode == -9, f"boundary {point} of {total} was not reached"
-        resumed = runner.apply(*steps, env={"CRASH_AT": "0"})
-        assert runner.contents() == after, f"crash at boundary {point} of {total}, then resume"
-        for index in range(1, len(steps) + 1):
+        resumed = node.apply()
+        assert node.runner.contents() == node.after, f"crash at boundary {point} of {total}, then resume"
+        for index in range(1, len(node.steps) + 1):
             # A change whose record was lost with the crash must be reported by the part that follows.
             told = _told(resumed, index)
             assert told == "changed" or (told == "unchanged" and _journalled(resumed)), (point, index, told)
-        runner.undo(env={"CRASH_AT": "0"})
-        assert _state(runner) == before, f"crash at boundary {point} of {total}, then resume, then undo"
+        node.undo()
+        assert _state(node.runner) == node.before, (
+            f"crash at boundary {point} of {total}, then resume, then undo"
+        )
+
+    _each(nodes, total, check)
 
 
 @pytest.mark.timeout(300)
-def test_after_a_crash_anywhere_undo_restores_what_was_before(crashing, monkeypatch):
-    runner, steps, fresh, before, _ = crashing
-    monkeypatch.setattr(type(runner), "run_text", _counting(type(runner).run_text))
-    fresh()
-    total = _ticks(runner.apply(*steps, env={"CRASH_AT": "0"}))
-    for point in _points(runner, total):
-        fresh()
-        runner.apply(*steps, env={"CRASH_AT": str(point)})
-        runner.undo(env={"CRASH_AT": "0"})
-        assert _state(runner) == before, f"crash at boundary {point} of {total}, then undo"
+def test_after_a_crash_anywhere_undo_restores_what_was_before(nodes):
+    nodes[0].fresh()
+    total = _ticks(nodes[0].apply())
+
+    def check(node, point):
+        node.fresh()
+        node.apply(point)
+        node.undo()
+        assert _state(node.runner) == node.before, f"crash at boundary {point} of {total}, then undo"
+
+    _each(nodes, total, check)
 
 
 @pytest.mark.timeout(300)
-def test_after_a_crash_anywhere_in_undo_another_undo_finishes(crashing, monkeypatch):
-    runner, steps, fresh, before, _ = crashing
-    monkeypatch.setattr(type(runner), "run_text", _counting(type(runner).run_text))
-    fresh()
-    runner.apply(*steps, env={"CRASH_AT": "0"})
-    total = _ticks(runner.undo(env={"CRASH_AT": "0"}))
+def test_after_a_crash_anywhere_in_undo_another_undo_finishes(nodes):
+    nodes[0].fresh()
+    nodes[0].apply()
+    total = _ticks(nodes[0].undo())
     assert total > 20
-    for point in _points(runner, total):
-        fresh()
-        runner.apply(*steps, env={"CRASH_AT": "0"})
-        assert runner.undo(env={"CRASH_AT": str(point)}).returncode == -9
-        runner.undo(env={"CRASH_AT": "0"})
-        assert _state(runner) == before, f"undo cut off at boundary {point} of {total}, then repeated"
 
+    def check(node, point):
+        node.fresh()
+        node.apply()
+        assert node.undo(point).returncode == -9
+        node.undo()
+        assert _state(node.runner) == node.before, (
+            f"undo cut off at boundary {point} of {total}, then repeated"
+        )
 
-def _counting(run_text):
-    """Let every script say at its end how many boundaries it passed."""
-    return lambda self, text, env=None: run_text(self, text.rstrip() + COUNT, env)
+    _each(nodes, total, check)
 
 
 def _journalled(ran):
