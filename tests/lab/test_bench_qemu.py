@@ -8,6 +8,7 @@ import time
 import pytest
 import yaml
 
+from clusterctl import lab as labs
 from collective_core import LibraryNotFoundError, library_path, perf_binary
 
 FOLDER = "/opt/collective-core"
@@ -69,7 +70,12 @@ def test_all_reduce_across_two_guests(qemu_lab, inventory, run_clusterctl, tmp_p
     assert "tcp" in " ".join(document["proof"]["transports"]).lower()
 
 
-def test_a_guest_that_loses_its_power_is_named(qemu_lab, inventory, clusterctl, tmp_path):
+def test_a_guest_that_loses_its_power_is_named_and_boots_again_with_its_disk(
+    qemu_lab, inventory, clusterctl, tmp_path
+):
+    """One power cut for the launch and for the lab: without KVM, a boot takes more than a minute."""
+    qemu_lab.run("node2", "echo kept > /root/kept && sync")
+    before = qemu_lab.lab.node("node2").pid
     process = subprocess.Popen(
         [str(clusterctl), "bench", "-i", str(inventory), "-np", "2", "-b", "64K", "-e", "64K", "-n", "10000000",
          "--timeout", "400", "--json"],
@@ -86,6 +92,8 @@ def test_a_guest_that_loses_its_power_is_named(qemu_lab, inventory, clusterctl, 
         qemu_lab.kill("node2")
         out, err = process.communicate(timeout=600)
         took_s = time.monotonic() - killed
+        state = {entry.node.name: entry for entry in labs.status(qemu_lab.lab.directory).nodes}
+        unreachable = qemu_lab.run("node2", "true", check=False).returncode
     finally:
         process.kill()
         qemu_lab.start("node2")
@@ -95,3 +103,9 @@ def test_a_guest_that_loses_its_power_is_named(qemu_lab, inventory, clusterctl, 
     # Noticed by itself, not by waiting for the deadline.
     assert took_s < 240
     assert qemu_lab.output("node1", "ls -d /tmp/clusterctl-* 2>/dev/null || true") == ""
+    assert (state["node1"].ssh, state["node2"].running, state["node2"].ssh) == (True, False, False)
+    assert unreachable == 255
+    assert qemu_lab.lab.node("node2").pid != before
+    assert qemu_lab.output("node2", "cat /root/kept; rm /root/kept") == "kept"
+    assert "Soft-RoCE" in qemu_lab.output("node2", "systemctl show -p Description clusterctl-lab-rxe")
+    assert qemu_lab.output("node1", "ssh -o BatchMode=yes node2 hostname") == "node2"
