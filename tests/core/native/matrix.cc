@@ -28,7 +28,8 @@ class Rank {
     std::vector<Data> inputs = all_inputs(c, c.count);
     Data out(bytes, kUntouched);
     call(cc_all_reduce(mine(inputs), out.data(), c.count, c.dtype, c.op, comm_, nullptr));
-    expect_reduction(out, inputs, 0, c.dtype, c.op);
+    // One rank holds the result against the oracle, and every other has the very same bits.
+    if (own() == 0) expect_reduction(out, inputs, 0, c.dtype, c.op);
     expect_identical(out);
     Data in_place = inputs[own()];
     call(cc_all_reduce(in_place.data(), in_place.data(), c.count, c.dtype, c.op, comm_, nullptr));
