@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from native_build import NativeBuild
 
 import collective_core
 
@@ -44,22 +45,47 @@ class Build:
     ctest: str
 
 
+_native: dict[str, NativeBuild] = {}
+
+
+def _native_build() -> NativeBuild:
+    """The C++ side, with its tests; kept between runs so that only what changed is compiled again."""
+    if "build" not in _native:
+        folder = REPOSITORY / "build" / "core-tests"
+        cmake, ninja = _tool("cmake"), _tool("ninja")
+        configure = (
+            cmake, "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}", "-S", str(REPOSITORY / "collective_core"),
+            "-B", str(folder), "-DCCORE_BUILD_TESTS=ON", "-DCCORE_WARNINGS_AS_ERRORS=ON", "-DCMAKE_BUILD_TYPE=Release",
+        )  # fmt: skip
+        _native["build"] = NativeBuild(
+            folder, (configure, (cmake, "--build", str(folder), "--parallel", "2"))
+        )
+    return _native["build"]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> None:
+    """Begin the build, which takes minutes of one processor, while the tests of other tiers run."""
+    wanted = any("build" in getattr(item, "fixturenames", ()) for item in session.items)
+    if wanted and not session.config.option.collectonly and not session.testsfailed:
+        _native_build().begin()
+
+
+def pytest_sessionfinish() -> None:
+    """Leave no compiler behind a session that ends early."""
+    for native in _native.values():
+        native.abandon()
+
+
 @pytest.fixture(scope="session")
 def build() -> Build:
-    """The C++ side, with its tests; kept between runs so that only what changed is compiled again."""
-    folder = REPOSITORY / "build" / "core-tests"
-    cmake, ninja = _tool("cmake"), _tool("ninja")
-    configure = (
-        cmake, "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}", "-S", str(REPOSITORY / "collective_core"),
-        "-B", str(folder), "-DCCORE_BUILD_TESTS=ON", "-DCCORE_WARNINGS_AS_ERRORS=ON", "-DCMAKE_BUILD_TYPE=Release",
-    )  # fmt: skip
-    for command in (configure, (cmake, "--build", str(folder), "--parallel", "2")):
-        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
-        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    """The C++ side, with its tests, built."""
+    native = _native_build()
+    native.finish(timeout_s=570)
     return Build(
-        folder=folder,
-        library=folder / "libcollective_core.so",
-        native_tests=folder / "native" / "ccore_native_tests",
+        folder=native.folder,
+        library=native.folder / "libcollective_core.so",
+        native_tests=native.folder / "native" / "ccore_native_tests",
         ctest=_tool("ctest"),
     )
 

@@ -34,7 +34,7 @@ def value(formula: str, m: int, p: int, data: int) -> float:
 
 def test_the_table_is_what_the_schedules_cost(build: Any) -> None:
     done = subprocess.run(
-        (build.native_tests, "costs"), capture_output=True, text=True, timeout=120, check=True
+        (build.native_tests, "costs"), capture_output=True, text=True, timeout=400, check=True
     )
     seen = set()
     for line in done.stdout.splitlines():
