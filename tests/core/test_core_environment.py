@@ -141,7 +141,7 @@ CONFIGURED = """
 import sys
 from collective_core.communicator import Communicator, Transport, dump_config
 print(dump_config())
-with Communicator.from_environment(timeout_s=2.5, transport=Transport.TCP) as comm:
+with Communicator.from_environment(timeout_s=42.5, transport=Transport.TCP) as comm:
     text = comm.dump_config()
     part = comm.split(0)
     assert part.dump_config() == text
@@ -167,7 +167,7 @@ def test_the_dump_says_where_each_setting_came_from(ranks: Any, environment: dic
     for text in (alone, joined, second.output.split("\n\n")[1]):
         assert [line.partition("=")[0] for line in text.splitlines()] == names
     assert "CCORE_TIMEOUT_S=300 (default)\n" in alone
-    assert "CCORE_TIMEOUT_S=2.5 (cc_config)\n" in joined
+    assert "CCORE_TIMEOUT_S=42.5 (cc_config)\n" in joined
     assert "CCORE_TRANSPORT=tcp (cc_config)\n" in joined
     assert "CCORE_2D=0 (environment, as LIGHT_2D_ALLREDUCE)\n" in joined
     assert "CCORE_SHM_RING_BYTES=8192 (environment)\n" in joined

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 Program = Callable[..., Any]
-DEADLINE_S = 3  # of the program endless.py
+# Of the program endless.py where a rank stops; elsewhere it is 30 s, and what ends sooner was not ended by it.
+DEADLINE_S = 3
 # A rank must know a second after its deadline; a busy machine gets some more to say so.
-LATEST_S = DEADLINE_S + 1 + 4
+LATEST_S = DEADLINE_S + 1 + 8
 
 
 def one_node(_: int) -> Mapping[str, str]:
@@ -62,6 +63,7 @@ def test_a_killed_rank_is_the_root_cause_at_once(
         assert "rank 1 (host" in report["text"]
         assert "in or after operation" in report["text"]
         assert report["after_s"] < LATEST_S
+    assert job.processes[1].wait(10) == -9
 
 
 @pytest.mark.parametrize("per_rank", [one_node, over_tcp, two_nodes])
@@ -72,9 +74,9 @@ def test_abort_from_a_second_thread_returns_at_once_and_ends_all(
     job = program("endless.py", "abort", size=4, per_rank=per_rank)
     of_0, of_1, of_3 = reports_of(job, (0, 1, 3))
     (took_s,) = of_1["abort_s"]
-    assert took_s < 1
+    assert took_s < 2  # it returns within a second; a busy machine gets one more
     assert of_1["code"] == "ABORTED"
     for report in (of_0, of_3):
         assert report["code"] == "REMOTE"
         assert re.search(r"rank 1 \(host \S+ pid \d+\) failed \(aborted\)", report["text"]), report["text"]
-        assert report["after_s"] < DEADLINE_S, "the deadline ended it, not the abort"
+        assert report["after_s"] < LATEST_S, "the deadline ended it, not the abort"

@@ -52,19 +52,6 @@ def test_arrays(
         assert [peer["node"] for peer in peers] == [0, 1, 0, 1]
 
 
-@pytest.mark.parametrize("per_rank", [one_node, over_tcp, two_nodes])
-def test_a_killed_rank_is_named_by_all(
-    program: Program, per_rank: Callable[[int], Mapping[str, str]]
-) -> None:
-    ended = program("endless.py", "die", size=4, per_rank=per_rank).finish()
-    assert ended[1].returncode == -9
-    for rank in (0, 2, 3):
-        assert ended[rank].returncode == 7, ended[rank]
-        report = json.loads(ended[rank].output.splitlines()[-1])
-        assert report["code"] == "REMOTE"
-        assert "rank 1 (host" in report["text"]
-
-
 def test_a_stopped_rank_is_a_timeout(program: Program) -> None:
     job = program("endless.py", "stop", size=2)
     report_text, _ = job.processes[0].communicate(timeout=60)

@@ -257,7 +257,7 @@ def engine(
     **options: object,
 ) -> Engine:
     """Return an engine over the nodes; facts that never change are gathered once, the requirement's each time."""
-    connector = connector or Connector(connect_timeout_s=5.0)
+    connector = connector or Connector(connect_timeout_s=15.0)
     folders = {node.name: node.root for node in nodes}
     known: dict[str, NodeFacts] = {}
 

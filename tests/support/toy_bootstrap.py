@@ -57,7 +57,7 @@ def engine(
     root: Path,
     *,
     slow_s: float = 0.0,
-    connect_timeout_s: float = 5.0,
+    connect_timeout_s: float = 15.0,
     kept: Kept | None = None,
     subjects: frozenset[str] | None = None,
 ) -> Engine:

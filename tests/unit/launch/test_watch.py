@@ -37,7 +37,7 @@ def watch(*steps):
     return Watch([Node(name="n1", address="n1")], lambda _: Line(script), "t0ken")
 
 
-def settles(watching, expected, timeout_s=5):
+def settles(watching, expected, timeout_s=30):
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         if watching.lost() == expected:
