@@ -1,11 +1,11 @@
 // The C ABI of the CPU-reduce pipeline: checks arguments.
-#include <unistd.h>
 
 #include <memory>
 
 #include "api_support.h"
 #include "collective_core/collective_core.h"
 #include "common/dtype.h"
+#include "common/process_id.h"
 #include "pipeline/callback_engine.h"
 #include "pipeline/cpu_reduce.h"
 #include "pipeline/memory_engine.h"
@@ -35,7 +35,7 @@ cc_result cc_cpu_reduce_create(cc_comm* comm, const cc_cpu_reduce_options* optio
   return guarded([&] {
     require(comm && handle, "an argument is null");
     const ccore::CpuReduceSettings settings = ccore::cpu_reduce_settings_from(options);
-    *handle = new cc_cpu_reduce{getpid(), {&comm->communicator, settings, engine_from(engine)}};
+    *handle = new cc_cpu_reduce{ccore::process_id(), {&comm->communicator, settings, engine_from(engine)}};
   });
 }
 
@@ -55,7 +55,7 @@ cc_result cc_cpu_reduce_run(cc_cpu_reduce* handle, const void* device_send, void
 cc_result cc_cpu_reduce_destroy(cc_cpu_reduce* handle) {
   return guarded([&] {
     // A forked copy has no thread that could end what its engine has under way.
-    if (!handle || handle->process != getpid()) return;
+    if (!handle || handle->process != ccore::process_id()) return;
     if (handle->pipeline.running()) {
       throw ccore::Error(CC_ERROR_INVALID_USAGE, "this cpu_reduce is running; abort its communicator first");
     }

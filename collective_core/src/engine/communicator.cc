@@ -1,7 +1,7 @@
 #include "engine/communicator.h"
 
 #include <sched.h>
-#include <unistd.h>
+#include <time.h>
 
 #include <algorithm>
 #include <cstring>
@@ -14,6 +14,7 @@
 #include "collectives/barrier/barrier_dissemination.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/process_id.h"
 #include "engine/settings_text.h"
 #include "schedule/packing.h"
 
@@ -63,7 +64,7 @@ class BusyMark {
 
 Communicator::Communicator(const UniqueId& id, int rank, int nranks, const Settings& settings)
     : rank_(rank),
-      process_(getpid()),
+      process_(process_id()),
       settings_(settings),
       connections_(connect_ranks(id, rank, nranks, settings_)),
       places_(places_of(connections_.peers)),
@@ -100,7 +101,7 @@ Communicator::Communicator(const UniqueId& id, int rank, int nranks, const Setti
 }
 
 Communicator::~Communicator() {
-  if (process_ != getpid()) {
+  if (process_ != process_id()) {
     // A forked copy has no monitor thread to stop, and its goodbye would be a lie.
     static_cast<void>(monitor_.release());
     return;
@@ -111,7 +112,7 @@ Communicator::~Communicator() {
 }
 
 void Communicator::check_process() const {
-  if (process_ != getpid()) {
+  if (process_ != process_id()) {
     throw Error(CC_ERROR_INVALID_USAGE, "the communicator belongs to another process (fork?)");
   }
 }
