@@ -1,6 +1,7 @@
 // The main program of all perf programs: times kCollective over a range of sizes and checks the results.
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -35,6 +36,10 @@ struct Destroy {
 };
 using Comm = std::unique_ptr<cc_comm, Destroy>;
 
+struct Free {
+  void operator()(unsigned char* memory) const { cc_mem_free(memory); }
+};
+
 void require(cc_result result, const cc_comm* comm) {
   if (result == CC_SUCCESS) return;
   const std::string shared = comm ? cc_last_error(comm) : "";
@@ -67,19 +72,44 @@ class Benchmark {
 
   // True when every checked value was right.
   bool run() {
-    send_.resize(options_.max_bytes);
-    recv_.resize(options_.max_bytes);
+    allocate();
     print(header_text(kCollective.program, options_, rank_lines(), transport()));
     for (const NamedDtype& dtype : options_.dtypes) {
       for (const NamedRedop& redop : redops()) {
         for (const int root : roots()) sweep(dtype, redop, root);
       }
     }
+    release();
     print(footer_text(kCollective.program, wrong_, halves_ == 0 ? 0 : busbw_sum_ / halves_));
     return wrong_ == 0;
   }
 
  private:
+  void allocate() {
+    if (!options_.registered) {
+      own_send_.resize(options_.max_bytes);
+      own_recv_.resize(options_.max_bytes);
+      send_ = own_send_.data();
+      recv_ = own_recv_.data();
+      return;
+    }
+    for (auto* memory : {&send_, &recv_}) {
+      void* allocated = nullptr;
+      cc_mem_handle handle = 0;
+      require(cc_mem_alloc(&allocated, std::max<size_t>(options_.max_bytes, 1)), nullptr);
+      shared_.emplace_back(static_cast<unsigned char*>(allocated));
+      *memory = shared_.back().get();
+      require(cc_mem_register(comm_, allocated, std::max<size_t>(options_.max_bytes, 1), &handle, nullptr, nullptr),
+              comm_);
+      handles_.push_back(handle);
+    }
+  }
+
+  void release() {
+    for (const cc_mem_handle handle : handles_) require(cc_mem_deregister(comm_, handle, nullptr), comm_);
+    handles_.clear();
+  }
+
   // One row for each, only where it makes a difference.
   std::vector<NamedRedop> redops() const {
     return kCollective.reduces ? options_.redops : std::vector<NamedRedop>(1, options_.redops.front());
@@ -149,8 +179,8 @@ class Benchmark {
 
   Call call_on(size_t count, const Inputs& inputs, int root, bool in_place) {
     const size_t own = static_cast<size_t>(launch_.rank) * count * cc_dtype_size(inputs.dtype);
-    unsigned char* send = send_.data();
-    unsigned char* recv = in_place ? send : recv_.data();
+    unsigned char* send = send_;
+    unsigned char* recv = in_place ? send : recv_;
     if (in_place && kCollective.recv_blocks) send += own;
     if (in_place && kCollective.send_blocks) recv += own;
     return Call{launch_.rank, root, send, recv, count, inputs, comm_};
@@ -198,8 +228,12 @@ class Benchmark {
   const Options& options_;
   const Launch& launch_;
   cc_comm* comm_;
-  std::vector<unsigned char> send_;
-  std::vector<unsigned char> recv_;
+  std::vector<unsigned char> own_send_;
+  std::vector<unsigned char> own_recv_;
+  std::vector<std::unique_ptr<unsigned char, Free>> shared_;
+  std::vector<cc_mem_handle> handles_;
+  unsigned char* send_ = nullptr;
+  unsigned char* recv_ = nullptr;
   long long wrong_ = 0;
   double busbw_sum_ = 0;
   int halves_ = 0;

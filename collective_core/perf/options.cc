@@ -139,7 +139,8 @@ void apply(Options* options, char flag, const char* value) {
     case 'C':
       return only(flag, value, "0", "operations block, so CPU time is the time");
     case 'R':
-      return only(flag, value, "0", "host buffers are not registered");
+      options->registered = number(flag, value, 0, 1) == 1;
+      break;
     default:  // p and z change nothing here: one process, always blocking
       number(flag, value, 0, kMany);
   }
@@ -181,7 +182,8 @@ std::string usage_text(const char* program) {
          "       [-c 0|1] [-o sum|prod|max|min|avg|all] [-d "
          "int8|uint8|int32|uint32|int64|uint64|half|float|double|"
          "bfloat16|all]\n"
-         "       [-r root|all] [-a 0 rank 0 | 1 mean | 2 min | 3 max] [-T timeout_s] [-g 1] [-t 1] [-h]\n"
+         "       [-r root|all] [-a 0 rank 0 | 1 mean | 2 min | 3 max] [-R 0 | 1 registered buffers] [-T timeout_s]\n"
+         "       [-g 1] [-t 1] [-h]\n"
          "Ranks come from mpirun (Open MPI, MPICH), srun or torchrun. Ranks on several hosts need\n"
          "CCORE_ROOT_ADDR (an address of rank 0's host), CCORE_ROOT_PORT and CCORE_JOB_SECRET in the\n"
          "environment of all.\n";

@@ -36,6 +36,7 @@ struct Options {
   bool check = true;
   int average = 1;  // time over ranks: 0 rank 0, 1 mean, 2 min, 3 max
   int root = 0;  // kEveryRoot: one row for each rank as the root
+  bool registered = false;  // buffers from cc_mem_alloc, registered
   int64_t timeout_s = 0;
   bool help = false;
   std::vector<NamedDtype> dtypes;

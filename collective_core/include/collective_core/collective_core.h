@@ -132,6 +132,8 @@ typedef enum cc_operation CC_INT_ENUM {
   CC_OPERATION_CPU_REDUCE = 14,
   CC_OPERATION_SPLIT = 20,
   CC_OPERATION_FINALIZE = 21,
+  CC_OPERATION_MEM_REGISTER = 23, /* its bytes: those that this rank registers */
+  CC_OPERATION_MEM_DEREGISTER = 24,
   CC_OPERATION_RECV = 32,
   CC_OPERATION_LAST = 32
 } cc_operation;
@@ -359,6 +361,30 @@ CC_API cc_result cc_cpu_reduce_run(cc_cpu_reduce* handle, const void* device_sen
 /* Also after its communicator is destroyed, which nothing may run on any more. Staging memory that a copy still uses
  * is not freed. CC_ERROR_INVALID_USAGE while it runs. NULL is allowed. */
 CC_API cc_result cc_cpu_reduce_destroy(cc_cpu_reduce* handle);
+
+/* Memory in which large collectives need no copies between the ranks of a node. Not collective: zeros at an address
+ * that is a multiple of the page size, in an anonymous shared file of its own; pages count when they are touched. One
+ * file descriptor is open until it is freed. After fork() parent and child share the pages, as with any shared memory.
+ * CC_ERROR_SYSTEM: the text has errno. */
+CC_API cc_result cc_mem_alloc(void** memory, size_t bytes);
+/* Not collective. memory is what cc_mem_alloc gave; NULL is allowed. CC_ERROR_INVALID_USAGE while it is registered. */
+CC_API cc_result cc_mem_free(void* memory);
+
+/* A registration; the same number on all ranks, never 0. */
+typedef uint64_t cc_mem_handle;
+/* Collective: every rank gives memory of its own, of any size, and can reach that of all others afterwards. Where all of
+ * it is from cc_mem_alloc (or lies in such memory) and all ranks share the memory of one node, *direct is 1 on all of
+ * them, else 0; direct may be NULL. With 0 collectives work in it as in any memory, and with any memory.
+ *
+ * cc_all_reduce of 64 KiB or more whose send and recv lie in direct memory on all ranks, in one registration or in two
+ * and anywhere in them, reads and writes them in place. That changes no result, but has two consequences. The pages that
+ * a rank touches first are mapped into it then. And after an error, until the operation has ended on the other ranks
+ * too, they may still write into recv; cc_mem_free does not wait for them and does no harm to them. */
+CC_API cc_result cc_mem_register(cc_comm* comm, void* memory, size_t bytes, cc_mem_handle* handle, int* direct,
+                                 const cc_op_options* options);
+/* Collective, with the same handle. When it returns, no rank can reach the memory any more. What is registered when a
+ * communicator is destroyed is deregistered by that, on each rank by itself. */
+CC_API cc_result cc_mem_deregister(cc_comm* comm, cc_mem_handle handle, const cc_op_options* options);
 
 /* One message from this rank to peer. What two ranks send each other is received in the order in which it was
  * sent, collectives of both included; a receive that differs in count, dtype or tag from what comes is

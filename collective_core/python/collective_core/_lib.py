@@ -194,6 +194,13 @@ _SIGNATURES: dict[str, tuple[object, ...]] = {
     "cc_cpu_reduce_create": (c_void_p, POINTER(CpuReduceOptions), c_void_p, POINTER(c_void_p)),
     "cc_cpu_reduce_run": (c_void_p, c_void_p, c_void_p, c_size_t, c_int, c_int, POINTER(OpOptions)),
     "cc_cpu_reduce_destroy": (c_void_p,),
+    "cc_mem_alloc": (POINTER(c_void_p), c_size_t),
+    "cc_mem_free": (c_void_p,),
+    "cc_mem_register": (
+        *(c_void_p, c_void_p, c_size_t),
+        *(POINTER(c_uint64), POINTER(c_int), POINTER(OpOptions)),
+    ),
+    "cc_mem_deregister": (c_void_p, c_uint64, POINTER(OpOptions)),
     "cc_send": (c_void_p, c_size_t, c_int, c_int, c_void_p, POINTER(OpOptions)),
     "cc_recv": (c_void_p, c_size_t, c_int, c_int, c_void_p, POINTER(OpOptions)),
     "cc_recv_any": (c_void_p, c_size_t, c_int, POINTER(c_int), c_void_p, POINTER(OpOptions)),
@@ -217,6 +224,8 @@ def library() -> ctypes.CDLL:
             function.argtypes = list(arguments)
             function.restype = c_int
         loaded.cc_version_string.restype = c_char_p
+        loaded.cc_dtype_size.argtypes = [c_int]
+        loaded.cc_dtype_size.restype = c_size_t
         loaded.cc_last_error.argtypes = [c_void_p]
         loaded.cc_last_error.restype = c_char_p
     except (OSError, AttributeError) as error:  # no library, or that of another version

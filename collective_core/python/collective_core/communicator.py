@@ -84,6 +84,8 @@ class Operation(IntEnum):
     CPU_REDUCE = 14
     SPLIT = 20
     FINALIZE = 21
+    MEM_REGISTER = 23
+    MEM_DEREGISTER = 24
     RECV = 32
 
 

@@ -74,6 +74,10 @@ const char* name_of(Kind kind) {
       return "cpu_reduce";
     case Kind::tuning:
       return "tuning";
+    case Kind::register_memory:
+      return "mem_register";
+    case Kind::deregister_memory:
+      return "mem_deregister";
   }
   return "unknown";
 }
@@ -125,6 +129,8 @@ Algorithms algorithms_of(Kind kind, const Shape& shape) {
     case Kind::topk_all_reduce:
     case Kind::cpu_reduce:
     case Kind::tuning:
+    case Kind::register_memory:
+    case Kind::deregister_memory:
       break;
   }
   return {};

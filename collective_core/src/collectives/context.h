@@ -13,6 +13,7 @@
 namespace ccore {
 
 class Arena;
+class Windows;
 
 struct Context {
   int rank;
@@ -35,6 +36,7 @@ struct Context {
   // stages of their own (stage.h). Else null.
   Arena* node_arena = nullptr;
   Arena* arena = nullptr;
+  const Windows* windows = nullptr;  // what the ranks have registered; null: nothing
 
   int rank_of(int member) const {
     return members && member >= 0 ? (*members)[static_cast<size_t>(member)] : member;

@@ -126,6 +126,8 @@ double estimated_us(Kind kind, Algorithm algorithm, size_t bytes, const Shape& s
     case Kind::topk_all_reduce:
     case Kind::cpu_reduce:
     case Kind::tuning:
+    case Kind::register_memory:
+    case Kind::deregister_memory:
       break;
   }
   return f.alpha + f.bytes * f.beta;

@@ -45,6 +45,11 @@ std::string describe_call(const Operation& operation) {
       return format("operation %llu: split()", sequence);
     case Kind::finalize:
       return format("operation %llu: finalize()", sequence);
+    case Kind::register_memory:
+      return format("operation %llu: mem_register()", sequence);
+    case Kind::deregister_memory:
+      return format("operation %llu: mem_deregister(handle=%llu)", sequence,
+                    static_cast<unsigned long long>(operation.shape));
     case Kind::reduce:
       return format("operation %llu: reduce(count=%llu, %s, %s, root=%d)", sequence, count, dtype, redop,
                     operation.root);
@@ -93,6 +98,8 @@ bool cannot_end_without(const Operation& operation, int rank, int absent) {
     case Kind::barrier:
     case Kind::split:
     case Kind::finalize:
+    case Kind::register_memory:
+    case Kind::deregister_memory:
       return true;
     case Kind::all_reduce:
     case Kind::reduce_scatter:

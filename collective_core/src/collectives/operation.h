@@ -26,6 +26,8 @@ enum class Kind : uint32_t {
   split = 20,
   finalize = 21,
   tuning = 22,  // tag: one of TuningStep
+  register_memory = 23,
+  deregister_memory = 24,  // shape: the number of the registration
 };
 
 // What the ranks do about the tuner.

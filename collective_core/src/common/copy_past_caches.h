@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstring>
 
 namespace ccore {
 
@@ -11,5 +12,7 @@ constexpr size_t kPastCachesBytes = size_t{4} << 20;
 
 // As memcpy; what is written is visible to whoever is told so afterwards.
 void copy_past_caches(std::byte* to, const std::byte* from, size_t bytes);
+// The ordinary way, to choose between the two.
+inline void copy_into_caches(std::byte* to, const std::byte* from, size_t bytes) { std::memcpy(to, from, bytes); }
 
 }  // namespace ccore

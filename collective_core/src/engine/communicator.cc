@@ -192,6 +192,7 @@ Context Communicator::context(WaitLadder* ladder, int* send_to, int* receive_fro
                   &places_,
                   &chooser_};
   context.node_arena = connections_.arena.get();
+  context.windows = &windows_;
   context.arena = context.node_arena && context.node_arena->has_all() ? context.node_arena : nullptr;
   return context;
 }
@@ -311,6 +312,11 @@ void Communicator::log_trace(cc_result code) const {
   for (const cc_trace_entry& entry : recorder_.recent()) {
     log(LogLevel::warn, "  %s", ccore::describe(entry, now).c_str());
   }
+}
+
+bool Communicator::registered(uint64_t number) {
+  const std::lock_guard<std::mutex> lock(operation_mutex_);
+  return windows_.has(number);
 }
 
 void Communicator::abort(const std::string& why) {

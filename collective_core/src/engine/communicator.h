@@ -16,6 +16,7 @@
 #include "engine/recorder.h"
 #include "engine/standoff.h"
 #include "engine/tuning.h"
+#include "transport/shm/windows.h"
 
 namespace ccore {
 
@@ -53,6 +54,10 @@ class Communicator {
   const Settings& settings() const { return settings_; }
   // Where this rank's host can be reached by the others.
   const Address& own_address() const { return connections_.peers[static_cast<size_t>(rank_)].address; }
+  // Whether that is the number of a registration. Waits for a running operation.
+  bool registered(uint64_t number);
+  // Only for what runs as an operation of this communicator.
+  Windows& windows() { return windows_; }
   const Recorder& recorder() const { return recorder_; }
   const Failure& failure() const { return failure_; }
   bool busy() const { return busy_.load(std::memory_order_acquire); }
@@ -79,6 +84,7 @@ class Communicator {
   Settings settings_;
   Connections connections_;
   std::vector<Place> places_;
+  Windows windows_;
   std::vector<Tree> trees_;  // by the matrix of links, if there is one
   Chooser chooser_;
   Tuning tuning_;

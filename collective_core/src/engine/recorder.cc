@@ -12,6 +12,7 @@ namespace {
 
 static_assert(CC_OPERATION_ALL_GATHERV == static_cast<int>(Kind::all_gatherv) &&
                   CC_OPERATION_FINALIZE == static_cast<int>(Kind::finalize) &&
+                  CC_OPERATION_MEM_DEREGISTER == static_cast<int>(Kind::deregister_memory) &&
                   CC_OPERATION_SEND == static_cast<int>(Kind::transfer),
               "cc_operation has the numbers of Kind, and one more for receives");
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <string>
 
-#include "collectives/all_gather/all_gather_ring.h"
+#include "engine/gather_all.h"
 
 namespace ccore {
 namespace {
@@ -15,15 +15,6 @@ struct Offer {
   cc_unique_id id{};
   char why[108] = {};
 };
-
-template <typename T>
-std::vector<T> gather_all(const Context& context, const T& mine) {
-  std::vector<T> all(static_cast<size_t>(context.nranks));
-  std::vector<Block> blocks;
-  for (size_t rank = 0; rank < all.size(); ++rank) blocks.push_back(Block{rank * sizeof(T), sizeof(T)});
-  all_gather_ring(context, &mine, all.data(), blocks);
-  return all;
-}
 
 Offer offer_from(const Communicator& parent) {
   Offer offer;

@@ -14,6 +14,7 @@ void schedules_all_reduce();
 void topology();
 void reduction();
 void reduction_levels();  // a part of reduction
+void tour();
 void wire();
 void transfers();
 void receive_any();
@@ -22,6 +23,7 @@ void desync();
 void endurance();
 void fuzz();
 void recorder();
+void registered_memory();
 void rendezvous();
 void failures();
 void lifecycle();

@@ -1,4 +1,4 @@
-// Threads that meet in shared memory and on sockets, aborts, and everything that parses what others sent.
+// Threads that meet in shared memory and on sockets, aborts, and what parses bytes from others.
 #include "case_table.h"
 #include "cases.h"
 
@@ -6,11 +6,11 @@ namespace test {
 
 CaseTable case_table() {
   CaseTable table;
-  table.plain = {
-      {"arena", arena},           {"desync", desync},   {"failures", failures},   {"fuzz", fuzz},
-      {"rendezvous", rendezvous}, {"stripes", stripes}, {"transfers", transfers}, {"tuner-cache", tuner_cache},
-  };
-  table.on_ranks = {{"matrix", matrix}};
+  table.plain = {{"failures", failures},
+                 {"fuzz", fuzz},
+                 {"registered-memory", registered_memory},
+                 {"rendezvous", rendezvous},
+                 {"tour", tour}};
   return table;
 }
 

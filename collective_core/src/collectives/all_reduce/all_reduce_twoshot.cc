@@ -2,21 +2,21 @@
 
 #include <cstring>
 
+#include "collectives/all_reduce/registered.h"
 #include "collectives/fold.h"
 #include "collectives/slot_pipeline.h"
 #include "common/copy_past_caches.h"
 #include "common/dtype.h"
+#include "transport/shm/windows.h"
 
 namespace ccore {
-namespace {
-
-void copy_into_caches(std::byte* to, const std::byte* from, size_t bytes) { std::memcpy(to, from, bytes); }
-
-}  // namespace
-
 void all_reduce_twoshot(const Context& context, const void* send, void* recv, size_t count, cc_dtype dtype,
                         cc_redop op) {
   const size_t element = dtype_size(dtype);
+  if (context.windows && context.windows->any_direct() && count * element >= kLeastRegisteredBytes &&
+      all_reduce_registered(context, send, recv, count, dtype, op)) {
+    return;
+  }
   const Reduction reduction{reduce_function(dtype, op), last_reduce_function(dtype, op), element};
   const auto* input = static_cast<const std::byte*>(send);
   auto* output = static_cast<std::byte*>(recv);
