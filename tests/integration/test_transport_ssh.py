@@ -145,6 +145,10 @@ def test_a_connection_lost_while_a_file_is_sent_leaves_the_old_file(sshd_farm, c
     threading.Timer(0.2, farm.nodes[0].drop_connections).start()
     assert failure(transport.put, data, str(path)).kind is FailureKind.LOST
     time.sleep(1)
+    # The node's side of it ends by itself, on a busy machine later.
+    deadline = time.monotonic() + 30
+    while list(tmp_path.iterdir()) != [path] and time.monotonic() < deadline:
+        time.sleep(0.1)
     assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
 
 
@@ -162,8 +166,17 @@ def test_at_the_deadline_the_command_and_its_children_end(small_farm, connect):
 def test_a_command_whose_connection_is_lost_ends_at_its_deadline(sshd_farm, connect):
     farm = sshd_farm(1)
     transport = connect(farm)
-    threading.Timer(0.5, farm.nodes[0].drop_connections).start()
-    found = failure(transport.run, ("sleep", "4711.3"), timeout_s=4)
+
+    def drop_once_it_runs():
+        deadline = time.monotonic() + 30
+        while not running("4711.3") and time.monotonic() < deadline:
+            time.sleep(0.05)
+        farm.nodes[0].drop_connections()
+
+    dropper = threading.Thread(target=drop_once_it_runs)
+    dropper.start()
+    found = failure(transport.run, ("sleep", "4711.3"), timeout_s=8)
+    dropper.join()
     assert found.kind is FailureKind.LOST and "sleep" in found.message
     assert farm.nodes[0].address in found.message and str(farm.nodes[0].port) in found.message
     wait_until_gone("4711.3", 30)
