@@ -28,8 +28,8 @@ DTYPES: dict[str, torch.dtype] = {
     "int32": torch.int32,
     "int64": torch.int64,
 }
-# Bytes: what is larger takes the GPU longer than Python, even in slow company.
-_LARGEST_GRAPH = 16 << 20
+# Bytes: what is larger takes the GPU longer than it takes Python to start it.
+_LARGEST_GRAPH = 2 << 20
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -112,8 +112,8 @@ def time_calls(call: Callable[[], Any], iters: int, device: torch.device, *, gra
 def graphs(cudagraph: str, size: int, device: torch.device) -> tuple[bool, ...]:
     """Return the ways to start the calls, of which the faster counts: as a CUDA graph (True) or one by one.
 
-    A call from Python takes longer than a small message on NVLink, so that small ones need a graph; for large ones
-    it changes nothing but the time that it takes to make.
+    A call from Python takes longer than a small message on NVLink, so that small ones need a graph. Large ones are
+    started one by one, as nccl-tests does, whose figures they can then be held against.
     """
     if device.type != "cuda" or cudagraph == "0":
         return (False,)
