@@ -1,4 +1,6 @@
-/* Two ranks: this process and a child. The id goes through a pipe. */
+/* Two ranks: this process and a child. The id goes through a pipe. With REGISTERED=1 the buffers are from cc_mem_alloc
+ * and registered before the clock runs.
+ */
 #include <collective_core/collective_core.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,6 +8,12 @@
 #include <unistd.h>
 
 static cc_comm *comm;
+static int registered;
+
+static struct {
+  void *memory;
+  cc_mem_handle handle;
+} buffers[2];
 
 static void expect_success(cc_result result) {
   if (result == CC_SUCCESS) return;
@@ -24,11 +32,29 @@ static double maximum_over_ranks(double value) {
 
 static void synchronise(void) { expect_success(cc_barrier(comm, NULL)); }
 
+static float *allocate(size_t bytes) {
+  if (!registered) return malloc(bytes);
+  const int place = buffers[0].memory != NULL;
+  int direct = 0;
+  expect_success(cc_mem_alloc(&buffers[place].memory, bytes));
+  expect_success(cc_mem_register(comm, buffers[place].memory, bytes, &buffers[place].handle, &direct, NULL));
+  return direct ? buffers[place].memory : NULL;
+}
+
+static void release(float *memory) {
+  if (!registered) return free(memory);
+  const int place = buffers[1].memory == memory;
+  expect_success(cc_mem_deregister(comm, buffers[place].handle, NULL));
+  expect_success(cc_mem_free(memory));
+  buffers[place].memory = NULL;
+}
+
 #include "all_reduce_loop.h"
 
 int main(int argc, char **argv) {
   int ends[2];
   cc_unique_id id;
+  registered = getenv("REGISTERED") != NULL;
   if (pipe(ends) != 0) return 1;
   const pid_t child = fork();
   if (child < 0) return 1;

@@ -1,8 +1,10 @@
 /* The measured loop of core_vs_mpi.py, the same for every library: fp32 sum out of place, warm-up, median over batches
- * of one call's mean time, maximum over ranks. Includers define three functions first:
+ * of one call's mean time, maximum over ranks. Includers define five functions first:
  *   void all_reduce(const float *send, float *recv, size_t count);
  *   double maximum_over_ranks(double value);
  *   void synchronise(void);
+ *   float *allocate(size_t bytes);   (NULL: failed)
+ *   void release(float *memory);
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,7 +48,7 @@ static double median_us(const float *send, float *recv, size_t count, double bud
 static int measure(int rank, int ranks, int argc, char **argv) {
   for (int i = 2; i < argc; ++i) {
     const size_t bytes = (size_t)atoll(argv[i]), count = bytes / sizeof(float);
-    float *send = malloc(bytes), *recv = malloc(bytes);
+    float *send = allocate(bytes), *recv = allocate(bytes);
     if (!send || !recv) return 1;
     for (size_t k = 0; k < count; ++k) send[k] = (float)(k % 1000) + (float)rank, recv[k] = 0;
     const double us = median_us(send, recv, count, atof(argv[1]) * 1e3);
@@ -59,8 +61,8 @@ static int measure(int rank, int ranks, int argc, char **argv) {
     }
     if (rank == 0) printf("%zu %.3f\n", bytes, us);
     fflush(stdout);
-    free(send);
-    free(recv);
+    release(send);
+    release(recv);
   }
   return 0;
 }

@@ -1,5 +1,6 @@
 #include <mpi.h>
 #include <stddef.h>
+#include <stdlib.h>
 
 static void all_reduce(const float *send, float *recv, size_t count) {
   MPI_Allreduce(send, recv, (int)count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
@@ -12,6 +13,10 @@ static double maximum_over_ranks(double value) {
 }
 
 static void synchronise(void) { MPI_Barrier(MPI_COMM_WORLD); }
+
+static float *allocate(size_t bytes) { return malloc(bytes); }
+
+static void release(float *memory) { free(memory); }
 
 #include "all_reduce_loop.h"
 
