@@ -225,6 +225,7 @@ def test_a_rank_that_hangs_is_named_at_the_deadline(
             folder = tmp_path / name
             folder.mkdir()
             process = begin(clusterctl, sshd_farm(2), folder, launcher, "--timeout", "50")
+            started.enter_context(process)
             started.callback(process.kill)
             pid = pid_of_rank(process, folder, 1)
             os.kill(pid, signal.SIGSTOP)
