@@ -3,9 +3,8 @@
 Every figure comes from ``clusterctl bench --launcher local``; each step has a deadline of its own, and what remains of
 the whole budget bounds it too, so that the table is always printed. The last thing printed is one table: figures, the
 efficiency of every scaling point, and all_reduce beside a plain C loop over NCCL in the same run (nccl_loop.py) and
-beside nccl-tests' figures recorded on four H200 (tests/unit/benchmarks/cases), all in place, with the ratios; ours are
-medians of 3 launches.
-Documents of all steps stay in --out.
+beside nccl-tests' figures recorded on four H200 (tests/unit/benchmarks/cases), all in place, with the ratios; ours
+are medians of 3 launches. Documents of all steps stay in --out.
 
     python benchmarks/gpu_suite.py [--gpus 4] [--budget 560] [--env NCCL_NVLS_ENABLE=0] [--out DIR] [--only WORD,..]
 

@@ -74,7 +74,7 @@ def test_abort_from_a_second_thread_returns_at_once_and_ends_all(
     job = program("endless.py", "abort", size=4, per_rank=per_rank)
     of_0, of_1, of_3 = reports_of(job, (0, 1, 3))
     (took_s,) = of_1["abort_s"]
-    assert took_s < 1  # it returns within a second; a busy machine gets one more
+    assert took_s < 1
     assert of_1["code"] == "ABORTED"
     for report in (of_0, of_3):
         assert report["code"] == "REMOTE"
