@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -18,15 +19,7 @@ def of_measured(measured: Measured) -> dict[str, Any]:
     if trust is not None and trust.gpudirect is not None and trust.log is not None:
         found["gpudirect"] = trust.gpudirect.document()
         found["nccl"] = _nccl(trust.log)
-    if trust is not None and measured.sweep is not None and measured.sweep.rows and _bounded(measured):
-        inputs = Inputs(
-            measured.request.collective,
-            trust.np,
-            trust.nodes,
-            trust.links,
-            trust.in_network,
-            trust.nvlink_between_nodes,
-        )
+    if measured.sweep is not None and measured.sweep.rows:
         rows = [
             (row.size_bytes, max(speeds))
             for row in measured.sweep.rows
@@ -34,7 +27,7 @@ def of_measured(measured: Measured) -> dict[str, Any]:
                 speeds := [h.busbw_gbps for h in (row.out_of_place, row.in_place) if h.busbw_gbps is not None]
             )
         ]
-        found["expected"] = expectation.document(expectation.judge(inputs, rows))
+        found |= expected(measured, rows)
     slow = {
         str(entry.point.np): [
             straggler.document() for straggler in stragglers.find(stragglers.rates_of(entry.run))
@@ -44,6 +37,22 @@ def of_measured(measured: Measured) -> dict[str, Any]:
     if any(slow.values()):
         found["stragglers"] = {np: listed for np, listed in slow.items() if listed}
     return found
+
+
+def expected(measured: Measured, rows: Sequence[tuple[int, float]]) -> dict[str, Any]:
+    """Return the entry ``expected`` for these rows of bytes and busbw (GB/s); none where nothing bounds the library."""
+    trust = measured.trust
+    if trust is None or not _bounded(measured):
+        return {}
+    inputs = Inputs(
+        measured.request.collective,
+        trust.np,
+        trust.nodes,
+        trust.links,
+        trust.in_network,
+        trust.nvlink_between_nodes,
+    )
+    return {"expected": expectation.document(expectation.judge(inputs, rows))}
 
 
 def _nccl(log: NcclLog) -> dict[str, Any]:

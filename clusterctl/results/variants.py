@@ -8,10 +8,11 @@ from typing import Any
 
 from clusterctl.benchmarks.scaling import efficiency
 from clusterctl.launch.interleave import Interleaved, Repeated
+from clusterctl.results import proofs
 from clusterctl.results.model import BenchResult, ResultPoint, ResultRow, fault_document, from_measured
 from clusterctl.results.variant_model import Spread, VariantPoint, VariantResult, VariantRow
 
-_PROVEN = ("expected", "gpudirect", "nccl", "stragglers")
+_PROVEN = ("gpudirect", "nccl", "stragglers")
 
 
 def spread(values: Sequence[float]) -> Spread:
@@ -29,7 +30,7 @@ def from_interleaved(found: Interleaved, run: str) -> BenchResult:
         if repeats:
             variants.append(_variant(one, repeats, variants[0] if variants else None))
     first = results[0][0]
-    proof = {**first.proof, "repeats": found.repeats}
+    proof = {**first.proof, **variants[0].proof, "repeats": found.repeats}
     proof.pop("failures", None)
     if found.faults:
         proof["failures"] = [fault_document(fault) for fault in found.faults]
@@ -45,24 +46,32 @@ def from_interleaved(found: Interleaved, run: str) -> BenchResult:
 
 
 def _variant(one: Repeated, repeats: Sequence[BenchResult], first: VariantResult | None) -> VariantResult:
+    rows = _rows(repeats, first)
     return VariantResult(
         name=one.variant.name,
         library=repeats[0].library,
         environment=dict(one.variant.environment),
         repeats=len(repeats),
-        rows=tuple(_rows(repeats, first)),
+        rows=tuple(rows),
         points=tuple(_points(repeats, first)),
         keys=repeats[0].proof.get("keys", {}),
-        proof=_proof(repeats),
+        proof=_proof(one, repeats, rows),
     )
 
 
-def _proof(repeats: Sequence[BenchResult]) -> dict[str, Any]:
-    """Return what is proven of the way that the data took; of repeats that differ, by one that left the fast path."""
-    proofs = [result.proof for result in repeats]
-    slow = (p for p in proofs if p.get("gpudirect", {}).get("status", "proven") != "proven")
-    chosen = next(slow, proofs[0])
-    return {name: chosen[name] for name in _PROVEN if name in chosen}
+def _proof(one: Repeated, repeats: Sequence[BenchResult], rows: Sequence[VariantRow]) -> dict[str, Any]:
+    """Return what is proven: the medians' share of the expected bandwidth, and the way that the data took.
+
+    Of repeats that took different ways it is that of one which left the fast path.
+    """
+    found = [result.proof for result in repeats]
+    slow = (p for p in found if p.get("gpudirect", {}).get("status", "proven") != "proven")
+    chosen = next(slow, found[0])
+    medians = [(row.size_bytes, row.busbw_gbps.median) for row in rows if row.busbw_gbps is not None]
+    return {
+        **{name: chosen[name] for name in _PROVEN if name in chosen},
+        **(proofs.expected(one.runs[0], medians) if medians else {}),
+    }
 
 
 def _of_size(repeats: Sequence[BenchResult], size_bytes: int) -> list[ResultRow]:

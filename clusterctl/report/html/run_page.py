@@ -71,6 +71,7 @@ def render(record: Record) -> str:
         expected_is_bad=bounds.of(document).get("verdict") in bounds.BAD,
         charts=[one for one in charts if one is not None],
         variants=variants.table(compared) if compared else None,
+        proven=variants.proven(compared),
         repeats=proof.get("repeats"),
         rows=rows,
         points=points,

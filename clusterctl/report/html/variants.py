@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from clusterctl.benchmarks.scaling import percent
+from clusterctl.report import trust_lines
 from clusterctl.report.html import figures
 from clusterctl.report.html.chart import Chart
 from clusterctl.report.table import size
@@ -73,6 +74,12 @@ def table(variants: Sequence[Variant]) -> Table:
             cells += [_ratio(row)] if index else []
         rows.append(tuple(cells))
     return Table(tuple(heads), tuple(rows))
+
+
+def proven(variants: Sequence[Variant]) -> list[tuple[str, list[str]]]:
+    """Return the names of the variants that prove something beside their figures, and what."""
+    found = [(str(one["name"]), trust_lines.lines(one.get("proof") or {})) for one in variants]
+    return [(name, lines) for name, lines in found if lines]
 
 
 def _collective_heads(one: Variant) -> list[tuple[str, str]]:

@@ -122,3 +122,25 @@ def test_repeats_are_the_noise_of_a_comparison(times_us, word):
 def test_a_variant_that_never_ran_leaves_the_others_on_the_page():
     page = run_page.render(record(TWO[0], variant("gloo")))
     assert "gloo time" in page and "37.08" in page
+
+
+def test_what_each_variant_proves_stands_below_the_table():
+    def way(status, label):
+        node = {
+            "name": "a",
+            "status": status,
+            "send": {label: 2},
+            "receive": {label: 2},
+            "cause": "<i>why</i>",
+        }
+        return {"gpudirect": {"status": status, "nodes": [node, {**node, "name": "b"}]}}
+
+    page = run_page.render(
+        record(
+            {**TWO[0], "name": "gdr=0", "proof": way("sockets", "NET/Socket")},
+            {**TWO[1], "name": "gdr=2", "proof": way("proven", "NET/IB/GDRDMA")},
+        )
+    )
+    below = page.split("Variants side by side")[1].split("</section>")[0]
+    assert "<strong>gdr=0</strong>: GPUDirect RDMA: SOCKETS (NET/Socket): &lt;i&gt;why" in below
+    assert "<strong>gdr=2</strong>: GPUDirect RDMA: proven (NET/IB/GDRDMA)" in below

@@ -6,12 +6,14 @@ from dataclasses import replace
 import pytest
 
 from clusterctl.benchmarks.base import Fault, FaultKind, RankProof
+from clusterctl.benchmarks.links import NodeLinks, NvLink
 from clusterctl.benchmarks.perf_output import Half, Row, Sweep
 from clusterctl.benchmarks.scaling import Point
 from clusterctl.benchmarks.training import Training, TrainingRun
 from clusterctl.launch.interleave import Interleaved, Repeated
 from clusterctl.launch.measure import Measured, TrainingPoint
 from clusterctl.launch.request import Request
+from clusterctl.launch.trust import Trust
 from clusterctl.launch.variants import Variant
 from clusterctl.report import variants_table
 from clusterctl.results.variants import from_interleaved, spread
@@ -179,3 +181,20 @@ def test_every_variant_proves_its_own_way(monkeypatch):
         "gdr=0: GPUDirect RDMA: SOCKETS (NET/Socket), on all 2 nodes",
         "gdr=2: GPUDirect RDMA: proven (NET/IB/GDRDMA), on all 2 nodes",
     ]
+
+
+def test_the_share_of_the_expected_bandwidth_is_that_of_the_medians():
+    def run(time_us):
+        size = 1 << 30
+        measured = sweep("nccl", 50.0, 900.0)
+        half = Half(time_us, size / time_us / 1e3, size / time_us / 1e3, 0)
+        row = replace(measured.sweep.rows[1], size_bytes=size, in_place=half)
+        trust = Trust(2, 1, NodeLinks(2, NvLink(4, 18, 25.0)))
+        return replace(measured, sweep=replace(measured.sweep, rows=(row,)), trust=trust)
+
+    # One of three launches took twice the time.
+    found = interleaved((Variant("default"), [run(8000.0), run(4000.0), run(4000.0)]))
+    result = from_interleaved(found, "run-1")
+    expected = result.variants[0].proof["expected"]
+    assert expected["busbw_gbps"] == pytest.approx((1 << 30) / 4e6, abs=0.01)
+    assert result.proof["expected"] == expected
