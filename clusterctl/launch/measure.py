@@ -150,12 +150,15 @@ class Measurement:
             return self._collective(chosen, self._sweep(chosen.answers))
         points = request.points or default_points(chosen.np, [answer.slots for answer in chosen.answers])
         training = replace(request.training, backend=chosen.library, timeout_s=request.timeout_s)
+        # All of them before the first is launched: one that these nodes cannot serve must not cost the others.
+        argv = training.argv(chosen.program.words)
+        plans = [chosen.plan(np, argv) for np in points]
         if not all(answer.gpus for answer in chosen.answers) and training.batch_size is None:
             sizes = default_sizes(training.model, training.phase or 1, gpu=False)
             batch = sizes.batch_size
             side = f" of {sizes.image_size}x{sizes.image_size}" if sizes.image_size else ""
             self._say(f"no GPU: a small batch ({batch} per rank{side}) and few steps are taken on the CPU")
-        return self._training(chosen, training, points)
+        return self._training(chosen, training, plans)
 
     def _sweep(self, answers: Sequence[Readiness]) -> CollectiveSweep:
         gpus = all(answer.gpus for answer in answers)
@@ -196,14 +199,12 @@ class Measurement:
             trust=proven,
         )  # fmt: skip
 
-    def _training(self, chosen: Arrangement, training: Training, ranks_of_points: Sequence[int]) -> Measured:
+    def _training(self, chosen: Arrangement, training: Training, plans: Sequence[LaunchPlan]) -> Measured:
         points: list[TrainingPoint] = []
         ranks: tuple[RankProof, ...] = ()
         faults: tuple[Fault, ...] = ()
         proven: trust.Trust | None = None
-        argv = training.argv(chosen.program.words)
-        for np in ranks_of_points:
-            plan = chosen.plan(np, argv)
+        for plan in plans:
             outcome, causes = self._launch(chosen, plan)
             if outcome is None:
                 faults = causes

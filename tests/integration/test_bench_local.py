@@ -285,6 +285,17 @@ def test_what_is_missing_is_named_before_anything_starts(
     assert failures(done)["missing-program"]["node"] == "here"
 
 
+def test_a_point_that_the_nodes_cannot_serve_is_refused_before_the_first_is_launched(
+    run_clusterctl, tmp_path
+):
+    done = run_clusterctl(
+        "bench", "-i", inventory(tmp_path, slots=2), "--model", "resnet18", "--library", "gloo", "--launcher", "local",
+        "--scaling", "1,4",
+    )  # fmt: skip
+    assert done.returncode == 10 and "4 ranks were asked for, but the nodes have 2 slots" in done.stderr
+    assert "starting" not in done.stderr
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
