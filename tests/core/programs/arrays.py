@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import json
-import os
 from dataclasses import asdict
 
 import numpy
-from collective_core.communicator import Communicator, Operation, Redop, unique_id_from_address
+from collective_core.communicator import Communicator, Operation, Redop
 
 from collective_core import Result
 
-rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-identity = unique_id_from_address(
-    os.environ["CCORE_ROOT_ADDR"],
-    int(os.environ["CCORE_ROOT_PORT"]),
-    os.environ["CCORE_JOB_SECRET"],
-    is_root=rank == 0,
-)
-with Communicator(rank, size, identity) as comm:
+with Communicator.from_environment() as comm:
+    rank, size = comm.rank, comm.size
     for dtype in ("f8", "f4", "f2", "i1", "u1", "i4", "u4", "i8", "u8"):
         send = (numpy.arange(1001) % 5 + rank).astype(dtype)
         recv = numpy.zeros_like(send)

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import Any
 
 import numpy
-from collective_core.communicator import Communicator, Operation, Redop, unique_id_from_address
+from collective_core.communicator import Communicator, Operation, Redop
 from collective_core.cpu_reduce import CpuReduce
 
 from collective_core import CollectiveCoreError
 
-rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-identity = unique_id_from_address(
-    os.environ["CCORE_ROOT_ADDR"],
-    int(os.environ["CCORE_ROOT_PORT"]),
-    os.environ["CCORE_JOB_SECRET"],
-    is_root=rank == 0,
-)
 refusals = []
 
 
@@ -31,7 +23,8 @@ def refused(*arguments: Any, **settings: int) -> None:
         refusals.append(str(error))
 
 
-with Communicator(rank, size, identity) as comm:
+with Communicator.from_environment() as comm:
+    rank = comm.rank
     send = numpy.random.default_rng(rank).integers(-1000, 1000, 100003).astype("f4")
     recv = numpy.empty_like(send)
     with CpuReduce(comm, chunk_bytes=65536, chunks=2) as pipeline:

@@ -4,23 +4,14 @@ from __future__ import annotations
 
 import gc
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import numpy
-from collective_core.communicator import Communicator, Operation, Redop, unique_id_from_address
+from collective_core.communicator import Communicator, Operation, Redop
 from collective_core.memory import Registration, allocate
 
 from collective_core import CollectiveCoreError
-
-rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-identity = unique_id_from_address(
-    os.environ["CCORE_ROOT_ADDR"],
-    int(os.environ["CCORE_ROOT_PORT"]),
-    os.environ["CCORE_JOB_SECRET"],
-    is_root=rank == 0,
-)
 
 
 def mappings() -> int:
@@ -34,7 +25,8 @@ def array(dtype: str, count: int) -> Any:
 
 
 same = []
-with Communicator(rank, size, identity) as comm:
+with Communicator.from_environment() as comm:
+    rank = comm.rank
     for dtype in ("f8", "f4", "f2", "i1", "i8"):
         send, recv = array(dtype, 100_003), array(dtype, 100_003 + rank)
         with Registration(comm, send) as one, Registration(comm, recv) as other:

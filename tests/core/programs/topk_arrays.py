@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 
 import numpy
-from collective_core.communicator import Communicator, unique_id_from_address
+from collective_core.communicator import Communicator
 from collective_core.topk import Residual, Topk
 
 from collective_core import CollectiveCoreError
 
-rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-identity = unique_id_from_address(
-    os.environ["CCORE_ROOT_ADDR"],
-    int(os.environ["CCORE_ROOT_PORT"]),
-    os.environ["CCORE_JOB_SECRET"],
-    is_root=rank == 0,
-)
 how = Topk(ratio=0.05, threshold_bytes=1, half_values=True)
-with Communicator(rank, size, identity) as comm:
+with Communicator.from_environment() as comm:
+    rank = comm.rank
     residual = Residual()
     results = []
     for step in range(3):
