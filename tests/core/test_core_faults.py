@@ -13,7 +13,7 @@ Program = Callable[..., Any]
 # Of the program endless.py where a rank stops; elsewhere it is 30 s, and what ends sooner was not ended by it.
 DEADLINE_S = 3
 # A rank must know a second after its deadline; a busy machine gets some more to say so.
-LATEST_S = DEADLINE_S + 1 + 8
+LATEST_S = DEADLINE_S + 1 + 4
 
 
 def one_node(_: int) -> Mapping[str, str]:
