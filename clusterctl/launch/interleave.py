@@ -66,7 +66,7 @@ def interleave(
                 environment=variant.environment,
                 same_program=len({one.library for one in variants}) > 1,
             )
-            measured = Measurement(chosen, runner, folder, say).run()
+            measured = Measurement(chosen, runner, folder, say, one_of_many=True).run()
             found[index].append(measured)
             if measured.faults:
                 faults = tuple(replace(f, message=f"{where}: {f.message}") for f in measured.faults)

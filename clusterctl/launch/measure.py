@@ -10,10 +10,11 @@ from typing import Any
 from clusterctl.benchmarks.base import Fault, FaultKind, RankProof, RankText
 from clusterctl.benchmarks.collective import CollectiveSweep, program_of
 from clusterctl.benchmarks.key import hardware_name
+from clusterctl.benchmarks.neighbours import Neighbourhood
 from clusterctl.benchmarks.perf_output import Sweep
 from clusterctl.benchmarks.scaling import Point
 from clusterctl.benchmarks.training import Training, TrainingRun
-from clusterctl.launch import choose, failure, trust
+from clusterctl.launch import beside, choose, failure, trust
 from clusterctl.launch.arrange import Arrangement, arrange
 from clusterctl.launch.base import Launcher, LaunchPlan
 from clusterctl.launch.failure import Outcome
@@ -55,6 +56,8 @@ class Measured:
     """What the ranks ran on, by its name."""
     trust: trust.Trust | None = None
     """What the last launch proves of its fast path."""
+    neighbours: Neighbourhood = field(default_factory=Neighbourhood)
+    """How fast the ranks of a collective are with their neighbours, where that says which one is slow."""
 
 
 def default_points(np: int, slots: Sequence[int]) -> tuple[int, ...]:
@@ -125,11 +128,21 @@ def _collective_settings(
 class Measurement:
     """The measuring of one request on one set of nodes."""
 
-    def __init__(self, request: Request, runner: Runner, logs: Path, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        request: Request,
+        runner: Runner,
+        logs: Path,
+        say: Callable[[str], None],
+        *,
+        one_of_many: bool = False,
+    ) -> None:
+        """``one_of_many``: the request is measured again and again, and only what it asks for is launched."""
         self._request = request
         self._runner = runner
         self._logs = logs
         self._say = say
+        self._one_of_many = one_of_many
         self._launches: list[dict[str, Any]] = []
 
     def run(self) -> Measured:
@@ -188,6 +201,9 @@ class Measurement:
         proven = self._trust(plan, outcome, chosen)
         sweep = trust.named(CollectiveSweep().parse(RankText(dict(outcome.stdout_by_rank)).merged), proven)
         faults = merge(causes, sweep.faults, failure.check_ranks(sweep.ranks, plan.np))
+        neighbours = beside.parse(plan, outcome)
+        if not neighbours.ranks and not faults and not self._one_of_many:
+            neighbours = self._beside(chosen, plan)
         return Measured(
             self._request, chosen.library, chosen.launcher.name, sweep, (), sweep.ranks, tuple(self._launches),
             (*faults, *proven.faults),
@@ -197,7 +213,22 @@ class Measurement:
             },
             hardware=_hardware(sweep.ranks, chosen.answers),
             trust=proven,
+            neighbours=neighbours,
         )  # fmt: skip
+
+    def _beside(self, chosen: Arrangement, plan: LaunchPlan) -> Neighbourhood:
+        """Measure the neighbours with a program of their own, where the one that swept cannot."""
+        extra = beside.plan(chosen, plan)
+        if extra is None:
+            return Neighbourhood()
+        self._say(f"pairs of neighbours: {extra.np} rank(s) once more, to tell which node is slow")
+        logs = self._logs / "neighbours"
+        logs.mkdir(mode=0o700, exist_ok=True)
+        outcome = self._runner.run(extra, chosen.launcher, logs)
+        self._launches.append(document(extra, chosen.launcher, outcome))
+        for fault in failure.classify(extra, outcome):
+            self._say(f"note: which node is slow was not measured: {fault.message}")
+        return beside.parse(extra, outcome)
 
     def _training(self, chosen: Arrangement, training: Training, plans: Sequence[LaunchPlan]) -> Measured:
         points: list[TrainingPoint] = []

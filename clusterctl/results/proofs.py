@@ -8,12 +8,12 @@ from typing import Any
 
 from clusterctl.benchmarks.nccl_log_model import NcclLog
 from clusterctl.launch.measure import Measured
-from clusterctl.results import expectation, stragglers
+from clusterctl.results import expectation, slow_neighbours, stragglers
 from clusterctl.results.expectation import Inputs
 
 
 def of_measured(measured: Measured) -> dict[str, Any]:
-    """Return the entries of ``proof`` that ``measured`` allows: gpudirect, nccl, expected, stragglers."""
+    """Return the entries of ``proof`` that ``measured`` allows: gpudirect, nccl, expected, neighbours, stragglers."""
     found: dict[str, Any] = {}
     trust = measured.trust
     if trust is not None and trust.gpudirect is not None and trust.log is not None:
@@ -34,6 +34,9 @@ def of_measured(measured: Measured) -> dict[str, Any]:
         ]
         for entry in measured.points
     }
+    if measured.neighbours.ranks:
+        found["neighbours"] = measured.neighbours.document()
+        slow[str(len(measured.ranks))] = slow_neighbours.find(measured.neighbours)
     if any(slow.values()):
         found["stragglers"] = {np: listed for np, listed in slow.items() if listed}
     return found

@@ -18,7 +18,7 @@ from clusterctl.benchmarks.training import TrainingRun
 _SCALE = 1.4826
 _CUT = 3.5
 # Ranks that hardly differ have a deviation near nothing: what is slower by less than this is no straggler.
-_LEAST_LOSS = 0.03
+LEAST_LOSS = 0.03
 _LEAST_RANKS = 3
 
 
@@ -54,8 +54,13 @@ def rates_of(run: TrainingRun) -> dict[int, tuple[str | None, float]]:
     return {rate.rank: (hosts.get(rate.rank), rate.samples_per_s) for rate in run.rates}
 
 
-def find(rates: Mapping[int, tuple[str | None, float]]) -> tuple[Straggler, ...]:
-    """Return the ranks that are outliers below, slowest first; nothing for fewer than three ranks."""
+def find(
+    rates: Mapping[int, tuple[str | None, float]], least_loss: float = LEAST_LOSS
+) -> tuple[Straggler, ...]:
+    """Return the ranks that are outliers below, slowest first; nothing for fewer than three ranks.
+
+    ``least_loss`` is the share of the median that must be missing at least.
+    """
     if len(rates) < _LEAST_RANKS:
         return ()
     values: Sequence[float] = [rate for _, rate in rates.values()]
@@ -66,6 +71,6 @@ def find(rates: Mapping[int, tuple[str | None, float]]) -> tuple[Straggler, ...]
     found = [
         Straggler(rank, host, rate, median, (median - rate) / deviation if deviation > 0 else None)
         for rank, (host, rate) in rates.items()
-        if median - rate > max(_CUT * deviation, _LEAST_LOSS * median)
+        if median - rate > max(_CUT * deviation, least_loss * median)
     ]
     return tuple(sorted(found, key=lambda straggler: straggler.rate))

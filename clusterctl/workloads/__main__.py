@@ -1,4 +1,4 @@
-"""The workloads as one program: ``python -m clusterctl.workloads training|collective [options]``."""
+"""The workloads as one program: ``python -m clusterctl.workloads training|collective|neighbours ..``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ def main(argv: list[str] | None = None) -> int:
         from clusterctl.workloads import collective_perf
 
         return collective_perf.main(words[1:])
-    sys.stderr.write("usage: training|collective [options]\n")
+    if name == "neighbours":
+        from clusterctl.workloads import neighbours
+
+        return neighbours.main(words[1:])
+    sys.stderr.write("usage: training|collective|neighbours [options]\n")
     return 2
 
 

@@ -22,6 +22,7 @@ _MEMBERS = (
     "training_sizes",
     "collectives",
     "collective_perf",
+    "neighbours",
 )
 _ENTRY = "from clusterctl.workloads.__main__ import main\n\nraise SystemExit(main())\n"
 _EPOCH = (1980, 1, 1, 0, 0, 0)

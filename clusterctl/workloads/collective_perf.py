@@ -18,7 +18,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from clusterctl.workloads import collectives, ranks
+from clusterctl.workloads import collectives, neighbours, ranks
 
 DTYPES: dict[str, torch.dtype] = {
     "float": torch.float32,
@@ -226,6 +226,8 @@ def run(arguments: argparse.Namespace, place: ranks.Place) -> int:
     say(f"# Avg bus bandwidth    : {sum(bandwidths) / len(bandwidths):g}\n#")
     proof = ranks.backend_proof(backend)
     say(f"# Library {proof['backend']} {proof['version']} {' '.join(proof['libraries'])}")
+    for line in neighbours.lines([p["host"] for p in gathered], device):
+        say(line)
     say(f"# Collective test concluded: {arguments.name}_perf")
     dist.barrier()
     dist.destroy_process_group()

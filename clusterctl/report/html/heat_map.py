@@ -1,4 +1,8 @@
-"""What every rank of a training made per second, node by node: who is slower or faster than the rest."""
+"""What every rank did, node by node: who is slower or faster than the rest.
+
+Of a training what every rank made per second; of a collective, whose ranks all wait for the slowest, how fast each one
+is with its neighbours.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
+
+from clusterctl.report.table import size
 
 ROWS_SHOWN = 64
 _BOUNDS = (0.02, 0.05, 0.10)
@@ -52,6 +58,8 @@ class HeatMap:
     np: int
     unit: str
     median: float
+    about: str
+    """What the cells say, in words."""
     rows: tuple[Row, ...]
     left_out: int
     left_out_within: float
@@ -62,9 +70,49 @@ class HeatMap:
     def columns(self) -> int:
         return max(len(row.cells) for row in self.rows)
 
+    def title(self, cell: Cell) -> str:
+        """What a cell says when it is pointed at."""
+        spread = f" \u00b1{cell.spread:.1f}" if cell.spread else ""
+        return f"rank {cell.rank}: {self.figure(cell.samples_per_s)}{spread} {self.unit}"
 
-def heat_map(rates: Sequence[Mapping[str, Any]], unit: str) -> HeatMap | None:
-    """Return the heat map of one launch's rates (``proof.rates``); None for fewer than two ranks."""
+    def figure(self, value: float) -> str:
+        """One rank's rate as text; links of a slow network need more digits than images do."""
+        return f"{value:.3f}" if self.unit == "GB/s" and value < 10 else f"{value:.1f}"
+
+
+def of_proof(proof: Mapping[str, Any], np: int | None, unit: str) -> HeatMap | None:
+    """Return the heat map of a run: of its training with ``np`` ranks, else of a collective's neighbours."""
+    rates = (proof.get("rates") or {}).get(str(np)) or ()
+    if rates:
+        return heat_map(rates, unit)
+    measured = proof.get("neighbours") or {}
+    found = [
+        {"rank": one["rank"], "host": one["host"], "samples_per_s": one["gbps"]}
+        for one in measured.get("ranks") or ()
+    ]
+    return heat_map(found, "GB/s", _neighbours(measured)) if found else None
+
+
+def _neighbours(measured: Mapping[str, Any]) -> str:
+    ranks = measured["ranks"]
+    alone = len({one["host"] for one in ranks}) == 1
+    others = (
+        "ranks before and after it" if alone else "ranks of its place on the nodes before and after its own"
+    )
+    about = (
+        f"In a collective all ranks wait for the slowest. So each exchanged {size(measured['size_bytes'])} with the "
+        f"{others}, pair by pair; the better of both counts, and only who is slow with all of them stands out."
+    )
+    if all(len(one["gbps_with"]) == 1 for one in ranks):
+        about += " With one neighbour each, both ends of a slow link show it."
+    return about
+
+
+def heat_map(rates: Sequence[Mapping[str, Any]], unit: str, about: str = "") -> HeatMap | None:
+    """Return the heat map of one launch's rates (``proof.rates``); None for fewer than two ranks.
+
+    ``about`` are sentences that come before the one that says what the cells are.
+    """
     if len(rates) < 2:
         return None
     middle = median(float(rate["samples_per_s"]) for rate in rates)
@@ -84,10 +132,12 @@ def heat_map(rates: Sequence[Mapping[str, Any]], unit: str) -> HeatMap | None:
     slowest_node, slowest = min(
         ((row.node, cell) for row in rows for cell in row.cells), key=lambda found: found[1].samples_per_s
     )
+    about = f"{about} How far each of the {len(rates)} ranks is from their median, in percent.".lstrip()
     return HeatMap(
         np=len(rates),
         unit=unit,
         median=middle,
+        about=about,
         rows=tuple(shown),
         left_out=len(left),
         left_out_within=max((row.worst for row in left), default=0.0),

@@ -11,7 +11,7 @@ from clusterctl.benchmarks.key import ABSENT
 from clusterctl.benchmarks.scaling import percent
 from clusterctl.report.html import bounds, figures, page, trust, variants
 from clusterctl.report.html.chart import Chart
-from clusterctl.report.html.heat_map import HeatMap, heat_map
+from clusterctl.report.html.heat_map import of_proof
 from clusterctl.report.html.scale import duration
 from clusterctl.report.table import size
 from clusterctl.results.record import Record
@@ -21,7 +21,16 @@ SETTING_NAMES = {"benchmark": "model", "batch_per_rank": "batch_size", "memory_f
 # What the page shows in a place of its own; anything else that a proof holds is shown as it stands.
 _SHOWN = {
     *("ranks", "library", "transports", "settings", "spread", "rates", "between_nodes", "failures", "keys"),
-    *("hardware", "clusterctl_version", "expected", "repeats", "gpudirect", "baseline", "stragglers"),
+    *(
+        "hardware",
+        "clusterctl_version",
+        "expected",
+        "repeats",
+        "gpudirect",
+        "baseline",
+        "stragglers",
+        "neighbours",
+    ),
 }
 
 
@@ -54,6 +63,7 @@ def render(record: Record) -> str:
     rows: Sequence[Mapping[str, Any]] = document.get("rows") or ()
     points = point_rows(document)
     unit = unit_of(document)
+    np = points[-1].np if points else summary.np
     key = key_of(record)
     compared = document.get("variants") or ()
     charts = variants.charts(compared, bounds.lines(document)) if compared else _charts(record)
@@ -66,7 +76,7 @@ def render(record: Record) -> str:
         ways=trust.ways(proof),
         below=trust.below(proof),
         baseline=trust.baseline_sentence(proof),
-        stragglers=trust.stragglers(proof, points[-1].np if points else None),
+        stragglers=trust.stragglers(proof, np),
         expected=bounds.sentence(document),
         expected_is_bad=bounds.of(document).get("verdict") in bounds.BAD,
         charts=[one for one in charts if one is not None],
@@ -80,7 +90,8 @@ def render(record: Record) -> str:
             for one in proof.get("between_nodes") or ()
         ],
         unit=unit,
-        heat=_heat(proof, points, unit),
+        heat=of_proof(proof, np, unit),
+        heat_heading="Rank by rank" if points else "Node by node",
         ranks=proof.get("ranks") or (),
         key=key,
         settings=_beside_the_key(proof.get("settings") or {}, key),
@@ -149,12 +160,6 @@ def point_rows(document: Mapping[str, Any]) -> tuple[PointRow, ...]:
                 PointRow(np, int(point["nodes"]), value, value / np, off, percent(point.get("efficiency")))
             )
     return tuple(found)
-
-
-def _heat(proof: Mapping[str, Any], points: Sequence[PointRow], unit: str) -> HeatMap | None:
-    rates = proof.get("rates") or {}
-    last = str(points[-1].np) if points else ""
-    return heat_map(rates.get(last) or (), unit)
 
 
 def _headline(value: float) -> str:

@@ -1,0 +1,38 @@
+"""The launch that tells which node is slow, beside a program that measures only all ranks together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from clusterctl.benchmarks import neighbours
+from clusterctl.benchmarks.base import RankText
+from clusterctl.benchmarks.neighbours import Neighbourhood
+from clusterctl.errors import LaunchError
+from clusterctl.launch import choose
+from clusterctl.launch.arrange import Arrangement
+from clusterctl.launch.base import LaunchPlan
+from clusterctl.launch.failure import Outcome
+from clusterctl.workloads.archive import ARCHIVE
+
+_TIMEOUT_S = 120.0
+# A link has two ends: only who has another neighbour besides can be told from it.
+_LEAST_NODES = 3
+
+
+def plan(chosen: Arrangement, measured: LaunchPlan) -> LaunchPlan | None:
+    """Return the launch of the workload on the same nodes; None where they have no torch, or are too few."""
+    if len(measured.placements) < _LEAST_NODES or not all(answer.torch for answer in chosen.answers):
+        return None
+    try:
+        program = choose.torch_program(chosen.answers, f"{chosen.directory}/{ARCHIVE}", "neighbours")
+    except LaunchError:
+        return None  # Pythons at different paths
+    timeout_s = min(measured.timeout_s, _TIMEOUT_S)
+    words = (*program.words, "--backend", chosen.library, "-T", f"{timeout_s:g}")
+    return replace(chosen.plan(measured.np, words), timeout_s=timeout_s)
+
+
+def parse(launched: LaunchPlan, outcome: Outcome) -> Neighbourhood:
+    """Return what the ranks said of their neighbours, by the names of the nodes."""
+    text = RankText(dict(outcome.stdout_by_rank)).merged
+    return neighbours.parse(text.splitlines()).placed(launched.node_of_rank)

@@ -1,0 +1,26 @@
+"""Ranks that are slow with all of their neighbours: the node, NIC or GPU that a collective waits for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clusterctl.benchmarks.neighbours import Neighbourhood
+from clusterctl.results import stragglers
+
+LEAST_LOSS = 0.10
+"""Pairs are timed a few times only, all at once: what is slower by less than this is no finding."""
+
+
+def find(neighbours: Neighbourhood) -> list[dict[str, Any]]:
+    """Return the slow ranks as entries of ``proof.stragglers``, slowest first."""
+    rates = {one.rank: (one.host, one.best_gbps) for one in neighbours.ranks}
+    return [
+        {
+            "rank": slow.rank,
+            "host": slow.host,
+            "gbps": slow.rate,
+            "median_gbps": round(slow.median, 3),
+            "loss": round(slow.loss, 4),
+        }
+        for slow in stragglers.find(rates, LEAST_LOSS)
+    ]

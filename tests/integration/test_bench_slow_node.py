@@ -1,0 +1,64 @@
+"""A collective among four nodes of which one has a slow network: all ranks wait alike, and the node is named."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import bridged_nodes
+import pytest
+
+from clusterctl.benchmarks.collective import program_of
+
+CASES = Path(__file__).parents[1] / "unit" / "benchmarks" / "cases"
+FAST_MBIT, SLOW_MBIT = 800, 160
+
+
+@pytest.fixture(scope="module")
+def fleet(tier_unavailable):
+    if reason := bridged_nodes.missing():
+        tier_unavailable(reason)
+    if shutil.which("mpirun") is None:
+        tier_unavailable("mpirun is not installed (apt-get install openmpi-bin)")
+    with bridged_nodes.bridged_nodes((FAST_MBIT, FAST_MBIT, SLOW_MBIT, FAST_MBIT)) as farm:
+        yield farm
+
+
+def foreign_program(folder):
+    """A program that measures all ranks together and cannot do more; its table is recorded."""
+    path = folder / program_of("all_reduce")
+    table = CASES / "h200-x4-all_reduce_perf-mpirun-np4-g1.txt"
+    path.write_text(f'#!/bin/sh\n[ "$OMPI_COMM_WORLD_RANK" = 0 ] || exit 0\nexec cat {table}\n')
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize(("library", "launches"), [("gloo", 1), ("ccore", 2)])
+def test_the_node_with_the_slow_network_is_named(run_clusterctl, fleet, tmp_path, library, launches):
+    """The torch program measures pairs itself; beside a program of others it is done by a launch of its own."""
+    more = {} if library == "gloo" else {"all_reduce_perf": foreign_program(tmp_path)}
+    if "CCORE_LIBRARY" in os.environ:  # the library under test, where it is not the installed one
+        more["env"] = json.dumps({"CCORE_LIBRARY": os.environ["CCORE_LIBRARY"]})
+    inventory = fleet.inventory(tmp_path, socket_ifname="eth0", slots=1, python=sys.executable, **more)
+    page = tmp_path / "page.html"
+    done = run_clusterctl(
+        "bench", "-i", str(inventory), "--library", library, "-np", "4", "-e", "4K", "--timeout", "150",
+        "--html", str(page), "--json", env=fleet.env,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    proof = json.loads(done.stdout)["proof"]
+    assert "neighbours" in proof, done.stderr
+    measured = {one["rank"]: one for one in proof["neighbours"]["ranks"]}
+    assert [one["host"] for one in measured.values()] == ["node01", "node02", "node03", "node04"]
+    assert set(measured[2]["gbps_with"]) == {"1", "3"}
+    (slow,) = proof["stragglers"]["4"]
+    assert (slow["rank"], slow["host"]) == (2, "node03")
+    # Half of the fast nodes have it as a neighbour, and are not blamed for it.
+    assert min(measured[1]["gbps_with"], key=measured[1]["gbps_with"].get) == "2"
+    text = page.read_text()
+    assert "Node by node" in text and "The slowest is rank 2 on <code>node03</code>" in text
+    (folder,) = (tmp_path / "runs").glob("*-bench-*")
+    assert len(json.loads((folder / "launch.json").read_text())["launches"]) == launches

@@ -1,0 +1,112 @@
+"""Nodes with a network each: an sshd in namespaces of its own (network, host name), all on one bridge.
+
+What a node sends and what it gets is shaped to its own rate, so that one of them can be the slow one. This machine is
+on the bridge too. Needs root, ip and tc; everything is gone afterwards.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import shaped_networks
+import sshd_farm
+from sshd_farm import Farm, SshdNode
+
+_PORT = 22
+_BURST_BYTES = 131072
+_START_S = 60
+# The host name and what the node may listen on are its own; the process id stays that of sshd.
+_INSIDE = 'hostname "$1"; shift; exec "$@"'
+
+
+def missing() -> str | None:
+    """Return why there can be no such nodes here, or None."""
+    return shaped_networks.missing() or sshd_farm.missing()
+
+
+@contextlib.contextmanager
+def bridged_nodes(rates_mbit: Sequence[float]) -> Iterator[Farm]:
+    """Give a farm of one node per rate (Mbit/s, each way); its interface in the nodes is ``eth0``."""
+    token, third = f"cbr{os.getpid() % 100000}", os.getpid() % 200 + 20
+    directory = Path(tempfile.mkdtemp(prefix="bridged-nodes-"))
+    directory.chmod(0o755)
+    Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
+    farm = Farm(directory, "root")
+    spaces: list[str] = []
+    try:
+        sshd_farm.make_key(farm.identity_file)
+        farm.authorized_keys.write_text(sshd_farm.public_key(farm.identity_file) + "\n")
+        (directory / "ssh_config").write_text("")
+        host_key = sshd_farm.make_key(directory / "host_key")
+        config = sshd_farm._config(directory, "")
+        # The bridge too is in a namespace: what this machine's firewall does to bridged frames (docker's drops them)
+        # is not done there.
+        hub = f"{token}-hub"
+        _run("ip", "netns", "add", hub)
+        spaces.append(hub)
+        _run("ip", "-n", hub, "link", "add", "br0", "type", "bridge")
+        _run("ip", "-n", hub, "link", "set", "br0", "up")
+        _run("ip", "link", "add", token, "type", "veth", "peer", "name", "here", "netns", hub)
+        _run("ip", "-n", hub, "link", "set", "here", "master", "br0", "up")
+        _run("ip", "addr", "add", f"10.214.{third}.254/24", "dev", token)
+        _run("ip", "link", "set", token, "up")
+        for index, rate in enumerate(rates_mbit, start=1):
+            space, address = f"{token}-{index}", f"10.214.{third}.{index}"
+            _run("ip", "netns", "add", space)
+            spaces.append(space)
+            _join(space, hub, f"port{index}", address, rate)
+            node = SshdNode(f"node{index:02d}", address, _PORT, directory / f"node{index:02d}.log", host_key)
+            node.command = (
+                "ip", "netns", "exec", space, "unshare", "--uts", "sh", "-c", _INSIDE, "sh", node.name,
+                sshd_farm.SSHD, "-D", "-e", "-f", str(config), "-h", str(host_key),
+                "-o", f"ListenAddress {address}:{_PORT}",
+            )  # fmt: skip
+            node.log.touch()
+            farm.nodes.append(node)
+            node.start()
+        known = [f"{node.address} {sshd_farm.public_key(host_key)}\n" for node in farm.nodes]
+        farm.known_hosts.write_text("".join(known))
+        for node in farm.nodes:
+            _wait(node)
+        yield farm
+    finally:
+        farm.stop()
+        for space in spaces:
+            _run("ip", "netns", "del", space)
+
+
+def _join(space: str, hub: str, port: str, address: str, rate_mbit: float) -> None:
+    _run("ip", "-n", hub, "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", space)
+    _run("ip", "-n", hub, "link", "set", port, "master", "br0", "up")
+    _run("ip", "-n", space, "link", "set", "lo", "up")
+    _run("ip", "-n", space, "addr", "add", f"{address}/24", "dev", "eth0")
+    _run("ip", "-n", space, "link", "set", "eth0", "up")
+    shaper = ("root", "tbf", "rate", f"{rate_mbit:g}mbit", "burst", str(_BURST_BYTES), "latency", "50ms")
+    _run("tc", "-n", space, "qdisc", "add", "dev", "eth0", *shaper)
+    _run("tc", "-n", hub, "qdisc", "add", "dev", port, *shaper)
+
+
+def _wait(node: SshdNode) -> None:
+    deadline = time.monotonic() + _START_S
+    while True:
+        try:
+            socket.create_connection((node.address, node.port), timeout=2).close()
+        except OSError:
+            assert node.process is not None and node.process.poll() is None, node.log_text()
+            assert time.monotonic() < deadline, node.log_text()
+            time.sleep(0.05)
+        else:
+            return
+
+
+def _run(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
