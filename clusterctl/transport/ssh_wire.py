@@ -176,14 +176,22 @@ class Wire(paramiko.Transport):
         return orderly(self.open_channel("direct-tcpip", (host, port), ("", 0), timeout=timeout_s))
 
     def end(self) -> None:
-        """Close the connection and wait for its thread, which paramiko's own close leaves behind for a moment."""
+        """Close the connection and wait for its thread.
+
+        The thread ends before the socket is closed: the socket's number may belong to another node's connection a
+        moment later, and a thread that was about to read would wait on that one (paramiko#520), and may rob it.
+        """
         if isinstance(self.raw, socket.socket):
             with contextlib.suppress(OSError):
                 self.raw.shutdown(socket.SHUT_RDWR)
+            self._await_thread()
         with contextlib.suppress(*WIRE_ERRORS):
             self.close()
         with contextlib.suppress(*WIRE_ERRORS):
             self.raw.close()
+        self._await_thread()
+
+    def _await_thread(self) -> None:
         if self.ident is not None and self is not threading.current_thread():
             self.join(_CLOSE_TIMEOUT_S)
 

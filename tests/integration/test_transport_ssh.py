@@ -10,6 +10,7 @@ import threading
 import time
 from pathlib import Path
 
+import paramiko
 import pytest
 import sshd_farm as farms
 
@@ -87,6 +88,42 @@ def test_a_closed_transport_stays_closed(small_farm, connect):
     transport = connect(small_farm)
     transport.close()
     assert failure(transport.run, ("true",)).kind is FailureKind.LOST
+
+
+def test_a_connection_keeps_its_socket_until_its_thread_has_ended(small_farm, connect):
+    transport = connect(small_farm)
+    transport.run(("true",))
+    wire = transport._opened
+    handling, seen = threading.Event(), []
+
+    class Answered:
+        """Holds the connection's thread in the middle of its work, between two reads."""
+
+        def set(self):
+            handling.set()
+            ended.wait(0.5)
+            seen.append(wire.raw.fileno())
+
+    ended = threading.Event()
+
+    def end():
+        handling.wait(10)
+        wire.end()
+        ended.set()
+
+    ending = threading.Thread(target=end)
+    ending.start()
+    wire.completion_event = Answered()
+    question = paramiko.Message()
+    question.add_byte(paramiko.common.cMSG_GLOBAL_REQUEST)
+    question.add_string("keepalive@openssh.com")
+    question.add_boolean(True)
+    wire._send_user_message(question)
+    ending.join(20)
+    assert not wire.is_alive()
+    # The thread itself closes the socket when it has seen its end, before it says so once more.
+    assert seen[0] != -1, "another connection could have got the number of a socket still read from"
+    assert wire.raw.fileno() == -1
 
 
 def test_large_input_and_output_pass_each_other(small_farm, connect):
