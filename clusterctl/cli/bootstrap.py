@@ -68,7 +68,7 @@ def bootstrap(
     from clusterctl.apply import journal
     from clusterctl.apply.journal import Options
     from clusterctl.apply.rolling import Rolling
-    from clusterctl.cli.session import open_session, say_failures, session_of
+    from clusterctl.cli.session import open_session, say_failures, say_without_root, session_of
     from clusterctl.errors import UsageError
     from clusterctl.plan import fold
     from clusterctl.requirements import judge
@@ -106,6 +106,7 @@ def bootstrap(
     if not as_json or not yes:
         console.talk("\n\n".join([fold.render(prepared.plan), *permits_of.outlook(prepared, permits)]))
     say_failures(prepared.verdicts.failures)
+    say_without_root(prepared.facts, prepared.verdicts)
     steps = sum(len(node.steps) for node in prepared.plan.nodes)
     result = None
     declined = not dry_run and steps > 0 and not yes and not console.confirm(f"apply {steps} steps?")

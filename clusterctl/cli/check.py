@@ -59,7 +59,7 @@ def check(
     with --strict drift; 5: no node could be reached.
     """
     from clusterctl.cli.check_run import Contact, replayed
-    from clusterctl.cli.session import say_failures
+    from clusterctl.cli.session import say_failures, say_without_root
     from clusterctl.errors import UsageError
     from clusterctl.requirements import judge
 
@@ -83,6 +83,7 @@ def check(
     else:
         console.data(_text(judged))
     say_failures(judged.verdicts.failures)
+    say_without_root(judged.facts, judged.verdicts)
     code = exit_code(judged.document, len(judged.verdicts))
     raise typer.Exit(1 if strict and judged.deviations and code == 0 else code)
 

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The verdicts of a fleet, what drifts in it, and both as a document."""
+    """What is known of a fleet, its verdicts, what drifts in it, and the last two as a document."""
 
+    facts: HostMap[NodeFacts]
     verdicts: HostMap[tuple[Verdict, ...]]
     deviations: tuple[Deviation, ...]
     document: dict[str, Any]
@@ -45,7 +46,7 @@ def judge_fleet(
         lambda name, found: judge.judge_node(found, inventory.node(name), only, skip, fleet=fleet)
     )
     deviations = drift(facts.values_by_node, inventory.nodes)
-    return Judged(verdicts, deviations, document_of(verdicts, deviations))
+    return Judged(facts, verdicts, deviations, document_of(verdicts, deviations))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from clusterctl.facts.gather import OnAnswers
     from clusterctl.facts.model import NodeFacts
     from clusterctl.inventory.model import Inventory, Node
+    from clusterctl.requirements.base import Verdict
     from clusterctl.transport.base import Failure, HostMap, Transport
     from clusterctl.transport.kept import Kept
 
@@ -148,10 +149,17 @@ def _ask_sudo_password() -> str | None:
     return getpass.getpass("sudo password of the nodes (empty: go on without): ") or None
 
 
-def say_failures(failures: dict[str, Failure]) -> None:
+def say_failures(failures: Mapping[str, Failure]) -> None:
     """Name every node that gave no answer, with its reason and what to do, on stderr."""
-    for name, failure in failures.items():
-        # What a node wrote may have lines that look like another node's: only the first stands at the margin.
-        console.talk(f"{name}: {failure.kind.value}: {failure.message}".replace("\n", "\n    "))
-    for hint in dict.fromkeys(failure.hint for failure in failures.values() if failure.hint):
-        console.talk(f"hint: {hint}")
+    from clusterctl.report.failures import failure_lines
+
+    for line in failure_lines(failures):
+        console.talk(line)
+
+
+def say_without_root(facts: HostMap[NodeFacts], verdicts: HostMap[tuple[Verdict, ...]]) -> None:
+    """Say why root was out of reach on nodes of which something is unknown, on stderr."""
+    from clusterctl.report.failures import rootless_lines
+
+    for line in rootless_lines(facts.values_by_node, verdicts.values_by_node):
+        console.talk(line)

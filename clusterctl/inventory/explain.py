@@ -103,6 +103,8 @@ def _sentence(detail: ErrorDetails, path: KeyPath, document: Document, model: ty
         return "expected at least one node" if path == ("nodes",) else "expected at least one entry"
     if kind == "value_error":
         return str(context["error"])
+    if path[:1] == ("nodes",) and len(path) == 2 and isinstance(value, str):
+        return f"expected a mapping, not {_value(value)}; write '- name: {_value(value)[1:-1]}'"
     if kind in _EXPECTED:
         return f"{_EXPECTED[kind]}, not {_value(value)}"
     return f"{detail['msg'][:1].lower()}{detail['msg'][1:]}, not {_value(value)}"

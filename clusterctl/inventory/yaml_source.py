@@ -24,6 +24,9 @@ _PLAIN_FLOAT = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][-+][0-9]+)?")
 _UNPRINTABLE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
+# Where a whole file stands, line breaks and tabs are part of it.
+_TEXTS: frozenset[KeyPath] = frozenset({("cluster_file", "content")})
+_LINES = {ord("\n"): None, ord("\t"): None}
 _READ_AS = {
     "bool": "a boolean",
     "int": "a number",
@@ -127,6 +130,8 @@ def compose(text: str, file: str) -> yaml.Node:
         mark = error.problem_mark or error.context_mark
         what = " ".join(part for part in (error.context, error.problem) if part)
         line = mark.line + 1 if mark is not None else 0
+        if "'\\t'" in what:
+            what += "; indent with spaces, not with tabs"
         raise refusal(file, [Problem(line, "", f"not YAML: {_printable(what)}")]) from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         # ValueError and OverflowError: PyYAML lets an escape beyond Unicode ("\UFFFFFFFF") through to chr().
@@ -214,7 +219,7 @@ class _Reader:
         if kind == "float" and _PLAIN_FLOAT.fullmatch(text) and len(text) < 100:
             return float(text)
         if kind in ("str", "value"):
-            if _UNPRINTABLE.search(text):
+            if _UNPRINTABLE.search(text.translate(_LINES) if path[-2:] in _TEXTS else text):
                 self.problem(
                     line, path, f"{_printable(text)!r} holds a line break or another control character"
                 )

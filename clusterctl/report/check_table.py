@@ -36,14 +36,15 @@ def _shape(text: str) -> str:
     return _OWN.sub("#", text)
 
 
-class _Kinds:
+class Kinds:
     """Texts of nodes, those of one shape together: the first of them stands for all."""
 
     def __init__(self) -> None:
         self.found: dict[tuple[str, ...], tuple[str, list[str], bool]] = {}
 
-    def add(self, key: tuple[str, ...], text: str, node: str) -> None:
-        kind = (*key, _shape(text))
+    def add(self, key: tuple[str, ...], text: str, node: str, *, like: str | None = None) -> None:
+        """Add a node's text; ``like`` is the part of it that must be of one shape (None: all of it)."""
+        kind = (*key, _shape(text if like is None else like))
         first, nodes, differs = self.found.get(kind, (text, [], False))
         nodes.append(node)
         self.found[kind] = (first, nodes, differs or text != first)
@@ -60,11 +61,11 @@ def folded(verdicts: HostMap[tuple[Verdict, ...]], width: int | None = None) -> 
     never, for what is read by programs.
     """
     answered = verdicts.values_by_node
-    requirements: dict[str, _Kinds] = {}
-    warnings = _Kinds()
+    requirements: dict[str, Kinds] = {}
+    warnings = Kinds()
     for name, outcome in answered.items():
         for verdict in outcome:
-            kinds = requirements.setdefault(verdict.requirement, _Kinds())
+            kinds = requirements.setdefault(verdict.requirement, Kinds())
             kinds.add((verdict.status.value,), verdict.reason, name)
             for warning in verdict.warnings:
                 warnings.add((verdict.requirement,), warning, name)
@@ -81,7 +82,7 @@ def folded(verdicts: HostMap[tuple[Verdict, ...]], width: int | None = None) -> 
     return "\n\n".join(blocks)
 
 
-def _table(requirements: dict[str, _Kinds], total: int, *, alike: bool, width: int | None) -> list[str]:
+def _table(requirements: dict[str, Kinds], total: int, *, alike: bool, width: int | None) -> list[str]:
     rows: list[tuple[str, str, str, str]] = []
     for requirement, kinds in requirements.items():
         ordered = sorted(kinds.found.items(), key=lambda item: _ORDER.index(item[0][0]))
@@ -92,7 +93,7 @@ def _table(requirements: dict[str, _Kinds], total: int, *, alike: bool, width: i
                 rows.append(("", worst, named(rest), f"... {len(ordered) - index} more kinds of answers"))
                 break
             who = "all" if len(nodes) == total else named(nodes)
-            rows.append((requirement if index == 0 else "", status, who, _Kinds.said(reason, differs)))
+            rows.append((requirement if index == 0 else "", status, who, Kinds.said(reason, differs)))
     heads = ("requirement", "status", "nodes", "reason")
     columns = (0, 1, 3) if alike else (0, 1, 2, 3)
     cells = [[row[column] for column in columns] for row in (heads, *rows)]
@@ -112,9 +113,9 @@ def _wrapped(start: str, text: str, indent: int, width: int | None) -> list[str]
     return [start + parts[0], *(" " * indent + part for part in parts[1:])]
 
 
-def _warnings(warnings: _Kinds, total: int) -> list[str]:
+def _warnings(warnings: Kinds, total: int) -> list[str]:
     lines = [
-        f"warning: {key[0]}: {_Kinds.said(text, differs)}"
+        f"warning: {key[0]}: {Kinds.said(text, differs)}"
         + ("" if len(nodes) == total else f" [{named(nodes)}]")
         for key, (text, nodes, differs) in warnings.found.items()
     ]

@@ -79,7 +79,8 @@ def _login(wire: Wire, target: Target, ring: ssh_auth.KeyRing, patience_s: float
 
 def _load_key(path: str) -> paramiko.PKey:
     try:
-        return paramiko.PKey.from_path(path)
+        key = paramiko.PKey.from_path(path)
+        ssh_auth.refuse_open_to_others(path)
     except FileNotFoundError:
         raise ssh_auth.KeyProblem("cannot be read: there is no such file") from None
     except OSError as error:
@@ -87,7 +88,8 @@ def _load_key(path: str) -> paramiko.PKey:
     except (TypeError, paramiko.PasswordRequiredException):
         raise ssh_auth.KeyProblem("protected by a passphrase") from None
     except (paramiko.SSHException, paramiko.pkey.UnknownKeyType, ValueError, IndexError) as error:
-        raise ssh_auth.KeyProblem(f"cannot be read as a private key ({type(error).__name__})") from None
+        raise ssh_auth.KeyProblem(ssh_auth.not_a_private_key(path, error)) from None
+    return key
 
 
 def _was_dropped(error: BaseException) -> bool:

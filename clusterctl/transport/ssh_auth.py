@@ -5,6 +5,9 @@ Loading and signing are paramiko's and are handed in by ``ssh``.
 
 from __future__ import annotations
 
+import os
+import shlex
+import stat
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -27,6 +30,30 @@ class KeyProblem(Exception):
 
 class AuthenticationEnded(Exception):
     """The server ended the authentication; no further key can be tried."""
+
+
+_OTHERS = 0o077
+
+
+def refuse_open_to_others(path: str) -> None:
+    """Raise KeyProblem for a key of ours that others may read, as ssh does (sshkey_perm_ok): launchers would fail."""
+    info = Path(path).stat()
+    if info.st_uid == os.getuid() and info.st_mode & _OTHERS:
+        raise KeyProblem(
+            f"others may read it (mode {stat.S_IMODE(info.st_mode):04o}), so that ssh refuses it"
+        )
+
+
+def not_a_private_key(path: str, error: Exception) -> str:
+    """Say what a file is that cannot be read as a private key."""
+    try:
+        with Path(path).open("rb") as file:
+            start = file.read(40)
+    except OSError:
+        start = b""
+    if start.startswith((b"ssh-", b"ecdsa-sha2-", b"sk-")):
+        return "cannot be read as a private key: it is a public one, name the file without .pub"
+    return f"cannot be read as a private key ({type(error).__name__})"
 
 
 class KeyRing:
@@ -118,6 +145,10 @@ def _public_half(path: str) -> str:
 def _failure(target: Target, tried: list[str]) -> Failure:
     if any("passphrase" in reason for reason in tried):
         hint = "add the key to ssh-agent with ssh-add: passphrases are not asked for"
+    elif exposed := [
+        reason.partition(": others may read it")[0] for reason in tried if "others may" in reason
+    ]:
+        hint = f"chmod 600 {shlex.join(exposed)}"
     elif any("cannot be read" in reason for reason in tried):
         hint = "mend identity_file in the inventory, or IdentityFile in ssh_config"
     else:

@@ -6,10 +6,11 @@ import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from clusterctl.transport.base import Failure, TransportError
+from clusterctl.transport.base import Failure, FailureKind, TransportError
 from clusterctl.transport.ssh_config import Target
 
 C = TypeVar("C")
+_NO_SUCH_JUMP = "mend 'proxy_jump' in the inventory, or ProxyJump in ssh_config"
 
 
 class _Shared(Generic[C]):
@@ -46,8 +47,10 @@ class Jumps(Generic[C]):
                         shared.failure = error.failure
                 failure, connection = shared.failure, shared.connection
             if failure is not None:
+                # The name that is wrong then is not the node's.
+                hint = _NO_SUCH_JUMP if failure.kind is FailureKind.DNS else failure.hint
                 raise TransportError(
-                    Failure(failure.kind, f"{target.where}: by way of {failure.message}", failure.hint)
+                    Failure(failure.kind, f"{target.where}: by way of {failure.message}", hint)
                 )
             assert connection is not None
         except BaseException:

@@ -154,6 +154,9 @@ def test_jump_hosts_fail_by_name_and_their_keys_are_verified(sshd_farm, use):
             and f"jump host {address}" in failure.message
             and target.name in failure.message
         )
+    there = target.model_copy(update={"proxy_jump": "no-such-jump.invalid"})
+    (failure,) = fan_out([there], Connector(), lambda node, t: t.run(("true",))).failures.values()
+    assert failure.kind is FailureKind.DNS and "proxy_jump" in failure.hint
     there = refusing.model_copy(update={"proxy_jump": f"{good.address}:{good.port}"})
     (failure,) = fan_out([there], Connector(), lambda node, t: t.run(("true",))).failures.values()
     assert failure.kind is FailureKind.UNREACHABLE and "jump host" in failure.message

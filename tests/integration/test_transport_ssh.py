@@ -364,6 +364,34 @@ def test_logins_that_are_refused_say_what_was_tried(small_farm, connect, tmp_pat
     (tmp_path / "garbage").write_text("-----BEGIN nonsense")
     found = failure(connect(small_farm, identity_file=str(tmp_path / "garbage")).run, ("true",))
     assert found.kind is FailureKind.AUTH and "as a private key" in found.message
+    found = failure(connect(small_farm, identity_file=f"{small_farm.identity_file}.pub").run, ("true",))
+    assert (
+        found.kind is FailureKind.AUTH and "it is a public one, name the file without .pub" in found.message
+    )
+
+
+def test_a_key_that_others_may_read_is_refused_as_ssh_refuses_it(small_farm, connect, tmp_path, monkeypatch):
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    exposed = tmp_path / "exposed key"
+    exposed.write_bytes(small_farm.identity_file.read_bytes())
+    for mode, taken in ((0o644, False), (0o640, False), (0o600, True), (0o400, True)):
+        exposed.chmod(mode)
+        node = small_farm.nodes[0]
+        options = ("BatchMode=yes", f"UserKnownHostsFile={small_farm.known_hosts}", "IdentitiesOnly=yes")
+        words = [word for option in options for word in ("-o", option)]
+        ssh = subprocess.run(
+            ("ssh", "-F", "none", *words, "-i", str(exposed), "-p", str(node.port), f"root@{node.address}", "true"),
+            stdin=subprocess.DEVNULL, capture_output=True, timeout=30, check=False,
+        )  # fmt: skip
+        assert (ssh.returncode == 0) is taken, ssh.stderr
+        there = connect(small_farm, identity_file=str(exposed))
+        if taken:
+            assert there.run(("true",)).returncode == 0
+            continue
+        found = failure(there.run, ("true",))
+        assert found.kind is FailureKind.AUTH
+        assert f"others may read it (mode {mode:04o}), so that ssh refuses it" in found.message
+        assert found.hint == f"chmod 600 '{exposed}'"
 
 
 def test_a_key_in_the_agent(small_farm, connect, tmp_path, monkeypatch):

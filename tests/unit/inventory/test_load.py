@@ -109,6 +109,12 @@ def test_numbers_are_texts_where_a_text_is_mostly_a_number() -> None:
     assert (node.container.memlock, node.container.stack) == ("-1", "67108864")
 
 
+def test_a_cluster_file_has_lines() -> None:
+    text = "version: 1\ndefaults:\n  requirements:\n    cluster_file:\n      content: |\n        a\tb\n        c\n"
+    (node,) = load.from_text(text + "nodes: [{name: a}]\n").nodes
+    assert node.requirements.cluster_file.content == "a\tb\nc\n"
+
+
 def test_an_alias_in_moderation_is_fine() -> None:
     text = "version: 1\nnodes: [{name: a, env: &e {A: x}}, {name: b, env: *e}]\n"
     assert load.from_text(text).node("b").env == {"A": "x"}

@@ -198,7 +198,15 @@ CASES = {
     "space in address": ("version: 1\nnodes: [{name: a, address: 'b c'}]\n", "is not a host name"),
     # The file as a whole.
     "not YAML": ("version: 1\nnodes: [\n", "inventory.yaml:3: not YAML: "),
-    "a tab": ("version: 1\nnodes:\n\t- name: a\n", "inventory.yaml:3: not YAML: "),
+    "a tab": ("version: 1\nnodes:\n\t- name: a\n", "start any token; indent with spaces, not with tabs"),
+    "a node as text": (
+        "version: 1\nnodes: [gpu01]\n",
+        "inventory.yaml:2: nodes[0]: expected a mapping, not 'gpu01'; write '- name: gpu01'",
+    ),
+    "escape in a whole file": (
+        'version: 1\ndefaults: {requirements: {cluster_file: {content: "a\\n\\e[31m"}}}\n' + NODE,
+        "cluster_file.content: 'a??[31m' holds a line break or another control character",
+    ),
     "empty": ("", "inventory.yaml: empty; an inventory has the keys 'version' and 'nodes'"),
     "only comments": ("# nothing\n", "inventory.yaml: empty"),
     "a list": ("- a\n", "inventory.yaml:1: expected a mapping"),

@@ -1,0 +1,74 @@
+"""What keeps nodes from answering, or from answering in full, as lines that stay few at a thousand nodes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from clusterctl.report.check_table import Kinds, named
+
+if TYPE_CHECKING:
+    from clusterctl.facts.model import NodeFacts
+    from clusterctl.requirements.base import Verdict
+    from clusterctl.transport.base import Failure
+
+KINDS_SHOWN = 20
+_ALL_NAMES = 10**6
+# Messages of transports begin with the node's name and, in brackets, where it is.
+_WHERE = re.compile(r"\S+ \(([^()]*)\): ")
+
+
+def _add(kinds: Kinds, key: tuple[str, ...], message: str, name: str) -> None:
+    """Add a message; where it begins with its node's name, only the address is left of that, and is not compared."""
+    found = _WHERE.match(message)
+    if found is None or not message.startswith(f"{name} ("):
+        kinds.add(key, message, name)
+        return
+    rest = message[found.end() :]
+    kinds.add(key, f"{found[1]}: {rest}", name, like=rest)
+
+
+def failure_lines(failures: Mapping[str, Failure]) -> Iterator[str]:
+    """Yield every node that failed with its reason and what to do; nodes that failed alike share a line.
+
+    Alike is the same but for names, addresses and figures: the first node's stand there. What a node wrote may have
+    lines that look like another node's, so that only a text's first line stands at the margin.
+    """
+    kinds = Kinds()
+    hints: dict[str, str | None] = {}
+    for name, failure in failures.items():
+        _add(kinds, (failure.kind.value,), failure.message, name)
+        hints.setdefault(name, failure.hint)
+    shown = list(kinds.found.items())
+    more = len(shown) - KINDS_SHOWN
+    last_hint = None
+    for (kind, _), (message, names, differs) in shown if more <= 1 else shown[:KINDS_SHOWN]:
+        yield f"{named(names, _ALL_NAMES)}: {kind}: {Kinds.said(message, differs)}".replace("\n", "\n    ")
+        hint = hints[names[0]]
+        if hint and hint != last_hint:
+            yield f"    hint: {hint}".replace("\n", "\n    ")
+        last_hint = hint
+    if more > 1:
+        rest = [name for _, (_, names, _) in shown[KINDS_SHOWN:] for name in names]
+        yield f"... and {more} more kinds of failures (--json has them all): {named(rest, _ALL_NAMES)}"
+
+
+def rootless_lines(
+    facts: Mapping[str, NodeFacts], verdicts: Mapping[str, tuple[Verdict, ...]]
+) -> Iterator[str]:
+    """Yield why root was out of reach on nodes of which something is unknown; nothing where root was not missed."""
+    kinds = Kinds()
+    for name, judged in verdicts.items():
+        found = facts.get(name)
+        if found is None or found.root.available:
+            continue
+        if any(verdict.status.value == "unknown" for verdict in judged):
+            _add(kinds, (), found.root.detail, name)
+    for why, names, differs in kinds.found.values():
+        yield f"{named(names, _ALL_NAMES)}: without root: {Kinds.said(why, differs)}".replace("\n", "\n    ")
+    if kinds.found:
+        yield (
+            "    hint: some of what is unknown may need root; let sudo in without a password, "
+            "or set CLUSTERCTL_SUDO_PASSWORD"
+        )

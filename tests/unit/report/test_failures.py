@@ -1,0 +1,95 @@
+"""What keeps nodes from answering, said in few lines: every node is named, and what to do stands beside the reason."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from clusterctl.facts.model_host import RootAccess
+from clusterctl.report.failures import KINDS_SHOWN, failure_lines, rootless_lines
+from clusterctl.requirements.base import Status, Verdict
+from clusterctl.transport.base import Failure, FailureKind
+
+UNKNOWN = (Verdict("acs", Status.UNKNOWN, "needs root to be read"),)
+MET = (Verdict("acs", Status.MET, "clear"),)
+
+
+def unknown_key(name: str, address: str) -> Failure:
+    text = f"{name} (root@{address}:22): its ssh-ed25519 host key SHA256:{name}{address} is not in ~/.ssh/known_hosts"
+    return Failure(FailureKind.HOST_KEY_UNKNOWN, text, f"`ssh-keyscan {address} >> ~/.ssh/known_hosts`")
+
+
+def test_one_node_is_named_once_with_its_hint_below() -> None:
+    failure = Failure(FailureKind.REFUSED, "gpu01 (root@10.0.0.1:22): connection refused", "is sshd running?")
+    assert list(failure_lines({"gpu01": failure})) == [
+        "gpu01: refused: root@10.0.0.1:22: connection refused",
+        "    hint: is sshd running?",
+    ]
+
+
+def test_a_thousand_new_nodes_are_two_lines() -> None:
+    failures = {f"gpu{i:04d}": unknown_key(f"gpu{i:04d}", f"10.0.{i // 250}.{i % 250}") for i in range(1000)}
+    said, hint = failure_lines(failures)
+    assert said.startswith(
+        "gpu[0000-0999] (1000): host-key-unknown: root@10.0.0.0:22: its ssh-ed25519 host key"
+    )
+    assert said.endswith("[others differ in names or figures]")
+    assert hint == "    hint: `ssh-keyscan 10.0.0.0 >> ~/.ssh/known_hosts`"
+
+
+@pytest.mark.parametrize("addresses", [("alpha.example.org", "beta.example.org"), ("10.0.0.1", "10.0.0.2")])
+def test_where_a_node_is_does_not_keep_it_from_its_like(addresses: tuple[str, str]) -> None:
+    failures = {
+        name: Failure(FailureKind.TIMEOUT, f"{name} (me@{address}:22): no answer within 10 s")
+        for name, address in zip(("a", "b"), addresses, strict=True)
+    }
+    assert len(list(failure_lines(failures))) == 1
+
+
+def test_different_reasons_stay_apart_and_a_hint_for_both_is_said_once() -> None:
+    lines = list(
+        failure_lines(
+            {
+                "n1": Failure(FailureKind.LOST, "the connection was lost", "is the node up?"),
+                "n2": Failure(FailureKind.TIMEOUT, "no answer", "is the node up?"),
+                "n3": Failure(FailureKind.LOST, "the connection was lost", "is the node up?"),
+            }
+        )
+    )
+    assert lines == [
+        "n[1,3] (2): lost: the connection was lost",
+        "    hint: is the node up?",
+        "n2: timeout: no answer",
+    ]
+
+
+def test_no_kind_of_failure_makes_the_list_long_and_no_node_is_left_out() -> None:
+    words = ["".join(chr(97 + (i // 26**k) % 26) for k in range(3)) for i in range(400)]
+    failures = {f"n{i:03d}": Failure(FailureKind.ERROR, f"it said {word}") for i, word in enumerate(words)}
+    lines = list(failure_lines(failures))
+    assert len(lines) == KINDS_SHOWN + 1
+    assert (
+        lines[-1]
+        == f"... and {400 - KINDS_SHOWN} more kinds of failures (--json has them all): n[020-399] (380)"
+    )
+
+
+def facts(**details: str) -> dict[str, object]:
+    """Facts of nodes that have no way to root, each for a reason (empty: it has one)."""
+    ways = {name: RootAccess(1000, "none" if why else "sudo", why) for name, why in details.items()}
+    return {name: SimpleNamespace(root=root) for name, root in ways.items()}
+
+
+def test_why_root_is_missing_is_said_where_it_is_missed() -> None:
+    asks = "not root, and sudo does not let in without a password: sudo: a password is required"
+    found = facts(n1="n1 (me@10.0.0.1:22): sudo refused the password", n2=asks, n3=asks, n4=asks, n5="")
+    verdicts = {"n1": UNKNOWN, "n2": UNKNOWN, "n3": UNKNOWN, "n4": MET, "n5": UNKNOWN}
+    refused, others, hint = rootless_lines(found, verdicts)  # type: ignore[arg-type]
+    assert refused == "n1: without root: me@10.0.0.1:22: sudo refused the password"
+    assert others == f"n[2-3] (2): without root: {asks}"
+    assert "CLUSTERCTL_SUDO_PASSWORD" in hint
+
+
+def test_nothing_is_said_of_root_where_nothing_is_unknown() -> None:
+    assert list(rootless_lines(facts(n1="become: none"), {"n1": MET})) == []  # type: ignore[arg-type]
