@@ -184,11 +184,11 @@ class Rounds:
     def _look_again(self, busy: Sequence[Node]) -> None:
         """Judge from fresh facts every node on which a step ran; a node that was lost stays a failure."""
         failures = {node.name: self._outcomes[node.name].failure for node in busy}
-        # A node that answered, and whose lock or journal refused the run, is still what it was.
+        # A node that answered, and whose lock, journal or sudo refused the run, is still what it was.
         lost = {
             name: failure
             for name, failure in failures.items()
-            if failure is not None and failure.kind is not FailureKind.ERROR
+            if failure is not None and failure.kind not in (FailureKind.ERROR, FailureKind.SUDO)
         }
         again = tuple(node for node in busy if failures[node.name] is None)
         if not self._engine.sees_through_old_logins:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from clusterctl.inventory.model import Inventory, Node
     from clusterctl.rundir import RunDir
     from clusterctl.transport.base import Failure
+    from clusterctl.transport.kept import Kept
 
 SCHEMA = "clusterctl.bootstrap/1"
 # Far below the 1024 files that a process may have open by default.
@@ -68,52 +69,49 @@ def bootstrap(
     from clusterctl.apply import journal
     from clusterctl.apply.journal import Options
     from clusterctl.apply.rolling import Rolling
-    from clusterctl.cli.session import open_session, say_failures, say_without_root, session_of
+    from clusterctl.cli.session import open_session, session_of
     from clusterctl.errors import UsageError
-    from clusterctl.plan import fold
     from clusterctl.requirements import judge
     from clusterctl.rundir import RunDir
+    from clusterctl.transport.kept import Kept
 
     wanted, unwanted = cli.names(only), cli.names(skip) or ()
     judge.validate_names(wanted, unwanted)
     rolling = Rolling(batch, max_failures)
     rolling.check()
     permits = permits_of.Permits(reboot or force_reboot, force_reboot, node_timeout)
-    if resume is not None:
-        if inventory is not None or limit is not None or only is not None or skip is not None:
-            raise UsageError(
-                "--resume takes the inventory and the requirements of the run it continues",
-                hint="leave out INVENTORY, --limit, --only and --skip",
+    with Kept(_KEPT_CONNECTIONS) as kept:
+        if resume is not None:
+            if inventory is not None or limit is not None or only is not None or skip is not None:
+                raise UsageError(
+                    "--resume takes the inventory and the requirements of the run it continues",
+                    hint="leave out INVENTORY, --limit, --only and --skip",
+                )
+            run = RunDir.open(resume, runs)
+            session = session_of(
+                engine_of.stored_inventory(run), fanout=fanout, accept_new_host_keys=accept_new_host_keys
             )
-        run = RunDir.open(resume, runs)
-        session = session_of(
-            engine_of.stored_inventory(run), fanout=fanout, accept_new_host_keys=accept_new_host_keys
-        )
-        stored, _ = journal.stored_options(run)
-        engine = permits.on(_engine(session, run, judge.subjects_read(stored.only, stored.skip)))
-        prepared = engine_of.prepare_resumed(engine, run)
-        earlier = prepared.options.rolling
-        rolling = Rolling(batch or earlier.batch, max_failures or earlier.max_failures)
-        prepared = replace(prepared, options=replace(prepared.options, rolling=rolling))
-    else:
-        session = open_session(
-            inventory, limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys
-        )
-        run = RunDir.create("bootstrap", runs)
-        engine = permits.on(_engine(session, run, judge.subjects_read(wanted, unwanted)))
-        prepared = engine_of.prepare(engine, session.inventory, Options(wanted, unwanted, rolling), run)
+            stored, _ = journal.stored_options(run)
+            engine = permits.on(_engine(session, run, kept, judge.subjects_read(stored.only, stored.skip)))
+            prepared = engine_of.prepare_resumed(engine, run)
+            earlier = prepared.options.rolling
+            rolling = Rolling(batch or earlier.batch, max_failures or earlier.max_failures)
+            prepared = replace(prepared, options=replace(prepared.options, rolling=rolling))
+        else:
+            session = open_session(
+                inventory, limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys
+            )
+            run = RunDir.create("bootstrap", runs)
+            engine = permits.on(_engine(session, run, kept, judge.subjects_read(wanted, unwanted)))
+            prepared = engine_of.prepare(engine, session.inventory, Options(wanted, unwanted, rolling), run)
 
-    if not as_json or not yes:
-        console.talk("\n\n".join([fold.render(prepared.plan), *permits_of.outlook(prepared, permits)]))
-    say_failures(prepared.verdicts.failures)
-    say_without_root(prepared.facts, prepared.verdicts)
-    steps = sum(len(node.steps) for node in prepared.plan.nodes)
-    result = None
-    declined = not dry_run and steps > 0 and not yes and not console.confirm(f"apply {steps} steps?")
-    # A run with nodes out of reach is recorded even where nothing else is to be done: it can be resumed.
-    if not dry_run and not declined and (steps or prepared.verdicts.failures or resume is not None):
-        result = _applied(engine, prepared, run)
-    engine.kept.drop()
+        _say_planned(prepared, permits, steps_too=not as_json or not yes)
+        steps = sum(len(node.steps) for node in prepared.plan.nodes)
+        result = None
+        declined = not dry_run and steps > 0 and not yes and not console.confirm(f"apply {steps} steps?")
+        # A run with nodes out of reach is recorded even where nothing else is to be done: it can be resumed.
+        if not dry_run and not declined and (steps or prepared.verdicts.failures or resume is not None):
+            result = _applied(engine, prepared, run)
     document = document_of(run, prepared, result)
     run.write("report", document)
     if declined:
@@ -123,6 +121,17 @@ def bootstrap(
     elif not declined:
         console.data(_text(document, prepared, result))
     raise typer.Exit(1 if declined else exit_code(document))
+
+
+def _say_planned(prepared: Prepared, permits: permits_of.Permits, *, steps_too: bool) -> None:
+    from clusterctl.cli.session import say_failures, say_without_root
+    from clusterctl.plan import fold
+
+    if steps_too:
+        console.talk("\n\n".join([fold.render(prepared.plan), *permits_of.outlook(prepared, permits)]))
+    say_failures(prepared.verdicts.failures)
+    changing = [node.node for node in prepared.plan.nodes if node.steps]
+    say_without_root(prepared.facts, prepared.verdicts, changing)
 
 
 def _applied(engine: Engine, prepared: Prepared, run: RunDir) -> Result:
@@ -135,13 +144,10 @@ def _applied(engine: Engine, prepared: Prepared, run: RunDir) -> Result:
     return result
 
 
-def _engine(session: Session, run: RunDir, subjects: frozenset[str] | None) -> Engine:
+def _engine(session: Session, run: RunDir, kept: Kept, subjects: frozenset[str] | None) -> Engine:
     from clusterctl import config
     from clusterctl.apply.bootstrap import Engine
     from clusterctl.facts.earlier import EarlierFacts
-    from clusterctl.transport.kept import Kept
-
-    kept = Kept(_KEPT_CONNECTIONS)
 
     def gather(inventory: Inventory) -> Any:
         return replace(session, inventory=inventory).gather(subjects=subjects, kept=kept)
@@ -249,13 +255,14 @@ def exit_code(document: dict[str, Any]) -> int:
 
 def _text(document: dict[str, Any], prepared: Prepared, result: Result | None) -> str:
     from clusterctl.cli.check import folded
+    from clusterctl.report.failures import step_lines
 
-    lines = [folded(prepared.verdicts if result is None else result.verdicts), ""]
-    for node in document["nodes"]:
-        for step in node["steps"]:
-            if step["status"] == "failed" or step.get("notes"):
-                said = "; ".join([*step.get("notes", ()), *([step["reason"]] if "reason" in step else [])])
-                lines.append(f"{node['name']}: {step['requirement']}: {step['description']}: {said}")
+    told = [
+        (node["name"], step, "; ".join(filter(None, [*step.get("notes", ()), step.get("reason")])))
+        for node in document["nodes"]
+        for step in node["steps"]
+        if step["status"] == "failed" or step.get("notes")
+    ]
     summary = ", ".join(f"{word}: {count}" for word, count in document["summary"].items())
-    lines += [f"run: {document['run']}", summary]
-    return "\n".join(lines)
+    lines = [folded(prepared.verdicts if result is None else result.verdicts), "", *step_lines(told)]
+    return "\n".join([*lines, f"run: {document['run']}", summary])

@@ -33,19 +33,21 @@ def outlook(prepared: Prepared, permits: Permits) -> list[str]:
     """Say what may follow the plan that is shown: later rounds, and reboots that are not allowed."""
     from clusterctl.apply.on_node import NEEDS_REBOOT
     from clusterctl.inventory import nodeset
+    from clusterctl.report.check_table import Kinds
     from clusterctl.requirements.base import Reboot, Status
 
     if prepared.plan.is_empty:
         return []
     planned = {node.node: {step.requirement for step in node.steps} for node in prepared.plan.nodes}
-    waiting: dict[str, list[str]] = {}
+    waiting = Kinds()
     for name, verdicts in prepared.verdicts.values_by_node.items():
         for verdict in verdicts:
             if verdict.status is Status.UNMET and verdict.requirement not in planned.get(name, ()):
-                waiting.setdefault(f"{verdict.requirement}: {verdict.reason}", []).append(name)
+                waiting.add((verdict.requirement,), f"{verdict.requirement}: {verdict.reason}", name)
     said = ["Then the nodes are looked at again, and what has become possible by then is done as well."]
     said += [
-        f"  unmet, and nothing to do yet: {nodeset.fold(names)}: {why}" for why, names in waiting.items()
+        f"  unmet, and nothing to do yet: {nodeset.fold(names)}: {Kinds.said(why, differs)}"
+        for why, names, differs in waiting.found.values()
     ]
     boots = [n.node for n in prepared.plan.nodes if any(isinstance(p.step, Reboot) for p in n.steps)]
     if boots and not permits.reboot:

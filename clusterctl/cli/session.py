@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -157,9 +157,11 @@ def say_failures(failures: Mapping[str, Failure]) -> None:
         console.talk(line)
 
 
-def say_without_root(facts: HostMap[NodeFacts], verdicts: HostMap[tuple[Verdict, ...]]) -> None:
-    """Say why root was out of reach on nodes of which something is unknown, on stderr."""
+def say_without_root(
+    facts: HostMap[NodeFacts], verdicts: HostMap[tuple[Verdict, ...]], changing: Collection[str] = ()
+) -> None:
+    """Say on stderr why root is out of reach where it is missed: something is unknown, or is to be changed."""
     from clusterctl.report.failures import rootless_lines
 
-    for line in rootless_lines(facts.values_by_node, verdicts.values_by_node):
+    for line in rootless_lines(facts.values_by_node, verdicts.values_by_node, changing):
         console.talk(line)

@@ -54,7 +54,7 @@ def undo(
     nodes = session.inventory.nodes
     outcomes = work.list(nodes)
     runs = {name: o.run for name, o in outcomes.values_by_node.items() if o.run is not None and not o.nothing}
-    if not as_json or not yes:
+    if (not as_json or not yes) and runs:
         console.talk(_shown(outcomes))
     asks = not dry_run and bool(runs) and not yes
     declined = asks and not console.confirm(f"undo on {len(runs)} node{'s' if len(runs) > 1 else ''}?")
@@ -91,7 +91,9 @@ def _shown(outcomes: HostMap[UndoOutcome]) -> str:
 
     alike: dict[tuple[str, ...], list[str]] = {}
     for name, outcome in outcomes.values_by_node.items():
-        lines = [outcome.nothing] if outcome.nothing else [f"run {outcome.run}"]
+        if outcome.nothing:  # the result says so
+            continue
+        lines = [f"run {outcome.run}"]
         for step in outcome.steps:
             lines += [f"  {step.requirement}  {step.description}", *(f"    {note}" for note in step.notes)]
         alike.setdefault(tuple(lines), []).append(name)
@@ -139,20 +141,20 @@ def exit_code(document: dict[str, Any]) -> int:
 
 
 def _text(document: dict[str, Any]) -> str:
-    lines = []
+    from clusterctl.inventory import nodeset
+    from clusterctl.report.failures import step_lines
+
+    told = []
     for node in document["nodes"]:
-        lines += [
-            f"{node['name']}: {step['requirement']}: {step['description']}: {step.get('reason', 'failed')}"
-            for step in node["steps"]
-            if step["status"] == "failed"
-        ]
-        lines += [
-            f"{node['name']}: {step['requirement']}: {step['description']}: note: {note}"
-            for step in node["steps"]
-            if step["status"] != "planned"
-            for note in step.get("notes", ())
-        ]
+        for step in node["steps"]:
+            if step["status"] == "failed":
+                told.append((node["name"], step, step.get("reason", "failed")))
+            if step["status"] != "planned":
+                told += [(node["name"], step, f"note: {note}") for note in step.get("notes", ())]
+    nothing: dict[str, list[str]] = {}
+    for node in document["nodes"]:
         if node["nothing"]:
-            lines.append(f"{node['name']}: {node['nothing']}")
-    lines.append(", ".join(f"{word}: {count}" for word, count in document["summary"].items()))
-    return "\n".join(lines)
+            nothing.setdefault(node["nothing"], []).append(node["name"])
+    summary = ", ".join(f"{word}: {count}" for word, count in document["summary"].items())
+    lines = [f"{nodeset.fold(names)}: {why}" for why, names in nothing.items()]
+    return "\n".join([*step_lines(told), *lines, summary])

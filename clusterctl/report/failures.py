@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from clusterctl.report.check_table import Kinds, named
 
@@ -55,20 +55,30 @@ def failure_lines(failures: Mapping[str, Failure]) -> Iterator[str]:
 
 
 def rootless_lines(
-    facts: Mapping[str, NodeFacts], verdicts: Mapping[str, tuple[Verdict, ...]]
+    facts: Mapping[str, NodeFacts],
+    verdicts: Mapping[str, tuple[Verdict, ...]],
+    changing: Collection[str] = (),
 ) -> Iterator[str]:
-    """Yield why root was out of reach on nodes of which something is unknown; nothing where root was not missed."""
+    """Yield why root is out of reach on nodes where it is missed: something is unknown, or is to be changed."""
     kinds = Kinds()
     for name, judged in verdicts.items():
         found = facts.get(name)
         if found is None or found.root.available:
             continue
-        if any(verdict.status.value == "unknown" for verdict in judged):
+        if name in changing or any(verdict.status.value == "unknown" for verdict in judged):
             _add(kinds, (), found.root.detail, name)
     for why, names, differs in kinds.found.values():
         yield f"{named(names, _ALL_NAMES)}: without root: {Kinds.said(why, differs)}".replace("\n", "\n    ")
     if kinds.found:
-        yield (
-            "    hint: some of what is unknown may need root; let sudo in without a password, "
-            "or set CLUSTERCTL_SUDO_PASSWORD"
-        )
+        missed = "every step needs root" if changing else "some of what is unknown may need root"
+        yield f"    hint: {missed}; let sudo in without a password, or set CLUSTERCTL_SUDO_PASSWORD"
+
+
+def step_lines(told: Iterable[tuple[str, Mapping[str, Any], str]]) -> Iterator[str]:
+    """Yield what is told of steps, each given as (node, step of a document, text); nodes alike share a line."""
+    kinds = Kinds()
+    for name, step, text in told:
+        what = f"{step['requirement']}: {step['description']}"
+        kinds.add((what,), f"{what}: {text}", name, like=text)
+    for text, names, differs in kinds.found.values():
+        yield f"{named(names, _ALL_NAMES)}: {Kinds.said(text, differs)}"

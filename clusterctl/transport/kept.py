@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from types import TracebackType
 
 from clusterctl.inventory.model import Node
 from clusterctl.transport.base import Transport
@@ -56,3 +57,11 @@ class Kept:
             idle, self._idle = self._idle, {}
         for transport, _ in idle.values():
             transport.close()
+
+    def __enter__(self) -> Kept:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.drop()

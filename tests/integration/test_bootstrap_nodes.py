@@ -334,7 +334,7 @@ def test_saying_no_changes_nothing_and_json_still_tells_the_plan(
         return False
 
     monkeypatch.setattr("clusterctl.cli.console.confirm", no)
-    monkeypatch.setattr(bootstrap_verb, "_engine", lambda session, run, subjects: engine)
+    monkeypatch.setattr(bootstrap_verb, "_engine", lambda session, run, _kept, subjects: engine)
     monkeypatch.setattr("clusterctl.apply.undo.Undo", partial(Undo, state_dir=engine.state_dir))
 
     def told(verb, **options):

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from clusterctl.facts.model_host import RootAccess
-from clusterctl.report.failures import KINDS_SHOWN, failure_lines, rootless_lines
+from clusterctl.report.failures import KINDS_SHOWN, failure_lines, rootless_lines, step_lines
 from clusterctl.requirements.base import Status, Verdict
 from clusterctl.transport.base import Failure, FailureKind
 
@@ -93,3 +93,19 @@ def test_why_root_is_missing_is_said_where_it_is_missed() -> None:
 
 def test_nothing_is_said_of_root_where_nothing_is_unknown() -> None:
     assert list(rootless_lines(facts(n1="become: none"), {"n1": MET})) == []  # type: ignore[arg-type]
+
+
+def test_steps_to_come_need_root_where_nothing_is_unknown() -> None:
+    (line, hint) = rootless_lines(facts(n1="become: none", n2="become: none"), {"n1": MET, "n2": MET}, ["n2"])  # type: ignore[arg-type]
+    assert line == "n2: without root: become: none"
+    assert hint.startswith("    hint: every step needs root")
+
+
+def test_what_steps_say_is_one_line_for_nodes_alike() -> None:
+    step = {"requirement": "docker", "description": "Install docker.io"}
+    other = {"requirement": "docker", "description": "Start docker"}
+    told = [(f"gpu{i:03d}", step, f"apt-get (process {i}) holds the lock") for i in range(500)]
+    assert list(step_lines([*told, ("gpu007", other, "it failed")])) == [
+        f"gpu[000-499] (500): docker: Install docker.io: {told[0][2]} [others differ in names or figures]",
+        "gpu007: docker: Start docker: it failed",
+    ]

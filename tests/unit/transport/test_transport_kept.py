@@ -88,3 +88,11 @@ def test_one_that_was_idle_too_long_by_the_time_of_day_is_made_anew(made, connec
     _visit(kept, connect)
     assert len(made) == 6
     assert [line.is_open for line in made] == [False] * 3 + [True] * 3
+
+
+def test_what_is_kept_is_closed_when_what_it_was_kept_for_is_cut_off(connect, made):
+    with pytest.raises(KeyboardInterrupt), Kept(3) as kept:
+        _visit(kept, connect)
+        assert [line.is_open for line in made] == [True] * 3
+        raise KeyboardInterrupt
+    assert [line.is_open for line in made] == [False] * 3

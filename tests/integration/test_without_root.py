@@ -1,0 +1,51 @@
+"""Nodes whose sudo does not let in: what an operator reads before anything is tried, and after it was."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+FILE = Path("/etc/sysconfig/rdma/clusterctl-test")
+
+
+@pytest.fixture
+def fleet(sshd_farm, system_user, tmp_path):
+    """Two nodes of an account with a sudo password, on which a file of root's is wanted: (environment, inventory)."""
+    account = system_user(sudo="(ALL) ALL", password="the right one")
+    farm = sshd_farm(2, user=account.name)
+    wanted = f"{{cluster_file: {{path: {FILE}, content: {json.dumps('a line' + chr(10))}}}}}"
+    return farm.env, str(farm.inventory(tmp_path, requirements=wanted))
+
+
+def _bootstrap(run_clusterctl, fleet, *options, password=None):
+    env, inventory = fleet
+    given = {} if password is None else {"CLUSTERCTL_SUDO_PASSWORD": password}
+    return run_clusterctl("bootstrap", inventory, "--only", "cluster-file", *options, env={**env, **given})
+
+
+def test_a_dry_run_says_that_the_steps_will_need_root(fleet, run_clusterctl):
+    done = _bootstrap(run_clusterctl, fleet, "--dry-run")
+    assert done.returncode == 1
+    assert (
+        "node[01-02] (2): without root: not root, and sudo does not let in without a password" in done.stderr
+    )
+    assert "hint: every step needs root; let sudo in without a password" in done.stderr
+    assert "CLUSTERCTL_SUDO_PASSWORD" in done.stderr
+    done = _bootstrap(run_clusterctl, fleet, "--dry-run", password="the right one")
+    assert "without root" not in done.stderr
+
+
+def test_a_refused_password_leaves_the_verdicts_and_says_why_nothing_was_done(fleet, run_clusterctl):
+    done = _bootstrap(run_clusterctl, fleet, "--yes", password="a wrong one")
+    assert done.returncode == 1
+    assert f"cluster-file  unmet   {FILE} is not there" in done.stdout
+    assert "unreachable: 0" in done.stdout
+    assert "sudo refused the password" in done.stderr and "mend $CLUSTERCTL_SUDO_PASSWORD" in done.stderr
+    assert "a wrong one" not in done.stdout + done.stderr
+    assert not FILE.exists()
+    done = _bootstrap(run_clusterctl, fleet, "--yes", "--json", password="a wrong one")
+    nodes = json.loads(done.stdout)["nodes"]
+    assert [(n["reachable"], n["error"]["kind"]) for n in nodes] == [(True, "sudo")] * 2
+    assert [[s["status"] for s in n["steps"]] for n in nodes] == [["skipped"]] * 2
