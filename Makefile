@@ -77,9 +77,10 @@ JOURNEYS := tests/lab/test_bootstrap_qemu.py tests/lab/test_reboot_qemu.py
 journey: dev ## Bare guests from nothing to met, over a power cut and a reboot, and back (half an hour)
 	$(PYTEST) $(JOURNEYS)
 
-# The lab comes last: its guests live to the end of the session, and would slow the rest.
+# One worker has all tests with real parts, in this order; the other has the rest, and is done long before (tests/support/worker_groups.py).
+# The C++ build goes on beside tests/integration, which mostly waits; the lab comes last, as its guests would slow the rest.
 test: prerequisites lint ## Everything but the journeys
-	$(PYTEST) --durations=15 $(UNIT) tests/core tests/integration tests/lab $(JOURNEYS:%=--ignore=%)
+	$(PYTEST) -n 2 --durations=15 $(UNIT) tests/integration tests/core tests/lab $(JOURNEYS:%=--ignore=%)
 
 bench: dev ## Side-by-side measurements against peers
 	$(BIN)/python benchmarks/help_time.py

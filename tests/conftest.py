@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,35 @@ def pytest_configure() -> None:
     """Let interrupts through: a shell that starts a test run in the background has them ignored, for children too."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give all tests with real parts to one worker, where there are several."""
+    from worker_groups import GroupScheduling
+
+    return GroupScheduling(config, log)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Leave the processors to the worker with the real parts when it wants them, and see that there is but one."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    if worker is None:
+        return
+    from worker_groups import FREE_NICENESS, REAL, group_of
+
+    if group_of(item.nodeid) == REAL:
+        basetemp: Path = item.config._tmp_path_factory.getbasetemp()
+        with (basetemp.parent / "worker-with-real-parts").open("a+") as claim:
+            claim.seek(0)
+            assert (claim.read() or worker) == worker, (
+                "tests with real parts disturb each other on two workers"
+            )
+            claim.truncate(0)
+            claim.write(worker)
+    elif os.nice(0) < FREE_NICENESS:
+        # Never back, which would take root: the worker with the real parts has others only at its end.
+        os.nice(FREE_NICENESS - os.nice(0))
 
 
 @pytest.fixture(scope="session")

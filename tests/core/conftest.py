@@ -67,6 +67,8 @@ def _native_build() -> NativeBuild:
 def pytest_runtestloop(session: pytest.Session) -> None:
     """Begin the build, which takes minutes of one processor, while the tests of other tiers run."""
     wanted = any("build" in getattr(item, "fixturenames", ()) for item in session.items)
+    # One of several workers is enough.
+    wanted = wanted and os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0"
     if wanted and not session.config.option.collectonly and not session.testsfailed:
         _native_build().begin()
 

@@ -1,4 +1,7 @@
-"""The build of the C++ side with its tests, begun with the session: what needs no C++ is tested meanwhile."""
+"""The build of the C++ side with its tests, begun with the session: what needs no C++ is tested meanwhile.
+
+Two processes of one session may want it: the second waits for the first, and finds everything built.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ class NativeBuild:
     def __init__(self, folder: Path, commands: Sequence[Sequence[str]]) -> None:
         self.folder = folder
         self._line = " && ".join(shlex.join(command) for command in commands)
-        self._output = folder / "build.log"
+        self._output = folder / f"build-{os.environ.get('PYTEST_XDIST_WORKER', 'gw0')}.log"
         self._process: subprocess.Popen[bytes] | None = None
 
     def begin(self) -> None:
@@ -26,9 +29,14 @@ class NativeBuild:
         if self._process is not None:
             return
         self.folder.mkdir(parents=True, exist_ok=True)
+        # Where the kernel shares the processors out among sessions, a session's own priority is what counts.
+        yielding = "{ echo 10 >/proc/self/autogroup; } 2>/dev/null; "
+        locked = shlex.join(
+            ("flock", str(self.folder / "build.lock"), "nice", "-n", "10", "sh", "-c", self._line)
+        )
         with self._output.open("wb") as output:
             self._process = subprocess.Popen(
-                ("nice", "-n", "10", "sh", "-c", self._line),
+                ("sh", "-c", f"{yielding}exec {locked}"),
                 stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
 
