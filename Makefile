@@ -72,7 +72,7 @@ integration: dev ## Real sshd, real mpirun
 lab: dev ## Real guests (QEMU) and a real docker engine
 	$(PYTEST) tests/lab
 
-# The long ways through guests that reboot: half an hour without KVM. Not part of `make test` until both have passed whole.
+# The long ways through guests that reboot: half an hour without KVM, so that they are no part of `make test`.
 JOURNEYS := tests/lab/test_bootstrap_qemu.py tests/lab/test_reboot_qemu.py
 journey: dev ## Bare guests from nothing to met, over a power cut and a reboot, and back (half an hour)
 	$(PYTEST) $(JOURNEYS)

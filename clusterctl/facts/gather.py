@@ -8,84 +8,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from clusterctl.errors import FactsError
-from clusterctl.facts import (
-    clock,
-    configuration,
-    cpu,
-    docker,
-    gpu,
-    limits,
-    memory,
-    modules,
-    network,
-    nfs,
-    pci,
-    probe,
-    rdma,
-    services,
-    software,
-    ssh_mesh,
-    storage,
-    system,
-    versions,
-)
-from clusterctl.facts.base import Sections
+from clusterctl.facts import probe
 from clusterctl.facts.clock import Exchange
-from clusterctl.facts.model import NodeFacts, SectionNote
+from clusterctl.facts.model import NodeFacts
 from clusterctl.facts.model_host import RootAccess
-from clusterctl.facts.subjects import fragments
+from clusterctl.facts.subjects import facts_from
 from clusterctl.inventory.model import Become, Node
 from clusterctl.transport.base import Failure, FailureKind, HostMap, Transport, TransportError
 from clusterctl.transport.fanout import fan_out
 
 DEFAULT_TIMEOUT_S = 120.0
-
-
-def facts_from(
-    name: str,
-    sections: Sections,
-    root: RootAccess,
-    *,
-    gathered_at: float,
-    duration_s: float,
-    exchange: Exchange | None = None,
-    subjects: frozenset[str] | None = None,
-) -> NodeFacts:
-    """Parse all sections of one node; pure. Times are the controller's, in seconds; ``subjects`` were asked for."""
-    processors = cpu.parse(sections)
-    topology = processors.topology.value
-    return NodeFacts(
-        name=name,
-        gathered_at=gathered_at,
-        duration_s=duration_s,
-        root=root,
-        system=system.parse(sections, None if topology is None else topology.hypervisor),
-        cpu=processors,
-        memory=memory.parse(sections),
-        limits=limits.parse(sections),
-        modules=modules.parse_modules(sections),
-        gpudirect=modules.parse_gpudirect(sections),
-        pci=pci.parse(sections),
-        gpu=gpu.parse(sections),
-        rdma=rdma.parse(sections),
-        network=network.parse(sections),
-        docker=docker.parse(sections),
-        storage=storage.parse(sections),
-        clock=clock.parse(sections, exchange),
-        services=services.parse(sections),
-        software=software.parse(sections),
-        sysctls=configuration.parse_sysctls(sections),
-        managed_files=configuration.parse_managed(sections),
-        host_config=configuration.parse_config(sections),
-        rdma_files=configuration.parse_rdma_files(sections),
-        sections=tuple(
-            SectionNote(section.name, section.status, section.exit_status, section.error, section.cut)
-            for section in (sections[fragment.name] for fragment in fragments(subjects))
-        ),
-        versions=versions.parse(sections),
-        ssh_mesh=ssh_mesh.parse(sections),
-        nfs=nfs.parse(sections),
-    )
 
 
 @dataclass(frozen=True, slots=True)

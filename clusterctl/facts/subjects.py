@@ -1,4 +1,7 @@
-"""What a node can be asked about, subject by subject, so that a question about one thing costs no more than that."""
+"""What a node can be asked about, subject by subject, and the facts that its answers are.
+
+A question about one thing costs no more than that.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,10 @@ from clusterctl.facts import (
     system,
     versions,
 )
-from clusterctl.facts.base import Fragment
+from clusterctl.facts.base import Fragment, Sections
+from clusterctl.facts.clock import Exchange
+from clusterctl.facts.model import NodeFacts, SectionNote
+from clusterctl.facts.model_host import RootAccess
 
 # The clock stands first: its reading is compared with the controller's clock at the start of the exchange.
 SUBJECTS: dict[str, tuple[Fragment, ...]] = {
@@ -100,3 +106,50 @@ def not_asked(subjects: frozenset[str] | None) -> tuple[Fragment, ...]:
     """Return what is left out when only the subjects are asked about."""
     asked = fragments(subjects)
     return tuple(fragment for fragment in FRAGMENTS if fragment not in asked)
+
+
+def facts_from(
+    name: str,
+    sections: Sections,
+    root: RootAccess,
+    *,
+    gathered_at: float,
+    duration_s: float,
+    exchange: Exchange | None = None,
+    subjects: frozenset[str] | None = None,
+) -> NodeFacts:
+    """Parse all sections of one node; pure. Times are the controller's, in seconds; ``subjects`` were asked for."""
+    processors = cpu.parse(sections)
+    topology = processors.topology.value
+    return NodeFacts(
+        name=name,
+        gathered_at=gathered_at,
+        duration_s=duration_s,
+        root=root,
+        system=system.parse(sections, None if topology is None else topology.hypervisor),
+        cpu=processors,
+        memory=memory.parse(sections),
+        limits=limits.parse(sections),
+        modules=modules.parse_modules(sections),
+        gpudirect=modules.parse_gpudirect(sections),
+        pci=pci.parse(sections),
+        gpu=gpu.parse(sections),
+        rdma=rdma.parse(sections),
+        network=network.parse(sections),
+        docker=docker.parse(sections),
+        storage=storage.parse(sections),
+        clock=clock.parse(sections, exchange),
+        services=services.parse(sections),
+        software=software.parse(sections),
+        sysctls=configuration.parse_sysctls(sections),
+        managed_files=configuration.parse_managed(sections),
+        host_config=configuration.parse_config(sections),
+        rdma_files=configuration.parse_rdma_files(sections),
+        sections=tuple(
+            SectionNote(section.name, section.status, section.exit_status, section.error, section.cut)
+            for section in (sections[fragment.name] for fragment in fragments(subjects))
+        ),
+        versions=versions.parse(sections),
+        ssh_mesh=ssh_mesh.parse(sections),
+        nfs=nfs.parse(sections),
+    )
