@@ -190,6 +190,10 @@ def main() -> int:
         Goal("steps", needed, 1 + (options.nodes - 1).bit_length(), False),
         Goal("out of the controller when all have it, of the image", again.controller_bytes / size, 0.01, False),
     )  # fmt: skip
+    pipes = [one.wall_s for one in rounds[2:]]
+    if options.mbit and pipes:
+        share = rounds[0].wall_s / min(pipes)
+        goals = (*goals, Goal("wall of the tree, of the faster pipes", share, 1.0, False))
     return report(f"1 image of {options.mib} MiB to {options.nodes} nodes", (), goals)
 
 

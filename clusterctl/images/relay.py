@@ -102,16 +102,20 @@ def parse(node: Node, token: str, text: str) -> Relay:
 def require_room(relay: Relay, image: NodeImage, archive_bytes: int) -> None:
     """Raise ImageError when the archive, or the image made of it, does not fit the node's disks."""
     for_image = int(image.size_bytes * _MARGIN) + (archive_bytes if relay.one_disk else 0)
-    for where, free, needed in (
-        (relay.base, relay.free_spool_bytes, archive_bytes),
-        ("its docker engine", relay.free_docker_bytes, for_image),
+    for where, free, needed, hint in (
+        (relay.base, relay.free_spool_bytes, archive_bytes, f"make room: df {relay.base} says of which disk"),
+        ("its docker engine", relay.free_docker_bytes, for_image, _FULL),
     ):
         if free < needed:
             raise ImageError(
-                f"{relay.node}: the disk is too full: {where} has {free / 2**30:.2f} GiB free"
-                f" and needs {needed / 2**30:.2f} GiB",
-                hint=_FULL,
+                f"{relay.node}: the disk is too full: {where} has {_size(free)} free and needs {_size(needed)}",
+                hint=hint,
             )
+
+
+def _size(size_bytes: int) -> str:
+    mib = size_bytes / 2**20
+    return f"{mib / 1024:.1f} GiB" if mib >= 1024 else f"{mib:.1f} MiB"
 
 
 def known_hosts(relays: Iterable[Relay]) -> bytes:
