@@ -36,15 +36,8 @@ def slurm(tier_unavailable):
     """Slurm with the nodes of a farm of two; commands over SSH find it where Slurm's own look first."""
     if reason := slurm_cluster.missing():
         tier_unavailable(reason)
-    conf = Path("/etc/slurm/slurm.conf")
-    if conf.exists():
-        tier_unavailable(f"{conf} is there: this machine belongs to a Slurm cluster")
-    cluster = slurm_cluster.start_slurm(("node01", "node02"))
-    conf.parent.mkdir(parents=True, exist_ok=True)
-    conf.symlink_to(cluster.directory / "slurm.conf")
-    yield cluster
-    conf.unlink()
-    cluster.stop()
+    with slurm_cluster.known_everywhere(("node01", "node02")) as cluster:
+        yield cluster
 
 
 def ready(request, name, tier_unavailable):

@@ -11,9 +11,11 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+CONF = Path("/etc/slurm/slurm.conf")
 PROGRAMS = ("munged", "mungekey", "slurmctld", "slurmd", "srun", "sbatch", "scontrol", "sinfo")
 
 
@@ -21,6 +23,8 @@ def missing() -> str | None:
     """Return why no Slurm can be started here, or None."""
     if os.geteuid() != 0:
         return "slurmd and munged need root"
+    if CONF.exists():
+        return f"{CONF} is there: this machine belongs to a Slurm cluster"
     absent = [name for name in PROGRAMS if shutil.which(name) is None]
     return f"not installed: {', '.join(absent)} (apt-get install slurmctld slurmd munge)" if absent else None
 
@@ -137,6 +141,22 @@ def start_slurm(nodes: tuple[str, ...] = ("node01", "node02"), cpus: int = 4) ->
         cluster.stop()
         raise
     return cluster
+
+
+@contextlib.contextmanager
+def known_everywhere(nodes: tuple[str, ...]) -> Iterator[SlurmCluster]:
+    """Give a cluster that commands over SSH find too, where Slurm's own look first; FileExistsError where one is."""
+    cluster = start_slurm(nodes)
+    linked = False
+    try:
+        CONF.parent.mkdir(parents=True, exist_ok=True)
+        CONF.symlink_to(cluster.directory / "slurm.conf")
+        linked = True
+        yield cluster
+    finally:
+        if linked:
+            CONF.unlink()
+        cluster.stop()
 
 
 def _start_munge(cluster: SlurmCluster) -> None:
