@@ -61,10 +61,12 @@ def check(
     from clusterctl.cli.check_run import Contact, replayed
     from clusterctl.cli.session import say_failures, say_without_root
     from clusterctl.errors import UsageError
-    from clusterctl.requirements import judge
 
     wanted, unwanted = cli.names(only), cli.names(skip)
-    judge.validate_names(wanted, unwanted or ())
+    if wanted is not None or unwanted:
+        from clusterctl.requirements import judge
+
+        judge.validate_names(wanted, unwanted or ())
     for path in (junit, prometheus):
         report_files.refuse_unwritable(path)
     if replay is not None:

@@ -64,7 +64,6 @@ class Contact:
         from clusterctl.facts import document
         from clusterctl.facts.earlier import EarlierFacts
         from clusterctl.inventory.secret_names import recorded
-        from clusterctl.requirements import judge
         from clusterctl.rundir import RunDir
 
         session = open_session(
@@ -78,7 +77,7 @@ class Contact:
             run = RunDir.create("check", self.runs)
             run.write("inventory", recorded(session.inventory))
             # A recording holds everything: what it is replayed for may not be what was checked.
-            subjects = judge.subjects_read(only, skip) if recorder is None else None
+            subjects = _subjects_read(only, skip) if recorder is None else None
             facts = session.gather(None if recorder is None else recorder.heard, subjects)
             run.write("facts", document.fleet_to_document(facts, subjects))
             everybody = (*session.inventory.nodes, *session.inventory.beyond)
@@ -95,6 +94,15 @@ class Contact:
                 recorder.discard()
             raise
         return judged
+
+
+def _subjects_read(only: tuple[str, ...] | None, skip: tuple[str, ...]) -> frozenset[str] | None:
+    if only is None:
+        # Everything is asked about; the judges are imported while the nodes answer.
+        return None
+    from clusterctl.requirements import judge
+
+    return judge.subjects_read(only, skip)
 
 
 def _recorder(record: Path | None, inventory: Inventory) -> Recorder | None:

@@ -11,50 +11,13 @@ from typing import Annotated, Any
 import typer
 
 from clusterctl import __version__, log
-from clusterctl.cli import console
-from clusterctl.cli.bench import bench
-from clusterctl.cli.bootstrap import bootstrap
-from clusterctl.cli.check import check
-from clusterctl.cli.down import down
-from clusterctl.cli.exec import execute
-from clusterctl.cli.explain import explain
-from clusterctl.cli.image import app as image_app
-from clusterctl.cli.inventory import app as inventory_app
-from clusterctl.cli.lab import app as lab_app
-from clusterctl.cli.render import app as render_app
-from clusterctl.cli.results_app import app as results_app
-from clusterctl.cli.undo import undo
-from clusterctl.cli.up import up
+from clusterctl.cli import console, verbs
 from clusterctl.errors import ClusterctlError
 
 INTERRUPTED = 130
-TALK = ("-v", "-vv", "--verbose", "-q", "--quiet")
 
 # Typer carries its own copy of click since 0.2x and the click package before: both are reached through Typer.
 ClickException: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
-
-app = typer.Typer(
-    name="clusterctl",
-    help="Make bare GPU nodes reachable by SSH a proven training cluster.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.command()(check)
-app.command()(bootstrap)
-app.command()(undo)
-app.command()(up)
-app.command()(down)
-app.command("exec")(execute)
-app.command()(bench)
-app.command()(explain)
-app.add_typer(render_app, name="render")
-app.add_typer(results_app, name="results")
-app.add_typer(image_app, name="image")
-app.add_typer(inventory_app, name="inventory")
-app.add_typer(lab_app, name="lab")
 
 
 def _show_version(wanted: bool) -> None:
@@ -63,7 +26,6 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def options(
     verbose: Annotated[
         int, typer.Option("--verbose", "-v", count=True, help="Say more on stderr; twice: everything.")
@@ -77,6 +39,22 @@ def options(
     log.configure(-1 if quiet else min(verbose, 2))
 
 
+def application(verb: str | None = None) -> typer.Typer:
+    """Return the whole command, or as much of it as one verb needs."""
+    app = typer.Typer(
+        name="clusterctl",
+        help="Make bare GPU nodes reachable by SSH a proven training cluster.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(options)
+    verbs.add_to(app, verb)
+    return app
+
+
 def _document(message: str, exit_code: int, hint: str | None = None) -> dict[str, Any]:
     error = {"message": message, "hint": hint, "exit_code": exit_code}
     return {"schema": "clusterctl.error/1", "error": error}
@@ -85,8 +63,8 @@ def _document(message: str, exit_code: int, hint: str | None = None) -> dict[str
 def _hoisted(arguments: Sequence[str]) -> list[str]:
     """Put ``-v`` and ``-q`` before the verb, where they belong, from wherever people write them."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
-    talk = [word for word in arguments[:end] if word in TALK]
-    return [*talk, *(word for word in arguments[:end] if word not in TALK), *arguments[end:]]
+    talk = [word for word in arguments[:end] if word in verbs.TALK]
+    return [*talk, *(word for word in arguments[:end] if word not in verbs.TALK), *arguments[end:]]
 
 
 def _start_lean() -> None:
@@ -105,6 +83,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _hoisted(sys.argv[1:] if argv is None else argv)
     as_json = "--json" in arguments
     try:
+        app = application(verbs.named_in(arguments))
         outcome = app(args=arguments, prog_name="clusterctl", standalone_mode=False)
     except ClusterctlError as error:
         if as_json:

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,9 +61,16 @@ class Session:
             on_done=progress.advance,
             subjects=subjects,
             release=None if kept is None else kept.release,
+            meanwhile=_import_what_follows,
         )
         progress.end()
         return outcome
+
+
+def _import_what_follows() -> None:
+    """Import what a fleet's facts are for while its nodes are asked, instead of before or after (0.1 s)."""
+    for name in ("clusterctl.requirements.judge", "clusterctl.facts.drift"):
+        import_module(name)
 
 
 def _spare_the_collector() -> None:
@@ -70,7 +78,6 @@ def _spare_the_collector() -> None:
 
     What is imported by now stays for good, and what a node answered has no cycles.
     """
-    gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
 

@@ -172,8 +172,9 @@ def gather_fleet(
     on_done: Callable[[Node, object], None] | None = None,
     subjects: frozenset[str] | None = None,
     release: Callable[[Transport], None] | None = None,
+    meanwhile: Callable[[], None] | None = None,
 ) -> HostMap[NodeFacts]:
-    """Gather the facts of many nodes, each over one connection; the arguments are those of ``gather``.
+    """Gather the facts of many nodes, each over one connection; the arguments are those of ``gather`` and ``fan_out``.
 
     What a node answered is parsed in the caller's thread while others still answer: the threads that talk to
     nodes never wait for a parser, and parsers never compete with one another.
@@ -191,5 +192,5 @@ def gather_fleet(
         if on_done is not None:
             on_done(node, found[node.name])
 
-    fan_out(nodes, connect, work, fanout=fanout, on_done=done, release=release)
+    fan_out(nodes, connect, work, fanout=fanout, on_done=done, release=release, meanwhile=meanwhile)
     return HostMap({node.name: found[node.name] for node in nodes})

@@ -108,12 +108,13 @@ def fan_out(
     fanout: int = 64,
     on_done: Callable[[Node, T | Failure], None] | None = None,
     release: Callable[[Transport], None] | None = None,
+    meanwhile: Callable[[], None] | None = None,
 ) -> HostMap[T]:
     """Run ``work`` on every node, ``fanout`` at once; return what each answered in the order of ``nodes``.
 
-    Every node's transport is closed when its work is over, or handed to ``release`` if it went well. ``on_done`` is
-    called in the caller's thread as each node ends. An interrupt, or an exception that is no ClusterctlError, cuts
-    off the others and is raised.
+    Every node's transport is closed when its work is over, or handed to ``release`` if it went well. In the caller's
+    thread ``on_done`` is called as each node ends, and ``meanwhile`` once, when all are under way. An interrupt, or an
+    exception that is no ClusterctlError, cuts off the others and is raised.
     """
     pool = _Pool(connect, work, nodes, release)
     threads = [
@@ -124,6 +125,8 @@ def fan_out(
     try:
         for thread in threads:
             thread.start()
+        if meanwhile is not None:
+            meanwhile()
         for _ in nodes:
             node, outcome = pool.outcomes.get()
             if isinstance(outcome, _Crash):

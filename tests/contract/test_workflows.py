@@ -45,7 +45,7 @@ def test_a_workflow_has_what_every_workflow_needs(path: Path) -> None:
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
 def test_every_clusterctl_line_is_one_that_it_takes(path: Path) -> None:
-    command = typer.main.get_command(main.app)
+    command = typer.main.get_command(main.application())
     for words in clusterctl_lines(yaml.safe_load(path.read_text())):
         verb = command.commands[words[1]]  # type: ignore[attr-defined]
         # Parsed as the real command parses it, and not run.

@@ -8,8 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 
 from clusterctl.cli import main as cli
+from clusterctl.cli import verbs
 from clusterctl.errors import InventoryError
 
 HEAVY = ("fabric", "paramiko", "docker", "pydantic", "jinja2", "yaml", "rich", "torch")
@@ -48,6 +50,29 @@ def test_help_names_every_verb() -> None:
         assert f"\n  {verb} " in done.stdout
 
 
+def words(command) -> object:
+    """All that can be said to a command: its options, or those of its commands."""
+    inner = getattr(command, "commands", None)
+    if inner is not None:
+        return {name: words(found) for name, found in inner.items()}
+    return [parameter.opts for parameter in command.params]
+
+
+def test_a_verb_alone_is_what_it_is_among_all() -> None:
+    whole = typer.main.get_command(cli.application()).commands
+    assert len(whole) == 13
+    for name, command in whole.items():
+        assert verbs.named_in(["-v", name, "--help"]) == name
+        alone = typer.main.get_command(cli.application(name)).commands
+        assert list(alone) == [name]
+        assert words(alone[name]) == words(command)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--help", "check"], ["chekc"], ["-q"], []])
+def test_all_verbs_are_there_where_none_is_named(arguments: list[str]) -> None:
+    assert verbs.named_in(arguments) is None
+
+
 def test_version() -> None:
     done = run("--version")
     assert (done.returncode, done.stdout.split()[0]) == (0, "clusterctl")
@@ -70,7 +95,7 @@ def test_an_expected_error_becomes_its_exit_code_with_its_hint(
     def refuse(**_: object) -> None:
         raise InventoryError("nodes: expected at least one", hint="add a node")
 
-    monkeypatch.setattr(cli, "app", refuse)
+    monkeypatch.setattr(cli, "application", lambda verb: refuse)
     assert cli.main(["check"]) == 4
     assert capsys.readouterr().err == "error: nodes: expected at least one\nhint: add a node\n"
 
@@ -81,7 +106,7 @@ def test_an_expected_error_is_one_json_document_when_asked(
     def refuse(**_: object) -> None:
         raise InventoryError("nodes: expected at least one", hint="add a node")
 
-    monkeypatch.setattr(cli, "app", refuse)
+    monkeypatch.setattr(cli, "application", lambda verb: refuse)
     assert cli.main(["check", "--json"]) == 4
     document = json.loads(capsys.readouterr().out)
     assert document["error"] == {
@@ -95,7 +120,7 @@ def test_an_interrupt_exits_130(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(**_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "app", interrupt)
+    monkeypatch.setattr(cli, "application", lambda verb: interrupt)
     assert cli.main(["check"]) == 130
 
 
@@ -115,7 +140,7 @@ def test_a_list_that_names_nothing_is_refused(option: str, nothing: str) -> None
 
 def test_talk_options_may_stand_after_the_verb(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[list[str]] = []
-    monkeypatch.setattr(cli, "app", lambda args, **_: seen.append(args))
+    monkeypatch.setattr(cli, "application", lambda verb: lambda args, **_: seen.append(args))
     cli.main(["check", "-v", "x.yaml", "--quiet", "--", "-q"])
     assert seen == [["-v", "--quiet", "check", "x.yaml", "--", "-q"]]
 

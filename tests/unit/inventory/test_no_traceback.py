@@ -307,7 +307,8 @@ def test_ten_thousand_inventories(file: Path, monkeypatch: pytest.MonkeyPatch) -
         patch.setattr("sys.stdout", sink)
         patch.setattr("sys.stderr", sink)
         # Typer builds its commands anew at every call, which a process does once: 20 ms of every example.
-        patch.setattr(cli, "app", get_command(cli.app))
+        built = get_command(cli.application())
+        patch.setattr(cli, "application", lambda verb: built)
         attempt()
     # A fuzz whose inventories are all refused would prove little of what comes after loading.
     assert sum(seen.values()) >= EXAMPLES, seen

@@ -1,0 +1,45 @@
+"""The verbs and where each is: a command line imports and builds the one it names, since all of them take 0.1 s."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import typer
+
+TALK = ("-v", "-vv", "--verbose", "-q", "--quiet")
+"""The options that may stand anywhere, and say nothing about which verb is meant."""
+_IN_ORDER = (
+    ("check", "check", "check"),
+    ("bootstrap", "bootstrap", "bootstrap"),
+    ("undo", "undo", "undo"),
+    ("up", "up", "up"),
+    ("down", "down", "down"),
+    ("exec", "exec", "execute"),
+    ("bench", "bench", "bench"),
+    ("explain", "explain", "explain"),
+    ("render", "render", "app"),
+    ("results", "results_app", "app"),
+    ("image", "image", "app"),
+    ("inventory", "inventory", "app"),
+    ("lab", "lab", "app"),
+)
+"""Each verb as help lists it, its module beside this one, and the command or the application there."""
+
+
+def named_in(arguments: Sequence[str]) -> str | None:
+    """Return the verb that a command line begins with; None where only all of them can tell what is meant."""
+    first = next((word for word in arguments if word not in TALK), None)
+    return first if any(first == name for name, _, _ in _IN_ORDER) else None
+
+
+def add_to(application: typer.Typer, verb: str | None) -> None:
+    """Give the application one verb, or all of them."""
+    for name, module, attribute in _IN_ORDER:
+        if verb in (None, name):
+            found: Any = getattr(import_module(f"clusterctl.cli.{module}"), attribute)
+            if isinstance(found, typer.Typer):
+                application.add_typer(found, name=name)
+            else:
+                application.command(name)(found)
