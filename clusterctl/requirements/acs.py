@@ -21,6 +21,7 @@ from clusterctl.requirements.base import (
     Verdict,
 )
 from clusterctl.requirements.boot_unit import BootUnit
+from clusterctl.requirements.data_direct import has_connectx_8
 from clusterctl.requirements.gpus import GIVEN_AWAY
 from clusterctl.requirements.pci_path import bridges_on_paths, select
 from clusterctl.requirements.rendering import render
@@ -44,7 +45,6 @@ REDIRECTS = (
     | ACS_FLAGS["egress-control"]
 )
 AT_BOOT = BootUnit("/usr/local/lib/clusterctl/acs-redirect-off", "clusterctl-acs.service")
-CONNECTX_8 = ("15b3", "1023")
 _BELOW = "a device below is given to a virtual machine"
 _NO_TRANSLATION = ("iommu=pt", "iommu.passthrough=1", "iommu=off", "intel_iommu=off", "amd_iommu=off")
 
@@ -97,11 +97,6 @@ def _ports(facts: NodeFacts, node: Node) -> _Ports:
 def _word(port: PciDevice) -> str | None:
     acs = port.bridge.acs.value if port.bridge is not None else None
     return None if acs is None else f"{acs.control:04x}"
-
-
-def _has_connectx_8(facts: NodeFacts) -> bool:
-    """Whether there is one at all: without its driver it carries no RDMA device yet."""
-    return any((device.vendor, device.device) == CONNECTX_8 for device in facts.pci.devices.or_else(()))
 
 
 def _warnings(facts: NodeFacts, gpus: tuple[PciDevice, ...], ports: _Ports) -> tuple[str, ...]:
@@ -157,7 +152,7 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
         return Verdict(NAME, Status.NOT_APPLICABLE, reason, evidence)
     if not ports.on_paths:
         return Verdict(NAME, Status.NOT_APPLICABLE, "no bridge lies between a GPU and a peer", evidence)
-    if _has_connectx_8(facts) and not node.requirements.acs.nic_devices:
+    if has_connectx_8(facts) and not node.requirements.acs.nic_devices:
         reason = (
             "ConnectX-8 platforms (GB300, B300) reach GPUs by Data Direct and need some ACS bits: the kernel "
             "parameter pci=config_acs= sets them port by port, not one value for all"

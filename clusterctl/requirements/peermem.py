@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clusterctl.requirements import out_of_tree, peermem_notes
+from clusterctl.requirements import data_direct, out_of_tree, peermem_notes
 from clusterctl.requirements.base import Command, Json, Status, Step, Verdict
 from clusterctl.requirements.dma_buf import missing_conditions
 from clusterctl.requirements.gpus import own_gpus, why_none
@@ -204,7 +204,7 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     }
     warnings = decision.warnings
     if decision.status in (Status.MET, Status.UNMET):
-        warnings += peermem_notes.distance(facts)
+        warnings += peermem_notes.distance(facts) + data_direct.warnings(facts)
         chosen = node.requirements.peermem.mechanism
         relies = chosen == "nvidia-peermem" or (chosen == "auto" and bool(missing_conditions(facts)))
         alone = _is_loaded(facts, NVIDIA) and not _is_loaded(facts, LEGACY)

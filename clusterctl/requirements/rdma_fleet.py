@@ -7,7 +7,8 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
-from clusterctl.requirements.rdma_gids import NCCL_FILE, index_of
+from clusterctl.requirements.nccl_settings import FILE as NCCL_FILE
+from clusterctl.requirements.rdma_gids import index_of
 from clusterctl.requirements.rdma_ports import ports
 from clusterctl.requirements.votes import OncePerFleet, majority
 

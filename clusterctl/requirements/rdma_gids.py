@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from clusterctl.requirements import nccl_settings
 from clusterctl.requirements.rdma_ports import netdevs
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from clusterctl.requirements.rdma_ports import Port
 
 VARIABLE = "NCCL_IB_GID_INDEX"
-NCCL_FILE = "/etc/nccl.conf"
 
 _IPV4 = "0000:0000:0000:0000:0000:ffff:"
 
@@ -46,14 +46,9 @@ def _is_index(text: str) -> bool:
 
 def setting(facts: NodeFacts, node: Node) -> tuple[str, int] | None:
     """Return where NCCL_IB_GID_INDEX is set, and to what; the environment beats the file."""
-    for place, values in (("the inventory's env", node.env), ("the container's env", node.container.env)):
-        text = values.get(VARIABLE, "")
+    for place, text in nccl_settings.given(facts, node, VARIABLE):
         if _is_index(text):
             return place, int(text)
-    for line in facts.host_config:
-        name, _, value = line.text.partition("=")
-        if line.path == NCCL_FILE and name.strip() == VARIABLE and _is_index(value):
-            return NCCL_FILE, int(value)
     return None
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from clusterctl.requirements import rdma_counters, rdma_fleet, rdma_gids, rdma_ports
 from clusterctl.requirements.base import Json, Status, Step, Verdict
+from clusterctl.requirements.nccl_settings import given, topology_warnings
 from clusterctl.requirements.wording import because, some
 
 if TYPE_CHECKING:
@@ -74,7 +75,8 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     ):
         faults += wrong
         warnings += odd
-    selector = node.rdma_devices or node.env.get("NCCL_IB_HCA")
+    selector = node.rdma_devices or next((text for _, text in given(facts, node, "NCCL_IB_HCA")), None)
+    warnings += topology_warnings(facts, node)
     warnings += rdma_ports.means_more(selector, reading.value)
     earlier = fleet.earlier.get(node.name)
     added, was_reset = rdma_counters.growth(facts, earlier, ports)

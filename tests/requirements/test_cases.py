@@ -96,6 +96,7 @@ OS = {
 DEFAULTS = {
     "os": "debian",
     "kernel": "6.1.0-30-amd64",
+    "machine": "x86_64",
     "cmdline": "BOOT_IMAGE=/boot/vmlinuz ro quiet",
     "vm": "none",
     "container": "none",
@@ -384,7 +385,7 @@ def facts_of(case):
     f = {**DEFAULTS, **case}
     none = Reading(None, ReadStatus.ABSENT, "not part of the case")
     system = System(
-        Reading("n1"), _reading(OS[f["os"]]), _reading(f["kernel"]), Reading("x86_64"),
+        Reading("n1"), _reading(OS[f["os"]]), _reading(f["kernel"]), Reading(f["machine"]),
         Reading(tuple(f["cmdline"].split())), Reading(f["boot_id"]), Reading(9.0),
         Reading(Virtualization(f["vm"], f["container"], "systemd-detect-virt")) if f["vm"] != "unknown" else none,
         Reading("systemd"), f["systemd"], _reading(f["secure_boot"]),
