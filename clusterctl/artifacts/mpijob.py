@@ -93,9 +93,25 @@ def _worker(container: ContainerSettings, gpus: int | None, rdma_resource: str |
         # Kubernetes has no ulimit: the runtime's memlock limit holds, and IPC_LOCK passes it, for root.
         worker["securityContext"] = {"capabilities": {"add": list(container.cap_add)}}
     spec: dict[str, Any] = {"containers": [worker]}
+    mounts: list[dict[str, Any]] = []
+    volumes: list[dict[str, Any]] = []
     size = _SIZE.fullmatch(container.shm_size or "")
     if size:
-        worker["volumeMounts"] = [{"name": "shm", "mountPath": "/dev/shm"}]
         limit = size[1] + _UNITS[size[2].lower()]
-        spec["volumes"] = [{"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": limit}}]
+        mounts.append({"name": "shm", "mountPath": "/dev/shm"})
+        volumes.append({"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": limit}})
+    for index, text in enumerate(container.volumes):
+        # What the inventory mounts is on every node, as for docker.
+        source, _, rest = text.partition(":")
+        target, _, mode = rest.partition(":")
+        if not (source.startswith("/") and target.startswith("/")):
+            raise ArtifactError(
+                f"the volume {text!r} is no folder of the nodes, and a pod has no volumes of docker's",
+                hint="write /on/the/host:/in/the/container[:ro]",
+            )
+        read_only = {"readOnly": True} if "ro" in mode.split(",") else {}
+        mounts.append({"name": f"data-{index}", "mountPath": target, **read_only})
+        volumes.append({"name": f"data-{index}", "hostPath": {"path": source}})
+    if volumes:
+        worker["volumeMounts"], spec["volumes"] = mounts, volumes
     return spec
