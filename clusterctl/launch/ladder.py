@@ -98,12 +98,10 @@ class Ladder:
             why = f"{launcher.name} does not use it" if peers else "one node"
             self._rungs += [Rung(RUNGS[2], "not-needed", why), Rung(RUNGS[3], "not-needed", why)]
             return
-        self._rung(
-            self._runner.check_mesh(plan, answers), f"from {plan.placements[0].node} to {peers} peer(s)"
-        )
-        limits = self._runner.memlock(plan)
+        mesh = self._runner.check_mesh(plan, answers)
+        self._rung(mesh.faults, f"from {plan.placements[0].node} to {peers} peer(s)")
         by_rdma = {answer.node.name for answer in answers if answer.evidence.rdma_ports}
-        low = {node: limit for node, limit in limits.items() if limit != "unlimited"}
+        low = {node: limit for node, limit in mesh.memlock.items() if limit != "unlimited"}
         faults = tuple(
             Fault(
                 FaultKind.MEMLOCK,
@@ -115,7 +113,9 @@ class Ladder:
             for node, limit in low.items()
             if node in by_rdma
         )
-        words = ", ".join(f"{limit} KiB on {node}" for node, limit in low.items()) or "unlimited"
+        said = [f"{limit} KiB on {node}" for node, limit in low.items()]
+        said += [f"not known on {p.node}" for p in plan.placements if p.node not in mesh.memlock]
+        words = ", ".join(said) or "unlimited"
         self._rung(faults, words + ("; no RDMA device needs more" if low and not faults else ""))
 
     def _ranks_start(self, plan: LaunchPlan, launcher: Launcher) -> str:

@@ -183,7 +183,7 @@ class Measurement:
     def _launch(self, chosen: Arrangement, plan: LaunchPlan) -> tuple[Outcome | None, tuple[Fault, ...]]:
         launcher, nodes = chosen.launcher, len(plan.placements)
         self._say(f"starting {plan.np} rank(s) on {nodes} node(s) through {launcher.name}")
-        faults = self._runner.check_mesh(plan, chosen.answers) if launcher.over_ssh else ()
+        faults = self._runner.check_mesh(plan, chosen.answers).faults if launcher.over_ssh else ()
         if faults:
             self._launches.append(document(plan, launcher, None))
             return None, faults

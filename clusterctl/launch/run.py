@@ -21,6 +21,7 @@ from clusterctl.launch.mpi_version import Family
 from clusterctl.launch.preflight import Needs, Readiness
 from clusterctl.launch.processes import RankProcess
 from clusterctl.launch.ranklog import RankLog
+from clusterctl.launch.ssh_mesh import Mesh
 from clusterctl.launch.watch import Watch
 from clusterctl.transport.base import Completed, Failure, FailureKind, HostMap, Transport, TransportError
 from clusterctl.transport.fanout import fan_out
@@ -91,10 +92,10 @@ class Runner:
         )
         return tuple(outcome.values_by_node.values()), faults
 
-    def check_mesh(self, plan: LaunchPlan, answers: Sequence[Readiness]) -> tuple[Fault, ...]:
-        """Write the ssh_config to the launching node and try SSH from there to every peer."""
+    def check_mesh(self, plan: LaunchPlan, answers: Sequence[Readiness]) -> Mesh:
+        """Write the ssh_config to the launching node, and try SSH and what ranks may lock from there to every peer."""
         if len(plan.placements) < 2:
-            return ()
+            return Mesh()
         keys = {answer.node.name: answer.host_keys for answer in answers}
         files = {
             ssh_mesh.CONFIG_FILE: ssh_mesh.config(plan).encode(),
@@ -106,26 +107,12 @@ class Runner:
                 transport.put(data, f"{plan.directory}/{name}", mode=0o600)
             done = transport.run(_SHELL, stdin=ssh_mesh.probe(plan).encode(), timeout_s=_MESH_TIMEOUT_S)
         except TransportError as error:
-            return (
-                Fault(
-                    FaultKind.NODE_UNREACHABLE, error.message, node=plan.placements[0].node, hint=error.hint
-                ),
-            )
+            launching = plan.placements[0].node
+            fault = Fault(FaultKind.NODE_UNREACHABLE, error.message, node=launching, hint=error.hint)
+            return Mesh((fault,))
         finally:
             transport.close()
-        return ssh_mesh.faults(plan, done.text)
-
-    def memlock(self, plan: LaunchPlan) -> dict[str, str]:
-        """Return what ranks may lock by node (``unlimited`` or KiB), after ``check_mesh``."""
-        transport = self._connect(self._node(plan.placements[0].node))
-        try:
-            probe = ssh_mesh.memlock_probe(plan).encode()
-            done = transport.run(_SHELL, stdin=probe, timeout_s=_MESH_TIMEOUT_S)
-        except TransportError:
-            return {}
-        finally:
-            transport.close()
-        return ssh_mesh.memlock_of(plan, done.text)
+        return Mesh(ssh_mesh.faults(plan, done.text), ssh_mesh.memlock_of(plan, done.text))
 
     def run(self, plan: LaunchPlan, launcher: Launcher, logs: Path) -> Outcome:
         """Start the ranks and wait for their end or the deadline; afterwards none of them runs anywhere."""

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
 
 from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.errors import LaunchError
@@ -16,13 +18,23 @@ CONFIG_FILE = "ssh_config"
 KNOWN_HOSTS_FILE = "known_hosts"
 _TRY = f"""
 try() {{
-  if said=$(ssh -F {CONFIG_FILE} "$2" true 2>&1 </dev/null); then
-    printf 'ok\\t%s\\n' "$1"
+  # What a rank may lock, asked on the very path by which mpirun will start it; that it cannot be said is no fault.
+  if said=$(ssh -F {CONFIG_FILE} "$2" 'sh -c "ulimit -l" 2>/dev/null; true' 2>&1 </dev/null); then
+    printf 'ok\\t%s\\t%s\\n' "$1" "$(printf %s "$said" | tail -n 1)"
   else
     printf 'bad\\t%s\\t%s\\n' "$1" "$(printf %s "$said" | tr '\\n\\t' '  ')"
   fi
 }}
 """
+
+
+class Mesh(NamedTuple):
+    """What SSH from the launching node to its peers came to, and what ranks may lock there (``memlock_of``)."""
+
+    faults: tuple[Fault, ...] = ()
+    memlock: Mapping[str, str] = MappingProxyType({})
+
+
 _PLAIN = re.compile(r"^[A-Za-z0-9_./~:@+=-]+$")
 
 
@@ -70,32 +82,24 @@ def known_hosts(placements: tuple[Placement, ...], keys: Mapping[str, tuple[str,
 
 def probe(plan: LaunchPlan) -> str:
     """Return sh text that tries SSH from the launching node to all peers at once, a line of answer each."""
-    lines = [f"cd {plan.directory} || exit 1", _TRY]
+    lines = [f"cd {plan.directory} || exit 1", _TRY, "printf 'here\\t%s\\n' \"$(ulimit -l)\""]
     for index, placement in enumerate(plan.placements[1:]):
         lines.append(f"try {index} {_plain(placement.node, 'the node name')} &")
     lines.append("wait")
     return "\n".join(lines) + "\n"
 
 
-def memlock_probe(plan: LaunchPlan) -> str:
-    """Return sh text that prints what a rank may lock on every node, by the very path on which mpirun starts it."""
-    lines = [
-        f"cd {plan.directory} || exit 1",
-        f"printf '%s\\t%s\\n' {_plain(plan.placements[0].node, 'the node name')} \"$(ulimit -l)\"",
-    ]
-    for placement in plan.placements[1:]:
-        name = _plain(placement.node, "the node name")
-        lines.append(
-            f"printf '%s\\t%s\\n' {name} \"$(ssh -F {CONFIG_FILE} {name} 'ulimit -l' 2>/dev/null </dev/null)\" &"
-        )
-    return "\n".join([*lines, "wait"]) + "\n"
-
-
 def memlock_of(plan: LaunchPlan, answer: str) -> dict[str, str]:
-    """Read that probe's answer: ``unlimited`` or KiB by node; a node that said neither is left out."""
-    said = dict(line.split("\t") for line in answer.splitlines() if line.count("\t") == 1)
-    found = {placement.node: said.get(placement.node, "").strip() for placement in plan.placements}
-    return {node: limit for node, limit in found.items() if limit == "unlimited" or limit.isdigit()}
+    """Read what ranks may lock from the probe's answer: ``unlimited`` or KiB by node; who said neither is left out."""
+    lines = [line.split("\t") for line in answer.splitlines()]
+    said = {words[1]: words[2].strip() for words in lines if words[0] == "ok" and len(words) == 3}
+    here = next((words[1].strip() for words in lines if words[0] == "here" and len(words) == 2), "")
+    limits = [here, *(said.get(str(index), "") for index in range(len(plan.placements) - 1))]
+    return {
+        placement.node: limit
+        for placement, limit in zip(plan.placements, limits, strict=True)
+        if limit == "unlimited" or limit.isdigit()
+    }
 
 
 def faults(plan: LaunchPlan, answer: str) -> tuple[Fault, ...]:

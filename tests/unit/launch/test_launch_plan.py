@@ -117,6 +117,17 @@ def test_the_mesh_probe_names_the_peer_that_cannot_be_reached():
     assert "no answer" in silent.message
 
 
+def test_what_ranks_may_lock_comes_with_the_same_answer():
+    assert ssh_mesh.memlock_of(TWO_NODES, "here\t64\nok\t0\tunlimited\n") == {
+        "gpu01": "64",
+        "gpu02": "unlimited",
+    }
+    assert ssh_mesh.memlock_of(TWO_NODES, "here\tunlimited\nok\t0\tulimit: not here\n") == {
+        "gpu01": "unlimited"
+    }
+    assert ssh_mesh.memlock_of(TWO_NODES, "bad\t0\tno route to host\n") == {}
+
+
 def test_secrets_stand_in_no_argv():
     command = marked(TWO_NODES, OpenMpi4().argv(TWO_NODES))
     assert command[:2] == ("sh", "-c")
