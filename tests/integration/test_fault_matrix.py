@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+from typing import get_args
 
 import fault_nodes
 import pytest
@@ -17,6 +18,7 @@ from clusterctl.apply.journal import Options, RunJournal
 from clusterctl.apply.undo import Undo
 from clusterctl.errors import ConfigError, PlanError
 from clusterctl.inventory import load
+from clusterctl.requirements.base import Reboot, Step
 from clusterctl.rundir import RunDir
 
 
@@ -102,7 +104,7 @@ def _go_on(engine, run, inventory, runs):
     assert all(v.status.value == "met" for judged in result.verdicts.values() for v in judged)
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(500)
 def test_the_controller_crashes_at_every_boundary_of_its_journal(fleet, tmp_path, monkeypatch):
     _, (node,), engine, inventory = fleet(1)
     runs = tmp_path / "runs"
@@ -129,26 +131,31 @@ def test_the_controller_crashes_at_every_boundary_of_its_journal(fleet, tmp_path
     assert node.snapshot() == before
     for point in range(1, total + 1):
         run = attempt(point)
-        # Undo straight away, and undo of what was gone on with: every boundary sees the one or the other.
-        if point % 2:
-            _go_on(engine, run, inventory, runs)
-            assert node.after() == after, f"crash at boundary {point} of {total}, then resume"
+        node.keep()
         _undo(engine, inventory)
         assert node.snapshot() == before, f"crash at boundary {point} of {total}, then undo"
+        node.put_back()
+        _go_on(engine, run, inventory, runs)
+        assert node.after() == after, f"crash at boundary {point} of {total}, then resume"
+        _undo(engine, inventory)
+        assert node.snapshot() == before, f"crash at boundary {point} of {total}, then resume and undo"
 
 
 @pytest.mark.timeout(400)
 def test_the_connection_dies_at_every_step(fleet, tmp_path, monkeypatch):
     """One node per step and side of it: all of them are cut in one run, and gone on with in another."""
-    _, nodes, engine, inventory = fleet(6)
-    kinds = 10
+    _, nodes, engine, inventory = fleet(7)
     runs = tmp_path / "runs"
     before = {node.name: node.snapshot() for node in nodes}
     run = RunDir.create("bootstrap", runs)
-    bootstrap.apply(engine, bootstrap.prepare(engine, inventory, Options(), run), run)
+    prepared = bootstrap.prepare(engine, inventory, Options(), run)
+    bootstrap.apply(engine, prepared, run)
+    steps = prepared.plan.of(nodes[0].name).steps
+    last = len(steps)
+    assert {type(planned.step) for planned in steps} == {*get_args(Step)} - {Reboot}
     after = {node.name: node.after() for node in nodes}
     _undo(engine, inventory)
-    points = [(number, event) for number in range(1, kinds + 1) for event in ("begin", "changed")]
+    points = [(number, event) for number in range(1, last + 1) for event in ("begin", "changed")]
     add = RunJournal.add
     cut: dict[str, tuple[int, str]] = {}
     dropped = threading.Lock()
@@ -171,7 +178,7 @@ def test_the_connection_dies_at_every_step(fleet, tmp_path, monkeypatch):
             node.idle()
         lost = {name for name, outcome in result.outcomes.items() if outcome.failure is not None}
         # After the last step's record only the runner's farewell is left, which may have come through.
-        assert {name for name, point in wanted.items() if point != (kinds, "changed")} <= lost
+        assert {name for name, point in wanted.items() if point != (last, "changed")} <= lost
         part = inventory.model_copy(update={"nodes": inventory.nodes[::2]})
         _undo(engine, part)
         for node in nodes[::2]:

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shutil
 import stat
+import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from apt_stand_in import APT_GET, DPKG_QUERY
 from sshd_farm import Farm, SshdNode, wait_for_listeners
 
 from clusterctl.apply.engine import Engine
@@ -21,6 +24,7 @@ from clusterctl.facts.model import ManagedFile, NodeFacts
 from clusterctl.requirements.base import (
     Command,
     EnableUnit,
+    InstallPackages,
     LoadModule,
     PutTree,
     RestartUnit,
@@ -71,6 +75,13 @@ SETPCI = """case $3 in
   *) cat {register} ;;
 esac"""
 MODPROBE = """case $1 in -r) rmdir /sys/module/$2 ;; *) mkdir /sys/module/$1 ;; esac"""
+
+
+_HELD = ("state", "root", "modules", "packages")
+
+
+def _copy(*words: str) -> None:
+    subprocess.run(("cp", "-a", "--", *words), check=True, timeout=60)
 
 
 @dataclasses.dataclass
@@ -124,9 +135,11 @@ class FaultNode:
             return False
 
     def snapshot(self) -> dict[str, object]:
-        """Everything below ``root``: type, mode, owner, content or target, and the time of plain files; and modules."""
+        """Everything below ``root``: type, mode, owner, content or target, time of plain files; modules, packages."""
         loaded = sorted(path.name for path in (self.folder / "modules").iterdir())
-        found: dict[str, object] = {f"module {name}": (0, 0, 0, b"", 0) for name in loaded}
+        installed = sorted(path.name for path in (self.folder / "packages").iterdir())
+        things = [f"module {name}" for name in loaded] + [f"package {name}" for name in installed]
+        found: dict[str, object] = dict.fromkeys(things, (0, 0, 0, b"", 0))
         for path in sorted(self.root.rglob("*")):
             info = path.lstat()
             content: object = path.readlink() if path.is_symlink() else b""
@@ -139,6 +152,20 @@ class FaultNode:
             found[name] = (info.st_mode, info.st_uid, info.st_gid, content, kept)
         return found
 
+    def keep(self) -> None:
+        """Copy all that the node holds, its journal too, so that two ways on can start from the same state."""
+        kept = self.folder / "kept"
+        shutil.rmtree(kept, ignore_errors=True)
+        kept.mkdir()
+        _copy(*(str(self.folder / name) for name in _HELD), str(kept))
+
+    def put_back(self) -> None:
+        """Make the node what it was when it was kept; the folders themselves are mounted, and stay."""
+        for name in _HELD:
+            for path in (self.folder / name).iterdir():
+                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+            _copy(f"{self.folder}/kept/{name}/.", str(self.folder / name))
+
     def after(self) -> dict[str, object]:
         """What the steps are to bring about, without times and without what is not theirs."""
         return {name: what[:4] for name, what in self.snapshot().items()}  # type: ignore[index]
@@ -150,7 +177,7 @@ def enter(farm: Farm, folder: Path, extra: str = "") -> list[FaultNode]:
     for node in farm.nodes:
         node.stop()
         made = FaultNode(node, folder / node.name)
-        for name in ("state", "root", "modules", "bin"):
+        for name in ("state", "root", "modules", "packages", "bin"):
             (made.folder / name).mkdir(parents=True)
         made.new_boot_id()
         path = f"{made.folder}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -188,6 +215,9 @@ def furnish(node: FaultNode) -> None:
     (root / "register").write_text("001d\n")
     node.program("setpci", SETPCI.format(register=root / "register", fresh=node.folder / "register.new"))
     node.program("modprobe", MODPROBE)
+    (node.folder / "packages/present").touch()
+    for name, body in (("apt-get", APT_GET), ("dpkg-query", DPKG_QUERY)):
+        node.program(name, body.format(db=node.folder / "packages", state=STATE))
 
 
 class Everything:
@@ -217,6 +247,7 @@ class Everything:
             PutTree("a tree", str(self.source), f"{root}/tree"),
             SetRegister("a register", "0000:01:00.0", "ECAP_ACS+6.w", "0011", "001d"),
             LoadModule("a module", "a_module"),
+            InstallPackages("a package", "apt", ("pciutils", "present")),
             EnableUnit("a unit", "x.service"),
             Command("a command", ("touch", mark), ("rm", "-f", mark), ("test", "-e", mark)),
             RestartUnit("a restart", "x.service"),
