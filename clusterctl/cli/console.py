@@ -2,19 +2,65 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
-from clusterctl.errors import UsageError
+from clusterctl.errors import ConfigError, UsageError
 from clusterctl.report.visible import ACTING, visible
+
+
+class ReaderGoneError(Exception):
+    """Whoever read our output has gone. No OSError, of which Typer would make exit code 1."""
+
+
+def open_closed_streams() -> None:
+    """Let a standard stream that is closed (``>&-``, some daemons) lead nowhere; the next file would get its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123
+
+
+def flush() -> None:
+    """Write what stdout still holds; ConfigError or ReaderGoneError here, rather than at the interpreter's end."""
+    with _written():
+        sys.stdout.flush()
+
+
+def abandon() -> None:
+    """Let every stream that takes nothing more lead nowhere, so that the interpreter ends in peace."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            with contextlib.suppress(OSError):
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, stream.fileno())
+                os.close(nowhere)
+
+
+@contextlib.contextmanager
+def _written() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise ReaderGoneError from error
+    except OSError as error:
+        abandon()
+        raise ConfigError(
+            f"standard output cannot be written: {error.strerror}",
+            hint="is the disk full? the output is cut off",
+        ) from error
 
 
 def emit_json(document: Mapping[str, Any]) -> None:
     """Write the verb's one JSON document to stdout."""
     text = _json(document) if _takes_all(sys.stdout) else json.dumps(document, indent=1)
-    sys.stdout.write(ACTING.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
+    with _written():
+        sys.stdout.write(ACTING.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
 
 
 def _json(document: Mapping[str, Any]) -> str:
@@ -29,13 +75,19 @@ def _json(document: Mapping[str, Any]) -> str:
 
 def data(text: str) -> None:
     """Write what was asked for to stdout."""
-    _write(sys.stdout, text if text.endswith("\n") else text + "\n")
+    with _written():
+        _write(sys.stdout, text if text.endswith("\n") else text + "\n")
 
 
 def talk(text: str) -> None:
-    """Say something about the work to stderr."""
-    _write(sys.stderr, text + "\n")
-    sys.stderr.flush()
+    """Say something about the work to stderr; the work goes on where that is full."""
+    try:
+        _write(sys.stderr, text + "\n")
+        sys.stderr.flush()
+    except BrokenPipeError as error:
+        raise ReaderGoneError from error
+    except OSError:
+        abandon()
 
 
 def _takes_all(stream: TextIO) -> bool:

@@ -12,7 +12,7 @@ import typer
 
 from clusterctl import __version__, log
 from clusterctl.cli import console, verbs
-from clusterctl.errors import ClusterctlError
+from clusterctl.errors import ClusterctlError, ConfigError
 
 INTERRUPTED = 130
 
@@ -80,7 +80,21 @@ def _start_lean() -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code (docs/architecture.md, "The contract")."""
     _start_lean()
-    arguments = _hoisted(sys.argv[1:] if argv is None else argv)
+    console.open_closed_streams()
+    try:
+        code = _run(_hoisted(sys.argv[1:] if argv is None else argv))
+        console.flush()
+    except console.ReaderGoneError:
+        # The reader of stdout (head, less) has gone; the shell's convention is to end quietly.
+        console.abandon()
+        return 141
+    except ConfigError as error:
+        console.talk(f"error: {error.message}")
+        return error.exit_code
+    return code
+
+
+def _run(arguments: list[str]) -> int:
     as_json = "--json" in arguments
     try:
         app = application(verbs.named_in(arguments))
@@ -98,14 +112,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         error.show()
         return int(error.exit_code)
     except (typer.Abort, KeyboardInterrupt):
+        outcome = INTERRUPTED
+    if outcome == INTERRUPTED:  # Typer returns it for a KeyboardInterrupt
         if as_json:
             console.emit_json(_document("interrupted", INTERRUPTED))
         console.talk("interrupted")
-        return INTERRUPTED
-    except BrokenPipeError:
-        # The reader of stdout (head, less) has gone; the shell's convention is to end quietly.
-        sys.stderr.close()
-        return 141
     return int(outcome) if isinstance(outcome, int) else 0
 
 

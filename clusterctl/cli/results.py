@@ -69,7 +69,7 @@ def list_runs(
     One line each, with its best figure: the highest busbw, or the throughput of all ranks.
     """
     from clusterctl.report import run_list
-    from clusterctl.results.store import Store
+    from clusterctl.results.store import Store, Wanted
 
     choice = wanted(benchmark, library, status, since, newest)
     with Store.open(runs, make=False) as results:
@@ -79,7 +79,7 @@ def list_runs(
     elif found:
         console.data(run_list.render(found))
     else:
-        console.talk(f"no such result in {path}")
+        console.talk(f"no result in {path} {'yet' if choice == Wanted() else 'fits'}")
 
 
 def show(

@@ -102,6 +102,12 @@ def _refuse_early(options: LabOptions, directory: Path) -> None:
         )
     if options.driver == "qemu" and (options.mounts or options.with_python):
         raise UsageError("guests cannot see this machine's files", hint="mounts need --driver docker")
+    there = next(folder for folder in (directory, *directory.parents) if folder.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise LabError(
+            f"there is no place for a lab in {directory}: {there} is not a folder that may be written to",
+            hint="name another with --dir",
+        )
     if load(directory) is not None:
         raise LabError(
             f"there is a lab in {directory} already", hint=f"clusterctl lab down --dir {directory}"
