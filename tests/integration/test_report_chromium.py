@@ -72,6 +72,18 @@ def judged():
     return run_page.render(replace(record, summary=replace(record.summary, status="below-baseline")))
 
 
+def among_neighbours():
+    """A collective of four nodes, one of which has a slow rail."""
+    record = collective()
+    ranks = [
+        {"rank": r, "host": LONG if r < 8 else f"gpu0{r // 8}", "gbps": 11.0 if r == 19 else 46.0 + r % 5 / 10,
+         "gbps_with": {str((r + 8) % 32): 46.0, str((r - 8) % 32): 11.0}}
+        for r in range(32)
+    ]  # fmt: skip
+    record.document["proof"]["neighbours"] = {"size_bytes": 64 << 20, "ranks": ranks}
+    return run_page.render(record)
+
+
 PAGES = {
     "sweep": lambda: run_page.render(collective()),
     "training": lambda: run_page.render(slow_rank_training()),
@@ -79,6 +91,7 @@ PAGES = {
     "comparison": compared,
     "variants": with_variants,
     "judged": judged,
+    "neighbours": among_neighbours,
 }
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from clusterctl.report.comparison import cautions, noise_words
-from clusterctl.report.html import bounds, figures, page
+from clusterctl.report.html import bounds, configuration, figures, page
+from clusterctl.report.html.heat_map import HeatMap, of_proof
 from clusterctl.report.html.run_page import unit_of
 from clusterctl.results.comparison import Comparison
 from clusterctl.results.record import Record
@@ -37,4 +38,12 @@ def render(found: Comparison, records: Sequence[Record]) -> str:
         charts=[one for one in charts if one is not None],
         lines=found.lines,
         noise=noise_words(found),
+        heats=[(name, one) for name, record in zip(names, records, strict=True) if (one := _heat(record))],
+        configuration=configuration.lines(records),
     )
+
+
+def _heat(record: Record) -> HeatMap | None:
+    points = record.document.get("points") or ()
+    np = int(points[-1]["np"]) if points else record.summary.np
+    return of_proof(record.document.get("proof") or {}, np, unit_of(record.document))

@@ -59,7 +59,7 @@ class HeatMap:
     unit: str
     median: float
     about: str
-    """What the cells say, in words."""
+    """Sentences that come before the one that says what the cells are."""
     rows: tuple[Row, ...]
     left_out: int
     left_out_within: float
@@ -111,7 +111,7 @@ def _neighbours(measured: Mapping[str, Any]) -> str:
 def heat_map(rates: Sequence[Mapping[str, Any]], unit: str, about: str = "") -> HeatMap | None:
     """Return the heat map of one launch's rates (``proof.rates``); None for fewer than two ranks.
 
-    ``about`` are sentences that come before the one that says what the cells are.
+    ``about``: as in the heat map.
     """
     if len(rates) < 2:
         return None
@@ -132,7 +132,6 @@ def heat_map(rates: Sequence[Mapping[str, Any]], unit: str, about: str = "") -> 
     slowest_node, slowest = min(
         ((row.node, cell) for row in rows for cell in row.cells), key=lambda found: found[1].samples_per_s
     )
-    about = f"{about} How far each of the {len(rates)} ranks is from their median, in percent.".lstrip()
     return HeatMap(
         np=len(rates),
         unit=unit,
