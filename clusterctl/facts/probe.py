@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from clusterctl.errors import FactsError
@@ -16,8 +16,10 @@ from clusterctl.facts.subjects import fragments, not_asked
 #   nothing, and no program can eat the rest of it.
 # - Its output is collected and written at the end: hundreds of small pieces would each be a packet, which the
 #   controller has to decipher and look at (a third of its work).
-# - `s` runs a section's function with its output going straight through (fd 3) while its errors and, last,
-#   its exit status are caught in a variable: no temporary file, one fork. With a limit, `head` cuts it.
+# - `s` runs a section's function in the shell itself: forks are most of what a probe costs its node. What the
+#   functions leave behind (variables, the folder they are in) no other one relies on. All errors go another way than
+#   the output and are caught in one variable, with a marker before each section's: no temporary file. With a limit
+#   `head` cuts the output (fd 3), and the errors stand at the section's end.
 # - `g` prints files, each line with its path; `n` forgives grep for finding nothing or not finding a file.
 # - `a` prints a section that is known to be absent without any fork. `r` runs text as root if there is a way.
 _PRELUDE = """\
@@ -27,7 +29,6 @@ PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin; export PATH
 M=@NONCE@
 N='
 '
-exec 3>&1
 K=; { read -r K </proc/sys/kernel/osrelease; } 2>/dev/null
 g() { grep -Hs '' "$@"; n $?; }
 n() { case $1 in 0|1|2) return 0;; *) return "$1";; esac; }
@@ -39,10 +40,14 @@ command -v head >/dev/null 2>&1 || head() { cat; }
 s() {
   printf '\\n%s begin %s %s\\n' "$M" "$1" "${2:--}"
   if [ "${2:-}" ]
-  then e=$({ { "f_$1" 3>&-; printf '\\n%s' "$?" >&2; } | head -c "$2" >&3 3>&-; } 2>&1)
-  else e=$({ "f_$1" >&3 3>&-; } 2>&1; printf '\\n%s' "$?")
+  then
+    e=$({ { "f_$1" 3>&-; printf '\\n%s' "$?" >&2; } | head -c "$2" >&3 3>&-; } 2>&1)
+    printf '\\n%s end %s %s\\n%.4000s\\n' "$M" "$1" "${e##*"$N"}" "${e%"$N"*}"
+  else
+    printf '\\n%s err %s\\n' "$M" "$1" >&2
+    "f_$1"
+    printf '\\n%s end %s %s\\n' "$M" "$1" "$?"
   fi
-  printf '\\n%s end %s %s\\n%.4000s\\n' "$M" "$1" "${e##*"$N"}" "${e%"$N"*}"
 }
 a() { printf '\\n%s begin %s -\\n\\n%s end %s @ABSENT@\\n%s\\n' "$M" "$1" "$M" "$1" "$2"; }
 U=; while read -r k x y z; do
@@ -66,13 +71,17 @@ printf '\\n%s begin root -\\n%s %s %.400s\\n\\n%s end root 0\\n' "$M" "${U:--}" 
 """
 
 _EPILOGUE = """\
-u=; { read -r u x </proc/uptime; } 2>/dev/null
-printf '\\n%s done %s\\n' "$M" "${u:--}"
 }
-o=$(clusterctl_probe </dev/null)
+o=$(
+exec 3>&1
+e=$(clusterctl_probe 2>&1 >&3 </dev/null)
+u=; { read -r u x </proc/uptime; } 2>/dev/null
+printf '%s\\n\\n%s done %s\\n' "$e" '@NONCE@' "${u:--}"
+)
 printf '%s\\n' "$o"
 exit 0
 """
+_ERROR_CHARACTERS = 4000
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +111,7 @@ def build_script(
         .replace("@DENIED@", str(STATUS_DENIED))
         .replace("@SUDO@", "yes" if allow_sudo else "no")
     )
-    return prelude + _body(only_root, subjects) + _EPILOGUE
+    return prelude + _body(only_root, subjects) + _EPILOGUE.replace("@NONCE@", nonce)
 
 
 @cache
@@ -160,6 +169,8 @@ def split(output: str, nonce: str, subjects: frozenset[str] | None = None) -> An
         elif words[0] == "end" and len(words) == 3 and words[1] == name:
             sections[name] = _section(name, limit, text, words[2], body)
             name = ""
+        elif words[0] == "err" and len(words) == 2 and words[1] in sections and body.strip():
+            sections[words[1]] = replace(sections[words[1]], error=body.strip()[:_ERROR_CHARACTERS])
     shared_reads.distribute(sections, fragments(subjects))
     for fragment in not_asked(subjects):
         sections[fragment.name] = Section(fragment.name, "", None, "the node was not asked")

@@ -122,6 +122,23 @@ def test_a_cut_section_says_so() -> None:
     assert section.read(lambda text: text).detail == "the output was cut"
 
 
+def test_errors_that_come_last_belong_to_their_sections() -> None:
+    nonce = "0b" * 16
+    ends = "".join(
+        f"\n{nonce} begin {name} -\n\n{nonce} end {name} {status}\n"
+        for name, status in (("clock", 1), ("limits", 0), ("mounts", 2))
+    )
+    errors = (
+        f"\n{nonce} err clock\ndate: broken\nand more\n\n{nonce} err limits\n\n{nonce} err mounts\n{'x' * 9000}"
+        f"\n{nonce} err stranger\nnobody asked\n\n{nonce} err\n"
+    )
+    sections = probe.split(f"{ends}{errors}\n\n{nonce} done 1\n", nonce).sections
+    assert sections["clock"].error == "date: broken\nand more"
+    assert sections["limits"].error == ""
+    assert sections["mounts"].error == "x" * 4000
+    assert sections["stranger"].exit_status is None
+
+
 def test_every_fragment_is_named_once_and_quotes_its_reason() -> None:
     assert len(set(NAMES)) == len(NAMES)
     assert all(re.fullmatch(r"[a-z_]+", name) for name in NAMES)
