@@ -7,8 +7,9 @@ from types import TracebackType
 from typing import Any
 
 from collective_core import _lib
-from collective_core.communicator import Communicator, Redop, _milliseconds, as_buffer
+from collective_core.communicator import Communicator, Redop, as_buffer
 from collective_core.errors import CollectiveCoreError, Result
+from collective_core.handle import milliseconds
 
 
 class CpuReduce:
@@ -52,7 +53,7 @@ class CpuReduce:
                 Result.INVALID_ARGUMENT,
                 f"send is {source.count} of {source.dtype.name}, recv is {target.count} of {target.dtype.name}",
             )
-        options = _lib.OpOptions(size=sizeof(_lib.OpOptions), timeout_ms=_milliseconds(timeout_s))
+        options = _lib.OpOptions(size=sizeof(_lib.OpOptions), timeout_ms=milliseconds(timeout_s))
         comm = self._comm._live()
         code = self._library.cc_cpu_reduce_run(
             self._handle, source.address, target.address, source.count, int(source.dtype), int(op),

@@ -9,8 +9,9 @@ from types import TracebackType
 from typing import Any
 
 from collective_core import _lib
-from collective_core.communicator import Buffer, Communicator, _milliseconds, as_buffer
+from collective_core.communicator import Buffer, Communicator, as_buffer
 from collective_core.errors import CollectiveCoreError, Result
+from collective_core.handle import milliseconds
 
 # What is registered must not be freed, though its owner forgets it: by communicator, then by handle.
 _kept: weakref.WeakKeyDictionary[Communicator, dict[int, Buffer]] = weakref.WeakKeyDictionary()
@@ -40,7 +41,7 @@ class Registration:
         buffer = as_buffer(array)
         size_bytes = buffer.count * _lib.library().cc_dtype_size(int(buffer.dtype))
         handle, direct = c_uint64(), c_int()
-        options = _lib.OpOptions(size=sizeof(_lib.OpOptions), timeout_ms=_milliseconds(timeout_s))
+        options = _lib.OpOptions(size=sizeof(_lib.OpOptions), timeout_ms=milliseconds(timeout_s))
         live = comm._live()
         _lib.check(
             _lib.library().cc_mem_register(
@@ -70,7 +71,7 @@ class Registration:
         if handle is None:
             return
         if self._comm._handle:
-            options = _lib.OpOptions(size=sizeof(_lib.OpOptions), timeout_ms=_milliseconds(timeout_s))
+            options = _lib.OpOptions(size=sizeof(_lib.OpOptions), timeout_ms=milliseconds(timeout_s))
             live = self._comm._live()
             _lib.check(_lib.library().cc_mem_deregister(live, handle, byref(options)), live)
         _kept[self._comm].pop(handle)
