@@ -1,4 +1,4 @@
-// The C ABI: what a communicator has done and is doing.
+// The C ABI: what a communicator is, has done and is doing.
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
@@ -7,6 +7,37 @@
 #include "engine/settings_text.h"
 
 extern "C" {
+
+cc_result cc_comm_get_async_error(const cc_comm* comm, cc_result* state) {
+  return ccore::guarded([&] {
+    ccore::require(comm && state, "an argument is null");
+    const cc_result failed = comm->communicator.failure().code();
+    *state = failed == CC_SUCCESS && comm->communicator.busy() ? CC_IN_PROGRESS : failed;
+  });
+}
+
+cc_result cc_comm_rank(const cc_comm* comm, int* rank) {
+  return ccore::guarded([&] {
+    ccore::require(comm && rank, "an argument is null");
+    *rank = comm->communicator.rank();
+  });
+}
+
+cc_result cc_comm_size(const cc_comm* comm, int* nranks) {
+  return ccore::guarded([&] {
+    ccore::require(comm && nranks, "an argument is null");
+    *nranks = comm->communicator.size();
+  });
+}
+
+cc_result cc_comm_peer_info(const cc_comm* comm, int rank, cc_peer_info* info) {
+  return ccore::guarded([&] {
+    ccore::require(comm && info, "an argument is null");
+    ccore::require(rank >= 0 && rank < comm->communicator.size(), "no such rank");
+    ccore::require(info->size >= sizeof(size_t), "cc_peer_info.size is not set");
+    comm->communicator.fill(rank, info);
+  });
+}
 
 cc_result cc_comm_stats(const cc_comm* comm, cc_operation operation, cc_op_stats* stats) {
   return ccore::guarded([&] {
