@@ -12,8 +12,12 @@ import pytest
 Program = Callable[..., Any]
 # Of the program endless.py where a rank stops; elsewhere it is 30 s, and what ends sooner was not ended by it.
 DEADLINE_S = 3
-# A rank must know a second after its deadline; a busy machine gets some more to say so.
-LATEST_S = DEADLINE_S + 1 + 4
+# What a busy machine gets more, to run a rank that has been told.
+SLACK_S = 4
+# A rank must know a second after its deadline.
+LATEST_S = DEADLINE_S + 1 + SLACK_S
+# An abort returns within it; the other ranks are told at once, and do not wait for their deadline.
+ABORT_S = 1
 
 
 def one_node(_: int) -> Mapping[str, str]:
@@ -73,10 +77,9 @@ def test_abort_from_a_second_thread_returns_at_once_and_ends_all(
     # Nor does it wait for a rank that is stopped, in whose operation the others hang.
     job = program("endless.py", "abort", size=4, per_rank=per_rank)
     of_0, of_1, of_3 = reports_of(job, (0, 1, 3))
-    (took_s,) = of_1["abort_s"]
-    assert took_s < 1
+    assert of_1["aborted"]["took_s"] < ABORT_S
     assert of_1["code"] == "ABORTED"
     for report in (of_0, of_3):
         assert report["code"] == "REMOTE"
         assert re.search(r"rank 1 \(host \S+ pid \d+\) failed \(aborted\)", report["text"]), report["text"]
-        assert report["after_s"] < LATEST_S, "the deadline ended it, not the abort"
+        assert report["ended"] - of_1["aborted"]["at"] < ABORT_S + SLACK_S, report

@@ -7,13 +7,10 @@ import os
 import threading
 
 from collective_core.affinity import bind_ranks, parse_list
-from collective_core.communicator import Communicator, unique_id_from_address
+from collective_core.communicator import Communicator
 
 if "TEST_MASK" in os.environ:
     os.sched_setaffinity(0, parse_list(os.environ["TEST_MASK"]))
-rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-port, secret = int(os.environ["CCORE_ROOT_PORT"]), os.environ["CCORE_JOB_SECRET"]
-unique_id = unique_id_from_address("127.0.0.1", port, secret, is_root=rank == 0)
 
 started, asked = threading.Event(), threading.Event()
 masks: list[list[int]] = []
@@ -28,7 +25,7 @@ def other_thread() -> None:
 thread = threading.Thread(target=other_thread)
 thread.start()
 started.wait(60)
-with Communicator(rank, size, unique_id) as communicator:
+with Communicator.from_environment() as communicator:
     try:
         binding = bind_ranks(communicator)
     finally:

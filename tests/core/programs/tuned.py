@@ -6,26 +6,19 @@ Argument: how many rounds. A second one has rank 1 do something else about the t
 from __future__ import annotations
 
 import json
-import os
 import sys
 
 import numpy
-from collective_core.communicator import Communicator, Dtype, Redop, unique_id_from_address
+from collective_core.communicator import Communicator, Dtype, Redop
 
 from collective_core import CollectiveCoreError
 
-rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 rounds, odd = int(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else ""
-identity = unique_id_from_address(
-    os.environ["CCORE_ROOT_ADDR"],
-    int(os.environ["CCORE_ROOT_PORT"]),
-    os.environ["CCORE_JOB_SECRET"],
-    is_root=rank == 0,
-)
 
 
 def run(comm: Communicator, count: int) -> None:
     """Call what has several algorithms, with all its results checked."""
+    rank, size = comm.rank, comm.size
     send = (numpy.arange(count) % 7 + rank).astype("f4")
     total = ((numpy.arange(count) % 7) * size + sum(range(size))).astype("f4")
     recv = numpy.zeros_like(send)
@@ -38,11 +31,11 @@ def run(comm: Communicator, count: int) -> None:
     assert (send == (numpy.arange(count) % 7 + 1).astype("f4")).all(), "broadcast"
 
 
-with Communicator(rank, size, identity, timeout_s=30) as comm:
+with Communicator.from_environment(timeout_s=30) as comm:
     try:
         if odd == "set":
-            comm.tuner_set("broadcast", 4096, Dtype.FLOAT32, "tree" if rank == 1 else "chain")
-        if odd == "retune" and rank != 1:
+            comm.tuner_set("broadcast", 4096, Dtype.FLOAT32, "tree" if comm.rank == 1 else "chain")
+        if odd == "retune" and comm.rank != 1:
             comm.retune()
         for _ in range(rounds):
             run(comm, 300)
