@@ -25,6 +25,20 @@ ccore::LinkMatrix dgx1v(int nranks) {
   return part_of(ccore::parse_link_matrix("DGX-1V", dgx1v_text(), 8), first);
 }
 
+std::vector<ccore::Tree> dgx1v_chains() {
+  std::vector<ccore::Tree> chains;
+  const auto add = [&](const std::vector<int>& order, int share) {
+    ccore::Tree chain{std::vector<int>(order.size(), ccore::kNone), share};
+    for (size_t i = 1; i < order.size(); ++i) chain.parent[static_cast<size_t>(order[i])] = order[i - 1];
+    chains.push_back(chain);
+  };
+  add({0, 3, 2, 1, 5, 6, 7, 4}, 2);
+  add({0, 4, 7, 6, 5, 1, 2, 3}, 2);
+  add({0, 1, 3, 7, 5, 4, 6, 2}, 1);
+  add({0, 2, 6, 4, 5, 7, 3, 1}, 1);
+  return chains;
+}
+
 std::string text_of(const ccore::LinkMatrix& links) {
   std::ostringstream text;
   for (size_t i = 0; i < links.gbytes_per_s.size(); ++i) {

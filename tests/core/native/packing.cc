@@ -140,6 +140,37 @@ void hybrid_cube_mesh() {
   }
 }
 
+// What is known to fill the rings of that machine is a packing in our terms too, and ours is faster and flatter.
+void six_chains() {
+  const LinkMatrix links = dgx1v();
+  const std::vector<Tree> chains = dgx1v_chains();
+  EXPECT(shares_of(chains) == 6 && ccore::depth_of(chains) == 7, shares_of(chains), " of depth ", ccore::depth_of(chains));
+  std::map<std::pair<int, int>, int> lanes;
+  for (const Tree& chain : chains) {
+    std::set<int> above;
+    for (int rank = 0; rank < 8; ++rank) {
+      const int parent = chain.parent[static_cast<size_t>(rank)];
+      if (parent == ccore::kNone) continue;
+      EXPECT(above.insert(parent).second, "GPU ", parent, " has two below it: no chain");
+      lanes[std::minmax(rank, parent)] += chain.share;
+    }
+  }
+  // 16 links, 8 of them of two lanes: both directions of a ring take its lane, but for the one at which the chain ends.
+  EXPECT(lanes.size() == 16, lanes.size(), " links");
+  for (const auto& [link, share] : lanes) {
+    EXPECT(share <= 2 * links.between(link.first, link.second) / 25, link.first, "-", link.second, ": ", share);
+  }
+  expect_spanning("six chains", chains, links);
+  expect_bytes_by_share("six chains", chains, links);
+  for (const int chunks : {1, 3}) {
+    prove("six chains", for_all(8, [&](int rank) { return tree_all_reduce(rank, chains, chunks); }));
+  }
+  EXPECT(std::abs(seconds_per_gbyte(chains, links) * 75 - 1) < 1e-9, seconds_per_gbyte(chains, links));
+  const std::vector<Tree> ours = ccore::pack_trees(links);
+  EXPECT(seconds_per_gbyte(ours, links) < seconds_per_gbyte(chains, links), seconds_per_gbyte(ours, links));
+  EXPECT(ccore::depth_of(ours) < ccore::depth_of(chains), ccore::depth_of(ours));
+}
+
 // Two pairs of GPUs below switches, which share a slower way to each other.
 void pairs_below_switches() {
   LinkMatrix links = switched(4, 6);
@@ -238,6 +269,7 @@ void packing() {
   matrices_are_read_with_care();
   stars_behind_a_switch();
   hybrid_cube_mesh();
+  six_chains();
   pairs_below_switches();
   shares_follow_unequal_links();
   random_machines();
