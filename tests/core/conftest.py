@@ -128,6 +128,24 @@ def all_reduce_perf(perf: Callable[[str], Path]) -> Path:
     return perf("all_reduce_perf")
 
 
+@pytest.fixture(scope="session")
+def preload(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Compile one of the C files in ``programs/`` to a library for LD_PRELOAD."""
+
+    def compiled(name: str) -> Path:
+        target = tmp_path_factory.mktemp("preload") / f"{name}.so"
+        done = subprocess.run(
+            ("cc", "-shared", "-fPIC", "-Wall", "-Werror",
+             "-I", str(REPOSITORY / "collective_core" / "include"),
+             "-o", str(target), str(PROGRAMS / f"{name}.c"), "-ldl"),
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return target
+
+    return compiled
+
+
 @pytest.fixture
 def free_port() -> int:
     """A TCP port that was free a moment ago."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -109,16 +109,9 @@ def test_every_result_is_right(
 
 
 @pytest.fixture(scope="session")
-def corrupting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def corrupting(preload: Callable[[str], Path]) -> Path:
     """A library that, preloaded, spoils the results of one rank."""
-    target = tmp_path_factory.mktemp("corrupt") / "corrupt.so"
-    done = subprocess.run(
-        ("cc", "-shared", "-fPIC", "-Wall", "-Werror", "-I", str(REPOSITORY / "collective_core" / "include"),
-         "-o", str(target), str(Path(__file__).parent / "programs" / "corrupt.c"), "-ldl"),
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    yield target
+    return preload("corrupt")
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import socket
 import struct
 import sys
 import time
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+
+from listening import listening_ports, wait_until
 
 PROGRAM = str(Path(__file__).resolve().parent / "programs" / "among_strangers.py")
 CHALLENGE_BYTES = 40
@@ -28,23 +28,6 @@ REFUSED = (
 TOO_LITTLE = (b"", b"C", MAGIC, MAGIC + bytes(91))
 """Nothing is wrong with it so far: the connection is kept for some seconds."""
 PER_RANK = {"CCORE_TRANSPORT": "tcp", "CCORE_TCP_STREAMS": "2"}
-
-
-def listening_ports(pids: Iterable[int]) -> set[int]:
-    """TCP ports of 127.0.0.1 on which one of the processes listens, as the kernel says."""
-    inodes = set()
-    for pid in pids:
-        for fd in Path(f"/proc/{pid}/fd").glob("*"):
-            try:
-                inodes.update(re.findall(r"socket:\[(\d+)\]", str(fd.readlink())))
-            except OSError:
-                continue  # closed meanwhile
-    ports = set()
-    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
-        fields = line.split()
-        if fields[3] == "0A" and fields[9] in inodes:
-            ports.add(int(fields[1].rpartition(":")[2], 16))
-    return ports
 
 
 def knock(port: int, says: bytes) -> socket.socket:
@@ -66,13 +49,6 @@ def told(stranger: socket.socket) -> int:
         except ConnectionResetError:
             pass
     return count
-
-
-def wait_until(condition: Any, what: str, timeout_s: float = 60) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
 
 
 def test_while_the_ranks_meet(ranks: Any, free_port: int, tmp_path: Path) -> None:
@@ -101,8 +77,11 @@ def test_while_the_ranks_meet(ranks: Any, free_port: int, tmp_path: Path) -> Non
     assert max(map(told, waiting)) <= CHALLENGE_BYTES
 
 
-def test_while_the_ranks_work(ranks: Any, free_port: int, tmp_path: Path) -> None:
-    ranks.start((sys.executable, PROGRAM, str(tmp_path), "3"), 2, lambda _: PER_RANK)
+def test_while_the_ranks_work(ranks: Any, free_port: int, tmp_path: Path, preload: Any) -> None:
+    gate = tmp_path / "gate"
+    gated = {"LD_PRELOAD": str(preload("gated_listen")), "LISTEN_GATE": str(gate)}
+    says = (*REFUSED, *TOO_LITTLE)
+    ranks.start((sys.executable, PROGRAM, str(tmp_path), str(len(says))), 2, lambda _: {**PER_RANK, **gated})
     pids = [process.pid for process in ranks.processes]
     for process in ranks.processes:
         assert process.stdout.readline() == "joined\n"
@@ -110,20 +89,25 @@ def test_while_the_ranks_work(ranks: Any, free_port: int, tmp_path: Path) -> Non
     wait_until(lambda: not listening_ports(pids), "ports stay open")
     with socket.socket() as stranger:
         assert stranger.connect_ex(("127.0.0.1", free_port)) != 0
-    (tmp_path / "go").touch()
-    # A split opens ports for a part of a millisecond: that a scanner finds one is luck, and it must do no harm then.
-    deadline = time.monotonic() + 8
-    knocks = []
-    while len(knocks) < 40 and time.monotonic() < deadline:
-        assert all(one.poll() is None for one in ranks.processes), len(knocks)
-        for port in listening_ports(pids):
-            says = (*REFUSED, *TOO_LITTLE)[len(knocks) % (len(REFUSED) + len(TOO_LITTLE))]
-            try:
-                knocks.append(knock(port, says))
-            except (ConnectionRefusedError, ConnectionResetError):
-                continue  # closed meanwhile, or between the call and its answer
+    # A split opens ports for a part of a millisecond: the rendezvous, and one on each rank. Here each of them
+    # stays at the gate until all strangers are in its queue, before any rank.
+    gate.mkdir()
     (tmp_path / "stop").touch()
+    (tmp_path / "go").touch()
+    knocks = []
+    scanned = set()
+    deadline = time.monotonic() + 60
+    while any(process.poll() is None for process in ranks.processes):
+        assert time.monotonic() < deadline, [process.poll() for process in ranks.processes]
+        for mark in gate.iterdir():
+            scanned.add(mark.name)
+            # One and then another first, so that each is the one that is looked at while the ranks wait.
+            turn = len(scanned) % len(says)
+            knocks += [knock(int(mark.name), words) for words in says[turn:] + says[:turn]]
+            mark.unlink()
+        time.sleep(0.001)
     for one in ranks.finish():
         assert one.returncode == 0, one.output
-        assert re.fullmatch(r"\d+ rounds\n", one.output), one.output
-    assert max(map(told, knocks), default=0) <= CHALLENGE_BYTES
+        assert one.output == f"{len(says)} rounds\n", one.output
+    assert len(knocks) >= 3 * len(says) * len(says), f"{len(knocks)} knocks at {len(scanned)} ports"
+    assert max(map(told, knocks)) <= CHALLENGE_BYTES

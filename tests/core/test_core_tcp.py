@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -68,23 +69,44 @@ def test_both_rails_carry_what_they_can(networks: Networks, ranks: Any) -> None:
         assert 0.1 < slow / (slow + fast) < 0.33, (slow, fast)
 
 
+def wait_until_running(networks: Networks, ranks: Any) -> None:
+    patience = time.monotonic() + 60
+    while networks.sent_bytes(0, 1) < 8 << 20:
+        running = time.monotonic() < patience and all(one.poll() is None for one in ranks.processes)
+        assert running, "not running"
+        time.sleep(0.05)
+
+
 @pytest.mark.parametrize("rail", [0, 1])
 def test_a_rail_that_is_cut_ends_both_ranks(networks: Networks, ranks: Any, rail: int) -> None:
     ranks.start(
         (*INSIDE, str(PROGRAMS / "endless.py"), "go-on"), 2, over(networks, CCORE_TCP_USER_TIMEOUT_MS="1000")
     )
-    patience = time.monotonic() + 60
-    while networks.sent_bytes(0, 1) < 8 << 20:
-        assert time.monotonic() < patience and all(one.poll() is None for one in ranks.processes), (
-            "not running"
-        )
-        time.sleep(0.05)
+    wait_until_running(networks, ranks)
     networks.cut(0, rail)
     for one in ranks.finish(timeout_s=60):
         assert one.returncode == 7, one
         report = json.loads(one.output.splitlines()[-1])
         assert report["code"] in ("REMOTE", "TIMEOUT")
         assert "rank 1 (host" in report["text"] or "rank 0 (host" in report["text"], report
+        assert report["after_s"] < DEADLINE_S + 1
+
+
+def test_a_host_that_is_cut_off_is_named_at_the_deadline(networks: Networks, ranks: Any) -> None:
+    """With keepalives that notice it long afterwards."""
+    ranks.start(
+        (*INSIDE, str(PROGRAMS / "endless.py"), "cut"), 2, over(networks, CCORE_TCP_USER_TIMEOUT_MS="60000")
+    )
+    wait_until_running(networks, ranks)
+    for rail in (0, 1):
+        networks.cut(0, rail)
+    for rank, one in enumerate(ranks.finish(timeout_s=60)):
+        assert one.returncode == 7, one
+        report = json.loads(one.output.splitlines()[-1])
+        assert report["code"] == "TIMEOUT"
+        assert "all_reduce(count=262144, f32, sum)" in report["text"], report
+        told = rf"rank {1 - rank} \(host \S+ pid \d+\) gives no answer: it is stopped or cut off"
+        assert re.search(told, report["text"]), report
         assert report["after_s"] < DEADLINE_S + 1
 
 

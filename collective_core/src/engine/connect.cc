@@ -26,6 +26,8 @@ namespace {
 
 constexpr int64_t kRingBytes = 256 * 1024;
 constexpr int64_t kSlotBytes = 1024 * 1024;
+// How long a connection that broke on the way to a communicator waits for the root to say why.
+constexpr int64_t kCauseMs = 300;
 
 // What every rank tells every other; travels as bytes.
 struct Card {
@@ -95,6 +97,7 @@ class Connector {
       connect();
       client_.all_gather(uint32_t{1});  // everybody is connected: the segment's name can go
       if (result_.segment) result_.segment->close_fd();
+      client_.leave();
       make_arena();
       return std::move(result_);
     } catch (const Error& error) {
@@ -289,7 +292,7 @@ class Connector {
       plan.names.push_back(result_.peers[peer].name);
     }
     warn_of_other_wishes();
-    Mesh mesh = connect_mesh(plan, std::move(listeners_), id_.secret, client_.deadline());
+    Mesh mesh = mesh_of(plan);
     result_.control = std::move(mesh.control);
     const int64_t seed = settings_.fault_seed;
     for (size_t peer = 0; peer < cards_.size(); ++peer) {
@@ -305,6 +308,16 @@ class Connector {
                                            static_cast<uint64_t>(seed) * 1000003 + own() * 1009 + peer);
       }
       result_.links.push_back(std::move(link));
+    }
+  }
+
+  Mesh mesh_of(const MeshPlan& plan) {
+    try {
+      return connect_mesh(plan, std::move(listeners_), id_.secret, client_.deadline(), client_.alarm());
+    } catch (const Error& error) {
+      // A connection that breaks may be that of a rank which gave up because of a third one: the root knows.
+      if (error.code() == CC_ERROR_REMOTE) client_.await_news(kCauseMs);
+      throw;
     }
   }
 

@@ -1,5 +1,9 @@
 #include "rendezvous/client.h"
 
+#include <poll.h>
+
+#include <limits>
+
 #include "common/log.h"
 #include "rendezvous/root.h"
 #include "transport/tcp/handshake.h"
@@ -17,13 +21,13 @@ RendezvousClient::RendezvousClient(const UniqueId& id, int rank, int nranks, int
   hello.purpose = Purpose::rendezvous;
   hello.from = rank;
   hello.nranks = nranks;
-  hello.timeout_ms = timeout_ms;
+  // The root, which may have begun long after this rank, must tell it who is missing before it stops to listen.
+  hello.timeout_ms = deadline_.remaining_ms(std::numeric_limits<int>::max());
   introduce(fd_.get(), id.secret, hello, deadline_, kRootName);
 }
 
 std::string RendezvousClient::exchange(const std::string& mine) {
   const RendezvousRequest request{CC_SUCCESS, static_cast<uint32_t>(mine.size())};
-  RendezvousReply reply{};
   // When the root has given up, sending may fail; what it said before is still there to be read.
   try {
     send_all(fd_.get(), &request, sizeof request, deadline_, kRootName);
@@ -31,6 +35,11 @@ std::string RendezvousClient::exchange(const std::string& mine) {
   } catch (const Error& error) {
     if (error.code() != CC_ERROR_REMOTE) throw;
   }
+  return read_reply();
+}
+
+std::string RendezvousClient::read_reply() const {
+  RendezvousReply reply{};
   recv_all(fd_.get(), &reply, sizeof reply, deadline_, kRootName);
   if (reply.size > kMostRendezvousBytes * static_cast<uint32_t>(nranks_)) {
     throw Error(CC_ERROR_INTERNAL, "a malformed answer of the rendezvous");
@@ -41,10 +50,30 @@ std::string RendezvousClient::exchange(const std::string& mine) {
   return bytes;
 }
 
+void RendezvousClient::tell_news() {
+  told_ = true;
+  read_reply();
+  throw Error(CC_ERROR_INTERNAL, "the rendezvous answered a question that nobody has asked");
+}
+
+Alarm RendezvousClient::alarm() {
+  return Alarm{fd_.get(), [this] { tell_news(); }};
+}
+
+void RendezvousClient::await_news(int64_t patience_ms) {
+  pollfd news{fd_.get(), POLLIN, 0};
+  if (!told_ && poll(&news, 1, static_cast<int>(patience_ms)) > 0) tell_news();
+}
+
 void RendezvousClient::give_up(const Error& error) noexcept {
+  send_last(static_cast<uint32_t>(error.code()), error.what());
+}
+
+void RendezvousClient::leave() noexcept { send_last(kLeaves, std::string()); }
+
+void RendezvousClient::send_last(uint32_t status, const std::string& text) noexcept {
   try {
-    const std::string text = error.what();
-    const RendezvousRequest request{static_cast<uint32_t>(error.code()), static_cast<uint32_t>(text.size())};
+    const RendezvousRequest request{status, static_cast<uint32_t>(text.size())};
     const Deadline soon = Deadline::in_ms(500);
     send_all(fd_.get(), &request, sizeof request, soon, kRootName);
     send_all(fd_.get(), text.data(), text.size(), soon, kRootName);

@@ -10,6 +10,7 @@
 #include "common/error.h"
 #include "common/unique_fd.h"
 #include "rendezvous/unique_id.h"
+#include "transport/tcp/socket.h"
 
 namespace ccore {
 
@@ -43,6 +44,13 @@ class RendezvousClient {
 
   // Tells the root, and through it all ranks, why this one gives up. Never throws.
   void give_up(const Error& error) noexcept;
+  // Tells the root that this rank needs it no more; whose connection ends without it is taken for dead. Never throws.
+  void leave() noexcept;
+
+  // Between two rounds the root speaks only to tell that it is over, and why.
+  Alarm alarm();
+  // Throws what the root has to tell, should it come within that time and not have been told before.
+  void await_news(int64_t patience_ms);
 
   // The address of this host on the way to the root.
   Address local_host() const { return local_address(fd_.get()); }
@@ -51,10 +59,14 @@ class RendezvousClient {
 
  private:
   std::string exchange(const std::string& mine);
+  void send_last(uint32_t status, const std::string& text) noexcept;
+  std::string read_reply() const;
+  [[noreturn]] void tell_news();
 
   int nranks_;
   Deadline deadline_;
   UniqueFd fd_;
+  bool told_ = false;  // by the root, that it is over
 };
 
 }  // namespace ccore

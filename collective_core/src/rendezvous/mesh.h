@@ -25,7 +25,8 @@ struct MeshPlan {
   std::vector<std::string> names;  // for error texts
 };
 
-// Connects to the lower ranks, then accepts the higher ones: an order without cycles.
-Mesh connect_mesh(const MeshPlan& plan, std::vector<UniqueFd> listeners, const Digest& secret, const Deadline& deadline);
+// Connects to the lower ranks, then accepts the higher ones: an order without cycles. The alarm ends it early.
+Mesh connect_mesh(const MeshPlan& plan, std::vector<UniqueFd> listeners, const Digest& secret, const Deadline& deadline,
+                  const Alarm& alarm);
 
 }  // namespace ccore

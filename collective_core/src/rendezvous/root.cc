@@ -6,6 +6,7 @@
 #include <exception>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "common/clock.h"
@@ -27,118 +28,194 @@ class Root {
 
   void serve() {
     try {
-      gather_ranks();
+      if (!gather_ranks()) return;
       while (one_round()) {
       }
     } catch (const Error& error) {
-      log(LogLevel::warn, "rendezvous failed: %s", error.what());
       tell_all(error);
     }
   }
 
  private:
-  void gather_ranks() {
-    Deadline deadline = Deadline::in_ms(kFirstRankMs);
-    size_t present = 0;
-    while (ranks_.empty() || present < ranks_.size()) {
-      auto accepted = acceptor_.next(deadline);
-      if (!accepted) throw Error(CC_ERROR_TIMEOUT, "still missing at the deadline: " + missing());
-      const Hello& hello = accepted->hello;
-      if (ranks_.empty()) {
-        if (hello.nranks < 1 || hello.nranks > kMostRanks) continue;
-        ranks_.resize(static_cast<size_t>(hello.nranks));
-        timeout_ms_ = hello.timeout_ms;
-        // A little less than the ranks' own patience, so that they hear from us who is missing.
-        deadline = Deadline::in_ms(timeout_ms_ - std::min<int64_t>(timeout_ms_ / 10, 500));
+  struct Seat {
+    UniqueFd fd;
+    Address from;
+    bool said = false;  // what it has to say in this round
+    bool left = false;
+    std::string part;
+  };
+
+  // False when one of them has failed before all were there.
+  bool gather_ranks() {
+    while (seats_.empty() || present_ < seats_.size()) {
+      auto accepted = acceptor_.next(deadline_, connections());
+      if (!accepted) {
+        if (deadline_.passed()) throw Error(CC_ERROR_TIMEOUT, "still missing at the deadline: " + missing());
+        try {
+          hear(0);
+        } catch (const Error& error) {
+          tell_all(error);
+          tell_latecomers(error);
+          return false;
+        }
+        continue;
       }
+      const Hello& hello = accepted->hello;
+      if (seats_.empty() && (hello.nranks < 1 || hello.nranks > kMostRanks)) continue;
+      if (seats_.empty()) seats_.resize(static_cast<size_t>(hello.nranks));
       late_ = std::move(accepted->fd);  // told too, if it is what fails
-      if (hello.nranks != static_cast<int>(ranks_.size())) {
+      if (hello.nranks != static_cast<int>(seats_.size())) {
         throw Error(CC_ERROR_INVALID_ARGUMENT,
                     rank_text(hello.from) + " says there are " + std::to_string(hello.nranks) +
-                        " ranks, the first to arrive said " + std::to_string(ranks_.size()));
+                        " ranks, the first to arrive said " + std::to_string(seats_.size()));
       }
       if (hello.from < 0 || hello.from >= hello.nranks) {
         throw Error(CC_ERROR_INVALID_ARGUMENT, rank_text(hello.from) + " is out of range");
       }
-      UniqueFd& slot = ranks_[static_cast<size_t>(hello.from)];
-      if (slot) throw Error(CC_ERROR_INVALID_USAGE, "two processes say they are " + rank_text(hello.from));
-      slot = std::move(late_);
-      ++present;
+      Seat& seat = seats_[static_cast<size_t>(hello.from)];
+      if (seat.fd) throw Error(CC_ERROR_INVALID_USAGE, "two processes say they are " + rank_text(hello.from));
+      // A little less than the patience of the first who will lose it, so that all hear from us who is missing.
+      const Deadline its = Deadline::in_ms(hello.timeout_ms - std::min<int64_t>(hello.timeout_ms / 10, 500));
+      if (present_ == 0 || its.remaining_ns() < deadline_.remaining_ns()) deadline_ = its;
+      seat.fd = std::move(late_);
+      seat.from = peer_address(seat.fd.get());
+      ++present_;
     }
+    return true;
   }
 
   // False when all ranks have left, which ends a successful rendezvous.
   bool one_round() {
-    const Deadline deadline = Deadline::in_ms(timeout_ms_);
-    std::string table;
-    size_t left = 0;
-    std::string who_left;
-    for (size_t rank = 0; rank < ranks_.size(); ++rank) {
-      const std::string who = rank_text(static_cast<int>(rank));
-      RendezvousRequest request{};
-      try {
-        recv_all(ranks_[rank].get(), &request, sizeof request, deadline, who);
-      } catch (const Error& error) {
-        if (error.code() != CC_ERROR_REMOTE) throw;
-        ++left;
-        who_left = who;
-        continue;
-      }
-      if (request.size > kMostRendezvousBytes) throw Error(CC_ERROR_INTERNAL, who + " sent too much");
-      std::string bytes(request.size, '\0');
-      recv_all(ranks_[rank].get(), bytes.data(), bytes.size(), deadline, who);
-      if (request.status != CC_SUCCESS)
-        throw Error(static_cast<cc_result>(request.status), who + ": " + bytes);
-      table += bytes;
+    const auto waits_for = [](const Seat& seat) { return !seat.said && !seat.left; };
+    while (std::any_of(seats_.begin(), seats_.end(), waits_for)) {
+      if (deadline_.passed()) throw Error(CC_ERROR_TIMEOUT, "no answer at the deadline from " + list_of(waits_for));
+      hear(deadline_.remaining_ms(1000));
     }
-    if (left == ranks_.size()) return false;
-    if (left > 0) throw Error(CC_ERROR_REMOTE, who_left + " died or failed during initialisation");
-    answer_all(CC_SUCCESS, table, deadline);
+    const auto has_left = [](const Seat& seat) { return seat.left; };
+    if (std::all_of(seats_.begin(), seats_.end(), has_left)) return false;
+    if (std::any_of(seats_.begin(), seats_.end(), has_left)) {
+      throw Error(CC_ERROR_INTERNAL, list_of(has_left) + " left before the others");
+    }
+    std::string table;
+    for (Seat& seat : seats_) table += std::exchange(seat.part, std::string());
+    // Before the answers: who has got his may speak again at once.
+    for (Seat& seat : seats_) seat.said = false;
+    answer_all(table);
     return true;
   }
 
-  void answer_all(cc_result status, const std::string& bytes, const Deadline& deadline) {
-    const RendezvousReply reply{static_cast<uint32_t>(status), static_cast<uint32_t>(bytes.size())};
-    for (size_t rank = 0; rank < ranks_.size(); ++rank) {
-      const std::string who = rank_text(static_cast<int>(rank));
-      send_all(ranks_[rank].get(), &reply, sizeof reply, deadline, who);
-      send_all(ranks_[rank].get(), bytes.data(), bytes.size(), deadline, who);
+  // Waits that long for any rank, and reads what there is.
+  void hear(int wait_ms) {
+    std::vector<pollfd> fds;
+    for (const Seat& seat : seats_) fds.push_back(pollfd{seat.left ? -1 : seat.fd.get(), POLLIN, 0});
+    poll(fds.data(), fds.size(), wait_ms);
+    for (size_t rank = 0; rank < seats_.size(); ++rank) {
+      if (fds[rank].revents != 0) hear_rank(rank);
     }
   }
 
-  void tell_all(const Error& error) {
-    if (late_) ranks_.push_back(std::move(late_));
-    const std::string bytes = error.what();
-    const RendezvousReply reply{static_cast<uint32_t>(error.code()), static_cast<uint32_t>(bytes.size())};
-    for (const UniqueFd& fd : ranks_) {
-      if (!fd) continue;
+  // A part of the round, a goodbye, or the end: of this rank, which is that of all.
+  void hear_rank(size_t rank) {
+    Seat& seat = seats_[rank];
+    const std::string who = rank_text(static_cast<int>(rank));
+    RendezvousRequest request{};
+    std::string bytes;
+    try {
+      recv_all(seat.fd.get(), &request, sizeof request, deadline_, who);
+      if (request.size > kMostRendezvousBytes) throw Error(CC_ERROR_INTERNAL, who + " sent too much");
+      bytes.resize(request.size);
+      recv_all(seat.fd.get(), bytes.data(), bytes.size(), deadline_, who);
+    } catch (const Error& error) {
+      if (error.code() != CC_ERROR_REMOTE) throw;
+      throw Error(CC_ERROR_REMOTE, who + " (from " + host_text(seat.from) + ") died during initialisation");
+    }
+    if (request.status == kLeaves) {
+      seat.left = true;
+      return;
+    }
+    if (request.status != CC_SUCCESS) throw Error(static_cast<cc_result>(request.status), who + ": " + bytes);
+    if (seat.said) throw Error(CC_ERROR_INTERNAL, who + " spoke out of turn");
+    seat.said = true;
+    seat.part = std::move(bytes);
+  }
+
+  void answer_all(const std::string& bytes) {
+    const RendezvousReply reply{CC_SUCCESS, static_cast<uint32_t>(bytes.size())};
+    for (size_t rank = 0; rank < seats_.size(); ++rank) {
+      const std::string who = rank_text(static_cast<int>(rank));
       try {
-        const Deadline deadline = Deadline::in_ms(1000);
-        send_all(fd.get(), &reply, sizeof reply, deadline, "a rank");
-        send_all(fd.get(), bytes.data(), bytes.size(), deadline, "a rank");
-        // Closing over unread bytes would reset the connection and could take the text with it.
-        shutdown(fd.get(), SHUT_WR);
-        char rest[512];
-        while (recv(fd.get(), rest, sizeof rest, MSG_DONTWAIT) > 0) {
-        }
-      } catch (const Error& unreachable) {
-        log(LogLevel::info, "%s", unreachable.what());
+        send_all(seats_[rank].fd.get(), &reply, sizeof reply, deadline_, who);
+        send_all(seats_[rank].fd.get(), bytes.data(), bytes.size(), deadline_, who);
+      } catch (const Error& error) {
+        if (error.code() != CC_ERROR_REMOTE) throw;
+        hear_rank(rank);  // why it is gone, if it has said so
+        throw;
       }
     }
   }
 
-  std::string missing() const {
-    std::string list;
-    for (size_t rank = 0; rank < ranks_.size(); ++rank) {
-      if (!ranks_[rank]) list += (list.empty() ? "rank " : ", ") + std::to_string(rank);
+  // The others first: this thread is part of rank 0's process, which may end as soon as that hears of it.
+  void tell_all(const Error& error) {
+    log(LogLevel::warn, "rendezvous failed: %s", error.what());
+    if (late_) tell(late_.get(), error);
+    for (auto seat = seats_.rbegin(); seat != seats_.rend(); ++seat) {
+      if (seat->fd && !seat->left) tell(seat->fd.get(), error);
     }
-    return list + " of " + std::to_string(ranks_.size());
+  }
+
+  // Or they would ask, to the end of their patience, who has the rendezvous that they cannot find.
+  void tell_latecomers(const Error& error) {
+    for (; present_ < seats_.size(); ++present_) {
+      const auto accepted = acceptor_.next(deadline_);
+      if (!accepted) return;
+      tell(accepted->fd.get(), error);
+    }
+  }
+
+  static void tell(int fd, const Error& error) {
+    const std::string bytes = error.what();
+    const RendezvousReply reply{static_cast<uint32_t>(error.code()), static_cast<uint32_t>(bytes.size())};
+    try {
+      const Deadline deadline = Deadline::in_ms(1000);
+      send_all(fd, &reply, sizeof reply, deadline, "a rank");
+      send_all(fd, bytes.data(), bytes.size(), deadline, "a rank");
+      // Closing over unread bytes would reset the connection and could take the text with it.
+      shutdown(fd, SHUT_WR);
+      char rest[512];
+      while (recv(fd, rest, sizeof rest, MSG_DONTWAIT) > 0) {
+      }
+    } catch (const Error& unreachable) {
+      log(LogLevel::info, "%s", unreachable.what());
+    }
+  }
+
+  std::vector<int> connections() const {
+    std::vector<int> fds;
+    for (const Seat& seat : seats_) {
+      if (seat.fd) fds.push_back(seat.fd.get());
+    }
+    return fds;
+  }
+
+  std::string missing() const {
+    return list_of([](const Seat& seat) { return !seat.fd; }) + " of " + std::to_string(seats_.size());
+  }
+
+  // "rank 1, 3".
+  template <typename Condition>
+  std::string list_of(Condition condition) const {
+    std::string list;
+    for (size_t rank = 0; rank < seats_.size(); ++rank) {
+      if (condition(seats_[rank])) list += (list.empty() ? "rank " : ", ") + std::to_string(rank);
+    }
+    return list;
   }
 
   Acceptor acceptor_;
-  std::vector<UniqueFd> ranks_;
+  std::vector<Seat> seats_;  // by rank
+  size_t present_ = 0;
   UniqueFd late_;
-  int64_t timeout_ms_ = 0;
+  Deadline deadline_ = Deadline::in_ms(kFirstRankMs);  // of all of it, once the first rank is there
 };
 
 }  // namespace

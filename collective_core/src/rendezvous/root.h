@@ -6,20 +6,22 @@
 
 namespace ccore {
 
-// Returns at once. The thread ends when all ranks are done with it, when one of them fails, or when not all
-// ranks arrive in the time that the first one was given; then it tells those that did who is missing.
+// Returns at once. The thread ends when all ranks have left; when one of them fails or dies, which it tells the
+// others at once; or a moment before the first of them would lose patience, when it tells those that are there who is
+// missing.
 void start_root(UniqueFd listener, const Digest& secret);
 
 // Wire format after the handshake, rounds of: every rank sends Request + bytes; the root answers Reply +
-// bytes.
+// bytes. In the last round every rank sends kLeaves, and gets no answer.
 struct RendezvousRequest {
-  uint32_t status;  // cc_result; when it is not CC_SUCCESS the bytes are the rank's error text
+  uint32_t status;  // cc_result or kLeaves; when it is another than CC_SUCCESS the bytes are the rank's error text
   uint32_t size;
 };
 struct RendezvousReply {
   uint32_t status;  // cc_result; an error text follows when it is not CC_SUCCESS
   uint32_t size;
 };
+constexpr uint32_t kLeaves = 1000;  // no cc_result
 constexpr uint32_t kMostRendezvousBytes = 64 * 1024;  // per rank and round
 
 }  // namespace ccore

@@ -7,9 +7,11 @@
 #include <vector>
 
 #include "cases.h"
+#include "common/error.h"
 #include "common/unique_fd.h"
 #include "expect.h"
 #include "ranks.h"
+#include "rendezvous/client.h"
 #include "rendezvous/unique_id.h"
 
 namespace test {
@@ -71,12 +73,50 @@ void a_wrong_secret_is_refused() {
   });
 }
 
+// By the least patient one's time, be it the first to come or not; a rank that lost patience before the root did would
+// only know that it got no answer.
 void missing_ranks_are_named() {
+  for (const int hasty : {0, 2}) {
+    const cc_unique_id id = new_id();
+    run_threads(2, [&](int i) {
+      const int rank = i == 0 ? 0 : 2;
+      std::string error;
+      EXPECT(try_join(id, rank, 4, rank == hasty ? 1500 : 60000, &error) == CC_ERROR_TIMEOUT, error);
+      EXPECT(contains(error, "rank 1, 3 of 4"), error);
+    });
+  }
+}
+
+// Who is gone is named, and nobody waits for the end of his patience.
+void a_rank_that_is_gone_is_named() {
   const cc_unique_id id = new_id();
-  run_threads(2, [&](int i) {
+  run_threads(3, [&](int rank) {
+    if (rank == 1) {
+      ccore::RendezvousClient(ccore::decode(id), 1, 3, 60000);
+      return;
+    }
     std::string error;
-    EXPECT(try_join(id, i == 0 ? 0 : 2, 4, 1500, &error) == CC_ERROR_TIMEOUT, error);
-    EXPECT(contains(error, "rank 1, 3 of 4"), error);
+    EXPECT(try_join(id, rank, 3, 60000, &error) == CC_ERROR_REMOTE, error);
+    EXPECT(contains(error, "rank 1 (from ") && contains(error, ") died during initialisation"), error);
+  });
+}
+
+// It is not news to the rank that has just heard of it.
+void news_come_once() {
+  const cc_unique_id id = new_id();
+  run_threads(2, [&](int rank) {
+    ccore::RendezvousClient client(ccore::decode(id), rank, 2, 60000);
+    EXPECT(client.all_gather(rank) == (std::vector<int>{0, 1}), "a round");
+    if (rank == 1) return client.give_up(ccore::Error(CC_ERROR_SYSTEM, "the disk is full"));
+    for (int i = 0; i < 2; ++i) {
+      try {
+        client.await_news(60000);
+        EXPECT(i == 1, "no news");
+      } catch (const ccore::Error& error) {
+        EXPECT(i == 0 && error.code() == CC_ERROR_SYSTEM, error.what());
+        EXPECT(contains(error.what(), "rank 1: the disk is full"), error.what());
+      }
+    }
   });
 }
 
@@ -150,6 +190,8 @@ void rendezvous() {
   garbage_does_no_harm();
   a_wrong_secret_is_refused();
   missing_ranks_are_named();
+  a_rank_that_is_gone_is_named();
+  news_come_once();
   a_rank_taken_twice_is_named();
   different_sizes_are_named();
   nobody_listens();

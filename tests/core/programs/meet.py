@@ -23,7 +23,7 @@ elif way == "store":
     first.finalize()
     first.destroy()
 else:
-    joined = Communicator.from_environment(init_timeout_s=60)
+    joined = Communicator.from_environment()
 with joined as comm:
     value = numpy.array([comm.rank + 1])
     comm.all_reduce(value, value)

@@ -56,9 +56,9 @@ Digest server_proof(const Digest& secret, const Challenge& challenge, const Answ
 }  // namespace
 
 void introduce(int fd, const Digest& secret, const Hello& hello, const Deadline& deadline,
-               const std::string& who) {
+               const std::string& who, const Alarm* alarm) {
   Challenge challenge;
-  recv_all(fd, &challenge, sizeof challenge, deadline, who);
+  recv_all(fd, &challenge, sizeof challenge, deadline, who, alarm);
   if (challenge.magic != kMagic) {
     throw Error(CC_ERROR_REMOTE, who + " is not a collective_core process of this version");
   }
@@ -73,7 +73,7 @@ void introduce(int fd, const Digest& secret, const Hello& hello, const Deadline&
   answer.proof = client_proof(secret, challenge, answer);
   send_all(fd, &answer, sizeof answer, deadline, who);
   Digest proof{};
-  recv_all(fd, proof.data(), proof.size(), deadline, who + " (wrong job secret?)");
+  recv_all(fd, proof.data(), proof.size(), deadline, who + " (wrong job secret?)", alarm);
   if (!equal_digests(proof, server_proof(secret, challenge, answer))) {
     throw Error(CC_ERROR_REMOTE, who + " does not know the secret of this communicator");
   }
@@ -142,7 +142,7 @@ bool Acceptor::advance(Pending* pending) {
   return true;
 }
 
-std::optional<Accepted> Acceptor::next(const Deadline& deadline) {
+std::optional<Accepted> Acceptor::next(const Deadline& deadline, const std::vector<int>& others) {
   while (true) {
     accept_new();
     for (auto at = pending_.begin(); at != pending_.end();) {
@@ -163,12 +163,16 @@ std::optional<Accepted> Acceptor::next(const Deadline& deadline) {
     }
     if (deadline.passed()) return std::nullopt;
     std::vector<pollfd> fds;
+    for (const int fd : others) fds.push_back(pollfd{fd, POLLIN, 0});
     // While no more can be taken, those who wait for it are no reason to wake up.
     for (const UniqueFd& listener : listeners_) {
       if (!crowded_) fds.push_back(pollfd{listener.get(), POLLIN, 0});
     }
     for (const Pending& pending : pending_) fds.push_back(pollfd{pending.fd.get(), POLLIN, 0});
     poll(fds.data(), fds.size(), deadline.remaining_ms(500));
+    for (size_t i = 0; i < others.size(); ++i) {
+      if (fds[i].revents != 0) return std::nullopt;
+    }
   }
 }
 

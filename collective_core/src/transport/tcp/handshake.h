@@ -24,12 +24,12 @@ struct Hello {
   int32_t to = 0;
   int32_t nranks = 0;
   int32_t stream = 0;  // of a data connection: its number among those of the two ranks
-  int64_t timeout_ms = 0;
+  int64_t timeout_ms = 0;  // how long it will wait from now on
 };
 
 // The connecting side. Throws CC_ERROR_REMOTE when the other side closes or cannot prove the secret.
 void introduce(int fd, const Digest& secret, const Hello& hello, const Deadline& deadline,
-               const std::string& who);
+               const std::string& who, const Alarm* alarm = nullptr);
 
 struct Accepted {
   UniqueFd fd;
@@ -43,8 +43,8 @@ class Acceptor {
   Acceptor(std::vector<UniqueFd> listeners, const Digest& secret);
   Acceptor(Acceptor&&) noexcept;
   ~Acceptor();
-  // The next rank, or nothing when the deadline has passed.
-  std::optional<Accepted> next(const Deadline& deadline);
+  // The next rank; nothing when the deadline has passed, or there is something to be read from one of the others.
+  std::optional<Accepted> next(const Deadline& deadline, const std::vector<int>& others = {});
 
  private:
   struct Pending;

@@ -8,7 +8,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <ctime>
 
 #include "common/env.h"
 #include "common/error.h"
@@ -45,9 +44,18 @@ void set_option(int fd, int level, int name, int value) {
   if (setsockopt(fd, level, name, &value, sizeof value) != 0) throw_errno("setsockopt");
 }
 
-void sleep_ms(long ms) {
-  const timespec time{ms / 1000, ms % 1000 * 1000000};
-  nanosleep(&time, nullptr);
+// Until the socket (-1: none) is ready, or ms have passed, or the alarm goes off, which throws.
+void wait_for(int fd, short events, int ms, const Alarm* alarm) {
+  pollfd fds[2] = {{fd, events, 0}, {alarm ? alarm->fd : -1, POLLIN, 0}};  // poll passes over -1
+  poll(fds, 2, ms);
+  if (alarm && fds[1].revents != 0) alarm->tell();
+}
+
+// To a port from which connections leave too, the kernel may connect a socket with itself.
+bool with_itself(int fd) {
+  const Address own = local_address(fd);
+  const Address peer = peer_address(fd);
+  return own.port == peer.port && std::memcmp(own.host, peer.host, sizeof own.host) == 0;
 }
 
 // Worth another attempt: the other side may not have started yet.
@@ -57,16 +65,19 @@ bool passing(int error) {
 }
 
 // 0 or the errno of the attempt.
-int try_connect(int fd, const Address& address, const Deadline& deadline) {
+int try_connect(int fd, const Address& address, const Deadline& deadline, const Alarm* alarm) {
   const Raw raw = raw_from(address);
-  if (connect(fd, raw.get(), raw.size) == 0) return 0;
-  if (errno != EINPROGRESS) return errno;
-  pollfd ready{fd, POLLOUT, 0};
-  if (poll(&ready, 1, deadline.remaining_ms(5000)) <= 0) return ETIMEDOUT;
-  int error = 0;
-  socklen_t size = sizeof error;
-  getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
-  return error;
+  if (connect(fd, raw.get(), raw.size) != 0) {
+    if (errno != EINPROGRESS) return errno;
+    wait_for(fd, POLLOUT, deadline.remaining_ms(5000), alarm);
+    pollfd ready{fd, POLLOUT, 0};
+    if (poll(&ready, 1, 0) <= 0) return ETIMEDOUT;
+    int error = 0;
+    socklen_t size = sizeof error;
+    getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
+    if (error != 0) return error;
+  }
+  return with_itself(fd) ? ECONNREFUSED : 0;
 }
 
 }  // namespace
@@ -145,6 +156,13 @@ Address local_address(int fd) {
   return address_from(reinterpret_cast<const sockaddr*>(&storage));
 }
 
+Address peer_address(int fd) {
+  sockaddr_storage storage{};
+  socklen_t size = sizeof storage;
+  if (getpeername(fd, reinterpret_cast<sockaddr*>(&storage), &size) != 0) return Address();  // it is gone
+  return address_from(reinterpret_cast<const sockaddr*>(&storage));
+}
+
 int user_timeout_ms_from_env() {
   return static_cast<int>(env_integer("CCORE_TCP_USER_TIMEOUT_MS", 20000, 1000, 3600000));
 }
@@ -168,8 +186,8 @@ void limit_unsent(int fd, size_t bytes) {
   if (errno != EOPNOTSUPP && errno != ENOPROTOOPT) throw_errno("setsockopt");
 }
 
-UniqueFd connect_to(const Address& address, const Deadline& deadline, const Address* from) {
-  long pause_ms = 5;
+UniqueFd connect_to(const Address& address, const Deadline& deadline, const Address* from, const Alarm* alarm) {
+  int pause_ms = 5;
   while (true) {
     UniqueFd fd(socket(address.family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!fd) throw_errno("socket");
@@ -179,16 +197,16 @@ UniqueFd connect_to(const Address& address, const Deadline& deadline, const Addr
       const Raw raw = raw_from(any_port);
       if (bind(fd.get(), raw.get(), raw.size) != 0) throw_errno("bind to " + host_text(any_port));
     }
-    const int error = try_connect(fd.get(), address, deadline);
+    const int error = try_connect(fd.get(), address, deadline, alarm);
     if (error == 0) {
       configure_connection(fd.get());
       return fd;
     }
     const std::string what = "connect to " + text(address) + ": " + errno_text(error);
     if (!passing(error)) throw Error(CC_ERROR_SYSTEM, what);
-    if (deadline.remaining_ns() <= pause_ms * 1000000) throw Error(CC_ERROR_TIMEOUT, what);
-    sleep_ms(pause_ms);
-    pause_ms = std::min(pause_ms * 2, 200L);
+    if (deadline.remaining_ns() <= int64_t{pause_ms} * 1000000) throw Error(CC_ERROR_TIMEOUT, what);
+    wait_for(-1, 0, pause_ms, alarm);
+    pause_ms = std::min(pause_ms * 2, 200);
   }
 }
 
@@ -211,7 +229,8 @@ void send_all(int fd, const void* data, size_t size, const Deadline& deadline, c
   }
 }
 
-void recv_all(int fd, void* data, size_t size, const Deadline& deadline, const std::string& who) {
+void recv_all(int fd, void* data, size_t size, const Deadline& deadline, const std::string& who,
+              const Alarm* alarm) {
   auto* at = static_cast<char*>(data);
   while (size > 0) {
     const ssize_t got = recv(fd, at, size, MSG_DONTWAIT);
@@ -221,9 +240,8 @@ void recv_all(int fd, void* data, size_t size, const Deadline& deadline, const s
     } else if (got == 0 || errno == ECONNRESET || errno == EPIPE || errno == ETIMEDOUT) {
       throw Error(CC_ERROR_REMOTE, who + " closed the connection");
     } else if (errno == EAGAIN || errno == EINTR) {
-      pollfd ready{fd, POLLIN, 0};
       if (deadline.passed()) throw Error(CC_ERROR_TIMEOUT, "no answer from " + who);
-      poll(&ready, 1, deadline.remaining_ms(1000));
+      wait_for(fd, POLLIN, deadline.remaining_ms(1000), alarm);
     } else {
       throw_errno("recv from " + who);
     }

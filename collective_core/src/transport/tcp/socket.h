@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "common/clock.h"
@@ -31,8 +32,17 @@ bool is_loopback(const Address& address);
 UniqueFd listen_on(const Address& address, bool reuse);
 Address local_address(int fd);
 
+Address peer_address(int fd);
+
+// What else ends a wait: as soon as there is something to be read from fd, or it was closed, tell() throws why.
+struct Alarm {
+  int fd = -1;
+  std::function<void()> tell;
+};
+
 // Tries again until the deadline while nobody listens there yet. from: the own address to use, null for any.
-UniqueFd connect_to(const Address& address, const Deadline& deadline, const Address* from = nullptr);
+UniqueFd connect_to(const Address& address, const Deadline& deadline, const Address* from = nullptr,
+                    const Alarm* alarm = nullptr);
 // CCORE_TCP_USER_TIMEOUT_MS. Throws CC_ERROR_INVALID_ARGUMENT for a value out of range.
 int user_timeout_ms_from_env();
 // Non-blocking, no delay, keepalive, user timeout: for every connection made or accepted.
@@ -44,6 +54,7 @@ void limit_unsent(int fd, size_t bytes);
 // Throw CC_ERROR_TIMEOUT, CC_ERROR_REMOTE (closed by the other side) or CC_ERROR_SYSTEM; `who` goes in the
 // text.
 void send_all(int fd, const void* data, size_t size, const Deadline& deadline, const std::string& who);
-void recv_all(int fd, void* data, size_t size, const Deadline& deadline, const std::string& who);
+void recv_all(int fd, void* data, size_t size, const Deadline& deadline, const std::string& who,
+              const Alarm* alarm = nullptr);
 
 }  // namespace ccore

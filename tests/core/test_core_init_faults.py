@@ -1,0 +1,63 @@
+"""Ranks that die while the others still meet them: told at once, by name, and not when patience ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from listening import listening_ports, wait_until
+
+PATIENCE_S = 60
+"""Of the initialisation. What ends as REMOTE and not as TIMEOUT was not ended by it."""
+REMOTE = "collective_core.errors.CollectiveCoreError: remote: "
+
+
+def expect_told(ended: list[Any], victim: int, text: str) -> None:
+    for rank, one in enumerate(ended):
+        if rank == victim:
+            assert one.returncode == -9
+            continue
+        assert one.returncode == 1, one.output
+        said = one.output.splitlines()[-1]
+        assert said.startswith(REMOTE) and text in said, said
+
+
+def patient(_: int) -> Mapping[str, str]:
+    return {"WORLD_SIZE": "4", "CCORE_INIT_TIMEOUT_S": str(PATIENCE_S)}
+
+
+@pytest.fixture(scope="module")
+def dying(preload: Callable[[str], Path]) -> Path:
+    """A library that, preloaded, kills one rank at one of its connections."""
+    return preload("die_at_connect")
+
+
+# All know of each other by then: it dies before it connects to rank 0, and to the last rank below it.
+@pytest.mark.parametrize(("victim", "connection"), [(1, 2), (2, 2), (2, 3), (3, 4)])
+@pytest.mark.parametrize("transport", ["auto", "tcp"])
+def test_a_rank_dies_as_it_connects(
+    program: Any, dying: Path, victim: int, connection: int, transport: str
+) -> None:
+    def per_rank(rank: int) -> Mapping[str, str]:
+        fate = {"LD_PRELOAD": str(dying), "DIE_RANK": str(victim), "DIE_AT": str(connection)}
+        return {**patient(rank), **fate, "CCORE_TRANSPORT": transport}
+
+    ended = program("meet.py", "environment", size=4, per_rank=per_rank).finish()
+    expect_told(ended, victim, f"rank {victim} (from 127.0.0.1) died during initialisation")
+
+
+@pytest.mark.parametrize(
+    ("victim", "text"),
+    [
+        (0, "the rendezvous of rank 0 closed the connection"),
+        (2, "rank 2 (from 127.0.0.1) died during initialisation"),
+    ],
+)
+def test_a_rank_dies_while_all_wait_for_another(program: Any, victim: int, text: str) -> None:
+    job = program("meet.py", "environment", size=3, per_rank=patient)
+    # The root of the rendezvous listens, and each rank that has met it for the others.
+    wait_until(lambda: len(listening_ports(one.pid for one in job.processes)) == 4, "four ports")
+    job.processes[victim].kill()
+    expect_told(job.finish(), victim, text)
