@@ -71,11 +71,11 @@ def _received_gbytes_per_s(comm: Communicator, peer: int) -> float:
         took_s = time.perf_counter() - began
         if repeat:
             best = max(best, size_bytes / took_s / 1e9)
-            plan[:] = (size_bytes, repeat + 1) if repeat < REPEATS else (0, 0)
+            plan[:] = [size_bytes, repeat + 1] if repeat < REPEATS else [0, 0]
         elif took_s < LONG_ENOUGH_S and size_bytes < MOST_BYTES:
-            plan[:] = (size_bytes * 4, 0)
+            plan[:] = [size_bytes * 4, 0]
         else:  # the memory was touched for the first time: only the next one counts
-            plan[:] = (size_bytes, 1)
+            plan[:] = [size_bytes, 1]
 
 
 class _Room:
