@@ -101,6 +101,7 @@ def bootstrap(
             session = open_session(
                 inventory, limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys
             )
+            judge.refuse_nothing_to_judge(session.inventory.nodes, wanted, unwanted)
             run = RunDir.create("bootstrap", runs)
             engine = permits.on(_engine(session, run, kept, judge.subjects_read(wanted, unwanted)))
             prepared = engine_of.prepare(engine, session.inventory, Options(wanted, unwanted, rolling), run)

@@ -72,12 +72,13 @@ class Contact:
             fanout=self.fanout,
             accept_new_host_keys=self.accept_new_host_keys,
         )
+        # A recording holds everything: what it is replayed for may not be what was checked.
+        asked = _subjects_read(only, skip, session.inventory)
+        subjects = asked if record is None else None
         recorder = _recorder(record, session.inventory)
         try:
             run = RunDir.create("check", self.runs)
             run.write("inventory", recorded(session.inventory))
-            # A recording holds everything: what it is replayed for may not be what was checked.
-            subjects = _subjects_read(only, skip) if recorder is None else None
             facts = session.gather(None if recorder is None else recorder.heard, subjects)
             run.write("facts", document.fleet_to_document(facts, subjects))
             everybody = (*session.inventory.nodes, *session.inventory.beyond)
@@ -96,12 +97,15 @@ class Contact:
         return judged
 
 
-def _subjects_read(only: tuple[str, ...] | None, skip: tuple[str, ...]) -> frozenset[str] | None:
+def _subjects_read(
+    only: tuple[str, ...] | None, skip: tuple[str, ...], inventory: Inventory
+) -> frozenset[str] | None:
     if only is None:
         # Everything is asked about; the judges are imported while the nodes answer.
         return None
     from clusterctl.requirements import judge
 
+    judge.refuse_nothing_to_judge(inventory.nodes, only, skip)
     return judge.subjects_read(only, skip)
 
 

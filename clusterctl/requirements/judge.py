@@ -27,6 +27,24 @@ def validate_names(
         )
 
 
+def refuse_nothing_to_judge(
+    nodes: Iterable[Node],
+    only: Iterable[str] | None,
+    skip: Iterable[str],
+    requirements: Mapping[str, Requirement] = ALL,
+) -> None:
+    """Raise UsageError where no node has anything to be judged: an empty table would look like a healthy fleet."""
+    wanted = (set(requirements) if only is None else set(only)) - set(skip)
+    if not wanted:
+        raise UsageError("nothing is left to judge", hint="--skip leaves out all of it")
+    if all(wanted <= set(node.requirements.skip) for node in nodes):
+        named = ", ".join(name for name in requirements if name in wanted)
+        raise UsageError(
+            f"nothing is left to judge: the inventory skips {named} on every node",
+            hint="take it out of requirements.skip, or name others with --only",
+        )
+
+
 def subjects_read(
     only: Iterable[str] | None, skip: Iterable[str] = (), requirements: Mapping[str, Requirement] = ALL
 ) -> frozenset[str] | None:

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from clusterctl.errors import UsageError
 from clusterctl.facts import nfs, ssh_mesh
 from clusterctl.facts.base import Reading, ReadStatus, Section, Sections
 from clusterctl.facts.document import from_document, to_document
@@ -78,7 +79,7 @@ from clusterctl.plan.model import to_document as plan_to_document
 from clusterctl.requirements.base import Status
 from clusterctl.requirements.catalog import ALL
 from clusterctl.requirements.fleet import Fleet
-from clusterctl.requirements.judge import judge_node
+from clusterctl.requirements.judge import judge_node, refuse_nothing_to_judge
 
 HERE = Path(__file__).parent
 CASES = sorted(HERE.glob("*/*.yaml"))
@@ -592,3 +593,21 @@ def test_requirements_left_out_are_not_judged():
     judged = [v.requirement for v in judge_node(facts, node, skip=["acs"])]
     assert judged == [name for name in ALL if name not in ("acs", "docker")]
     assert [v.requirement for v in judge_node(facts, node, only=["memlock", "docker"])] == ["memlock"]
+
+
+@pytest.mark.parametrize(
+    ("only", "skip", "skipped", "said"),
+    [
+        (["memlock"], ["memlock"], [], "nothing is left to judge"),
+        (["docker", "memlock"], ["memlock"], ["docker"], "the inventory skips docker on every node"),
+        (None, [], list(ALL), "the inventory skips time-sync, gpu-driver, "),
+    ],
+)
+def test_a_check_of_nothing_is_refused(only, skip, skipped, said):
+    settings = {"requirements": {"skip": skipped}}
+    nodes = [Node.model_validate({"name": name, "address": name, **settings}) for name in ("n1", "n2")]
+    with pytest.raises(UsageError, match=said):
+        refuse_nothing_to_judge(nodes, only, skip)
+    nodes.append(Node(name="n3", address="n3"))
+    if not skip or skipped:
+        refuse_nothing_to_judge(nodes, only, skip)

@@ -48,7 +48,16 @@ def detect(source: Source) -> Kind:
         return Kind.ssh_config
     if ansible_ini.looks_like(source.text) or ansible.looks_like_yaml(source.text):
         return Kind.ansible
-    return Kind.hostfile if hostfile.looks_like(source.text) else Kind.slurm
+    if hostfile.looks_like(source.text):
+        return Kind.hostfile
+    lines = [line.partition("#")[0].split() for line in source.text.splitlines()]
+    if max(map(len, lines), default=0) > 1:
+        # A log, a letter, the wrong file: all of its words would be nodes.
+        raise InventoryError(
+            f"{source.name}: not known as any tool's inventory: it has several words on a line",
+            hint="a list of names has one a line; else say what it is with --from ansible, hostfile, slurm, ssh-config",
+        )
+    return Kind.slurm
 
 
 def read(source: Source, kind: Kind) -> Found:

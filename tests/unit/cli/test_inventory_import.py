@@ -60,7 +60,7 @@ def test_from_standard_input_as_json(
         (b"", 4, "no node was found"),
         (b"\xff\xfe\x00", 4, "not UTF-8"),
         (b"#!/bin/sh\necho\n", 4, "is a program"),
-        (b"- \n- b: [\n", 4, "no node"),
+        (b"- \n- b: [\n", 4, "not known as any tool's inventory"),
     ],
 )
 def test_what_cannot_be_read(

@@ -288,6 +288,9 @@ def test_what_ssh_would_take_first_is_taken(tmp_path: Path) -> None:
 def test_nothing_is_run_and_nothing_else_is_guessed() -> None:
     with pytest.raises(InventoryError, match="is a program"):
         kinds.detect(Source("inventory.py", "#!/usr/bin/env python3\n"))
+    with pytest.raises(InventoryError, match="not known as any tool's inventory"):
+        kinds.detect(Source("README", "Dear colleague\nthe nodes are gpu01 and gpu02\n"))
+    assert kinds.detect(Source("names", "# two of them\ngpu01 # the first\n\ngpu02\n")) is kinds.Kind.slurm
     with pytest.raises(InventoryError, match="no node was found"):
         kinds.read(Source("empty", "# nothing\n"), kinds.Kind.hostfile)
 
