@@ -7,8 +7,11 @@ what it has.
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 import subprocess
+import threading
+import time
 from pathlib import Path
 
 import fault_nodes
@@ -33,7 +36,7 @@ done
 """
 
 
-def _deb(folder: Path, name: str, depends: str = "") -> Path:
+def _deb(folder: Path, name: str, depends: str = "", postinst: str = "") -> Path:
     tree = folder / f"tree-{name}"
     (tree / "DEBIAN").mkdir(parents=True)
     (tree / f"opt/{name}").mkdir(parents=True)
@@ -41,6 +44,9 @@ def _deb(folder: Path, name: str, depends: str = "") -> Path:
     control = f"Package: {name}\nVersion: 1.0\nArchitecture: all\nMaintainer: a test <a@example.org>\n"
     control += (f"Depends: {depends}\n" if depends else "") + f"Description: {name}\n more of it\n"
     (tree / "DEBIAN/control").write_text(control)
+    if postinst:
+        (tree / "DEBIAN/postinst").write_text(f"#!/bin/sh\n{postinst}\n")
+        (tree / "DEBIAN/postinst").chmod(0o755)
     path = folder / f"{name}_1.0_all.deb"
     subprocess.run(
         ("dpkg-deb", "--root-owner-group", "-b", str(tree), str(path)), check=True, capture_output=True
@@ -112,6 +118,48 @@ def test_apt_installs_from_the_folder_alone_and_undo_purges_it_all(node, package
     undone = work.execute(inventory.nodes, {"node01": run.id})["node01"]
     assert [(s.status.value, s.reason) for s in undone.steps] == [("changed", "")] * 2
     assert _look(made, inventory, INSTALLED) == before
+
+
+@pytest.mark.timeout(300)
+def test_an_apt_at_work_is_waited_for_and_named_and_its_packages_stay(node, packages, tmp_path):
+    """The lock is held by a real apt-get, in the middle of a package's own script."""
+    made, inventory = node
+    began, may_end = made.folder / "began", made.folder / "may-end"
+    script = f"touch {began}; for i in $(seq 600); do [ -e {may_end} ] && exit 0; sleep 0.1; done; exit 1"
+    slow = _deb(tmp_path, "clusterctl-test-slow", postinst=script)
+    step = InstallPackages("install", "apt", ("clusterctl-test-library",), str(packages))
+    proof = Command("proof", ("sh", "-c", f"echo >{made.root}/proof"), ("rm", "-f", f"{made.root}/proof"))
+
+    def install(lock_wait_s):
+        engine = fault_nodes.engine([made], Wanted((step, proof)), names=("proof",), lock_wait_s=lock_wait_s)
+        run = RunDir.create("bootstrap", tmp_path / "runs")
+        result = bootstrap.apply(engine, bootstrap.prepare(engine, inventory, Options(), run), run)
+        return engine, run, result.outcomes["node01"].steps[0]
+
+    other = threading.Thread(target=_look, args=(made, inventory, f"apt-get -qq -y install {slow} 2>&1"))
+    other.start()
+    try:
+        deadline = time.monotonic() + 60
+        while not began.exists():
+            assert time.monotonic() < deadline and other.is_alive()
+            time.sleep(0.05)
+        _, _, refused = install(1)
+        assert refused.status.value == "failed"
+        assert re.search(
+            r"apt-get.* \(process \d+\) holds /var/lib/\S+; it was waited for 1 s", refused.reason
+        )
+        threading.Timer(1.0, may_end.touch).start()
+        engine, run, waited = install(60)
+    finally:
+        may_end.touch()
+        other.join(60)
+    assert (waited.status.value, waited.reason) == ("changed", "")
+    assert "waiting for" in waited.notes[0]
+    Undo(engine.connect, 1, 120, "tester@here", run.id, False, engine.state_dir).execute(
+        inventory.nodes, {"node01": run.id}
+    )
+    left = _look(made, inventory, INSTALLED)
+    assert "clusterctl-test-slow ii" in left and "clusterctl-test-library" not in left
 
 
 def test_what_is_there_already_is_not_carried_again_and_what_was_cut_is(node, packages):
