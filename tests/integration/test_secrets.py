@@ -6,12 +6,11 @@ they are looked for in the command lines of all processes while the commands run
 
 from __future__ import annotations
 
-import os
-import threading
 from pathlib import Path
 
 import pytest
 import yaml
+from canaries import Watch, everything_below
 
 CANARIES = {
     "sudo": "canarySudoPassw0rd",
@@ -20,32 +19,6 @@ CANARIES = {
     "proxy": "canaryProxyLogin",
 }
 VISIBLE = "not-a-secret-4711"
-
-
-class Watch:
-    """Reads the command lines of all processes, over and over, while the block runs."""
-
-    def __enter__(self):
-        self.found, self.seen, self._stop = set(), 0, threading.Event()
-        self._thread = threading.Thread(target=self._look)
-        self._thread.start()
-        return self
-
-    def _look(self):
-        while not self._stop.is_set():
-            for entry in os.scandir("/proc"):
-                if entry.name.isdigit() and int(entry.name) != os.getpid():
-                    try:
-                        line = Path(entry.path, "cmdline").read_bytes().decode(errors="replace")
-                    except OSError:
-                        continue
-                    self.seen += "clusterctl" in line
-                    self.found |= {name for name, canary in CANARIES.items() if canary in line}
-            self._stop.wait(0.005)
-
-    def __exit__(self, *_):
-        self._stop.set()
-        self._thread.join()
 
 
 @pytest.fixture
@@ -68,15 +41,11 @@ def inventory(sshd_farm, system_user, tmp_path):
     return farm, path
 
 
-def everything_below(folder: Path) -> dict[str, str]:
-    return {str(p): p.read_bytes().decode(errors="replace") for p in folder.rglob("*") if p.is_file()}
-
-
 def test_no_secret_is_shown_recorded_or_logged(inventory, run_clusterctl, tmp_path):
     farm, path = inventory
     env = {**farm.env, "CLUSTERCTL_SUDO_PASSWORD": CANARIES["sudo"]}
     said = ""
-    with Watch() as watch:
+    with Watch(CANARIES) as watch:
         for arguments in (
             ("-vv", "check", str(path)),
             ("check", str(path), "--json"),
