@@ -30,9 +30,9 @@ def flush() -> None:
         sys.stdout.flush()
 
 
-def abandon() -> None:
-    """Let every stream that takes nothing more lead nowhere, so that the interpreter ends in peace."""
-    for stream in (sys.stdout, sys.stderr):
+def abandon(*streams: TextIO) -> None:
+    """Let those of the streams that take nothing more lead nowhere, so that the interpreter ends in peace."""
+    for stream in streams:
         try:
             stream.flush()
         except OSError:
@@ -49,7 +49,7 @@ def _written() -> Iterator[None]:
     except BrokenPipeError as error:
         raise ReaderGoneError from error
     except OSError as error:
-        abandon()
+        abandon(sys.stdout)
         raise ConfigError(
             f"standard output cannot be written: {error.strerror}",
             hint="is the disk full? the output is cut off",
@@ -80,14 +80,17 @@ def data(text: str) -> None:
 
 
 def talk(text: str) -> None:
-    """Say something about the work to stderr; the work goes on where that is full."""
+    """Say something about the work to stderr; the work goes on where nobody can be told.
+
+    What stdout was given before comes before: both are often one file.
+    """
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()
     try:
         _write(sys.stderr, text + "\n")
         sys.stderr.flush()
-    except BrokenPipeError as error:
-        raise ReaderGoneError from error
     except OSError:
-        abandon()
+        abandon(sys.stderr)
 
 
 def _takes_all(stream: TextIO) -> bool:

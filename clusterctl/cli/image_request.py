@@ -27,7 +27,8 @@ def image_of(path: Path | None, limit: str | None) -> str:
     (image,) = named
     if image is None:
         raise ArtifactError(
-            "the inventory names no image", hint="name one here, or set container.image under defaults"
+            "no image is named",
+            hint="name one on the command line, or in the inventory as defaults: {container: {image: ...}}",
         )
     return image
 

@@ -86,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         console.flush()
     except console.ReaderGoneError:
         # The reader of stdout (head, less) has gone; the shell's convention is to end quietly.
-        console.abandon()
+        console.abandon(sys.stdout, sys.stderr)
         return 141
     except ConfigError as error:
         console.talk(f"error: {error.message}")

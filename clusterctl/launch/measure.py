@@ -183,6 +183,9 @@ class Measurement:
     def _launch(self, chosen: Arrangement, plan: LaunchPlan) -> tuple[Outcome | None, tuple[Fault, ...]]:
         launcher, nodes = chosen.launcher, len(plan.placements)
         self._say(f"starting {plan.np} rank(s) on {nodes} node(s) through {launcher.name}")
+        slots = sum(answer.slots for answer in chosen.answers)
+        if plan.np > slots:
+            self._say(f"note: {plan.np} ranks share {slots} core(s): that is slow, and says little")
         faults = self._runner.check_mesh(plan, chosen.answers).faults if launcher.over_ssh else ()
         if faults:
             self._launches.append(document(plan, launcher, None))

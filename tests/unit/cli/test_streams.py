@@ -64,6 +64,15 @@ def test_nothing_is_read_from_a_closed_stdin(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (1, "")
 
 
+def test_in_one_file_what_was_found_comes_before_what_is_said_of_it() -> None:
+    program = "from clusterctl.cli import console; console.data('found'); console.talk('said'); console.data('more')"
+    done = subprocess.run(
+        (sys.executable, "-c", program), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60, check=True,
+        env={k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"},
+    )  # fmt: skip
+    assert done.stdout.split() == [b"found", b"said", b"more"]
+
+
 @pytest.mark.parametrize("words", [(), ("--json",)])
 def test_an_interrupt_is_said(tmp_path: Path, words: tuple[str, ...]) -> None:
     """As a terminal sends it, while the command waits for a node's answer."""
