@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Optional
@@ -142,6 +143,9 @@ def _applied(engine: Engine, prepared: Prepared, run: RunDir) -> Result:
     result = engine_of.apply(engine, prepared, run)
     say_failures({n: o.failure for n, o in result.outcomes.items() if o.started and o.failure})
     permits_of.say_not_started([n for n, o in result.outcomes.items() if not o.started])
+    if run.read("apply")["state"] == "cut":
+        again = shlex.join(("clusterctl", "bootstrap", "--resume", str(run.path)))
+        console.talk(f"hint: what is left can be done later, once its cause is mended: {again}")
     return result
 
 

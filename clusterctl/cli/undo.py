@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from clusterctl.transport.base import HostMap
 
 SCHEMA = "clusterctl.undo/1"
+_RUN_ID = re.compile(r"[0-9]{8}T[0-9]{6}Z-bootstrap-[0-9a-f]+")
 
 
 def undo(
@@ -80,7 +82,7 @@ def _run_id(run: str | None) -> str | None:
     from clusterctl.errors import UsageError
 
     name = run.rstrip("/").rpartition("/")[2]
-    if not name or name.startswith("."):
+    if not _RUN_ID.fullmatch(name):
         raise UsageError(f"{run!r} does not name a run", hint="give a run's id, as bootstrap printed it")
     return name
 
@@ -91,7 +93,7 @@ def _shown(outcomes: HostMap[UndoOutcome]) -> str:
 
     alike: dict[tuple[str, ...], list[str]] = {}
     for name, outcome in outcomes.values_by_node.items():
-        if outcome.nothing:  # the result says so
+        if outcome.run is None or outcome.nothing:  # the result says why
             continue
         lines = [f"run {outcome.run}"]
         for step in outcome.steps:

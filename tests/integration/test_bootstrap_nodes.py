@@ -292,6 +292,7 @@ def test_a_run_with_a_node_down_and_nothing_else_to_do_can_be_resumed(sshd_farm,
     assert [n["reachable"] for n in document["nodes"]] == [True, False]
     applied = tmp_path / "runs" / document["run"] / "apply.json"
     assert json.loads(applied.read_text())["state"] == "cut"
+    assert f"clusterctl bootstrap --resume {applied.parent}\n" in done.stderr
 
     # Still down: still named, and still to be resumed.
     resume = ("bootstrap", "--yes", "--resume", document["run"], "--json")
@@ -309,6 +310,19 @@ def test_a_run_with_a_node_down_and_nothing_else_to_do_can_be_resumed(sshd_farm,
     record = json.loads(applied.read_text())
     assert record["state"] == "finished"
     assert record["nodes"][down.name] == {"error": None, "steps": []}
+
+
+def test_an_undo_names_the_node_that_is_down_once_and_runs_by_their_ids(sshd_farm, run_clusterctl, tmp_path):
+    farm = sshd_farm(1, refusing=1)
+    inventory = str(farm.inventory(tmp_path))
+    # Never in earnest: the nodes' state is this machine's.
+    done = run_clusterctl("undo", "--dry-run", inventory, env=farm.env)
+    assert done.returncode == 1
+    assert done.stderr.count("node02") == 1 and "node02: refused" in done.stderr
+    assert "None" not in done.stdout + done.stderr
+    for name in ("nope", "..", "runs/", "20200101T000000Z-check-0000"):
+        done = run_clusterctl("undo", "--dry-run", "--run", name, inventory, env=farm.env)
+        assert done.returncode == 2 and "does not name a run" in done.stderr
 
 
 def test_a_dry_run_with_a_node_down_leaves_nothing_to_resume(sshd_farm, run_clusterctl, tmp_path):
