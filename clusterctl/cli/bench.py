@@ -165,7 +165,7 @@ def bench(
     output: bench_output.OutputOption = bench_output.Output.table,
     as_json: cli.JsonOption = False,
 ) -> None:
-    """Run a benchmark across the nodes: a collective, or the training of a model.
+    """Measure a collective, or the training of a model.
 
     Exit code 0 only when the output was understood and its ranks are the ranks asked for; 1: wrong results,
     a loss that is not a number, a fall-back from GPUDirect RDMA, or figures below --baseline; 5: a node is not

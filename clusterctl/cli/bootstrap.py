@@ -61,7 +61,9 @@ def bootstrap(
     runs: cli.RunsOption = None,
     as_json: cli.JsonOption = False,
 ) -> None:
-    """Plan what is missing on every node, ask, apply it, and look again; until nothing new can be done.
+    """Plan what nodes lack, ask, apply it, and look again.
+
+    In rounds, until nothing new can be done.
 
     Exit code 0: every requirement met or not applicable; 1: something unmet, unknown or failed, or a node
     unreachable; 5: no node could be reached.

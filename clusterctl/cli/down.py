@@ -26,7 +26,7 @@ def down(
     runs: cli.RunsOption = None,
     as_json: cli.JsonOption = False,
 ) -> None:
-    """Remove the containers that 'up' started; no container, key or file of theirs is left.
+    """Remove what 'up' started: containers, keys and files.
 
     Exit code 0; 5: a node is not reachable (repeat it later, or --force); 10: a container cannot be removed.
     """

@@ -30,7 +30,9 @@ def execute(
     runs: cli.RunsOption = None,
     as_json: cli.JsonOption = False,
 ) -> None:
-    """Run a command in the containers that are up; a shell only where you name one (sh -c '...').
+    """Run a command in the containers that 'up' started.
+
+    A shell only where you name one (sh -c '...').
 
     Exit code 0 when it ended with 0 everywhere; 1: somewhere it did not; 5: a container is not reachable.
     """

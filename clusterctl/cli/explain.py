@@ -34,7 +34,7 @@ def explain(
     ],
     as_json: cli.JsonOption = False,
 ) -> None:
-    """Explain the known errors of NCCL, MPI, verbs, CUDA, docker, ssh and others in logs.
+    """Say what the errors in logs mean: NCCL, MPI, CUDA, ssh, ...
 
     Exit code 0: something was recognised; 1: nothing was.
     """

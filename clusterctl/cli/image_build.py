@@ -126,7 +126,7 @@ def dockerfile(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Write the Dockerfile that 'image build' builds from; no engine is asked, no package is read."""
+    """Write the Dockerfile that 'image build' builds from."""
     from clusterctl.artifacts import dockerfile as artifact
     from clusterctl.images import build as building
     from clusterctl.images import packages

@@ -56,7 +56,10 @@ def import_inventory(
     force: Annotated[bool, typer.Option("--force", help="Overwrite the output file.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Write an inventory.yaml with the nodes of another tool's; says on stderr what it leaves behind."""
+    """Write an inventory with another tool's nodes.
+
+    What it leaves behind is said on stderr.
+    """
     from clusterctl.inventory.imports import kinds
 
     if output is not None and output.exists() and not force:

@@ -18,7 +18,7 @@ from clusterctl.cli.render_mpirun import mpirun
 from clusterctl.errors import ArtifactError
 
 app = typer.Typer(
-    help="Write docker run lines, Dockerfiles, hostfiles, mpirun lines or an ssh_config; contacts nothing.",
+    help="Write what else would be typed: mpirun lines, hostfiles, ...",
     no_args_is_help=True,
 )
 
@@ -65,7 +65,7 @@ def docker_run(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Write the docker run line of every node; one line where all are alike."""
+    """Write docker run lines: one, where the nodes are alike."""
     from clusterctl.artifacts import shell
     from clusterctl.artifacts.docker_run import docker_run_argv
     from clusterctl.artifacts.env import rendezvous

@@ -64,7 +64,10 @@ def torchrun(
     program: ProgramArgument = None,
     json: JsonOption = False,
 ) -> None:
-    """Write torchrun's line for every node: static rendezvous at the first node's address."""
+    """Write torchrun's line for every node.
+
+    They meet at the first node's address (a static rendezvous).
+    """
     from clusterctl.artifacts import shell
     from clusterctl.artifacts.torchrun import torchrun_argv
 
@@ -99,7 +102,7 @@ def sbatch(
     program: ProgramArgument = None,
     json: JsonOption = False,
 ) -> None:
-    """Write a batch script for Slurm; nodes are named as in slurm.conf."""
+    """Write a batch script for Slurm, with its names of the nodes."""
     from clusterctl.artifacts import ranks
     from clusterctl.artifacts.sbatch import sbatch_script
 
@@ -130,7 +133,7 @@ def mpijob(
     program: ProgramArgument = None,
     json: JsonOption = False,
 ) -> None:
-    """Write an MPIJob for Kubernetes (kubeflow.org/v2beta1): a worker pod for each node."""
+    """Write an MPIJob for Kubernetes (kubeflow.org/v2beta1)."""
     from clusterctl.artifacts import mpijob as artifact
     from clusterctl.artifacts import ranks
 

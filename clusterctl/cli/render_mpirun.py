@@ -79,7 +79,7 @@ def mpirun(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Write Open MPI's command line, with explicit hosts, interfaces and environment."""
+    """Write Open MPI's line: hosts, interfaces, environment."""
     from clusterctl.artifacts import env, ranks, shell
     from clusterctl.artifacts.mpirun import mpirun_argv
     from clusterctl.inventory.secret_names import names_a_secret

@@ -6,9 +6,7 @@ import typer
 
 from clusterctl.cli import results, results_baseline, results_exchange
 
-app = typer.Typer(
-    help="What earlier runs measured: list, show, compare, export, import, baseline.", no_args_is_help=True
-)
+app = typer.Typer(help="List, show, compare and export what earlier runs measured.", no_args_is_help=True)
 app.command("list")(results.list_runs)
 app.command("show")(results.show)
 app.command("compare")(results.compare_runs)

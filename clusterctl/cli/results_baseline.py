@@ -11,7 +11,7 @@ from clusterctl.cli import options as cli
 from clusterctl.errors import ResultError, UsageError
 
 app = typer.Typer(
-    help="Figures of your own fleet that later runs are held against (bench --baseline).",
+    help="Figures of your own fleet to hold later runs against.",
     no_args_is_help=True,
 )
 NameArgument = Annotated[
@@ -100,7 +100,7 @@ def list_baselines(runs: cli.RunsOption = None, as_json: cli.JsonOption = False)
 
 @app.command("show")
 def show(name: NameArgument, runs: cli.RunsOption = None, as_json: cli.JsonOption = False) -> None:
-    """Show a baseline's figures: medians, noise, and how much lower a run may be."""
+    """Show a baseline's figures, and how much lower a run may be."""
     from clusterctl.report import baseline_table
     from clusterctl.results import baseline_files
 
@@ -122,7 +122,7 @@ def remove(name: NameArgument, runs: cli.RunsOption = None) -> None:
 
 @app.command("catalogue")
 def catalogue(as_json: cli.JsonOption = False) -> None:
-    """List published figures with their provenance: for orientation, never a floor."""
+    """List published figures with their sources, for orientation."""
     from clusterctl.report import baseline_table
     from clusterctl.results import catalogue as published
 

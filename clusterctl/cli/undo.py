@@ -34,7 +34,7 @@ def undo(
     accept_new_host_keys: cli.AcceptHostKeysOption = False,
     as_json: cli.JsonOption = False,
 ) -> None:
-    """Restore, in reverse order, what the nodes held before a bootstrap changed them.
+    """Restore what the nodes held before bootstrap changed them.
 
     Exit code 0: all of it restored, or nothing to undo; 1: something failed, or a node unreachable; 5: no
     node could be reached.

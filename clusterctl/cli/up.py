@@ -40,9 +40,11 @@ def up(
     runs: cli.RunsOption = None,
     as_json: cli.JsonOption = False,
 ) -> None:
-    """Start a container on every node, with SSH between them; 'bench --containers' and 'exec' use them.
+    """Start a container on every node, with SSH between them.
 
-    All start, or none is left. Exit code 0; 5: a node is not reachable; 10: a container cannot be started.
+    'bench --containers' and 'exec' use them. All start, or none is left.
+
+    Exit code 0; 5: a node is not reachable; 10: a container cannot be started.
     """
     from clusterctl.artifacts import shell
     from clusterctl.cli.session import open_session

@@ -73,6 +73,16 @@ def test_all_verbs_are_there_where_none_is_named(arguments: list[str]) -> None:
     assert verbs.named_in(arguments) is None
 
 
+@pytest.mark.parametrize(
+    "verb", [(), ("render",), ("results",), ("results", "baseline"), ("image",), ("inventory",)]
+)
+def test_help_says_what_each_verb_does_in_whole_words(verb: tuple[str, ...]) -> None:
+    _, _, commands = run(*verb, "--help").stdout.partition("Commands:")
+    assert commands and not [
+        line for line in commands.splitlines() if line.endswith("...") and ", ..." not in line
+    ]
+
+
 def test_version() -> None:
     done = run("--version")
     assert (done.returncode, done.stdout.split()[0]) == (0, "clusterctl")
