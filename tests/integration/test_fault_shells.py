@@ -10,6 +10,7 @@ from pathlib import Path
 import fault_nodes
 import pytest
 from fault_nodes import Wanted
+from sshd_farm import wait_for_listeners
 
 from clusterctl.apply import bootstrap
 from clusterctl.apply.journal import Options
@@ -72,14 +73,21 @@ def test_noise_of_any_login_shell_is_not_taken_for_an_answer(login, tmp_path, sh
     if not Path(shell).exists():
         pytest.fail(f"{shell} is missing: run tests/prerequisites.sh")
     user, node, inventory = login(shell)
+    # As on other nodes, where bash reads ~/.bashrc for each command, and complains of a locale that is not there.
+    odd_login = "SHLVL=0 LC_ALL=xx_YY.UTF-8 LANG=tr_TR.UTF-8 "
+    node.node.command = tuple(word.replace("SHLVL=1 ", odd_login) for word in node.node.command)
+    node.node.stop()
+    node.node.start()
+    wait_for_listeners([node.node])
     for name in (".cshrc", ".bashrc", ".profile"):
-        (user.home / name).write_text(NOISE + "\n")
+        (user.home / name).write_text(f"{NOISE}; touch ~/was-read\n")
         os.chown(user.home / name, user.home.stat().st_uid, user.home.stat().st_gid)
     odd = 'it\'s $HOME `id` !history \\ "quotes"\n'
     block = WriteBlock("a block", f"{node.root}/keys", "mesh", odd)
     engine, run, document = _bootstrap(node, inventory, tmp_path, block)
     _all_changed(document)
     assert (node.root / "keys").read_text() == f"# BEGIN clusterctl mesh\n{odd}# END clusterctl mesh\n"
+    assert (user.home / "was-read").exists() is (shell != "/bin/sh")
     assert all(s.status.value == "changed" for s in _undo(engine, inventory, run).steps)
     assert node.snapshot() == {}
 
