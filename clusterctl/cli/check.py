@@ -106,7 +106,9 @@ def _text(judged: Judged) -> str:
     width = shutil.get_terminal_size((120, 24)).columns if sys.stdout.isatty() else None
     blocks = [folded(judged.verdicts, width)]
     drifting = drift_text(judged.deviations, judged.verdicts.values_by_node)
-    return "\n\n".join([*blocks, drifting] if drifting else blocks)
+    summary = judged.document["summary"]
+    counts = ", ".join(f"{word.replace('_', '-')}: {count}" for word, count in summary.items())
+    return "\n\n".join([*blocks, *([drifting] if drifting else []), counts])
 
 
 def folded(verdicts: HostMap[tuple[Verdict, ...]], width: int | None = None) -> str:

@@ -57,3 +57,11 @@ def test_check_leaves_its_three_files_in_a_private_run_folder(sshd_farm, run_clu
     (run,) = (tmp_path / "runs").iterdir()
     assert run.stat().st_mode & 0o777 == 0o700
     assert sorted(path.name for path in run.iterdir()) == ["facts.json", "inventory.json", "report.json"]
+
+
+def test_the_last_line_counts_what_the_table_says(sshd_farm, run_clusterctl, tmp_path):
+    farm = sshd_farm(2, refusing=1)
+    done = run_clusterctl("check", "--only", "rdma-link", str(farm.inventory(tmp_path)), env=farm.env)
+    counts = dict(part.split(": ") for part in done.stdout.splitlines()[-1].split(", "))
+    assert list(counts) == ["met", "unmet", "unknown", "not-applicable", "unreachable"]
+    assert (sum(map(int, counts.values())), counts["unreachable"]) == (3, "1")
