@@ -35,6 +35,10 @@ def run(
     )
 
 
+# A build of a minute on two idle processors has what others leave (tests/support/worker_groups.py).
+pytestmark = pytest.mark.timeout(1800)
+
+
 @pytest.fixture(scope="module", params=SANITIZERS)
 def program(request: pytest.FixtureRequest) -> Path:
     """The small C++ test program, built with one of the sanitizers."""
