@@ -226,8 +226,10 @@ def run(arguments: argparse.Namespace, place: ranks.Place) -> int:
     say(f"# Avg bus bandwidth    : {sum(bandwidths) / len(bandwidths):g}\n#")
     proof = ranks.backend_proof(backend)
     say(f"# Library {proof['backend']} {proof['version']} {' '.join(proof['libraries'])}")
-    for line in neighbours.lines([p["host"] for p in gathered], device):
-        say(line)
+    # Who asks for small messages only (the preflight: 8 bytes) is sent no large ones.
+    if arguments.maxbytes >= neighbours.LEAST_SWEEP_BYTES:
+        for line in neighbours.lines([p["host"] for p in gathered], device):
+            say(line)
     say(f"# Collective test concluded: {arguments.name}_perf")
     dist.barrier()
     dist.destroy_process_group()

@@ -21,6 +21,8 @@ import torch.distributed as dist
 
 from clusterctl.workloads import ranks
 
+LEAST_SWEEP_BYTES = 64 << 10
+"""A sweep that ends before this is about latency, and is not followed by it."""
 _CPU_BYTES = 4 << 20
 _GPU_BYTES = 64 << 20
 _WARMUP = 3

@@ -45,7 +45,7 @@ def test_the_node_with_the_slow_network_is_named(run_clusterctl, fleet, tmp_path
     inventory = fleet.inventory(tmp_path, socket_ifname="eth0", slots=1, python=sys.executable, **more)
     page = tmp_path / "page.html"
     done = run_clusterctl(
-        "bench", "-i", str(inventory), "--library", library, "-np", "4", "-e", "4K", "--timeout", "150",
+        "bench", "-i", str(inventory), "--library", library, "-np", "4", "-e", "64K", "--timeout", "150",
         "--html", str(page), "--json", env=fleet.env,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -62,3 +62,14 @@ def test_the_node_with_the_slow_network_is_named(run_clusterctl, fleet, tmp_path
     assert "Node by node" in text and "The slowest is rank 2 on <code>node03</code>" in text
     (folder,) = (tmp_path / "runs").glob("*-bench-*")
     assert len(json.loads((folder / "launch.json").read_text())["launches"]) == launches
+
+
+def test_the_preflight_sends_its_eight_bytes_and_no_more(run_clusterctl, fleet, tmp_path):
+    inventory = fleet.inventory(tmp_path, socket_ifname="eth0", slots=1, python=sys.executable)
+    done = run_clusterctl(
+        "bench", "-i", str(inventory), "--preflight", "--library", "gloo", "-np", "4", "--json", env=fleet.env
+    )
+    assert done.returncode == 0, done.stderr
+    (folder,) = (tmp_path / "runs").glob("*-preflight-*")
+    said = (folder / "logs/8-bytes/rank-0.log").read_text()
+    assert "Out of bounds values : 0 OK" in said and "Neighbours" not in said
