@@ -24,6 +24,25 @@ class CcoreBackendError(dist.DistBackendError):
 _Work: Any = vars(dist)["_Work"]
 
 
+# Ended works that nobody has asked yet. Where torch does not keep the Python part of a Work (seen in 2.6), C++ that
+# waits for one whose Python part is gone waits for ever. Bounded, because nobody need ask.
+_MOST_UNASKED = 1024
+_unasked: dict[int, CcoreWork] = {}
+_unasked_lock = threading.Lock()
+
+
+def _keep(work: CcoreWork) -> None:
+    with _unasked_lock:
+        _unasked[id(work)] = work
+        if len(_unasked) > _MOST_UNASKED:
+            del _unasked[next(iter(_unasked))]
+
+
+def _release(work: CcoreWork) -> None:
+    with _unasked_lock:
+        _unasked.pop(id(work), None)
+
+
 class CcoreWork(_Work):  # type: ignore[misc]  # see above
     """One operation on its way."""
 
@@ -54,8 +73,10 @@ class CcoreWork(_Work):  # type: ignore[misc]  # see above
         if self._span is not None:
             self._span.set_result(None)
         with self._lock:
-            self._done.set()
             futures = self._futures
+            if futures is None:
+                _keep(self)
+            self._done.set()
         if futures is not None:
             futures[0].set_result(result)
 
@@ -70,6 +91,7 @@ class CcoreWork(_Work):  # type: ignore[misc]  # see above
                 self._futures = (plain, plain.then(self._unwrap))
             futures, ended = self._futures, self._done.is_set()
         if made and ended:
+            _release(self)
             futures[0].set_result(self._result)
         return futures[1]
 
@@ -83,6 +105,7 @@ class CcoreWork(_Work):  # type: ignore[misc]  # see above
         seconds = timeout.total_seconds()
         if not self._done.wait(seconds if seconds > 0 else None):
             raise CcoreBackendError(f"{self.description}: not complete after {seconds} s")
+        _release(self)
         if self._error is not None:
             raise self._error
         return True

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import warnings
+import weakref
 
 import collective_core.torch_backend
 import torch
@@ -107,6 +109,18 @@ expect(odd, 1)
 tensor = torch.tensor([rank + 1.0])
 dist.reduce(tensor, 0)
 expect(tensor, 3 if rank == 0 else 2)
+
+# C++ may hold a Work whose Python part nobody else does: that must live until it is asked, and no longer.
+work = group.allreduce([torch.ones(1)], dist.AllreduceOptions())
+kept = weakref.ref(work)
+dist.barrier()  # it has ended by now, and the queue has let it go
+del work
+gc.collect()
+still = kept()
+assert still is not None and still.is_completed() and still.wait()
+del still
+gc.collect()
+assert kept() is None
 
 listed = [torch.zeros(2) for _ in range(2)]
 dist.all_gather(listed, torch.tensor([rank, -rank], dtype=torch.float32))
