@@ -132,6 +132,7 @@ typedef enum cc_operation CC_INT_ENUM {
   CC_OPERATION_CPU_REDUCE = 14,
   CC_OPERATION_SPLIT = 20,
   CC_OPERATION_FINALIZE = 21,
+  CC_OPERATION_TUNING = 22, /* of the tuner's own calls: to search again, to set a choice */
   CC_OPERATION_MEM_REGISTER = 23, /* its bytes: those that this rank registers */
   CC_OPERATION_MEM_DEREGISTER = 24,
   CC_OPERATION_RECV = 32,
@@ -378,8 +379,8 @@ typedef uint64_t cc_mem_handle;
  *
  * cc_all_reduce of 64 KiB or more whose send and recv lie in direct memory on all ranks, in one registration or in two
  * and anywhere in them, reads and writes them in place. That changes no result, but has two consequences. The pages that
- * a rank touches first are mapped into it then. And after an error, until the operation has ended on the other ranks
- * too, they may still write into recv; cc_mem_free does not wait for them and does no harm to them. */
+ * a rank touches first are mapped into it then. And after an error a rank that was stopped in the middle may write into
+ * recv when it goes on (docs/memory.md); cc_mem_free does not wait for it and does no harm to it. */
 CC_API cc_result cc_mem_register(cc_comm* comm, void* memory, size_t bytes, cc_mem_handle* handle, int* direct,
                                  const cc_op_options* options);
 /* Collective, with the same handle. When it returns, no rank can reach the memory any more. What is registered when a

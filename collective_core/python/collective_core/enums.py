@@ -57,6 +57,7 @@ class Operation(IntEnum):
     CPU_REDUCE = 14
     SPLIT = 20
     FINALIZE = 21
+    TUNING = 22
     MEM_REGISTER = 23
     MEM_DEREGISTER = 24
     RECV = 32

@@ -174,6 +174,12 @@ VARIABLES: tuple[Variable, ...] = (
         _LIBRARY,
     ),
     Variable(
+        "CCORE_CMA", Kind.FLAG, "1",
+        "large all_reduce in memory that is not registered: one copy by the kernel from rank to rank "
+        "(`process_vm_readv`), if all ranks may, see [algorithms](algorithms.md#by-the-kernel); 0 on any rank: through "
+        "the areas above", _LIBRARY,
+    ),
+    Variable(
         "CCORE_TCP_STREAMS", Kind.COUNT, "0",
         "connections between two ranks, to 16, see below; 0: as many as pay; rank 0's value counts for all", _LIBRARY,
     ),

@@ -34,6 +34,8 @@ const char* name_of(Algorithm algorithm) {
       return "double_tree";
     case Algorithm::n_trees:
       return "n_trees";
+    case Algorithm::cma:
+      return "cma";
   }
   return "none";
 }
@@ -101,6 +103,7 @@ Algorithms algorithms_of(Kind kind, const Shape& shape) {
     case Kind::all_reduce: {
       Algorithms list{};
       if (shape.shared) list = {Algorithm::oneshot, Algorithm::twoshot};
+      if (shape.shared && shape.crossed) list.add(Algorithm::cma);
       for (const Algorithm one : {Algorithm::doubling, Algorithm::ring, Algorithm::halving, Algorithm::direct,
                                   Algorithm::double_tree, Algorithm::n_trees}) {
         list.add(one);

@@ -27,6 +27,7 @@ enum class Algorithm : int8_t {
   halving,
   double_tree,
   n_trees,
+  cma,
 };
 
 // "ring", as in CCORE_ALGO and in docs/algorithms.md.
@@ -43,6 +44,7 @@ struct Shape {
   int most_local = 1;   // of the largest one
   bool shared = false;  // all ranks share the memory of one node (transport/shm/arena.h)
   bool linked = false;  // the user has said what their links carry (topology/link_matrix.h)
+  bool crossed = false;  // and the kernel lets them copy from and to each other's (transport/shm/cross_memory.h)
 };
 Shape shape_of(const std::vector<Place>& places);
 

@@ -11,7 +11,7 @@ namespace ccore {
 namespace {
 
 // On which everything can run.
-constexpr Shape kAnyShape{4, 2, 2, 2, true, true};
+constexpr Shape kAnyShape{4, 2, 2, 2, true, true, true};
 
 std::string joined(const std::string& list, const char* name) { return list.empty() ? name : list + ", " + name; }
 

@@ -13,6 +13,7 @@
 namespace ccore {
 
 class Arena;
+class CrossMemory;
 class Windows;
 
 struct Context {
@@ -37,6 +38,8 @@ struct Context {
   Arena* node_arena = nullptr;
   Arena* arena = nullptr;
   const Windows* windows = nullptr;  // what the ranks have registered; null: nothing
+  // The memory of the other ranks of the communicator, if all of them may reach each other's; else null.
+  CrossMemory* cross_memory = nullptr;
 
   int rank_of(int member) const {
     return members && member >= 0 ? (*members)[static_cast<size_t>(member)] : member;

@@ -56,13 +56,17 @@ double hierarchical_us(const Shape& shape, double bytes, const CostModel& model)
          2 * (nodes - 1) * model.inter.alpha_us;
 }
 
-double all_reduce_us(Algorithm algorithm, const Shape& shape, const Flat& f, const SharedCost& shared) {
+double all_reduce_us(Algorithm algorithm, const Shape& shape, const Flat& f, const CostModel& model) {
+  const SharedCost& shared = model.shared;
   const double part = (f.p - 1) / f.p * f.bytes;
   if (algorithm == Algorithm::oneshot) {
     return shared.alpha_us + f.bytes * shared.copy_us_per_byte + (f.p - 1) * f.bytes * shared.reduce_us_per_byte;
   }
   if (algorithm == Algorithm::twoshot) {
     return 2 * shared.alpha_us + shared.pipeline_us + part * (2 * shared.copy_us_per_byte + shared.reduce_us_per_byte);
+  }
+  if (algorithm == Algorithm::cma) {
+    return 2 * shared.alpha_us + 2 * (f.p - 1) * model.cross.call_us + part * model.cross.us_per_byte;
   }
   if (algorithm == Algorithm::doubling) {
     const double extra = power_of_two(shape.nranks) ? 0 : 1;
@@ -103,7 +107,7 @@ double estimated_us(Kind kind, Algorithm algorithm, size_t bytes, const Shape& s
   switch (kind) {
     case Kind::all_reduce:
       if (algorithm == Algorithm::hierarchical) return hierarchical_us(shape, f.bytes, model);
-      return all_reduce_us(algorithm, shape, f, model.shared);
+      return all_reduce_us(algorithm, shape, f, model);
     case Kind::broadcast:
     case Kind::reduce:
       return rooted_us(kind, algorithm, f);

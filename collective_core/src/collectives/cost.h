@@ -21,10 +21,17 @@ struct SharedCost {
   double reduce_us_per_byte;   // of what another rank wrote, reading it included
 };
 
+// Of copies that the kernel makes between the ranks' own buffers.
+struct CrossCost {
+  double call_us;      // for each copy from or to a peer, whatever its size
+  double us_per_byte;  // of a rank that reads, reduces and writes that byte
+};
+
 struct CostModel {
   // Orders of magnitude of a present server; the tuner measures.
   LinkCost intra{1.0, 0.3, 0.1e-3};    // shared memory: 10 GB/s
   SharedCost shared{0.4, 8.0, 0.04e-3, 0.09e-3};
+  CrossCost cross{6.0, 0.13e-3};  // two ranks: it overtakes the slots at 200 KiB, as was measured
   LinkCost inter{10.0, 3.0, 0.4e-3};   // TCP: 2.5 GB/s, shared by the ranks of a node
   double gamma_us_per_byte = 0.12e-3;  // 8 GB/s
 };

@@ -89,6 +89,7 @@ Communicator::Communicator(const UniqueId& id, int rank, int nranks, const Setti
   std::vector<std::string> names;
   for (const Peer& peer : connections_.peers) names.push_back(peer.name);
   chooser_.shape.shared = connections_.arena && connections_.arena->has_all();
+  chooser_.shape.crossed = connections_.cross_memory != nullptr;
   if (connections_.segment) {
     doorbell_ =
         connections_.segment->doorbell(connections_.peers[static_cast<size_t>(rank)].place.local_rank);
@@ -193,6 +194,7 @@ Context Communicator::context(WaitLadder* ladder, int* send_to, int* receive_fro
                   &chooser_};
   context.node_arena = connections_.arena.get();
   context.windows = &windows_;
+  context.cross_memory = connections_.cross_memory.get();
   context.arena = context.node_arena && context.node_arena->has_all() ? context.node_arena : nullptr;
   return context;
 }
@@ -370,7 +372,9 @@ std::string Communicator::summary() const {
     const auto& link = connections_.links[rank];
     if (link) ++(link->fd() >= 0 ? tcp : shm);
   }
-  return format("%d ranks on %d nodes, transport shm to %d, tcp to %d", size(), nodes, shm, tcp);
+  const std::string& obstacle = connections_.cross_memory_obstacle;
+  return format("%d ranks on %d nodes, transport shm to %d, tcp to %d, cma %s", size(), nodes, shm, tcp,
+                obstacle.empty() ? "in use" : ("not used: " + obstacle).c_str());
 }
 
 }  // namespace ccore

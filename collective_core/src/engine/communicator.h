@@ -62,7 +62,7 @@ class Communicator {
   const Failure& failure() const { return failure_; }
   bool busy() const { return busy_.load(std::memory_order_acquire); }
   void fill(int rank, cc_peer_info* info) const;
-  // "4 ranks on 2 nodes, shm to 1, tcp to 2".
+  // "4 ranks on 2 nodes, transport shm to 1, tcp to 2, cma not used: the ranks do not all share memory".
   std::string summary() const;
   // All settings and where each came from.
   std::string settings_text() const;

@@ -10,6 +10,7 @@
 #include "common/error.h"
 #include "common/log.h"
 #include "common/simd.h"
+#include "engine/cross_memory_probe.h"
 #include "rendezvous/client.h"
 #include "rendezvous/mesh.h"
 #include "topology/interfaces.h"
@@ -75,6 +76,7 @@ Settings settings_from_env() {
   settings.fault_seed = env_integer("CCORE_FAULT_SEED", 0, 0, INT64_MAX);
   settings.ring_bytes = env_integer("CCORE_SHM_RING_BYTES", kRingBytes, 4096, int64_t{1} << 30);
   settings.slot_bytes = env_integer("CCORE_SHM_SLOT_BYTES", kSlotBytes, 0, int64_t{1} << 30);
+  settings.cross_memory = env_integer("CCORE_CMA", 1, 0, 1) != 0;
   // A wrong one is told here, not by the first reduction or connection: a rank that ends before the others meet it
   // leaves them waiting, unless they see the same.
   simd_level();
@@ -99,6 +101,7 @@ class Connector {
       if (result_.segment) result_.segment->close_fd();
       client_.leave();
       make_arena();
+      reach_across();
       return std::move(result_);
     } catch (const Error& error) {
       client_.give_up(error);
@@ -271,6 +274,21 @@ class Connector {
     }
     result_.arena = std::make_unique<Arena>(*result_.segment, result_.peers[own()].place.local_rank,
                                             std::move(local_of), usable_cores() >= result_.ranks_on_host);
+  }
+
+  // Only what all ranks do together uses it. All of them know alike whether they share one arena.
+  void reach_across() {
+    if (client_.nranks() == 1) {
+      result_.cross_memory_obstacle = "there is one rank";
+    } else if (!result_.arena || !result_.arena->has_all()) {
+      result_.cross_memory_obstacle = "the ranks do not all share memory";
+    } else {
+      std::vector<std::string> names;
+      for (const Peer& peer : result_.peers) names.push_back(peer.name);
+      CrossMemoryProbe probe = probe_cross_memory(&client_, rank_, names, settings_.cross_memory);
+      result_.cross_memory = std::move(probe.memory);
+      result_.cross_memory_obstacle = std::move(probe.obstacle);
+    }
   }
 
   bool shares_memory_with(size_t peer) const {

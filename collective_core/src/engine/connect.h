@@ -15,6 +15,7 @@
 #include "tuner/settings.h"
 #include "transport/link.h"
 #include "transport/shm/arena.h"
+#include "transport/shm/cross_memory.h"
 #include "transport/shm/segment.h"
 #include "transport/tcp/stream_settings.h"
 
@@ -36,6 +37,7 @@ struct Settings {
   int64_t fault_seed = 0;  // 0: no faults are injected
   int64_t ring_bytes = 0;  // of shared memory, per pair and direction
   int64_t slot_bytes = 0;  // of shared memory, per rank; 0: no arena
+  bool cross_memory = true;  // whether this rank lets the kernel copy between the ranks' memory
   std::vector<std::string> given;  // what cc_config says, by the names of the variables that it beats
   int ranks_on_host = 1;  // at least so many share the cores: a part of a communicator is not alone
 };
@@ -54,6 +56,8 @@ struct Connections {
   std::vector<Peer> peers;                   // by rank
   std::optional<Segment> segment;            // declared before the links, which live in it
   std::unique_ptr<Arena> arena;              // of the segment; null if that has none
+  std::unique_ptr<CrossMemory> cross_memory;  // null if it may not be used
+  std::string cross_memory_obstacle;          // then why
   std::vector<std::unique_ptr<Link>> links;  // by rank, empty at the own place
   std::vector<UniqueFd> control;             // by rank, empty at the own place
   int ranks_on_host = 1;

@@ -48,6 +48,12 @@ ToldSettings of_rank_0(const Connections& connections) {
   };
 }
 
+// Both ways: a setting says what is wished, and this is what came of it.
+ToldSetting cross_memory_text(const std::string& obstacle) {
+  if (!obstacle.empty()) return {"0", "not used: " + obstacle};
+  return {"1", std::string(env_text("CCORE_CMA").empty() ? "default" : "environment") + ", in use"};
+}
+
 std::string transport_text(cc_transport transport) {
   if (transport == CC_TRANSPORT_SHM) return "shm";
   return transport == CC_TRANSPORT_TCP ? "tcp" : "auto";
@@ -57,6 +63,7 @@ std::string transport_text(cc_transport transport) {
 
 ToldSettings told_settings(int rank, const Settings& settings, const Connections& connections) {
   ToldSettings told = rank == 0 ? ToldSettings() : of_rank_0(connections);
+  told["CCORE_CMA"] = cross_memory_text(connections.cross_memory_obstacle);
   for (const std::string& name : settings.given) {
     ToldSetting& setting = told[name];
     setting.source = "cc_config";

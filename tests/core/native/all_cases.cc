@@ -7,6 +7,7 @@ CaseTable case_table() {
   CaseTable table;
   table.plain = {
       {"arena", arena},
+      {"cma", cma},
       {"choose", choose},
       {"costs", costs},
       {"cpu-reduce", cpu_reduce},

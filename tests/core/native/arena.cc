@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cases.h"
+#include "collectives/all_reduce/all_reduce_cma.h"
 #include "collectives/all_reduce/all_reduce_oneshot.h"
 #include "collectives/all_reduce/all_reduce_twoshot.h"
 #include "collectives/subgroup.h"
@@ -52,10 +53,10 @@ void groups_overlap(int nranks) {
       if (std::find(members.begin(), members.end(), context.rank) == members.end()) continue;
       const ccore::Subgroup group(context, members);
       EXPECT(group.context().arena == context.arena, "the group has no arena");
-      const bool two = turn % 3 == 1;
-      const size_t count = turn % 3 == 0 ? 1 + turn % 40 : two ? 5000 + turn : 700 + turn;
-      expect_all_reduce(group.context(), two ? ccore::all_reduce_twoshot : ccore::all_reduce_oneshot, count, CC_INT32,
-                        CC_SUM, turn);
+      const bool large = turn % 3 == 1;
+      const size_t count = turn % 3 == 0 ? 1 + turn % 40 : large ? 5000 + turn : 700 + turn;
+      const AllReduce in_two = turn % 2 == 0 ? ccore::all_reduce_twoshot : ccore::all_reduce_cma;
+      expect_all_reduce(group.context(), large ? in_two : ccore::all_reduce_oneshot, count, CC_INT32, CC_SUM, turn);
     }
   });
 }
@@ -74,6 +75,9 @@ void sizes_around_the_edges(int nranks) {
         }
         for (const size_t bytes : {size_t{0}, size, size_t{200}, slot, 3 * slot + 8, 7 * slot - 24}) {
           expect_all_reduce(context, ccore::all_reduce_twoshot, bytes / size, dtype, op, ++turn);
+        }
+        for (const size_t bytes : {size_t{0}, size, size_t{200}, size_t{5 * 256 * 1024 + 40}}) {
+          expect_all_reduce(context, ccore::all_reduce_cma, bytes / size, dtype, op, ++turn);
         }
       }
     }

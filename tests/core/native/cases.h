@@ -23,6 +23,7 @@ void desync();
 void endurance();
 void fuzz();
 void recorder();
+void cma();
 void registered_memory();
 void rendezvous();
 void failures();

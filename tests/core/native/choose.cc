@@ -18,6 +18,7 @@ using ccore::Shape;
 
 constexpr Shape kOneNode{4, 1, 4, 4};
 constexpr Shape kSharedByTwo{2, 1, 2, 2, true};
+constexpr Shape kCrossedByTwo{2, 1, 2, 2, true, false, true};
 constexpr Shape kTwoByTwo{4, 2, 2, 2};
 constexpr size_t kMiB = size_t{1} << 20;
 
@@ -50,6 +51,10 @@ void latency_for_little_and_bytes_for_much() {
 void shared_memory() {
   EXPECT(chosen(Kind::all_reduce, 64, kSharedByTwo) == Algorithm::oneshot, "64 bytes");
   EXPECT(chosen(Kind::all_reduce, 16 * kMiB, kSharedByTwo) == Algorithm::twoshot, "16 MiB");
+  EXPECT(chosen(Kind::all_reduce, 64, kCrossedByTwo) == Algorithm::oneshot, "64 bytes");
+  EXPECT(chosen(Kind::all_reduce, kMiB, kCrossedByTwo) == Algorithm::cma, "1 MiB");
+  EXPECT(chosen(Kind::all_reduce, kMiB, kCrossedByTwo, "all_reduce:twoshot") == Algorithm::twoshot, "forced");
+  EXPECT(chosen(Kind::all_reduce, kMiB, kSharedByTwo, "all_reduce:cma") == Algorithm::twoshot, "it may not");
   EXPECT(chosen(Kind::all_reduce, 64, kSharedByTwo, "all_reduce:ring") == Algorithm::ring, "forced");
   EXPECT(chosen(Kind::all_reduce, 64, kTwoByTwo, "all_reduce:oneshot") == Algorithm::doubling, "it cannot run");
 }
@@ -69,14 +74,14 @@ void wishes() {
   EXPECT(chosen(Kind::all_reduce, 64, kOneNode, "all_reduce:ring") == Algorithm::ring, "forced");
   EXPECT(chosen(Kind::broadcast, 64, kOneNode, "all_reduce:ring") == Algorithm::tree, "of another collective");
   EXPECT(chosen(Kind::broadcast, 64, kOneNode, "all_reduce:ring,broadcast:chain") == Algorithm::chain, "two");
-  expect_error("all_reduce:rong", "all_reduce has no algorithm 'rong'; it has oneshot, twoshot, doubling, ring");
+  expect_error("all_reduce:rong", "all_reduce has no algorithm 'rong'; it has oneshot, twoshot, cma, doubling, ring");
   expect_error("allreduce:ring", "no collective is called 'allreduce'; there are all_reduce, broadcast");
   expect_error("ring", "expected collective:algorithm");
 }
 
 // The model must not make an operation cheaper by making it larger.
 void costs_grow() {
-  for (const Shape& shape : {kOneNode, kSharedByTwo, kTwoByTwo, Shape{7, 3, 1, 3}, Shape{64, 8, 8, 8}}) {
+  for (const Shape& shape : {kOneNode, kSharedByTwo, kCrossedByTwo, kTwoByTwo, Shape{7, 3, 1, 3}, Shape{64, 8, 8, 8}}) {
     for (int number = 1; number < ccore::kKinds; ++number) {
       const auto kind = static_cast<Kind>(number);
       for (const Algorithm algorithm : ccore::algorithms_of(kind, shape)) {

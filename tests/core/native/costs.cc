@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cases.h"
+#include "collectives/all_reduce/all_reduce_cma.h"
 #include "collectives/all_reduce/all_reduce_oneshot.h"
 #include "collectives/all_reduce/all_reduce_twoshot.h"
 #include "expect.h"
@@ -104,6 +105,7 @@ void costs() {
     }
     print("all_reduce_oneshot", p, data, ccore::all_reduce_oneshot);
     print("all_reduce_twoshot", p, data, ccore::all_reduce_twoshot);
+    print("all_reduce_cma", p, data, ccore::all_reduce_cma);
     print(
         "reduce_scatter_ring", p, data, [p](int rank) { return ccore::ring_reduce_scatter(rank, p); },
         ccore::run_from_full_input);

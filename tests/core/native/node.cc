@@ -1,5 +1,7 @@
 #include "node.h"
 
+#include <unistd.h>
+
 #include <memory>
 #include <numeric>
 #include <vector>
@@ -7,6 +9,7 @@
 #include "common/clock.h"
 #include "common/error.h"
 #include "ranks.h"
+#include "transport/shm/cross_memory.h"
 
 namespace test {
 namespace {
@@ -21,6 +24,16 @@ class Counter : public ccore::Link {
   int fd() const override { return -1; }
   const char* name() const override { return "counter"; }
 };
+
+// Of threads: the process of every other rank is this one.
+ccore::CrossMemory memory_of_others(int rank, int nranks) {
+  std::vector<ccore::CrossMemory::Peer> peers(static_cast<size_t>(nranks));
+  for (int peer = 0; peer < nranks; ++peer) {
+    if (peer == rank) continue;
+    peers[static_cast<size_t>(peer)] = {getpid(), ccore::open_process(getpid()), "rank " + std::to_string(peer)};
+  }
+  return ccore::CrossMemory(std::move(peers));
+}
 
 }  // namespace
 
@@ -41,6 +54,8 @@ void run_node(int nranks, size_t slot_bytes, const std::function<void(const ccor
                            {},      [](int) { return false; }};
     context.node_arena = &arena;
     context.arena = &arena;
+    ccore::CrossMemory memory = memory_of_others(rank, nranks);
+    context.cross_memory = &memory;
     body(context);
   });
 }

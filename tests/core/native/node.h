@@ -1,4 +1,4 @@
-// N ranks of one node as threads, with an arena and nothing else: no rendezvous, no monitor, no byte rings.
+// N ranks of one node as threads, with an arena, each other's memory and nothing else: no rendezvous, no monitor, no byte rings.
 #pragma once
 
 #include <functional>

@@ -6,7 +6,8 @@ namespace test {
 
 CaseTable case_table() {
   CaseTable table;
-  table.plain = {{"failures", failures},
+  table.plain = {{"cma", cma},
+                 {"failures", failures},
                  {"fuzz", fuzz},
                  {"registered-memory", registered_memory},
                  {"rendezvous", rendezvous},

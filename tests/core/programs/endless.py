@@ -2,7 +2,7 @@
 
 argv[1]: what rank 1 does after it has begun: die, stop, leave. With abort, rank 2 is stopped first, and then a second
 thread of rank 1 aborts; when that began and how long it took is said too. What only the deadline ends has one of 3 s
-(stop, cut); elsewhere it is far away: a busy machine is slow.
+(stop, cut); elsewhere it is far away: a busy machine is slow. argv[2]: the elements of 4 bytes, else 2**18.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from collective_core import CollectiveCoreError
 fate = sys.argv[1]
 comm = Communicator.from_environment(timeout_s=3 if fate in ("stop", "cut") else 30)
 rank = comm.rank
-data = numpy.ones(1 << 18, dtype="f4")
+data = numpy.ones(int(sys.argv[2]) if len(sys.argv) > 2 else 1 << 18, dtype="f4")
 comm.all_reduce(data, data)
 deadline = time.monotonic() + 60
 signals = {"die": signal.SIGKILL, "stop": signal.SIGSTOP}

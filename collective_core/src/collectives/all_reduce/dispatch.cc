@@ -1,6 +1,7 @@
 #include "collectives/all_reduce/dispatch.h"
 
 #include "collectives/all_reduce/all_reduce_2d.h"
+#include "collectives/all_reduce/all_reduce_cma.h"
 #include "collectives/all_reduce/all_reduce_direct.h"
 #include "collectives/all_reduce/all_reduce_double_tree.h"
 #include "collectives/all_reduce/all_reduce_doubling.h"
@@ -34,6 +35,8 @@ void all_reduce_by(Algorithm algorithm, const Context& context, const void* send
       return all_reduce_double_tree(context, send, recv, count, dtype, op);
     case Algorithm::n_trees:
       return all_reduce_n_trees(context, send, recv, count, dtype, op);
+    case Algorithm::cma:
+      return all_reduce_cma(context, send, recv, count, dtype, op);
     default:
       throw Error(CC_ERROR_INTERNAL, format("all_reduce has no algorithm %s", name_of(algorithm)));
   }

@@ -14,13 +14,12 @@ constexpr size_t kPage = 4096;
 size_t mail_bytes(size_t n) { return 2 * n * n * sizeof(Mail); }
 size_t receipt_bytes(size_t n) { return n * n * sizeof(Receipt); }
 size_t notice_bytes(size_t n) { return n * kNotices * sizeof(Notice); }
-size_t slots_at(size_t n) {
-  return (mail_bytes(n) + receipt_bytes(n) + notice_bytes(n) + kPage - 1) / kPage * kPage;
-}
+size_t accesses_at(size_t n) { return mail_bytes(n) + receipt_bytes(n) + notice_bytes(n); }
+size_t slots_at(size_t n) { return (accesses_at(n) + n * sizeof(Access) + kPage - 1) / kPage * kPage; }
 
 }  // namespace
 
-static_assert(sizeof(Mail) == 256 && sizeof(Receipt) == 64 && sizeof(Notice) == 64,
+static_assert(sizeof(Mail) == 256 && sizeof(Receipt) == 64 && sizeof(Notice) == 64 && sizeof(Access) == 64,
               "layout shared by processes");
 
 size_t Arena::bytes_for(int nlocal, size_t slot_bytes) {
@@ -42,6 +41,7 @@ Arena::Arena(const Segment& segment, int local_rank, std::vector<int> local_of, 
   mails_ = reinterpret_cast<Mail*>(base);
   receipts_ = reinterpret_cast<Receipt*>(base + mail_bytes(n));
   notices_ = reinterpret_cast<Notice*>(base + mail_bytes(n) + receipt_bytes(n));
+  accesses_ = reinterpret_cast<Access*>(base + accesses_at(n));
   slots_ = base + slots_at(n);
   for (int local = 0; local < nlocal_; ++local) doorbells_.push_back(segment.doorbell(local));
 }

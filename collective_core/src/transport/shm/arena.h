@@ -38,6 +38,12 @@ struct alignas(64) Notice {
   std::array<std::atomic<uint64_t>, kHeaderBytes / 8> words;
 };
 
+// Of a rank that reaches into the buffers of others (collectives/mutual_access.h). Only it stores.
+struct alignas(64) Access {
+  std::atomic<uint64_t> sections{0};  // begun and ended: odd while it is in one
+  std::atomic<uint32_t> left{0};      // 1: it has left an operation by an error, and nobody may reach into its buffers
+};
+
 class Arena {
  public:
   static constexpr size_t kInlineBytes = sizeof(Mail::inlined);
@@ -67,6 +73,7 @@ class Arena {
   const Mail& mail_from(int local, uint64_t stage) const { return mail(local, own_, stage); }
   Receipt& receipt_to(int local) const { return receipt(own_, local); }
   const Receipt& receipt_from(int local) const { return receipt(local, own_); }
+  Access& access(int local) const { return accesses_[local]; }
   Doorbell* doorbell(int local) const { return doorbells_[static_cast<size_t>(local)]; }
 
   // Announces the operation that this rank is in.
@@ -103,6 +110,7 @@ class Arena {
   Mail* mails_;
   Receipt* receipts_;
   Notice* notices_;
+  Access* accesses_;
   std::byte* slots_;
 };
 
