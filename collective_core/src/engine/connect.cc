@@ -99,9 +99,9 @@ class Connector {
       connect();
       client_.all_gather(uint32_t{1});  // everybody is connected: the segment's name can go
       if (result_.segment) result_.segment->close_fd();
-      client_.leave();
       make_arena();
       reach_across();
+      client_.leave();
       return std::move(result_);
     } catch (const Error& error) {
       client_.give_up(error);
