@@ -155,3 +155,18 @@ def test_a_hypercube_of_four(tmp_path):
 )
 def test_a_graph_is_tried_where_python_may_be_slower_than_the_message(cudagraph, size, device, ways):
     assert collective_perf.graphs(cudagraph, size, torch.device(device)) == ways
+
+
+@pytest.mark.parametrize(
+    ("times_us", "size", "counts"),
+    [
+        ([30.0], 8, 30.0),
+        ([30.0, 6.0], 8, 6.0),
+        ([6.0, 6.5], 8, 6.0),
+        ([39.0, 37.0], 4 << 20, 39.0),
+        ([39.0, 32.0], 4 << 20, 32.0),
+        ([3000.0], 1 << 30, 3000.0),
+    ],
+)
+def test_large_messages_count_as_started_one_by_one_unless_python_was_too_slow(times_us, size, counts):
+    assert collective_perf.fair_us(times_us, size) == counts
