@@ -30,7 +30,13 @@ from clusterctl.results.comparison import compare
 
 TESTS = Path(__file__).parents[1]
 FOLDERS = tuple(resources.folder(name) for name in ("templates", "inventories"))
-FILES = {path for folder in FOLDERS for path in folder.rglob("*") if path.is_file()}
+FILES = {
+    path
+    for folder in FOLDERS
+    for path in folder.rglob("*")
+    # Python keeps what it has compiled of the programs among them, once one is imported.
+    if path.is_file() and path.suffix != ".pyc"
+}
 _opened: set[Path] = set()
 _watching: list[bool] = []
 

@@ -14,6 +14,7 @@ import pytest
 CASES = (
     "arena",
     "choose",
+    "cma",
     "cpu-reduce",
     "cpu-reduce-faulty",
     "schedules",
