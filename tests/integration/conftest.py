@@ -6,6 +6,7 @@ import contextlib
 from pathlib import Path
 
 import pytest
+import slurm_cluster
 import sshd_farm as farms
 
 
@@ -51,3 +52,12 @@ def system_user(_farm_possible):
     """A function ``system_user(password=, sudo=, shell=) -> SystemUser``; the accounts are removed after."""
     with contextlib.ExitStack() as accounts:
         yield lambda **options: accounts.enter_context(farms.temporary_user(**options))
+
+
+@pytest.fixture(scope="module")
+def slurm(tier_unavailable):
+    """Slurm with the nodes of a farm of two; commands over SSH find it where Slurm's own look first."""
+    if reason := slurm_cluster.missing():
+        tier_unavailable(reason)
+    with slurm_cluster.known_everywhere(("node01", "node02")) as cluster:
+        yield cluster

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-import slurm_cluster
 from canaries import Watch, everything_below
 from launcher_nodes import LAUNCHERS, NAMES, inventory, ready
 
@@ -17,14 +16,6 @@ VALUES = {
     "WANDB_API_KEY": CANARIES["key"],
     "https_proxy": f"http://me:{CANARIES['proxy']}@proxy:3128",
 }
-
-
-@pytest.fixture(scope="module")
-def slurm(tier_unavailable):
-    if reason := slurm_cluster.missing():
-        tier_unavailable(reason)
-    with slurm_cluster.known_everywhere(("node01", "node02")) as cluster:
-        yield cluster
 
 
 @pytest.mark.parametrize("name", LAUNCHERS)

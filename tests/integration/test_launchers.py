@@ -10,7 +10,6 @@ from pathlib import Path
 
 import mpi_wheels
 import pytest
-import slurm_cluster
 from launcher_nodes import LAUNCHERS, NAMES, inventory, ready
 
 SMALL = ("-b", "8", "-e", "4K", "-n", "2")
@@ -19,15 +18,6 @@ SMALL = ("-b", "8", "-e", "4K", "-n", "2")
 @pytest.fixture(params=LAUNCHERS)
 def launcher(request, tier_unavailable):
     return ready(request, request.param, tier_unavailable)
-
-
-@pytest.fixture(scope="module")
-def slurm(tier_unavailable):
-    """Slurm with the nodes of a farm of two; commands over SSH find it where Slurm's own look first."""
-    if reason := slurm_cluster.missing():
-        tier_unavailable(reason)
-    with slurm_cluster.known_everywhere(("node01", "node02")) as cluster:
-        yield cluster
 
 
 def run_folder(tmp_path):
