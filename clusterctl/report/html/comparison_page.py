@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from clusterctl.report.comparison import cautions, noise_words
 from clusterctl.report.html import bounds, configuration, figures, page
 from clusterctl.report.html.heat_map import HeatMap, of_proof
-from clusterctl.report.html.run_page import unit_of
+from clusterctl.report.html.run_page import ranks_of, unit_of
 from clusterctl.results.comparison import Comparison
 from clusterctl.results.record import Record
 
@@ -44,6 +44,4 @@ def render(found: Comparison, records: Sequence[Record]) -> str:
 
 
 def _heat(record: Record) -> HeatMap | None:
-    points = record.document.get("points") or ()
-    np = int(points[-1]["np"]) if points else record.summary.np
-    return of_proof(record.document.get("proof") or {}, np, unit_of(record.document))
+    return of_proof(record.document.get("proof") or {}, ranks_of(record), unit_of(record.document))

@@ -21,16 +21,8 @@ SETTING_NAMES = {"benchmark": "model", "batch_per_rank": "batch_size", "memory_f
 # What the page shows in a place of its own; anything else that a proof holds is shown as it stands.
 _SHOWN = {
     *("ranks", "library", "transports", "settings", "spread", "rates", "between_nodes", "failures", "keys"),
-    *(
-        "hardware",
-        "clusterctl_version",
-        "expected",
-        "repeats",
-        "gpudirect",
-        "baseline",
-        "stragglers",
-        "neighbours",
-    ),
+    *("hardware", "clusterctl_version", "expected", "repeats", "gpudirect", "baseline", "stragglers"),
+    "neighbours",
 }
 
 
@@ -63,7 +55,7 @@ def render(record: Record) -> str:
     rows: Sequence[Mapping[str, Any]] = document.get("rows") or ()
     points = point_rows(document)
     unit = unit_of(document)
-    np = points[-1].np if points else summary.np
+    np = ranks_of(record)
     key = key_of(record)
     compared = document.get("variants") or ()
     charts = variants.charts(compared, bounds.lines(document)) if compared else _charts(record)
@@ -122,6 +114,12 @@ def title_of(record: Record) -> str:
         where = f"{summary.np} rank{'s' if summary.np != 1 else ''} on {nodes}"
         where = f"{where}, {summary.hardware}" if summary.hardware else where
     return f"{summary.benchmark} \u00b7 {where}"
+
+
+def ranks_of(record: Record) -> int | None:
+    """Return with how many ranks the last launch of a run measured."""
+    points = record.document.get("points") or ()
+    return int(points[-1]["np"]) if points else record.summary.np
 
 
 def unit_of(document: Mapping[str, Any]) -> str:
