@@ -100,7 +100,7 @@ class Contact:
 def _subjects_read(
     only: tuple[str, ...] | None, skip: tuple[str, ...], inventory: Inventory
 ) -> frozenset[str] | None:
-    if only is None:
+    if only is None and not skip and not any(node.requirements.skip for node in inventory.nodes):
         # Everything is asked about; the judges are imported while the nodes answer.
         return None
     from clusterctl.requirements import judge

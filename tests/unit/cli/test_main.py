@@ -13,6 +13,7 @@ import typer
 from clusterctl.cli import main as cli
 from clusterctl.cli import verbs
 from clusterctl.errors import InventoryError
+from clusterctl.requirements import judge
 
 HEAVY = ("fabric", "paramiko", "docker", "pydantic", "jinja2", "yaml", "rich", "torch")
 
@@ -146,6 +147,15 @@ def test_a_list_that_names_nothing_is_refused(option: str, nothing: str) -> None
     done = run("check", option, nothing)
     assert done.returncode == 2
     assert "names no requirement" in done.stderr
+
+
+def test_a_check_that_skips_everything_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "inventory.yaml"
+    file.write_text("version: 1\nnodes: [{name: a, address: 127.0.0.1}]\n")
+    done = run("check", str(file), "--skip", ",".join(judge.ALL), "--runs", str(tmp_path / "runs"))
+    assert done.returncode == 2
+    assert "nothing is left to judge" in done.stderr
+    assert not (tmp_path / "runs").exists()
 
 
 def test_talk_options_may_stand_after_the_verb(monkeypatch: pytest.MonkeyPatch) -> None:
