@@ -26,7 +26,6 @@ from shaped_networks import Networks
 from shaped_ranks import run_ranks
 
 _CHILD_DEADLINE_S = 300
-_PORT = 29778
 _NODES = 2
 _RANKS = 4
 _RATE_MBIT = 1000
@@ -45,14 +44,10 @@ class Result:
 def rank(mebibytes: int, iterations: int) -> None:
     """Be one rank: measure and print seconds per operation as JSON."""
     import numpy
-    from collective_core.communicator import Communicator, unique_id_from_address
+    from collective_core.communicator import Communicator
 
-    me = int(os.environ["RANK"])
-    identity = unique_id_from_address(
-        os.environ["CCORE_ROOT_ADDR"], _PORT, os.environ["CCORE_JOB_SECRET"], is_root=me == 0
-    )
-    with Communicator(me, _RANKS, identity, timeout_s=60) as comm:
-        data = numpy.full(mebibytes << 18, me + 1, dtype="f4")
+    with Communicator.from_environment(timeout_s=60) as comm:
+        data = numpy.full(mebibytes << 18, comm.rank + 1, dtype="f4")
         result = numpy.empty_like(data)
         seconds = []
         for _ in range(iterations):

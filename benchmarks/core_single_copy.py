@@ -14,8 +14,6 @@ import ctypes
 import json
 import os
 import platform
-import secrets
-import socket
 import statistics
 import subprocess
 import sys
@@ -30,20 +28,14 @@ DEADLINE_S = 900
 
 def rank(rounds: int, sizes: list[int]) -> None:
     """Be one rank; rank 0 prints microseconds by size, place (apart, in place), way and round."""
-    from collective_core.communicator import Buffer, Communicator, Dtype, unique_id_from_address
+    from collective_core.communicator import Buffer, Communicator, Dtype
     from collective_core.memory import Registration, allocate
 
-    me, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-
-    def join(algorithm: str, port: str) -> Communicator:
+    def join(algorithm: str) -> Communicator:
         os.environ["CCORE_ALGO"] = f"all_reduce:{algorithm}"
-        identity = unique_id_from_address(
-            "127.0.0.1", int(port), os.environ["CCORE_JOB_SECRET"], is_root=me == 0
-        )
-        return Communicator(me, size, identity, timeout_s=120)
+        return Communicator.from_environment(timeout_s=120)
 
-    ports = os.environ["CCORE_ROOT_PORT"].split(",")
-    with join("twoshot", ports[0]) as slots, join("cma", ports[1]) as cma:
+    with join("twoshot") as slots, join("cma") as cma:
         (in_use,) = (line for line in cma.dump_config().splitlines() if line.startswith("CCORE_CMA="))
         if "in use" not in in_use:
             raise SystemExit(in_use)
@@ -77,7 +69,7 @@ def rank(rounds: int, sizes: list[int]) -> None:
                             if number > 0:  # the first touches pages
                                 taken[way].append(spent)
                     report.append((size_bytes, "in place" if target == 0 else "apart", taken))
-    if me == 0:
+    if slots.rank == 0:
         print(json.dumps(report))
 
 
@@ -93,16 +85,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.rank:
         return rank(options.rounds, [int(one) for one in options.sizes.split(",")])
-    with socket.socket() as one, socket.socket() as other:
-        ports = []
-        for probe in (one, other):
-            probe.bind(("127.0.0.1", 0))
-            ports.append(str(probe.getsockname()[1]))
-    meeting = {
-        "WORLD_SIZE": str(options.ranks),
-        "CCORE_ROOT_PORT": ",".join(ports),
-        "CCORE_JOB_SECRET": secrets.token_hex(16),
-    }
+    size = str(options.ranks)
+    meeting = {"WORLD_SIZE": size, "LOCAL_WORLD_SIZE": size}  # all here: they need no address to meet
     started = [
         subprocess.Popen(
             (sys.executable, __file__, "--rank", "--rounds", str(options.rounds), "--sizes", options.sizes),

@@ -26,7 +26,6 @@ from shaped_networks import Networks
 from shaped_ranks import run_ranks
 
 _CHILD_DEADLINE_S = 120
-_PORT = 29777
 
 
 @dataclass(frozen=True)
@@ -48,13 +47,10 @@ CASES = (Case((1,), 0.92), Case((5,), 0.92), Case((10,), 0.92), Case((1, 4), 0.8
 def rank(size_bytes: int, iterations: int) -> None:
     """Be one rank: measure and print seconds per operation as JSON."""
     import numpy
-    from collective_core.communicator import Communicator, unique_id_from_address
+    from collective_core.communicator import Communicator
 
-    me = int(os.environ["RANK"])
-    identity = unique_id_from_address(
-        os.environ["CCORE_ROOT_ADDR"], _PORT, os.environ["CCORE_JOB_SECRET"], is_root=me == 0
-    )
-    with Communicator(me, 2, identity, timeout_s=60) as comm:
+    with Communicator.from_environment(timeout_s=60) as comm:
+        me = comm.rank
         data = numpy.full(size_bytes // 4, me + 1, dtype="f4")
         result = numpy.empty_like(data)
 

@@ -25,7 +25,6 @@ from shaped_networks import Networks
 from shaped_ranks import run_ranks
 
 _CHILD_DEADLINE_S = 180
-_PORT = 29779
 _RATE_MBIT = 1000.0
 _GOAL = 10.0
 
@@ -33,15 +32,11 @@ _GOAL = 10.0
 def rank(size_bytes: int, iterations: int, ratio: float) -> None:
     """Be one rank: measure and print seconds per operation as JSON."""
     import numpy
-    from collective_core.communicator import Communicator, unique_id_from_address
+    from collective_core.communicator import Communicator
     from collective_core.topk import Method, Residual, Topk
 
-    me, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    identity = unique_id_from_address(
-        os.environ["CCORE_ROOT_ADDR"], _PORT, os.environ["CCORE_JOB_SECRET"], is_root=me == 0
-    )
-    with Communicator(me, size, identity, timeout_s=120) as comm:
-        data = numpy.random.default_rng(me).standard_normal(size_bytes // 4, dtype="f4")
+    with Communicator.from_environment(timeout_s=120) as comm:
+        data = numpy.random.default_rng(comm.rank).standard_normal(size_bytes // 4, dtype="f4")
         result = numpy.empty_like(data)
         ways = {
             "exact f32": Topk(ratio),
