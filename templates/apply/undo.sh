@@ -34,7 +34,7 @@ choose_run() {
 entries_reversed() { # -> $entries: all but restarts from last to first, then the restarts
   entries= restarts=
   for found in "$STATE/journal/$RUN"/[0-9]*; do
-    [ -f "$found/kind" ] || continue
+    [ -d "$found" ] || continue
     case $(cat "$found/kind") in
       restart_unit) restarts="${found##*/} $restarts" ;;
       *) entries="${found##*/} $entries" ;;
@@ -44,7 +44,13 @@ entries_reversed() { # -> $entries: all but restarts from last to first, then th
 }
 
 announce() { # SEQ EVENT: name the step at $entry; names of requirements hold no blanks
-  record "$1" "$2" "$(cat "$entry/requirement") $(cat "$entry/description")"
+  record "$1" "$2" "$(cat "$entry/requirement" || echo unknown) $(cat "$entry/description" || echo "step $1 of the run")"
+}
+
+read_kind() { # -> $kind; what a lost entry no longer says must not pass for empty text that was there before
+  kind=
+  { read -r kind <"$entry/kind"; } 2>/dev/null || [ -n "$kind" ] ||
+    { reason="its entry in the journal cannot be read: $entry (is its file system mounted, and sound?)"; return 1; }
 }
 
 list_undo() {
@@ -71,6 +77,11 @@ say_packages() { # all that goes with the step at $entry, if packages came with 
   done
 }
 
+undo_step() {
+  [ "$kind" != restart_unit ] || { reload=1 && read_units_again; }
+  "undo_$kind"
+}
+
 main_undo() {
   open_journal || return
   choose_run || return
@@ -93,9 +104,7 @@ main_undo() {
       record "$number" skipped 'the undo was cut off'
       continue
     fi
-    kind=$(cat "$entry/kind")
-    [ "$kind" != restart_unit ] || { reload=1 && read_units_again; }
-    if "undo_$kind" && [ -z "$gone" ]; then
+    if read_kind && undo_step && [ -z "$gone" ]; then
       now && put "$entry/undone" "$stamp" && record "$number" changed && continue
       reason='the journal cannot be written'
     fi

@@ -76,6 +76,20 @@ SETPCI = """case $3 in
 esac"""
 MODPROBE = """case $1 in -r) rmdir /sys/module/$2 ;; *) mkdir /sys/module/$1 ;; esac"""
 
+# What is flushed between a step's first change and its mark, or next after its mark, waits. The journal's folders alone
+# are flushed between an entry's coming into being and the record of it, which must pass.
+SYNC = """held={folder}/held
+if [ -e $held ]; then
+  read -r entry event <$held
+  case $#$1 in 1{state}/journal*) ;; *)
+    for found in {state}/journal/*/$entry; do
+      case $event in changed) found=$found/done ;; esac
+      while [ -e "$found" ] && [ -e $held ]; do sleep 0.05; done
+    done ;;
+  esac
+fi
+exec {sync} "$@\""""
+
 
 _HELD = ("state", "root", "modules", "packages")
 
@@ -120,6 +134,17 @@ class FaultNode:
         path = self.folder / "bin" / name
         path.write_text(f"#!/bin/sh\n{body}\n")
         path.chmod(0o755)
+
+    def hold_at(self, point: tuple[int, str] | None) -> None:
+        """Have the next run stop behind the record of this step and event, and before it has come to its end."""
+        real = shutil.which("sync")
+        self.program("sync", SYNC.format(folder=self.folder, state=STATE, sync=real))
+        if point is not None:
+            (self.folder / "held").write_text(f"{point[0]:04d} {point[1]}\n")
+
+    def let_go(self) -> None:
+        """Let a runner that was held go on."""
+        (self.folder / "held").unlink(missing_ok=True)
 
     def idle(self, timeout_s: float = 30.0) -> None:
         """Wait until no runner is at work; one that was killed leaves its lock."""

@@ -3,6 +3,9 @@
 A farm's nodes are one machine: they share homes and keys, and every connection between them comes from 127.0.0.1.
 Here each node has its own address on a bridge (in a namespace too, so that no firewall of this machine sees it), and
 its own /etc/ssh, /etc/clusterctl, /var/lib/clusterctl and home. Programs and accounts are this machine's.
+
+The empty folders that these are mounted on stay behind: removing one would take what other tests' nodes have mounted
+there, in namespaces that nobody sees from here (mount_namespaces(7), "Restrictions on mount namespaces").
 """
 
 from __future__ import annotations
@@ -108,7 +111,6 @@ class Mesh:
     prefix: str
     switch: subprocess.Popen[bytes]
     link: str
-    made_mount_points: list[Path]
     nodes: list[MeshNode] = field(default_factory=list)
 
     @property
@@ -137,8 +139,6 @@ class Mesh:
         self.switch.send_signal(signal.SIGKILL)
         self.switch.wait(timeout=10)
         subprocess.run(("ip", "link", "del", self.link), capture_output=True, timeout=10, check=False)
-        for path in self.made_mount_points:
-            path.rmdir()
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
@@ -169,9 +169,6 @@ def start_mesh(user: farms.SystemUser, ports: tuple[int, ...]) -> Mesh:
     directory = Path(tempfile.mkdtemp(prefix="mesh-nodes-"))
     directory.chmod(0o755)
     Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
-    made = [path for path in (Path("/etc/clusterctl"), Path("/var/lib/clusterctl")) if not path.exists()]
-    for path in made:
-        path.mkdir()
     farms.make_key(directory / "id_ed25519")
     (directory / "ssh_config").write_text("")
     prefix = f"10.213.{random.randint(1, 250)}"
@@ -179,7 +176,7 @@ def start_mesh(user: farms.SystemUser, ports: tuple[int, ...]) -> Mesh:
         ("unshare", "-n", "sh", "-c", "ip link add br0 type bridge && ip link set br0 up && exec sleep 3600"),
         stdin=subprocess.DEVNULL,
     )
-    mesh = Mesh(directory, user, prefix, switch, f"mesh{os.getpid() % 100000}", made)
+    mesh = Mesh(directory, user, prefix, switch, f"mesh{os.getpid() % 100000}")
     try:
         _wait(switch, "br0")
         _ip("link", "add", mesh.link, "type", "veth", "peer", "name", "up0", "netns", str(switch.pid))

@@ -1,0 +1,158 @@
+"""Steps that change files, values and trees, run by the real shell program: changed, failed, and taken back."""
+
+from __future__ import annotations
+
+import os
+
+from clusterctl.requirements.base import Command, PutTree, WriteFile, WriteValue
+
+
+def test_a_new_file_in_new_folders_is_written_and_removed_with_them(runner):
+    (runner.root / "etc").mkdir()
+    before = runner.snapshot()
+    path = runner.root / "etc/a/b/new.conf"
+    step = WriteFile("write it", str(path), "it's $(not) `run`\n\n", 0o640)
+    ran = runner.apply(step)
+    assert ran.events(1) == [(1, "begin"), (1, "changed")]
+    assert path.read_text() == "it's $(not) `run`\n\n"
+    assert path.stat().st_mode & 0o7777 == 0o640
+    assert path.parent.stat().st_mode & 0o7777 == 0o755
+    assert runner.apply(step).events(1) == [(1, "unchanged")]
+    runner.undo()
+    assert runner.snapshot() == before
+
+
+def test_an_old_file_gets_back_its_bytes_mode_owner_and_time(runner):
+    path = runner.root / "old.conf"
+    path.write_bytes(b"old \xff\x00 bytes, no newline")
+    path.chmod(0o604)
+    os.utime(path, ns=(10**18, 10**18))
+    if os.geteuid() == 0:
+        os.chown(path, 12, 34)
+    before = runner.snapshot()
+    runner.apply(WriteFile("replace it", str(path), "new\n", 0o644))
+    assert path.read_text() == "new\n"
+    if os.geteuid() == 0:
+        assert (path.stat().st_uid, path.stat().st_gid) == (12, 34)
+    runner.undo()
+    assert runner.snapshot() == before
+
+
+def test_only_the_mode_differs(runner):
+    path = runner.root / "script"
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o644)
+    before = runner.snapshot()
+    assert (1, "changed") in runner.apply(WriteFile("x", str(path), "#!/bin/sh\n", 0o755)).events(1)
+    assert path.stat().st_mode & 0o7777 == 0o755
+    runner.undo()
+    assert runner.snapshot() == before
+
+
+def test_a_link_stays_a_link_and_its_file_is_changed(runner):
+    (runner.root / "real").write_text("old\n")
+    (runner.root / "link").symlink_to("real")
+    before = runner.snapshot()
+    runner.apply(WriteFile("through the link", str(runner.root / "link"), "new\n"))
+    assert (runner.root / "link").is_symlink()
+    assert (runner.root / "real").read_text() == "new\n"
+    runner.undo()
+    assert runner.snapshot() == before
+
+
+def test_a_folder_in_the_way_fails_and_is_left_alone(runner):
+    (runner.root / "conf").mkdir()
+    before = runner.snapshot()
+    ran = runner.apply(WriteFile("x", str(runner.root / "conf"), "new\n"))
+    assert ran.events(1) == [(1, "failed")]
+    assert "not a plain file" in ran.detail("failed")
+    assert runner.snapshot() == before
+
+
+def test_a_file_changed_by_hand_is_kept_unless_forced(runner):
+    path = runner.root / "conf"
+    path.write_text("old\n")
+    runner.apply(WriteFile("x", str(path), "ours\n"))
+    path.write_text("someone's\n")
+    ran = runner.undo()
+    assert (1, "failed") in ran.events(1)
+    assert "--force" in ran.detail("failed")
+    assert path.read_text() == "someone's\n"
+    # The run is not undone, so a forced undo finds it again.
+    assert (1, "changed") in runner.undo(force=True).events(1)
+    assert path.read_text() == "old\n"
+
+
+def test_a_new_file_changed_by_hand_is_not_removed_unless_forced(runner):
+    path = runner.root / "conf"
+    runner.apply(WriteFile("x", str(path), "ours\n"))
+    path.write_text("someone's\n")
+    assert (1, "failed") in runner.undo().events(1)
+    assert path.exists()
+    runner.undo(force=True)
+    assert not path.exists()
+
+
+def test_a_made_folder_with_a_stranger_in_it_stays(runner):
+    runner.apply(WriteFile("x", str(runner.root / "d/conf"), "ours\n"))
+    (runner.root / "d/stranger").write_text("s\n")
+    assert (1, "changed") in runner.undo().events(1)
+    assert runner.contents() == {"d/stranger": b"s\n"}
+
+
+def test_a_value_is_written_read_back_and_restored(runner):
+    path = runner.root / "scaling_governor"
+    path.write_text("powersave\n")
+    step = WriteValue("governor", str(path), "performance", "powersave")
+    assert runner.apply(step).events(1) == [(1, "begin"), (1, "changed")]
+    assert runner.apply(step).events(1) == [(1, "unchanged")]
+    runner.undo()
+    assert path.read_text() == "powersave\n"
+
+
+def test_a_value_that_drifted_since_the_plan_is_reported_and_its_real_prior_restored(runner):
+    path = runner.root / "value"
+    path.write_text("third\n")
+    ran = runner.apply(WriteValue("v", str(path), "new", "old"))
+    assert "held 'third', not 'old'" in ran.detail("note")
+    runner.undo()
+    assert path.read_text() == "third\n"
+
+
+def test_a_value_that_does_not_take_is_a_failure_that_says_what_it_reads(runner):
+    # /dev/full takes no byte, and so stands for a knob that refuses.
+    ran = runner.apply(WriteValue("v", "/dev/null", "new", ""))
+    assert ran.events(1)[-1] == (1, "failed")
+    assert "reads ''" in ran.detail("failed")
+
+
+def test_a_tree_is_put_built_and_removed(runner, tmp_path):
+    source = tmp_path / "source"
+    (source / "sub").mkdir(parents=True)
+    (source / "Makefile").write_text("all:\n\techo built > product\n")
+    (source / "sub/run").write_text("#!/bin/sh\n")
+    (source / "sub/run").chmod(0o755)
+    before = runner.snapshot()
+    tree = runner.root / "usr/src/tree"
+    put = PutTree("put", str(source), str(tree))
+    make = Command("make", ("sh", "-c", f"echo built > {tree}/product"), None)
+    assert runner.apply(put, make).events(2)[-1] == (2, "changed")
+    assert (tree / "product").read_text() == "built\n"
+    assert os.access(tree / "sub/run", os.X_OK)
+    assert runner.apply(put).events(1) == [(1, "unchanged")]
+    runner.undo()
+    assert runner.snapshot() == before
+
+
+def test_a_tree_in_the_way_comes_back(runner, tmp_path):
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "f").write_text("new\n")
+    tree = runner.root / "tree"
+    tree.mkdir()
+    (tree / "mine").write_text("mine\n")
+    before = runner.snapshot()
+    runner.apply(PutTree("put", str(source), str(tree)))
+    assert not (tree / "mine").exists()
+    runner.undo()
+    assert runner.snapshot() == before
