@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from clusterctl.inventory.problems import KeyPath, Problem, key_text
+from clusterctl.inventory.shapes import shape_of
 from clusterctl.inventory.yaml_source import Document
 
 _EXPECTED = {
@@ -24,28 +25,6 @@ _EXPECTED = {
     "model_attributes_type": "expected a mapping",
 }
 _READ_AS = {bool: "a boolean", int: "a number", float: "a number", type(None): "null"}
-_SHAPES = {
-    "name": "a node name: letters, digits, '.', '_' and '-', beginning with a letter or digit",
-    "user": "a user name; it may not begin with '-' or hold spaces",
-    "proxy_jump": "[user@]host[:port], several separated by commas",
-    "socket_ifname": "interface names separated by commas, such as eth0 or ^docker0,lo",
-    "rdma_devices": "NCCL_IB_HCA's form: mlx5_0, =mlx5_0:1,mlx5_1:1 or ^mlx5_2",
-    "shm_size": "a size such as 32g",
-    "memlock": "bytes, or -1 for no limit",
-    "stack": "bytes",
-    "cap_add": "capabilities such as IPC_LOCK",
-    "gpu_devices": "class:0302, 10de:* or a PCI address such as 0000:1b:00.0",
-    "nic_devices": "class:0207, 15b3:* or a PCI address such as 0000:1b:00.0",
-    "env": "a variable's name: letters, digits and '_', not beginning with a digit",
-    "python": "a program's path; it may not begin with '-' or '%'",
-    "mpirun": "a program's path; it may not begin with '-' or '%'",
-    "all_reduce_perf": "a program's path; it may not begin with '-' or '%'",
-    "mirror": "a base URL, http or https, without user and password",
-    "package": "the name of a package; it may not begin with '-'",
-    "identity_file": "the path of a file; it may not begin with '-'",
-    "known_hosts": "the path of a file; it may not begin with '-'",
-    "groups": "a group's name: letters, digits, '.', '_' and '-', beginning with a letter or digit",
-}
 
 
 def problems(error: ValidationError, document: Document, model: type[BaseModel]) -> list[Problem]:
@@ -79,7 +58,6 @@ def _path(detail: ErrorDetails, tree: Any) -> KeyPath:
 
 def _sentence(detail: ErrorDetails, path: KeyPath, document: Document, model: type[BaseModel]) -> str:
     kind, context, value = detail["type"], detail.get("ctx", {}), detail["input"]
-    name = next((part for part in reversed(path) if isinstance(part, str)), "")
     if kind == "extra_forbidden":
         keys = _keys(model, path[:-1])
         return f"unknown key; expected one of {', '.join(keys)}{_meant(str(path[-1]), keys)}"
@@ -97,7 +75,7 @@ def _sentence(detail: ErrorDetails, path: KeyPath, document: Document, model: ty
         choices = expected.replace(" or ", ", ").split(", ")
         return f"expected {expected}, not {_value(value)}{_meant(str(value), choices)}"
     if kind == "string_pattern_mismatch":
-        shape = _SHAPES.get(str(path[-2]) if detail["loc"][-1] == "[key]" else name)
+        shape = shape_of(tuple(str(part) for part in path), is_key=detail["loc"][-1] == "[key]")
         return f"{_value(value)} is not {shape}" if shape else f"{_value(value)} cannot be used here"
     if kind == "too_short":
         return "expected at least one node" if path == ("nodes",) else "expected at least one entry"

@@ -80,11 +80,36 @@ InterfaceSelector = Annotated[
     str,
     StringConstraints(pattern=r"^(\^=|\^|=)?[A-Za-z0-9_][A-Za-z0-9_.@-]*(,[A-Za-z0-9_][A-Za-z0-9_.@-]*)*$"),
 ]
+
+
+HCA_ENTRIES_MAX = 32
+"""How many entries of NCCL_IB_HCA count (MAX_IB_DEVS in NCCL's src/transport/net_ib; 16 in old releases)."""
+
+
+def too_many_hcas(selector: str) -> str | None:
+    """Say so where a text for NCCL_IB_HCA lists more entries than NCCL reads, which drops the rest silently."""
+    entries = [entry for entry in selector.lstrip("^=").split(",") if entry.strip()]
+    if len(entries) <= HCA_ENTRIES_MAX:
+        return None
+    return (
+        f"lists {len(entries)} devices, of which NCCL reads the first {HCA_ENTRIES_MAX} and ignores the others: "
+        f"a name without '=' means all that begin with it (mlx5), and '^' leaves some out"
+    )
+
+
+def _few_enough(selector: str) -> str:
+    problem = too_many_hcas(selector)
+    if problem is not None:
+        raise ValueError(problem)
+    return selector
+
+
 RdmaSelector = Annotated[
     str,
     StringConstraints(
         pattern=r"^(\^=|\^|=)?[A-Za-z0-9_][A-Za-z0-9_.-]*(:[0-9]+)?(,[A-Za-z0-9_][A-Za-z0-9_.-]*(:[0-9]+)?)*$"
     ),
+    AfterValidator(_few_enough),
 ]
 Word = Annotated[str, StringConstraints(pattern=r"^[^\s-]\S*$", max_length=4096)]
 FilePath = Annotated[str, StringConstraints(pattern=r"^[^-]", max_length=4096)]

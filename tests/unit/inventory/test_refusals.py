@@ -84,9 +84,20 @@ CASES = {
     "group with a hostile name": (
         "version: 1\ngroups:\n  'x y': {nodes: a}\n" + NODE,
         (
-            "inventory.yaml:3: groups.x y: 'x y' is not a group's name: letters, digits, '.', '_' and '-', "
-            "beginning with a letter or digit"
+            "inventory.yaml:3: groups.x y: 'x y' is not a group's name: letters (a-z, A-Z), digits, '.', '_' "
+            "and '-', beginning and ending with a letter or digit"
         ),
+    ),
+    "a user name beyond ASCII": (
+        "version: 1\ndefaults: {user: usér}\n" + NODE,
+        (
+            "inventory.yaml:2: defaults.user: 'usér' is not a user name: letters (a-z, A-Z), digits, '_', '-', '.', "
+            "'@', '+' and '\\', beginning with a letter, digit or '_'"
+        ),
+    ),
+    "more RDMA devices than NCCL reads": (
+        "version: 1\ndefaults:\n  rdma_devices: '=" + ",".join(f"mlx5_{i}" for i in range(33)) + "'\n" + NODE,
+        "inventory.yaml:3: defaults.rdma_devices: lists 33 devices, of which NCCL reads the first 32",
     ),
     "unknown requirement": (
         "version: 1\ndefaults: {requirements: {skip: [peer-mem]}}\n" + NODE,
@@ -185,7 +196,7 @@ CASES = {
     "option as interface": ("version: 1\ndefaults: {socket_ifname: -x}\n" + NODE, "is not interface names"),
     "option as image": (
         "version: 1\ndefaults: {container: {image: --privileged}}\n" + NODE,
-        "cannot be used here",
+        "is not an image's name; it may not begin with '-'",
     ),
     "option as key file": ("version: 1\ndefaults: {identity_file: -x}\n" + NODE, "is not the path of a file"),
     "newline in address": (
