@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from clusterctl.errors import ArtifactError
+from clusterctl.inventory.field_types import too_many_hcas
 
 Library = Literal["nccl", "gloo", "ccore"]
 _GDR_LEVEL = re.compile(r"LOC|PIX|PXB|PHB|SYS|[0-5]")
@@ -91,6 +92,7 @@ def variables(settings: Communication, *, np: int | None = None) -> dict[str, st
         result.setdefault(name, value)
     for name in settings.forward:
         result.setdefault(name, None)
+    _check_hcas(result.get("NCCL_IB_HCA"))
     return result
 
 
@@ -121,6 +123,12 @@ def _plain_interfaces(selector: str | None) -> str | None:
             hint="name the interface to use: socket_ifname: eth0",
         )
     return selector.lstrip("=") if selector is not None else None
+
+
+def _check_hcas(selector: str | None) -> None:
+    problem = too_many_hcas(selector or "")
+    if problem is not None:
+        raise ArtifactError(f"NCCL_IB_HCA {problem}", hint="shorten rdma_devices, or NCCL_IB_HCA in env")
 
 
 def _check(settings: Communication, np: int | None) -> None:

@@ -28,6 +28,7 @@ UNITS = (
         "tuned.service",
         "systemd-modules-load.service",
         "clusterctl-acs.service",
+        "nvidia-acs-disable.service",
         "clusterctl-cpu-governor.service",
     ),
 )

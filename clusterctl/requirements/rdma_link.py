@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from clusterctl.inventory.field_types import too_many_hcas
 from clusterctl.requirements import rdma_counters, rdma_fleet, rdma_gids, rdma_ports
 from clusterctl.requirements.base import Json, Status, Step, Verdict
 from clusterctl.requirements.nccl_settings import given, topology_warnings
@@ -75,7 +76,12 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     ):
         faults += wrong
         warnings += odd
-    selector = node.rdma_devices or next((text for _, text in given(facts, node, "NCCL_IB_HCA")), None)
+    place, selector = next(given(facts, node, "NCCL_IB_HCA"), ("", None))
+    if node.rdma_devices:
+        place, selector = "the inventory", node.rdma_devices
+    too_many = too_many_hcas(selector or "")
+    if too_many is not None:
+        warnings.append(f"NCCL_IB_HCA of {place} {too_many}")
     warnings += topology_warnings(facts, node)
     warnings += rdma_ports.means_more(selector, reading.value)
     earlier = fleet.earlier.get(node.name)
