@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 from collective_core.communicator import Buffer, Communicator, Dtype, Redop, Transport, get_unique_id
+from collective_core.cpu_reduce import CpuReduce
+from collective_core.topk import Residual, Topk
 from mpi4py import MPI
 
 Array = np.ndarray[Any, Any]
@@ -84,6 +86,10 @@ NUMPY_OPS: dict[Redop, Any] = {
 }  # fmt: skip
 COUNTS = sorted({0, 1, size - 1, size, size + 1, 13, 127, 4099})
 LARGE = 262147  # elements, for one operator of one type
+CHUNK_BYTES = 4096  # of cpu_reduce: several for the larger counts
+# What is not zero of a vector, and the share of each shard that top-k sends, which is always more.
+COMPRESSIBLE = {Dtype.FLOAT32, Dtype.FLOAT16, Dtype.BFLOAT16}
+EVERY, TOPK = 8, Topk(ratio=0.3, threshold_bytes=1)
 
 cases: Counter[str] = Counter()
 wrong: list[str] = []
@@ -155,6 +161,10 @@ def reductions(name: str, comm: Communicator, kind: Kind, op: Redop, source: Arr
     place = source.copy()
     comm.all_reduce(kind.buffer(place), kind.buffer(place), op)
     expect(place.tobytes() == target.tobytes(), "all_reduce in place", *about)
+    target = np.empty_like(source)
+    with CpuReduce(comm, chunk_bytes=CHUNK_BYTES) as staged:
+        staged.run(kind.buffer(source), kind.buffer(target), op)
+    expect(agrees(kind, target, expected, tolerance) and same_everywhere(target), "cpu_reduce", *about)
     for root in range(size):
         target = np.full_like(source, 77)
         comm.reduce(kind.buffer(source), kind.buffer(target), root, op)
@@ -165,6 +175,19 @@ def reductions(name: str, comm: Communicator, kind: Kind, op: Redop, source: Arr
     comm.reduce_scatter(kind.buffer(source[: share * size]), kind.buffer(block), op)
     mine = slice(rank * share, (rank + 1) * share)
     expect(agrees(kind, block, expected[mine], tolerance[mine]), "reduce_scatter", *about)
+
+
+def compressed(name: str, comm: Communicator, kind: Kind, op: Redop, source: Array, truth: Any) -> None:
+    """Top-k all_reduce of elements that it sends all, so that nothing stays behind: what MPI says of the reduction."""
+    expected, tolerance = truth
+    about = (name, kind.dtype.name, op.name, source.size)
+    target, residual = np.empty_like(source), Residual()
+    comm.topk_all_reduce(kind.buffer(source), kind.buffer(target), residual, TOPK, op)
+    state = residual.state()
+    right = agrees(kind, target, expected, tolerance) and same_everywhere(target) and not any(state.values)
+    expect(right, "topk_all_reduce", *about)
+    if (name, kind.dtype, source.size) == ("two nodes", Dtype.FLOAT32, COUNTS[-1]):
+        expect(state.steps == 1, "topk_all_reduce sent less", *about)
 
 
 def copies(name: str, comm: Communicator, kind: Kind, count: int, generator: np.random.Generator) -> None:
@@ -266,6 +289,14 @@ def main() -> None:
                 truth = reduced_by_mpi(kind, op, source)
                 for name, comm in communicators.items():
                     reductions(name, comm, kind, op, source, truth)
+            if kind.dtype not in COMPRESSIBLE or op not in {Redop.SUM, Redop.AVG}:
+                continue
+            for count in COUNTS:
+                source = kind.random(generator, count)
+                source[np.arange(count) % EVERY != 0] = 0
+                truth = reduced_by_mpi(kind, op, source)
+                for name, comm in communicators.items():
+                    compressed(name, comm, kind, op, source, truth)
         for count in COUNTS:
             for name, comm in communicators.items():
                 copies(name, comm, kind, count, generator)
