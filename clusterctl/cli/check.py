@@ -91,12 +91,13 @@ def check(
 
 
 def _report(judged: Judged, junit: Path | None, prometheus: Path | None, *, strict: bool) -> None:
-    from clusterctl.report import junit as junit_report
-    from clusterctl.report import prometheus as prometheus_report
-
     if junit is not None:
+        from clusterctl.report import junit as junit_report
+
         report_files.write(junit, junit_report.render(judged.document, strict=strict))
     if prometheus is not None:
+        from clusterctl.report import prometheus as prometheus_report
+
         report_files.write(prometheus, prometheus_report.render(judged.document, checked_at_s=time.time()))
 
 

@@ -61,8 +61,6 @@ class Contact:
 
     def check(self, only: tuple[str, ...] | None, skip: tuple[str, ...], record: Path | None) -> Judged:
         from clusterctl.cli.session import open_session
-        from clusterctl.facts import document
-        from clusterctl.facts.earlier import EarlierFacts
         from clusterctl.inventory.secret_names import recorded
         from clusterctl.rundir import RunDir
 
@@ -78,8 +76,15 @@ class Contact:
         recorder = _recorder(record, session.inventory)
         try:
             run = RunDir.create("check", self.runs)
-            run.write("inventory", recorded(session.inventory))
-            facts = session.gather(None if recorder is None else recorder.heard, subjects)
+            facts = session.gather(
+                None if recorder is None else recorder.heard,
+                subjects,
+                meanwhile=lambda: run.write("inventory", recorded(session.inventory)),
+            )
+            # Not before the nodes are asked: what facts are takes time to import.
+            from clusterctl.facts import document
+            from clusterctl.facts.earlier import EarlierFacts
+
             run.write("facts", document.fleet_to_document(facts, subjects))
             everybody = (*session.inventory.nodes, *session.inventory.beyond)
             earlier = EarlierFacts(run.path.parent, everybody, present=run.id, subjects=subjects)

@@ -38,18 +38,24 @@ class Session:
         on_answers: OnAnswers | None = None,
         subjects: frozenset[str] | None = None,
         kept: Kept | None = None,
+        meanwhile: Callable[[], object] | None = None,
     ) -> HostMap[NodeFacts]:
         """Gather the facts of every node (of these subjects; None: all), over one connection and one exec each.
 
         A node whose sudo wants a password takes a second exec, when a password was given or can be asked for.
         ``on_answers`` is handed what each node answered, in the thread that talks to it. Connections are new, or those
-        of ``kept``, where they are left as well.
+        of ``kept``, where they are left as well. ``meanwhile`` is called once while the first nodes log in.
         """
-        from clusterctl.facts.gather import gather_fleet
+        from clusterctl.facts.gather_fleet import gather_fleet
 
         _spare_the_collector()
         _switch_seldom()
         progress = Progress("gathering facts", len(self.inventory.nodes))
+
+        def while_they_log_in() -> None:
+            _import_what_follows(any(node.connection == "ssh" for node in self.inventory.nodes))
+            if meanwhile is not None:
+                meanwhile()
 
         outcome = gather_fleet(
             self.inventory.nodes,
@@ -61,15 +67,18 @@ class Session:
             on_done=progress.advance,
             subjects=subjects,
             release=None if kept is None else kept.release,
-            meanwhile=_import_what_follows,
+            meanwhile=while_they_log_in,
         )
         progress.end()
         return outcome
 
 
-def _import_what_follows() -> None:
-    """Import what a fleet's facts are for while its nodes are asked, instead of before or after (0.1 s)."""
-    for name in ("clusterctl.requirements.judge", "clusterctl.facts.drift"):
+def _import_what_follows(over_ssh: bool) -> None:
+    """Import the way to the nodes, and while they log in what their facts are understood and judged by (0.2 s)."""
+    if over_ssh:
+        # The threads wait for this one; whatever was imported beside it would only make it later.
+        import_module("clusterctl.transport.ssh_transport")
+    for name in ("clusterctl.facts.gather", "clusterctl.requirements.judge", "clusterctl.facts.drift"):
         import_module(name)
 
 

@@ -14,8 +14,7 @@ from clusterctl.facts.model import NodeFacts
 from clusterctl.facts.model_host import RootAccess
 from clusterctl.facts.subjects import facts_from
 from clusterctl.inventory.model import Become, Node
-from clusterctl.transport.base import Failure, FailureKind, HostMap, Transport, TransportError
-from clusterctl.transport.fanout import fan_out
+from clusterctl.transport.base import Failure, FailureKind, Transport, TransportError
 
 DEFAULT_TIMEOUT_S = 120.0
 
@@ -159,38 +158,3 @@ def gather(
     """
     heard = hear(transport, node, timeout_s, escalate=escalate, on_answers=on_answers, subjects=subjects)
     return heard.understood()
-
-
-def gather_fleet(
-    nodes: Sequence[Node],
-    connect: Callable[[Node], Transport],
-    *,
-    fanout: int,
-    timeout_s: float = DEFAULT_TIMEOUT_S,
-    escalate: bool = False,
-    on_answers: OnAnswers | None = None,
-    on_done: Callable[[Node, object], None] | None = None,
-    subjects: frozenset[str] | None = None,
-    release: Callable[[Transport], None] | None = None,
-    meanwhile: Callable[[], None] | None = None,
-) -> HostMap[NodeFacts]:
-    """Gather the facts of many nodes, each over one connection; the arguments are those of ``gather`` and ``fan_out``.
-
-    What a node answered is parsed in the caller's thread while others still answer: the threads that talk to
-    nodes never wait for a parser, and parsers never compete with one another.
-    """
-    found: dict[str, NodeFacts | Failure] = {}
-
-    def work(node: Node, transport: Transport) -> Heard:
-        return hear(transport, node, timeout_s, escalate=escalate, on_answers=on_answers, subjects=subjects)
-
-    def done(node: Node, outcome: Heard | Failure) -> None:
-        try:
-            found[node.name] = outcome if isinstance(outcome, Failure) else outcome.understood()
-        except TransportError as error:
-            found[node.name] = error.failure
-        if on_done is not None:
-            on_done(node, found[node.name])
-
-    fan_out(nodes, connect, work, fanout=fanout, on_done=done, release=release, meanwhile=meanwhile)
-    return HostMap({node.name: found[node.name] for node in nodes})

@@ -75,6 +75,9 @@ class Transport(Protocol):
     def node(self) -> str:
         """The node's name in the inventory."""
 
+    def open(self) -> None:
+        """Connect now, in place of before the first command."""
+
     def run(
         self,
         argv: tuple[str, ...],

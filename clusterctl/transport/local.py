@@ -40,6 +40,9 @@ class LocalTransport(file_scripts.ShellFiles):
     def node(self) -> str:
         return self._node.name
 
+    def open(self) -> None:
+        """This machine needs no connection."""
+
     def run(
         self,
         argv: tuple[str, ...],

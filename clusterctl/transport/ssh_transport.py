@@ -77,6 +77,10 @@ class SshTransport(file_scripts.ShellFiles):
             raise self._cut_off()
         return wire
 
+    def open(self) -> None:
+        """Connect now; see ``Transport.open``."""
+        self._wire()
+
     def run(
         self,
         argv: tuple[str, ...],

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 
 from clusterctl.facts import gather
-from clusterctl.facts.gather import gather_fleet
+from clusterctl.facts.gather_fleet import gather_fleet
 from clusterctl.inventory.model import Node
 from clusterctl.transport.base import Completed, Failure, FailureKind
 from clusterctl.transport.local import LocalTransport
@@ -33,6 +33,7 @@ def test_a_fleet_of_this_machine_and_one_that_only_talks(monkeypatch) -> None:
         nodes,
         lambda node: (Noise if node.name == "noise" else LocalTransport)(node),
         fanout=3,
+        timeout_s=60,
         on_done=lambda node, found: done.append((node.name, isinstance(found, Failure))),
     )
     assert list(outcome) == ["b", "noise", "a"]
