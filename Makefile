@@ -60,6 +60,10 @@ core: dev ## collective_core: schedules, transports, faults, torch, mpirun
 core-torch-suite: dev ## All of torch's own tests of a backend, on gloo and on ccore, compared (3 minutes)
 	$(BIN)/python tests/core/programs/torch_suite_compare.py
 
+# Each release is a CUDA build of 3 GB from PyPI, in a venv that is removed again. Some: make core-torch-matrix RELEASES="2.4.1 2.5.1"
+core-torch-matrix: dev ## The backend's tests on every release of torch from 2.4 on, one table (gigabytes and an hour)
+	$(BIN)/python tests/core/programs/torch_matrix.py $(RELEASES)
+
 core-sanitizers: dev ## collective_core's C++ tests under ASan + UBSan, then TSan (a build each)
 	@for preset in asan tsan; do \
 	  (cd collective_core && export PATH="$(CURDIR)/$(BIN):$$PATH" && cmake --preset $$preset && \
@@ -105,4 +109,4 @@ schema: dev ## Regenerate inventories/schema.json
 clean: ## Remove the venv and what was built
 	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 
-.PHONY: help install demo dev prerequisites lint unit core core-sanitizers core-torch-suite integration lab journey test bench schema clean
+.PHONY: help install demo dev prerequisites lint unit core core-sanitizers core-torch-suite core-torch-matrix integration lab journey test bench schema clean

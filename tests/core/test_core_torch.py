@@ -38,6 +38,24 @@ def test_ddp_equals_a_single_process(program: Program, environment: dict[str, st
     assert [value for row in results[0] for value in row] == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
+@pytest.mark.parametrize("api", ["wrapper", "fully_shard"])
+def test_sharded_training_equals_a_single_process(
+    program: Program, environment: dict[str, str], api: str
+) -> None:
+    alone = subprocess.run(
+        (sys.executable, str(PROGRAMS / "torch_fsdp.py"), "alone", api),
+        env=environment, capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    expected = json.loads(alone.stdout)
+    ended = program("torch_fsdp.py", "ccore", api, size=2).finish()
+    assert [one.returncode for one in ended] == [0, 0], ended
+    for one in ended:
+        result = json.loads(one.output.splitlines()[-1])
+        assert len(result) == len(expected)
+        for got, wanted in zip(result, expected, strict=True):
+            assert got == pytest.approx(wanted, rel=1e-9, abs=1e-12)
+
+
 def test_a_rank_that_dies_under_ddp(program: Program) -> None:
     ended = program("torch_failure.py", size=2).finish()
     assert ended[1].returncode == 9
@@ -122,7 +140,11 @@ def test_autoload_is_light_and_never_breaks_torch(environment: dict[str, str], c
 
 
 UNUSABLE = """
+import torch
 import torch.distributed as dist  # by the installed entry point, registered without a look at the library
+if tuple(map(int, torch.__version__.split(".")[:2])) < (2, 5):  # knows no such entry points
+    assert "ccore" not in dist.Backend.backend_list
+    import collective_core.torch_backend
 assert "ccore" in dist.Backend.backend_list
 try:
     dist.init_process_group("ccore", store=dist.HashStore(), rank=0, world_size=1)

@@ -1,6 +1,6 @@
 """A selection of torch's own tests of a distributed backend, on ccore. `make core-torch-suite` runs all of them.
 
-The names are those of torch 2.13; what is missing from another torch's class fails here.
+The names are those of torch 2.13, which `make test` installs: there a missing one fails. Older releases lack some.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -99,4 +100,7 @@ def outcomes(library: Path) -> dict[str, dict[str, Any]]:
 
 @pytest.mark.parametrize("test", SELECTED + OF_MPI)
 def test_of_torch(outcomes: dict[str, dict[str, Any]], test: str) -> None:
+    release = metadata.version("torch")
+    if outcomes[test]["outcome"] == "absent" and tuple(map(int, release.split(".")[:2])) < (2, 13):
+        pytest.skip(f"torch {release} has no such test")
     assert outcomes[test]["outcome"] == "passed", outcomes[test]["text"]

@@ -52,6 +52,16 @@ class CcoreProcessGroup(Identity, Reductions, Copies, Transfers, _ProcessGroup):
         """Return the group's own part of torch's store."""
         return self._store
 
+    # torch 2.4 asks the backends inside a group for its name, and here are none: two groups would share the name "",
+    # under which functional collectives then find the wrong one. So the name is kept on this side, too.
+    def _set_group_name(self, name: str) -> None:
+        self.setGroupName(name)
+        _ProcessGroup._set_group_name(self, name)
+
+    def _set_group_desc(self, desc: str) -> None:
+        self.setGroupDesc(desc)
+        _ProcessGroup._set_group_desc(self, desc)
+
     def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
         """Return when all ranks have come; else rank 0 raises an error that names the first missing, or all.
 

@@ -10,6 +10,7 @@ import weakref
 import collective_core.torch_backend
 import torch
 import torch.distributed as dist
+from torch.distributed import _functional_collectives as functional
 
 # Old and new spellings are both called below, and torch warns of the old ones.
 warnings.simplefilter("ignore", FutureWarning)
@@ -229,6 +230,12 @@ tensor = torch.ones(1)
 dist.all_reduce(tensor, group=pair)
 expect(tensor, 2)
 assert pair.group_name and pair.group_name != group.group_name
+# Functional collectives, on which sharded tensors stand, find a group by its name.
+alone = [dist.new_group([0]), dist.new_group([1])][rank]
+for of, total in ((pair, 2), (alone, 1), (group, 2)):
+    expect(functional.all_reduce(torch.ones(1), "sum", of), total)
+    expect(functional.all_gather_tensor(torch.full((1,), 5.0), 0, of), *[5] * total)
+    expect(functional.reduce_scatter_tensor(torch.full((total,), 3.0), "sum", 0, of), 3 * total)
 
 for call in (
     lambda: dist.all_reduce(torch.ones(1), dist.ReduceOp.BXOR),
