@@ -45,6 +45,8 @@ REDIRECTS = (
     | ACS_FLAGS["egress-control"]
 )
 AT_BOOT = BootUnit("/usr/local/lib/clusterctl/acs-redirect-off", "clusterctl-acs.service")
+NVIDIAS_OWN = "nvidia-acs-disable.service"
+"""Of NVIDIA's package of the same name (DGX OS): zeroes the control word of every device at each boot."""
 _BELOW = "a device below is given to a virtual machine"
 _NO_TRANSLATION = ("iommu=pt", "iommu.passthrough=1", "iommu=off", "intel_iommu=off", "amd_iommu=off")
 
@@ -99,12 +101,30 @@ def _word(port: PciDevice) -> str | None:
     return None if acs is None else f"{acs.control:04x}"
 
 
+def _has_owner(facts: NodeFacts) -> bool:
+    """Whether NVIDIA's own unit sees to every boot: a second one beside it would only hide which of them did."""
+    known = facts.services.unit(NVIDIAS_OWN)
+    return known is not None and known.enabled == "enabled" and known.active != "failed"
+
+
+def _owner_failed(facts: NodeFacts) -> bool:
+    known = facts.services.unit(NVIDIAS_OWN)
+    return known is not None and known.active == "failed"
+
+
+def _owner_warning(facts: NodeFacts, what: str) -> tuple[str, ...]:
+    return (f"{NVIDIAS_OWN} clears the ACS of every device at boot, {what}",) if _has_owner(facts) else ()
+
+
 def _warnings(facts: NodeFacts, gpus: tuple[PciDevice, ...], ports: _Ports) -> tuple[str, ...]:
-    """Return which ports are left alone, and what the kernel's command line has to do with it."""
+    """Return which ports are left alone, and what boot units of others and the kernel's command line do to them."""
     cmdline = facts.system.cmdline.or_else(())
     warnings = []
     if ports.left_alone:
         warnings.append(f"left alone, {_BELOW}: {some([port.address for port in ports.left_alone])}")
+        warnings += _owner_warning(facts, "of those too that keep a guest apart")
+    if _owner_failed(facts):
+        warnings.append(f"{NVIDIAS_OWN} failed at boot (journalctl -u {NVIDIAS_OWN})")
     if ports.redirecting and any("disable_acs_redir=" in word for word in cmdline):
         warnings.append(
             "the command line has pci=disable_acs_redir=, and ports redirect all the same: an unquoted ';' in the "
@@ -149,7 +169,7 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     if not ports.on_paths and ports.left_alone:
         named = some([port.address for port in ports.left_alone])
         reason = f"all ports between a GPU and a peer are left alone, {_BELOW}: {named}"
-        return Verdict(NAME, Status.NOT_APPLICABLE, reason, evidence)
+        return Verdict(NAME, Status.NOT_APPLICABLE, reason, evidence, _owner_warning(facts, "of these too"))
     if not ports.on_paths:
         return Verdict(NAME, Status.NOT_APPLICABLE, "no bridge lies between a GPU and a peer", evidence)
     if has_connectx_8(facts) and not node.requirements.acs.nic_devices:
@@ -157,35 +177,41 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
             "ConnectX-8 platforms (GB300, B300) reach GPUs by Data Direct and need some ACS bits: the kernel "
             "parameter pci=config_acs= sets them port by port, not one value for all"
         )
-        return Verdict(NAME, Status.NOT_APPLICABLE, reason, evidence)
+        unfit = _owner_warning(facts, "which takes away the bits that Data Direct needs")
+        return Verdict(NAME, Status.NOT_APPLICABLE, reason, evidence, unfit)
     warnings = _warnings(facts, gpus, ports)
     if ports.redirecting:
         named = some([f"{port.address} ({_word(port)})" for port in ports.redirecting])
         if facts.in_vm is None:
             reason = f"redirection is on at {named}, but whether this is a virtual machine is not known"
             return Verdict(NAME, Status.UNKNOWN, reason, evidence)
-        if AT_BOOT.has_failed(facts):
+        if _has_owner(facts):
+            named += f", though {NVIDIAS_OWN} is to clear all ports at boot (see journalctl -u {NVIDIAS_OWN})"
+        elif AT_BOOT.has_failed(facts):
             named += (
                 f", and {AT_BOOT.unit}, which is to clear it, failed at boot (journalctl -u {AT_BOOT.unit})"
             )
         return Verdict(NAME, Status.UNMET, f"redirection is on at {named}", evidence, warnings)
     if ports.unreadable:
         return Verdict(NAME, Status.UNKNOWN, some([reason for _, reason in ports.unreadable], 2), evidence)
-    gap = AT_BOOT.gap(facts) if node.requirements.acs.persist else None
+    persists = node.requirements.acs.persist and not _has_owner(facts)
+    gap = AT_BOOT.gap(facts) if persists else None
     if gap is not None:
         reason = f"redirection is off now, but nothing clears it at the next boot: {gap}"
         return Verdict(NAME, Status.UNMET, reason, evidence, warnings)
-    if node.requirements.acs.persist and AT_BOOT.has_failed(facts):
+    if persists and AT_BOOT.has_failed(facts):
         reason = f"redirection is off now, but {AT_BOOT.unit} failed at boot (journalctl -u {AT_BOOT.unit})"
         return Verdict(NAME, Status.UNMET, reason, evidence, warnings)
-    reason = f"no redirection at {len(ports.on_paths)} ports on GPU paths"
+    owner = f"; {NVIDIAS_OWN} clears it at every boot" if _has_owner(facts) else ""
+    reason = f"no redirection at {len(ports.on_paths)} ports on GPU paths{owner}"
     return Verdict(NAME, Status.MET, reason, evidence, warnings)
 
 
 def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
     """See to it that all ports on the paths are cleared at every boot, then clear the redirecting ones now.
 
-    In this order, a node on which something fails in between still redirects and stays unmet.
+    In this order, a node on which something fails in between still redirects and stays unmet. Where NVIDIA's own unit
+    sees to the boot, the ports are cleared now and nothing is put beside it.
     """
     ports = _ports(facts, node)
     if judge(facts, node, fleet).status is not Status.UNMET:
@@ -194,7 +220,7 @@ def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
     if facts.software.tool("setpci") is None and facts.software.manager in ("apt", "dnf"):
         manager: Literal["apt", "dnf"] = "apt" if facts.software.manager == "apt" else "dnf"
         found.append(InstallPackages("Install pciutils for setpci", manager, ("pciutils",)))
-    if node.requirements.acs.persist and facts.system.systemd_running:
+    if node.requirements.acs.persist and facts.system.systemd_running and not _has_owner(facts):
         capable = [port for port in ports.on_paths if _word(port) is not None]
         script = render(
             "apply", "acs-redirect-off.sh", ports=capable, register=REGISTER, redirects=f"{REDIRECTS:04x}"

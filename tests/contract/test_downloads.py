@@ -6,14 +6,13 @@ fails here until it has been put in its place below, with what proves it.
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
+from case_facts import facts_of
 
 from clusterctl.inventory.model import Node
 from clusterctl.requirements.base import Command, Step, WriteBlock, WriteFile
@@ -80,19 +79,9 @@ def test_verification_is_never_turned_off() -> None:
                 assert CARRIED[name] in text, name
 
 
-def _cases() -> Any:
-    spec = importlib.util.spec_from_file_location("cases_for_downloads", CASES / "test_cases.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(scope="module")
 def steps() -> dict[Step, str]:
     """Return every step of every recorded case, with the case."""
-    facts_of = _cases().facts_of
     found: dict[Step, str] = {}
     for path in sorted(CASES.glob("*/*.yaml")):
         case = yaml.safe_load(path.read_text())

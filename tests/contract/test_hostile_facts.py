@@ -7,7 +7,6 @@ node are searched for it.
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
+from case_facts import facts_of
 
 from clusterctl.errors import ClusterctlError
 from clusterctl.facts.document import from_document, to_document
@@ -35,15 +35,6 @@ ROUND = (
     ),
 )
 PER_REQUIREMENT = 10
-
-
-def _cases() -> Any:
-    spec = importlib.util.spec_from_file_location("cases_for_facts", CASES / "test_cases.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def leaves(tree: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -83,7 +74,6 @@ def chosen() -> list[Path]:
 
 @pytest.mark.parametrize("path", chosen(), ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_no_step_on_a_node_carries_the_words_of_another(path: Path) -> None:
-    facts_of = _cases().facts_of
     case = yaml.safe_load(path.read_text())
     facts = facts_of(case.get("facts", {}))
     given = {"name": "n1", "address": "n1", **case.get("node", {})}

@@ -8,7 +8,6 @@ stand-in that only notes its words; files are held to the rules of what reads th
 from __future__ import annotations
 
 import copy
-import importlib.util
 import itertools
 import os
 import re
@@ -22,6 +21,7 @@ from typing import Any
 import hostile_inventories as hostile
 import pytest
 import yaml
+from case_facts import facts_of
 from pydantic import ValidationError
 
 from clusterctl.apply import script
@@ -45,15 +45,6 @@ class Setting:
     case: str
     path: tuple[str | int, ...]
     text: str
-
-
-def _facts_of() -> Any:
-    spec = importlib.util.spec_from_file_location("cases_for_contracts", CASES / "test_cases.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.facts_of
 
 
 def accepted(folder: Path) -> Iterator[tuple[tuple[str | int, ...], bool, str]]:
@@ -91,7 +82,6 @@ def put(tree: Any, path: tuple[str | int, ...], is_key: bool, text: str) -> Any:
 def changed(tmp_path_factory: pytest.TempPathFactory) -> dict[Step, Setting]:
     """Return every step that a hostile setting changed, with the setting."""
     texts = list(accepted(tmp_path_factory.mktemp("settings")))
-    facts_of = _facts_of()
     found: dict[Step, Setting] = {}
     seen: dict[str, int] = {}
     for path in sorted(CASES.glob("*/*.yaml")):

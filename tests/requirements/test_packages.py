@@ -9,15 +9,16 @@ import http.server
 import shutil
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from case_facts import facts_of
 
 from clusterctl import resources
 from clusterctl.errors import InventoryError
-from clusterctl.facts.model import ConfigLine, NodeFacts
+from clusterctl.facts.model import ConfigLine
 from clusterctl.inventory.load import load
 from clusterctl.inventory.model import Node
 from clusterctl.requirements import docker_install, packages
@@ -25,30 +26,11 @@ from clusterctl.requirements.base import Command, InstallPackages, WriteFile
 from clusterctl.requirements.packages import Repository, SigningKey
 
 
-def _facts(cases: Callable[[dict[str, object]], NodeFacts], **words: object) -> NodeFacts:
-    return cases(dict(words))
-
-
-@pytest.fixture(scope="module")
-def facts_of() -> Callable[[dict[str, object]], NodeFacts]:
-    """The words of a recorded case as facts; that module is a test file, so it is loaded by its path."""
-    import importlib.util
-
-    spec = importlib.util.spec_from_file_location(
-        "cases_for_packages", Path(__file__).parent / "test_cases.py"
-    )
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    found: Callable[[dict[str, object]], NodeFacts] = module.facts_of
-    return found
-
-
 def _node(**settings: object) -> Node:
     return Node.model_validate({"name": "n1", "address": "n1", "requirements": {"packages": settings}})
 
 
-def test_packages_come_from_the_inventorys_folder_by_the_nodes_manager(facts_of):
+def test_packages_come_from_the_inventorys_folder_by_the_nodes_manager():
     carried = packages.install(facts_of({"manager": "dnf"}), _node(folder="/srv/rpms"), "Install", "a", "b")
     assert carried == InstallPackages("Install", "dnf", ("a", "b"), "/srv/rpms")
     fetched = packages.install(facts_of({"manager": "apt"}), _node(), "Install", "a")
@@ -56,13 +38,13 @@ def test_packages_come_from_the_inventorys_folder_by_the_nodes_manager(facts_of)
 
 
 @pytest.mark.parametrize("manager", ["zypper", None])
-def test_a_manager_that_is_not_known_installs_nothing(facts_of, manager):
+def test_a_manager_that_is_not_known_installs_nothing(manager):
     facts = facts_of({"manager": manager})
     assert packages.install(facts, _node(), "Install", "a") is None
     assert packages.repository(facts, _node(), docker_install.repository_for(facts_of({}))) == ()
 
 
-def test_a_mirror_stands_in_for_the_vendors_host_and_the_key_stays_the_vendors(facts_of):
+def test_a_mirror_stands_in_for_the_vendors_host_and_the_key_stays_the_vendors():
     facts = facts_of({})
     plain = packages.repository(facts, _node(), docker_install.repository_for(facts))
     mirrored = packages.repository(
@@ -73,7 +55,7 @@ def test_a_mirror_stands_in_for_the_vendors_host_and_the_key_stays_the_vendors(f
     assert mirrored[0].guard == plain[0].guard
 
 
-def test_carried_packages_need_no_repository(facts_of):
+def test_carried_packages_need_no_repository():
     facts = facts_of({})
     assert packages.repository(facts, _node(folder="/srv/debs"), docker_install.repository_for(facts)) == ()
 
@@ -85,14 +67,14 @@ def test_carried_packages_need_no_repository(facts_of):
         ("/etc/apt/sources.list.d/clusterctl-docker.sources", True),
     ],
 )
-def test_a_repository_that_the_site_configured_is_left_alone(facts_of, path, added):
+def test_a_repository_that_the_site_configured_is_left_alone(path, added):
     facts = facts_of({})
     line = ConfigLine(path, "deb https://download.docker.com/linux/debian bookworm stable")
     facts = replace(facts, software=replace(facts.software, repositories=(line,)))
     assert bool(packages.repository(facts, _node(), docker_install.repository_for(facts))) is added
 
 
-def test_dnf_knows_the_shipped_key_before_it_is_asked(facts_of):
+def test_dnf_knows_the_shipped_key_before_it_is_asked():
     facts = facts_of({"os": "rocky", "manager": "dnf"})
     key, trust, source = packages.repository(facts, _node(), docker_install.repository_for(facts))
     assert isinstance(key, WriteFile) and isinstance(trust, Command) and isinstance(source, WriteFile)

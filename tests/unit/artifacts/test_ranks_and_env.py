@@ -121,6 +121,7 @@ def test_every_light_variable_in_the_guides_order() -> None:
         ({"library": "ccore", "fusion_threshold_bytes": 0}, "not to ccore"),
         ({"library": "gloo", "gdr_level": "PXB"}, "no GPUDirect RDMA"),
         ({"library": "gloo", "socket_ifname": "^lo"}, "cannot leave out"),
+        ({"extra": {"NCCL_IB_HCA": "^=" + "a," * 32 + "b"}}, "NCCL_IB_HCA lists 33 devices"),
     ],
 )
 def test_contradictions_are_refused(settings: dict, reason: str) -> None:
