@@ -16,12 +16,16 @@ from clusterctl.transport.fanout import fan_out
 
 @dataclass(frozen=True, slots=True)
 class UndoOutcome:
-    """One node: the run that was (or would be) undone, its steps, and why there was nothing or no end."""
+    """One node: the run that was (or would be) undone, its steps, and why there was nothing or no end.
+
+    ``known`` are the runs in the node's journal where it does not have the one asked for; else None.
+    """
 
     run: str | None
     steps: tuple[StepOutcome, ...]
     nothing: str = ""
     failure: Failure | None = None
+    known: tuple[str, ...] | None = None
 
 
 class _Follower:
@@ -29,12 +33,17 @@ class _Follower:
         self.steps: dict[int, StepOutcome] = {}
         self.run: str | None = None
         self.nothing = ""
+        self.known: tuple[str, ...] | None = None
         self.refused: str | None = None
         self.ended = False
 
     def follow(self, record: Record) -> None:
         if record.event is Event.RUN:
             self.run = record.detail
+        elif record.event is Event.UNKNOWN:
+            self.known = ()
+        elif record.event is Event.KNOWN:
+            self.known = (*(self.known or ()), record.detail)
         elif record.event is Event.NOTHING:
             self.nothing, self.ended = record.detail, True
         elif record.event is Event.REFUSED:
@@ -62,7 +71,7 @@ class _Follower:
                 for s in steps
             )
             return UndoOutcome(self.run, steps_ended, self.nothing, failure)
-        return UndoOutcome(self.run, tuple(steps), self.nothing)
+        return UndoOutcome(self.run, tuple(steps), self.nothing, known=self.known)
 
 
 def _run(transport: Transport, text: str, nonce: str, timeout_s: float) -> UndoOutcome:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from clusterctl.transport.base import HostMap
 
 SCHEMA = "clusterctl.undo/1"
-_RUN_ID = re.compile(r"[0-9]{8}T[0-9]{6}Z-bootstrap-[0-9a-f]+")
 
 
 def undo(
@@ -43,6 +41,7 @@ def undo(
     from clusterctl.apply.journal import operator
     from clusterctl.apply.undo import Undo
     from clusterctl.cli.session import open_session, say_failures
+    from clusterctl.cli.undo_run import refuse_unknown, run_id
 
     session = open_session(inventory, limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys)
     work = Undo(
@@ -50,11 +49,13 @@ def undo(
         fanout=session.fanout,
         timeout_s=config.resolve(config.APPLY_TIMEOUT_S).value,
         operator=operator(),
-        run=_run_id(run),
+        run=run_id(run),
         force=force,
     )
     nodes = session.inventory.nodes
     outcomes = work.list(nodes)
+    if run is not None:
+        refuse_unknown(run, outcomes)
     runs = {name: o.run for name, o in outcomes.values_by_node.items() if o.run is not None and not o.nothing}
     if (not as_json or not yes) and runs:
         console.talk(_shown(outcomes))
@@ -73,18 +74,6 @@ def undo(
     lost = {name: o.failure for name, o in outcomes.values_by_node.items() if o.failure is not None}
     say_failures({**outcomes.failures, **lost})
     raise typer.Exit(1 if declined else exit_code(document))
-
-
-def _run_id(run: str | None) -> str | None:
-    """A run may be named by its folder; the nodes know it by the folder's name."""
-    if run is None:
-        return None
-    from clusterctl.errors import UsageError
-
-    name = run.rstrip("/").rpartition("/")[2]
-    if not _RUN_ID.fullmatch(name):
-        raise UsageError(f"{run!r} does not name a run", hint="give a run's id, as bootstrap printed it")
-    return name
 
 
 def _shown(outcomes: HostMap[UndoOutcome]) -> str:

@@ -22,6 +22,11 @@ choose_run() {
     return 1
   fi
   if [ ! -d "$STATE/journal/$RUN" ]; then
+    record 0 unknown
+    for found in "$STATE"/journal/*/order; do
+      found=${found%/order}
+      [ ! -d "$found" ] || record 0 known "${found##*/}"
+    done
     record 0 nothing "run $RUN changed nothing on this node"
     return 1
   fi

@@ -1,0 +1,66 @@
+"""``undo --run`` with an id that nobody knows: refused, with the runs that were meant; one that some know is undone."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from clusterctl.inventory.model import Node
+from clusterctl.transport.connect import Connector
+
+FIRST, SECOND = "20261122T101500Z-bootstrap-1a2b", "20261121T090000Z-bootstrap-77ff"
+JOURNAL = "/var/lib/clusterctl/journal"
+
+
+@pytest.fixture
+def farm(sshd_farm, monkeypatch):
+    """Three nodes: one knows both runs, one the first alone, one is down; each with a journal of its own."""
+    made = sshd_farm(2, refusing=1, private=("/var/lib/clusterctl",))
+    for name, value in made.env.items():
+        monkeypatch.setenv(name, value)
+    for there, runs in zip(made.nodes, ((FIRST, SECOND), (FIRST,)), strict=False):
+        place = {"name": there.name, "address": there.address, "port": there.port}
+        transport = Connector()(Node(**place, user="root", identity_file=str(made.identity_file)))
+        for order, run in enumerate(runs, start=1):
+            line = f"mkdir -p {JOURNAL}/{run} && echo {order} >{JOURNAL}/{run}/order"
+            assert transport.run(("sh", "-c", line)).returncode == 0
+        transport.close()
+    return made
+
+
+def test_a_mistyped_run_is_refused_with_the_ones_that_were_meant(farm, run_clusterctl, tmp_path):
+    inventory = str(farm.inventory(tmp_path))
+
+    def undo(run, *more):
+        return run_clusterctl("undo", "--dry-run", "--run", run, *more, inventory, env=farm.env)
+
+    typo = FIRST[:-1] + "c"
+    done = undo(typo)
+    assert (done.returncode, done.stdout) == (2, "")
+    said = " ".join(done.stderr.split())
+    assert f"no run {typo} is known on node[01-02]" in said
+    assert f"did you mean {FIRST} (on node[01-02])" in said
+    assert "node03 did not answer and may know it" in said
+    error = json.loads(undo(typo, "--json").stdout)["error"]
+    assert (error["exit_code"], FIRST in error["hint"]) == (2, True)
+
+    far = undo("20190101T000000Z-bootstrap-0000", "--limit", "node[01-02]")
+    assert far.returncode == 2
+    said = " ".join(far.stderr.split())
+    assert f"their latest runs are: {SECOND} (on node01); {FIRST} (on node[01-02])" in said
+    elsewhere = undo(SECOND, "--limit", "node02")
+    assert elsewhere.returncode == 2
+    assert f"no run {SECOND} is known on node02" in " ".join(elsewhere.stderr.split())
+
+
+def test_a_run_that_is_known_on_some_nodes_is_undone_there(farm, run_clusterctl, tmp_path):
+    words = ("--run", SECOND, "--limit", "node[01-02]", str(farm.inventory(tmp_path)))
+    done = run_clusterctl("undo", "--yes", "--json", *words, env=farm.env)
+    assert done.returncode == 0, done.stderr
+    nodes = {node["name"]: node for node in json.loads(done.stdout)["nodes"]}
+    assert nodes["node01"]["run"] == SECOND
+    assert nodes["node02"]["nothing"] == f"run {SECOND} changed nothing on this node"
+    again = run_clusterctl("undo", "--yes", "--json", *words, env=farm.env)
+    assert again.returncode == 0
+    assert "has been undone already" in json.loads(again.stdout)["nodes"][0]["nothing"]
