@@ -69,16 +69,16 @@ class RunDir:
         return cls(path)
 
     @classmethod
-    def open(cls, name: str, root: Path | None = None) -> RunDir:
-        """Open an existing run by its id or its path; raise ConfigError naming the runs there are."""
+    def open(cls, name: str, root: Path | None = None, verb: str = "*") -> RunDir:
+        """Open an existing run by its id or its path; raise ConfigError naming the runs of a verb that there are."""
         base = root if root is not None else default_root()
         for candidate in (base / name, Path(name)):
             if candidate.is_dir():
                 return cls(candidate)
-        known = sorted(entry.name for entry in base.glob("*-*") if entry.is_dir())[-5:]
+        known = sorted(entry.name for entry in base.glob(f"*-{verb}-*") if entry.is_dir())[-5:]
         raise ConfigError(
             f"there is no run {name!r} in {base}",
-            hint="the latest runs are: " + ", ".join(known) if known else "no run has been recorded there",
+            hint="the latest are: " + ", ".join(known) if known else "none has been recorded there",
         )
 
     def file(self, stage: str) -> Path:

@@ -90,7 +90,7 @@ def bootstrap(
                     "--resume takes the inventory and the requirements of the run it continues",
                     hint="leave out INVENTORY, --limit, --only and --skip",
                 )
-            run = RunDir.open(resume, runs)
+            run = RunDir.open(resume, runs, "bootstrap")
             session = session_of(
                 engine_of.stored_inventory(run), fanout=fanout, accept_new_host_keys=accept_new_host_keys
             )
@@ -271,5 +271,6 @@ def _text(document: dict[str, Any], prepared: Prepared, result: Result | None) -
         if step["status"] == "failed" or step.get("notes")
     ]
     summary = ", ".join(f"{word}: {count}" for word, count in document["summary"].items())
-    lines = [folded(prepared.verdicts if result is None else result.verdicts), "", *step_lines(told)]
+    verdicts = prepared.verdicts if result is None else result.verdicts
+    lines = [folded(verdicts, console.width()), "", *step_lines(told)]
     return "\n".join([*lines, f"run: {document['run']}", summary])

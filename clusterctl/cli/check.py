@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
@@ -104,8 +102,7 @@ def _report(judged: Judged, junit: Path | None, prometheus: Path | None, *, stri
 def _text(judged: Judged) -> str:
     from clusterctl.report.check_table import drift_text
 
-    width = shutil.get_terminal_size((120, 24)).columns if sys.stdout.isatty() else None
-    blocks = [folded(judged.verdicts, width)]
+    blocks = [folded(judged.verdicts, console.width())]
     drifting = drift_text(judged.deviations, judged.verdicts.values_by_node)
     summary = judged.document["summary"]
     counts = ", ".join(f"{word.replace('_', '-')}: {count}" for word, count in summary.items())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TextIO
@@ -116,6 +117,11 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right: Seque
         ]
         lines.append("  ".join(parts).rstrip())
     return "\n".join(lines)
+
+
+def width() -> int | None:
+    """Return the columns of the terminal that stdout is; None for a file or a pipe, whose lines are not folded."""
+    return shutil.get_terminal_size((120, 24)).columns if sys.stdout.isatty() else None
 
 
 def confirm(question: str) -> bool:

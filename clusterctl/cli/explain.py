@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -52,7 +51,7 @@ def explain(
     if as_json:
         console.emit_json(document)
     else:
-        width = min(140, shutil.get_terminal_size((100, 24)).columns) if sys.stdout.isatty() else 100
+        width = min(140, console.width() or 100)
         console.data(explained.render(document, width=max(40, width)))
     raise typer.Exit(0 if document["findings"] else 1)
 

@@ -10,8 +10,9 @@ from clusterctl.cli import console
 from clusterctl.cli.image_build import build
 from clusterctl.cli.image_distribute import distribute
 from clusterctl.cli.image_prove import prove
-from clusterctl.cli.image_request import StatusLine, image_of
+from clusterctl.cli.image_request import image_of
 from clusterctl.cli.options import InventoryOption, JsonOption, LimitOption
+from clusterctl.cli.status_line import StatusLine
 
 app = typer.Typer(
     help="Build, push and prove the image that runs on the nodes.",

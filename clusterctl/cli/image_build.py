@@ -12,8 +12,9 @@ import typer
 
 from clusterctl.cli import console
 from clusterctl.cli.artifact_output import emit, load
-from clusterctl.cli.image_request import StatusLine, image_of
+from clusterctl.cli.image_request import image_of
 from clusterctl.cli.options import InventoryOption, JsonOption, LimitOption
+from clusterctl.cli.status_line import StatusLine
 from clusterctl.errors import ArtifactError, UsageError
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ import typer
 
 from clusterctl.cli import console
 from clusterctl.cli import options as cli
-from clusterctl.cli.image_request import StatusLine, image_of
+from clusterctl.cli.image_request import image_of
+from clusterctl.cli.status_line import StatusLine
 
 if TYPE_CHECKING:
     from clusterctl.images.distribute import Distributed

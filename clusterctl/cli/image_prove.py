@@ -39,7 +39,8 @@ def prove(
     Looks into the containers of 'clusterctl up' at the ranks that run, or, where none does, at one process per
     slot that loads the library as a rank would. Exits 1 and names the node where one uses another library.
     """
-    from clusterctl.cli.session import Progress, open_session, say_failures
+    from clusterctl.cli.session import open_session, say_failures
+    from clusterctl.cli.status_line import Progress
     from clusterctl.errors import NodeConnectionError
     from clusterctl.images import prove as proving
     from clusterctl.transport.fanout import fan_out

@@ -1,15 +1,11 @@
-"""What the verbs of ``image`` share: which image is meant, and a line of progress for a person at a terminal."""
+"""What the verbs of ``image`` share: which image is meant."""
 
 from __future__ import annotations
 
-import shutil
-import sys
 from pathlib import Path
-from types import TracebackType
 
 from clusterctl.cli.artifact_output import load
 from clusterctl.errors import ArtifactError
-from clusterctl.report.visible import visible
 
 
 def image_of(path: Path | None, limit: str | None) -> str:
@@ -31,27 +27,3 @@ def image_of(path: Path | None, limit: str | None) -> str:
             hint="name one on the command line, or in the inventory as defaults: {container: {image: ...}}",
         )
     return image
-
-
-class StatusLine:
-    """One line on stderr that is written over, shown only to a person at a terminal, gone at the end."""
-
-    def __init__(self) -> None:
-        self._shown = sys.stderr.isatty()
-
-    def __enter__(self) -> StatusLine:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._write("")
-
-    def show(self, text: str) -> None:
-        """Show the text in place of what was shown before."""
-        self._write(visible(" ".join(text.split()))[: shutil.get_terminal_size().columns - 1])
-
-    def _write(self, text: str) -> None:
-        if self._shown:
-            sys.stderr.write(f"\r\033[K{text}")
-            sys.stderr.flush()

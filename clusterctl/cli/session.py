@@ -50,6 +50,8 @@ class Session:
 
         _spare_the_collector()
         _switch_seldom()
+        from clusterctl.cli.status_line import Progress
+
         progress = Progress("gathering facts", len(self.inventory.nodes))
 
         def while_they_log_in() -> None:
@@ -98,25 +100,6 @@ def _switch_seldom() -> None:
     them, a tenth of all work.
     """
     sys.setswitchinterval(0.1)
-
-
-class Progress:
-    """A counter on one line of stderr, shown only to a person at a terminal."""
-
-    def __init__(self, what: str, total: int) -> None:
-        self._what, self._total, self._done = what, total, 0
-        self._shown = sys.stderr.isatty() and total > 1
-
-    def advance(self, _node: Node, _outcome: object) -> None:
-        self._done += 1
-        if self._shown:
-            sys.stderr.write(f"\r{self._what}: {self._done}/{self._total}")
-            sys.stderr.flush()
-
-    def end(self) -> None:
-        if self._shown:
-            sys.stderr.write("\r\033[K")
-            sys.stderr.flush()
 
 
 def open_session(

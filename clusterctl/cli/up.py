@@ -9,7 +9,7 @@ import typer
 
 from clusterctl.cli import console
 from clusterctl.cli import options as cli
-from clusterctl.cli.image_request import StatusLine
+from clusterctl.cli.status_line import StatusLine
 
 if TYPE_CHECKING:
     from clusterctl.inventory.model import Inventory, Node

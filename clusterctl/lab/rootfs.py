@@ -103,9 +103,16 @@ def _locked() -> Iterator[None]:
     """Hold the cache for this process alone; two labs that start at once build one image."""
     folder = cache_folder()
     while True:
-        folder.mkdir(parents=True, exist_ok=True)
         path = folder / "lock"
-        with path.open("w") as handle:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            opened = path.open("w")
+        except OSError as error:
+            raise LabError(
+                f"the lab's root filesystem cannot be kept in {folder}: {error.strerror}",
+                hint="give $XDG_CACHE_HOME a folder that may be written to, with room for some GB",
+            ) from None
+        with opened as handle:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:

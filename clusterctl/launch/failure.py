@@ -104,7 +104,7 @@ def classify(plan: LaunchPlan, outcome: Outcome) -> tuple[Fault, ...]:
                 FaultKind.NODE_LOST,
                 f"the launcher lost its daemon on {node or 'a node'}",
                 node=node,
-                hint="see launcher.log in the run folder",
+                hint="launcher.log below logs/ in the run folder has all it said",
             )
         )
     elif not faults:
@@ -112,7 +112,7 @@ def classify(plan: LaunchPlan, outcome: Outcome) -> tuple[Fault, ...]:
             Fault(
                 FaultKind.LAUNCHER,
                 f"the launcher ended with status {outcome.returncode}: {notices.last_words(text) or 'it said nothing'}",
-                hint="see launcher.log in the run folder",
+                hint="launcher.log below logs/ in the run folder has all it said",
             )
         )
     return tuple(faults)

@@ -34,6 +34,7 @@ _REMOTE = re.compile(
     r"(?:Remote (?:daemon:\s*\[[^\n]*\] on node|host:)\s+|Node failure on )(?P<node>[^\s.]+)"
 )
 _RULE = re.compile(r"[-=| ]*")
+_FRAMED = re.compile(r"^-{60,}\n.*?\n-{60,}$", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,17 @@ def gave_up(text: str) -> bool:
 
 
 def last_words(text: str) -> str:
-    """Return the last line that says something, at most 200 characters; not what NCCL tells of its health."""
+    """Return the last line that says something, at most 200 characters; not what NCCL tells of its health.
+
+    Of a message that Open MPI frames with rules as a help text it is the whole: the cause stands in its first lines.
+    """
+    framed = _FRAMED.findall(text)
+    if (
+        framed
+        and text.rstrip().endswith(framed[-1].rstrip())
+        and (said := " ".join(framed[-1].split()[1:-1]))
+    ):
+        return said[:200]
     lines = [
         line.strip() for line in text.splitlines() if not _RULE.fullmatch(line) and " NCCL INFO " not in line
     ]

@@ -68,6 +68,20 @@ def test_last_words_are_no_rules():
     assert notices.last_words("---") == ""
 
 
+def test_last_words_that_are_framed_are_told_from_their_beginning():
+    rule = "-" * 74
+    said = (
+        "starting\n"
+        f"{rule}\nsomething earlier\n{rule}\n"
+        f"{rule}\nmpirun was unable to launch the specified application as it could not access\n"
+        "or execute an executable:\n\nExecutable: /opt/venv/bin/python\nNode: gpu02\n\n"
+        f"while attempting to start process rank 0.\n{rule}\n"
+    )
+    assert notices.last_words(said).startswith("mpirun was unable to launch the specified application")
+    assert "Executable: /opt/venv/bin/python Node: gpu02" in notices.last_words(said)
+    assert notices.last_words(said + "and then this\n") == "and then this"
+
+
 # MPICH 5.0.2, with what our script says in the rank's place.
 HYDRA = """hydra_rank: rank 3 on gpu02 exited with status 137
 ===================================================================================

@@ -1,0 +1,51 @@
+"""What a person sees at a narrow terminal: folded tables, and no control sequences where it knows none."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import struct
+import subprocess
+import termios
+
+import pytest
+
+COLUMNS = 70
+
+
+def at_a_terminal(words, env, cwd):
+    """Run the command with a narrow terminal and return what it wrote there."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, COLUMNS, 0, 0))
+    environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+    with subprocess.Popen(
+        words, stdin=theirs, stdout=theirs, stderr=theirs, cwd=cwd,
+        env={**environment, **env},
+    ) as process:  # fmt: skip
+        os.close(theirs)
+        said = b""
+        try:
+            while piece := os.read(ours, 65536):
+                said += piece
+        except OSError:
+            pass  # the other end is closed: Linux says so with EIO
+        os.close(ours)
+        assert process.wait(60) == 1
+    return said.decode().replace("\r\n", "\n")
+
+
+@pytest.mark.parametrize("terminal", ["dumb", "xterm"])
+def test_a_narrow_terminal(sshd_farm, clusterctl, tmp_path, terminal):
+    farm = sshd_farm(1, refusing=1)
+    inventory = str(farm.inventory(tmp_path, requirements="{rdma_link: {require: true}}"))
+    env = {**farm.env, "TERM": terminal, "NO_COLOR": "1"}
+    for words in (("check",), ("bootstrap", "--dry-run")):
+        said = at_a_terminal((str(clusterctl), *words, "--only", "rdma-link", inventory), env, tmp_path)
+        shown = "gathering facts: 1/2" in said
+        assert shown == (terminal == "xterm")
+        assert ("\x1b" in said or "\r" in said) == shown
+        table = said.rpartition("\r\x1b[K")[2] if shown else said
+        lines = [line for line in table.splitlines() if "refused" not in line and "hint" not in line]
+        assert "rdma-link    unmet   there is no RDMA device, and the inventory" in table
+        assert max(map(len, lines)) <= COLUMNS, table
