@@ -10,6 +10,7 @@ ARCHIVE = "workloads.pyz"
 _MEMBERS = (
     "__init__",
     "__main__",
+    "entry",
     "bert",
     "bert_task",
     "image_task",

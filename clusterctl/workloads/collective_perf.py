@@ -7,9 +7,7 @@ a row reads N/A.
 from __future__ import annotations
 
 import argparse
-import faulthandler
 import os
-import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -18,7 +16,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from clusterctl.workloads import collectives, neighbours, ranks
+from clusterctl.workloads import collectives, entry, neighbours, ranks
 
 DTYPES: dict[str, torch.dtype] = {
     "float": torch.float32,
@@ -251,16 +249,7 @@ def run(arguments: argparse.Namespace, place: ranks.Place) -> int:
 def main(argv: list[str] | None = None) -> int:
     """Run the sweep on this rank; exit status 1 is a wrong result, 4 a rank without a place."""
     arguments = parse_arguments(sys.argv[1:] if argv is None else argv)
-    faulthandler.enable()
-    faulthandler.dump_traceback_later(0.9 * arguments.timeout)
-    try:
-        return run(arguments, ranks.read_place(os.environ))
-    except ranks.RankError as error:
-        sys.stderr.write(f"{socket.gethostname()}: {error}\n")
-        sys.stderr.flush()
-        os._exit(4)
-    finally:
-        faulthandler.cancel_dump_traceback_later()
+    return entry.enter(lambda place: run(arguments, place), arguments.timeout)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,6 @@ of their nodes are on one rail, so that every NIC takes part, all at once.
 from __future__ import annotations
 
 import argparse
-import faulthandler
-import os
 import statistics
 import sys
 import time
@@ -19,7 +17,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from clusterctl.workloads import ranks
+from clusterctl.workloads import entry, ranks
 
 LEAST_SWEEP_BYTES = 64 << 10
 """A sweep that ends before this is about latency, and is not followed by it."""
@@ -113,29 +111,23 @@ def lines(hosts: Sequence[str], device: torch.device) -> list[str]:
     return said
 
 
+def _measure(place: ranks.Place, arguments: argparse.Namespace) -> int:
+    device = ranks.choose_device(place, "auto" if arguments.backend == "nccl" else "cpu")
+    ranks.join(place, arguments.backend, device, arguments.timeout)
+    hosts: list[Any] = [None] * place.world_size
+    dist.all_gather_object(hosts, place.host)
+    said = lines(hosts, device)
+    if place.rank == 0:
+        print("\n".join(said), flush=True)
+    dist.barrier()
+    dist.destroy_process_group()
+    return 0
+
+
 def main(argv: list[str] | None = None) -> int:
     """Measure and nothing else, beside a program that cannot; exit status 4 is a rank without a place."""
     parser = argparse.ArgumentParser(prog="neighbours")
     parser.add_argument("--backend", choices=("nccl", "gloo", "ccore"), required=True)
     parser.add_argument("-T", "--timeout", type=float, default=120.0, help="seconds")
     arguments = parser.parse_args(sys.argv[1:] if argv is None else argv)
-    faulthandler.enable()
-    faulthandler.dump_traceback_later(0.9 * arguments.timeout)
-    try:
-        place = ranks.read_place(os.environ)
-        device = ranks.choose_device(place, "auto" if arguments.backend == "nccl" else "cpu")
-        ranks.join(place, arguments.backend, device, arguments.timeout)
-        hosts: list[Any] = [None] * place.world_size
-        dist.all_gather_object(hosts, place.host)
-        said = lines(hosts, device)
-        if place.rank == 0:
-            print("\n".join(said), flush=True)
-        dist.barrier()
-        dist.destroy_process_group()
-    except ranks.RankError as error:
-        sys.stderr.write(f"{error}\n")
-        sys.stderr.flush()
-        os._exit(4)
-    finally:
-        faulthandler.cancel_dump_traceback_later()
-    return 0
+    return entry.enter(lambda place: _measure(place, arguments), arguments.timeout)

@@ -7,10 +7,8 @@ and its two result lines are printed as well, because many scripts read them.
 from __future__ import annotations
 
 import argparse
-import faulthandler
 import math
 import os
-import socket
 import statistics
 import sys
 from typing import Any
@@ -18,7 +16,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from clusterctl.workloads import bert, ranks, records, torchvision_models
+from clusterctl.workloads import bert, entry, ranks, records, torchvision_models
 from clusterctl.workloads.bert_task import PHASES, BertPretraining
 from clusterctl.workloads.image_task import ImageClassification
 from clusterctl.workloads.models import MODELS
@@ -26,7 +24,6 @@ from clusterctl.workloads.trainer import BUCKET_CAP_MB, PRECISIONS, Task, Traine
 from clusterctl.workloads.training_sizes import Sizes, default_sizes
 
 EXIT_NOT_FINITE = 3
-EXIT_NO_PLACE = 4
 
 
 def parse_arguments(argv: list[str]) -> argparse.Namespace:
@@ -153,22 +150,7 @@ def run(arguments: argparse.Namespace, place: ranks.Place) -> int:
 def main(argv: list[str] | None = None) -> int:
     """Run the workload on this rank; exit status 3 is a loss that is not finite, 4 a rank without a place."""
     arguments = parse_arguments(sys.argv[1:] if argv is None else argv)
-    faulthandler.enable()
-    # Just before whoever started this gives up: where a rank hangs is then in its log.
-    faulthandler.dump_traceback_later(0.9 * arguments.timeout_s)
-    try:
-        status = run(arguments, ranks.read_place(os.environ))
-    except ranks.RankError as error:
-        sys.stderr.write(f"{socket.gethostname()}: {error}\n")
-        status = EXIT_NO_PLACE
-    finally:
-        faulthandler.cancel_dump_traceback_later()
-    if status != 0:
-        # The other ranks may wait inside a collective; no destructor of the process group may wait with them.
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status)
-    return status
+    return entry.enter(lambda place: run(arguments, place), arguments.timeout_s)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import mpi_wheels
 import node_state
 import pytest
 import yaml
+from lab_shell import on_node_of
 
 from clusterctl import lab as labs
 from clusterctl.lab import LabOptions, Mount, containers, python_mounts
@@ -63,12 +64,7 @@ def engines(image, tmp_path_factory):
 
 @pytest.fixture
 def on_node(engines):
-    def run(node, command):
-        with containers.engine() as client:
-            done = client.containers.get(engines.node(node).container_id).exec_run(["sh", "-c", command])
-        return done.output.decode()
-
-    return run
+    return on_node_of(engines)
 
 
 @pytest.fixture

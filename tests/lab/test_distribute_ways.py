@@ -15,10 +15,11 @@ from contextlib import ExitStack, contextmanager
 import docker_registry
 import node_image
 import pytest
+from lab_shell import on_node_of
 
 from clusterctl import lab as labs
 from clusterctl.images import engine
-from clusterctl.lab import LabOptions, containers
+from clusterctl.lab import LabOptions
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(1200)]
 
@@ -70,12 +71,7 @@ def lab(registries, tmp_path_factory):
 
 @pytest.fixture
 def on_node(lab):
-    def run(node, command):
-        with containers.engine() as client:
-            done = client.containers.get(lab.node(node).container_id).exec_run(["sh", "-c", command])
-        return done.output.decode().strip()
-
-    return run
+    return on_node_of(lab)
 
 
 @pytest.fixture
