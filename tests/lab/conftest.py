@@ -40,6 +40,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+import built_images
 import pytest
 
 from clusterctl import lab as labs
@@ -126,6 +127,13 @@ def need(driver: labs.Driver) -> None:
         host.require_build_host()
     except LabError as error:
         missing(f"{error} ({error.hint})")
+
+
+@pytest.fixture(scope="session")
+def clusterctl_wheels(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """clusterctl's own wheel in two versions that differ in nothing else."""
+    first, second = built_images.two_wheels(tmp_path_factory)
+    return first, second
 
 
 @pytest.fixture(scope="session")
