@@ -30,7 +30,7 @@ app.command("distribute")(distribute)
 def push(
     image: Annotated[
         str | None,
-        typer.Argument(metavar="[IMAGE]", help="Image to push; default: container.image of the inventory."),
+        typer.Argument(metavar="IMAGE", help="Image to push; default: container.image of the inventory."),
     ] = None,
     *,
     inventory: InventoryOption = None,

@@ -27,7 +27,7 @@ class MethodName(str, Enum):
 def distribute(
     image: Annotated[
         str | None,
-        typer.Argument(metavar="[IMAGE]", help="Image to bring; default: container.image of the inventory."),
+        typer.Argument(metavar="IMAGE", help="Image to bring; default: container.image of the inventory."),
     ] = None,
     *,
     inventory: cli.InventoryOption = None,

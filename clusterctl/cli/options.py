@@ -12,7 +12,7 @@ from clusterctl.errors import UsageError
 InventoryArgument = Annotated[
     Optional[Path],  # noqa: UP045 - typer evaluates this at run time on 3.10
     typer.Argument(
-        metavar="[INVENTORY]",
+        metavar="INVENTORY",
         help="Inventory file; default: $CLUSTERCTL_INVENTORY, ./inventory.yaml, else this machine.",
         show_default=False,
     ),
