@@ -60,7 +60,11 @@ def _files(log: str) -> list[str]:
     """Return the files that an argument stands for: itself, or the logs below a folder in order of name."""
     if log == STANDARD_INPUT or not Path(log).is_dir():
         return [log]
-    found = sorted(str(path) for path in Path(log).rglob("*.log") if path.is_file())
+    # Unlike Path.rglob it goes on where a folder is removed, or may not be read, meanwhile.
+    there = (
+        Path(folder, name) for folder, _, names in os.walk(log) for name in names if name.endswith(".log")
+    )
+    found = sorted(str(path) for path in there if path.is_file())
     if not found:
         raise UsageError(f"{log}: no *.log file in this folder", hint="name the files themselves")
     return found

@@ -99,7 +99,7 @@ def build(
     request = building.Request(
         library=found,
         base=_base(base, found),
-        tag=tag or image_of(inventory, limit),
+        tag=tag or image_of(inventory, limit, option="the one to make with --tag"),
         packages=tuple(_wanted(text) for text in package or ()),
         library_version=library_version,
         nccl_tests=_archive(nccl_tests),

@@ -8,8 +8,11 @@ from clusterctl.cli.artifact_output import load
 from clusterctl.errors import ArtifactError
 
 
-def image_of(path: Path | None, limit: str | None) -> str:
-    """Return the one image that the inventory's nodes run; raise ArtifactError where they name none, or several."""
+def image_of(path: Path | None, limit: str | None, *, option: str = "one on the command line") -> str:
+    """Return the one image that the inventory's nodes run; raise ArtifactError where they name none, or several.
+
+    ``option`` is how else the verb may be told.
+    """
     from clusterctl.inventory import nodeset
 
     named: dict[str | None, list[str]] = {}
@@ -24,6 +27,6 @@ def image_of(path: Path | None, limit: str | None) -> str:
     if image is None:
         raise ArtifactError(
             "no image is named",
-            hint="name one on the command line, or in the inventory as defaults: {container: {image: ...}}",
+            hint=f"name {option}, or in the inventory as defaults: {{container: {{image: ...}}}}",
         )
     return image

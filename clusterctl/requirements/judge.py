@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from clusterctl.errors import UsageError
@@ -21,9 +22,11 @@ def validate_names(
     """Raise UsageError for names that are not requirements."""
     unknown = sorted({*(only or ()), *skip} - set(requirements))
     if unknown:
+        close = [near for name in unknown for near in get_close_matches(name, requirements, n=1)]
+        meant = f"did you mean {' and '.join(close)}? " if close else ""
         raise UsageError(
             f"unknown requirement{'s' if len(unknown) > 1 else ''}: {', '.join(unknown)}",
-            hint=f"requirements are: {', '.join(requirements)}",
+            hint=f"{meant}requirements are: {', '.join(requirements)}",
         )
 
 

@@ -28,7 +28,7 @@ from clusterctl.plan.model import to_document as plan_to_document
 from clusterctl.requirements.base import Status
 from clusterctl.requirements.catalog import ALL
 from clusterctl.requirements.fleet import Fleet
-from clusterctl.requirements.judge import judge_node, refuse_nothing_to_judge
+from clusterctl.requirements.judge import judge_node, refuse_nothing_to_judge, validate_names
 
 HERE = Path(__file__).parent
 CASES = sorted(HERE.glob("*/*.yaml"))
@@ -181,3 +181,12 @@ def test_a_check_of_nothing_is_refused(only, skip, skipped, said):
     nodes.append(Node(name="n3", address="n3"))
     if not skip or skipped:
         refuse_nothing_to_judge(nodes, only, skip)
+
+
+def test_a_mistyped_name_is_refused_with_the_one_that_was_meant():
+    with pytest.raises(UsageError, match="unknown requirements: dokcer, memlok") as refused:
+        validate_names(["memlok"], ["dokcer"])
+    assert refused.value.hint.startswith("did you mean docker and memlock? requirements are: ")
+    with pytest.raises(UsageError, match="unknown requirement: x") as refused:
+        validate_names(["x"], [])
+    assert refused.value.hint.startswith("requirements are: ")
