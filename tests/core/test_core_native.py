@@ -33,6 +33,7 @@ CASES = (
     "recorder",
     "registered-memory",
     "rendezvous",
+    "seals",
     "failures",
     "lifecycle",
     "memory",

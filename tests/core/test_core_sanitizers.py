@@ -16,7 +16,7 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SANITIZERS = {"asan": "address,undefined", "tsan": "thread"}
-CASES = ("cma", "failures", "fuzz", "registered-memory", "rendezvous", "tour")
+CASES = ("cma", "failures", "fuzz", "registered-memory", "rendezvous", "seals", "tour")
 # GCC 12 keeps vectors misaligned on the stack that ASan fakes, and stops at them: GCC bug 110027.
 OPTIONS = {"ASAN_OPTIONS": "detect_stack_use_after_return=0", "UBSAN_OPTIONS": "print_stacktrace=1"}
 

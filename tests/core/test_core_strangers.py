@@ -14,7 +14,7 @@ from listening import listening_ports, wait_until
 PROGRAM = str(Path(__file__).resolve().parent / "programs" / "among_strangers.py")
 CHALLENGE_BYTES = 40
 """All that a stranger may ever be told: magic, a zero, and 32 random bytes."""
-MAGIC = struct.pack("<I", 0x31524343)
+MAGIC = b"CCR2"
 REFUSED = (
     b"GET / HTTP/1.1\r\nHost: nobody\r\n\r\n",
     b"SSH-2.0-OpenSSH_9.2\r\n",

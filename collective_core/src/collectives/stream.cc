@@ -17,7 +17,7 @@ constexpr size_t kFoldBytes = 256 * 1024;
 struct Cursor {
   size_t step = 0;
   size_t bytes = 0;         // of the step, done
-  size_t header_bytes = 0;  // of its header, done
+  HeaderProgress header;
 };
 
 struct Lane {
@@ -78,7 +78,7 @@ class Stream {
   // At the lane's first step from `step` on.
   Cursor next_from(size_t step, size_t lane) const {
     while (step < steps_.size() && lane_of(steps_[step]) != lane) ++step;
-    return Cursor{step, 0, 0};
+    return Cursor{step, 0, {}};
   }
 
   // Bytes of `step` that a cursor of its lane has finished.
@@ -108,10 +108,10 @@ class Stream {
   }
 
   bool send_header_due(const Cursor& send) const {
-    return send_header_[send.step] && send.header_bytes < sizeof(Operation);
+    return send_header_[send.step] && !send.header.whole;
   }
   bool recv_header_due(const Cursor& recv) const {
-    return recv_header_[recv.step] && recv.header_bytes < sizeof(Operation);
+    return recv_header_[recv.step] && !recv.header.whole;
   }
 
   void wait() {
@@ -178,7 +178,7 @@ class Stream {
           if (!receive_header(&link, header(step.recv_bytes), context_.rank_of(context_.rank), peer)) {
             return moved;
           }
-          recv.header_bytes = sizeof(Operation);
+          recv.header.whole = true;
           moved = true;
         }
         if (recv.bytes < step.recv_bytes) {
@@ -210,8 +210,7 @@ class Stream {
   bool send_header(Link* link, Cursor* send) {
     const StreamStep& step = steps_[send->step];
     const Piece sent =
-        send_with_header(link, header(step.send_bytes), send->header_bytes, step.send_from, send_limit(*send));
-    send->header_bytes += sent.header;
+        send_with_header(link, header(step.send_bytes), &send->header, step.send_from, send_limit(*send));
     send->bytes += sent.payload;
     return sent.header > 0;
   }

@@ -6,6 +6,7 @@
 
 #include "collectives/framing.h"
 #include "common/error.h"
+#include "transport/seal.h"
 
 namespace ccore {
 namespace {
@@ -109,7 +110,7 @@ void Transfers::check_deadlines(const std::function<std::string(int)>& name) con
 }
 
 bool Transfers::all_moved(const Item& item) const {
-  return item.header_done == sizeof(Operation) && item.bytes_done == item.transfer.bytes;
+  return item.header.whole && item.bytes_done == item.transfer.bytes;
 }
 
 bool Transfers::advance_sends(const Context& context, int peer) {
@@ -160,22 +161,22 @@ void Transfers::check_departure(const Context& context, Item* item) const {
 }
 
 bool Transfers::choose(const Context& context, int peer) {
-  Bytes ready;
+  std::optional<Operation> header;
   try {
-    ready = context.link(peer).peek(sizeof(Operation));
+    header = peek_header(&context.link(peer));
+  } catch (const NotAuthentic&) {
+    throw;  // no sign of a rank that has left
   } catch (const Error& error) {
     await_goodbye(context, peer, &error);
     return false;
   }
-  if (ready.size < sizeof(Operation)) {
+  if (!header) {
     if (context.has_left(peer)) await_goodbye(context, peer, nullptr);
     return false;
   }
   gone_[at(peer)].reset();
-  Operation header;
-  std::memcpy(&header, ready.data, sizeof header);
   // A rank that is ahead of us, in a collective, has nothing for us yet.
-  if (header.kind == Kind::transfer && arrange(peer, header)) return true;
+  if (header->kind == Kind::transfer && arrange(peer, *header)) return true;
   stalled_[at(peer)] = true;
   return false;
 }
@@ -223,13 +224,12 @@ void Transfers::await_goodbye(const Context& context, int peer, const Error* bro
 bool Transfers::advance_send(Link* link, Item* item) {
   const Transfer& transfer = item->transfer;
   bool moved = false;
-  if (item->header_done < sizeof(Operation)) {
+  if (!item->header.whole) {
     const Piece sent =
-        send_with_header(link, transfer.header, item->header_done, transfer.data, transfer.bytes);
-    item->header_done += sent.header;
+        send_with_header(link, transfer.header, &item->header, transfer.data, transfer.bytes);
     item->bytes_done += sent.payload;
     moved = sent.header > 0;
-    if (item->header_done < sizeof(Operation)) return moved;
+    if (!item->header.whole) return moved;
   }
   const size_t some = std::min(link->turn_bytes(), transfer.bytes - item->bytes_done);
   const size_t n = some == 0 ? 0 : link->try_send(transfer.data + item->bytes_done, some);
@@ -241,11 +241,11 @@ bool Transfers::advance_send(Link* link, Item* item) {
 bool Transfers::advance_recv(Link* link, Item* item) {
   Transfer& transfer = item->transfer;
   bool moved = false;
-  if (item->header_done == 0) {
+  if (!item->header.whole) {
     transfer.header.sequence = received_[at(transfer.peer)] + 1;
     if (!receive_header(link, transfer.header, rank_, transfer.peer)) return false;
     ++received_[at(transfer.peer)];
-    item->header_done = sizeof(Operation);
+    item->header.whole = true;
     moved = true;
   }
   const size_t some = std::min(link->turn_bytes(), transfer.bytes - item->bytes_done);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "collectives/context.h"
+#include "collectives/framing.h"
 #include "common/clock.h"
 #include "common/error.h"
 
@@ -56,7 +57,7 @@ class Transfers {
   struct Item {
     Transfer transfer;
     Deadline deadline;
-    size_t header_done = 0;
+    HeaderProgress header = {};
     size_t bytes_done = 0;
     bool finished = false;
     std::optional<Deadline> departed = std::nullopt;  // the peer has left; until then its last bytes may still come

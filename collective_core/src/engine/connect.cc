@@ -1,15 +1,11 @@
 #include "engine/connect.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
-#include "common/env.h"
 #include "common/error.h"
 #include "common/log.h"
-#include "common/simd.h"
+#include "engine/cards.h"
 #include "engine/cross_memory_probe.h"
 #include "rendezvous/client.h"
 #include "rendezvous/mesh.h"
@@ -25,64 +21,8 @@
 namespace ccore {
 namespace {
 
-constexpr int64_t kRingBytes = 256 * 1024;
-constexpr int64_t kSlotBytes = 1024 * 1024;
 // How long a connection that broke on the way to a communicator waits for the root to say why.
 constexpr int64_t kCauseMs = 300;
-
-// What every rank tells every other; travels as bytes.
-struct Card {
-  uint32_t version = CC_VERSION_NUMBER;
-  int32_t transport = CC_TRANSPORT_AUTO;
-  int64_t pid = 0;
-  Address rails[kMostRails];  // where this rank listens; the first has the control connections too
-  int32_t nrails = 0;
-  int32_t cores = 0;  // that this process may use
-  StreamWish streams;
-  char host[CC_HOST_BYTES] = {};
-  char boot[64] = {};
-  char node[CC_HOST_BYTES + 64] = {};
-  Overrides overrides;
-  TunerSettings tuner;
-  int32_t linked = 0;  // this rank has a matrix of links
-  int32_t reserved = 0;
-};
-
-template <size_t N>
-void put(char (&to)[N], const std::string& text) {
-  std::strncpy(to, text.c_str(), N - 1);
-}
-
-cc_transport transport_from_env() {
-  const std::string text = env_text("CCORE_TRANSPORT");
-  if (text.empty() || text == "auto") return CC_TRANSPORT_AUTO;
-  if (text == "shm") return CC_TRANSPORT_SHM;
-  if (text == "tcp") return CC_TRANSPORT_TCP;
-  throw Error(CC_ERROR_INVALID_ARGUMENT, "CCORE_TRANSPORT=" + text + ": expected auto, shm or tcp");
-}
-
-Settings settings_from_env() {
-  Settings settings;
-  settings.timeout_ms = env_seconds_as_ms("CCORE_TIMEOUT_S", 300000);
-  settings.init_timeout_ms = env_seconds_as_ms("CCORE_INIT_TIMEOUT_S", 120000);
-  settings.transport = transport_from_env();
-  settings.node_id = env_text("CCORE_NODE_ID");
-  settings.interface_name = env_text("CCORE_SOCKET_IFNAME");
-  settings.address = env_text("CCORE_SOCKET_ADDR");
-  settings.overrides = overrides_from_env();
-  settings.link_matrix_path = env_text("CCORE_LINK_MATRIX");
-  settings.tuner = tuner_settings_from_env();
-  settings.streams = stream_wish_from_env();
-  settings.fault_seed = env_integer("CCORE_FAULT_SEED", 0, 0, INT64_MAX);
-  settings.ring_bytes = env_integer("CCORE_SHM_RING_BYTES", kRingBytes, 4096, int64_t{1} << 30);
-  settings.slot_bytes = env_integer("CCORE_SHM_SLOT_BYTES", kSlotBytes, 0, int64_t{1} << 30);
-  settings.cross_memory = env_integer("CCORE_CMA", 1, 0, 1) != 0;
-  // A wrong one is told here, not by the first reduction or connection: a rank that ends before the others meet it
-  // leaves them waiting, unless they see the same.
-  simd_level();
-  user_timeout_ms_from_env();
-  return settings;
-}
 
 class Connector {
  public:
@@ -129,20 +69,9 @@ class Connector {
   }
 
   void exchange_cards() {
-    Card card;
-    card.transport = settings_.transport;
-    card.pid = getpid();
-    std::copy(rails_.begin(), rails_.end(), card.rails);
-    card.nrails = static_cast<int32_t>(rails_.size());
-    card.cores = usable_cores();
-    card.streams = settings_.streams;
-    put(card.host, host_name());
-    put(card.boot, boot_id());
-    put(card.node, node_key(settings_.node_id, card.host, card.boot));
-    card.overrides = settings_.overrides;
-    card.tuner = settings_.tuner;
-    card.linked = result_.link_matrix ? 1 : 0;
+    const Card card = card_of(settings_, rails_, result_.link_matrix.has_value());
     cards_ = client_.all_gather(card);
+    check_cards(cards_, own());
     result_.overrides = cards_[0].overrides;
     result_.tuner = cards_[0].tuner;
     result_.streams = cards_[0].streams;
@@ -150,33 +79,8 @@ class Connector {
       log(LogLevel::warn, "rank %d was given other settings for the choice of algorithms than rank 0, whose hold",
           rank_);
     }
-    std::vector<std::string> keys;
-    for (const Card& other : cards_) {
-      const int rank = static_cast<int>(keys.size());
-      if (other.version != card.version) {
-        throw Error(CC_ERROR_INVALID_USAGE, format("rank %d runs another version of collective_core", rank));
-      }
-      if (other.nrails < 1 || other.nrails > kMostRails) {
-        throw Error(CC_ERROR_INTERNAL, format("rank %d announced %d addresses", rank, other.nrails));
-      }
-      for (const Address& address : rails_of(other)) {
-        if (!is_loopback(address) || std::strcmp(other.host, card.host) == 0) continue;
-        throw Error(
-            CC_ERROR_INVALID_USAGE,
-            format("rank %d on host %s can only be reached at %s, which is no address for host %s; name its "
-                   "network with CCORE_SOCKET_IFNAME",
-                   rank, other.host, host_text(address).c_str(), card.host));
-      }
-      keys.push_back(emulated_node_key(other.node, rank, result_.overrides.intra_size));
-    }
-    const std::vector<Place> places = places_of(keys);
-    for (size_t rank = 0; rank < cards_.size(); ++rank) {
-      const Card& other = cards_[rank];
-      const std::string name = format("rank %d (host %s, pid %lld)", static_cast<int>(rank), other.host,
-                                      static_cast<long long>(other.pid));
-      result_.peers.push_back(Peer{other.host, other.pid, other.rails[0], places[rank], name});
-    }
-    result_.ranks_on_host = std::max(ranks_on_host_of(card), settings_.ranks_on_host);
+    result_.peers = peers_of(cards_);
+    result_.ranks_on_host = std::max(ranks_on_host_of(cards_, card), settings_.ranks_on_host);
   }
 
   // Rank 0's holds for all, and the file need only be there.
@@ -197,24 +101,6 @@ class Connector {
     if (result_.link_matrix->gbytes_per_s.size() != nranks * nranks) {
       throw Error(CC_ERROR_INTERNAL, "the matrix of links of rank 0 did not arrive whole");
     }
-  }
-
-  static std::vector<Address> rails_of(const Card& card) {
-    return std::vector<Address>(card.rails, card.rails + card.nrails);
-  }
-
-  int ranks_on_host_of(const Card& card) const {
-    return static_cast<int>(std::count_if(cards_.begin(), cards_.end(), [&](const Card& other) {
-      return std::strcmp(other.boot, card.boot) == 0;
-    }));
-  }
-
-  // Both sides come to the same plan: it is made of what every rank knows of every other.
-  StreamPlan streams_with(const Card& peer) const {
-    const Card& card = cards_[own()];
-    const Card& first = cards_.front();
-    return plan_streams(first.streams, first.cores / ranks_on_host_of(first), std::strcmp(peer.boot, card.boot) == 0,
-                        std::min(peer.nrails, card.nrails));
   }
 
   void warn_of_other_wishes() const {
@@ -306,7 +192,7 @@ class Connector {
                     "shared memory was demanded, but not possible with " + result_.peers[peer].name);
       }
       plan.rails.push_back(rails_of(cards_[peer]));
-      plan.streams.push_back(tcp ? streams_with(cards_[peer]).streams : 0);
+      plan.streams.push_back(tcp ? streams_between(cards_, own(), peer).streams : 0);
       plan.names.push_back(result_.peers[peer].name);
     }
     warn_of_other_wishes();
@@ -339,11 +225,11 @@ class Connector {
     }
   }
 
-  std::unique_ptr<Link> tcp_link(std::vector<UniqueFd> fds, size_t peer) const {
+  std::unique_ptr<Link> tcp_link(std::vector<Connection> connections, size_t peer) const {
     const std::string& name = result_.peers[peer].name;
-    if (fds.size() == 1) return std::make_unique<TcpLink>(std::move(fds.front()), name);
-    const auto frame_bytes = static_cast<size_t>(streams_with(cards_[peer]).frame_bytes);
-    return std::make_unique<StripeLink>(std::move(fds), frame_bytes, name);
+    if (connections.size() == 1) return std::make_unique<TcpLink>(std::move(connections.front()), name);
+    const auto frame_bytes = static_cast<size_t>(streams_between(cards_, own(), peer).frame_bytes);
+    return std::make_unique<StripeLink>(std::move(connections), frame_bytes, name);
   }
 
   const UniqueId& id_;
@@ -358,44 +244,6 @@ class Connector {
 };
 
 }  // namespace
-
-Settings settings_from(const cc_config* config, const Settings* base) {
-  cc_config given{};
-  if (config) {
-    if (config->size < sizeof(size_t) || config->size > 4096) {
-      throw Error(CC_ERROR_INVALID_ARGUMENT, "cc_config.size is not set");
-    }
-    std::memcpy(&given, config, std::min(config->size, sizeof given));
-  }
-  if (given.timeout_ms < 0 || given.init_timeout_ms < 0) {
-    throw Error(CC_ERROR_INVALID_ARGUMENT, "a timeout in cc_config is negative");
-  }
-  if (given.transport < CC_TRANSPORT_AUTO || given.transport > CC_TRANSPORT_TCP) {
-    throw Error(CC_ERROR_INVALID_ARGUMENT, "cc_config.transport is none of cc_transport");
-  }
-  Settings settings = base ? *base : settings_from_env();
-  const auto note = [&](const char* name) {
-    if (std::find(settings.given.begin(), settings.given.end(), name) == settings.given.end()) {
-      settings.given.emplace_back(name);
-    }
-  };
-  const auto take = [&](auto* setting, auto value, const char* name) {
-    *setting = value;
-    note(name);
-  };
-  const auto take_text = [&](std::string* setting, const char* value, const char* name) {
-    if (value && *value) take(setting, value, name);
-  };
-  if (given.timeout_ms) take(&settings.timeout_ms, given.timeout_ms, "CCORE_TIMEOUT_S");
-  if (given.init_timeout_ms) take(&settings.init_timeout_ms, given.init_timeout_ms, "CCORE_INIT_TIMEOUT_S");
-  if (given.transport != CC_TRANSPORT_AUTO) {
-    take(&settings.transport, static_cast<cc_transport>(given.transport), "CCORE_TRANSPORT");
-  }
-  take_text(&settings.node_id, given.node_id, "CCORE_NODE_ID");
-  take_text(&settings.interface_name, given.interface_name, "CCORE_SOCKET_IFNAME");
-  take_text(&settings.address, given.address, "CCORE_SOCKET_ADDR");
-  return settings;
-}
 
 Connections connect_ranks(const UniqueId& id, int rank, int nranks, const Settings& settings) {
   return Connector(id, rank, nranks, settings).run();

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <ctime>
 #include <utility>
@@ -40,12 +41,17 @@ struct Monitor::Frame {
   FrameType type = FrameType::goodbye;
   uint32_t code = 0;  // of an error; of a question and its answer: their number
   uint64_t finished = 0;  // of an answer: the operation that the rank is in, or was in last
-  char text[1008] = {};
+  char text[1000] = {};
+  uint64_t tag = 0;  // of all that stands before it
 };
 
 struct Monitor::Peer {
+  Peer(Connection connection, const std::string& name)
+      : fd(std::move(connection.fd)), seals(make_seals(connection.session, "control", name)), open(fd) {}
+
   UniqueFd fd;
-  bool open = true;
+  Seals seals;  // out: under send_mutex_
+  bool open;
   std::atomic<uint32_t> answered{0};  // the last question it has answered
   std::atomic<uint64_t> begun{0};     // what it said then
   std::atomic<uint64_t> left_after{kPresent};  // operations it had finished when it said goodbye
@@ -53,18 +59,15 @@ struct Monitor::Peer {
   Frame frame;
 };
 
-Monitor::Monitor(std::vector<UniqueFd> control, std::vector<std::string> names, Failure* failure,
+Monitor::Monitor(std::vector<Connection> control, std::vector<std::string> names, Failure* failure,
                  Doorbell* doorbell)
     : names_(std::move(names)),
       failure_(failure),
       doorbell_(doorbell),
       wake_fd_(make_event()),
       stop_fd_(make_event()) {
-  for (UniqueFd& fd : control) {
-    auto peer = std::make_unique<Peer>();
-    peer->open = static_cast<bool>(fd);
-    peer->fd = std::move(fd);
-    peers_.push_back(std::move(peer));
+  for (Connection& connection : control) {
+    peers_.push_back(std::make_unique<Peer>(std::move(connection), names_[peers_.size()]));
   }
   thread_ = std::thread([this] { watch(); });
 }
@@ -107,13 +110,15 @@ void Monitor::wake() {
 }
 
 void Monitor::send_to_all(const Frame& frame) {
-  for (const auto& peer : peers_) send_to(*peer, frame);
+  for (const auto& peer : peers_) send_to(peer.get(), frame);
 }
 
-void Monitor::send_to(const Peer& peer, const Frame& frame) {
-  if (!peer.fd) return;
+void Monitor::send_to(Peer* peer, Frame frame) {
+  if (!peer->fd) return;
   const std::lock_guard<std::mutex> lock(send_mutex_);
-  const ssize_t sent = send(peer.fd.get(), &frame, sizeof frame, MSG_DONTWAIT | MSG_NOSIGNAL);
+  frame.tag = peer->seals.out.tag(&frame, offsetof(Frame, tag));
+  const ssize_t sent = send(peer->fd.get(), &frame, sizeof frame, MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (sent > 0) peer->seals.out.advance();
   if (sent != static_cast<ssize_t>(sizeof frame)) log(LogLevel::info, "a control message could not be sent");
 }
 
@@ -204,17 +209,28 @@ void Monitor::read_frames(size_t rank) {
       const std::string why = got < 0 ? errno_text(errno) : "connection closed";
       peer.open = false;
       if (peer.left_after.load(std::memory_order_relaxed) == kPresent) {
-        const auto begun = static_cast<unsigned long long>(begun_.load(std::memory_order_relaxed));
-        fail(CC_ERROR_REMOTE, names_[rank] + " died or cannot be reached (" + why + ")" +
-                                  (begun > 0 ? format("; noticed in or after operation %llu", begun) : ""));
+        give_up_on(names_[rank] + " died or cannot be reached (" + why + ")");
       }
       return;
     }
     peer.received += static_cast<size_t>(got);
     if (peer.received < sizeof(Frame)) continue;
     peer.received = 0;
+    try {
+      peer.seals.check(&peer.frame, offsetof(Frame, tag), peer.frame.tag, "control message");
+    } catch (const NotAuthentic& error) {
+      peer.open = false;
+      give_up_on(error.what());
+      return;
+    }
+    peer.seals.in.advance();
     handle(rank, peer.frame);
   }
+}
+
+void Monitor::give_up_on(const std::string& why) {
+  const auto begun = static_cast<unsigned long long>(begun_.load(std::memory_order_relaxed));
+  fail(CC_ERROR_REMOTE, why + (begun > 0 ? format("; noticed in or after operation %llu", begun) : ""));
 }
 
 void Monitor::handle(size_t rank, const Frame& frame) {
@@ -229,7 +245,7 @@ void Monitor::handle(size_t rank, const Frame& frame) {
     answer.type = FrameType::answer;
     answer.code = frame.code;
     answer.finished = begun_.load(std::memory_order_relaxed);
-    send_to(*peers_[rank], answer);
+    send_to(peers_[rank].get(), answer);
     return;
   }
   if (frame.type == FrameType::answer) {

@@ -12,13 +12,14 @@
 #include "common/unique_fd.h"
 #include "engine/failure.h"
 #include "transport/progress.h"
+#include "transport/tcp/connection.h"
 
 namespace ccore {
 
 class Monitor {
  public:
   // control: by rank, empty at the own place. names: ranks in words. doorbell: rung on news.
-  Monitor(std::vector<UniqueFd> control, std::vector<std::string> names, Failure* failure,
+  Monitor(std::vector<Connection> control, std::vector<std::string> names, Failure* failure,
           Doorbell* doorbell);
   // Says goodbye with the number of operations that this rank has finished, then closes.
   ~Monitor();
@@ -50,7 +51,8 @@ class Monitor {
   void read_frames(size_t rank);
   void handle(size_t rank, const Frame& frame);
   void send_to_all(const Frame& frame);
-  void send_to(const Peer& peer, const Frame& frame);
+  void send_to(Peer* peer, Frame frame);
+  void give_up_on(const std::string& why);
   bool silent(size_t rank) const;
   void wake();
 

@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include <limits>
+#include <utility>
 
 #include "common/log.h"
 #include "rendezvous/root.h"
@@ -13,41 +14,37 @@ namespace {
 
 const char* const kRootName = "the rendezvous of rank 0";
 
-}  // namespace
-
-RendezvousClient::RendezvousClient(const UniqueId& id, int rank, int nranks, int64_t timeout_ms)
-    : nranks_(nranks), deadline_(Deadline::in_ms(timeout_ms)), fd_(connect_to(id.address, deadline_)) {
+Channel reach_root(const UniqueId& id, int rank, int nranks, const Deadline& deadline) {
+  Connection connection{connect_to(id.address, deadline), {}};
   Hello hello;
   hello.purpose = Purpose::rendezvous;
   hello.from = rank;
   hello.nranks = nranks;
   // The root, which may have begun long after this rank, must tell it who is missing before it stops to listen.
-  hello.timeout_ms = deadline_.remaining_ms(std::numeric_limits<int>::max());
-  introduce(fd_.get(), id.secret, hello, deadline_, kRootName);
+  hello.timeout_ms = deadline.remaining_ms(std::numeric_limits<int>::max());
+  connection.session = introduce(connection.fd.get(), id.secret, hello, deadline, kRootName);
+  return Channel(std::move(connection), kRootName);
 }
 
+}  // namespace
+
+RendezvousClient::RendezvousClient(const UniqueId& id, int rank, int nranks, int64_t timeout_ms)
+    : nranks_(nranks), deadline_(Deadline::in_ms(timeout_ms)), channel_(reach_root(id, rank, nranks, deadline_)) {}
+
 std::string RendezvousClient::exchange(const std::string& mine) {
-  const RendezvousRequest request{CC_SUCCESS, static_cast<uint32_t>(mine.size())};
   // When the root has given up, sending may fail; what it said before is still there to be read.
   try {
-    send_all(fd_.get(), &request, sizeof request, deadline_, kRootName);
-    send_all(fd_.get(), mine.data(), mine.size(), deadline_, kRootName);
+    channel_.send(CC_SUCCESS, mine, deadline_);
   } catch (const Error& error) {
     if (error.code() != CC_ERROR_REMOTE) throw;
   }
   return read_reply();
 }
 
-std::string RendezvousClient::read_reply() const {
-  RendezvousReply reply{};
-  recv_all(fd_.get(), &reply, sizeof reply, deadline_, kRootName);
-  if (reply.size > kMostRendezvousBytes * static_cast<uint32_t>(nranks_)) {
-    throw Error(CC_ERROR_INTERNAL, "a malformed answer of the rendezvous");
-  }
-  std::string bytes(reply.size, '\0');
-  recv_all(fd_.get(), bytes.data(), bytes.size(), deadline_, kRootName);
-  if (reply.status != CC_SUCCESS) throw Error(static_cast<cc_result>(reply.status), bytes);
-  return bytes;
+std::string RendezvousClient::read_reply() {
+  Message reply = channel_.receive(size_t{kMostRendezvousBytes} * static_cast<size_t>(nranks_), deadline_);
+  if (reply.status != CC_SUCCESS) throw Error(static_cast<cc_result>(reply.status), reply.bytes);
+  return std::move(reply.bytes);
 }
 
 void RendezvousClient::tell_news() {
@@ -57,11 +54,11 @@ void RendezvousClient::tell_news() {
 }
 
 Alarm RendezvousClient::alarm() {
-  return Alarm{fd_.get(), [this] { tell_news(); }};
+  return Alarm{channel_.fd(), [this] { tell_news(); }};
 }
 
 void RendezvousClient::await_news(int64_t patience_ms) {
-  pollfd news{fd_.get(), POLLIN, 0};
+  pollfd news{channel_.fd(), POLLIN, 0};
   if (!told_ && poll(&news, 1, static_cast<int>(patience_ms)) > 0) tell_news();
 }
 
@@ -73,10 +70,7 @@ void RendezvousClient::leave() noexcept { send_last(kLeaves, std::string()); }
 
 void RendezvousClient::send_last(uint32_t status, const std::string& text) noexcept {
   try {
-    const RendezvousRequest request{status, static_cast<uint32_t>(text.size())};
-    const Deadline soon = Deadline::in_ms(500);
-    send_all(fd_.get(), &request, sizeof request, soon, kRootName);
-    send_all(fd_.get(), text.data(), text.size(), soon, kRootName);
+    channel_.send(status, text, Deadline::in_ms(500));
   } catch (const std::exception& unreachable) {
     log(LogLevel::info, "%s", unreachable.what());
   }

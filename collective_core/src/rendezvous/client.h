@@ -8,7 +8,7 @@
 
 #include "common/clock.h"
 #include "common/error.h"
-#include "common/unique_fd.h"
+#include "rendezvous/channel.h"
 #include "rendezvous/unique_id.h"
 #include "transport/tcp/socket.h"
 
@@ -53,19 +53,19 @@ class RendezvousClient {
   void await_news(int64_t patience_ms);
 
   // The address of this host on the way to the root.
-  Address local_host() const { return local_address(fd_.get()); }
+  Address local_host() const { return local_address(channel_.fd()); }
   const Deadline& deadline() const { return deadline_; }
   int nranks() const { return nranks_; }
 
  private:
   std::string exchange(const std::string& mine);
   void send_last(uint32_t status, const std::string& text) noexcept;
-  std::string read_reply() const;
+  std::string read_reply();
   [[noreturn]] void tell_news();
 
   int nranks_;
   Deadline deadline_;
-  UniqueFd fd_;
+  Channel channel_;
   bool told_ = false;  // by the root, that it is over
 };
 

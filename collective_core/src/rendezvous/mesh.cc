@@ -9,26 +9,27 @@
 namespace ccore {
 namespace {
 
-UniqueFd reach(const MeshPlan& plan, size_t peer, Purpose purpose, int stream, const Digest& secret,
+Connection reach(const MeshPlan& plan, size_t peer, Purpose purpose, int stream, const Digest& secret,
                const Deadline& deadline, const Alarm& alarm) {
   const std::vector<Address>& own = plan.rails[static_cast<size_t>(plan.rank)];
   const size_t rail = static_cast<size_t>(stream) % std::min(own.size(), plan.rails[peer].size());
   // With several rails, the packets must leave by the one that was chosen.
-  UniqueFd fd = connect_to(plan.rails[peer][rail], deadline, own.size() > 1 ? &own[rail] : nullptr, &alarm);
+  Connection connection{
+      connect_to(plan.rails[peer][rail], deadline, own.size() > 1 ? &own[rail] : nullptr, &alarm), {}};
   Hello hello;
   hello.purpose = purpose;
   hello.from = plan.rank;
   hello.to = static_cast<int32_t>(peer);
   hello.nranks = static_cast<int32_t>(plan.rails.size());
   hello.stream = stream;
-  introduce(fd.get(), secret, hello, deadline, plan.names[peer], &alarm);
-  return fd;
+  connection.session = introduce(connection.fd.get(), secret, hello, deadline, plan.names[peer], &alarm);
+  return connection;
 }
 
 bool complete(const Mesh& mesh, size_t peer) {
   const auto& data = mesh.data[peer];
   return mesh.control[peer] &&
-         std::all_of(data.begin(), data.end(), [](const UniqueFd& fd) { return static_cast<bool>(fd); });
+         std::all_of(data.begin(), data.end(), [](const Connection& one) { return static_cast<bool>(one); });
 }
 
 }  // namespace
@@ -65,9 +66,9 @@ Mesh connect_mesh(const MeshPlan& plan, std::vector<UniqueFd> listeners, const D
     const bool data = hello.purpose == Purpose::data;
     const auto stream = static_cast<size_t>(hello.stream);
     if (data ? stream >= mesh.data[peer].size() : hello.purpose != Purpose::control) continue;
-    UniqueFd& slot = data ? mesh.data[peer][stream] : mesh.control[peer];
+    Connection& slot = data ? mesh.data[peer][stream] : mesh.control[peer];
     if (slot) throw Error(CC_ERROR_INVALID_USAGE, plan.names[peer] + " connected twice");
-    slot = std::move(accepted->fd);
+    slot = std::move(accepted->connection);
     --expected;
   }
   return mesh;

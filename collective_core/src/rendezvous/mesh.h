@@ -6,15 +6,15 @@
 
 #include "common/clock.h"
 #include "common/sha256.h"
-#include "common/unique_fd.h"
+#include "transport/tcp/connection.h"
 #include "transport/tcp/socket.h"
 
 namespace ccore {
 
 struct Mesh {
-  std::vector<UniqueFd> control;  // by rank; empty at this rank's own place
+  std::vector<Connection> control;  // by rank; empty at this rank's own place
   // By rank, then by stream; empty where no data connection was asked for.
-  std::vector<std::vector<UniqueFd>> data;
+  std::vector<std::vector<Connection>> data;
 };
 
 struct MeshPlan {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/log.h"
+#include "rendezvous/channel.h"
 #include "transport/tcp/handshake.h"
 
 namespace ccore {
@@ -38,7 +40,7 @@ class Root {
 
  private:
   struct Seat {
-    UniqueFd fd;
+    std::optional<Channel> channel;
     Address from;
     bool said = false;  // what it has to say in this round
     bool left = false;
@@ -63,7 +65,7 @@ class Root {
       const Hello& hello = accepted->hello;
       if (seats_.empty() && (hello.nranks < 1 || hello.nranks > kMostRanks)) continue;
       if (seats_.empty()) seats_.resize(static_cast<size_t>(hello.nranks));
-      late_ = std::move(accepted->fd);  // told too, if it is what fails
+      late_.emplace(std::move(accepted->connection), rank_text(hello.from));  // told too, if it is what fails
       if (hello.nranks != static_cast<int>(seats_.size())) {
         throw Error(CC_ERROR_INVALID_ARGUMENT,
                     rank_text(hello.from) + " says there are " + std::to_string(hello.nranks) +
@@ -73,12 +75,12 @@ class Root {
         throw Error(CC_ERROR_INVALID_ARGUMENT, rank_text(hello.from) + " is out of range");
       }
       Seat& seat = seats_[static_cast<size_t>(hello.from)];
-      if (seat.fd) throw Error(CC_ERROR_INVALID_USAGE, "two processes say they are " + rank_text(hello.from));
+      if (seat.channel) throw Error(CC_ERROR_INVALID_USAGE, "two processes say they are " + rank_text(hello.from));
       // A little less than the patience of the first who will lose it, so that all hear from us who is missing.
       const Deadline its = Deadline::in_ms(hello.timeout_ms - std::min<int64_t>(hello.timeout_ms / 10, 500));
       if (present_ == 0 || its.remaining_ns() < deadline_.remaining_ns()) deadline_ = its;
-      seat.fd = std::move(late_);
-      seat.from = peer_address(seat.fd.get());
+      seat.channel = std::exchange(late_, std::nullopt);
+      seat.from = peer_address(seat.channel->fd());
       ++present_;
     }
     return true;
@@ -107,7 +109,7 @@ class Root {
   // Waits that long for any rank, and reads what there is.
   void hear(int wait_ms) {
     std::vector<pollfd> fds;
-    for (const Seat& seat : seats_) fds.push_back(pollfd{seat.left ? -1 : seat.fd.get(), POLLIN, 0});
+    for (const Seat& seat : seats_) fds.push_back(pollfd{seat.left || !seat.channel ? -1 : seat.channel->fd(), POLLIN, 0});
     poll(fds.data(), fds.size(), wait_ms);
     for (size_t rank = 0; rank < seats_.size(); ++rank) {
       if (fds[rank].revents != 0) hear_rank(rank);
@@ -118,13 +120,11 @@ class Root {
   void hear_rank(size_t rank) {
     Seat& seat = seats_[rank];
     const std::string who = rank_text(static_cast<int>(rank));
-    RendezvousRequest request{};
-    std::string bytes;
+    Message request;
     try {
-      recv_all(seat.fd.get(), &request, sizeof request, deadline_, who);
-      if (request.size > kMostRendezvousBytes) throw Error(CC_ERROR_INTERNAL, who + " sent too much");
-      bytes.resize(request.size);
-      recv_all(seat.fd.get(), bytes.data(), bytes.size(), deadline_, who);
+      request = seat.channel->receive(kMostRendezvousBytes, deadline_);
+    } catch (const NotAuthentic&) {
+      throw;
     } catch (const Error& error) {
       if (error.code() != CC_ERROR_REMOTE) throw;
       throw Error(CC_ERROR_REMOTE, who + " (from " + host_text(seat.from) + ") died during initialisation");
@@ -133,19 +133,16 @@ class Root {
       seat.left = true;
       return;
     }
-    if (request.status != CC_SUCCESS) throw Error(static_cast<cc_result>(request.status), who + ": " + bytes);
+    if (request.status != CC_SUCCESS) throw Error(static_cast<cc_result>(request.status), who + ": " + request.bytes);
     if (seat.said) throw Error(CC_ERROR_INTERNAL, who + " spoke out of turn");
     seat.said = true;
-    seat.part = std::move(bytes);
+    seat.part = std::move(request.bytes);
   }
 
   void answer_all(const std::string& bytes) {
-    const RendezvousReply reply{CC_SUCCESS, static_cast<uint32_t>(bytes.size())};
     for (size_t rank = 0; rank < seats_.size(); ++rank) {
-      const std::string who = rank_text(static_cast<int>(rank));
       try {
-        send_all(seats_[rank].fd.get(), &reply, sizeof reply, deadline_, who);
-        send_all(seats_[rank].fd.get(), bytes.data(), bytes.size(), deadline_, who);
+        seats_[rank].channel->send(CC_SUCCESS, bytes, deadline_);
       } catch (const Error& error) {
         if (error.code() != CC_ERROR_REMOTE) throw;
         hear_rank(rank);  // why it is gone, if it has said so
@@ -157,32 +154,29 @@ class Root {
   // The others first: this thread is part of rank 0's process, which may end as soon as that hears of it.
   void tell_all(const Error& error) {
     log(LogLevel::warn, "rendezvous failed: %s", error.what());
-    if (late_) tell(late_.get(), error);
+    if (late_) tell(&*late_, error);
     for (auto seat = seats_.rbegin(); seat != seats_.rend(); ++seat) {
-      if (seat->fd && !seat->left) tell(seat->fd.get(), error);
+      if (seat->channel && !seat->left) tell(&*seat->channel, error);
     }
   }
 
   // Or they would ask, to the end of their patience, who has the rendezvous that they cannot find.
   void tell_latecomers(const Error& error) {
     for (; present_ < seats_.size(); ++present_) {
-      const auto accepted = acceptor_.next(deadline_);
+      auto accepted = acceptor_.next(deadline_);
       if (!accepted) return;
-      tell(accepted->fd.get(), error);
+      Channel channel(std::move(accepted->connection), rank_text(accepted->hello.from));
+      tell(&channel, error);
     }
   }
 
-  static void tell(int fd, const Error& error) {
-    const std::string bytes = error.what();
-    const RendezvousReply reply{static_cast<uint32_t>(error.code()), static_cast<uint32_t>(bytes.size())};
+  static void tell(Channel* channel, const Error& error) {
     try {
-      const Deadline deadline = Deadline::in_ms(1000);
-      send_all(fd, &reply, sizeof reply, deadline, "a rank");
-      send_all(fd, bytes.data(), bytes.size(), deadline, "a rank");
+      channel->send(static_cast<uint32_t>(error.code()), error.what(), Deadline::in_ms(1000));
       // Closing over unread bytes would reset the connection and could take the text with it.
-      shutdown(fd, SHUT_WR);
+      shutdown(channel->fd(), SHUT_WR);
       char rest[512];
-      while (recv(fd, rest, sizeof rest, MSG_DONTWAIT) > 0) {
+      while (recv(channel->fd(), rest, sizeof rest, MSG_DONTWAIT) > 0) {
       }
     } catch (const Error& unreachable) {
       log(LogLevel::info, "%s", unreachable.what());
@@ -192,13 +186,14 @@ class Root {
   std::vector<int> connections() const {
     std::vector<int> fds;
     for (const Seat& seat : seats_) {
-      if (seat.fd) fds.push_back(seat.fd.get());
+      if (seat.channel) fds.push_back(seat.channel->fd());
     }
     return fds;
   }
 
   std::string missing() const {
-    return list_of([](const Seat& seat) { return !seat.fd; }) + " of " + std::to_string(seats_.size());
+    return list_of([](const Seat& seat) { return !seat.channel; }) + " of " + std::to_string(seats_.size()) +
+           acceptor_.other_version();
   }
 
   // "rank 1, 3".
@@ -214,7 +209,7 @@ class Root {
   Acceptor acceptor_;
   std::vector<Seat> seats_;  // by rank
   size_t present_ = 0;
-  UniqueFd late_;
+  std::optional<Channel> late_;
   Deadline deadline_ = Deadline::in_ms(kFirstRankMs);  // of all of it, once the first rank is there
 };
 

@@ -11,16 +11,9 @@ namespace ccore {
 // missing.
 void start_root(UniqueFd listener, const Digest& secret);
 
-// Wire format after the handshake, rounds of: every rank sends Request + bytes; the root answers Reply +
-// bytes. In the last round every rank sends kLeaves, and gets no answer.
-struct RendezvousRequest {
-  uint32_t status;  // cc_result or kLeaves; when it is another than CC_SUCCESS the bytes are the rank's error text
-  uint32_t size;
-};
-struct RendezvousReply {
-  uint32_t status;  // cc_result; an error text follows when it is not CC_SUCCESS
-  uint32_t size;
-};
+// After the handshake, rounds of messages (channel.h): every rank sends one with its bytes, and the root answers with
+// those of all. Their status is a cc_result; when it is another than CC_SUCCESS the bytes are an error text. In the last
+// round every rank sends kLeaves, and gets no answer.
 constexpr uint32_t kLeaves = 1000;  // no cc_result
 constexpr uint32_t kMostRendezvousBytes = 64 * 1024;  // per rank and round
 

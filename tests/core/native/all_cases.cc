@@ -26,6 +26,7 @@ CaseTable case_table() {
       {"rendezvous", rendezvous},
       {"schedules", schedules},
       {"schedules-all-reduce", schedules_all_reduce},
+      {"seals", seals},
       {"split", split},
       {"stripes", stripes},
       {"topk", topk},

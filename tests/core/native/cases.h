@@ -22,6 +22,7 @@ void split();
 void desync();
 void endurance();
 void fuzz();
+void seals();
 void recorder();
 void cma();
 void registered_memory();

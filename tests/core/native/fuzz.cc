@@ -79,7 +79,7 @@ void hellos() {
     ccore::UniqueFd stranger = ccore::connect_to(address, soon());
     // An answer without the proof: magic, purpose, from, to, ... are right; the rest is noise, or all of it is.
     std::vector<char> hello(96);
-    const uint32_t head[5] = {0x31524343, 3, 1, 0, 2};
+    const uint32_t head[5] = {0x32524343, 3, 1, 0, 2};
     std::memcpy(hello.data(), head, sizeof head);
     const std::vector<char> bytes = i % 2 == 0 ? mutated(&random, hello) : noise(&random, 300);
     if (!bytes.empty()) EXPECT(send(stranger.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) > 0, "send");

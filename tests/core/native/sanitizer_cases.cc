@@ -11,6 +11,7 @@ CaseTable case_table() {
                  {"fuzz", fuzz},
                  {"registered-memory", registered_memory},
                  {"rendezvous", rendezvous},
+                 {"seals", seals},
                  {"tour", tour}};
   return table;
 }

@@ -19,6 +19,7 @@
 #include "expect.h"
 #include "oracle.h"
 #include "ranks.h"
+#include "sessions.h"
 #include "transport/fault/fault_link.h"
 #include "transport/tcp/backlog.h"
 #include "transport/tcp/frame.h"
@@ -55,44 +56,61 @@ bool refused(const Call& call) {
   }
 }
 
+// Both ends of one direction.
+struct Direction {
+  ccore::Seals sender = ccore::make_seals(sessions(0).connecting, "frames", kPeer);
+  ccore::Seals receiver = ccore::make_seals(sessions(0).accepting, "frames", kPeer);
+};
+
+// By a peer that tags what it should not send.
 void broken_headers_are_refused() {
-  const ccore::FrameRules rules{7, 100, 5000, kFrame};
+  const ccore::FrameRules rules{100, 5000, kFrame};
+  const Direction direction;
   ccore::FrameHeader good;
-  good.sequence = 7;
   good.offset = 100;
   good.length = kFrame;
-  EXPECT(ccore::parse_frame(encode(good), rules, kPeer).offset == 100, "a good frame");
+  const auto parsed = [&](ccore::FrameHeader header) {
+    header.tag = ccore::tag_of(header, direction.sender.out);
+    return ccore::parse_frame(encode(header), rules, direction.receiver);
+  };
+  EXPECT(parsed(good).offset == 100, "a good frame");
   const auto broken = [&](auto change) {
     ccore::FrameHeader bad = good;
     change(&bad);
-    return refused([&] { ccore::parse_frame(encode(bad), rules, kPeer); });
+    return refused([&] { parsed(bad); });
   };
   EXPECT(broken([](ccore::FrameHeader* h) { h->magic ^= 1; }), "magic");
-  EXPECT(broken([](ccore::FrameHeader* h) { h->sequence = 8; }), "a lost frame");
   EXPECT(broken([](ccore::FrameHeader* h) { h->length = 0; }), "no bytes");
   EXPECT(broken([](ccore::FrameHeader* h) { h->length = kFrame + 1; }), "too many bytes");
   EXPECT(broken([](ccore::FrameHeader* h) { h->offset = 99; }), "backwards");
   EXPECT(broken([](ccore::FrameHeader* h) { h->offset = 5001; }), "far ahead");
-  EXPECT(broken([](ccore::FrameHeader* h) { h->reserved = 1; }), "the reserved word");
 }
 
+// Bytes are changed on the way, or before they are tagged, by a peer that went mad.
 void any_header_is_refused_or_keeps_the_rules(Random* random) {
+  const Direction direction;
   size_t accepted = 0;
   for (int i = 0; i < 300000; ++i) {
-    const ccore::FrameRules rules{static_cast<uint32_t>((*random)() % 3), (*random)() % 100, 100 + (*random)() % 100,
-                                  kFrame};
+    const ccore::FrameRules rules{(*random)() % 100, 100 + (*random)() % 100, kFrame};
+    const bool mad = i % 2 == 0;
     ccore::FrameHeader header;
-    header.sequence = static_cast<uint32_t>((*random)() % 3);
     header.offset = (*random)() % 250;
     header.length = static_cast<uint32_t>((*random)() % 1500);
-    HeaderBytes bytes = encode(header);
+    header.tag = ccore::tag_of(header, direction.sender.out);
+    const HeaderBytes sent = encode(header);
+    HeaderBytes bytes = sent;
     for (uint64_t flips = (*random)() % 3; flips > 0; --flips) {
       bytes[(*random)() % bytes.size()] = static_cast<std::byte>((*random)() % 256);
     }
+    if (mad) {
+      std::memcpy(&header, bytes.data(), sizeof header);
+      header.tag = ccore::tag_of(header, direction.sender.out);
+      bytes = encode(header);
+    }
     refused([&] {
-      const ccore::FrameHeader parsed = ccore::parse_frame(bytes, rules, kPeer);
+      const ccore::FrameHeader parsed = ccore::parse_frame(bytes, rules, direction.receiver);
       ++accepted;
-      EXPECT(parsed.sequence == rules.sequence && parsed.length >= 1 && parsed.length <= kFrame &&
+      EXPECT((mad || bytes == sent) && parsed.length >= 1 && parsed.length <= kFrame &&
                  parsed.offset >= rules.least_offset && parsed.offset <= rules.most_offset,
              "input ", i);
     });
@@ -159,26 +177,6 @@ void frames_come_back_in_order(Random* random) {
   EXPECT(!in.announce(kBytes - 1, 4), "a frame from the past was accepted");
 }
 
-struct Ends {
-  std::vector<ccore::UniqueFd> first;
-  std::vector<ccore::UniqueFd> second;
-};
-
-// Local sockets instead of TCP ones: a link cannot tell, and their buffers can be tiny.
-Ends connections(size_t count, int buffer_bytes) {
-  Ends ends;
-  for (size_t i = 0; i < count; ++i) {
-    int fds[2];
-    EXPECT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0, "socketpair");
-    for (const int fd : fds) {
-      setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &buffer_bytes, sizeof buffer_bytes);
-    }
-    ends.first.emplace_back(fds[0]);
-    ends.second.emplace_back(fds[1]);
-  }
-  return ends;
-}
-
 // Both directions at once, by one thread, so that every stall is a real one.
 void streams_arrive(size_t sockets, uint64_t seed) {
   constexpr uint64_t kBytes = 300000;
@@ -224,9 +222,9 @@ void every_socket_takes_frames() {
   std::vector<std::byte> data(300 * 1024);
   link.try_send(data.data(), data.size());
   link.try_send(data.data(), data.size());
-  for (const ccore::UniqueFd& fd : ends.second) {
+  for (const ccore::Connection& end : ends.second) {
     std::byte some[64];
-    EXPECT(recv(fd.get(), some, sizeof some, MSG_DONTWAIT) > 0, "a socket was left out");
+    EXPECT(recv(end.fd.get(), some, sizeof some, MSG_DONTWAIT) > 0, "a socket was left out");
   }
 }
 
@@ -237,19 +235,19 @@ void a_slow_path_bounds_what_is_held() {
   std::vector<std::byte> place(64);
   uint64_t offset = kFrame;  // the first frame never comes
   std::vector<std::byte> frame(sizeof(ccore::FrameHeader) + kFrame);
-  uint32_t sequence = 0;
+  ccore::Seals seals = ccore::make_seals(ends.second[1].session, "frames", kPeer);
   uint64_t in_sockets = 0;
   for (int tries = 0; tries < 2000; ++tries) {
     ccore::FrameHeader header;
-    header.sequence = sequence;
     header.offset = offset;
     header.length = kFrame;
+    header.tag = ccore::tag_of(header, seals.out);
     std::memcpy(frame.data(), &header, sizeof header);
-    const ssize_t sent = send(ends.second[1].get(), frame.data(), frame.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    const ssize_t sent = send(ends.second[1].fd.get(), frame.data(), frame.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
     EXPECT(link.try_recv(place.data(), place.size()) == 0, "bytes without their predecessors");
     if (sent < 0) break;
     EXPECT(static_cast<size_t>(sent) == frame.size(), "a local socket takes such a message as a whole");
-    ++sequence;
+    seals.out.advance();
     offset += kFrame;
     in_sockets += kFrame;
   }
@@ -271,9 +269,10 @@ void garbage_names_the_peer(Random* random) {
       ccore::FrameHeader header;
       header.length = static_cast<uint32_t>(1 + (*random)() % 1100);
       header.offset = (*random)() % 2;
+      header.tag = ccore::tag_of(header, ccore::make_seals(ends.second[0].session, "frames", kPeer).out);
       std::memcpy(noise.data(), &header, sizeof header);
     }
-    EXPECT(send(ends.second[0].get(), noise.data(), noise.size(), MSG_NOSIGNAL) > 0, "send");
+    EXPECT(send(ends.second[0].fd.get(), noise.data(), noise.size(), MSG_NOSIGNAL) > 0, "send");
     ends.second.clear();
     std::vector<std::byte> place(8192);
     EXPECT(refused([&] {
@@ -292,7 +291,7 @@ void garbage_names_the_peer(Random* random) {
 void a_lost_socket_is_the_end() {
   Ends ends = connections(3, 8 * 1024);
   ccore::StripeLink link(std::move(ends.first), kFrame, kPeer);
-  ends.second[1].reset();
+  ends.second[1].fd.reset();
   std::byte place[8];
   const auto receives = [&] { link.try_recv(place, sizeof place); };
   // A peer that is done closes all of them: the others may still bring what is waited for, but not for ever.

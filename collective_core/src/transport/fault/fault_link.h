@@ -22,6 +22,7 @@ class FaultLink : public Link {
   size_t turn_bytes() const override { return inner_->turn_bytes(); }
   size_t inline_bytes() const override { return inner_->inline_bytes(); }
   const char* name() const override { return inner_->name(); }
+  Seals* header_seals() override { return inner_->header_seals(); }
 
  private:
   // How many of `size` bytes may move this time.

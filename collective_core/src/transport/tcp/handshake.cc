@@ -13,7 +13,10 @@
 namespace ccore {
 namespace {
 
-constexpr uint32_t kMagic = 0x31524343;  // "CCR1": also the version of the wire format
+// "CCR" and the version of the wire format, which is all that the two sides know of each other when they read it.
+constexpr uint32_t kProtocol = 0x00524343;
+constexpr uint32_t kWireVersion = '2';  // 1: no frame was authenticated
+constexpr uint32_t kMagic = kProtocol | kWireVersion << 24;
 constexpr int64_t kPatienceMs = 10000;   // for a client that connects and then says nothing
 constexpr size_t kMostPending = 1024;
 
@@ -37,30 +40,48 @@ struct Answer {
 
 constexpr size_t kSignedBytes = sizeof(Answer) - sizeof(Digest);
 
-Digest client_proof(const Digest& secret, const Challenge& challenge, const Answer& answer) {
-  std::vector<unsigned char> message(6 + sizeof challenge.nonce + kSignedBytes);
-  std::memcpy(message.data(), "client", 6);
-  std::memcpy(message.data() + 6, challenge.nonce.data(), challenge.nonce.size());
-  std::memcpy(message.data() + 6 + challenge.nonce.size(), &answer, kSignedBytes);
+// Of the secret and all that was said: both random numbers and the hello. What it is for goes first, so that none of
+// them can stand for another.
+Digest digest_for(const char* purpose, const Digest& secret, const Challenge& challenge, const Answer& answer) {
+  std::string message(purpose);
+  message.append(reinterpret_cast<const char*>(&challenge), sizeof challenge);
+  message.append(reinterpret_cast<const char*>(&answer), kSignedBytes);
   return hmac_sha256(secret, message.data(), message.size());
 }
 
+Digest client_proof(const Digest& secret, const Challenge& challenge, const Answer& answer) {
+  return digest_for("client", secret, challenge, answer);
+}
+
 Digest server_proof(const Digest& secret, const Challenge& challenge, const Answer& answer) {
-  std::vector<unsigned char> message(6 + challenge.nonce.size() + answer.nonce.size());
-  std::memcpy(message.data(), "server", 6);
-  std::memcpy(message.data() + 6, challenge.nonce.data(), challenge.nonce.size());
-  std::memcpy(message.data() + 6 + challenge.nonce.size(), answer.nonce.data(), answer.nonce.size());
-  return hmac_sha256(secret, message.data(), message.size());
+  return digest_for("server", secret, challenge, answer);
+}
+
+Session session_of(const Digest& secret, const Challenge& challenge, const Answer& answer, bool connected) {
+  return Session{digest_for("session", secret, challenge, answer), connected};
+}
+
+// Empty unless it is a collective_core process, of another version.
+std::string as_other_version(uint32_t magic) {
+  const auto version = static_cast<char>(magic >> 24);
+  if ((magic & 0xffffff) != kProtocol || magic == kMagic || version < '0' || version > 'z') return std::string();
+  return format("speaks version %c of the wire format and this process version %c: all ranks need the same "
+                "collective_core",
+                version, static_cast<char>(kWireVersion));
 }
 
 }  // namespace
 
-void introduce(int fd, const Digest& secret, const Hello& hello, const Deadline& deadline,
-               const std::string& who, const Alarm* alarm) {
+Session introduce(int fd, const Digest& secret, const Hello& hello, const Deadline& deadline,
+                  const std::string& who, const Alarm* alarm) {
   Challenge challenge;
   recv_all(fd, &challenge, sizeof challenge, deadline, who, alarm);
   if (challenge.magic != kMagic) {
-    throw Error(CC_ERROR_REMOTE, who + " is not a collective_core process of this version");
+    const std::string version = as_other_version(challenge.magic);
+    if (version.empty()) throw Error(CC_ERROR_REMOTE, who + " is no collective_core process");
+    // So that it can say why this rank is missing; if that fails, it cannot.
+    if (send(fd, &kMagic, sizeof kMagic, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) log(LogLevel::info, "it is gone already");
+    throw Error(CC_ERROR_REMOTE, who + " " + version);
   }
   Answer answer;
   answer.purpose = static_cast<uint32_t>(hello.purpose);
@@ -77,6 +98,7 @@ void introduce(int fd, const Digest& secret, const Hello& hello, const Deadline&
   if (!equal_digests(proof, server_proof(secret, challenge, answer))) {
     throw Error(CC_ERROR_REMOTE, who + " does not know the secret of this communicator");
   }
+  return session_of(secret, challenge, answer, true);
 }
 
 struct Acceptor::Pending {
@@ -131,7 +153,12 @@ bool Acceptor::advance(Pending* pending) {
     if (got <= 0) throw Error(CC_ERROR_REMOTE, "it closed the connection");
     pending->received += static_cast<size_t>(got);
     if (pending->received >= sizeof(uint32_t) && pending->answer.magic != kMagic) {
-      throw Error(CC_ERROR_REMOTE, "it does not speak this protocol");
+      const std::string version = as_other_version(pending->answer.magic);
+      if (version.empty()) throw Error(CC_ERROR_REMOTE, "it does not speak this protocol");
+      const Address from = peer_address(pending->fd.get());
+      if (other_version_.empty()) log(LogLevel::warn, "a process on %s %s", host_text(from).c_str(), version.c_str());
+      other_version_ = "; a process on " + host_text(from) + " " + version;
+      throw Error(CC_ERROR_REMOTE, "it " + version);
     }
   }
   if (!equal_digests(pending->answer.proof, client_proof(secret_, pending->challenge, pending->answer))) {
@@ -152,8 +179,9 @@ std::optional<Accepted> Acceptor::next(const Deadline& deadline, const std::vect
           continue;
         }
         const Answer& answer = at->answer;
-        Accepted accepted{std::move(at->fd), Hello{static_cast<Purpose>(answer.purpose), answer.from,
-                                                   answer.to, answer.nranks, answer.stream, answer.timeout_ms}};
+        Accepted accepted{Connection{std::move(at->fd), session_of(secret_, at->challenge, answer, false)},
+                          Hello{static_cast<Purpose>(answer.purpose), answer.from, answer.to, answer.nranks,
+                                answer.stream, answer.timeout_ms}};
         pending_.erase(at);
         return accepted;
       } catch (const Error& error) {

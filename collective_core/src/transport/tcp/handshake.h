@@ -11,6 +11,7 @@
 #include "common/clock.h"
 #include "common/sha256.h"
 #include "common/unique_fd.h"
+#include "transport/tcp/connection.h"
 #include "transport/tcp/socket.h"
 
 namespace ccore {
@@ -27,12 +28,13 @@ struct Hello {
   int64_t timeout_ms = 0;  // how long it will wait from now on
 };
 
-// The connecting side. Throws CC_ERROR_REMOTE when the other side closes or cannot prove the secret.
-void introduce(int fd, const Digest& secret, const Hello& hello, const Deadline& deadline,
-               const std::string& who, const Alarm* alarm = nullptr);
+// The connecting side. Throws CC_ERROR_REMOTE when the other side closes, cannot prove the secret, or speaks another
+// version of the wire format.
+Session introduce(int fd, const Digest& secret, const Hello& hello, const Deadline& deadline,
+                  const std::string& who, const Alarm* alarm = nullptr);
 
 struct Accepted {
-  UniqueFd fd;
+  Connection connection;
   Hello hello;
 };
 
@@ -45,6 +47,9 @@ class Acceptor {
   ~Acceptor();
   // The next rank; nothing when the deadline has passed, or there is something to be read from one of the others.
   std::optional<Accepted> next(const Deadline& deadline, const std::vector<int>& others = {});
+  // Who was dropped for speaking another version of the wire format, as words that continue a sentence about who is
+  // missing; empty if nobody was. What strangers say of themselves: a hint, no fact.
+  const std::string& other_version() const { return other_version_; }
 
  private:
   struct Pending;
@@ -57,6 +62,7 @@ class Acceptor {
   Digest secret_;
   std::list<Pending> pending_;
   bool crowded_ = false;  // no more connections can be taken now
+  std::string other_version_;
 };
 
 }  // namespace ccore

@@ -26,16 +26,19 @@ size_t window_for(size_t sockets, size_t frame_bytes) {
 
 }  // namespace
 
-StripeLink::StripeLink(std::vector<UniqueFd> fds, size_t frame_bytes, std::string who)
-    : sockets_(fds.size()),
+StripeLink::StripeLink(std::vector<Connection> connections, size_t frame_bytes, std::string who)
+    // The headers of operations are in the stream, which has no connection of its own: they take the first one's key.
+    : header_seals_(make_seals(connections.front().session, kHeaderPurpose, who)),
       frame_bytes_(frame_bytes),
-      window_bytes_(window_for(fds.size(), frame_bytes)),
+      window_bytes_(window_for(connections.size(), frame_bytes)),
       who_(std::move(who)),
       in_(window_bytes_),
-      backlog_(fds.size()) {
-  for (size_t i = 0; i < fds.size(); ++i) {
-    sockets_[i].fd = std::move(fds[i]);
-    sockets_[i].number = i;
+      backlog_(connections.size()) {
+  sockets_.reserve(connections.size());
+  for (Connection& connection : connections) {
+    const size_t number = sockets_.size();
+    const std::string name = format("%s (connection %zu of %zu)", who_.c_str(), number + 1, connections.size());
+    sockets_.emplace_back(std::move(connection.fd), make_seals(connection.session, "frames", name), number);
   }
   limit_backlogs();
 }
@@ -52,7 +55,7 @@ void StripeLink::limit_backlogs() {
 void StripeLink::cut(Socket* socket, uint64_t end) {
   socket->out.offset = out_cut_;
   socket->out.length = static_cast<uint32_t>(std::min<uint64_t>(end - out_cut_, frame_bytes_));
-  socket->out.sequence = socket->out_sequence;
+  socket->out.tag = tag_of(socket->out, socket->seals.out);
   socket->out_header_done = 0;
   socket->out_rest = socket->out.length;
 }
@@ -93,7 +96,7 @@ size_t StripeLink::try_send(const std::byte* data, size_t size) {
       continue;
     }
     out_cut_ += socket.out.length;
-    ++socket.out_sequence;
+    socket.seals.out.advance();
   }
   const bool all_full = std::all_of(sockets_.begin(), sockets_.end(), [](const Socket& one) { return one.full; });
   if (all_full && backlog_.full()) limit_backlogs();
@@ -115,14 +118,14 @@ bool StripeLink::settle(Socket* socket) {
       std::array<std::byte, sizeof(FrameHeader)> bytes;
       if (there < bytes.size()) return true;
       std::memcpy(bytes.data(), socket->ahead.data() + socket->ahead_begin, bytes.size());
-      const FrameRules rules{socket->in_sequence, socket->in_least_offset, in_.position() + kMostAheadBytes,
+      const FrameRules rules{socket->in_least_offset, in_.position() + kMostAheadBytes,
                              static_cast<uint32_t>(frame_bytes_)};
-      const FrameHeader header = parse_frame(bytes, rules, who_);
+      const FrameHeader header = parse_frame(bytes, rules, socket->seals);
       if (!in_.announce(header.offset, header.length)) {
         throw Error(CC_ERROR_REMOTE, who_ + " sent a malformed frame: its bytes overlap those of another");
       }
       socket->ahead_begin += bytes.size();
-      ++socket->in_sequence;
+      socket->seals.in.advance();
       socket->in_offset = header.offset;
       socket->in_rest = header.length;
       socket->in_least_offset = header.offset + header.length;

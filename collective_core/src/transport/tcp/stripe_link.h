@@ -8,12 +8,13 @@
 #include <array>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/clock.h"
-#include "common/unique_fd.h"
 #include "transport/link.h"
 #include "transport/tcp/backlog.h"
+#include "transport/tcp/connection.h"
 #include "transport/tcp/frame.h"
 #include "transport/tcp/reassembly.h"
 
@@ -22,7 +23,7 @@ namespace ccore {
 class StripeLink : public Link {
  public:
   // who: the peer in words, for error texts. frame_bytes: the most in one frame, the same on both sides.
-  StripeLink(std::vector<UniqueFd> fds, size_t frame_bytes, std::string who);
+  StripeLink(std::vector<Connection> connections, size_t frame_bytes, std::string who);
 
   size_t try_send(const std::byte* data, size_t size) override;
   Bytes peek(size_t at_least) override;
@@ -33,24 +34,27 @@ class StripeLink : public Link {
   size_t turn_bytes() const override { return window_bytes_; }
   size_t inline_bytes() const override { return 16 * 1024; }
   const char* name() const override { return "tcp"; }
+  Seals* header_seals() override { return &header_seals_; }
 
  private:
   // What a socket receives behind the frame at hand: the next header, and small frames as a whole, in one call.
   static constexpr size_t kAheadBytes = 4096;
 
   struct Socket {
+    Socket(UniqueFd its_fd, Seals its_seals, size_t its_number)
+        : fd(std::move(its_fd)), seals(std::move(its_seals)), number(its_number) {}
+
     UniqueFd fd;
-    size_t number = 0;
+    Seals seals;
+    size_t number;
     // The frame that leaves; all of it has left when out_rest is 0.
     FrameHeader out;
     size_t out_header_done = 0;
     size_t out_rest = 0;
-    uint32_t out_sequence = 0;
     bool full = false;  // it took less than it was given, the last time
     // The frame that arrives; between frames in_rest is 0.
     uint64_t in_offset = 0;  // of its next byte
     size_t in_rest = 0;
-    uint32_t in_sequence = 0;
     uint64_t in_least_offset = 0;
     bool held = false;  // its next bytes lie beyond the window
     std::string ended;  // why nothing more will come; empty while it may
@@ -74,6 +78,7 @@ class StripeLink : public Link {
   [[noreturn]] void lost(const Socket& socket, const std::string& why) const;
 
   std::vector<Socket> sockets_;
+  Seals header_seals_;
   size_t frame_bytes_;
   size_t window_bytes_;
   std::string who_;

@@ -16,8 +16,11 @@ constexpr size_t kStagingBytes = 256 * 1024;
 
 }  // namespace
 
-TcpLink::TcpLink(UniqueFd fd, std::string who)
-    : fd_(std::move(fd)), who_(std::move(who)), staged_(kStagingBytes) {}
+TcpLink::TcpLink(Connection connection, std::string who)
+    : fd_(std::move(connection.fd)),
+      who_(std::move(who)),
+      header_seals_(make_seals(connection.session, kHeaderPurpose, who_)),
+      staged_(kStagingBytes) {}
 
 size_t TcpLink::try_send(const std::byte* data, size_t size) {
   const ssize_t sent = send(fd_.get(), data, size, MSG_NOSIGNAL | MSG_DONTWAIT);

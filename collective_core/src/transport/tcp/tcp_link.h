@@ -4,15 +4,15 @@
 #include <string>
 #include <vector>
 
-#include "common/unique_fd.h"
 #include "transport/link.h"
+#include "transport/tcp/connection.h"
 
 namespace ccore {
 
 class TcpLink : public Link {
  public:
   // who: the peer in words, for error texts.
-  TcpLink(UniqueFd fd, std::string who);
+  TcpLink(Connection connection, std::string who);
 
   size_t try_send(const std::byte* data, size_t size) override;
   Bytes peek(size_t at_least) override;
@@ -23,12 +23,14 @@ class TcpLink : public Link {
   size_t turn_bytes() const override { return 256 * 1024; }
   size_t inline_bytes() const override { return 16 * 1024; }
   const char* name() const override { return "tcp"; }
+  Seals* header_seals() override { return &header_seals_; }
 
  private:
   size_t receive(std::byte* data, size_t size);
 
   UniqueFd fd_;
   std::string who_;
+  Seals header_seals_;
   std::vector<std::byte> staged_;  // received, not yet consumed: [begin_, end_)
   size_t begin_ = 0;
   size_t end_ = 0;
