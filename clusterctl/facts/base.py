@@ -161,14 +161,17 @@ class Fragment:
     """One section's piece of shell: the body of a function of POSIX sh.
 
     ``needs`` is a test that the shell makes without starting a process; when it fails the section is
-    ``absent`` for the reason ``missing``. ``limit_bytes`` bounds the output of programs whose length nobody
-    knows beforehand; sections without it read the kernel's files through ``g`` (grep) or the shell itself.
+    ``absent`` for the reason ``missing``. ``works`` is a second such test; when it fails the section has failed for
+    the reason ``broken``. ``limit_bytes`` bounds the output of programs whose length nobody knows beforehand; sections
+    without it read the kernel's files through ``g`` (grep) or the shell itself.
     """
 
     name: str
     script: str = ""
     needs: str = ""
     missing: str = ""
+    works: str = ""
+    broken: str = ""
     limit_bytes: int | None = None
     root: bool = False
     """Whether its output depends on being root, so that it is worth asking again as root."""

@@ -49,11 +49,12 @@ return 0""",
     Fragment(
         "docker_info",
         f"""\
-if [ ! -S {_SOCKET} ]; then echo "the engine is not running ({_SOCKET} is not there)" >&2; return 1; fi
 q={shlex.quote(_ASK)}
 if [ -w {_SOCKET} ]; then eval "$q"; else r "$q"; fi""",
         needs=f"command -v docker >/dev/null 2>&1 || [ -S {_SOCKET} ]",
         missing="docker is not installed",
+        works=f"[ -S {_SOCKET} ]",
+        broken=f"the engine is not running ({_SOCKET} is not there)",
         limit_bytes=1024 * 1024,
         root=True,
     ),

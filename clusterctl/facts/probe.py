@@ -21,11 +21,12 @@ from clusterctl.facts.subjects import fragments, not_asked
 #   the output and are caught in one variable, with a marker before each section's: no temporary file. With a limit
 #   `head` cuts the output (fd 3), and the errors stand at the section's end.
 # - `g` prints files, each line with its path; `n` forgives grep for finding nothing or not finding a file.
-# - `a` prints a section that is known to be absent without any fork. `r` runs text as root if there is a way.
+# - `a` prints a section that is known to be absent, or to fail with the status $3, without any fork. `r` runs text as
+#   root if there is a way.
 _PRELUDE = """\
 clusterctl_probe() {
 LC_ALL=C; export LC_ALL
-PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin; export PATH
+for d in /usr/local/sbin /usr/sbin /sbin; do case :$PATH: in *:$d:*) ;; *) PATH=$PATH:$d;; esac; done; export PATH
 M=@NONCE@
 N='
 '
@@ -49,7 +50,7 @@ s() {
     printf '\\n%s end %s %s\\n' "$M" "$1" "$?"
   fi
 }
-a() { printf '\\n%s begin %s -\\n\\n%s end %s @ABSENT@\\n%s\\n' "$M" "$1" "$M" "$1" "$2"; }
+a() { printf '\\n%s begin %s -\\n\\n%s end %s %s\\n%s\\n' "$M" "$1" "$M" "$1" "${3:-@ABSENT@}" "$2"; }
 U=; while read -r k x y z; do
   if [ "$k" = Uid: ]; then U=$y; break; fi
 done </proc/self/status
@@ -123,6 +124,10 @@ def _body(only_root: bool, subjects: frozenset[str] | None) -> str:
         if fragment.script:
             parts.append(f"f_{fragment.name}() {{\n{fragment.script}\n}}\n")
             call = f"s {fragment.name}" + (f" {fragment.limit_bytes}" if fragment.limit_bytes else "")
+        if fragment.works:
+            call = (
+                f"if {fragment.works}; then {call}; else a {fragment.name} {_quoted(fragment.broken)} 1; fi"
+            )
         if fragment.needs:
             call = f"if {fragment.needs}; then {call}; else a {fragment.name} {_quoted(fragment.missing)}; fi"
         parts.append(call + "\n")

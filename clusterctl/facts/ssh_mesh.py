@@ -31,7 +31,8 @@ FRAGMENTS = (
 p=; h=
 while IFS=: read -r n x u i c d z; do
   [ "$u" = "$U" ] || continue
-  if [ -z "$p" ] || [ "$n" = "${{LOGNAME:-}}" ]; then p=$n; h=$d; fi
+  if [ -z "$p" ]; then p=$n; h=$d; fi
+  if [ "$n" = "${{LOGNAME:-}}" ]; then p=$n; h=$d; break; fi
 done </etc/passwd
 if [ -z "$p" ]; then
   IFS=: read -r p x u i c h z <<E
