@@ -148,8 +148,8 @@ def report(title: str, rivals: Sequence[Rival], goals: Sequence[Goal]) -> int:
     return 0 if all(goal.met for goal in goals) else 1
 
 
-def options(about: str, nodes: int, quick_nodes: int) -> argparse.Namespace:
-    """Return the options that every script has: --nodes, --rounds, --quick, --venv."""
+def options(about: str, nodes: int, quick_nodes: int, *, selectable: bool = False) -> argparse.Namespace:
+    """Return the options that every script has: --nodes, --rounds, --quick, --venv; --against if ``selectable``."""
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--nodes", type=int)
     parser.add_argument("--rounds", type=int)
@@ -159,6 +159,10 @@ def options(about: str, nodes: int, quick_nodes: int) -> argparse.Namespace:
     parser.add_argument(
         "--venv", type=Path, help="keep the rivals in this environment (made when it is not there)"
     )
+    if selectable:
+        parser.add_argument(
+            "--against", metavar="WORD", default="", help="only the rivals in whose names this stands"
+        )
     found = parser.parse_args()
     found.nodes = found.nodes or (quick_nodes if found.quick else nodes)
     found.rounds = found.rounds or (1 if found.quick else 3)
