@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from clusterctl.cli import console
 from clusterctl.errors import ConfigError
 
 _STREAMS = ("/dev/stdout", "/dev/stderr", "/dev/fd", "/proc")
@@ -36,6 +37,7 @@ def write(path: Path, text: str) -> None:
 
     try:
         if _is_special(path):
+            console.flush()
             with path.open("ab", buffering=0) as stream:
                 stream.write(text.encode())
             return

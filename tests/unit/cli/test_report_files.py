@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterctl.cli import report_files
+from clusterctl.cli import console, report_files
 from clusterctl.errors import ConfigError
 
 
@@ -40,11 +40,12 @@ def test_a_pipe_is_written_into(tmp_path):
 def test_standard_output_and_the_null_device_stay_what_they_are(capfd):
     stdout, null = Path("/dev/stdout"), Path("/dev/null")
     before = stdout.lstat().st_ino, null.stat().st_rdev
+    console.data("said before")
     for path in (stdout, null):
         report_files.refuse_unwritable(path)
         report_files.write(path, "<report/>")
     assert (stdout.lstat().st_ino, null.stat().st_rdev) == before
-    assert capfd.readouterr().out == "<report/>"
+    assert capfd.readouterr().out == "said before\n<report/>"
 
 
 def test_a_dash_is_no_file():
