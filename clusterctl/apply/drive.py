@@ -47,7 +47,7 @@ def drive(
     except TransportError as error:
         return error.failure
     if follower.refused is not None:
-        return Failure(FailureKind.ERROR, follower.refused, "try again when it has ended")
+        return Failure(FailureKind.ERROR, follower.refused, _what_to_do(follower.refused))
     if not follower.ended:
         said = completed.error_text.strip()[-500:]
         message = f"the runner ended early (exit status {completed.returncode})" + (
@@ -55,3 +55,12 @@ def drive(
         )
         return Failure(FailureKind.LOST, message, go_on)
     return None
+
+
+def _what_to_do(refused: str) -> str | None:
+    """Return the hint for what a runner says when it does not begin (templates/apply/journal.sh)."""
+    if refused.startswith("another run is at work"):
+        return "wait for its end; if it hangs, end its process on the node, and go on with --resume or undo"
+    if "cannot be written" in refused:
+        return "make room there, or mend what it is mounted from; nothing was changed"
+    return "log in as root or give the account sudo" if "needs root" in refused else None

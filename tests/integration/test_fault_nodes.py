@@ -96,6 +96,7 @@ def test_a_full_disk_where_the_journal_lives_refuses_the_run_and_changes_nothing
     result, document = made.bootstrap([made.proof()])
     failure = result.outcomes["node01"].failure
     assert "cannot be written" in failure.message
+    assert "make room there" in failure.hint
     assert "o space left" in failure.message or "I/O error" in failure.message
     assert made.node.snapshot() == {}
     assert bootstrap_verb.exit_code(document) == 1
