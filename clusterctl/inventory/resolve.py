@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from clusterctl.inventory import nodeset
+from clusterctl.inventory import nodeset, shapes
 from clusterctl.inventory.field_types import Address, NodeName
 from clusterctl.inventory.model import Inventory, InventoryFile, Node, NodeSettings, NodeSpec
 from clusterctl.inventory.problems import KeyPath, Problem, refusal
@@ -105,11 +105,7 @@ class _Resolver:
             return []
         for name in names:
             if not _accepts(_NAME, name):
-                self.problem(
-                    (*path, "name"),
-                    f"{name[:60]!r} is not a node name: letters, digits, '.', '_' and '-', "
-                    "beginning and ending with a letter or digit",
-                )
+                self.problem((*path, "name"), f"{name[:60]!r} is not {shapes.NODE_NAME}")
                 return []
         if spec.address is None:
             return [(name, name) for name in names]
@@ -118,10 +114,7 @@ class _Resolver:
             return []
         for address in addresses:
             if not _accepts(_ADDRESS, address):
-                self.problem(
-                    (*path, "address"),
-                    f"{address[:60]!r} is not a host name or address; it may not begin with '-'",
-                )
+                self.problem((*path, "address"), f"{address[:60]!r} is not {shapes.ADDRESS}")
                 return []
         if len(addresses) != len(names):
             self.problem(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 _LETTERS = "letters (a-z, A-Z)"
 _NAME = f"{_LETTERS}, digits, '.', '_' and '-', beginning and ending with a letter or digit"
+NODE_NAME = f"a node name: {_NAME}"
+ADDRESS = f"a host name or address: {_LETTERS}, digits, '.', '_', '-', ':' and '%', not beginning with '-', '.' or '%'"
 _PROGRAM = "a program's path; it may not begin with '-' or '%'"
 _FILE = "the path of a file; it may not begin with '-'"
 _FOLDER = f"an absolute path: {_LETTERS}, digits, '.', '_', '-' and '/'"
@@ -43,12 +45,12 @@ _SHAPES = {
     "content": "text without NUL characters",
     "shared_dir.path": _FOLDER,
     "shared_dir.folder": _FOLDER,
-    "shared_dir.server": f"a node's name: {_NAME}",
+    "shared_dir.server": NODE_NAME,
     "export": "host:/path, an export that exists already",
     "options": "a mount option, such as nconnect=8",
     "ssh_mesh.name": "a name of up to 31 small letters (a-z), digits and '-', beginning with a letter or digit",
     "also_from": "an address or a network such as 10.1.0.0/16",
-    "servers": f"an address or host name: {_LETTERS}, digits, '.', '_', '-', ':' and '%'",
+    "servers": ADDRESS,
     "packages.folder": "the path of a folder; it may not begin with '-'",
     "mirror": "a base URL, http or https, without user and password",
     "cpu_governor": "a governor's name, such as performance",

@@ -95,6 +95,14 @@ CASES = {
             "'@', '+' and '\\', beginning with a letter, digit or '_'"
         ),
     ),
+    "an address beyond ASCII": (
+        "version: 1\nnodes:\n  - name: a\n    address: höst\n",
+        "nodes[0].address: 'höst' is not a host name or address: letters (a-z, A-Z), digits, '.', '_', '-', ':'",
+    ),
+    "a node name beyond ASCII": (
+        "version: 1\nnodes:\n  - name: nodé\n",
+        "nodes[0].name: 'nodé' is not a node name: letters (a-z, A-Z), digits, '.', '_' and '-', beginning and",
+    ),
     "more RDMA devices than NCCL reads": (
         "version: 1\ndefaults:\n  rdma_devices: '=" + ",".join(f"mlx5_{i}" for i in range(33)) + "'\n" + NODE,
         "inventory.yaml:3: defaults.rdma_devices: lists 33 devices, of which NCCL reads the first 32",
