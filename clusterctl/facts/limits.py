@@ -20,19 +20,22 @@ FRAGMENTS = (
     Fragment(
         "config",
         """\
-grep -HsE '^[[:space:]]*[^#;[:space:]]' /etc/security/limits.conf /etc/security/limits.d/*.conf \\
-  /etc/pam.d/sshd /etc/pam.d/common-session /etc/pam.d/common-session-noninteractive \\
-  /etc/pam.d/password-auth /etc/ssh/sshd_config /etc/ssh/sshd_config.d/*.conf /etc/nccl.conf \\
-  /etc/sysctl.conf /etc/sysctl.d/*.conf /run/sysctl.d/*.conf /usr/local/lib/sysctl.d/*.conf \\
-  /usr/lib/sysctl.d/*.conf /etc/chrony.conf /etc/chrony/chrony.conf /etc/chrony/conf.d/*.conf \\
-  /etc/chrony/sources.d/*.sources /etc/systemd/timesyncd.conf /etc/systemd/timesyncd.conf.d/*.conf \\
-  /etc/ntp.conf /etc/ntpsec/ntp.conf /etc/systemd/logind.conf /etc/systemd/logind.conf.d/*.conf \\
-  /etc/modules /etc/modules-load.d/*.conf /usr/lib/modules-load.d/*.conf /run/modules-load.d/*.conf \\
-  /etc/modprobe.d/*.conf /usr/lib/modprobe.d/*.conf
-n $? && grep -HsE '^[[:space:]]*(deb |URIs:|baseurl|metalink|mirrorlist|u?limit )' /etc/apt/sources.list \\
+grep -HsE '^[[:space:]]*(deb |URIs:|baseurl|metalink|mirrorlist|u?limit )' /etc/apt/sources.list \\
   /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources /etc/yum.repos.d/*.repo \\
   /etc/profile /etc/profile.d/*.sh /etc/bashrc /etc/bash.bashrc /etc/csh.cshrc /etc/csh.login
 n $?""",
+        files=(
+            *("/etc/security/limits.conf", "/etc/security/limits.d/*.conf", "/etc/pam.d/sshd"),
+            *("/etc/pam.d/common-session", "/etc/pam.d/common-session-noninteractive"),
+            *("/etc/pam.d/password-auth", "/etc/ssh/sshd_config", "/etc/ssh/sshd_config.d/*.conf"),
+            *("/etc/nccl.conf", "/etc/sysctl.conf", "/etc/sysctl.d/*.conf", "/run/sysctl.d/*.conf"),
+            *("/usr/local/lib/sysctl.d/*.conf", "/usr/lib/sysctl.d/*.conf", "/etc/chrony.conf"),
+            *("/etc/chrony/chrony.conf", "/etc/chrony/conf.d/*.conf", "/etc/chrony/sources.d/*.sources"),
+            *("/etc/systemd/timesyncd.conf", "/etc/systemd/timesyncd.conf.d/*.conf", "/etc/ntp.conf"),
+            *("/etc/ntpsec/ntp.conf", "/etc/systemd/logind.conf", "/etc/systemd/logind.conf.d/*.conf"),
+            *("/etc/modules", "/etc/modules-load.d/*.conf", "/usr/lib/modules-load.d/*.conf"),
+            *("/run/modules-load.d/*.conf", "/etc/modprobe.d/*.conf", "/usr/lib/modprobe.d/*.conf"),
+        ),
     ),
 )
 
@@ -65,9 +68,11 @@ def _login_shell(text: str) -> str:
 # Asked by several parsers, of files that most nodes of a fleet share.
 @lru_cache(maxsize=64)
 def config_lines(section: Section, *folders: str) -> tuple[ConfigLine, ...]:
-    """Return the configuration lines of the files whose paths begin with one of the given words."""
+    """Return the lines that say something of the files whose paths begin with one of the given words."""
     return tuple(
-        ConfigLine(path, text.strip()) for path, text in path_lines(section.text) if path.startswith(folders)
+        ConfigLine(path, words)
+        for path, text in path_lines(section.text)
+        if path.startswith(folders) and (words := text.strip())
     )
 
 

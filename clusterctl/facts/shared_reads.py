@@ -11,6 +11,8 @@ from clusterctl.facts.base import Fragment, Section, Sections, path_line
 
 FILES = "shared_files"
 LINKS = "shared_links"
+# No comments, of which configuration is full; an empty line may be all that a file of the kernel's says.
+_SAYING = "^[[:space:]]*([^#;[:space:]]|$)"
 # Of all folders only those of PCI devices have colons in their names.
 _DEVICE = re.compile(r"(/sys/bus/pci/devices/[^/\n]*/[^/:\n]+):(.*)")
 
@@ -22,7 +24,7 @@ def fragments(chosen: Iterable[Fragment]) -> tuple[Fragment, ...]:
     links = dict.fromkeys(name for fragment in wanted for name in fragment.links)
     found = []
     if files:
-        found.append(Fragment(FILES, f"g {' '.join(files)}"))
+        found.append(Fragment(FILES, f"grep -HsE '{_SAYING}' {' '.join(files)}; n $?"))
     if links:
         found.append(Fragment(LINKS, f"ls -ld -- {' '.join(links)} 2>/dev/null\nreturn 0"))
     return tuple(found)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from clusterctl.facts import shared_reads
 from clusterctl.facts.base import Fragment, ReadStatus, Section, Sections, links, path_line
+from clusterctl.facts.limits import config_lines
+from clusterctl.facts.model_host import ConfigLine
 
 CHOSEN = (
     Fragment("one", files=("/proc/a", "/proc/both"), needs="true", missing="there is no one"),
@@ -58,6 +63,26 @@ def test_the_folder_is_taken_off_paths_and_links_and_colons_of_pci_devices_stay(
         "0000:00:01.0": "../../../devices/pci0000:00/0000:00:01.0",
         "0000:00:01.0/driver": "../../../bus/pci/drivers/pcieport",
     }
+
+
+def test_comments_stay_on_the_node_and_an_empty_line_may_be_a_value(
+    shell: tuple[str, ...], tmp_path: Path
+) -> None:
+    config, value = tmp_path / "config", tmp_path / "value"
+    config.write_text("# said of it\n  ; and more\n\n key = 1 # why\n")
+    value.write_text("\n")
+    (reads,) = shared_reads.fragments((Fragment("x", files=(str(config), str(value), f"{tmp_path}/none")),))
+    done = subprocess.run(
+        (*shell, "-c", f"n() {{ :; }}\n{reads.script}"),
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    assert done.stdout == f"{config}:\n{config}: key = 1 # why\n{value}:\n"
+    assert done.stderr == ""
+    section = Section("config", done.stdout)
+    assert config_lines(section, str(tmp_path)) == (ConfigLine(str(config), "key = 1 # why"),)
 
 
 def test_a_section_that_is_absent_or_failed_on_the_node_stays_so() -> None:
