@@ -80,9 +80,17 @@ def resolve(setting: Setting[T], flag: T | None = None) -> Chosen[T]:
     kind = type(setting.default)
     try:
         value = kind(raw)
-    except (TypeError, ValueError):
+        # A file's "true" would be 1, its 3.7 would be 3; and no wait may be endless, or no number at all.
+        if (
+            isinstance(raw, bool)
+            or (isinstance(raw, float) and value != raw)
+            or str(value) in ("nan", "inf", "-inf")
+        ):
+            raise ValueError
+    except (TypeError, ValueError, OverflowError):
+        wanted = {int: "a whole number", float: "a number"}.get(kind, "text")
         raise ConfigError(
-            f"{origin}: {setting.name} is {raw!r}, but {kind.__name__} was expected",
+            f"{origin}: {setting.name} is {raw!r}, but {wanted} was expected",
             hint=f"{setting.name}: {setting.help}",
         ) from None
     if not isinstance(value, str) and value <= 0:

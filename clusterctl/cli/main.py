@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -77,9 +78,18 @@ def _start_lean() -> None:
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 
+def _have_a_home() -> None:
+    """Give a user without a home (a container's number without a name) the root folder for one, as login(1) does."""
+    try:
+        Path.home()
+    except RuntimeError:
+        os.environ["HOME"] = "/"
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code (docs/architecture.md, "The contract")."""
     _start_lean()
+    _have_a_home()
     console.open_closed_streams()
     try:
         code = _run(_hoisted(sys.argv[1:] if argv is None else argv))

@@ -1,0 +1,73 @@
+"""The tool's own settings: which place wins, and what is refused."""
+
+from __future__ import annotations
+
+import pwd
+from pathlib import Path
+
+import pytest
+
+from clusterctl import config
+from clusterctl.cli import main
+from clusterctl.errors import ConfigError
+
+
+@pytest.fixture
+def settings(tmp_path, monkeypatch):
+    """A function that writes the configuration file; no variable is set."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    for setting in config.SETTINGS:
+        monkeypatch.delenv(setting.variable, raising=False)
+
+    def write(text):
+        (tmp_path / "clusterctl").mkdir(exist_ok=True)
+        (tmp_path / "clusterctl/config.yaml").write_text(text)
+
+    return write
+
+
+def test_flag_then_environment_then_file_then_default(settings, monkeypatch):
+    assert config.resolve(config.FANOUT) == config.Chosen(64, "default")
+    settings("fanout: 7\n")
+    assert config.resolve(config.FANOUT).value == 7
+    monkeypatch.setenv("CLUSTERCTL_FANOUT", "8")
+    assert config.resolve(config.FANOUT) == config.Chosen(8, "$CLUSTERCTL_FANOUT")
+    assert config.resolve(config.FANOUT, 9) == config.Chosen(9, "flag")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("fanout: x\n", "but a whole number was expected"),
+        ("fanout: true\n", "but a whole number was expected"),
+        ("fanout: 3.7\n", "but a whole number was expected"),
+        ("fanout: [1]\n", "but a whole number was expected"),
+        ("fanout: 0\n", "must be above zero"),
+        ("apply_timeout_s: .nan\n", "but a number was expected"),
+        ("apply_timeout_s: .inf\n", "but a number was expected"),
+        ("apply_timeout_s: later\n", "but a number was expected"),
+        ("fan_out: 3\n", "unknown settings: fan_out"),
+        ("- fanout\n", "unknown settings"),
+    ],
+)
+def test_nonsense_is_refused(settings, text, said):
+    settings(text)
+    with pytest.raises(ConfigError, match=said):
+        for setting in config.SETTINGS:
+            config.resolve(setting)
+
+
+def test_a_user_without_a_name_and_a_home_is_served(monkeypatch):
+    """As in a container that runs under any number: nothing asks in vain for a home."""
+
+    def unknown(number):
+        raise KeyError(number)
+
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.setenv("HOME", "to be put back")
+    monkeypatch.delenv("HOME")
+    with pytest.raises(RuntimeError):
+        Path.home()
+    assert main.main(["--version"]) == 0
+    assert config.config_path() == Path("/.config/clusterctl/config.yaml")
