@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
+import pwd
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -78,18 +78,22 @@ def _start_lean() -> None:
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 
-def _have_a_home() -> None:
-    """Give a user without a home (a container's number without a name) the root folder for one, as login(1) does."""
+def _be_somebody() -> None:
+    """Give a user who is only a number, as in some containers, a name and the root folder for a home (as login(1) does).
+
+    Much of what runs here asks for them (paths with ``~``, ssh_config's ``%u``, mpirun), and cannot do without.
+    """
     try:
-        Path.home()
-    except RuntimeError:
-        os.environ["HOME"] = "/"
+        pwd.getpwuid(os.getuid())
+    except KeyError:
+        os.environ.setdefault("HOME", "/")
+        os.environ.setdefault("LOGNAME", os.environ.get("USER") or str(os.getuid()))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code (docs/architecture.md, "The contract")."""
     _start_lean()
-    _have_a_home()
+    _be_somebody()
     console.open_closed_streams()
     try:
         code = _run(_hoisted(sys.argv[1:] if argv is None else argv))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import getpass
+import os
 import pwd
 from pathlib import Path
 
@@ -65,9 +67,11 @@ def test_a_user_without_a_name_and_a_home_is_served(monkeypatch):
 
     monkeypatch.setattr(pwd, "getpwuid", unknown)
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
-    monkeypatch.setenv("HOME", "to be put back")
-    monkeypatch.delenv("HOME")
+    for name in ("HOME", "LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.setenv(name, "to be put back")
+        monkeypatch.delenv(name)
     with pytest.raises(RuntimeError):
         Path.home()
     assert main.main(["--version"]) == 0
+    assert getpass.getuser() == str(os.getuid())
     assert config.config_path() == Path("/.config/clusterctl/config.yaml")
