@@ -79,7 +79,7 @@ def _start_lean() -> None:
 
 
 def _be_somebody() -> None:
-    """Give a user who is only a number, as in some containers, a name and the root folder for a home (as login(1) does).
+    """Give a user who is only a number, as in some containers, a name, and the root folder for a home (login(1)).
 
     Much of what runs here asks for them (paths with ``~``, ssh_config's ``%u``, mpirun), and cannot do without.
     """
