@@ -142,11 +142,16 @@ def _applied(engine: Engine, prepared: Prepared, run: RunDir) -> Result:
     from clusterctl.apply import bootstrap as engine_of
     from clusterctl.cli.session import say_failures
 
-    result = engine_of.apply(engine, prepared, run)
+    again = shlex.join(("clusterctl", "bootstrap", "--resume", str(run.path)))
+    try:
+        result = engine_of.apply(engine, prepared, run)
+    except KeyboardInterrupt:
+        console.talk(f"cut off; every node ends the step at hand and begins no other. To go on: {again}")
+        console.talk(f"to take it back: clusterctl undo with the same inventory and --run {run.id}")
+        raise
     say_failures({n: o.failure for n, o in result.outcomes.items() if o.started and o.failure})
     permits_of.say_not_started([n for n, o in result.outcomes.items() if not o.started])
     if run.read("apply")["state"] == "cut":
-        again = shlex.join(("clusterctl", "bootstrap", "--resume", str(run.path)))
         console.talk(f"hint: what is left can be done later, once its cause is mended: {again}")
     return result
 

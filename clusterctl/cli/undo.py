@@ -62,7 +62,13 @@ def undo(
     asks = not dry_run and bool(runs) and not yes
     declined = asks and not console.confirm(f"undo on {len(runs)} node{'s' if len(runs) > 1 else ''}?")
     if not dry_run and runs and not declined:
-        done = work.execute(nodes, runs)
+        try:
+            done = work.execute(nodes, runs)
+        except KeyboardInterrupt:
+            console.talk(
+                "cut off; every node ends the step at hand and begins no other. Run undo again: it goes on there"
+            )
+            raise
         outcomes = type(outcomes)({**dict(outcomes.items()), **dict(done.items())})
     document = document_of(outcomes)
     if declined:
