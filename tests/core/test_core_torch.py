@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 Program = Callable[..., Any]
+RELEASE = tuple(map(int, metadata.version("torch").split(".")[:2]))
 
 
 def test_collectives(program: Program) -> None:
@@ -42,6 +44,8 @@ def test_ddp_equals_a_single_process(program: Program, environment: dict[str, st
 def test_sharded_training_equals_a_single_process(
     program: Program, environment: dict[str, str], api: str
 ) -> None:
+    if api == "fully_shard" and RELEASE < (2, 6):
+        pytest.skip("fully_shard needs CUDA in torch before 2.6, whatever the backend")
     alone = subprocess.run(
         (sys.executable, str(PROGRAMS / "torch_fsdp.py"), "alone", api),
         env=environment, capture_output=True, text=True, timeout=120, check=True,

@@ -1,6 +1,6 @@
 """A rank that trains with sharded parameters and prints them whole as JSON. argv: the backend or "alone", the API.
 
-The API is "wrapper" (FullyShardedDataParallel) or "fully_shard" (FSDP2, under its older name in torch before 2.6).
+The API is "wrapper" (FullyShardedDataParallel) or "fully_shard" (FSDP2, on CPUs since torch 2.6).
 """
 
 from __future__ import annotations
@@ -36,11 +36,8 @@ def wrapped(model: Any) -> torch.nn.Module:
 
 
 def fully_sharded(model: Any) -> torch.nn.Module:
-    try:
-        from torch.distributed.fsdp import fully_shard
-    except ImportError:
-        from torch.distributed._composable.fsdp import fully_shard
     from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
 
     mesh = init_device_mesh("cpu", (dist.get_world_size(),))
     for index in (0, 2):
