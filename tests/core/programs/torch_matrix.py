@@ -36,7 +36,7 @@ TESTS = (
     "test_core_horovod.py",
     "test_core_horovod_agreement.py",
 )
-# What the tests import; expecttest and hypothesis are for torch's own.
+# What the tests import; torch lists none of what its own tests import: expecttest, hypothesis, (2.9) setuptools.
 NEEDED = (
     "pytest>=8.2",
     "pytest-timeout>=2.3",
@@ -44,6 +44,7 @@ NEEDED = (
     "numpy",
     "expecttest>=0.2",
     "hypothesis>=6.100",
+    "setuptools",
 )
 INSTALL_LIMIT_S = 3600
 TESTS_LIMIT_S = 3600
