@@ -63,10 +63,11 @@ double all_reduce_us(Algorithm algorithm, const Shape& shape, const Flat& f, con
     return shared.alpha_us + f.bytes * shared.copy_us_per_byte + (f.p - 1) * f.bytes * shared.reduce_us_per_byte;
   }
   if (algorithm == Algorithm::twoshot) {
-    return 2 * shared.alpha_us + shared.pipeline_us + part * (2 * shared.copy_us_per_byte + shared.reduce_us_per_byte);
+    return 2 * shared.alpha_us + part * (2 * shared.copy_us_per_byte + shared.reduce_us_per_byte);
   }
   if (algorithm == Algorithm::cma) {
-    return 2 * shared.alpha_us + 2 * (f.p - 1) * model.cross.call_us + part * model.cross.us_per_byte;
+    const double us_per_byte = model.cross.us_per_byte * (1 + model.cross.crowding * (f.p - 2));
+    return 2 * shared.alpha_us + 2 * (f.p - 1) * model.cross.call_us + part * us_per_byte;
   }
   if (algorithm == Algorithm::doubling) {
     const double extra = power_of_two(shape.nranks) ? 0 : 1;

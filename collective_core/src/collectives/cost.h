@@ -16,7 +16,6 @@ struct LinkCost {
 // Of data that ranks read where its writer left it. Faster than links: it stays in caches.
 struct SharedCost {
   double alpha_us;             // until all ranks have seen that all have written
-  double pipeline_us;          // to fill and empty a pipeline of chunks
   double copy_us_per_byte;     // from or to the rank's own memory
   double reduce_us_per_byte;   // of what another rank wrote, reading it included
 };
@@ -24,14 +23,15 @@ struct SharedCost {
 // Of copies that the kernel makes between the ranks' own buffers.
 struct CrossCost {
   double call_us;      // for each copy from or to a peer, whatever its size
-  double us_per_byte;  // of a rank that reads, reduces and writes that byte
+  double us_per_byte;  // of a rank that reads, reduces and writes that byte; two ranks
+  double crowding;     // what each further rank adds to it: they all hold and release the same pages
 };
 
 struct CostModel {
   // Orders of magnitude of a present server; the tuner measures.
   LinkCost intra{1.0, 0.3, 0.1e-3};    // shared memory: 10 GB/s
-  SharedCost shared{0.4, 8.0, 0.04e-3, 0.09e-3};
-  CrossCost cross{6.0, 0.13e-3};  // two ranks: it overtakes the slots at 200 KiB, as was measured
+  SharedCost shared{0.4, 0.05e-3, 0.1e-3};  // two shots overtake one at 8 KiB, as was measured for 2, 4 and 8 ranks
+  CrossCost cross{6.0, 0.093e-3, 0.6};      // two ranks: it overtakes the slots at 220 KiB; four and more: it never did
   LinkCost inter{10.0, 3.0, 0.4e-3};   // TCP: 2.5 GB/s, shared by the ranks of a node
   double gamma_us_per_byte = 0.12e-3;  // 8 GB/s
 };

@@ -12,13 +12,13 @@
 namespace ccore {
 
 // How `count` elements are cut into chunks, and where a chunk lies in a slot area: the parts that its rank has for
-// the others, and the block that it has for all.
+// the others, which come back summed in the same place.
 class SlotPlan {
  public:
   // Chunks in flight: one that is written, one that is reduced, one that is collected.
   static constexpr size_t kDepth = 3;
-  // Of one rank's block of a chunk. Parts and blocks of all chunks in flight fit the second-level cache beside data
-  // that fits it too; where that does not, fewer and larger chunks cost fewer meetings.
+  // Of one rank's block of a chunk. The parts of all chunks in flight fit the second-level cache beside data that fits
+  // it too; where that does not, fewer and larger chunks cost fewer meetings.
   static constexpr size_t kBlockBytes = 64 * 1024;
   static constexpr size_t kLargeBlockBytes = 128 * 1024;
 
@@ -26,7 +26,7 @@ class SlotPlan {
       : count_(count), element_(element), nranks_(nranks) {
     const auto p = static_cast<size_t>(nranks);
     const size_t most = count * element >= kPastCachesBytes ? kLargeBlockBytes : kBlockBytes;
-    block_elements_ = std::min(most, slot_bytes / (kDepth * (p + 1))) / element;
+    block_elements_ = std::min(most, slot_bytes / (kDepth * p)) / element;
     chunk_elements_ = p * block_elements_;
   }
 
@@ -42,11 +42,10 @@ class SlotPlan {
     const Block part = block_of(whole.count, nranks_, rank);
     return Block{whole.begin + part.begin, part.count};
   }
-  // Bytes from the beginning of a slot area to the part for `rank`, and to the block.
+  // Bytes from the beginning of a slot area to the part for `rank`.
   size_t part_at(size_t c, int rank) const {
     return (c % kDepth * chunk_elements_ + block(c, rank).begin - chunk(c).begin) * element_;
   }
-  size_t block_at(size_t c) const { return (kDepth * chunk_elements_ + c % kDepth * block_elements_) * element_; }
 
  private:
   size_t count_;
@@ -56,8 +55,8 @@ class SlotPlan {
   size_t chunk_elements_;
 };
 
-// parts(c) writes what the others need of chunk c, blocks(c) makes this rank's block of it of what they wrote, and
-// collect(c) reads their blocks. A slot is written over when all are known to have read it.
+// parts(c) writes into the own slot what the others need of chunk c, blocks(c) makes this rank's block of it of what they
+// wrote and puts it back where it was, and collect(c) reads the own slot. So a slot is written over when its rank has read it.
 template <typename Parts, typename Blocks, typename Collect>
 void run_slot_pipeline(Stage* stage, size_t chunks, Parts parts, Blocks blocks, Collect collect) {
   // The number of the post after parts(c) and after blocks(c), in the order of the loop below.
@@ -69,12 +68,10 @@ void run_slot_pipeline(Stage* stage, size_t chunks, Parts parts, Blocks blocks, 
   }
   for (size_t c = 0; c < chunks + 1; ++c) {
     if (c + 1 < chunks) {
-      if (c >= 2) stage->wait(blocks_post(c - 2));  // they have read the parts that are written over
       parts(c + 1);
       stage->post();
     }
     if (c < chunks) {
-      // Also says that they have collected what is written over: they did so before they wrote these parts.
       stage->wait(parts_post(c));
       blocks(c);
       stage->post();

@@ -28,9 +28,11 @@ Stage::Stage(const Context& context, Data data) : context_(context), arena_(*con
     if (stage > 2) require_left(member, peer, stage - 2);
   }
   if (data == Data::inlined) return;
-  half_ = arena_.next_half();
+  // Always the same half as long as nothing else needs the other: half the memory to keep in the caches.
+  half_ = data == Data::returned ? arena_.half() : arena_.next_half();
   // Its last readers need not be members of this stage.
   for (int peer = 0; peer < arena_.nlocal(); ++peer) require_left(kNone, peer, arena_.pair(peer).used[half_]);
+  if (data == Data::returned) return;
   for (int member = 0; member < context.nranks; ++member) {
     if (member == context.rank) continue;
     Arena::Pair& pair = arena_.pair(local(member));
@@ -38,7 +40,7 @@ Stage::Stage(const Context& context, Data data) : context_(context), arena_(*con
   }
 }
 
-const std::byte* Stage::slot_of(int member) const {
+std::byte* Stage::slot_of(int member) const {
   if (member == context_.rank) return slot();
   const int peer = local(member);
   const Mail& mail = arena_.mail_from(peer, arena_.pair(peer).stage);

@@ -12,8 +12,9 @@ namespace ccore {
 
 class Stage {
  public:
-  // What the members write: a few bytes beside the first post, or more in their slot areas.
-  enum class Data { inlined, slots };
+  // What the members write: a few bytes beside the first post; more in their slot areas; or that and, in the areas of
+  // others, answers which these have read before they finish, so that nobody looks at an area afterwards but its owner.
+  enum class Data { inlined, slots, returned };
 
   // Every member of the context makes the same stage, with the same number of posts. Waits until nobody reads what
   // this rank is about to write over. context.arena is not null.
@@ -21,9 +22,9 @@ class Stage {
   Stage(const Stage&) = delete;
   Stage& operator=(const Stage&) = delete;
 
-  // Data::slots: this rank's slot area, and that of another member.
+  // Not Data::inlined: this rank's slot area, and that of another member.
   std::byte* slot() const { return arena_.slot(local(context_.rank), half_); }
-  const std::byte* slot_of(int member) const;
+  std::byte* slot_of(int member) const;
   // Data::inlined: what a member inlined.
   const std::byte* inlined_of(int member) const;
 

@@ -1,6 +1,7 @@
 #include "collectives/all_reduce/all_reduce_cma.h"
 
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "collectives/all_reduce/all_reduce_twoshot.h"
@@ -9,6 +10,7 @@
 #include "collectives/mutual_access.h"
 #include "collectives/stream.h"
 #include "common/copy_past_caches.h"
+#include "common/last_level_cache.h"
 #include "common/dtype.h"
 #include "schedule/schedule.h"
 #include "transport/shm/cross_memory.h"
@@ -16,27 +18,26 @@
 namespace ccore {
 namespace {
 
-// Of a block, at a time: small enough for the second-level cache beside the result, and so large that a call costs little
-// against what it copies. In loops of 1 to 16 MiB on a Xeon with 2 MiB of that cache, 256 KiB took 3 to 30 % less time
-// than 128 KiB, and that less than 64 KiB.
+// Of a block, at a time: small enough for the second-level cache, with what it is made of and where it goes, and so large
+// that a call costs little against what it copies. In loops of 1 to 16 MiB on a Xeon with 2 MiB of that cache, 256 KiB
+// took 3 to 30 % less time than 128 KiB, and that less than 64 KiB; 512 KiB took 20 % more of 16 MiB.
 constexpr size_t kChunkBytes = 256 * 1024;
 // A peer that fails is noticed after so many bytes at the latest.
 constexpr size_t kCheckBytes = 1024 * 1024;
+// Of the last-level cache, what inputs and outputs of a node may take. On a Xeon whose 300 MiB others use too, two ranks
+// were faster by the kernel at 16 MiB (64 MiB in all) and slower at 64 MiB, four slower at 16 MiB (128 MiB in all).
+constexpr size_t kShareOfLastLevel = 3;
 
 class CrossReduction {
  public:
-  CrossReduction(const Context& context, const std::vector<Offer>& offers, const void* send, void* recv, size_t count,
-                 cc_dtype dtype, cc_redop op)
+  CrossReduction(const Context& context, const std::vector<Offer>& offers, const void* send, void* recv, cc_dtype dtype,
+                 cc_redop op)
       : context_(context),
         memory_(*context.cross_memory),
         offers_(offers),
         send_(static_cast<const std::byte*>(send)),
         recv_(static_cast<std::byte*>(recv)),
         reduction_{reduce_function(dtype, op), last_reduce_function(dtype, op), dtype_size(dtype)},
-        // In place the line that is overwritten has just been read.
-        past_caches_(send != recv && count * reduction_.element_bytes >= kPastCachesBytes),
-        // In place, the own part of a rank after the second would be gone before its turn.
-        in_output_(!past_caches_ && !(send == recv && context.rank >= 2)),
         held_(memory_.scratch(2 * kChunkBytes)),
         incoming_(held_ + kChunkBytes) {}
 
@@ -45,7 +46,7 @@ class CrossReduction {
     const MutualAccess::Section inside(access);
     const std::byte* sum = fold_parts(at, count);
     const size_t bytes = count * reduction_.element_bytes;
-    if (!in_output_) (past_caches_ ? copy_past_caches : copy_into_caches)(recv_ + at, sum, bytes);
+    if (sum != recv_ + at) std::memcpy(recv_ + at, sum, bytes);
     inside.check();
     // Each rank begins with another one: they do not crowd at the first.
     for (int step = 1; step < context_.nranks; ++step) {
@@ -55,12 +56,16 @@ class CrossReduction {
   }
 
  private:
-  // In the order of ranks. Of this block nobody else reads or writes anything, so a rank may reduce in place.
+  // In the order of ranks. Of this block nobody else reads or writes anything, so a rank may reduce in place. Apart, the
+  // first part from another rank is copied to where the sum will be: one place less to keep in the caches. In place, the
+  // own part of a rank after the second would be gone before its turn, unless the sum is made elsewhere.
   const std::byte* fold_parts(size_t at, size_t count) {
-    std::byte* sum = in_output_ ? recv_ + at : held_;
-    const std::byte* so_far = part_of(0, at, count, held_);
+    const bool apart = send_ != recv_;
+    std::byte* sum = apart || context_.rank < 2 ? recv_ + at : held_;
+    std::byte* first = apart ? sum : held_;
+    const std::byte* so_far = part_of(0, at, count, first);
     for (int member = 1; member < context_.nranks; ++member) {
-      const std::byte* part = part_of(member, at, count, incoming_);
+      const std::byte* part = part_of(member, at, count, so_far == send_ + at && member == 1 ? first : incoming_);
       const ReduceFunction reduce = member + 1 == context_.nranks ? reduction_.last : reduction_.hop;
       reduce(sum, so_far, part, count, context_.average_over());
       so_far = sum;
@@ -81,15 +86,13 @@ class CrossReduction {
   const std::byte* send_;
   std::byte* recv_;
   Reduction reduction_;
-  bool past_caches_;
-  bool in_output_;  // the sum is made where it belongs
   std::byte* held_;
   std::byte* incoming_;
 };
 
 void reduce_by_kernel(const Context& context, const MutualAccess& access, const std::vector<Offer>& offers,
                       const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op) {
-  CrossReduction reduction(context, offers, send, recv, count, dtype, op);
+  CrossReduction reduction(context, offers, send, recv, dtype, op);
   const size_t element = dtype_size(dtype);
   const Block block = block_of(count, context.nranks, context.rank);
   const size_t most = kChunkBytes / element;
@@ -102,15 +105,15 @@ void reduce_by_kernel(const Context& context, const MutualAccess& access, const 
   }
 }
 
-// Whether an output of that many bytes is better written past the caches: the kernel's stores first fetch what they
-// overwrite, unless it was just read. Who names this algorithm, or has measured it (the tuner), gets it anyway. The same
-// on all ranks.
-bool slots_are_better(const Context& context, const std::vector<Offer>& offers, size_t bytes) {
+// Whether the slots would be faster: the kernel's stores first fetch what they overwrite, from the memory where the
+// outputs of all ranks and what they are made of have left the last-level cache, unless it was just read. Who names
+// this algorithm, or has measured it (the tuner), gets it anyway.
+bool prefer_slots(const Context& context, const void* send, const void* recv, size_t bytes) {
   const Chooser* chooser = context.chooser;
   const bool asked_for =
       !chooser || chooser->overrides.forced[static_cast<size_t>(Kind::all_reduce)] == Algorithm::cma;
-  const auto apart = [](const Offer& one) { return one.send_address != one.recv_address; };
-  return !asked_for && bytes >= kPastCachesBytes && std::any_of(offers.begin(), offers.end(), apart);
+  return !asked_for && send != recv && bytes >= kPastCachesBytes &&
+         2 * static_cast<size_t>(context.nranks) * bytes > last_level_cache_bytes() / kShareOfLastLevel;
 }
 
 }  // namespace
@@ -119,10 +122,11 @@ void all_reduce_cma(const Context& context, const void* send, void* recv, size_t
   const size_t element = dtype_size(dtype);
   Stage stage(context, Stage::Data::inlined);
   MutualAccess access(context);
-  const auto offers = exchange_offers(&stage, context, offer_of(context, send, recv, count * element, true));
+  const bool by_kernel = !prefer_slots(context, send, recv, count * element);
+  const auto offers = exchange_offers(&stage, context, offer_of(context, send, recv, count * element, by_kernel));
   if (all_in_windows(offers)) {
     reduce_in_windows(context, access, offers, count, dtype, op);
-  } else if (all_have_addresses(offers) && !slots_are_better(context, offers, count * element)) {
+  } else if (all_have_addresses(offers)) {
     reduce_by_kernel(context, access, offers, send, recv, count, dtype, op);
   } else {
     stage.finish();

@@ -92,6 +92,8 @@ class Arena {
   Pair& pair(int local) { return pairs_[static_cast<size_t>(local)]; }
   // The slot area for the next stage that uses one.
   unsigned next_half() { return ++slot_stages_ & 1; }
+  // The one of the last such stage.
+  unsigned half() const { return slot_stages_ & 1; }
 
  private:
   size_t index(int from, int to) const { return static_cast<size_t>(from * nlocal_ + to); }
