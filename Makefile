@@ -99,6 +99,7 @@ bench: dev ## Side-by-side measurements against peers
 	$(BIN)/python benchmarks/core_topk.py
 	$(BIN)/python benchmarks/core_single_copy.py
 	$(BIN)/python benchmarks/core_frame_tag.py
+	$(BIN)/python benchmarks/core_siblings_vs_mpi.py
 	$(BIN)/python benchmarks/image_build.py
 	$(BIN)/python benchmarks/distribute_tree.py
 	$(BIN)/python benchmarks/up_many.py
