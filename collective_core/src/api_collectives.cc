@@ -5,17 +5,16 @@
 
 #include "api_support.h"
 #include "collective_core/collective_core.h"
-#include "collectives/all_gather/all_gather_ring.h"
+#include "collectives/all_gather/dispatch.h"
 #include "collectives/all_reduce/dispatch.h"
 #include "collectives/all_to_all/all_to_all_pairwise.h"
+#include "collectives/all_to_all/dispatch.h"
 #include "collectives/barrier/barrier_dissemination.h"
-#include "collectives/broadcast/broadcast_chain.h"
-#include "collectives/broadcast/broadcast_tree.h"
-#include "collectives/gather/gather_direct.h"
-#include "collectives/reduce/reduce_chain.h"
-#include "collectives/reduce/reduce_tree.h"
-#include "collectives/reduce_scatter/reduce_scatter_ring.h"
-#include "collectives/scatter/scatter_direct.h"
+#include "collectives/broadcast/dispatch.h"
+#include "collectives/gather/dispatch.h"
+#include "collectives/reduce/dispatch.h"
+#include "collectives/reduce_scatter/dispatch.h"
+#include "collectives/scatter/dispatch.h"
 #include "common/dtype.h"
 
 namespace {
@@ -127,9 +126,7 @@ cc_result cc_broadcast(const void* send, void* recv, size_t count, cc_dtype dtyp
     require(root >= 0 && root < comm->communicator.size(), "root is not a rank");
     const size_t bytes = count * ccore::dtype_size(dtype);
     run(call, Kind::broadcast, 0, root, [&](const Context& context) {
-      const bool tree = context.chooser->choose(Kind::broadcast, bytes) == ccore::Algorithm::tree;
-      const auto broadcast = tree ? ccore::broadcast_tree : ccore::broadcast_chain;
-      broadcast(context, send, recv, bytes, root);
+      ccore::broadcast_by(context.chooser->choose(Kind::broadcast, bytes), context, send, recv, bytes, root);
     });
   });
 }
@@ -140,8 +137,9 @@ cc_result cc_all_gather(const void* send, void* recv, size_t count, cc_dtype dty
     const Call call{send, recv, count, dtype, comm, options};
     check(call, size_of(comm));
     run(call, Kind::all_gather, 0, 0, [&](const Context& context) {
-      ccore::all_gather_ring(context, send, recv,
-                             even_blocks(count * ccore::dtype_size(dtype), context.nranks));
+      const size_t bytes = count * ccore::dtype_size(dtype);
+      const auto algorithm = context.chooser->choose(Kind::all_gather, bytes * static_cast<size_t>(context.nranks));
+      ccore::all_gather_by(algorithm, context, send, recv, even_blocks(bytes, context.nranks));
     });
   });
 }
@@ -162,7 +160,10 @@ cc_result cc_all_gatherv(const void* send, void* recv, const size_t* counts, con
     if (nranks == 1 && total > 0) call.recv = static_cast<std::byte*>(recv) + blocks[0].begin;
     run(
         call, Kind::all_gatherv, 0, 0,
-        [&](const Context& context) { ccore::all_gather_ring(context, send, recv, blocks); },
+        [&](const Context& context) {
+          const auto algorithm = context.chooser->choose(Kind::all_gatherv, total * element);
+          ccore::all_gather_by(algorithm, context, send, recv, blocks);
+        },
         digest(counts, nranks));
   });
 }
@@ -177,9 +178,8 @@ cc_result cc_reduce(const void* send, void* recv, size_t count, cc_dtype dtype, 
     require(root >= 0 && root < comm->communicator.size(), "root is not a rank");
     const size_t bytes = count * ccore::dtype_size(dtype);
     run(call, Kind::reduce, op, root, [&](const Context& context) {
-      const bool tree = context.chooser->choose(Kind::reduce, bytes) == ccore::Algorithm::tree;
-      const auto reduce = tree ? ccore::reduce_tree : ccore::reduce_chain;
-      reduce(context, send, recv, count, dtype, op, root);
+      const auto algorithm = context.chooser->choose(Kind::reduce, bytes);
+      ccore::reduce_by(algorithm, context, send, recv, count, dtype, op, root);
     });
   });
 }
@@ -192,7 +192,9 @@ cc_result cc_gather(const void* send, void* recv, size_t count, cc_dtype dtype, 
     check(call, size_of(comm));
     require(root >= 0 && root < comm->communicator.size(), "root is not a rank");
     run(call, Kind::gather, 0, root, [&](const Context& context) {
-      ccore::gather_direct(context, send, recv, count * ccore::dtype_size(dtype), root);
+      const size_t bytes = count * ccore::dtype_size(dtype);
+      const auto algorithm = context.chooser->choose(Kind::gather, bytes * static_cast<size_t>(context.nranks));
+      ccore::gather_by(algorithm, context, send, recv, bytes, root);
     });
   });
 }
@@ -205,7 +207,9 @@ cc_result cc_scatter(const void* send, void* recv, size_t count, cc_dtype dtype,
     check(call, size_of(comm));
     require(root >= 0 && root < comm->communicator.size(), "root is not a rank");
     run(call, Kind::scatter, 0, root, [&](const Context& context) {
-      ccore::scatter_direct(context, send, recv, count * ccore::dtype_size(dtype), root);
+      const size_t bytes = count * ccore::dtype_size(dtype);
+      const auto algorithm = context.chooser->choose(Kind::scatter, bytes * static_cast<size_t>(context.nranks));
+      ccore::scatter_by(algorithm, context, send, recv, bytes, root);
     });
   });
 }
@@ -217,8 +221,10 @@ cc_result cc_all_to_all(const void* send, void* recv, size_t count, cc_dtype dty
     check(call, size_of(comm));
     require(count == 0 || size_of(comm) == 1 || send != recv, "all_to_all does not work in place");
     run(call, Kind::all_to_all, 0, 0, [&](const Context& context) {
-      const std::vector<Block> blocks = even_blocks(count * ccore::dtype_size(dtype), context.nranks);
-      ccore::all_to_all_pairwise(context, send, blocks, recv, blocks);
+      const size_t bytes = count * ccore::dtype_size(dtype);
+      const auto ranks = static_cast<size_t>(context.nranks);
+      const auto algorithm = context.chooser->choose(Kind::all_to_all, bytes * ranks * ranks);
+      ccore::all_to_all_by(algorithm, context, send, recv, bytes);
     });
   });
 }
@@ -258,8 +264,11 @@ cc_result cc_reduce_scatter(const void* send, void* recv, size_t count, cc_dtype
     const Call call{send, recv, count, dtype, comm, options};
     check(call, size_of(comm));
     check_redop(op);
-    run(call, Kind::reduce_scatter, op, 0,
-        [&](const Context& context) { ccore::reduce_scatter_ring(context, send, recv, count, dtype, op); });
+    run(call, Kind::reduce_scatter, op, 0, [&](const Context& context) {
+      const size_t bytes = count * ccore::dtype_size(dtype) * static_cast<size_t>(context.nranks);
+      const auto algorithm = context.chooser->choose(Kind::reduce_scatter, bytes);
+      ccore::reduce_scatter_by(algorithm, context, send, recv, count, dtype, op);
+    });
   });
 }
 

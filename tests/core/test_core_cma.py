@@ -77,3 +77,30 @@ def test_a_rank_that_ends_in_the_middle_is_named(program: Program, fate: str, co
     assert report["code"] in code
     assert "rank 1 (host" in report["text"]
     assert report["after_s"] < 12
+
+
+@pytest.mark.parametrize(
+    ("collective", "way"),
+    [
+        ("broadcast", "oneshot"), ("all_gather", "oneshot"), ("reduce", "twoshot"), ("scatter", "cma"),
+        ("gather", "cma"), ("all_gather", "cma"), ("all_to_all", "cma"), ("reduce_scatter", "cma"),
+    ],
+)  # fmt: skip
+def test_a_rank_that_dies_in_a_sibling_is_named(program: Program, collective: str, way: str) -> None:
+    forced = {"CCORE_ALGO": f"{collective}:{way}"}
+    job = program("endless.py", "die", str(1 << 22), collective, size=2, per_rank=lambda _: forced)
+    output, _ = job.processes[0].communicate(timeout=100)
+    report = json.loads(output.splitlines()[-1])
+    assert report["code"] == "REMOTE"
+    assert "rank 1 (host" in report["text"]
+    assert report["after_s"] < 12
+
+
+@pytest.mark.parametrize(
+    ("collective", "way"),
+    [("broadcast", "oneshot"), ("broadcast", "cma"), ("scatter", "cma"), ("gather", "cma")],
+)
+def test_a_rank_that_has_done_its_part_may_end(program: Program, collective: str, way: str) -> None:
+    forced = {"CCORE_ALGO": f"{collective}:{way}"}
+    ended = program("early_leaver.py", collective, size=3, per_rank=lambda _: forced).finish()
+    assert [(one.returncode, one.output.strip()) for one in ended] == [(0, "right")] * 3

@@ -26,6 +26,8 @@ CASES = (
     "transfers-faulty",
     "receive-any",
     "receive-any-faulty",
+    "siblings",
+    "siblings-failures",
     "split",
     "desync",
     "endurance",

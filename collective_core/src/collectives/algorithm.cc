@@ -98,30 +98,41 @@ Shape shape_of(const std::vector<Place>& places) {
 
 bool Algorithms::has(Algorithm algorithm) const { return std::find(begin(), end(), algorithm) != end(); }
 
+namespace {
+
+// slots: where all ranks share the memory of one node; over_links: everywhere.
+Algorithms in_memory(const Shape& shape, const Algorithms& slots, const Algorithms& over_links) {
+  Algorithms list{};
+  if (shape.shared) list = slots;
+  if (shape.shared && shape.crossed) list.add(Algorithm::cma);
+  for (const Algorithm one : over_links) list.add(one);
+  return list;
+}
+
+}  // namespace
+
 Algorithms algorithms_of(Kind kind, const Shape& shape) {
   switch (kind) {
     case Kind::all_reduce: {
-      Algorithms list{};
-      if (shape.shared) list = {Algorithm::oneshot, Algorithm::twoshot};
-      if (shape.shared && shape.crossed) list.add(Algorithm::cma);
-      for (const Algorithm one : {Algorithm::doubling, Algorithm::ring, Algorithm::halving, Algorithm::direct,
-                                  Algorithm::double_tree, Algorithm::n_trees}) {
-        list.add(one);
-      }
+      Algorithms list = in_memory(shape, {Algorithm::oneshot, Algorithm::twoshot},
+                                  {Algorithm::doubling, Algorithm::ring, Algorithm::halving, Algorithm::direct,
+                                   Algorithm::double_tree, Algorithm::n_trees});
       if (shape.nodes > 1 && shape.most_local > 1) list.add(Algorithm::hierarchical);
       return list;
     }
     case Kind::broadcast:
+      return in_memory(shape, {Algorithm::oneshot}, {Algorithm::tree, Algorithm::chain});
     case Kind::reduce:
-      return {Algorithm::tree, Algorithm::chain};
+      return in_memory(shape, {Algorithm::oneshot, Algorithm::twoshot}, {Algorithm::tree, Algorithm::chain});
     case Kind::all_gather:
     case Kind::all_gatherv:
     case Kind::reduce_scatter:
-      return {Algorithm::ring};
+      return in_memory(shape, {Algorithm::oneshot}, {Algorithm::ring});
     case Kind::gather:
     case Kind::scatter:
-      return {Algorithm::direct};
+      return in_memory(shape, {Algorithm::oneshot}, {Algorithm::direct});
     case Kind::all_to_all:
+      return in_memory(shape, {Algorithm::oneshot}, {Algorithm::pairwise});
     case Kind::all_to_allv:
       return {Algorithm::pairwise};
     case Kind::barrier:

@@ -92,9 +92,66 @@ double all_reduce_us(Algorithm algorithm, const Shape& shape, const Flat& f, con
   return 2 * (f.p - 1) * f.alpha + 2 * part * f.beta + part * f.gamma;  // ring
 }
 
+// Inside a node, through slots in one meeting: what must be written before it is read, and what is read, unless
+// different ranks do these at the same time.
+double oneshot_us(Kind kind, const Flat& f, const SharedCost& shared) {
+  const double part = (f.p - 1) / f.p * f.bytes;
+  const double copy = shared.copy_us_per_byte;
+  switch (kind) {
+    case Kind::broadcast:
+      return shared.alpha_us + f.bytes * copy;
+    case Kind::reduce:
+      return shared.alpha_us + (f.p - 1) * f.bytes * shared.reduce_us_per_byte;
+    case Kind::reduce_scatter:
+      return shared.alpha_us + part * (copy + shared.reduce_us_per_byte);
+    case Kind::all_to_all:
+      return shared.alpha_us + 2 * part / f.p * copy;
+    default:  // all_gather, gather; scatter is the same backwards
+      return shared.alpha_us + f.bytes / f.p * copy + part * copy;
+  }
+}
+
+// Of what a byte costs that is read, reduced and written by the kernel: one that stays with the rank, and one that is
+// only moved, by ranks that all do so at once. From there on where results outgrow the caches, its stores cost more than
+// those past the caches (all_reduce_cma.cc). So that slots are overtaken where two pinned ranks on a Xeon showed it:
+// near 200 KiB, at 400 KiB by reduce_scatter.
+constexpr double kKept = 1.25;
+constexpr double kMoved = 0.5;
+constexpr double kPastCachesFrom = 4.0 * 1024 * 1024;
+
+// By one copy of the kernel.
+double cross_us(Kind kind, const Flat& f, const CostModel& model) {
+  const double part = (f.p - 1) / f.p * f.bytes;
+  const double one = model.shared.alpha_us + model.cross.call_us;
+  const double each = 2 * model.shared.alpha_us + (f.p - 1) * model.cross.call_us;
+  const double byte = model.cross.us_per_byte;
+  const double crowded = byte * (1 + model.cross.crowding * (f.p - 2));
+  const auto past_caches = [&](double result) { return std::max(0.0, result - kPastCachesFrom) * byte; };
+  switch (kind) {
+    case Kind::broadcast:  // through slots the root does a half of the work meanwhile
+      return one + f.bytes * crowded;
+    case Kind::gather:
+      return one + f.bytes / f.p * kMoved * byte + past_caches(f.bytes);
+    case Kind::scatter:
+      return one + f.bytes / f.p * kMoved * byte + past_caches(f.bytes / f.p);
+    case Kind::reduce:
+      return each + part * (kKept * crowded + byte) + past_caches(f.bytes);
+    case Kind::reduce_scatter:
+      return each + part * kKept * crowded;
+    case Kind::all_to_all:
+      return each + part / f.p * kMoved * crowded + past_caches(f.bytes / f.p);
+    default:  // all_gather
+      return each + part * kMoved * crowded + past_caches(f.bytes);
+  }
+}
+
 // To or from one rank, which is the limit.
-double rooted_us(Kind kind, Algorithm algorithm, const Flat& f) {
+double rooted_us(Kind kind, Algorithm algorithm, const Flat& f, const SharedCost& shared) {
   const double gamma = kind == Kind::reduce ? f.gamma : 0;
+  if (algorithm == Algorithm::twoshot) {
+    const double part = (f.p - 1) / f.p * f.bytes;
+    return 2 * shared.alpha_us + part * (2 * shared.copy_us_per_byte + shared.reduce_us_per_byte);
+  }
   if (algorithm == Algorithm::tree) return f.rounds * (f.alpha + f.bytes * (f.beta + gamma));
   return (f.p - 1) * f.alpha + f.bytes * (f.beta + gamma);  // chain
 }
@@ -105,13 +162,15 @@ double estimated_us(Kind kind, Algorithm algorithm, size_t bytes, const Shape& s
   if (shape.nranks == 1) return 0;
   const Flat f = flat(bytes, shape, model);
   const double part = (f.p - 1) / f.p * f.bytes;
+  if (kind != Kind::all_reduce && algorithm == Algorithm::oneshot) return oneshot_us(kind, f, model.shared);
+  if (kind != Kind::all_reduce && algorithm == Algorithm::cma) return cross_us(kind, f, model);
   switch (kind) {
     case Kind::all_reduce:
       if (algorithm == Algorithm::hierarchical) return hierarchical_us(shape, f.bytes, model);
       return all_reduce_us(algorithm, shape, f, model);
     case Kind::broadcast:
     case Kind::reduce:
-      return rooted_us(kind, algorithm, f);
+      return rooted_us(kind, algorithm, f, model.shared);
     case Kind::reduce_scatter:
       return (f.p - 1) * f.alpha + part * (f.beta + f.gamma);
     case Kind::all_gather:

@@ -19,9 +19,9 @@ static_assert(sizeof(Operation) == kHeaderBytes, "the header of the mail is the 
 
 }  // namespace
 
-Stage::Stage(const Context& context, Data data) : context_(context), arena_(*context.arena) {
+Stage::Stage(const Context& context, Data data, int root) : context_(context), arena_(*context.arena), root_(root) {
   for (int member = 0; member < context.nranks; ++member) {
-    if (member == context.rank) continue;
+    if (!meets(member)) continue;
     const int peer = local(member);
     // The mailbox of this stage is the one of the stage before the last.
     const uint64_t stage = ++arena_.pair(peer).stage;
@@ -34,7 +34,7 @@ Stage::Stage(const Context& context, Data data) : context_(context), arena_(*con
   for (int peer = 0; peer < arena_.nlocal(); ++peer) require_left(kNone, peer, arena_.pair(peer).used[half_]);
   if (data == Data::returned) return;
   for (int member = 0; member < context.nranks; ++member) {
-    if (member == context.rank) continue;
+    if (!meets(member)) continue;
     Arena::Pair& pair = arena_.pair(local(member));
     pair.used[half_] = pair.stage;
   }
@@ -52,11 +52,14 @@ const std::byte* Stage::inlined_of(int member) const {
   return arena_.mail_from(peer, arena_.pair(peer).stage).inlined.data();
 }
 
+std::byte* Stage::inlined_to(int member) const {
+  const int peer = local(member);
+  return arena_.mail_to(peer, arena_.pair(peer).stage).inlined.data();
+}
+
 void Stage::post_inlined(const std::byte* data, size_t bytes) {
   for (int member = 0; member < context_.nranks; ++member) {
-    if (member == context_.rank || bytes == 0) continue;
-    const int peer = local(member);
-    std::memcpy(arena_.mail_to(peer, arena_.pair(peer).stage).inlined.data(), data, bytes);
+    if (meets(member) && bytes > 0) std::memcpy(inlined_to(member), data, bytes);
   }
   post();
 }
@@ -64,7 +67,7 @@ void Stage::post_inlined(const std::byte* data, size_t bytes) {
 void Stage::post() {
   ++posted_;
   for (int member = 0; member < context_.nranks; ++member) {
-    if (member == context_.rank) continue;
+    if (!meets(member)) continue;
     const int peer = local(member);
     const Arena::Pair& pair = arena_.pair(peer);
     Mail& mail = arena_.mail_to(peer, pair.stage);
@@ -76,7 +79,7 @@ void Stage::post() {
 
 void Stage::wait(uint64_t posts) {
   for (int member = 0; member < context_.nranks; ++member) {
-    if (member != context_.rank) wait_for(member, posts);
+    if (meets(member)) wait_for(member, posts);
   }
 }
 
@@ -123,12 +126,12 @@ void Stage::wait_until(int member, Ready ready) const {
   context_.wait->moved();
 }
 
-void Stage::finish() {
+void Stage::finish(uint64_t posts) {
   for (int member = 0; member < context_.nranks; ++member) {
-    if (member == context_.rank) continue;
+    if (!meets(member)) continue;
     const int peer = local(member);
     Arena::Pair& pair = arena_.pair(peer);
-    pair.posts += posted_;
+    pair.posts += posts == 0 ? posted_ : posts;
     arena_.receipt_to(peer).stage.store(pair.stage, std::memory_order_release);
     ring(arena_.doorbell(peer));
   }

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "collectives/context.h"
+#include "schedule/schedule.h"
 #include "transport/shm/arena.h"
 
 namespace ccore {
@@ -16,9 +17,10 @@ class Stage {
   // others, answers which these have read before they finish, so that nobody looks at an area afterwards but its owner.
   enum class Data { inlined, slots, returned };
 
-  // Every member of the context makes the same stage, with the same number of posts. Waits until nobody reads what
-  // this rank is about to write over. context.arena is not null.
-  Stage(const Context& context, Data data);
+  // Every member of the context makes the same stage. With a root, it meets all others, and they meet it alone. Waits
+  // until nobody reads what this rank is about to write over: in its slots, if its data is there. context.arena is not
+  // null.
+  Stage(const Context& context, Data data, int root = kNone);
   Stage(const Stage&) = delete;
   Stage& operator=(const Stage&) = delete;
 
@@ -28,14 +30,27 @@ class Stage {
   // Data::inlined: what a member inlined.
   const std::byte* inlined_of(int member) const;
 
-  // All that this rank has written before may be read by all members.
+  // Whether this rank meets that one.
+  bool meets(int member) const {
+    return member != context_.rank && (root_ == kNone || context_.rank == root_ || member == root_);
+  }
+  // All that this rank has written before may be read by all that it meets.
   void post();
   // The first post with at most Arena::kInlineBytes of data.
   void post_inlined(const std::byte* data, size_t bytes);
-  // Returns when all members have posted so often. Throws CC_ERROR_DESYNC if one is in another operation.
+  // The same with data for each: inlined_for(member, to) writes it.
+  template <typename InlinedFor>
+  void post_inlined(InlinedFor inlined_for) {
+    for (int member = 0; member < context_.nranks; ++member) {
+      if (meets(member)) inlined_for(member, inlined_to(member));
+    }
+    post();
+  }
+  // Returns when all that it meets have posted so often. Throws CC_ERROR_DESYNC if one is in another operation.
   void wait(uint64_t posts);
-  // This rank reads nothing more. Not called after an error: then nobody may write over what is here.
-  void finish();
+  // This rank reads nothing more. posts: how many the stage has, of which a rank may have made fewer; 0: as many as this
+  // one has made. Not called after an error: then nobody may write over what is here.
+  void finish(uint64_t posts = 0);
 
   // Payload that the member reads from this rank's area, or this rank from its.
   void count_sent(int member, size_t bytes) const { context_.link(member).payload_bytes_sent += bytes; }
@@ -43,6 +58,7 @@ class Stage {
 
  private:
   int local(int member) const { return arena_.local_of(context_.rank_of(member)); }
+  std::byte* inlined_to(int member) const;
   void wait_for(int member, uint64_t posts);
   void check_header(int member, const Mail& mail) const;
   template <typename Ready>
@@ -51,6 +67,7 @@ class Stage {
 
   const Context& context_;
   Arena& arena_;
+  int root_;
   unsigned half_ = 0;
   uint64_t posted_ = 0;
 };

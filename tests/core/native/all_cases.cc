@@ -27,6 +27,8 @@ CaseTable case_table() {
       {"schedules", schedules},
       {"schedules-all-reduce", schedules_all_reduce},
       {"seals", seals},
+      {"siblings", siblings},
+      {"siblings-failures", siblings_failures},
       {"split", split},
       {"stripes", stripes},
       {"topk", topk},

@@ -25,6 +25,8 @@ void fuzz();
 void seals();
 void recorder();
 void cma();
+void siblings();
+void siblings_failures();
 void registered_memory();
 void rendezvous();
 void failures();

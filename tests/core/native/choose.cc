@@ -59,6 +59,28 @@ void shared_memory() {
   EXPECT(chosen(Kind::all_reduce, 64, kTwoByTwo, "all_reduce:oneshot") == Algorithm::doubling, "it cannot run");
 }
 
+// Of the siblings: one meeting for little, the kernel's copy for much that still fits the caches.
+void siblings_in_shared_memory() {
+  for (const Kind kind : {Kind::broadcast, Kind::all_gather, Kind::all_gatherv, Kind::reduce_scatter, Kind::all_to_all,
+                          Kind::reduce, Kind::gather, Kind::scatter}) {
+    for (const Shape& shape : {kSharedByTwo, kCrossedByTwo, Shape{8, 1, 8, 8, true, false, true}}) {
+      EXPECT(chosen(kind, 64, shape) == Algorithm::oneshot, name_of(kind), " of 64 bytes");
+    }
+    const Algorithm over_links = chosen(kind, kMiB, kOneNode);
+    const std::string forced = std::string(name_of(kind)) + ":" + name_of(over_links);
+    EXPECT(chosen(kind, kMiB, kCrossedByTwo, forced) == over_links, forced);
+    EXPECT(chosen(kind, kMiB, kOneNode, std::string(name_of(kind)) + ":cma") == over_links, "it may not");
+  }
+  for (const Kind kind : {Kind::all_gather, Kind::reduce_scatter, Kind::all_to_all, Kind::gather, Kind::scatter}) {
+    EXPECT(chosen(kind, kMiB, kSharedByTwo) == Algorithm::oneshot, name_of(kind), " of 1 MiB through slots");
+    EXPECT(chosen(kind, kMiB, kCrossedByTwo) == Algorithm::cma, name_of(kind), " of 1 MiB");
+  }
+  for (const Kind kind : {Kind::all_gather, Kind::gather}) {
+    EXPECT(chosen(kind, 16 * kMiB, kCrossedByTwo) == Algorithm::oneshot, name_of(kind), " past the caches");
+  }
+  EXPECT(chosen(Kind::all_to_allv, 64, kCrossedByTwo) == Algorithm::pairwise, "whose sizes only pairs know");
+}
+
 // Whom the user has told what links carry, they are used as that says, for as much data as 2d would need.
 void known_links() {
   Shape known = kTwoByTwo;
@@ -108,6 +130,7 @@ void shapes() {
 void choose() {
   latency_for_little_and_bytes_for_much();
   shared_memory();
+  siblings_in_shared_memory();
   known_links();
   wishes();
   costs_grow();

@@ -8,9 +8,24 @@
 #include <vector>
 
 #include "cases.h"
+#include "collectives/all_gather/all_gather_cma.h"
+#include "collectives/all_gather/all_gather_oneshot.h"
 #include "collectives/all_reduce/all_reduce_cma.h"
 #include "collectives/all_reduce/all_reduce_oneshot.h"
 #include "collectives/all_reduce/all_reduce_twoshot.h"
+#include "collectives/all_to_all/all_to_all_cma.h"
+#include "collectives/all_to_all/all_to_all_oneshot.h"
+#include "collectives/broadcast/broadcast_cma.h"
+#include "collectives/broadcast/broadcast_oneshot.h"
+#include "collectives/gather/gather_cma.h"
+#include "collectives/gather/gather_oneshot.h"
+#include "collectives/reduce/reduce_cma.h"
+#include "collectives/reduce/reduce_oneshot.h"
+#include "collectives/reduce/reduce_twoshot.h"
+#include "collectives/reduce_scatter/reduce_scatter_cma.h"
+#include "collectives/reduce_scatter/reduce_scatter_oneshot.h"
+#include "collectives/scatter/scatter_cma.h"
+#include "collectives/scatter/scatter_oneshot.h"
 #include "expect.h"
 #include "node.h"
 #include "schedule/broadcast.h"
@@ -46,24 +61,90 @@ void print(const std::string& name, int p, size_t elements, const std::function<
   std::printf("%s %d %d %zu %d %zu %zu\n", name.c_str(), nodes, p, elements, result.rounds, busiest, total);
 }
 
-using AllReduce = decltype(&ccore::all_reduce_oneshot);
+// Those that need no schedule are run.
+struct NodeAlgorithm {
+  const char* name;
+  size_t elements;  // of the whole data
+  std::function<void(const ccore::Context&, unsigned char* send, unsigned char* recv)> run;
+};
 
-// Those that need no schedule are run: posts are counted by their pairs of ranks, bytes by the links.
-void print(const std::string& name, int p, size_t elements, AllReduce all_reduce) {
+// `share`: of each rank, in bytes.
+std::vector<NodeAlgorithm> node_algorithms(int p, size_t share) {
+  const size_t all = share * static_cast<size_t>(p);
+  std::vector<ccore::Block> blocks;
+  for (size_t rank = 0; rank < static_cast<size_t>(p); ++rank) blocks.push_back(ccore::Block{rank * share, share});
+  std::vector<NodeAlgorithm> list;
+  const auto all_reduce = [&](const char* name, decltype(&ccore::all_reduce_oneshot) f) {
+    list.push_back({name, all, [=](const auto& c, auto* s, auto* r) { f(c, s, r, all, CC_UINT8, CC_SUM); }});
+  };
+  const auto reduce_scatter = [&](const char* name, decltype(&ccore::reduce_scatter_oneshot) f) {
+    list.push_back({name, all, [=](const auto& c, auto* s, auto* r) { f(c, s, r, share, CC_UINT8, CC_SUM); }});
+  };
+  const auto reduce = [&](const char* name, decltype(&ccore::reduce_oneshot) f) {
+    list.push_back({name, all, [=](const auto& c, auto* s, auto* r) { f(c, s, r, all, CC_UINT8, CC_SUM, 0); }});
+  };
+  const auto all_gather = [&](const char* name, decltype(&ccore::all_gather_oneshot) f) {
+    list.push_back({name, all, [=](const auto& c, auto* s, auto* r) { f(c, s, r, blocks); }});
+  };
+  const auto rooted = [&](const char* name, size_t bytes, decltype(&ccore::broadcast_oneshot) f) {
+    list.push_back({name, all, [=](const auto& c, auto* s, auto* r) { f(c, s, r, bytes, 0); }});
+  };
+  const auto all_to_all = [&](const char* name, decltype(&ccore::all_to_all_oneshot) f) {
+    list.push_back({name, all * static_cast<size_t>(p), [=](const auto& c, auto* s, auto* r) { f(c, s, r, share); }});
+  };
+  all_reduce("all_reduce_oneshot", ccore::all_reduce_oneshot);
+  all_reduce("all_reduce_twoshot", ccore::all_reduce_twoshot);
+  all_reduce("all_reduce_cma", ccore::all_reduce_cma);
+  reduce_scatter("reduce_scatter_oneshot", ccore::reduce_scatter_oneshot);
+  reduce_scatter("reduce_scatter_cma", ccore::reduce_scatter_cma);
+  all_gather("all_gather_oneshot", ccore::all_gather_oneshot);
+  all_gather("all_gather_cma", ccore::all_gather_cma);
+  rooted("broadcast_oneshot", all, ccore::broadcast_oneshot);
+  rooted("broadcast_cma", all, ccore::broadcast_cma);
+  reduce("reduce_oneshot", ccore::reduce_oneshot);
+  reduce("reduce_twoshot", ccore::reduce_twoshot);
+  reduce("reduce_cma", ccore::reduce_cma);
+  rooted("gather_oneshot", share, ccore::gather_oneshot);
+  rooted("gather_cma", share, ccore::gather_cma);
+  rooted("scatter_oneshot", share, ccore::scatter_oneshot);
+  rooted("scatter_cma", share, ccore::scatter_cma);
+  all_to_all("all_to_all_oneshot", ccore::all_to_all_oneshot);
+  all_to_all("all_to_all_cma", ccore::all_to_all_cma);
+  return list;
+}
+
+// Posts are counted by the pairs of ranks, bytes by the links.
+void print_node_algorithms(int p, size_t share) {
   const auto n = static_cast<size_t>(p);
-  std::vector<size_t> posts(n);
-  std::vector<size_t> sent(n);
+  const std::vector<NodeAlgorithm> list = node_algorithms(p, share);
+  std::vector<std::vector<size_t>> posts(list.size(), std::vector<size_t>(n));
+  std::vector<std::vector<size_t>> sent = posts;
   run_node(p, size_t{1} << 20, [&](const ccore::Context& context) {
-    std::vector<unsigned char> data(elements);
+    std::vector<unsigned char> send(share * n);
+    std::vector<unsigned char> recv(share * n);
     const auto rank = static_cast<size_t>(context.rank);
-    all_reduce(context, data.data(), data.data(), elements, CC_UINT8, CC_SUM);
-    for (int peer = 0; peer < p; ++peer) {
-      if (peer != context.rank) posts[rank] = std::max<size_t>(posts[rank], context.arena->pair(peer).posts);
-      sent[rank] += context.link(peer).payload_bytes_sent;
+    std::vector<size_t> posts_before(n);
+    size_t sent_before = 0;
+    for (size_t one = 0; one < list.size(); ++one) {
+      list[one].run(context, send.data(), recv.data());
+      size_t sent_now = 0;
+      for (int peer = 0; peer < p; ++peer) {
+        if (peer == context.rank) continue;
+        size_t& before = posts_before[static_cast<size_t>(peer)];
+        posts[one][rank] = std::max<size_t>(posts[one][rank], context.arena->pair(peer).posts - before);
+        before = context.arena->pair(peer).posts;
+        sent_now += context.link(peer).payload_bytes_sent;
+      }
+      sent[one][rank] = sent_now - sent_before;
+      sent_before = sent_now;
     }
   });
-  std::printf("%s 1 %d %zu %zu %zu %zu\n", name.c_str(), p, elements, *std::max_element(posts.begin(), posts.end()),
-              *std::max_element(sent.begin(), sent.end()), std::accumulate(sent.begin(), sent.end(), size_t{0}));
+  for (size_t one = 0; one < list.size(); ++one) {
+    std::printf("%s 1 %d %zu %zu %zu %zu\n", list[one].name, p, list[one].elements,
+                *std::max_element(posts[one].begin(), posts[one].end()),
+                *std::max_element(sent[one].begin(), sent[one].end()),
+                std::accumulate(sent[one].begin(), sent[one].end(), size_t{0}));
+  }
 }
 
 }  // namespace
@@ -103,9 +184,7 @@ void costs() {
           "all_reduce_2d", p, data, [&](int rank) { return ccore::hierarchical_all_reduce(rank, places, 1); },
           ccore::run_from_full_input, nodes);
     }
-    print("all_reduce_oneshot", p, data, ccore::all_reduce_oneshot);
-    print("all_reduce_twoshot", p, data, ccore::all_reduce_twoshot);
-    print("all_reduce_cma", p, data, ccore::all_reduce_cma);
+    print_node_algorithms(p, 240);  // one chunk for any of these numbers of ranks
     print(
         "reduce_scatter_ring", p, data, [p](int rank) { return ccore::ring_reduce_scatter(rank, p); },
         ccore::run_from_full_input);

@@ -2,7 +2,8 @@
 
 argv[1]: what rank 1 does after it has begun: die, stop, leave. With abort, rank 2 is stopped first, and then a second
 thread of rank 1 aborts; when that began and how long it took is said too. What only the deadline ends has one of 3 s
-(stop, cut); elsewhere it is far away: a busy machine is slow. argv[2]: the elements of 4 bytes, else 2**18.
+(stop, cut); elsewhere it is far away: a busy machine is slow. argv[2]: the elements of 4 bytes, else 2**18. argv[3]:
+another collective than all_reduce, with rank 1 as the root of what comes from one, and rank 0 of what goes to one.
 """
 
 from __future__ import annotations
@@ -23,7 +24,20 @@ fate = sys.argv[1]
 comm = Communicator.from_environment(timeout_s=3 if fate in ("stop", "cut") else 30)
 rank = comm.rank
 data = numpy.ones(int(sys.argv[2]) if len(sys.argv) > 2 else 1 << 18, dtype="f4")
-comm.all_reduce(data, data)
+other = numpy.empty_like(data)
+share = data.size // comm.size
+calls = {
+    "all_reduce": lambda: comm.all_reduce(data, data),
+    "broadcast": lambda: comm.broadcast(data, 1),
+    "scatter": lambda: comm.scatter(data, data[rank * share :][:share] if rank == 1 else data[:share], 1),
+    "gather": lambda: comm.gather(data[:share], data, 0),
+    "reduce": lambda: comm.reduce(data, data, 0),
+    "all_gather": lambda: comm.all_gather(data[rank * share :][:share], data),
+    "reduce_scatter": lambda: comm.reduce_scatter(data, data[rank * share :][:share]),
+    "all_to_all": lambda: comm.all_to_all(data, other),
+}
+operate = calls[sys.argv[3] if len(sys.argv) > 3 else "all_reduce"]
+operate()
 deadline = time.monotonic() + 60
 signals = {"die": signal.SIGKILL, "stop": signal.SIGSTOP}
 if rank == 1 and fate in signals:
@@ -51,7 +65,7 @@ try:
     while time.monotonic() < deadline:
         data.fill(1)
         began = time.monotonic()
-        comm.all_reduce(data, data)
+        operate()
 except CollectiveCoreError as error:
     ended = time.monotonic()
     if aborter.is_alive():

@@ -29,4 +29,10 @@ void all_to_all_pairwise(const Context& context, const void* send, const std::ve
   run_stream(context, steps, Reduction{});
 }
 
+void all_to_all_pairwise(const Context& context, const void* send, void* recv, size_t bytes) {
+  std::vector<Block> blocks;
+  for (size_t rank = 0; rank < static_cast<size_t>(context.nranks); ++rank) blocks.push_back(Block{rank * bytes, bytes});
+  all_to_all_pairwise(context, send, blocks, recv, blocks);
+}
+
 }  // namespace ccore

@@ -12,4 +12,7 @@ namespace ccore {
 void all_to_all_pairwise(const Context& context, const void* send, const std::vector<Block>& out, void* recv,
                          const std::vector<Block>& in);
 
+// Of `bytes` for each.
+void all_to_all_pairwise(const Context& context, const void* send, void* recv, size_t bytes);
+
 }  // namespace ccore

@@ -1,0 +1,13 @@
+// Much data inside a node: every other rank has the kernel copy its part into the root's buffer ("cross memory
+// attach").
+#pragma once
+
+#include "collectives/context.h"
+
+namespace ccore {
+
+// As of gather_direct(); context.arena and context.cross_memory are not null. Through slots where the kernel does not
+// copy.
+void gather_cma(const Context& context, const void* send, void* recv, size_t bytes, int root);
+
+}  // namespace ccore

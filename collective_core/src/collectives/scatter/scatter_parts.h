@@ -1,0 +1,26 @@
+// Who gives what to whom in scatter, for the ways in which the ranks of a node reach their data directly.
+#pragma once
+
+#include "collectives/exchange.h"
+
+namespace ccore {
+
+// exchange: exchange_by_slots() or exchange_by_kernel().
+template <typename Exchange>
+auto scatter_parts(const Context& context, const void* send, void* recv, size_t bytes, int root, Exchange exchange) {
+  const bool is_root = context.rank == root;
+  const auto* input = static_cast<const std::byte*>(send);
+  const auto leaving = [=](int rank) { return Leaving{input + static_cast<size_t>(rank) * bytes, bytes}; };
+  const Coming part{static_cast<std::byte*>(recv), bytes};
+  ExchangeShape shape;
+  shape.root = root;
+  shape.role = is_root ? StreamRole::writes : StreamRole::reads;
+  shape.largest = bytes;
+  if (is_root) {
+    shape.own = leaving(root);
+    shape.own_to = part.at;
+  }
+  return exchange(context, shape, leaving, [=](int) { return part; });
+}
+
+}  // namespace ccore
