@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 
 import numpy
 from collective_core.communicator import Communicator
@@ -26,7 +27,7 @@ rank = comm.rank
 data = numpy.ones(int(sys.argv[2]) if len(sys.argv) > 2 else 1 << 18, dtype="f4")
 other = numpy.empty_like(data)
 share = data.size // comm.size
-calls = {
+calls: dict[str, Callable[[], object]] = {
     "all_reduce": lambda: comm.all_reduce(data, data),
     "broadcast": lambda: comm.broadcast(data, 1),
     "scatter": lambda: comm.scatter(data, data[rank * share :][:share] if rank == 1 else data[:share], 1),
