@@ -211,6 +211,8 @@ class Worker:
                     taken = task.run(self._queue, self._ended)
                 elif isinstance(task, Single):
                     self._perform(task)
+            # The wait for the next task must not keep the tensors of this one.
+            del task
 
     def _perform(self, task: Single) -> None:
         result: Any = None
