@@ -5,7 +5,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -18,7 +17,6 @@
 #include "cases.h"
 #include "collectives/all_reduce/dispatch.h"
 #include "collectives/mutual_access.h"
-#include "common/last_level_cache.h"
 #include "expect.h"
 #include "node.h"
 #include "oracle.h"
@@ -111,16 +109,12 @@ void it_is_chosen() {
       const std::string taken = comm->communicator.recorder().recent().back().algorithm;
       EXPECT((taken == "cma") == (count > (size_t{16} << 10)), count, " elements by ", taken);
     }
-    // What is more than a share of the last-level cache, and not just read, is written past the caches, for which the
-    // kernel has no stores.
-    const size_t past = std::max(size_t{8} << 20, ccore::last_level_cache_bytes() / 10) / sizeof(float);
-    send.assign(past, 1);
-    recv.assign(past, 0);
+    // An output that is large and not just read is written past the caches, for which the kernel has no stores.
     const auto by_choice = [&](float* from, size_t count) {
       return reduce_by(Algorithm::cma, comm, from, recv.data(), count, CC_FLOAT32, CC_SUM, false);
     };
-    EXPECT(by_choice(send.data(), past) == 0 && recv[past - 1] == 2, recv[past - 1]);
-    EXPECT(by_choice(recv.data(), past) > 0 && recv[past - 1] == 4, recv[past - 1]);
+    EXPECT(by_choice(send.data(), kLarge) == 0 && recv[kLarge - 1] == 2, recv[kLarge - 1]);
+    EXPECT(by_choice(recv.data(), kLarge) > 0 && recv[kLarge - 1] == 4, recv[kLarge - 1]);
     EXPECT(by_choice(send.data(), size_t{512} << 10) > 0 && recv[0] == 2, recv[0]);
   });
 }

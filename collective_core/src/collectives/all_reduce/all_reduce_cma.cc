@@ -10,7 +10,6 @@
 #include "collectives/mutual_access.h"
 #include "collectives/stream.h"
 #include "common/copy_past_caches.h"
-#include "common/last_level_cache.h"
 #include "common/dtype.h"
 #include "schedule/schedule.h"
 #include "transport/shm/cross_memory.h"
@@ -24,9 +23,6 @@ namespace {
 constexpr size_t kChunkBytes = 256 * 1024;
 // A peer that fails is noticed after so many bytes at the latest.
 constexpr size_t kCheckBytes = 1024 * 1024;
-// Of the last-level cache, what inputs and outputs of a node may take. On a Xeon whose 300 MiB others use too, two ranks
-// were faster by the kernel at 16 MiB (64 MiB in all) and slower at 64 MiB, four slower at 16 MiB (128 MiB in all).
-constexpr size_t kShareOfLastLevel = 3;
 
 class CrossReduction {
  public:
@@ -105,15 +101,14 @@ void reduce_by_kernel(const Context& context, const MutualAccess& access, const 
   }
 }
 
-// Whether the slots would be faster: the kernel's stores first fetch what they overwrite, from the memory where the
-// outputs of all ranks and what they are made of have left the last-level cache, unless it was just read. Who names
-// this algorithm, or has measured it (the tuner), gets it anyway.
+// Whether the slots would be as fast at least, and the faster the more is in the way in the caches: the kernel's stores
+// first fetch what they overwrite, unless it was just read. Who names this algorithm, or has measured it (the tuner),
+// gets it anyway.
 bool prefer_slots(const Context& context, const void* send, const void* recv, size_t bytes) {
   const Chooser* chooser = context.chooser;
   const bool asked_for =
       !chooser || chooser->overrides.forced[static_cast<size_t>(Kind::all_reduce)] == Algorithm::cma;
-  return !asked_for && send != recv && bytes >= kPastCachesBytes &&
-         2 * static_cast<size_t>(context.nranks) * bytes > last_level_cache_bytes() / kShareOfLastLevel;
+  return !asked_for && send != recv && bytes >= kPastCachesBytes;
 }
 
 }  // namespace

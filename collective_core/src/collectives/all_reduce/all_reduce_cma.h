@@ -7,8 +7,8 @@
 namespace ccore {
 
 // context.arena and context.cross_memory are not null. Where all buffers are registered, they are reached as they are
-// mapped. Where the kernel does not copy from one of them, and where the data of all is more than the caches hold and not in
-// place, all go through the slots. The same bits in each case.
+// mapped. Where the kernel does not copy from one of them, and where so much data is not in place that it had better pass
+// the caches, all go through the slots. The same bits in each case.
 void all_reduce_cma(const Context& context, const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op);
 
 }  // namespace ccore
