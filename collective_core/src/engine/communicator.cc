@@ -49,6 +49,22 @@ void told_to_all(Body body) {
   }
 }
 
+// When a rank that waits asks the others what they are in: seldom, since most only wait for one that computes.
+class Doubt {
+ public:
+  explicit Doubt(int64_t limit_ms) : wait_ms_(std::min<int64_t>(1000, limit_ms / 2)) {}
+  bool due() {
+    const bool now = next_ && next_->passed();
+    if (now) wait_ms_ = std::min<int64_t>(30000, 2 * wait_ms_);
+    if (now || !next_) next_ = Deadline::in_ms(wait_ms_);
+    return now;
+  }
+
+ private:
+  int64_t wait_ms_;
+  std::optional<Deadline> next_;  // from the first wait on: operations that never wait do not ask for the time
+};
+
 class BusyMark {
  public:
   explicit BusyMark(std::atomic<bool>* flag) : flag_(flag) { flag_->store(true, std::memory_order_release); }
@@ -134,16 +150,19 @@ void Communicator::run(Operation operation, int64_t timeout_ms,
   check_usable();
   operation.sequence = ++sequence_;
   monitor_->set_begun(sequence_);
+  if (has_others_out_of_sight()) monitor_->set_call(operation);
   const int64_t limit_ms = timeout_ms > 0 ? timeout_ms : settings_.timeout_ms;
   const Deadline deadline = Deadline::in_ms(limit_ms);
   int send_to = -1;
   int receive_from = -1;
   chosen_ = Algorithm::none;
+  Doubt doubt(limit_ms);
   const uint64_t ticket = recorder_.begin(operation, false, elements > 0 ? elements : operation.count);
   const auto check = [&] {
     recorder_.update(ticket, chosen_, receive_from >= 0 ? receive_from : send_to);
     failure_.check();
-    check_neighbours(operation);
+    if (has_others_out_of_sight() && doubt.due()) monitor_->ask(operation.sequence);
+    check_others(operation);
     monitor_->check_departures(operation.sequence);
     if (!deadline.passed()) return;
     std::string waits;
@@ -199,16 +218,22 @@ Context Communicator::context(WaitLadder* ladder, int* send_to, int* receive_fro
   return context;
 }
 
-// A rank that waits in shared memory and one that waits on a link would not find each other's headers.
-void Communicator::check_neighbours(const Operation& operation) const {
-  if (!connections_.arena) return;
+bool Communicator::call_of(int rank, uint64_t operation, Operation* called) const {
+  const int local = connections_.arena ? connections_.arena->local_of(rank) : -1;
+  if (local < 0) return monitor_->answered(rank, operation, called);
+  return connections_.arena->announced(local, operation, reinterpret_cast<std::byte*>(called));
+}
+
+bool Communicator::has_others_out_of_sight() const {
+  return size() > 1 && !(connections_.arena && connections_.arena->has_all());
+}
+
+// A rank that waits in shared memory and one that waits on a link would not find each other's headers, nor would two
+// that both wait to receive.
+void Communicator::check_others(const Operation& operation) const {
   for (int rank = 0; rank < size(); ++rank) {
-    const int local = connections_.arena->local_of(rank);
-    if (rank == rank_ || local < 0) continue;
     Operation other;
-    if (connections_.arena->announced(local, operation.sequence, reinterpret_cast<std::byte*>(&other))) {
-      require_same(operation, rank_, other, rank);
-    }
+    if (rank != rank_ && call_of(rank, operation.sequence, &other)) require_same(operation, rank_, other, rank);
   }
 }
 
@@ -287,12 +312,26 @@ void Communicator::move_transfers(const Deadline* patience, int64_t wait_ms) {
     const Context context = this->context(&ladder, &unused, &unused, Operation());
     told_to_all([&] { transfers_.run(context, patience); });
   } catch (const Error& error) {
+    const Error cause = error.code() == CC_ERROR_TIMEOUT ? explained(error) : error;
     transfers_.for_each_unfinished(
-        [&](const Transfer& transfer) { recorder_.end(transfer.ticket, error.code()); });
+        [&](const Transfer& transfer) { recorder_.end(transfer.ticket, cause.code()); });
     transfers_.clear();
     group_owner_ = std::thread::id();
-    give_up(error, 0);
+    give_up(cause, 0);
   }
+}
+
+// Of transfers that are late: whether the other rank waits for this one in an operation.
+Error Communicator::explained(const Error& late) const {
+  const std::string missing = monitor_->who_is_missing(0, sequence_ + 1);
+  try {
+    standoff_.explain(
+        transfers_, [this](int peer, uint64_t number, Operation* called) { return call_of(peer, number, called); },
+        sequence_);
+  } catch (const Error& desync) {
+    return desync;
+  }
+  return Error(late.code(), late.what() + missing);
 }
 
 void Communicator::give_up(const Error& error, uint64_t operation) {
@@ -301,7 +340,7 @@ void Communicator::give_up(const Error& error, uint64_t operation) {
     while (failure_.code() == CC_SUCCESS && !patience.passed()) sleep_a_moment();
   }
   std::string text = error.what();
-  if (error.code() == CC_ERROR_TIMEOUT) text += monitor_->who_is_missing(operation);
+  if (error.code() == CC_ERROR_TIMEOUT && operation > 0) text += monitor_->who_is_missing(operation, operation);
   monitor_->fail(error.code(), text);
   log_trace(failure_.code());
   throw Error(failure_.code(), failure_.text());

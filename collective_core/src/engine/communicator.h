@@ -71,12 +71,18 @@ class Communicator {
   void load_choices();
   void check_process() const;
   void check_usable() const;
-  void check_neighbours(const Operation& operation) const;
+  // What a rank called as the operation of that number, as far as it is known here; false if it is not.
+  bool call_of(int rank, uint64_t operation, Operation* called) const;
+  // Whether what some rank is in can only be found out by asking it.
+  bool has_others_out_of_sight() const;
+  // Throws CC_ERROR_DESYNC if a rank is known to have called something else in its place.
+  void check_others(const Operation& operation) const;
   Context context(WaitLadder* ladder, int* send_to, int* receive_from, const Operation& operation);
   void require_own_group() const;
   void move_transfers(const Deadline* patience, int64_t wait_ms);
-  // operation: its number; 0: of a transfer.
+  // operation: its number; 0: of a transfer, which `explained` has had.
   [[noreturn]] void give_up(const Error& error, uint64_t operation);
+  Error explained(const Error& late) const;
   void log_trace(cc_result code) const;
 
   int rank_;

@@ -40,9 +40,9 @@ UniqueFd make_event() {
 struct Monitor::Frame {
   FrameType type = FrameType::goodbye;
   uint32_t code = 0;  // of an error; of a question and its answer: their number
-  uint64_t finished = 0;  // of an answer: the operation that the rank is in, or was in last
-  char text[1000] = {};
-  uint64_t tag = 0;  // of all that stands before it
+  uint64_t finished = 0;  // of a question: the operation that is meant; of an answer: the one that the rank is in, or was
+  char text[1000] = {};   // of an answer: what the rank called as the operation that is meant, if it knows
+  uint64_t tag = 0;       // of all that stands before it
 };
 
 struct Monitor::Peer {
@@ -54,6 +54,7 @@ struct Monitor::Peer {
   bool open;
   std::atomic<uint32_t> answered{0};  // the last question it has answered
   std::atomic<uint64_t> begun{0};     // what it said then
+  Notice called;                      // the last operation that it told of
   std::atomic<uint64_t> left_after{kPresent};  // operations it had finished when it said goodbye
   size_t received = 0;
   Frame frame;
@@ -128,11 +129,37 @@ bool Monitor::silent(size_t rank) const {
          peer.answered.load(std::memory_order_acquire) != asked_;
 }
 
-std::string Monitor::who_is_missing(uint64_t operation) {
+void Monitor::set_call(const Operation& operation) {
+  calls_[operation.sequence % calls_.size()].write(operation.sequence, reinterpret_cast<const std::byte*>(&operation));
+}
+
+void Monitor::ask(uint64_t operation) {
   Frame question;
   question.type = FrameType::question;
   question.code = ++asked_;
+  question.finished = operation;
   send_to_all(question);
+}
+
+bool Monitor::answered(int rank, uint64_t operation, Operation* called) const {
+  return peers_[static_cast<size_t>(rank)]->called.read(operation, reinterpret_cast<std::byte*>(called));
+}
+
+void Monitor::answer(size_t rank, const Frame& question) {
+  Frame answer;
+  answer.type = FrameType::answer;
+  answer.code = question.code;
+  answer.finished = begun_.load(std::memory_order_relaxed);
+  Operation called;
+  const uint64_t number = question.finished;
+  if (number > 0 && calls_[number % calls_.size()].read(number, reinterpret_cast<std::byte*>(&called))) {
+    std::memcpy(answer.text, &called, sizeof called);
+  }
+  send_to(peers_[rank].get(), answer);
+}
+
+std::string Monitor::who_is_missing(uint64_t operation, uint64_t asked) {
+  ask(asked);
   const auto any_silent = [&] {
     for (size_t rank = 0; rank < peers_.size(); ++rank) {
       if (silent(rank)) return true;
@@ -240,15 +267,13 @@ void Monitor::handle(size_t rank, const Frame& frame) {
     ring_always(doorbell_);
     return;
   }
-  if (frame.type == FrameType::question) {
-    Frame answer;
-    answer.type = FrameType::answer;
-    answer.code = frame.code;
-    answer.finished = begun_.load(std::memory_order_relaxed);
-    send_to(peers_[rank].get(), answer);
-    return;
-  }
+  if (frame.type == FrameType::question) return answer(rank, frame);
   if (frame.type == FrameType::answer) {
+    Operation called;
+    std::memcpy(&called, frame.text, sizeof called);
+    if (called.sequence > 0) {
+      peers_[rank]->called.write(called.sequence, reinterpret_cast<const std::byte*>(&called));
+    }
     peers_[rank]->begun.store(frame.finished, std::memory_order_relaxed);
     peers_[rank]->answered.store(frame.code, std::memory_order_release);
     return;

@@ -1,6 +1,7 @@
 // Watches the control connections to all other ranks: news of their failures, their goodbyes, their deaths.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -9,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "collectives/operation.h"
+#include "common/notice.h"
 #include "common/unique_fd.h"
 #include "engine/failure.h"
 #include "transport/progress.h"
@@ -33,10 +36,16 @@ class Monitor {
   void fail(cc_result code, const std::string& text);
   // The operation that this rank is in, or was in last.
   void set_begun(uint64_t operation) { begun_.store(operation, std::memory_order_relaxed); }
+  // What it is, for those who ask.
+  void set_call(const Operation& operation);
+  // Asks all ranks what they called as the operation of that number, and returns at once.
+  void ask(uint64_t operation);
+  // Copies what that rank has answered; false: it has not, or has not called it when it was asked.
+  bool answered(int rank, uint64_t operation, Operation* called) const;
   // Why an operation does not end, as far as the other ranks' monitors can tell: who gives no answer, and who has
-  // not called it (operation 0: not asked). In words that continue a sentence; empty if nothing is known. Takes
-  // kAnswerMs at most.
-  std::string who_is_missing(uint64_t operation);
+  // not called it (operation 0: of no interest). In words that continue a sentence; empty if nothing is known. Takes
+  // kAnswerMs at most. asked: as in `ask`.
+  std::string who_is_missing(uint64_t operation, uint64_t asked);
   // Readable from the first failure on.
   int wake_fd() const { return wake_fd_.get(); }
   // Whether that rank has destroyed its communicator.
@@ -52,6 +61,7 @@ class Monitor {
   void handle(size_t rank, const Frame& frame);
   void send_to_all(const Frame& frame);
   void send_to(Peer* peer, Frame frame);
+  void answer(size_t rank, const Frame& question);
   void give_up_on(const std::string& why);
   bool silent(size_t rank) const;
   void wake();
@@ -62,6 +72,7 @@ class Monitor {
   std::vector<std::unique_ptr<Peer>> peers_;
   std::atomic<uint64_t> finished_{0};
   std::atomic<uint64_t> begun_{0};
+  std::array<Notice, 16> calls_;  // the last operations of this rank, by their numbers
   uint32_t asked_ = 0;
   bool said_goodbye_ = false;
   std::atomic<bool> anyone_left_{false};

@@ -13,12 +13,11 @@ void Standoff::check(const Transfers& transfers, const Arena& arena, uint64_t se
   moves_ = transfers.moves();
   Operation own;
   Operation found;
-  int deaf = -1;
-  transfers.for_each_unfinished([&](const Transfer& transfer) {
-    if (deaf >= 0) return;
-    deaf = deaf_peer(arena, transfer.peer, sequence, &found);
-    own = transfer.header;
-  });
+  const auto call_of = [&](int rank, uint64_t operation, Operation* called) {
+    const int local = arena.local_of(rank);
+    return local >= 0 && arena.announced(local, operation, reinterpret_cast<std::byte*>(called));
+  };
+  const int deaf = deaf_peer(transfers, call_of, sequence, &own, &found);
   if (deaf < 0) {
     patience_.reset();
   } else if (!patience_) {
@@ -28,22 +27,39 @@ void Standoff::check(const Transfers& transfers, const Arena& arena, uint64_t se
   }
 }
 
-int Standoff::deaf_peer(const Arena& arena, int peer, uint64_t sequence, Operation* found) const {
-  if (peer != kAnyPeer) return waits_elsewhere(arena, peer, sequence, found) ? peer : -1;
+void Standoff::explain(const Transfers& transfers, const CallOfRank& call_of, uint64_t sequence) const {
+  Operation own;
+  Operation found;
+  const int deaf = deaf_peer(transfers, call_of, sequence, &own, &found);
+  if (deaf >= 0) require_same(own, rank_, found, deaf);
+}
+
+int Standoff::deaf_peer(const Transfers& transfers, const CallOfRank& call_of, uint64_t sequence, Operation* own,
+                        Operation* found) const {
+  int deaf = -1;
+  transfers.for_each_unfinished([&](const Transfer& transfer) {
+    if (deaf >= 0) return;
+    deaf = deaf_peer(call_of, transfer.peer, sequence, found);
+    *own = transfer.header;
+  });
+  return deaf;
+}
+
+int Standoff::deaf_peer(const CallOfRank& call_of, int peer, uint64_t sequence, Operation* found) const {
+  if (peer != kAnyPeer) return waits_elsewhere(call_of, peer, sequence, found) ? peer : -1;
   int deaf = -1;
   for (int rank = 0; rank < nranks_; ++rank) {
     if (rank == rank_) continue;
-    if (!waits_elsewhere(arena, rank, sequence, found)) return -1;
+    if (!waits_elsewhere(call_of, rank, sequence, found)) return -1;
     deaf = rank;
   }
   return deaf;
 }
 
 // The peer may have been through operations that do not need this rank, to one that does.
-bool Standoff::waits_elsewhere(const Arena& arena, int peer, uint64_t sequence, Operation* found) const {
-  const int local = arena.local_of(peer);
-  if (peer == rank_ || local < 0) return false;
-  while (arena.announced(local, ++sequence, reinterpret_cast<std::byte*>(found))) {
+bool Standoff::waits_elsewhere(const CallOfRank& call_of, int peer, uint64_t sequence, Operation* found) const {
+  if (peer == rank_) return false;
+  while (call_of(peer, ++sequence, found)) {
     if (cannot_end_without(*found, peer, rank_)) return true;
   }
   return false;

@@ -73,6 +73,27 @@ std::vector<Collective> collectives() {
   };
 }
 
+// Those whose text gives their counts otherwise.
+std::vector<Collective> of_uneven_blocks() {
+  const auto out = [] { return std::vector<unsigned char>(kRoom); };
+  return {
+      {"all_gatherv", false, false,
+       [=](const Arguments& a, cc_comm* c) {
+         auto s = out(), r = out();
+         const size_t counts[2] = {a.count, a.count};
+         const size_t offsets[2] = {0, a.count};
+         return cc_all_gatherv(s.data(), r.data(), counts, offsets, a.dtype, c, nullptr);
+       }},
+      {"all_to_allv", false, false,
+       [=](const Arguments& a, cc_comm* c) {
+         auto s = out(), r = out();
+         const size_t counts[2] = {a.count, a.count};
+         const size_t offsets[2] = {0, a.count};
+         return cc_all_to_allv(s.data(), counts, offsets, r.data(), counts, offsets, a.dtype, c, nullptr);
+       }},
+  };
+}
+
 // A rank that only sends may be done before it hears of it; the barrier after it has the news then.
 cc_result with_barrier(cc_result first, cc_comm* comm) {
   return first == CC_SUCCESS ? cc_barrier(comm, nullptr) : first;
@@ -88,6 +109,31 @@ void expect_desync(const std::string& layout, const Collective& collective, cons
     EXPECT(result == CC_ERROR_DESYNC, collective.name, " on rank ", rank, ": ", result, " ", text);
     EXPECT(contains(text, collective.name) && contains(text, first) && contains(text, second), text);
     EXPECT(contains(text, "rank 0 is in") && contains(text, "rank 1 is in"), text);
+  });
+}
+
+void expect_both_named(int rank, cc_comm* comm, cc_result result, const std::string& about) {
+  const std::string text = last_error(comm);
+  EXPECT(result == CC_ERROR_DESYNC, about, " on rank ", rank, ": ", result, " ", text);
+  EXPECT(contains(text, "rank 0 is in operation") && contains(text, "rank 1 is in operation"), about, ": ", text);
+}
+
+// Two ranks that only send to each other are in the next operation when they notice, and two that wait for each other
+// over a link ask after a second.
+void another_root(const std::string& layout, const Collective& collective) {
+  run_ranks(2, layout_named(layout), [&](int rank, cc_comm* comm) {
+    Arguments mine;
+    mine.root = rank;
+    expect_both_named(rank, comm, with_barrier(collective.call(mine, comm), comm),
+                      std::string(collective.name) + " with another root, " + layout);
+  });
+}
+
+void another_collective(const std::string& layout, const Collective& first, const Collective& second) {
+  run_ranks(2, layout_named(layout), [&](int rank, cc_comm* comm) {
+    const Collective& mine = rank == 0 ? first : second;
+    expect_both_named(rank, comm, with_barrier(mine.call(Arguments(), comm), comm),
+                      std::string(first.name) + " and " + second.name + ", " + layout);
   });
 }
 
@@ -156,6 +202,20 @@ void expect_desync(const std::string& layout, int transferring, Call transfer, C
   });
 }
 
+// Over TCP neither finds a header of the other. The one whose deadline comes first tells both.
+void a_late_transfer(int transferring) {
+  run_ranks(2, layout_named("tcp"), [&](int rank, cc_comm* comm) {
+    EXPECT(cc_barrier(comm, nullptr) == CC_SUCCESS, last_error(comm));
+    float data[6] = {};
+    const cc_op_options soon{sizeof soon, 500, 0, 0};
+    const cc_result result = rank == transferring ? cc_recv(data, 6, CC_FLOAT32, 1 - rank, comm, &soon)
+                                                  : await_broadcast(1 - rank, comm);
+    const std::string text = last_error(comm);
+    EXPECT(result == CC_ERROR_DESYNC, "rank ", rank, ": ", result, " ", text);
+    EXPECT(contains(text, "is in operation 2: broadcast") && contains(text, "is in transfer "), text);
+  });
+}
+
 void a_transfer_beside_an_operation() {
   for (const int rank : {0, 1}) {
     for (const char* layout : {"shm", "tcp"}) {
@@ -167,6 +227,7 @@ void a_transfer_beside_an_operation() {
     }
     expect_desync("shm", rank, receive_from_any, reduce_little, "all_reduce");
     expect_desync("shm", rank, receive, await_broadcast, "broadcast");
+    a_late_transfer(rank);
   }
 }
 
@@ -201,7 +262,20 @@ void desync() {
       if (collective.reduces) {
         expect_desync(layout, collective, Arguments{6, CC_FLOAT32, CC_MAX, 0}, "sum", "max");
       }
+      if (collective.rooted) another_root(layout, collective);
       another_order(layout, collective);
+    }
+    std::vector<Collective> all = collectives();
+    for (const Collective& collective : of_uneven_blocks()) {
+      expect_desync(layout, collective, Arguments{7, CC_FLOAT32, CC_SUM, 0}, "=", "=");
+      expect_desync(layout, collective, Arguments{6, CC_INT32, CC_SUM, 0}, "f32", "i32");
+      all.push_back(collective);
+    }
+    for (size_t first = 0; first < all.size(); ++first) {
+      for (size_t second = first + 1; second < all.size(); ++second) {
+        another_collective(layout, all[first], all[second]);
+        another_collective(layout, all[second], all[first]);
+      }
     }
   }
 }

@@ -1,7 +1,6 @@
 #include "transport/shm/arena.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 namespace ccore {
@@ -50,26 +49,12 @@ std::byte* Arena::slot(int local, unsigned half) const {
   return slots_ + (2 * static_cast<size_t>(local) + half) * slot_bytes_;
 }
 
-// A release for each word, so that whoever reads a new word also sees that the state is odd.
 void Arena::announce(uint64_t operation, const std::byte* header) {
-  Notice& notice = notices_[static_cast<uint64_t>(own_) * kNotices + operation % kNotices];
-  notice.state.store(2 * operation + 1, std::memory_order_relaxed);
-  for (size_t i = 0; i < notice.words.size(); ++i) {
-    uint64_t word;
-    std::memcpy(&word, header + 8 * i, sizeof word);
-    notice.words[i].store(word, std::memory_order_release);
-  }
-  notice.state.store(2 * operation, std::memory_order_release);
+  notices_[static_cast<uint64_t>(own_) * kNotices + operation % kNotices].write(operation, header);
 }
 
 bool Arena::announced(int local, uint64_t operation, std::byte* header) const {
-  const Notice& notice = notices_[static_cast<uint64_t>(local) * kNotices + operation % kNotices];
-  if (notice.state.load(std::memory_order_acquire) != 2 * operation) return false;
-  for (size_t i = 0; i < notice.words.size(); ++i) {
-    const uint64_t word = notice.words[i].load(std::memory_order_acquire);
-    std::memcpy(header + 8 * i, &word, sizeof word);
-  }
-  return notice.state.load(std::memory_order_relaxed) == 2 * operation;
+  return notices_[static_cast<uint64_t>(local) * kNotices + operation % kNotices].read(operation, header);
 }
 
 }  // namespace ccore

@@ -12,12 +12,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/notice.h"
 #include "transport/progress.h"
 #include "transport/shm/segment.h"
 
 namespace ccore {
-
-constexpr size_t kHeaderBytes = 56;  // of the operation's header, which this file knows as bytes only
 
 // From one rank to another. Only the sender stores.
 struct alignas(64) Mail {
@@ -30,12 +29,6 @@ struct alignas(64) Mail {
 // That a rank has left the stage of this number of the pair, and reads nothing of it any more.
 struct alignas(64) Receipt {
   std::atomic<uint64_t> stage{0};
-};
-
-// The operation that a rank is in, for those who wait for it in another one.
-struct alignas(64) Notice {
-  std::atomic<uint64_t> state{0};  // twice the operation's number; odd while the words change
-  std::array<std::atomic<uint64_t>, kHeaderBytes / 8> words;
 };
 
 // Of a rank that reaches into the buffers of others (collectives/mutual_access.h). Only it stores.
