@@ -6,6 +6,7 @@ namespace test {
 CaseTable case_table() {
   CaseTable table;
   table.plain = {
+      {"aborts", aborts},
       {"arena", arena},
       {"cma", cma},
       {"choose", choose},

@@ -42,6 +42,7 @@ void tuner_comm();
 void memory();
 void packing();
 void n_trees();
+void aborts();
 void matrix(const std::string& layout, int nranks);
 
 }  // namespace test
