@@ -54,5 +54,14 @@ inline size_t wrong_of_all(const Call& call) {
   }
   return wrong;
 }
+// From each rank its block for this one.
+inline size_t wrong_of_every_pair(const Call& call) {
+  const size_t own = static_cast<size_t>(call.rank) * call.count;
+  size_t wrong = 0;
+  for (int rank = 0; rank < call.inputs.nranks; ++rank) {
+    wrong += count_wrong(call.block(rank), own, call.count, call.inputs, rank);
+  }
+  return wrong;
+}
 
 }  // namespace ccore_perf

@@ -9,8 +9,10 @@ from typing import Any
 
 PROGRAMS = (
     "all_gather_perf",
+    "all_gatherv_perf",
     "all_reduce_perf",
     "alltoall_perf",
+    "alltoallv_perf",
     "broadcast_perf",
     "gather_perf",
     "hypercube_perf",

@@ -36,8 +36,10 @@ def all_but_own(p: int) -> float:
 
 PROGRAMS = (
     Program("all_gather_perf", True, all_but_own),
+    Program("all_gatherv_perf", True, all_but_own),
     Program("all_reduce_perf", False, lambda p: 2 * (p - 1) / p, reduces=True),
     Program("alltoall_perf", True, all_but_own, in_place=False),
+    Program("alltoallv_perf", True, all_but_own, in_place=False),
     Program("broadcast_perf", False, lambda _: 1.0, rooted=True),
     Program("gather_perf", True, all_but_own, rooted=True),
     Program("hypercube_perf", True, all_but_own),

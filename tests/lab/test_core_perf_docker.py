@@ -19,10 +19,10 @@ from perf_rows import rows_of
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SIBLINGS = (
-    "all_gather_perf", "alltoall_perf", "broadcast_perf", "gather_perf", "hypercube_perf", "reduce_perf",
-    "reduce_scatter_perf", "scatter_perf", "sendrecv_perf",
+    "all_gather_perf", "all_gatherv_perf", "alltoall_perf", "alltoallv_perf", "broadcast_perf", "gather_perf",
+    "hypercube_perf", "reduce_perf", "reduce_scatter_perf", "scatter_perf", "sendrecv_perf",
 )  # fmt: skip
-NOT_IN_PLACE = {"alltoall_perf", "sendrecv_perf"}
+NOT_IN_PLACE = {"alltoall_perf", "alltoallv_perf", "sendrecv_perf"}
 END = os.environ.get("CCORE_TEST_PERF_END", "1M")
 SUFFIXES = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 

@@ -8,15 +8,6 @@ cc_result run(const Call& call) {
   return cc_all_to_all(call.send, call.recv, call.count, call.inputs.dtype, call.comm, nullptr);
 }
 
-size_t wrong(const Call& call) {
-  const size_t own = static_cast<size_t>(call.rank) * call.count;
-  size_t wrong = 0;
-  for (int rank = 0; rank < call.inputs.nranks; ++rank) {
-    wrong += count_wrong(call.block(rank), own, call.count, call.inputs, rank);
-  }
-  return wrong;
-}
-
 }  // namespace
 
 const Collective kCollective = {
@@ -29,7 +20,7 @@ const Collective kCollective = {
     false,  // only_powers_of_two
     all_but_own,
     run,
-    wrong,
+    wrong_of_every_pair,
 };
 
 }  // namespace ccore_perf

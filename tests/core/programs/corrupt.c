@@ -38,6 +38,30 @@ WRAP(cc_gather, 1, (BUFFERS, int root, END), send, recv, count, dtype, root, com
 WRAP(cc_all_gather, 1, (BUFFERS, END), send, recv, count, dtype, comm, options)
 WRAP(cc_all_to_all, 1, (BUFFERS, END), send, recv, count, dtype, comm, options)
 
+/* Of blocks of one size, as the programs have them. */
+cc_result cc_all_gatherv(const void* send, void* recv, const size_t* counts, const size_t* offsets, cc_dtype dtype,
+                         cc_comm* comm, const cc_op_options* options) {
+  cc_result (*real)(const void*, void*, const size_t*, const size_t*, cc_dtype, cc_comm*, const cc_op_options*) =
+      (cc_result(*)(const void*, void*, const size_t*, const size_t*, cc_dtype, cc_comm*,
+                    const cc_op_options*))dlsym(RTLD_NEXT, "cc_all_gatherv");
+  const cc_result result = real(send, recv, counts, offsets, dtype, comm, options);
+  corrupt(recv, counts[0], dtype, comm, 1);
+  return result;
+}
+
+cc_result cc_all_to_allv(const void* send, const size_t* send_counts, const size_t* send_offsets, void* recv,
+                         const size_t* recv_counts, const size_t* recv_offsets, cc_dtype dtype, cc_comm* comm,
+                         const cc_op_options* options) {
+  cc_result (*real)(const void*, const size_t*, const size_t*, void*, const size_t*, const size_t*, cc_dtype, cc_comm*,
+                    const cc_op_options*) =
+      (cc_result(*)(const void*, const size_t*, const size_t*, void*, const size_t*, const size_t*, cc_dtype, cc_comm*,
+                    const cc_op_options*))dlsym(RTLD_NEXT, "cc_all_to_allv");
+  const cc_result result =
+      real(send, send_counts, send_offsets, recv, recv_counts, recv_offsets, dtype, comm, options);
+  corrupt(recv, recv_counts[0], dtype, comm, 1);
+  return result;
+}
+
 /* Of a group the last receive is corrupted, once it has come. */
 static void* received;
 static size_t received_count;
