@@ -73,6 +73,26 @@ def test_the_flat_ring_sends_more(networks: Networks, ranks: Any) -> None:
         assert share <= sent <= 1.05 * share, sent
 
 
+TAKEN = """
+import numpy
+from collective_core.communicator import Communicator
+with Communicator.from_environment() as comm:
+    for count in (1 << 17, (1 << 17) + 1):
+        comm.all_reduce(*[numpy.zeros(count, "f4")] * 2)
+        print(comm.trace()[-1].algorithm)
+"""
+
+
+# As LightCC documents it: only data that is no larger goes in two dimensions.
+@pytest.mark.parametrize(("limit", "taken"), [(str(1 << 19), [True, False]), (str(1 << 30), [True, True])])
+def test_more_than_the_threshold_of_lightcc_goes_flat(ranks: Any, limit: str, taken: list[bool]) -> None:
+    given = {"LIGHT_INTRA_SIZE": "2", "LIGHT_HIERARCHICAL_THRESHOLD": limit}
+    ranks.start((sys.executable, "-c", TAKEN), RANKS, lambda _: given)
+    for one in ranks.finish():
+        assert one.returncode == 0, one.output
+        assert [name == "2d" for name in one.output.split()] == taken
+
+
 def test_nodes_can_be_emulated(ranks: Any) -> None:
     ranks.start((sys.executable, PLACES, "1"), RANKS, lambda _: {"LIGHT_INTRA_SIZE": "2"})
     for one in ranks.finish():

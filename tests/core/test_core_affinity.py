@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from collective_core.affinity import node_of_device, parse_list, plan, read_topology
+from collective_core.affinity import cpu_of_thread, node_of_device, parse_list, plan, read_topology
 
 from collective_core import CollectiveCoreError
 
@@ -112,6 +112,33 @@ def test_the_switch(program: Program, wanted: str, returncode: int, says: str) -
     ended = program("affinity.py", size=1, per_rank=lambda _: {"AIACC_CPU_BINDING_ENABLE": wanted}).finish()
     assert ended[0].returncode == returncode, ended[0].output
     assert says in ended[0].output
+
+
+@pytest.mark.parametrize(
+    ("given", "place", "expected"),
+    [("", (0, 2), None), ("{last}", (0, 1), "{last}"), ("{first}, {last},77", (1, 2), "{last}")],
+)
+def test_the_thread_of_the_horovod_api_has_the_cpu_of_its_rank(
+    monkeypatch: pytest.MonkeyPatch, given: str, place: tuple[int, int], expected: str | None
+) -> None:
+    allowed = sorted(os.sched_getaffinity(0))
+    ends = {"first": allowed[0], "last": allowed[-1]}
+    monkeypatch.setenv("HOROVOD_THREAD_AFFINITY", given.format(**ends))
+    assert cpu_of_thread(*place) == (None if expected is None else int(expected.format(**ends)))
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("0", "expected CPUs with commas, one for each of 2 local ranks"),
+        ("0,one", "expected CPUs with commas, one for each of 2 local ranks"),
+        ("0,9999", "local rank 1 may not use CPU 9999"),
+    ],
+)
+def test_cpus_of_threads_that_cannot_be(monkeypatch: pytest.MonkeyPatch, given: str, says: str) -> None:
+    monkeypatch.setenv("CCORE_THREAD_AFFINITY", given)
+    with pytest.raises(CollectiveCoreError, match=says):
+        cpu_of_thread(1, 2)
 
 
 BOUND = """

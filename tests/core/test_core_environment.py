@@ -58,7 +58,6 @@ def test_every_name_has_one_meaning() -> None:
     for variable in VARIABLES:
         assert variable.name.startswith("CCORE_")
         assert bool(variable.choices) == (variable.kind is Kind.CHOICE)
-        assert not (variable.name == "CCORE_DEBUG" and variable.aliases)  # the warning of C++ reads it
 
 
 def test_python_reads_by_the_rules(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
@@ -120,6 +119,7 @@ for _ in range(2):
         ({"HOROVOD_GLOO_TIMEOUT_SECONDS": "9", "CCORE_INIT_TIMEOUT_S": "9"}, 0, ""),
         ({"CCORE_SIMD": "sse"}, 1, "CCORE_SIMD=sse: expected scalar, avx2 or avx512"),
         ({"CCORE_SIMD": "scalar"}, 0, ""),
+        ({"CCORE_DEBUG": "loud"}, 1, "CCORE_DEBUG=loud: expected WARN, VERSION or INFO"),
     ],
 )  # fmt: skip
 def test_the_library_reads_by_the_same_rules(
@@ -127,7 +127,7 @@ def test_the_library_reads_by_the_same_rules(
 ) -> None:
     clean = {name: value for name, value in environment.items() if name != "CCORE_INIT_TIMEOUT_S"}
     done = subprocess.run(
-        (sys.executable, "-c", ALONE), env={**clean, **given, "CCORE_DEBUG": "WARN"},
+        (sys.executable, "-c", ALONE), env={**clean, "CCORE_DEBUG": "WARN", **given},
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == returncode, done.stderr
@@ -135,6 +135,38 @@ def test_the_library_reads_by_the_same_rules(
         assert done.stderr.count(says) == 1, done.stderr
     else:
         assert "counts, not its alias" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "lines"),
+    [
+        ({"CCORE_DEBUG": "version"}, 2),
+        ({"ACCL_LOG_LEVEL": "INFO"}, 2),
+        ({"HOROVOD_LOG_LEVEL": "debug"}, 2),
+        ({"HOROVOD_LOG_LEVEL": "warning"}, 0),
+        ({"HOROVOD_LOG_LEVEL": "fatal"}, 0),
+        ({"CCORE_DEBUG": "WARN", "HOROVOD_LOG_LEVEL": "trace"}, 0),  # differ, and nobody can say so
+    ],
+)
+def test_levels_of_the_log(environment: dict[str, str], given: dict[str, str], lines: int) -> None:
+    done = subprocess.run(
+        (sys.executable, "-c", ALONE), env={**environment, **given},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("rank 0 of 1") == lines, done.stderr
+
+
+MEET = "from collective_core.communicator import Communicator; Communicator.from_environment().destroy()"
+
+
+@pytest.mark.parametrize("name", ["LIGHT_2D_ALLREDUCE", "HOROVOD_AUTOTUNE", "LIGHT_HIERARCHICAL_THRESHOLD"])
+def test_a_rank_that_was_told_otherwise_than_rank_0_says_so(ranks: Any, name: str) -> None:
+    ranks.start((sys.executable, "-c", MEET), 2, lambda rank: {"CCORE_DEBUG": "WARN", name: str(rank)})
+    first, second = ranks.finish()
+    differ = "rank 1 was given other settings for the choice of algorithms than rank 0, whose hold"
+    assert differ in second.output, second.output
+    assert differ not in first.output
 
 
 CONFIGURED = """

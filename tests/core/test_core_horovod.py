@@ -60,6 +60,17 @@ def test_a_rank_that_does_not_call_is_named(program: Program) -> None:
         )
 
 
+def test_a_stall_may_end_the_job_before_the_deadline(program: Program) -> None:
+    per_rank = {
+        "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "3", "HOROVOD_STALL_CHECK_TIME_SECONDS": "1",
+        "HOROVOD_STALL_CHECK_DISABLE": "1", "CCORE_CYCLE_MS": "20",
+    }  # fmt: skip
+    for one in program("horovod_stall.py", size=2, per_rank=lambda _: per_rank).finish():
+        assert one.returncode == 0, one.output
+        assert "after 3 s, no call was made by all ranks" in one.output
+        assert "WARNING" not in one.output
+
+
 @pytest.fixture
 def unled(environment: dict[str, str]) -> dict[str, str]:
     """The environment without a rendezvous: what a launcher gives must do."""
@@ -88,11 +99,17 @@ sys.argv = ["script", "--fp16-allreduce"]
 runpy.run_path({SCRIPT!r}, run_name="__main__")
 """
 BY_TORCH = (sys.executable, "-c", AFTER_TORCH)
+# What Tencent Cloud's page has TACO Train's users give to mpirun, all of it.
+AS_LIGHTCC_DOCUMENTS = {
+    "NCCL_DEBUG": "INFO", "NCCL_IB_DISABLE": "0", "NCCL_SOCKET_IFNAME": "bond0", "NCCL_IB_GID_INDEX": "3",
+    "NCCL_NET_GDR_LEVEL": "0", "HOROVOD_FUSION_THRESHOLD": "0", "HOROVOD_CYCLE_TIME": "0", "LIGHT_INTRA_SIZE": "8",
+    "LIGHT_2D_ALLREDUCE": "1", "LIGHT_TOPK_ALLREDUCE": "1", "LIGHT_TOPK_THRESHOLD": "2097152",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("launcher", "command", "given"),
-    [("mpirun", BY_MODULE, {}), ("torchrun", BY_TORCH, {"CCORE_HOROVOD_ALIAS": "1"})],
+    [("mpirun", BY_MODULE, AS_LIGHTCC_DOCUMENTS), ("torchrun", BY_TORCH, {"CCORE_HOROVOD_ALIAS": "1"})],
 )
 def test_an_unchanged_script(
     launcher: str,
@@ -133,6 +150,14 @@ for name in ("horovod.tensorflow", "horovod.keras", "horovod.torch.nothing", "ho
         assert error.name == name and "is not part of collective_core's Horovod API" in str(error), error
     else:
         raise AssertionError(name)
+import horovod
+assert not hasattr(horovod, "nothing")
+try:
+    horovod.run(print)
+except NotImplementedError as error:
+    assert "horovod.run is not part of collective_core's Horovod API" in str(error), error
+else:
+    raise AssertionError("horovod.run")
 print("ours")
 """
 

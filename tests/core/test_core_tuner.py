@@ -89,11 +89,16 @@ def test_an_algorithm_that_the_user_names_is_not_tuned(tuned: Callable[..., list
 
 def test_choices_are_kept(tuned: Callable[..., list[Any]], tmp_path: Path) -> None:
     folder = tmp_path / "new" / "folder"
-    kept = {"AIACC_CONFIG_CACHE_DISABLE": "0", "CCORE_CACHE_DIR": str(folder), "CCORE_CACHE_MODEL": "a model"}
+    kept = {
+        "AIACC_CONFIG_CACHE_DISABLE": "0",
+        "CCORE_CACHE_DIR": str(folder),
+        "CCORE_CACHE_MODEL": "a model",
+        "CCORE_CACHE_MODEL_BYTES": "97",
+    }
     first = rows(said(tuned(ENOUGH, **TUNED, **kept))[0])
     (file,) = folder.iterdir()
     content = file.read_text()
-    assert "model a model\n" in content
+    assert "model a model\nsize 97 bytes\n" in content
     assert re.search(r"^scale 3 ranks on 1 nodes: 3, shm shm$", content, re.M)
     assert content.count("\nchoice ") == len(KINDS)
 
@@ -105,9 +110,9 @@ def test_choices_are_kept(tuned: Callable[..., list[Any]], tmp_path: Path) -> No
         }
     assert file.read_text() == content
 
-    # One of another model does not.
-    other = said(tuned("1", **{**kept, "CCORE_CACHE_MODEL": "another"}))
-    assert other == ["autotune 0 mode time\n"] * 3
+    # One of another model, or of another size of it, does not.
+    for different in ({"CCORE_CACHE_MODEL": "another"}, {"CCORE_CACHE_MODEL_BYTES": "98"}):
+        assert said(tuned("1", **{**kept, **different})) == ["autotune 0 mode time\n"] * 3
     assert [file] == list(folder.iterdir())
 
 

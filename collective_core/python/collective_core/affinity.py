@@ -137,6 +137,29 @@ def bind(cpus: frozenset[int]) -> None:
             pass  # it has ended meanwhile
 
 
+def cpu_of_thread(local_rank: int, local_size: int) -> int | None:
+    """Return the CPU that CCORE_THREAD_AFFINITY gives the Horovod API's thread of a rank; None when it is not set.
+
+    Raises CollectiveCoreError unless it is a list of at least `local_size` CPUs, of which this rank may use its own.
+    """
+    given = environment.text("CCORE_THREAD_AFFINITY")
+    if not given:
+        return None
+    listed = [int(one) if one.strip().isdigit() else -1 for one in given.split(",")]
+    if len(listed) < local_size or min(listed) < 0:
+        raise CollectiveCoreError(
+            Result.INVALID_ARGUMENT,
+            f"CCORE_THREAD_AFFINITY={given}: expected CPUs with commas, one for each of {local_size} local ranks",
+        )
+    cpu = listed[local_rank]
+    if cpu not in os.sched_getaffinity(0):
+        raise CollectiveCoreError(
+            Result.INVALID_ARGUMENT,
+            f"CCORE_THREAD_AFFINITY={given}: local rank {local_rank} may not use CPU {cpu}",
+        )
+    return cpu
+
+
 def bind_ranks(communicator: Communicator) -> Binding | None:
     """Bind the ranks of a communicator if CCORE_CPU_BINDING says so; called on all of them. Returns what was done.
 

@@ -78,7 +78,11 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "CCORE_HIERARCHICAL_THRESHOLD", Kind.BYTES, "65536",
-        "all_reduce of less does not; rank 0's holds for all", _LIBRARY, aliases=("LIGHT_HIERARCHICAL_THRESHOLD",),
+        "all_reduce of less does not; rank 0's holds for all", _LIBRARY,
+    ),
+    Variable(
+        "CCORE_2D_LIMIT", Kind.BYTES, "none", "nor does all_reduce of more; rank 0's holds for all", _LIBRARY,
+        aliases=("LIGHT_HIERARCHICAL_THRESHOLD",),
     ),
     Variable(
         "CCORE_ALGO", Kind.TEXT, "the cost model's",
@@ -128,10 +132,16 @@ VARIABLES: tuple[Variable, ...] = (
     Variable(
         "CCORE_AUTOTUNE_WARMUP_CALLS", Kind.COUNT, "3",
         "operations of a kind before any is measured; rank 0's holds for all", _LIBRARY,
+        aliases=("HOROVOD_AUTOTUNE_WARMUP_SAMPLES",),
     ),
     Variable(
         "CCORE_AUTOTUNE_PROFILE_CALLS", Kind.COUNT, "32",
         "measured operations of each algorithm that is left after the first look; rank 0's holds for all", _LIBRARY,
+        aliases=("HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE",),
+    ),
+    Variable(
+        "CCORE_AUTOTUNE_LOG", Kind.TEXT, "none", "file to which rank 0 writes at the end what the tuner found",
+        (Reader.HOROVOD,), aliases=("HOROVOD_AUTOTUNE_LOG",),
     ),
     Variable(
         "CCORE_AUTOTUNE_WINDOW_CALLS", Kind.COUNT, "128",
@@ -148,7 +158,11 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "CCORE_CACHE_MODEL", Kind.TEXT, "none",
-        "what the job trains, such as `resnet50 97MB`: choices of others are not taken", _LIBRARY,
+        "what the job trains, such as `resnet50`: choices of others are not taken", _LIBRARY,
+    ),
+    Variable(
+        "CCORE_CACHE_MODEL_BYTES", Kind.BYTES, "none",
+        "its size, such as `102228128`: choices for others are not taken", _LIBRARY,
     ),
     Variable(
         "CCORE_CACHE_DIR", Kind.TEXT, "`$XDG_CACHE_HOME/collective_core`, else `~/.cache/collective_core`",
@@ -198,8 +212,10 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "CCORE_DEBUG", Kind.CHOICE, "none",
-        "what is said on stderr; `VERSION`: a line per communicator with its transports",
-        (Reader.LIBRARY, Reader.PYTHON), choices=("WARN", "VERSION", "INFO"),
+        "what is said on stderr; `VERSION`: a line per communicator with its transports, and one of torch's backend; "
+        "of Horovod's levels `debug` and `trace` are `INFO`, `error` and `fatal` are nothing",
+        (Reader.LIBRARY, Reader.PYTHON), aliases=("HOROVOD_LOG_LEVEL", "ACCL_LOG_LEVEL"),
+        choices=("WARN", "VERSION", "INFO"),
     ),
     Variable(
         "CCORE_FAULT_SEED", Kind.COUNT, "0",
@@ -247,6 +263,20 @@ VARIABLES: tuple[Variable, ...] = (
         "warn when other ranks have waited this long for a call of this one; 0: only at the deadline",
         (Reader.HOROVOD,), aliases=("HOROVOD_STALL_CHECK_TIME_SECONDS",),
     ),
+    Variable(
+        "CCORE_STALL_CHECK_DISABLE", Kind.FLAG, "0", "1: no such warning", (Reader.HOROVOD,),
+        aliases=("HOROVOD_STALL_CHECK_DISABLE",),
+    ),
+    Variable(
+        "CCORE_STALL_SHUTDOWN_S", Kind.SECONDS, "0",
+        "end the job with an error when other ranks have waited this long; 0: only at the deadline",
+        (Reader.HOROVOD,), aliases=("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS",),
+    ),
+    Variable(
+        "CCORE_THREAD_AFFINITY", Kind.TEXT, "none",
+        "CPUs with commas, one for each rank of the node: that of the thread which runs the collectives",
+        (Reader.HOROVOD,), aliases=("HOROVOD_THREAD_AFFINITY",),
+    ),
 )  # fmt: skip
 
 
@@ -258,25 +288,15 @@ class Unused:
     reason: str
 
 
-_NO_SEARCH = "fusion and cycle are not searched for; see `CCORE_FUSION_BYTES`"
+_NO_MODEL = "the tuner measures every algorithm that may win, see [tuner](tuner.md), and has no model to fit"
 
 UNUSED: tuple[Unused, ...] = (
-    Unused("HOROVOD_AUTOTUNE_LOG", _NO_SEARCH),
-    Unused("HOROVOD_AUTOTUNE_WARMUP_SAMPLES", _NO_SEARCH),
-    Unused("HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE", _NO_SEARCH),
-    Unused("HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES", _NO_SEARCH),
-    Unused("HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE", _NO_SEARCH),
+    Unused("HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES", _NO_MODEL),
+    Unused("HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE", _NO_MODEL),
     Unused("HOROVOD_CACHE_CAPACITY", "there is no cache of responses: the ranks agree by one small exchange"),
     Unused("HOROVOD_DYNAMIC_PROCESS_SETS", "process sets can always be added"),
-    Unused("HOROVOD_STALL_CHECK_DISABLE", "set `CCORE_STALL_WARNING_S=0`"),
-    Unused("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "the deadline `CCORE_TIMEOUT_S` ends what stalls"),
     Unused("HOROVOD_TIMELINE_MARK_CYCLES", "a cycle runs only while no call was made by all ranks"),
     Unused("HOROVOD_HIERARCHICAL_ALLGATHER", "the library chooses the algorithm, see `CCORE_ALGO`"),
-    Unused("HOROVOD_LOG_LEVEL", "see `CCORE_DEBUG`"),
     Unused("HOROVOD_CPU_OPERATIONS", "collective_core is the only one"),
-    Unused(
-        "HOROVOD_THREAD_AFFINITY",
-        "it lists CPUs of background threads; `CCORE_CPU_BINDING` binds whole ranks",
-    ),
     Unused("HOROVOD_CONTROLLER", "collective_core is the only one"),
 )

@@ -7,14 +7,13 @@ Import this module (or let torch find the entry point), then
 from __future__ import annotations
 
 import logging
-import os
 import sys
 from datetime import timedelta
 from typing import Any
 
 import torch.distributed as dist
 
-from collective_core import _lib, affinity
+from collective_core import _lib, affinity, environment
 from collective_core.autoload import register
 from collective_core.communicator import Communicator, get_unique_id
 from collective_core.torch_copies import Copies
@@ -99,8 +98,9 @@ def create_process_group(store: Any, rank: int, size: int, timeout: timedelta) -
 
 
 def _announce(communicator: Communicator) -> None:
-    """Say on stderr that this backend is the one in use, when CCORE_DEBUG asks for it."""
-    if os.environ.get("CCORE_DEBUG") in {"VERSION", "INFO", "TRACE"} and not _logger.handlers:
+    """Log that this backend is the one in use; on stderr when CCORE_DEBUG asks for it."""
+    told = environment.text("CCORE_DEBUG").upper() in {"VERSION", "INFO", "DEBUG", "TRACE"}
+    if told and not _logger.handlers:
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(logging.Formatter("%(message)s"))
         _logger.addHandler(handler)

@@ -43,7 +43,7 @@ Overrides::Overrides() { std::fill(std::begin(forced), std::end(forced), Algorit
 
 bool Overrides::operator==(const Overrides& other) const {
   return intra_size == other.intra_size && hierarchical == other.hierarchical &&
-         hierarchical_threshold == other.hierarchical_threshold &&
+         hierarchical_threshold == other.hierarchical_threshold && hierarchical_limit == other.hierarchical_limit &&
          std::equal(std::begin(forced), std::end(forced), other.forced);
 }
 
@@ -71,6 +71,7 @@ Overrides overrides_from_env() {
   overrides.hierarchical = static_cast<int32_t>(env_integer("CCORE_2D", overrides.hierarchical, 0, 1));
   overrides.hierarchical_threshold =
       env_integer("CCORE_HIERARCHICAL_THRESHOLD", overrides.hierarchical_threshold, 0, INT64_MAX);
+  overrides.hierarchical_limit = env_integer("CCORE_2D_LIMIT", overrides.hierarchical_limit, 0, INT64_MAX);
   return overrides;
 }
 
@@ -81,9 +82,7 @@ Algorithm choose(Kind kind, size_t bytes, const Shape& shape, const Overrides& o
   if (candidates.has(forced)) return forced;
   const bool enough = bytes >= static_cast<size_t>(overrides.hierarchical_threshold);
   if (candidates.has(Algorithm::n_trees) && shape.linked && enough) return Algorithm::n_trees;
-  if (candidates.has(Algorithm::hierarchical) && overrides.hierarchical != 0 && enough) {
-    return Algorithm::hierarchical;
-  }
+  if (candidates.has(Algorithm::hierarchical) && overrides.allows_2d(bytes) && enough) return Algorithm::hierarchical;
   Algorithm best = Algorithm::none;
   double least_us = 0;
   for (const Algorithm one : candidates) {

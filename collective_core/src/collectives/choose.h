@@ -18,14 +18,16 @@ struct Overrides {
   int32_t intra_size = 0;    // emulated nodes of that many consecutive ranks; 0: the real ones
   int32_t hierarchical = 1;  // 0: 2d is not taken unless it is forced
   int64_t hierarchical_threshold = 64 * 1024;  // bytes; 2d and n_trees are not taken for less unless forced
+  int64_t hierarchical_limit = INT64_MAX;      // bytes; 2d is not taken for more unless it is forced
 
   Overrides();
   bool operator==(const Overrides& other) const;
+  // Whether 2d may be taken for as many bytes by whoever is not forced to.
+  bool allows_2d(size_t bytes) const { return hierarchical != 0 && bytes <= static_cast<size_t>(hierarchical_limit); }
 };
 
-// From CCORE_ALGO ("all_reduce:ring,broadcast:tree"), CCORE_INTRA_SIZE, CCORE_2D and
-// CCORE_HIERARCHICAL_THRESHOLD. Throws CC_ERROR_INVALID_ARGUMENT with
-// the known names.
+// From CCORE_ALGO ("all_reduce:ring,broadcast:tree"), CCORE_INTRA_SIZE, CCORE_2D, CCORE_2D_LIMIT and
+// CCORE_HIERARCHICAL_THRESHOLD. Throws CC_ERROR_INVALID_ARGUMENT with the known names.
 Overrides overrides_from_env();
 // The list of CCORE_ALGO. setting: what the error calls it.
 void parse_forced(const std::string& setting, const std::string& text, Overrides* overrides);

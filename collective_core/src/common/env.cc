@@ -28,16 +28,15 @@ void warn_once(const EnvSetting& winner, const char* loser, const char* value) {
   static std::set<std::string> told;
   const std::lock_guard<std::mutex> lock(mutex);
   if (!told.insert(loser).second) return;
-  // CCORE_DEBUG, which the log reads, has no aliases, so this does not come back here.
   log(LogLevel::warn, "%s=%s counts, not its alias %s=%s", winner.name.c_str(), winner.text.c_str(), loser, value);
 }
 
-void consider(EnvSetting* found, const char* name) {
+void consider(EnvSetting* found, const char* name, bool may_warn) {
   const char* value = std::getenv(name);
   if (!value || !*value) return;
   if (found->text.empty()) {
     *found = {name, value};
-  } else if (found->text != value) {
+  } else if (found->text != value && may_warn) {
     warn_once(*found, name, value);
   }
 }
@@ -46,11 +45,12 @@ void consider(EnvSetting* found, const char* name) {
 
 EnvSetting env_setting(const char* name) {
   EnvSetting found{name, ""};
-  consider(&found, name);
+  const bool may_warn = std::strcmp(name, "CCORE_DEBUG") != 0;  // which the log reads before it says anything
+  consider(&found, name, may_warn);
   for (const Row& row : kRows) {
     if (std::strcmp(row.name, name) != 0) continue;
     for (const char* other : row.others) {
-      if (other) consider(&found, other);
+      if (other) consider(&found, other, may_warn);
     }
   }
   return found;

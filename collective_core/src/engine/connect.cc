@@ -1,6 +1,7 @@
 #include "engine/connect.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "common/error.h"
@@ -75,7 +76,7 @@ class Connector {
     result_.overrides = cards_[0].overrides;
     result_.tuner = cards_[0].tuner;
     result_.streams = cards_[0].streams;
-    if (!(result_.overrides == card.overrides)) {
+    if (!(result_.overrides == card.overrides) || std::memcmp(&result_.tuner, &card.tuner, sizeof card.tuner) != 0) {
       log(LogLevel::warn, "rank %d was given other settings for the choice of algorithms than rank 0, whose hold",
           rank_);
     }

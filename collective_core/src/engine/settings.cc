@@ -5,6 +5,7 @@
 
 #include "common/env.h"
 #include "common/error.h"
+#include "common/log.h"
 #include "common/simd.h"
 #include "transport/tcp/socket.h"
 
@@ -40,6 +41,7 @@ Settings settings_from_env() {
   settings.cross_memory = env_integer("CCORE_CMA", 1, 0, 1) != 0;
   // A wrong one is told here, not by the first reduction or connection: a rank that ends before the others meet it
   // leaves them waiting, unless they see the same.
+  check_log_level();
   simd_level();
   user_timeout_ms_from_env();
   return settings;

@@ -34,6 +34,8 @@ ToldSettings of_rank_0(const Connections& connections) {
       {"CCORE_INTRA_SIZE", number(overrides.intra_size)},
       {"CCORE_2D", number(overrides.hierarchical)},
       {"CCORE_HIERARCHICAL_THRESHOLD", number(overrides.hierarchical_threshold)},
+      {"CCORE_2D_LIMIT", overrides.hierarchical_limit == INT64_MAX ? ToldSetting{"none", kFromRank0}
+                                                                   : number(overrides.hierarchical_limit)},
       {"CCORE_ALGO", {forced_text(overrides), kFromRank0}},
       {"CCORE_LINK_MATRIX", {links, kFromRank0}},
       {"CCORE_AUTOTUNE", number(tuner.enabled)},

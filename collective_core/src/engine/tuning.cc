@@ -114,7 +114,7 @@ std::vector<Candidate> Tuning::candidates(const TunerKey& key) const {
   const Algorithm first = choose(kind, middle, chooser_->shape, chooser_->overrides, chooser_->model);
   std::vector<Candidate> all = {Candidate{static_cast<uint32_t>(first), cost(first)}};
   for (const Algorithm one : algorithms_of(kind, chooser_->shape)) {
-    const bool unwanted = one == Algorithm::hierarchical && chooser_->overrides.hierarchical == 0;
+    const bool unwanted = one == Algorithm::hierarchical && !chooser_->overrides.allows_2d(middle);
     if (one == first || unwanted) continue;
     all.push_back(Candidate{static_cast<uint32_t>(one), cost(one)});
     // The first choice need not be what the model sees in front, and still is the one to begin with.

@@ -85,7 +85,8 @@ bool CacheEntry::same_key(const CacheEntry& other) const {
 }
 
 std::string CacheIdentity::text() const {
-  return "machine " + one_line(machine) + "\nmodel " + one_line(model) + "\nscale " + one_line(scale) + "\n";
+  return "machine " + one_line(machine) + "\nmodel " + one_line(model) + "\nsize " + one_line(size) + "\nscale " +
+         one_line(scale) + "\n";
 }
 
 std::string CacheIdentity::file_name() const { return hex_sha256(text()).substr(0, 32) + ".txt"; }

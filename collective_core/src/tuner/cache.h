@@ -24,6 +24,7 @@ struct CacheEntry {
 struct CacheIdentity {
   std::string machine;  // see machine_text()
   std::string model;    // what the user calls it
+  std::string size;     // of the model, as the user says
   std::string scale;    // ranks on each node, and how they are joined
 
   std::string text() const;

@@ -21,7 +21,7 @@ namespace {
 using ccore::CacheEntry;
 using ccore::CacheIdentity;
 
-const CacheIdentity kIdentity{"Some CPU, 8 cores", "a model\nof 97 MB", "2 nodes, 4 ranks"};
+const CacheIdentity kIdentity{"Some CPU, 8 cores", "a model\nof ours", "97 bytes", "2 nodes, 4 ranks"};
 const std::vector<CacheEntry> kEntries = {{"all_reduce", 20, 1, "ring", 812.5},
                                           {"all_reduce", 12, 2, "doubling", 0},
                                           {"broadcast", 30, 0, "chain", 100000}};
@@ -48,9 +48,9 @@ void reads_what_was_written() {
 
 void tells_identities_apart() {
   const std::string text = ccore::format_cache(kIdentity, kEntries);
-  for (int part = 0; part < 3; ++part) {
+  for (int part = 0; part < 4; ++part) {
     CacheIdentity other = kIdentity;
-    (part == 0 ? other.machine : part == 1 ? other.model : other.scale) += "x";
+    (part == 0 ? other.machine : part == 1 ? other.model : part == 2 ? other.size : other.scale) += "x";
     EXPECT(other.file_name() != kIdentity.file_name(), "part ", part);
     EXPECT(refused(ccore::format_cache(other, kEntries)), "part ", part);
   }

@@ -3,3 +3,16 @@
 Modules have the names of Horovod's, so that `alias` can put them in its place for scripts that are not to be changed.
 docs/horovod.md says what differs. Importing this package loads nothing heavy.
 """
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+
+def __getattr__(name: str) -> NoReturn:
+    """Refuse what Horovod's own package has and this one has not."""
+    if name == "run":
+        from collective_core.horovod.common.exceptions import not_supported
+
+        raise not_supported("horovod.run", "start the ranks with mpirun, torchrun or srun")
+    raise AttributeError(f"{name} is not part of collective_core's Horovod API: see docs/horovod.md")

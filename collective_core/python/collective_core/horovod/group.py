@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 
@@ -11,7 +12,7 @@ import torch
 from collective_core import environment
 from collective_core.communicator import Buffer, Communicator, Dtype
 from collective_core.errors import CollectiveCoreError, Result
-from collective_core.horovod import collectives
+from collective_core.horovod import collectives, stalls
 from collective_core.horovod.agreement import Agreed, agree
 from collective_core.horovod.requests import Kind, Request
 from collective_core.horovod.timeline import Timeline
@@ -22,12 +23,19 @@ _logger = logging.getLogger("collective_core")
 class Group:
     """Runs the calls of one process set in the order on which its ranks agree."""
 
-    def __init__(self, communicator: Communicator, timeline: Timeline, *, deadline_s: float) -> None:
-        """Take over the communicator. A call that another rank has made must come within `deadline_s`."""
+    def __init__(
+        self, communicator: Communicator, timeline: Timeline, *, deadline_s: float, cpu: int | None = None
+    ) -> None:
+        """Take over the communicator. A call that another rank has made must come within `deadline_s`.
+
+        `cpu`: on which the thread runs; None: on any.
+        """
         self.communicator = communicator
         self._timeline = timeline
+        self._cpu = cpu
+        self._at_rest = False
         self._wire = _CommunicatorWire(communicator)
-        self._calls = _Calls(deadline_s)
+        self._calls = _Calls(stalls.limits(deadline_s))
         self._thread = threading.Thread(target=self._work, name="ccore-horovod", daemon=True)
         self._thread.start()
 
@@ -42,13 +50,22 @@ class Group:
 
     def stop(self) -> None:
         """End the thread and leave. Calls that have not ended, end with an error, here and on the other ranks."""
+        self.rest()
+        self.communicator.destroy()
+
+    def rest(self) -> None:
+        """Do what `stop` does, but leave the communicator to be asked. Idempotent."""
+        if self._at_rest:
+            return
+        self._at_rest = True
         if not self._calls.close():
             self.communicator.abort()
         self._thread.join()
-        self.communicator.destroy()
 
     def _work(self) -> None:
         try:
+            if self._cpu is not None:
+                os.sched_setaffinity(threading.get_native_id(), {self._cpu})
             with torch.no_grad():
                 self._serve()
         except CollectiveCoreError as error:
@@ -107,12 +124,11 @@ class Group:
 class _Calls:
     """The calls of this rank, oldest first; callers add, the thread of the set takes."""
 
-    def __init__(self, deadline_s: float) -> None:
-        self._deadline_s = deadline_s
+    def __init__(self, limits: stalls.Limits) -> None:
+        self._limits = limits
         self._cycle_s = environment.number("CCORE_CYCLE_MS", 1, 0, 1e4) / 1e3
         self._stalled_since: float | None = None
         self._warned = False
-        self._warn_s = environment.number("CCORE_STALL_WARNING_S", 60, 0, 1e9) or deadline_s
         self._changed = threading.Condition()
         self._waiting: dict[str, Request] = {}
         self._joined: Request | None = None
@@ -175,9 +191,9 @@ class _Calls:
         if self._stalled_since is None:
             self._stalled_since = now
         stalled_s = now - self._stalled_since
-        if stalled_s >= self._deadline_s:
+        if stalled_s >= self._limits.end_s:
             raise TimeoutError(f"after {stalled_s:.0f} s, {missing}")
-        if stalled_s >= self._warn_s and not self._warned:
+        if stalled_s >= self._limits.warn_s and not self._warned:
             self._warned = True
             _logger.warning("for %.0f s, %s", stalled_s, missing)
         with self._changed:

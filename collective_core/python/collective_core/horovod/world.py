@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+from pathlib import Path
 
 import torch
 
 from collective_core import affinity, environment
 from collective_core.communicator import Communicator, get_unique_id
 from collective_core.environment_table import UNUSED
+from collective_core.errors import CollectiveCoreError
 from collective_core.horovod.group import Group
 from collective_core.horovod.requests import Kind, Request
 from collective_core.horovod.timeline import Timeline
@@ -35,6 +37,7 @@ class World:
         self.timeline = Timeline()
         self.process = os.getpid()
         self._deadline_s = environment.number("CCORE_TIMEOUT_S", 300, 1e-3, 1e9)
+        self._cpu = affinity.cpu_of_thread(self.local_rank, self.local_size)
         self._groups: dict[int, Group] = {0: self._group(communicator)}
         self._next_group = 1
         self._counters: dict[str, int] = {}
@@ -45,7 +48,7 @@ class World:
             _logger.info("without effect here, see docs/environment.md: %s", ", ".join(set_in_vain))
 
     def _group(self, communicator: Communicator) -> Group:
-        return Group(communicator, self.timeline, deadline_s=self._deadline_s)
+        return Group(communicator, self.timeline, deadline_s=self._deadline_s, cpu=self._cpu)
 
     def start_timeline(self, path: str) -> None:
         """Begin the trace, which rank 0 alone writes."""
@@ -95,8 +98,21 @@ class World:
     def close(self) -> None:
         """Leave all process sets, the set of all ranks last."""
         for number in sorted(self._groups, reverse=True):
+            if number == 0:
+                self._write_tuner_log()
             self._groups[number].stop()
         self.timeline.stop()
+
+    def _write_tuner_log(self) -> None:
+        path = environment.text("CCORE_AUTOTUNE_LOG")
+        if not path or self.rank != 0:
+            return
+        everybody = self._groups[0]
+        everybody.rest()
+        try:
+            Path(path).write_text(everybody.communicator.tuner_dump())
+        except (OSError, CollectiveCoreError) as error:  # the job itself has ended well
+            _logger.warning("the tuner's log is not written: %s", error)
 
 
 _current: World | None = None
