@@ -1,6 +1,7 @@
 #include "collectives/stage.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "common/error.h"
@@ -102,6 +103,23 @@ void Stage::check_header(int member, const Mail& mail) const {
   require_same(context_.operation, context_.rank_of(context_.rank), received, context_.rank_of(member));
 }
 
+// Who only writes reads nobody's header; two that both do would never find out.
+void Stage::check_unmet() const {
+  if (context_.operation.sequence == 0) return;  // no call of a communicator's: it is announced nowhere
+  bool fenced = false;
+  for (int member = 0; member < context_.nranks; ++member) {
+    if (!meets(member) || arena_.pair(local(member)).met == arena_.pair(local(member)).stage) continue;
+    // Between what this rank has announced and what it reads of the others: one of two sees the other.
+    if (!fenced) std::atomic_thread_fence(std::memory_order_seq_cst);
+    fenced = true;
+    Operation called;
+    if (!arena_.announced(local(member), context_.operation.sequence, reinterpret_cast<std::byte*>(&called))) continue;
+    Operation own = context_.operation;
+    own.algorithm = called.algorithm;  // is chosen after the announcement
+    require_same(own, context_.rank_of(context_.rank), called, context_.rank_of(member));
+  }
+}
+
 void Stage::require_left(int member, int peer, uint64_t stage) const {
   Arena::Pair& pair = arena_.pair(peer);
   if (pair.left >= stage) return;
@@ -127,6 +145,7 @@ void Stage::wait_until(int member, Ready ready) const {
 }
 
 void Stage::finish(uint64_t posts) {
+  check_unmet();
   for (int member = 0; member < context_.nranks; ++member) {
     if (!meets(member)) continue;
     const int peer = local(member);

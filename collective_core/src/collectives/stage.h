@@ -48,7 +48,8 @@ class Stage {
   }
   // Returns when all that it meets have posted so often. Throws CC_ERROR_DESYNC if one is in another operation.
   void wait(uint64_t posts);
-  // This rank reads nothing more. posts: how many the stage has, of which a rank may have made fewer; 0: as many as this
+  // This rank reads nothing more. Throws CC_ERROR_DESYNC if one that it meets and has not waited for is known to be in
+  // another operation: of two such ranks, the one that was there last knows. posts: how many the stage has, of which a rank may have made fewer; 0: as many as this
   // one has made. Not called after an error: then nobody may write over what is here.
   void finish(uint64_t posts = 0);
 
@@ -61,6 +62,7 @@ class Stage {
   std::byte* inlined_to(int member) const;
   void wait_for(int member, uint64_t posts);
   void check_header(int member, const Mail& mail) const;
+  void check_unmet() const;
   template <typename Ready>
   void wait_until(int member, Ready ready) const;
   void require_left(int member, int local, uint64_t stage) const;
