@@ -14,9 +14,12 @@ CrossFold::CrossFold(const Context& context, std::vector<uint64_t> inputs, const
 
 const std::byte* CrossFold::fold(size_t at, size_t count, std::byte* out) {
   std::byte* sum = out ? out : held_;
-  const std::byte* so_far = part_of(0, at, count, held_);
+  // The first part of another rank goes where the sum will be, unless the own part is there: one place less to keep in
+  // the caches.
+  std::byte* first = sum == send_ + at ? held_ : sum;
+  const std::byte* so_far = part_of(0, at, count, first);
   for (int member = 1; member < context_.nranks; ++member) {
-    const std::byte* part = part_of(member, at, count, incoming_);
+    const std::byte* part = part_of(member, at, count, member == 1 && context_.rank == 0 ? first : incoming_);
     const ReduceFunction reduce = member + 1 == context_.nranks ? reduction_.last : reduction_.hop;
     reduce(sum, so_far, part, count, context_.average_over());
     so_far = sum;
