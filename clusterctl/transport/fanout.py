@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import queue
+import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -100,6 +102,25 @@ class _Pool(Generic[T]):
             transport.close()
 
 
+@contextmanager
+def _interrupts_afterwards() -> Iterator[None]:
+    """Have Ctrl-C wait for the end of the block, which is short and imports modules.
+
+    Raised in a callback of the import system (``_get_module_lock``), KeyboardInterrupt is printed and forgotten.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _frame: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler if before is None else before)
+    if came:
+        signal.raise_signal(signal.SIGINT)
+
+
 def fan_out(
     nodes: Sequence[Node],
     connect: Callable[[Node], Transport],
@@ -126,7 +147,8 @@ def fan_out(
         for thread in threads:
             thread.start()
         if meanwhile is not None:
-            meanwhile()
+            with _interrupts_afterwards():
+                meanwhile()
         for _ in nodes:
             node, outcome = pool.outcomes.get()
             if isinstance(outcome, _Crash):
