@@ -19,9 +19,9 @@ ROW = re.compile(
 QUICK = {"CCORE_AUTOTUNE_PROFILE_CALLS": "4", "CCORE_AUTOTUNE_WINDOW_CALLS": "1000"}
 TUNED = {"CCORE_AUTOTUNE": "1", **QUICK}
 KINDS = {("all_reduce", 10), ("reduce", 10), ("broadcast", 10)}
-# Rounds for three searches, one after the other: 8 calls of each candidate (at most 8 for all_reduce, 2 for the
-# others), then 4 of each of the at most 3 that are left.
-ENOUGH = "150"
+# Rounds for three searches, one after the other: 8 calls of each candidate (at most 9 for all_reduce, 5 for reduce, 4
+# for broadcast), then 4 of each of the at most 3 that are left.
+ENOUGH = "240"
 
 
 def two_nodes(rank: int) -> Mapping[str, str]:
