@@ -1,5 +1,6 @@
-/* The measured loop of core_siblings_vs_mpi.py, the same for every library: fp32, warm-up, batches of calls. The root goes round from call to call: a fixed one would run ahead of the others
- * and measure the depth of buffers. Bytes are those of the largest buffer on a rank. Includers define:
+/* The measured loop of core_siblings_vs_mpi.py, the same for every library: fp32, warm-up, batches of calls. The
+ * root goes round from call to call: a fixed one would run ahead of the others and measure the depth of buffers. Bytes
+ * are those of the largest buffer on a rank. Includers define:
  *   void run(enum collective one, const float *send, float *recv, size_t count, int root);
  *     count: of one block where the larger buffer has a block for each rank; broadcast works in recv alone
  *   double maximum_over_ranks(double value);
@@ -8,20 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "timing.h"
 
 static const char *const names[] = {"broadcast", "all_gather", "reduce_scatter", "all_to_all", "reduce", "gather", "scatter"};
-
-static double now_us(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
-}
-
-static int ascending(const void *a, const void *b) {
-  const double x = *(const double *)a, y = *(const double *)b;
-  return x < y ? -1 : x > y;
-}
 
 enum { BATCHES = 51 };
 
