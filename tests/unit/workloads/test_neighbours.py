@@ -49,7 +49,7 @@ def test_where_nothing_could_be_learnt_nothing_is_measured():
 def spoken(speeds):
     """What rank 0 prints for a ring of nodes whose links have these GB/s: link i is between rank i and i + 1."""
     size = len(speeds)
-    lines = ["# Neighbours: 4194304 bytes each way at once, median of 5"]
+    lines = ["# Neighbours: 4194304 bytes each way at once, best of 3"]
     lines += [
         f"# Neighbours of rank {rank} on host: {speeds[rank]:.3f} GB/s with {(rank + 1) % size}, "
         f"{speeds[rank - 1]:.3f} GB/s with {(rank - 1) % size}"
