@@ -7,8 +7,9 @@ _PASSED_OVER = ("/proc", "/sys", "/var/log", "/run/docker", "/run/motd.dynamic")
 _PRUNED = " -o ".join(f"-path {path}" for path in _PASSED_OVER)
 COMMAND = (
     "docker ps -aq --no-trunc; docker volume ls -q; docker network ls -q --filter type=custom;"
-    # Processes but these, and the sessions of sshd that are just ending.
-    " ps -eo args= | grep -v -e 'ps -eo' -e 'grep -v' -e '^sh -c docker ps' -e '^sort' -e '^uniq' -e '^sshd: '"
+    # Processes but what this shell starts (by parent: what is about to be `sort` has another name still), itself, and
+    # the sessions of sshd that are just ending.
+    " ps -eo pid=,ppid=,args= | awk -v me=$$ '$1 != me && $2 != me {$1 = $2 = \"\"; print}' | grep -v '^ *sshd: '"
     " | sort | uniq -c;"
     # Every file of the node with its size and time: keys and lines in authorized_keys among them.
     rf" find / -xdev \( {_PRUNED} \) -prune -o -type f -print0 | sort -z | xargs -0 stat -c '%n %s %Y'"
