@@ -49,8 +49,9 @@ class Stage {
   // Returns when all that it meets have posted so often. Throws CC_ERROR_DESYNC if one is in another operation.
   void wait(uint64_t posts);
   // This rank reads nothing more. Throws CC_ERROR_DESYNC if one that it meets and has not waited for is known to be in
-  // another operation: of two such ranks, the one that was there last knows. posts: how many the stage has, of which a rank may have made fewer; 0: as many as this
-  // one has made. Not called after an error: then nobody may write over what is here.
+  // another operation: of two such ranks, the one that was there last knows. posts: how many the stage has, of which a
+  // rank may have made fewer; 0: as many as this one has made. Not called after an error: then nobody may write over
+  // what is here.
   void finish(uint64_t posts = 0);
 
   // Payload that the member reads from this rank's area, or this rank from its.

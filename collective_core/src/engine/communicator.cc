@@ -4,10 +4,7 @@
 #include <time.h>
 
 #include <algorithm>
-#include <cstring>
-#include <exception>
 #include <functional>
-#include <new>
 #include <optional>
 #include <utility>
 
@@ -15,14 +12,11 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/process_id.h"
-#include "engine/settings_text.h"
+#include "engine/running.h"
 #include "schedule/packing.h"
 
 namespace ccore {
 namespace {
-
-// How long a broken data connection waits for the control connection to say why it broke.
-constexpr int64_t kCauseMs = 300;
 
 std::vector<Place> places_of(const std::vector<Peer>& peers) {
   std::vector<Place> places;
@@ -33,20 +27,6 @@ std::vector<Place> places_of(const std::vector<Peer>& peers) {
 void sleep_a_moment() {
   const timespec moment{0, 1000000};
   nanosleep(&moment, nullptr);
-}
-
-// What else ends an operation on this rank must reach the others as well, or they would wait for their deadline.
-template <typename Body>
-void told_to_all(Body body) {
-  try {
-    body();
-  } catch (const Error&) {
-    throw;
-  } catch (const std::bad_alloc&) {
-    throw Error(CC_ERROR_SYSTEM, "out of memory");
-  } catch (const std::exception& error) {
-    throw Error(CC_ERROR_INTERNAL, error.what());
-  }
 }
 
 // When a rank that waits asks the others what they are in: seldom, since most only wait for one that computes.
@@ -63,17 +43,6 @@ class Doubt {
  private:
   int64_t wait_ms_;
   std::optional<Deadline> next_;  // from the first wait on: operations that never wait do not ask for the time
-};
-
-class BusyMark {
- public:
-  explicit BusyMark(std::atomic<bool>* flag) : flag_(flag) { flag_->store(true, std::memory_order_release); }
-  ~BusyMark() { flag_->store(false, std::memory_order_release); }
-  BusyMark(const BusyMark&) = delete;
-  BusyMark& operator=(const BusyMark&) = delete;
-
- private:
-  std::atomic<bool>* flag_;
 };
 
 }  // namespace
@@ -237,103 +206,6 @@ void Communicator::check_others(const Operation& operation) const {
   }
 }
 
-void Communicator::transfer(Transfer transfer) {
-  check_process();
-  if (transfer.limit_ms <= 0) transfer.limit_ms = settings_.timeout_ms;
-  const std::lock_guard<std::mutex> lock(operation_mutex_);
-  check_usable();
-  if (group_owner_ != std::thread::id()) {
-    require_own_group();
-    transfer.ticket = recorder_.begin(transfers_.next_header(transfer), transfer.sends, transfer.header.count);
-    transfers_.add(transfer);
-    return;
-  }
-  if (transfer.peer == rank_ || size() == 1) {
-    throw Error(CC_ERROR_INVALID_USAGE, "a rank can send to itself only in a group");
-  }
-  transfer.ticket = recorder_.begin(transfers_.next_header(transfer), transfer.sends, transfer.header.count);
-  transfers_.add(transfer);
-  move_transfers(nullptr, 0);
-  transfers_.clear();
-}
-
-void Communicator::open_group() {
-  check_process();
-  const std::lock_guard<std::mutex> lock(operation_mutex_);
-  check_usable();
-  if (group_owner_ != std::thread::id()) throw Error(CC_ERROR_INVALID_USAGE, "a group is already open");
-  group_owner_ = std::this_thread::get_id();
-}
-
-void Communicator::advance_group(int64_t wait_ms, unsigned char* finished, size_t count) {
-  check_process();
-  const std::lock_guard<std::mutex> lock(operation_mutex_);
-  failure_.check();
-  require_own_group();
-  if (count != transfers_.count()) {
-    throw Error(CC_ERROR_INVALID_ARGUMENT,
-                format("the group has %zu transfers, not %zu", transfers_.count(), count));
-  }
-  const Deadline patience = Deadline::in_ms(wait_ms);
-  move_transfers(&patience, wait_ms);
-  for (size_t i = 0; i < count; ++i) finished[i] = transfers_.finished(i) ? 1 : 0;
-}
-
-void Communicator::close_group() {
-  check_process();
-  const std::lock_guard<std::mutex> lock(operation_mutex_);
-  require_own_group();
-  move_transfers(nullptr, 0);
-  transfers_.clear();
-  group_owner_ = std::thread::id();
-}
-
-void Communicator::require_own_group() const {
-  if (group_owner_ == std::this_thread::get_id()) return;
-  throw Error(CC_ERROR_INVALID_USAGE, group_owner_ == std::thread::id()
-                                          ? "no group is open"
-                                          : "another thread has a group of transfers open");
-}
-
-// A failure is the end of the group too.
-void Communicator::move_transfers(const Deadline* patience, int64_t wait_ms) {
-  const BusyMark mark(&busy_);
-  try {
-    const auto check = [&] {
-      failure_.check();
-      transfers_.check_deadlines(
-          [this](int peer) { return connections_.peers[static_cast<size_t>(peer)].name; });
-      if (connections_.arena) standoff_.check(transfers_, *connections_.arena, sequence_);
-    };
-    check();
-    WaitLadder ladder(doorbell_, monitor_->wake_fd(), spin_, check);
-    if (patience) ladder.sleep_at_most(static_cast<int>(std::min<int64_t>(wait_ms, 1000)));
-    int unused = -1;
-    const Context context = this->context(&ladder, &unused, &unused, Operation());
-    told_to_all([&] { transfers_.run(context, patience); });
-  } catch (const Error& error) {
-    const Error cause = error.code() == CC_ERROR_TIMEOUT ? explained(error) : error;
-    transfers_.for_each_unfinished(
-        [&](const Transfer& transfer) { recorder_.end(transfer.ticket, cause.code()); });
-    transfers_.clear();
-    group_owner_ = std::thread::id();
-    give_up(cause, 0);
-  }
-}
-
-// Of transfers that are late: whether the other rank waits for this one in an operation.
-Error Communicator::explained(const Error& late) const {
-  const std::string missing = monitor_->who_is_missing(0, sequence_ + 1);
-  try {
-    standoff_.explain(
-        transfers_, [this](int peer, uint64_t number, Operation* called) { return call_of(peer, number, called); },
-        sequence_);
-  } catch (const Error& desync) {
-    return desync;
-  }
-  return Error(late.code(), late.what() + missing);
-}
-
 void Communicator::give_up(const Error& error, uint64_t operation) {
   if (error.code() == CC_ERROR_REMOTE) {
     const Deadline patience = Deadline::in_ms(kCauseMs);
@@ -376,44 +248,6 @@ void Communicator::finalize(int64_t timeout_ms) {
     finalized_ = true;
     monitor_->say_goodbye(context.operation.sequence);
   });
-}
-
-void Communicator::fill(int rank, cc_peer_info* info) const {
-  const Peer& peer = connections_.peers[static_cast<size_t>(rank)];
-  cc_peer_info full{};
-  full.size = std::min(info->size, sizeof full);
-  full.rank = rank;
-  full.node = peer.place.node;
-  full.local_rank = peer.place.local_rank;
-  full.local_size = peer.place.local_size;
-  full.pid = peer.pid;
-  std::strncpy(full.host, peer.host.c_str(), sizeof full.host - 1);
-  std::strncpy(full.address, host_text(peer.address).c_str(), sizeof full.address - 1);
-  const auto& link = connections_.links[static_cast<size_t>(rank)];
-  std::strncpy(full.transport, link ? link->name() : "self", sizeof full.transport - 1);
-  if (link) {
-    full.payload_bytes_sent = link->payload_bytes_sent;
-    full.payload_bytes_received = link->payload_bytes_received;
-  }
-  std::memcpy(info, &full, full.size);
-}
-
-std::string Communicator::settings_text() const {
-  return ccore::settings_text(told_settings(rank_, settings_, connections_));
-}
-
-std::string Communicator::summary() const {
-  int nodes = 0;
-  int shm = 0;
-  int tcp = 0;
-  for (size_t rank = 0; rank < connections_.peers.size(); ++rank) {
-    nodes = std::max(nodes, connections_.peers[rank].place.node + 1);
-    const auto& link = connections_.links[rank];
-    if (link) ++(link->fd() >= 0 ? tcp : shm);
-  }
-  const std::string& obstacle = connections_.cross_memory_obstacle;
-  return format("%d ranks on %d nodes, transport shm to %d, tcp to %d, cma %s", size(), nodes, shm, tcp,
-                obstacle.empty() ? "in use" : ("not used: " + obstacle).c_str());
 }
 
 }  // namespace ccore

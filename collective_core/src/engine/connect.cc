@@ -22,9 +22,6 @@
 namespace ccore {
 namespace {
 
-// How long a connection that broke on the way to a communicator waits for the root to say why.
-constexpr int64_t kCauseMs = 300;
-
 class Connector {
  public:
   Connector(const UniqueId& id, int rank, int nranks, const Settings& settings)

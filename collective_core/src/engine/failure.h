@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <mutex>
 #include <string>
 
@@ -9,6 +10,9 @@
 #include "common/error.h"
 
 namespace ccore {
+
+// How long who sees a broken connection waits for the one that says why it broke.
+constexpr int64_t kCauseMs = 300;
 
 class Failure {
  public:

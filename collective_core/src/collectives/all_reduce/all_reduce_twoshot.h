@@ -1,5 +1,4 @@
-// Much data inside a node: each rank reduces its block of every chunk, reading the others' parts where they wrote
-// them, and collects the other blocks.
+// Much data inside a node: in place where all have registered their memory, else through the slots.
 #pragma once
 
 #include "collectives/context.h"
