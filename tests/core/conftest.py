@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from native_build import NativeBuild
+from native_build import FEWER_COMPILERS, NativeBuild
 
 import collective_core
 
@@ -56,6 +56,7 @@ def _native_build() -> NativeBuild:
         configure = (
             cmake, "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}", "-S", str(REPOSITORY / "collective_core"),
             "-B", str(folder), "-DCCORE_BUILD_TESTS=ON", "-DCCORE_WARNINGS_AS_ERRORS=ON", "-DCMAKE_BUILD_TYPE=Release",
+            *FEWER_COMPILERS,
         )  # fmt: skip
         _native["build"] = NativeBuild(
             folder, (configure, (cmake, "--build", str(folder), "--parallel", "2"))

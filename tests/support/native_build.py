@@ -14,6 +14,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+FEWER_COMPILERS = ("-DCMAKE_UNITY_BUILD=ON",)
+"""For cmake: eight files at a time, as most of a compiler's time goes to the headers that all have. The wheel's build
+compiles each file alone, so that one that lacks an include is found there."""
+
 
 class NativeBuild:
     """Commands that run one after the other in the background, below the priority of the tests."""

@@ -6,6 +6,7 @@
 
 #include "collectives/framing.h"
 #include "common/error.h"
+#include "common/index.h"
 #include "transport/seal.h"
 
 namespace ccore {
@@ -13,8 +14,6 @@ namespace {
 
 // How long what a departed peer left on the link may take to come out of it: a link may give nothing at times.
 constexpr int64_t kDepartedMs = 200;
-
-size_t at(int rank) { return static_cast<size_t>(rank); }
 
 }  // namespace
 

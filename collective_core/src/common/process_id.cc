@@ -5,13 +5,15 @@
 
 #include <atomic>
 
+#include "common/pages.h"
+
 namespace ccore {
 namespace {
 
 // A page that the kernel empties in a forked child (madvise(2), MADV_WIPEONFORK), however the fork was made; null where
 // there is no such thing.
 std::atomic<pid_t>* wiped_on_fork() {
-  const auto bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const auto bytes = page_bytes();
   void* page = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED) return nullptr;
   if (madvise(page, bytes, MADV_WIPEONFORK) == 0) return static_cast<std::atomic<pid_t>*>(page);

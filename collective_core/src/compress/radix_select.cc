@@ -46,23 +46,23 @@ Bins low_histogram(const float* x, size_t count, uint32_t prefix, unsigned shift
 }
 
 // The bin of the k-th largest, and which one it is among those in the bin.
-struct Place {
+struct InBin {
   uint32_t bin;
   size_t rank;
   bool whole;  // it is the smallest of the bin: all in the bin are wanted
 };
 
-Place place_in(const Bins& bins, size_t k) {
+InBin place_in(const Bins& bins, size_t k) {
   auto bin = static_cast<uint32_t>(bins.size() - 1);
   while (bin > 0 && bins[bin] < k) k -= bins[bin--];
-  return Place{bin, k, bins[bin] == k};
+  return InBin{bin, k, bins[bin] == k};
 }
 
 }  // namespace
 
 Cut cut_at(const float* x, size_t count, size_t k) {
   unsigned shift = 31 - kHighBits;
-  Place place = place_in(high_histogram(x, count), k);
+  InBin place = place_in(high_histogram(x, count), k);
   uint32_t key = place.bin << shift;
   while (shift > 0 && !place.whole) {
     shift -= kLowBits;

@@ -82,7 +82,7 @@ int ranks_on_host_of(const std::vector<Card>& cards, const Card& card) {
   }));
 }
 
-StreamPlan streams_between(const std::vector<Card>& cards, size_t rank, size_t peer) {
+StreamSettings streams_between(const std::vector<Card>& cards, size_t rank, size_t peer) {
   const Card& first = cards.front();
   return plan_streams(first.streams, first.cores / ranks_on_host_of(cards, first),
                       std::strcmp(cards[peer].boot, cards[rank].boot) == 0,

@@ -53,6 +53,6 @@ std::vector<Address> rails_of(const Card& card);
 // How many of the ranks share the host of that one.
 int ranks_on_host_of(const std::vector<Card>& cards, const Card& card);
 // Of the connections between two ranks.
-StreamPlan streams_between(const std::vector<Card>& cards, size_t rank, size_t peer);
+StreamSettings streams_between(const std::vector<Card>& cards, size_t rank, size_t peer);
 
 }  // namespace ccore

@@ -17,7 +17,6 @@
 namespace ccore {
 namespace {
 
-enum class FrameType : uint32_t { goodbye = 1, error = 2, question = 16, answer = 17 };
 // A process that runs answers in a fraction of it, even on a machine that is busy.
 constexpr int64_t kAnswerMs = 500;
 constexpr uint64_t kPresent = ~uint64_t{0};
@@ -35,6 +34,8 @@ UniqueFd make_event() {
 }
 
 }  // namespace
+
+enum class Monitor::FrameType : uint32_t { goodbye = 1, error = 2, question = 16, answer = 17 };
 
 // Small enough that it always fits the socket's buffer, so that sending never has to wait.
 struct Monitor::Frame {

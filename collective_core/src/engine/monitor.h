@@ -54,6 +54,7 @@ class Monitor {
   void check_departures(uint64_t operation) const;
 
  private:
+  enum class FrameType : uint32_t;
   struct Frame;
   struct Peer;
   void watch();

@@ -1,19 +1,11 @@
 #include "pipeline/staging.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "common/error.h"
+#include "common/pages.h"
 
 namespace ccore {
-namespace {
-
-size_t whole_pages(size_t bytes) {
-  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  return (bytes + page - 1) / page * page;
-}
-
-}  // namespace
 
 Staging::Staging(size_t buffers, size_t buffer_bytes)
     : stride_(whole_pages(buffer_bytes)), bytes_(buffers * stride_) {

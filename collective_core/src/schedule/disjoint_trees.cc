@@ -2,12 +2,11 @@
 
 #include <numeric>
 
+#include "common/index.h"
 #include "schedule/schedule.h"
 
 namespace ccore {
 namespace {
-
-size_t at(int index) { return static_cast<size_t>(index); }
 
 // Forests over the same nodes, no edge in two of them.
 class Forests {

@@ -11,9 +11,9 @@ struct Span {
   int count;
 };
 
-class Builder {
+class HalvingBuilder {
  public:
-  Builder(int rank, int nranks) : power_(power_of_two_up_to(nranks)), places_{nranks - power_} {
+  HalvingBuilder(int rank, int nranks) : power_(power_of_two_up_to(nranks)), places_{nranks - power_} {
     schedule_.rank = rank;
     schedule_.nranks = nranks;
     schedule_.nblocks = power_;
@@ -82,6 +82,6 @@ class Builder {
 
 }  // namespace
 
-Schedule halving_all_reduce(int rank, int nranks) { return Builder(rank, nranks).build(); }
+Schedule halving_all_reduce(int rank, int nranks) { return HalvingBuilder(rank, nranks).build(); }
 
 }  // namespace ccore

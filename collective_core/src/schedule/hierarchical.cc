@@ -8,9 +8,9 @@ namespace {
 constexpr int kWithin = 0;
 constexpr int kBetween = 1;
 
-class Builder {
+class HierarchicalBuilder {
  public:
-  Builder(int rank, const std::vector<Place>& places, int chunks) : chunks_(chunks) {
+  HierarchicalBuilder(int rank, const std::vector<Place>& places, int chunks) : chunks_(chunks) {
     const Place& own = places[static_cast<size_t>(rank)];
     for (size_t other = 0; other < places.size(); ++other) {
       const Place& place = places[other];
@@ -133,7 +133,7 @@ class Builder {
 }  // namespace
 
 Schedule hierarchical_all_reduce(int rank, const std::vector<Place>& places, int chunks) {
-  return Builder(rank, places, chunks).build();
+  return HierarchicalBuilder(rank, places, chunks).build();
 }
 
 }  // namespace ccore

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <utility>
 
+#include "common/index.h"
 #include "schedule/disjoint_trees.h"
 
 namespace ccore {
@@ -16,8 +17,6 @@ constexpr double kTolerance = 1.05;
 constexpr int kMostUnits = 8;     // into which the weakest and the strongest link are cut
 constexpr size_t kMostEdges = 512;  // of a multigraph that is packed: milliseconds
 constexpr int kStarShares = 8;    // of the largest of unequal stars
-
-size_t at(int index) { return static_cast<size_t>(index); }
 
 struct Candidate {
   std::vector<Tree> trees;

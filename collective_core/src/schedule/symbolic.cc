@@ -5,6 +5,8 @@
 #include <optional>
 #include <utility>
 
+#include "common/index.h"
+
 namespace ccore {
 namespace {
 
@@ -93,8 +95,6 @@ class Simulator {
     std::vector<int> received_at;     // round, by step; kNone: not yet
     std::vector<Counts> value_after;  // of the received block, by step
   };
-
-  static size_t at(int index) { return static_cast<size_t>(index); }
 
   Counts input(int rank, int block) const {
     Counts counts(schedules_.size(), 0);

@@ -13,7 +13,7 @@ int parent_in_order(int place, int nplaces) {
   return parent <= nplaces ? parent : place ^ bit;  // 0: the root
 }
 
-struct Message {
+struct TreeMessage {
   int time;  // of the messages before it, plus one
   int tree;
   bool up;
@@ -21,14 +21,14 @@ struct Message {
   int from;
   int to;
 
-  bool operator<(const Message& other) const {
+  bool operator<(const TreeMessage& other) const {
     return std::tie(time, tree, up, chunk, from, to) <
            std::tie(other.time, other.tree, other.up, other.chunk, other.from, other.to);
   }
 };
 
 // Every message of the tree that this rank sends or receives.
-void add_messages(int rank, const Tree& tree, int number, int chunks, std::vector<Message>* messages) {
+void add_messages(int rank, const Tree& tree, int number, int chunks, std::vector<TreeMessage>* messages) {
   const int nranks = static_cast<int>(tree.parent.size());
   const auto parent = [&](int node) { return tree.parent[static_cast<size_t>(node)]; };
   std::vector<int> height(tree.parent.size());
@@ -47,9 +47,9 @@ void add_messages(int rank, const Tree& tree, int number, int chunks, std::vecto
     for (int chunk = 0; chunk < tree.share * chunks; ++chunk) {
       const int start = chunk / tree.share;
       messages->push_back(
-          Message{start + height[static_cast<size_t>(node)], number, true, chunk, node, parent(node)});
+          TreeMessage{start + height[static_cast<size_t>(node)], number, true, chunk, node, parent(node)});
       messages->push_back(
-          Message{start + highest + depth[static_cast<size_t>(node)], number, false, chunk, parent(node), node});
+          TreeMessage{start + highest + depth[static_cast<size_t>(node)], number, false, chunk, parent(node), node});
     }
   }
 }
@@ -84,7 +84,7 @@ Schedule tree_all_reduce(int rank, const std::vector<Tree>& trees, int chunks) {
     first_block.push_back(schedule.nblocks);
     schedule.nblocks += tree.share * chunks;
   }
-  std::vector<Message> messages;
+  std::vector<TreeMessage> messages;
   for (size_t tree = 0; tree < trees.size(); ++tree) {
     add_messages(rank, trees[tree], static_cast<int>(tree), chunks, &messages);
   }
@@ -98,7 +98,7 @@ Schedule tree_all_reduce(int rank, const std::vector<Tree>& trees, int chunks) {
     to_come[tree] = static_cast<int>(std::count(parent.begin(), parent.end(), rank));
   }
   std::vector<int> folded(static_cast<size_t>(schedule.nblocks));
-  for (const Message& message : messages) {
+  for (const TreeMessage& message : messages) {
     const bool sends = message.from == rank;
     const int peer = sends ? message.to : message.from;
     const int block = first_block[static_cast<size_t>(message.tree)] + message.chunk;

@@ -8,13 +8,12 @@
 #include <sstream>
 
 #include "common/error.h"
+#include "common/index.h"
 
 namespace ccore {
 namespace {
 
 constexpr size_t kMostBytes = 1024 * 1024;  // what is larger is another file
-
-size_t at(int index) { return static_cast<size_t>(index); }
 
 [[noreturn]] void refuse(const std::string& source, const std::string& why) {
   throw Error(CC_ERROR_INVALID_ARGUMENT, source + ": " + why);

@@ -1,5 +1,4 @@
 // A thousand communicators and a hundred thousand operations leave nothing behind.
-#include <dirent.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -9,6 +8,7 @@
 
 #include "cases.h"
 #include "expect.h"
+#include "own_process.h"
 #include "ranks.h"
 
 namespace test {
@@ -16,15 +16,6 @@ namespace {
 
 // What an allocator may keep for itself; a leak of 16 bytes per operation would be more.
 constexpr long kFlatBytes = 1024 * 1024;
-
-int entries(const char* folder) {
-  DIR* dir = opendir(folder);
-  EXPECT(dir != nullptr, folder);
-  int count = 0;
-  while (readdir(dir)) ++count;
-  closedir(dir);
-  return count;
-}
 
 int mappings() {
   std::ifstream maps("/proc/self/maps");
@@ -49,7 +40,7 @@ struct Held {
 
 Held held() { return {entries("/proc/self/fd"), entries("/proc/self/task"), mappings()}; }
 
-void cycle(const char* layout) {
+void come_and_go(const char* layout) {
   run_ranks(2, layout_named(layout), [](int, cc_comm* comm) {
     EXPECT(cc_barrier(comm, nullptr) == CC_SUCCESS, last_error(comm));
   });
@@ -66,9 +57,9 @@ Held settled(const Held& goal) {
 }
 
 void a_thousand_cycles() {
-  for (int i = 0; i < 20; ++i) cycle(i % 2 == 0 ? "shm" : "tcp");
+  for (int i = 0; i < 20; ++i) come_and_go(i % 2 == 0 ? "shm" : "tcp");
   const Held before = settled(Held{0, 0, 0});
-  for (int i = 0; i < 1000; ++i) cycle(i % 2 == 0 ? "shm" : "tcp");
+  for (int i = 0; i < 1000; ++i) come_and_go(i % 2 == 0 ? "shm" : "tcp");
   const Held after = settled(before);
   EXPECT(after.descriptors <= before.descriptors, before.descriptors, " descriptors became ", after.descriptors);
   EXPECT(after.threads <= before.threads, before.threads, " threads became ", after.threads);

@@ -1,6 +1,4 @@
 // Communicators come and go without a trace, several live side by side, and one rank needs nobody.
-#include <dirent.h>
-
 #include <chrono>
 #include <cstring>
 #include <fstream>
@@ -9,19 +7,11 @@
 
 #include "cases.h"
 #include "expect.h"
+#include "own_process.h"
 #include "ranks.h"
 
 namespace test {
 namespace {
-
-int entries(const char* folder) {
-  DIR* dir = opendir(folder);
-  EXPECT(dir != nullptr, folder);
-  int count = 0;
-  while (readdir(dir)) ++count;
-  closedir(dir);
-  return count;
-}
 
 int segments_mapped() {
   std::ifstream maps("/proc/self/maps");

@@ -7,6 +7,7 @@
 #include "cases.h"
 #include "common/dtype.h"
 #include "expect.h"
+#include "oracle.h"
 #include "reduce/reduce.h"
 
 namespace test {
@@ -15,8 +16,6 @@ namespace {
 using ccore::SimdLevel;
 using Bytes = std::vector<unsigned char>;
 
-constexpr cc_dtype kDtypes[] = {CC_FLOAT64, CC_FLOAT32, CC_FLOAT16, CC_BFLOAT16, CC_INT8,
-                                CC_UINT8,   CC_INT32,   CC_UINT32,  CC_INT64,    CC_UINT64};
 constexpr unsigned kDivisors[] = {1, 2, 3, 200};  // the last does not fit i8
 
 // Where the exponent of a floating type is, and how wide it is; of an integer: none.

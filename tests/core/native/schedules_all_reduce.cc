@@ -112,7 +112,7 @@ void flat(int p) {
 }
 
 // The checks must be able to fail.
-void broken_schedules_are_found() {
+void broken_all_reduces_are_found() {
   const auto problem_of = [](const std::vector<Schedule>& schedules) {
     return ccore::run_from_full_input(schedules).problem;
   };
@@ -135,7 +135,7 @@ void broken_schedules_are_found() {
 }  // namespace
 
 void schedules_all_reduce() {
-  broken_schedules_are_found();
+  broken_all_reduces_are_found();
   for (int p = 1; p <= 64; ++p) flat(p);
   even_nodes();
   uneven_nodes();

@@ -31,7 +31,7 @@
 namespace test {
 namespace {
 
-const std::string kPeer = "rank 3 (host far, pid 7)";
+const std::string kFarPeer = "rank 3 (host far, pid 7)";
 using Raw = std::vector<char>;
 
 // The designers' own (vectors.h of their reference implementation): the key is 00 01 .. 0f, the message of vector n is
@@ -78,7 +78,7 @@ void expect_refused(const std::function<void()>& call, const std::string& what) 
     call();
   } catch (const ccore::NotAuthentic& error) {
     EXPECT(error.code() == CC_ERROR_REMOTE && contains(error.what(), "is not authentic"), error.what());
-    EXPECT(contains(error.what(), kPeer), error.what());
+    EXPECT(contains(error.what(), kFarPeer), error.what());
     return;
   }
   fail(__FILE__, __LINE__, what, " was believed");
@@ -103,8 +103,8 @@ void frames() {
   const auto parse = [&](const HeaderBytes& bytes, const ccore::Seals& seals) {
     return ccore::parse_frame(bytes, rules, seals);
   };
-  ccore::Seals sender = ccore::make_seals(pair.connecting, "frames", kPeer);
-  ccore::Seals receiver = ccore::make_seals(pair.accepting, "frames", kPeer);
+  ccore::Seals sender = ccore::make_seals(pair.connecting, "frames", kFarPeer);
+  ccore::Seals receiver = ccore::make_seals(pair.accepting, "frames", kFarPeer);
   const HeaderBytes first = frame_by(&sender, 0);
   const HeaderBytes second = frame_by(&sender, 100);
   for (size_t bit = 0; bit < first.size() * 8; ++bit) {
@@ -118,7 +118,7 @@ void frames() {
   expect_refused([&] { parse(first, receiver); }, "a frame that was sent again");
   EXPECT(parse(second, receiver).offset == 100, "the second frame");
   const auto never = [&](const ccore::Session& session, const std::string& purpose, const std::string& what) {
-    expect_refused([&] { parse(first, ccore::make_seals(session, purpose, kPeer)); }, what);
+    expect_refused([&] { parse(first, ccore::make_seals(session, purpose, kFarPeer)); }, what);
   };
   never(sessions(2).accepting, "frames", "a frame of another connection");
   never(pair.connecting, "frames", "a frame that came back to its sender");
@@ -157,7 +157,7 @@ bool believed(ccore::Link* link, int fd, const Raw& bytes) {
 void small_messages() {
   Ends ends = connections(1, 64 * 1024);
   const int wire = ends.second[0].fd.get();
-  ccore::TcpLink sender(std::move(ends.first[0]), kPeer);
+  ccore::TcpLink sender(std::move(ends.first[0]), kFarPeer);
   const Raw first = sent_by(&sender, wire);
   const Raw second = sent_by(&sender, wire);
   constexpr size_t kHeaderBytes = sizeof(ccore::Operation) + ccore::kTagBytes;
@@ -167,7 +167,7 @@ void small_messages() {
     *fd = other.first[0].fd.get();
     keep->emplace(std::move(other.first[0].fd));
     other.second[0].session = connecting ? sessions(session).connecting : sessions(session).accepting;
-    return std::make_unique<ccore::TcpLink>(std::move(other.second[0]), kPeer);
+    return std::make_unique<ccore::TcpLink>(std::move(other.second[0]), kFarPeer);
   };
   int fd = -1;
   std::optional<ccore::UniqueFd> keep;
@@ -196,8 +196,8 @@ void headers_in_pieces() {
     for (const size_t sockets : {size_t{1}, size_t{2}}) {
       Ends ends = connections(sockets, 64 * 1024);
       const auto link_of = [&](std::vector<ccore::Connection>* side) -> std::unique_ptr<ccore::Link> {
-        if (sockets == 1) return std::make_unique<ccore::TcpLink>(std::move(side->front()), kPeer);
-        return std::make_unique<ccore::StripeLink>(std::move(*side), 1024, kPeer);
+        if (sockets == 1) return std::make_unique<ccore::TcpLink>(std::move(side->front()), kFarPeer);
+        return std::make_unique<ccore::StripeLink>(std::move(*side), 1024, kFarPeer);
       };
       ccore::FaultLink sender(link_of(&ends.first), seed);
       ccore::FaultLink receiver(link_of(&ends.second), seed + 100);
@@ -235,8 +235,8 @@ void messages() {
     const int wire = ends.second[0].fd.get();
     const int other = ends.first[1].fd.get();
     ends.second[1].session = sessions(0).accepting;
-    ccore::Channel sender(std::move(ends.first[0]), kPeer);
-    ccore::Channel receiver(std::move(ends.second[1]), kPeer);
+    ccore::Channel sender(std::move(ends.first[0]), kFarPeer);
+    ccore::Channel receiver(std::move(ends.second[1]), kFarPeer);
     sender.send(CC_ERROR_SYSTEM, text, soon());
     EXPECT(recv(wire, bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()), "recv");
     const bool flips = bit < bytes.size() * 8;
@@ -275,7 +275,7 @@ void keys_of_connections() {
         accepted[i] = acceptor.next(soon()).value().connection.session;
       } else {
         const ccore::UniqueFd fd = ccore::connect_to(address, soon());
-        connected[i] = ccore::introduce(fd.get(), secret, ccore::Hello{}, soon(), kPeer);
+        connected[i] = ccore::introduce(fd.get(), secret, ccore::Hello{}, soon(), kFarPeer);
       }
     }
   });
@@ -298,11 +298,11 @@ void other_versions_are_refused() {
   const int old = ends.second[0].fd.get();
   EXPECT(send(old, old_challenge.data(), old_challenge.size(), MSG_NOSIGNAL) == 40, "send");
   try {
-    ccore::introduce(ends.first[0].fd.get(), ccore::Digest{}, ccore::Hello{}, soon(), kPeer);
+    ccore::introduce(ends.first[0].fd.get(), ccore::Digest{}, ccore::Hello{}, soon(), kFarPeer);
     fail(__FILE__, __LINE__, "an older version was believed");
   } catch (const ccore::Error& error) {
     EXPECT(error.code() == CC_ERROR_REMOTE, error.what());
-    EXPECT(contains(error.what(), kPeer + " speaks version 1 of the wire format and this process version 2"),
+    EXPECT(contains(error.what(), kFarPeer + " speaks version 1 of the wire format and this process version 2"),
            error.what());
   }
   char said[4];

@@ -18,16 +18,12 @@
 #include "compress/topk_plan.h"
 #include "expect.h"
 #include "reduce/half.h"
+#include "topk_values.h"
 
 namespace test {
 namespace {
 
-using Values = std::vector<float>;
 using Indices = std::vector<uint32_t>;
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kDenormal = std::numeric_limits<float>::denorm_min();
 
 Indices sorted_oracle(const Values& x, size_t k) {
   Indices order(x.size());
@@ -49,14 +45,6 @@ Indices by_radix(const Values& x, size_t k) {
   Indices found(k);
   ccore::select_by(ccore::cut_at(x.data(), x.size(), k), x.data(), x.size(), k, found.data());
   return found;
-}
-
-Values normal(size_t count, unsigned seed) {
-  std::mt19937 engine(seed);
-  std::normal_distribution<float> draw(0.0f, 1e-3f);
-  Values x(count);
-  for (float& value : x) value = draw(engine);
-  return x;
 }
 
 // Few different magnitudes, both signs.
@@ -232,15 +220,9 @@ void hostile_indices_are_refused() {
   }
 }
 
-struct Step {
-  bool finite;
-  std::vector<std::byte> payload;
-  Values left;
-};
-
-Step feedback(const Values& gradient, const Values& residual, const ccore::TopkSettings& settings) {
+Compressed feedback(const Values& gradient, const Values& residual, const ccore::TopkSettings& settings) {
   ccore::CompressScratch scratch;
-  Step step{false, std::vector<std::byte>(ccore::payload_bytes(
+  Compressed step{false, std::vector<std::byte>(ccore::payload_bytes(
                        ccore::kept_of(gradient.size(), settings.ratio), settings.values)),
             Values(gradient.size())};
   step.finite = ccore::accumulate(gradient.data(), CC_FLOAT32, residual.empty() ? nullptr : residual.data(),
@@ -261,9 +243,9 @@ void feedback_keeps_what_is_not_sent() {
         const size_t kept = ccore::kept_of(count, settings.ratio);
         const Values gradient = coarse(count, 31);
         const Values residual = coarse(count, 32);
-        const Step step = feedback(gradient, residual, settings);
+        const Compressed step = feedback(gradient, residual, settings);
         EXPECT(step.finite, "finite");
-        const Step again = feedback(gradient, residual, settings);
+        const Compressed again = feedback(gradient, residual, settings);
         EXPECT(step.payload == again.payload && step.left == again.left, "two runs differ");
         const Values sent = decoded(step.payload, kept, values, count);
         size_t nonzero = 0;

@@ -14,16 +14,13 @@
 #include "compress/topk_plan.h"
 #include "expect.h"
 #include "reduce/half.h"
+#include "topk_values.h"
 #include "reduce/unaligned.h"
 
 namespace test {
 namespace {
 
-using Values = std::vector<float>;
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kLargest = std::numeric_limits<float>::max();
-constexpr float kDenormal = std::numeric_limits<float>::denorm_min();
 
 std::vector<ccore::SimdLevel> wide_levels() {
   std::vector<ccore::SimdLevel> levels;
@@ -37,7 +34,7 @@ std::vector<ccore::SimdLevel> wide_levels() {
 Values hostile(size_t count, unsigned seed, bool finite) {
   const Values some = {0.0f, -0.0f,    kDenormal, -kDenormal, 1.0f,     -1.0f,     1.0f,
                        2.0f, -1e-30f,  1e30f,     -2.5f,      0.75f,    -0.75f,    3e-39f,
-                       kLargest / 2,   kInfinity, -kInfinity, kLargest, -kLargest, std::numeric_limits<float>::quiet_NaN()};
+                       kLargest / 2,   kInfinity, -kInfinity, kLargest, -kLargest, kNan};
   std::mt19937 engine(seed);
   Values x(count);
   for (float& value : x) value = some[engine() % (finite ? 15 : some.size())];
@@ -117,33 +114,19 @@ void a_pass_is_the_same_at_every_level() {
   }
 }
 
-struct Step {
-  bool finite;
-  std::vector<std::byte> payload;
-  Values left;
-};
-
-Step step_of(ccore::SimdLevel level, const void* gradient, cc_dtype dtype, const Values& residual,
+Compressed step_of(ccore::SimdLevel level, const void* gradient, cc_dtype dtype, const Values& residual,
              const ccore::TopkSettings& settings) {
   const size_t count = residual.size();
   ccore::CompressScratch scratch;
   ccore::FloatBuffer acc;
   acc.assign_zeros(count);
-  Step step{};
+  Compressed step{};
   step.finite = ccore::accumulate(gradient, dtype, residual.data(), count, settings, level, &scratch, acc.data());
   if (!step.finite) return step;
   step.payload.resize(ccore::payload_bytes(ccore::kept_of(count, settings.ratio), settings.values));
   ccore::compress(settings, count, &scratch, acc.data(), step.payload.data());
   step.left.assign(acc.data(), acc.data() + count);
   return step;
-}
-
-Values normal(size_t count, unsigned seed) {
-  std::mt19937 engine(seed);
-  std::normal_distribution<float> draw(0.0f, 1e-2f);
-  Values x(count);
-  for (float& value : x) value = draw(engine);
-  return x;
 }
 
 // Into memory on a boundary of a cache line, and beside one.
@@ -171,9 +154,9 @@ void sum_is_what_was_sent(const std::vector<std::byte>& payload, const ccore::To
 // Payloads and residuals; long enough for a sample, and the last one for streaming.
 void steps_are_the_same_at_every_level() {
   for (const size_t count : {size_t{1}, size_t{1003}, size_t{100001}, (size_t{1} << 20) + 5}) {
-    const Values ordinary = normal(count, 50);
+    const Values ordinary = normal(count, 50, 1e-2f);
     const Values ties = hostile(count, 51, true);
-    const Values residual = normal(count, 52);
+    const Values residual = normal(count, 52, 1e-2f);
     for (const Values* gradient : {&ordinary, &ties}) {
       for (const cc_dtype dtype : {CC_FLOAT32, CC_FLOAT16, CC_BFLOAT16}) {
         std::vector<std::byte> memory(4 * count + 1);  // at an odd address
@@ -186,16 +169,16 @@ void steps_are_the_same_at_every_level() {
         if (dtype == CC_BFLOAT16) ccore::f32_to_bf16(gradient->data(), memory.data() + 1, count);
         ccore::TopkSettings settings;
         settings.values = dtype == CC_BFLOAT16 ? CC_FLOAT16 : CC_FLOAT32;
-        const Step expected = step_of(ccore::SimdLevel::scalar, memory.data() + 1, dtype, residual, settings);
+        const Compressed expected = step_of(ccore::SimdLevel::scalar, memory.data() + 1, dtype, residual, settings);
         EXPECT(expected.finite, "finite");
         for (const ccore::SimdLevel level : wide_levels()) {
-          const Step step = step_of(level, memory.data() + 1, dtype, residual, settings);
+          const Compressed step = step_of(level, memory.data() + 1, dtype, residual, settings);
           EXPECT(step.finite && step.payload == expected.payload && same_bits(step.left, expected.left), "level ",
                  static_cast<int>(level), " count ", count, " dtype ", static_cast<int>(dtype));
         }
         sum_is_what_was_sent(expected.payload, settings, count);
         if (dtype != CC_FLOAT32) continue;
-        const Step aligned = step_of(ccore::best_simd_level(), gradient->data(), dtype, residual, settings);
+        const Compressed aligned = step_of(ccore::best_simd_level(), gradient->data(), dtype, residual, settings);
         EXPECT(aligned.payload == expected.payload && same_bits(aligned.left, expected.left), "count ", count);
       }
     }
@@ -204,13 +187,13 @@ void steps_are_the_same_at_every_level() {
 
 void what_is_not_finite_is_met_everywhere() {
   const size_t count = 9000;  // blocks and a rest that fills no vector
-  const Values residual = normal(count, 60);
+  const Values residual = normal(count, 60, 1e-2f);
   std::vector<ccore::SimdLevel> levels = wide_levels();
   levels.push_back(ccore::SimdLevel::scalar);
   for (const ccore::SimdLevel level : levels) {
     for (const size_t place : {size_t{0}, size_t{15}, size_t{4095}, size_t{4096}, size_t{8191}, count - 9, count - 1}) {
-      for (const float bad : {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN()}) {
-        Values gradient = normal(count, 61);
+      for (const float bad : {kInfinity, -kInfinity, kNan}) {
+        Values gradient = normal(count, 61, 1e-2f);
         gradient[place] = bad;
         EXPECT(!step_of(level, gradient.data(), CC_FLOAT32, residual, {}).finite, "level ", static_cast<int>(level),
                " place ", place, " value ", bad);

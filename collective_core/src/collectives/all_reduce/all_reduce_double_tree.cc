@@ -9,8 +9,6 @@
 namespace ccore {
 namespace {
 
-// Small enough that a chunk is soon passed on, large enough that its bytes take longer than its latency.
-constexpr size_t kChunkBytes = 128 * 1024;
 constexpr size_t kMostChunks = 64;
 
 }  // namespace
@@ -18,7 +16,7 @@ constexpr size_t kMostChunks = 64;
 void all_reduce_double_tree(const Context& context, const void* send, void* recv, size_t count, cc_dtype dtype,
                             cc_redop op) {
   const size_t of_each_tree = count * dtype_size(dtype) / 2;
-  const auto chunks = static_cast<int>(std::clamp<size_t>(of_each_tree / kChunkBytes, 1, kMostChunks));
+  const auto chunks = static_cast<int>(std::clamp<size_t>(of_each_tree / kTreeChunkBytes, 1, kMostChunks));
   all_reduce_scheduled(context, tree_all_reduce(context.rank, double_binary_tree(context.nranks), chunks), send,
                        recv, count, dtype, op);
 }

@@ -10,8 +10,6 @@
 namespace ccore {
 namespace {
 
-// As of the two trees: soon passed on, and worth its latency.
-constexpr size_t kChunkBytes = 128 * 1024;
 constexpr size_t kMostBlocks = 256;  // of all trees
 
 }  // namespace
@@ -24,7 +22,7 @@ void all_reduce_n_trees(const Context& context, const void* send, void* recv, si
     return sum + static_cast<size_t>(tree.share);
   });
   const size_t most_chunks = std::max<size_t>(kMostBlocks / shares, 1);
-  const size_t chunks = std::clamp<size_t>(count * dtype_size(dtype) / shares / kChunkBytes, 1, most_chunks);
+  const size_t chunks = std::clamp<size_t>(count * dtype_size(dtype) / shares / kTreeChunkBytes, 1, most_chunks);
   all_reduce_scheduled(context, tree_all_reduce(context.rank, trees, static_cast<int>(chunks)), send, recv, count,
                        dtype, op);
 }

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "common/error.h"
+#include "common/pages.h"
 #include "common/sha256.h"
 #include "transport/shm/arena.h"
 
@@ -20,18 +21,15 @@ struct Header {
   std::array<unsigned char, 32> nonce;
 };
 
-size_t page_bytes() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
-size_t round_up(size_t size, size_t unit) { return (size + unit - 1) / unit * unit; }
-
 constexpr size_t kDoorbellsAt = 64;
 size_t controls_at(int nlocal) { return kDoorbellsAt + static_cast<size_t>(nlocal) * sizeof(Doorbell); }
 size_t base_size(int nlocal) {
   const auto n = static_cast<size_t>(nlocal);
-  return round_up(controls_at(nlocal) + n * n * sizeof(RingControl), page_bytes());
+  return whole_pages(controls_at(nlocal) + n * n * sizeof(RingControl));
 }
 
 size_t arena_size(const SegmentName& name) {
-  return name.slot_bytes == 0 ? 0 : round_up(Arena::bytes_for(name.nlocal, name.slot_bytes), page_bytes());
+  return name.slot_bytes == 0 ? 0 : whole_pages(Arena::bytes_for(name.nlocal, name.slot_bytes));
 }
 
 }  // namespace
@@ -61,8 +59,8 @@ Segment::~Segment() {
 Segment Segment::create(int nlocal, size_t ring_bytes, size_t slot_bytes) {
   SegmentName name{};
   name.nlocal = nlocal;
-  name.ring_bytes = round_up(ring_bytes, page_bytes());
-  name.slot_bytes = slot_bytes == 0 ? 0 : round_up(std::max(slot_bytes, Arena::least_slot_bytes(nlocal)), page_bytes());
+  name.ring_bytes = whole_pages(ring_bytes);
+  name.slot_bytes = slot_bytes == 0 ? 0 : whole_pages(std::max(slot_bytes, Arena::least_slot_bytes(nlocal)));
   name.pid = getpid();
   random_bytes(name.nonce.data(), name.nonce.size());
   UniqueFd fd(memfd_create("collective_core", MFD_CLOEXEC));

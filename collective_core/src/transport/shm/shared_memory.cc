@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "common/error.h"
+#include "common/pages.h"
 #include "common/sha256.h"
 #include "common/unique_fd.h"
 
@@ -35,9 +36,6 @@ Allocations& allocations() {
   return *all;
 }
 
-size_t page_bytes() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
-size_t pages_of(size_t bytes) { return (bytes + page_bytes() - 1) / page_bytes() * page_bytes(); }
-
 void write_nonce(int fd, const std::array<unsigned char, 32>& nonce) {
   if (pwrite(fd, nonce.data(), nonce.size(), 0) != static_cast<ssize_t>(nonce.size())) {
     throw_errno("write to the shared memory");
@@ -52,12 +50,12 @@ void* allocate_shared(size_t bytes) {
   }
   Allocation allocation{UniqueFd(memfd_create("collective_core_memory", MFD_CLOEXEC)), bytes, {}};
   if (!allocation.fd) throw_errno("memfd_create");
-  if (ftruncate(allocation.fd.get(), static_cast<off_t>(page_bytes() + pages_of(bytes))) != 0) {
+  if (ftruncate(allocation.fd.get(), static_cast<off_t>(page_bytes() + whole_pages(bytes))) != 0) {
     throw_errno(format("ftruncate of shared memory of %zu bytes", bytes));
   }
   random_bytes(allocation.nonce.data(), allocation.nonce.size());
   write_nonce(allocation.fd.get(), allocation.nonce);
-  void* memory = mmap(nullptr, pages_of(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, allocation.fd.get(),
+  void* memory = mmap(nullptr, whole_pages(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, allocation.fd.get(),
                       static_cast<off_t>(page_bytes()));
   if (memory == MAP_FAILED) throw_errno(format("mmap of shared memory of %zu bytes", bytes));
   const std::lock_guard<std::mutex> lock(allocations().mutex);
@@ -77,7 +75,7 @@ void free_shared(void* memory) {
                 format("the memory is still registered (%d times): call cc_mem_deregister first, or destroy the "
                        "communicator", found->second.uses));
   }
-  munmap(memory, pages_of(found->second.bytes));
+  munmap(memory, whole_pages(found->second.bytes));
   all.erase(found);
 }
 

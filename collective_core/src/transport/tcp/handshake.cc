@@ -20,13 +20,16 @@ constexpr uint32_t kMagic = kProtocol | kWireVersion << 24;
 constexpr int64_t kPatienceMs = 10000;   // for a client that connects and then says nothing
 constexpr size_t kMostPending = 1024;
 
-struct Challenge {
+}  // namespace
+
+// Not of this file alone: Acceptor::Pending has them.
+struct HelloChallenge {
   uint32_t magic = kMagic;
   uint32_t zero = 0;
   std::array<unsigned char, 32> nonce{};
 };
 
-struct Answer {
+struct HelloAnswer {
   uint32_t magic = kMagic;
   uint32_t purpose = 0;
   int32_t from = 0;
@@ -38,26 +41,28 @@ struct Answer {
   Digest proof{};
 };
 
-constexpr size_t kSignedBytes = sizeof(Answer) - sizeof(Digest);
+namespace {
+
+constexpr size_t kSignedBytes = sizeof(HelloAnswer) - sizeof(Digest);
 
 // Of the secret and all that was said: both random numbers and the hello. What it is for goes first, so that none of
 // them can stand for another.
-Digest digest_for(const char* purpose, const Digest& secret, const Challenge& challenge, const Answer& answer) {
+Digest digest_for(const char* purpose, const Digest& secret, const HelloChallenge& challenge, const HelloAnswer& answer) {
   std::string message(purpose);
   message.append(reinterpret_cast<const char*>(&challenge), sizeof challenge);
   message.append(reinterpret_cast<const char*>(&answer), kSignedBytes);
   return hmac_sha256(secret, message.data(), message.size());
 }
 
-Digest client_proof(const Digest& secret, const Challenge& challenge, const Answer& answer) {
+Digest client_proof(const Digest& secret, const HelloChallenge& challenge, const HelloAnswer& answer) {
   return digest_for("client", secret, challenge, answer);
 }
 
-Digest server_proof(const Digest& secret, const Challenge& challenge, const Answer& answer) {
+Digest server_proof(const Digest& secret, const HelloChallenge& challenge, const HelloAnswer& answer) {
   return digest_for("server", secret, challenge, answer);
 }
 
-Session session_of(const Digest& secret, const Challenge& challenge, const Answer& answer, bool connected) {
+Session session_of(const Digest& secret, const HelloChallenge& challenge, const HelloAnswer& answer, bool connected) {
   return Session{digest_for("session", secret, challenge, answer), connected};
 }
 
@@ -74,7 +79,7 @@ std::string as_other_version(uint32_t magic) {
 
 Session introduce(int fd, const Digest& secret, const Hello& hello, const Deadline& deadline,
                   const std::string& who, const Alarm* alarm) {
-  Challenge challenge;
+  HelloChallenge challenge;
   recv_all(fd, &challenge, sizeof challenge, deadline, who, alarm);
   if (challenge.magic != kMagic) {
     const std::string version = as_other_version(challenge.magic);
@@ -83,7 +88,7 @@ Session introduce(int fd, const Digest& secret, const Hello& hello, const Deadli
     if (send(fd, &kMagic, sizeof kMagic, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) log(LogLevel::info, "it is gone already");
     throw Error(CC_ERROR_REMOTE, who + " " + version);
   }
-  Answer answer;
+  HelloAnswer answer;
   answer.purpose = static_cast<uint32_t>(hello.purpose);
   answer.from = hello.from;
   answer.to = hello.to;
@@ -103,8 +108,8 @@ Session introduce(int fd, const Digest& secret, const Hello& hello, const Deadli
 
 struct Acceptor::Pending {
   UniqueFd fd;
-  Challenge challenge;
-  Answer answer;
+  HelloChallenge challenge;
+  HelloAnswer answer;
   size_t received = 0;
   Deadline patience;
 };
@@ -143,9 +148,9 @@ void Acceptor::accept_new(int listener) {
 
 bool Acceptor::advance(Pending* pending) {
   auto* bytes = reinterpret_cast<unsigned char*>(&pending->answer);
-  while (pending->received < sizeof(Answer)) {
+  while (pending->received < sizeof(HelloAnswer)) {
     const ssize_t got =
-        recv(pending->fd.get(), bytes + pending->received, sizeof(Answer) - pending->received, MSG_DONTWAIT);
+        recv(pending->fd.get(), bytes + pending->received, sizeof(HelloAnswer) - pending->received, MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
       if (pending->patience.passed()) throw Error(CC_ERROR_TIMEOUT, "it said nothing");
       return false;
@@ -178,7 +183,7 @@ std::optional<Accepted> Acceptor::next(const Deadline& deadline, const std::vect
           ++at;
           continue;
         }
-        const Answer& answer = at->answer;
+        const HelloAnswer& answer = at->answer;
         Accepted accepted{Connection{std::move(at->fd), session_of(secret_, at->challenge, answer, false)},
                           Hello{static_cast<Purpose>(answer.purpose), answer.from, answer.to, answer.nranks,
                                 answer.stream, answer.timeout_ms}};

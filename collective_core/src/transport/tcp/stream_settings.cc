@@ -24,12 +24,12 @@ StreamWish stream_wish_from_env() {
   return wish;
 }
 
-StreamPlan plan_streams(const StreamWish& wish, int cores_per_rank, bool same_host, int rails) {
+StreamSettings plan_streams(const StreamWish& wish, int cores_per_rank, bool same_host, int rails) {
   int streams = wish.streams;
   if (streams == 0) {
     streams = same_host ? 1 : std::max(1, std::min(kMostDefaultStreams, cores_per_rank / kCoresPerStream));
   }
-  return StreamPlan{std::max(streams, rails), wish.frame_bytes};
+  return StreamSettings{std::max(streams, rails), wish.frame_bytes};
 }
 
 }  // namespace ccore

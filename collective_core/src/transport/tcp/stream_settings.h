@@ -16,11 +16,11 @@ struct StreamWish {
 // Throws CC_ERROR_INVALID_ARGUMENT for a value out of range.
 StreamWish stream_wish_from_env();
 
-struct StreamPlan {
+struct StreamSettings {
   int streams = 1;
   int frame_bytes = 0;
 };
 // Between two ranks. cores_per_rank: of rank 0's host. same_host: the connection does not leave it.
-StreamPlan plan_streams(const StreamWish& wish, int cores_per_rank, bool same_host, int rails);
+StreamSettings plan_streams(const StreamWish& wish, int cores_per_rank, bool same_host, int rails);
 
 }  // namespace ccore
