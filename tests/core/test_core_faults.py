@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import socket
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,6 +20,18 @@ SLACK_S = 4
 LATEST_S = DEADLINE_S + 1 + SLACK_S
 # An abort returns within it; the other ranks are told at once, and do not wait for their deadline.
 ABORT_S = 1
+
+
+SIBLINGS = ("broadcast", "scatter", "gather", "reduce", "all_gather", "reduce_scatter", "all_to_all")
+
+
+def free_ports(count: int) -> list[int]:
+    """TCP ports that were free a moment ago."""
+    with contextlib.ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
 
 
 def one_node(_: int) -> Mapping[str, str]:
@@ -68,6 +82,29 @@ def test_a_killed_rank_is_the_root_cause_at_once(
         assert "in or after operation" in report["text"]
         assert report["after_s"] < LATEST_S
     assert job.processes[1].wait(10) == -9
+
+
+@pytest.mark.parametrize(
+    ("fate", "per_rank"),
+    [("stop", one_node), ("stop", over_tcp), ("stop", two_nodes), ("die", over_tcp), ("die", two_nodes)],
+)
+def test_the_root_cause_is_told_in_every_collective(
+    program: Program, fate: str, per_rank: Callable[[int], Mapping[str, str]]
+) -> None:
+    """A job for each, all at once, since they mostly wait; of three ranks, as one may have only to send."""
+    size = 3
+    for name, port in zip(SIBLINGS, free_ports(len(SIBLINGS)), strict=True):
+
+        def own(rank: int, port: int = port) -> Mapping[str, str]:
+            return {**per_rank(rank), "CCORE_ROOT_PORT": str(port)}
+
+        started = program("endless.py", fate, str(size << 16), name, size=size, per_rank=own)
+    for job, name in enumerate(SIBLINGS):
+        for report in reports_of(started, (job * size, job * size + 2)):
+            assert report["code"] == "REMOTE" or (fate, report["code"]) == ("stop", "TIMEOUT"), report
+            assert fate == "die" or name in report["text"], report
+            assert "rank 1 (host" in report["text"], report
+            assert report["after_s"] < LATEST_S, (name, report)
 
 
 @pytest.mark.parametrize("per_rank", [one_node, over_tcp, two_nodes])
