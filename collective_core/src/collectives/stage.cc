@@ -18,6 +18,16 @@ constexpr int kEagerSpins = 64;
 
 static_assert(sizeof(Operation) == kHeaderBytes, "the header of the mail is the operation");
 
+// GCC's thread sanitizer knows no fences (-Wtsan). What it gets instead orders nothing less on x86.
+void fence() {
+#if defined(__SANITIZE_THREAD__)
+  std::atomic<int> own{0};
+  own.fetch_add(0, std::memory_order_seq_cst);
+#else
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+#endif
+}
+
 }  // namespace
 
 Stage::Stage(const Context& context, Data data, int root) : context_(context), arena_(*context.arena), root_(root) {
@@ -110,7 +120,7 @@ void Stage::check_unmet() const {
   for (int member = 0; member < context_.nranks; ++member) {
     if (!meets(member) || arena_.pair(local(member)).met == arena_.pair(local(member)).stage) continue;
     // Between what this rank has announced and what it reads of the others: one of two sees the other.
-    if (!fenced) std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (!fenced) fence();
     fenced = true;
     Operation called;
     if (!arena_.announced(local(member), context_.operation.sequence, reinterpret_cast<std::byte*>(&called))) continue;
