@@ -47,6 +47,10 @@ _COUNTERS = re.compile(
     r"|vm\.(min_free_kbytes|user_reserve_kbytes|admin_reserve_kbytes)) ="
 )
 
+# A processor that did nothing for twenty seconds (Documentation/admin-guide/tainted-kernels.rst, bit 14) is, in a guest
+# without KVM, one that the host had no time for.
+_SOFT_LOCKUP = 1 << 14
+
 
 def take(session, node: str) -> dict[str, list[str]]:
     """Return the guest's state, one list of lines per question."""
@@ -56,6 +60,8 @@ def take(session, node: str) -> dict[str, list[str]]:
     for line in session.output(node, marks, 300).splitlines():
         if line.startswith("== "):
             lines = state.setdefault(line[3:], [])
+        elif line.startswith("kernel.tainted ="):
+            lines.append(f"kernel.tainted = {int(line.split()[-1]) & ~_SOFT_LOCKUP}")
         elif not _COUNTERS.match(line):
             lines.append(line)
     return state
