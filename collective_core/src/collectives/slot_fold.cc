@@ -27,6 +27,7 @@ void fold_in_slots(const Context& context, const void* send, void* recv, size_t 
     for (int member = 0; member < context.nranks; ++member) {
       if (member == context.rank) continue;
       const Block block = plan.block(c, member);
+      if (block.count == 0) continue;  // of nothing at all there is no address either
       std::memcpy(stage.slot() + plan.part_at(c, member), input + block.begin * element, block.count * element);
       stage.count_sent(member, block.count * element);
     }
@@ -63,6 +64,7 @@ void fold_in_slots(const Context& context, const void* send, void* recv, size_t 
     for (int member = 0; wanted_here && member < context.nranks; ++member) {
       if (member == context.rank) continue;
       const Block block = plan.block(c, member);
+      if (block.count == 0) continue;
       copy(output + block.begin * element, stage.slot() + plan.part_at(c, member), block.count * element);
       stage.count_received(member, block.count * element);
     }
