@@ -8,6 +8,7 @@
 #include "common/log.h"
 #include "engine/cards.h"
 #include "engine/cross_memory_probe.h"
+#include "engine/failure.h"
 #include "rendezvous/client.h"
 #include "rendezvous/mesh.h"
 #include "topology/interfaces.h"
