@@ -19,7 +19,7 @@ namespace test {
 namespace {
 
 constexpr size_t kBytes = 300 * 1000;
-constexpr unsigned char kUntouched = 0xa5;
+constexpr unsigned char kNeverWritten = 0xa5;
 
 // Registered with a communicator, at an odd place in memory of its own; larger on higher ranks.
 class Registered {
@@ -63,12 +63,12 @@ void expect_the_same(int rank, cc_comm* comm, unsigned char* send, unsigned char
   const Data mine = random_input(dtype, count, rank, static_cast<unsigned>(bytes % 1000));
   Data expected(whole);
   done(cc_all_reduce(mine.data(), expected.data(), count, dtype, op, comm, nullptr));
-  std::memset(recv, kUntouched, whole + 1);
+  std::memset(recv, kNeverWritten, whole + 1);
   std::memcpy(send, mine.data(), whole);
   done(cc_all_reduce(send, recv, count, dtype, op, comm, nullptr));
   EXPECT(std::memcmp(recv, expected.data(), whole) == 0, "rank ", rank, ": other bits than in ordinary memory");
   EXPECT(send == recv || std::memcmp(send, mine.data(), whole) == 0, "the input was written to");
-  EXPECT(send == recv || recv[whole] == kUntouched, "something behind the output was written to");
+  EXPECT(send == recv || recv[whole] == kNeverWritten, "something behind the output was written to");
 }
 
 // Whether an operation in these buffers needs no slots.
@@ -86,7 +86,7 @@ bool needs_no_slots(cc_comm* comm, const void* send, void* recv, size_t bytes) {
   return direct;
 }
 
-void same_bits(int nranks) {
+void bits_are_the_same(int nranks) {
   run_ranks(nranks, layout_named("shm"), [&](int rank, cc_comm* comm) {
     Registered send(comm, rank);
     Registered recv(comm, (rank + 1) % nranks);
@@ -240,7 +240,7 @@ void nothing_stays_behind() {
 
 void registered_memory() {
   refusals();
-  for (const int nranks : {2, 3, 4}) same_bits(nranks);
+  for (const int nranks : {2, 3, 4}) bits_are_the_same(nranks);
   large();
   for (const bool plain : {false, true}) {
     not_everywhere("shm", plain);
