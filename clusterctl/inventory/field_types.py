@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from difflib import get_close_matches
+from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import Annotated
 
 from pydantic import AfterValidator, StringConstraints, WithJsonSchema
@@ -56,7 +57,41 @@ PciSelector = Annotated[
     ),
 ]
 # None of these may begin with '-': they become words of command lines, where it would make them options.
-Address = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_:][A-Za-z0-9._:%-]*$", max_length=253)]
+_NUMBERS = re.compile(r"[0-9]+(\.[0-9]*)+$")
+
+
+def address_problem(text: str) -> str | None:
+    """Say so where a text looks like an IP address and is none.
+
+    The resolver would take them: 10.0.0.010 as 10.0.0.8, since a leading zero makes a number octal (inet_aton(3)), and
+    10.0.0 as 10.0.0.0.
+    """
+    try:
+        if ":" in text:
+            IPv6Address(text)
+        elif _NUMBERS.match(text):
+            IPv4Address(text)
+    except AddressValueError:
+        if text.count(":") == 1:
+            return f"{text!r} is no address; a port is written beside it, as in: port: {text.partition(':')[2] or 22}"
+        if re.search(r"(^|\.)0[0-9]", text) and ":" not in text:
+            return f"{text!r} is no address: leave out the leading zeros, which make a number octal"
+        return f"{text!r} is no IPv{6 if ':' in text else 4} address"
+    return None
+
+
+def _address(text: str) -> str:
+    problem = address_problem(text)
+    if problem is not None:
+        raise ValueError(problem)
+    return text
+
+
+Address = Annotated[
+    str,
+    StringConstraints(pattern=r"^[A-Za-z0-9_:][A-Za-z0-9._:%-]*$", max_length=253),
+    AfterValidator(_address),
+]
 User = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.@+\\-]*[$]?$", max_length=128)]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,8 @@ def load(path: Path | None = None) -> Inventory:
     """
     chosen = path or (Path(os.environ[VARIABLE]) if os.environ.get(VARIABLE) else None)
     if chosen is None:
-        if not DEFAULT_FILE.exists():
+        # A link to a file that is not there now is a file that is meant, and not this machine.
+        if not os.path.lexists(DEFAULT_FILE):
             return this_machine()
         chosen = DEFAULT_FILE
     return from_document(yaml_source.read(chosen), chosen.resolve().parent)
@@ -53,16 +55,17 @@ def from_document(document: yaml_source.Document, folder: Path) -> Inventory:
     return resolve(file, document, folder)
 
 
-def limit(inventory: Inventory, text: str | None) -> Inventory:
-    """Keep only the nodes that a node set of node and group names stands for; None keeps all.
+def limit(inventory: Inventory, texts: str | Sequence[str] | None) -> Inventory:
+    """Keep only the nodes that node sets of node and group names stand for; None keeps all.
 
     The others move to ``beyond``.
     Raise UsageError for a text that is no node set or names an unknown node or group.
     """
-    if text is None:
+    if texts is None:
         return inventory
     try:
-        wanted = dict.fromkeys(nodeset.expand(text))
+        given = (texts,) if isinstance(texts, str) else texts
+        wanted = dict.fromkeys(name for text in given for name in nodeset.expand(text))
     except nodeset.NodeSetError as error:
         raise UsageError(f"--limit: {error}", hint=error.hint) from None
     names = {node.name for node in inventory.nodes}

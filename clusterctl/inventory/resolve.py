@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from clusterctl.inventory import nodeset, shapes
-from clusterctl.inventory.field_types import Address, NodeName
+from clusterctl.inventory.field_types import Address, NodeName, address_problem
 from clusterctl.inventory.model import Inventory, InventoryFile, Node, NodeSettings, NodeSpec
 from clusterctl.inventory.problems import KeyPath, Problem, refusal
 from clusterctl.inventory.yaml_source import Document
@@ -108,11 +109,18 @@ class _Resolver:
                 self.problem((*path, "name"), f"{name[:60]!r} is not {shapes.NODE_NAME}")
                 return []
         if spec.address is None:
+            for name in names:
+                if problem := address_problem(name):
+                    self.problem((*path, "name"), f"{problem}; or give the node an address")
+                    return []
             return [(name, name) for name in names]
         addresses = self.expanded(spec.address, (*path, "address"))
         if addresses is None:
             return []
         for address in addresses:
+            if problem := address_problem(address):
+                self.problem((*path, "address"), problem)
+                return []
             if not _accepts(_ADDRESS, address):
                 self.problem((*path, "address"), f"{address[:60]!r} is not {shapes.ADDRESS}")
                 return []
@@ -214,13 +222,21 @@ class _Resolver:
         # Behind different jump hosts one private address may be two machines.
         taken: dict[tuple[str, int, str | None], str] = {}
         for node, (index, spec, _, _) in zip(nodes, spread, strict=True):
-            key = (node.address.lower(), node.port or 22, node.proxy_jump)
+            key = (_canonical(node.address), node.port or 22, node.proxy_jump)
             if key in taken:
                 self.problem(
                     ("nodes", index, "address" if spec.address is not None else "name"),
                     f"{node.name} has the address {node.address} port {key[1]} of {taken[key]}",
                 )
             taken.setdefault(key, node.name)
+
+
+def _canonical(address: str) -> str:
+    """Return an address in the one form that all its spellings have."""
+    try:
+        return str(ip_address(address))
+    except ValueError:
+        return address.lower()
 
 
 def _accepts(adapter: TypeAdapter[str], text: str) -> bool:

@@ -176,6 +176,34 @@ CASES = {
         "version: 1\nnodes: [{name: a, port: 22:22}]\n",
         "22:22 is read by YAML 1.1 as a number",
     ),
+    "octal address": (
+        "version: 1\nnodes: [{name: 'gpu[008-010]', address: '10.0.0.[008-010]'}]\n",
+        "nodes[0].address: '10.0.0.008' is no address: leave out the leading zeros, which make a number octal",
+    ),
+    "address of three numbers": (
+        "version: 1\nnodes: [{name: a, address: 10.0.0}]\n",
+        "nodes[0].address: '10.0.0' is no IPv4 address",
+    ),
+    "number beyond 255": (
+        "version: 1\nnodes: [{name: 10.0.0.300}]\n",
+        "nodes[0].name: '10.0.0.300' is no IPv4 address; or give the node an address",
+    ),
+    "address with a port": (
+        "version: 1\nnodes: [{name: a, address: '10.0.0.1:2222'}]\n",
+        "a port is written beside it, as in: port: 2222",
+    ),
+    "not quite IPv6": (
+        "version: 1\nnodes: [{name: a, address: 'fe80:::1'}]\n",
+        "'fe80:::1' is no IPv6 address",
+    ),
+    "one address in two spellings": (
+        "version: 1\nnodes: [{name: a, address: '::1'}, {name: b, address: '0:0::1'}]\n",
+        "b has the address 0:0::1 port 22 of a",
+    ),
+    "no address of a time server": (
+        "version: 1\ndefaults: {requirements: {time_sync: {servers: [10.0.0.01]}}}\n" + NODE,
+        "leave out the leading zeros",
+    ),
     "octal port": ("version: 1\nnodes: [{name: a, port: 0022}]\n", "0022 is read by YAML 1.1 as a number"),
     "infinity": (
         "version: 1\ndefaults: {requirements: {rdma_link: {min_rate_gbps: .inf}}}\n" + NODE,
