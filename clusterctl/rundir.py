@@ -12,7 +12,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from clusterctl.errors import ConfigError
+from clusterctl.errors import ConfigError, UsageError
 
 STAGES = ("inventory", "facts", "plan", "apply", "artifacts", "launch", "results", "report")
 
@@ -69,16 +69,22 @@ class RunDir:
         return cls(path)
 
     @classmethod
-    def open(cls, name: str, root: Path | None = None, verb: str = "*") -> RunDir:
-        """Open an existing run by its id or its path; raise ConfigError naming the runs of a verb that there are."""
+    def open(cls, name: str, root: Path | None = None, verb: str | None = None) -> RunDir:
+        """Open an existing run, of a verb if one is given, by its id or its path.
+
+        Raise UsageError naming the runs that there are.
+        """
         base = root if root is not None else default_root()
+        kind = f"-{verb}-" if verb else "-"
+        problem = f"there is no run {name!r} in {base}"
         for candidate in (base / name, Path(name)):
             if candidate.is_dir():
-                return cls(candidate)
-        known = sorted(entry.name for entry in base.glob(f"*-{verb}-*") if entry.is_dir())[-5:]
-        raise ConfigError(
-            f"there is no run {name!r} in {base}",
-            hint="the latest are: " + ", ".join(known) if known else "none has been recorded there",
+                if verb is None or kind in candidate.resolve().name:
+                    return cls(candidate)
+                problem = f"{name} is no run of '{verb}'"
+        known = sorted(entry.name for entry in base.glob(f"*{kind}*") if entry.is_dir())[-5:]
+        raise UsageError(
+            problem, hint="the latest are: " + ", ".join(known) if known else "none has been recorded there"
         )
 
     def file(self, stage: str) -> Path:
@@ -87,11 +93,14 @@ class RunDir:
 
     def write(self, stage: str, document: Mapping[str, Any]) -> Path:
         """Write one stage's file (JSON, UTF-8, indented) atomically and return its path; ConfigError if it cannot."""
-        from pydantic_core import to_json
+        from pydantic_core import PydanticSerializationError, to_json
 
         path = self.file(stage)
-        # Python's own json indents ten times as slowly, a second for the facts of a thousand nodes.
-        text = to_json(document, indent=1)
+        try:
+            # Python's own json indents ten times as slowly, a second for the facts of a thousand nodes.
+            text = to_json(document, indent=1)
+        except PydanticSerializationError:  # a file name that is not UTF-8
+            text = json.dumps(document, indent=1).encode()
         try:
             write_atomically(path, text + b"\n")
         except OSError as error:

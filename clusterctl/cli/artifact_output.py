@@ -23,7 +23,7 @@ SlotsOption = Annotated[
 ]
 
 
-def load(path: Path | None, limit: str | None) -> Inventory:
+def load(path: Path | None, limit: Sequence[str] | None) -> Inventory:
     """Return the inventory that is meant, limited to some of its nodes."""
     from clusterctl.inventory import load as loading
 

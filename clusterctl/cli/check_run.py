@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,7 +54,7 @@ class Contact:
     """A check that contacts the nodes of an inventory."""
 
     inventory: Path | None
-    limit: str | None
+    limit: Sequence[str] | None
     fanout: int | None
     accept_new_host_keys: bool
     runs: Path | None
@@ -132,7 +132,7 @@ def _say_recorded(record: Path, scrubbed: int, judged: Judged) -> None:
 
 
 def replayed(
-    replay: Path, limit: str | None, only: tuple[str, ...] | None, skip: tuple[str, ...] | None
+    replay: Path, limit: Sequence[str] | None, only: tuple[str, ...] | None, skip: tuple[str, ...] | None
 ) -> Judged:
     from clusterctl.facts.recording import replay as recordings
     from clusterctl.inventory import load

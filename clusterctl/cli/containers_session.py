@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ def refuse_inventory(inventory: Path | None) -> None:
 
 
 def containers_session(
-    run_name: str | None, runs: Path | None, *, limit: str | None = None, fanout: int | None = None
+    run_name: str | None, runs: Path | None, *, limit: Sequence[str] | None = None, fanout: int | None = None
 ) -> Session:
     """Return a session with the containers of a run, or of the only run that has some up.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
@@ -190,7 +191,7 @@ def _build_arg(name: str) -> tuple[str, str]:
     return name, os.environ[name]
 
 
-def _gpus(inventory: Path | None, limit: str | None) -> tuple[str, ...]:
+def _gpus(inventory: Path | None, limit: Sequence[str] | None) -> tuple[str, ...]:
     """Return the names of the nodes' GPUs as former runs of check saw them; nothing is contacted."""
     from clusterctl.facts.earlier import EarlierFacts
     from clusterctl.rundir import default_root

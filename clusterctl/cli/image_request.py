@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from clusterctl.cli.artifact_output import load
 from clusterctl.errors import ArtifactError
 
 
-def image_of(path: Path | None, limit: str | None, *, option: str = "one on the command line") -> str:
+def image_of(
+    path: Path | None, limit: Sequence[str] | None, *, option: str = "one on the command line"
+) -> str:
     """Return the one image that the inventory's nodes run; raise ArtifactError where they name none, or several.
 
     ``option`` is how else the verb may be told.

@@ -29,9 +29,12 @@ def _show_version(wanted: bool) -> None:
 
 def options(
     verbose: Annotated[
-        int, typer.Option("--verbose", "-v", count=True, help="Say more on stderr; twice: everything.")
+        int,
+        typer.Option("--verbose", "-v", count=True, help="Say more on stderr: logins; twice: commands too."),
     ] = 0,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only errors on stderr.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="No progress and no warnings on stderr.")
+    ] = False,
     _version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
     ] = False,
@@ -62,10 +65,17 @@ def _document(message: str, exit_code: int, hint: str | None = None) -> dict[str
 
 
 def _hoisted(arguments: Sequence[str]) -> list[str]:
-    """Put ``-v`` and ``-q`` before the verb, where they belong, from wherever people write them."""
+    """Put ``-v`` and ``-q`` before the verb, where they belong, from wherever people write them.
+
+    Not from behind ``--``, nor from among the words of a program that stands there without it: they may be its own.
+    """
     end = arguments.index("--") if "--" in arguments else len(arguments)
-    talk = [word for word in arguments[:end] if word in verbs.TALK]
-    return [*talk, *(word for word in arguments[:end] if word not in verbs.TALK), *arguments[end:]]
+    own = [word for word in arguments[:end] if not verbs.is_talk(word)]
+    if end == len(arguments) and verbs.takes_a_program(own):
+        end = arguments.index(own[0])
+        own = [word for word in arguments[:end] if not verbs.is_talk(word)]
+    talk = [word for word in arguments[:end] if verbs.is_talk(word)]
+    return [*talk, *own, *arguments[end:]]
 
 
 def _start_lean() -> None:

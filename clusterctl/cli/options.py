@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -27,19 +28,20 @@ InventoryOption = Annotated[
         show_default=False,
     ),
 ]
+# These three may be repeated, which adds to them: of two, one must not be dropped in silence.
 LimitOption = Annotated[
-    Optional[str],  # noqa: UP045
+    Optional[list[str]],  # noqa: UP045
     typer.Option("--limit", metavar="NODESET", help="Only these nodes or groups, e.g. 'gpu[01-04],spare'."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout; talk goes to stderr.")]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")]
 OnlyOption = Annotated[
-    Optional[str],  # noqa: UP045
+    Optional[list[str]],  # noqa: UP045
     typer.Option("--only", metavar="R,..", help="Only these requirements."),
 ]
 SkipOption = Annotated[
-    Optional[str],  # noqa: UP045
+    Optional[list[str]],  # noqa: UP045
     typer.Option("--skip", metavar="R,..", help="All requirements but these."),
 ]
 FanoutOption = Annotated[
@@ -61,12 +63,16 @@ RunsOption = Annotated[
 ]
 
 
-def names(text: str | None) -> tuple[str, ...] | None:
-    """Split a comma-separated option; None stays None, and a list that names nothing is a UsageError."""
-    if text is None:
+def names(texts: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Split a comma-separated option, given any number of times; None stays None.
+
+    One that names nothing is a UsageError.
+    """
+    if texts is None:
         return None
-    parts = tuple(part.strip() for part in text.split(",") if part.strip())
+    parts = tuple(part.strip() for text in texts for part in text.split(",") if part.strip())
     if not parts:
         # Most likely an unset variable of a script: taken as "nothing to check" it would always pass.
-        raise UsageError(f"{text!r} names no requirement", hint="name at least one, or leave the option out")
+        given = ",".join(texts)
+        raise UsageError(f"{given!r} names no requirement", hint="name at least one, or leave the option out")
     return parts

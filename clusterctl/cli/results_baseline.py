@@ -112,12 +112,16 @@ def show(name: NameArgument, runs: cli.RunsOption = None, as_json: cli.JsonOptio
 
 
 @app.command("remove")
-def remove(name: NameArgument, runs: cli.RunsOption = None) -> None:
+def remove(name: NameArgument, runs: cli.RunsOption = None, as_json: cli.JsonOption = False) -> None:
     """Remove a baseline."""
     from clusterctl.results import baseline_files
 
     baseline_files.remove(name, runs)
-    console.talk(f"removed: {baseline_files.path_of(name, runs)}")
+    path = str(baseline_files.path_of(name, runs))
+    if as_json:
+        console.emit_json({"schema": "clusterctl.baseline-removed/1", "name": name, "file": path})
+    else:
+        console.talk(f"removed: {path}")
 
 
 @app.command("catalogue")

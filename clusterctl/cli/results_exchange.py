@@ -29,7 +29,10 @@ class Format(str, Enum):
 
 
 def export(
-    kind: Annotated[Format, typer.Option("--format", help="What to write.")] = Format.json,
+    kind: Annotated[
+        Optional[Format],  # noqa: UP045 - typer evaluates this at run time on 3.10
+        typer.Option("--format", help="What to write; default: json."),
+    ] = None,
     output: Annotated[
         Optional[Path],  # noqa: UP045 - typer evaluates this at run time on 3.10
         typer.Option(
@@ -42,16 +45,19 @@ def export(
     since: filters.SinceOption = None,
     newest: filters.NewestOption = None,
     runs: cli.RunsOption = None,
+    as_json: cli.JsonOption = False,
 ) -> None:
     """Write stored runs as JSON, CSV, Prometheus or JUnit."""
     from clusterctl.results.store import Store
 
+    if as_json and kind not in (None, Format.json):
+        raise UsageError("--json contradicts --format", hint="leave one of them out")
     report_files.refuse_unwritable(output)
     choice = filters.wanted(benchmark, library, status, since, newest)
     with Store.open(runs, make=False) as results:
-        text = _rendered(kind, [results.get(one.run) for one in results.runs(choice)])
+        text = _rendered(kind or Format.json, [results.get(one.run) for one in results.runs(choice)])
     if output is None:
-        console.data(text)
+        console.data(text.replace("\r\n", "\n"))  # of CSV: in a pipe, lines end as they do here
     else:
         report_files.write(output, text)
 

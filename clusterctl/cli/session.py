@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -105,7 +105,7 @@ def _switch_seldom() -> None:
 def open_session(
     inventory: Path | None,
     *,
-    limit: str | None = None,
+    limit: Sequence[str] | None = None,
     fanout: int | None = None,
     accept_new_host_keys: bool = False,
 ) -> Session:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
 import typer
 
-TALK = ("-v", "-vv", "--verbose", "-q", "--quiet")
-"""The options that may stand anywhere, and say nothing about which verb is meant."""
+_TALK = re.compile(r"-v+|--verbose|-q|--quiet")
+_WITH_A_PROGRAM = (
+    "exec",
+    *(f"render {kind}" for kind in ("mpirun", "torchrun", "sbatch", "mpijob", "docker-run")),
+)
 _IN_ORDER = (
     ("check", "check", "check"),
     ("bootstrap", "bootstrap", "bootstrap"),
@@ -28,10 +32,20 @@ _IN_ORDER = (
 """Each verb as help lists it, its module beside this one, and the command or the application there."""
 
 
+def is_talk(word: str) -> bool:
+    """Whether it is one of the options that may stand anywhere, and say nothing about which verb is meant."""
+    return _TALK.fullmatch(word) is not None
+
+
 def named_in(arguments: Sequence[str]) -> str | None:
     """Return the verb that a command line begins with; None where only all of them can tell what is meant."""
-    first = next((word for word in arguments if word not in TALK), None)
+    first = next((word for word in arguments if not is_talk(word)), None)
     return first if any(first == name for name, _, _ in _IN_ORDER) else None
+
+
+def takes_a_program(arguments: Sequence[str]) -> bool:
+    """Whether what the command line begins with takes the words of a program, some of which may look like options."""
+    return " ".join(arguments).startswith(_WITH_A_PROGRAM)
 
 
 def add_to(application: typer.Typer, verb: str | None) -> None:

@@ -10,10 +10,12 @@ import secrets
 import time
 from collections.abc import Callable
 
+from clusterctl import log
 from clusterctl.transport import sudo
 from clusterctl.transport.base import Completed, Failure, FailureKind, TransportError
 from clusterctl.transport.command import shown
 
+_log = log.get(__name__)
 MAX_OUTPUT_BYTES = 64 * 1024 * 1024
 _MAX_NOISE_BYTES = 1024 * 1024
 SUDO_START_TIMEOUT_S = 30.0
@@ -172,6 +174,9 @@ class Exchange:
             last = self._stdout[self._line_start :].decode(errors="replace")
             self._line_start = len(self._stdout)
             self._on_line(last)
+        _log.debug(
+            "%s: %s: status %d after %.2f s", self._where, shown(self._argv), returncode, self.waited_s
+        )
         return Completed(self._argv, returncode, bytes(self._stdout), stderr, self.waited_s)
 
     def _failure(self, kind: FailureKind, message: str, hint: str) -> TransportError:

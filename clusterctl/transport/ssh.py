@@ -13,6 +13,7 @@ from collections.abc import Callable
 from io import StringIO
 from typing import Any
 
+from clusterctl import log
 from clusterctl.errors import ConfigError
 from clusterctl.inventory.model import Node
 from clusterctl.transport import connect_failure, ssh_auth, ssh_config, tcp
@@ -27,6 +28,7 @@ from clusterctl.transport.ssh_jumps import Jumps
 from clusterctl.transport.ssh_wire import WIRE_ERRORS, Wire
 from clusterctl.transport.sudo import SudoPassword
 
+_log = log.get(__name__)
 _KEEPALIVE_S = 30
 _LOGIN_TIMEOUT_S = 30.0
 _DROPPED_TRIES = 6
@@ -160,13 +162,17 @@ class SshSession:
             for attempt in range(1, _DROPPED_TRIES + 1):
                 began = time.monotonic()
                 try:
-                    return self._connected(target, gateway, hold)
+                    wire = self._connected(target, gateway, hold)
+                    _log.info("%s: logged in after %.2f s", target.where, time.monotonic() - began)
+                    return wire
                 except WIRE_ERRORS as error:
                     now = time.monotonic()
                     pause_s = _DROPPED_PAUSE_S * 2 ** (attempt - 1) * random.uniform(0.5, 1.5)
                     again = attempt < _DROPPED_TRIES and now + pause_s < give_up
-                    if again and _was_dropped(error) and not self._ending.wait(pause_s):
-                        continue
+                    if again and _was_dropped(error):
+                        _log.info("%s: dropped at login %d; again in %.1f s", target.where, attempt, pause_s)
+                        if not self._ending.wait(pause_s):
+                            continue
                     raise connect_failure.explain(
                         target,
                         error,

@@ -23,7 +23,7 @@ def test_a_known_error_is_explained_with_its_source_and_its_check(
     assert cli.main(["explain", str(tmp_path / "run.log")]) == 0
     said = capsys.readouterr().out
     assert "nccl-memlock (NCCL): line 4, 2 times, last at 5; on gpu02" in said
-    assert "clusterctl check --only memlock" in said
+    assert "clusterctl check INVENTORY --only memlock" in said
     assert "https://github.com/NVIDIA/nccl-tests/issues/206" in said
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterctl.errors import ConfigError
+from clusterctl.errors import ConfigError, UsageError
 from clusterctl.rundir import RunDir, write_atomically
 
 
@@ -21,7 +21,7 @@ def test_a_run_is_private_and_its_documents_come_back(tmp_path: Path) -> None:
 
 def test_a_run_that_is_not_there_names_those_that_are(tmp_path: Path) -> None:
     run = RunDir.create("check", tmp_path)
-    with pytest.raises(ConfigError, match="no run 'x'") as raised:
+    with pytest.raises(UsageError, match="no run 'x'") as raised:
         RunDir.open("x", tmp_path)
     assert run.id in str(raised.value.hint)
 

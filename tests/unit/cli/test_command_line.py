@@ -1,0 +1,86 @@
+"""What a command line means: options given twice, options that stand anywhere, a program's own words, ids of runs."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from clusterctl.cli import main as cli
+
+INVENTORY = "version: 1\nnodes: [{name: 'n[1-4]', slots: 1, address: '10.0.0.[1-4]'}]\n"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("CLUSTERCTL_RUNS", raising=False)
+    monkeypatch.delenv("CLUSTERCTL_INVENTORY", raising=False)
+    (tmp_path / "four.yaml").write_text(INVENTORY)
+    return tmp_path
+
+
+def judged(capsys, *words):
+    cli.main(["check", *words, "--json"])
+    (node,) = json.loads(capsys.readouterr().out)["nodes"]
+    return [verdict["requirement"] for verdict in node["verdicts"]]
+
+
+def test_only_and_skip_given_twice_add_up(capsys):
+    assert sorted(judged(capsys, "--only", "memlock", "--only", "acs,docker")) == ["acs", "docker", "memlock"]
+    left = judged(capsys, "--skip", "acs", "--skip", "memlock")
+    assert "docker" in left and not {"acs", "memlock"} & set(left)
+
+
+def test_limit_given_twice_adds_up(capsys):
+    assert cli.main(["render", "hostfile", "-i", "four.yaml", "--limit", "n1", "--limit", "n[3-4]"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["n1", "n3", "n4"]
+
+
+def test_v_and_q_stand_anywhere_but_among_the_words_of_a_program(capsys):
+    for words in (
+        ["-vvv", "render", "hostfile"],
+        ["render", "-q", "hostfile"],
+        ["render", "hostfile", "-vv"],
+    ):
+        assert cli.main([*words, "-i", "four.yaml"]) == 0
+    capsys.readouterr()
+    line = ["render", "mpirun", "-i", "four.yaml", "-np", "4"]
+    assert cli.main([*line, "--", "nvidia-smi", "-q"]) == 0
+    assert "nvidia-smi -q" in capsys.readouterr().out
+    assert cli.main([*line, "nvidia-smi", "-q"]) == 2
+    assert "No such option: -q" in capsys.readouterr().err
+
+
+def test_verbose_names_the_commands(capsys):
+    cli.main(["check", "--only", "acs", "-vv"])
+    assert "localhost (this machine): sh: status 0 after" in capsys.readouterr().err
+
+
+def test_an_inventory_that_is_not_there_now_is_not_this_machine(folder, capsys):
+    (folder / "inventory.yaml").symlink_to("/nosuch/inventory.yaml")
+    assert cli.main(["check"]) == 4
+    assert "inventory.yaml: cannot be read" in capsys.readouterr().err
+
+
+def test_an_inventory_whose_name_is_not_utf8(folder, capsys):
+    name = os.fsdecode(b"four-\xff.yaml")
+    (folder / name).write_text("version: 1\nnodes: [{name: here, connection: local}]\n")
+    assert cli.main(["check", name, "--only", "acs", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["nodes"][0]["name"] == "here"
+
+
+def test_the_run_of_another_verb_is_refused(folder, capsys):
+    cli.main(["check", "--only", "acs"])
+    (run,) = (path.name for path in (folder / "runs").iterdir() if "-check-" in path.name)
+    capsys.readouterr()
+    for words in (["down", "--force", "--run", run], ["bootstrap", "--resume", run]):
+        assert cli.main(words) == 2
+        assert f"{run} is no run of '{words[0].replace('down', 'up')}'" in capsys.readouterr().err
+
+
+def test_an_export_in_a_pipe_has_the_ends_of_lines_of_one(capsys):
+    assert cli.main(["results", "export", "--format", "csv"]) in {0, 11}
+    assert "x0d" not in capsys.readouterr().out
+    assert cli.main(["results", "export", "--json", "--format", "csv"]) == 2
