@@ -21,7 +21,7 @@ _SMALL_MEMLOCK_KIB = 1 << 20
 _USERSPACE_HINT = (
     "install libibverbs and its providers (rdma-core) where ranks run; containers: --device /dev/infiniband"
 )
-_MEMLOCK_HINT = "clusterctl bootstrap --only memlock; for containers --ulimit memlock=-1"
+_MEMLOCK_HINT = "clusterctl bootstrap INVENTORY --only memlock; for containers --ulimit memlock=-1"
 
 Cause = tuple[str, str | None]
 
@@ -74,7 +74,10 @@ def of_sockets(
                 _USERSPACE_HINT,
             )
         if rdma_ports is not None:
-            return "no RDMA port is active on it, but on others", "clusterctl check --only rdma-link"
+            return (
+                "no RDMA port is active on it, but on others",
+                "clusterctl check INVENTORY --only rdma-link",
+            )
         return (
             "NCCL found no RDMA device where the ranks run",
             "compare 'ls /sys/class/infiniband' on the node; if devices are there: " + _USERSPACE_HINT,
@@ -124,7 +127,7 @@ def of_host_memory(
         )
     nccl = version(processes)
     disabled = sorted({name for process in processes for name, works in process.hca_gdr.items() if not works})
-    hint = "clusterctl check --only peermem, then clusterctl bootstrap --only peermem"
+    hint = "clusterctl check INVENTORY --only peermem, then clusterctl bootstrap INVENTORY --only peermem"
     if not disabled:
         return "NCCL's log does not say why", "NCCL_DEBUG_SUBSYS must hold INIT, NET and GRAPH"
     names = ", ".join(disabled)

@@ -103,7 +103,7 @@ def open_engine(transport: Transport, failure: type[ClusterctlError] = ImageErro
     if done.returncode == 127:
         raise failure(
             f"{node}: docker is not installed",
-            hint="clusterctl bootstrap --only docker installs and starts it",
+            hint="clusterctl bootstrap INVENTORY --only docker installs and starts it",
         )
     said = _document(done.text)
     problems = said.get("ServerErrors") or ([] if said.get("ServerVersion") else [done.error_text])

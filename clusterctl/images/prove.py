@@ -163,7 +163,9 @@ def _library(node: Node, name: str | None) -> Library:
 def _inspect(node: Node, transport: Transport, name: str, timeout_s: float) -> dict[str, Any]:
     said = _docker(transport, ("docker", "container", "inspect", name), timeout_s)
     if said.returncode == 127:
-        raise ImageError(f"{node.name}: docker is not there", hint="clusterctl bootstrap --only docker")
+        raise ImageError(
+            f"{node.name}: docker is not there", hint="clusterctl bootstrap INVENTORY --only docker"
+        )
     if said.returncode != 0:
         message = said.error_text.strip()[-300:]
         missing = "no such container" in message.lower()

@@ -37,7 +37,7 @@ _REFUSALS: tuple[tuple[str, str, str], ...] = (
     ("unable to apply caps", "its engine may not give that capability",
      "leave it out of container.cap_add, and privileged out of container"),
     ("could not select device driver", "docker cannot give GPUs to containers",
-     "clusterctl bootstrap --only container-toolkit"),
+     "clusterctl bootstrap INVENTORY --only container-toolkit"),
     ("error gathering device information", "a device of container.devices is not there", "mend container.devices"),
     ("is already in use by container", "a container of that name is there already", "clusterctl down"),
     ("no such image", "its engine does not have the image", "clusterctl image distribute"),

@@ -107,7 +107,7 @@ def _gpus(node: Node, found: Found, engine: EngineInfo, notes: list[str], proble
             problems.append(
                 Problem(
                     "docker knows no CDI device nvidia.com/gpu",
-                    "clusterctl bootstrap --only container-toolkit",
+                    "clusterctl bootstrap INVENTORY --only container-toolkit",
                 )
             )
         return "cdi"
@@ -119,7 +119,9 @@ def _gpus(node: Node, found: Found, engine: EngineInfo, notes: list[str], proble
         problems.append(
             Problem(
                 "docker cannot give GPUs to containers" if found.gpus else "there is no GPU",
-                "clusterctl bootstrap --only container-toolkit" if found.gpus else "set container.gpus: none",
+                "clusterctl bootstrap INVENTORY --only container-toolkit"
+                if found.gpus
+                else "set container.gpus: none",
             )
         )
         return "all"

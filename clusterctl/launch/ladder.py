@@ -108,7 +108,7 @@ class Ladder:
                 f"a rank that {plan.placements[0].node} starts on {node} may lock {limit} KiB: its RDMA device "
                 "cannot register buffers, and the library falls back to sockets",
                 node=node,
-                hint="clusterctl bootstrap --only memlock; in a container: memlock in the inventory's container",
+                hint="clusterctl bootstrap INVENTORY --only memlock; for containers: container.memlock there",
             )
             for node, limit in low.items()
             if node in by_rdma

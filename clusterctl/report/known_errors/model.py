@@ -104,7 +104,7 @@ class Entry(_Part):
     def how_to_check(self) -> str | None:
         """The command of clusterctl that tells whether it is so, or None."""
         if self.requirement is not None:
-            return f"clusterctl check --only {self.requirement}"
+            return f"clusterctl check INVENTORY --only {self.requirement}"
         return None if self.check is None else f"clusterctl {self.check}"
 
 

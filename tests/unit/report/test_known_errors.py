@@ -216,6 +216,6 @@ def test_the_document_is_json_and_counts_by_role() -> None:
     assert document["schema"] == "clusterctl.explain/1"
     assert document["summary"] == {"fault": 0, "cause": 1, "slow-path": 0, "note": 0, "consequence": 3}
     first = document["findings"][0]
-    assert first["check"] == "clusterctl check --only memlock"
+    assert first["check"] == "clusterctl check INVENTORY --only memlock"
     assert first["first"]["line"] == 4
     assert [Role(finding["role"]).rank for finding in document["findings"]] == [1, 4, 4, 4]
