@@ -26,6 +26,7 @@ struct Context {
   int* waiting_to_receive_from;
   Operation operation;
   std::function<bool(int)> has_left;  // whether that rank has destroyed its communicator
+  std::function<bool(int)> is_gone;   // whether that rank is known to be dead or cut off; may be empty
   // Of all ranks of the communicator; null in a part of them.
   const std::vector<Place>* places = nullptr;
   const Chooser* chooser = nullptr;

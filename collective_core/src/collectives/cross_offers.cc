@@ -22,22 +22,24 @@ void in_sections(const Context& context, const MutualAccess& access, int member,
       if (!context.cross_memory->lives(rank)) throw Error(CC_ERROR_REMOTE, format("rank %d died", rank));
     }
     const MutualAccess::Section inside(access);
-    copy(done, std::min(kSectionBytes, bytes - done));
+    copy(inside, done, std::min(kSectionBytes, bytes - done));
   }
 }
 
 }  // namespace
 
 void fetch(const Context& context, const MutualAccess& access, int member, std::byte* to, uint64_t from, size_t bytes) {
-  in_sections(context, access, member, bytes, [&](size_t at, size_t n) {
+  // With this the operation may be over for this rank: what it has read must be what was there before anybody left.
+  in_sections(context, access, member, bytes, [&](const MutualAccess::Section& inside, size_t at, size_t n) {
     context.cross_memory->read(context.rank_of(member), to + at, from + at, n);
+    inside.check();
   });
 }
 
 // The look at the begin of a section is just before the write.
 void deliver(const Context& context, const MutualAccess& access, int member, uint64_t to, const std::byte* from,
              size_t bytes) {
-  in_sections(context, access, member, bytes, [&](size_t at, size_t n) {
+  in_sections(context, access, member, bytes, [&](const MutualAccess::Section&, size_t at, size_t n) {
     context.cross_memory->write(context.rank_of(member), to + at, from + at, n);
   });
 }

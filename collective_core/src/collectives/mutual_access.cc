@@ -36,7 +36,7 @@ void MutualAccess::Section::end() const {
 void MutualAccess::check() const {
   for (int member = 0; member < context_.nranks; ++member) {
     if (access_of(context_, member).left.load(std::memory_order_seq_cst) == 0) continue;
-    throw Error(CC_ERROR_REMOTE, format("rank %d has left the operation after an error", context_.rank_of(member)));
+    throw LeftOperation(context_.rank_of(member));
   }
 }
 
@@ -54,7 +54,8 @@ void MutualAccess::leave() const {
     const int rank = context_.rank_of(member);
     const auto inside = [&] {
       return seen % 2 == 1 && sections.load(std::memory_order_acquire) == seen &&
-             !(context_.cross_memory && !context_.cross_memory->lives(rank));
+             !(context_.cross_memory && !context_.cross_memory->lives(rank)) &&
+             !(context_.is_gone && context_.is_gone(member));
     };
     while (inside() && !patience.passed()) {
       const timespec moment{0, 20000};

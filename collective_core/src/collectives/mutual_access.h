@@ -14,8 +14,16 @@
 #include <cstdint>
 
 #include "collectives/context.h"
+#include "common/error.h"
 
 namespace ccore {
+
+// Not a cause: what that rank has to say of its error comes, and later than its leaving.
+class LeftOperation : public Error {
+ public:
+  explicit LeftOperation(int rank)
+      : Error(CC_ERROR_REMOTE, format("rank %d has left the operation after an error", rank)) {}
+};
 
 class MutualAccess {
  public:

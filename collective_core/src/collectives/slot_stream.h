@@ -32,7 +32,7 @@ class StreamPlan {
     const size_t most = all <= kChunkBytes ? whole : all < kPastCachesBytes ? kChunkBytes : kLargeChunkBytes;
     const size_t room = std::min(most, slot_bytes / kDepth) / parts;
     const size_t unit = room >= kLine ? kLine : element;
-    piece_ = all <= std::min(slot_bytes, whole) ? bytes : room / unit * unit;
+    piece_ = inlined() || all <= std::min(slot_bytes, whole) ? bytes : room / unit * unit;
   }
 
   // One at least: ranks that differ must notice it.

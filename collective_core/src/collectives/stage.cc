@@ -122,6 +122,13 @@ void Stage::check_unmet() const {
     // Between what this rank has announced and what it reads of the others: one of two sees the other.
     if (!fenced) fence();
     fenced = true;
+    // Who was here, and only wrote, may be several operations ahead, and its announcement gone; its mail is still here.
+    const Arena::Pair& pair = arena_.pair(local(member));
+    const Mail& mail = arena_.mail_from(local(member), pair.stage);
+    if (mail.posts.load(std::memory_order_acquire) >= 2 * (pair.posts + 1)) {
+      check_header(member, mail);
+      continue;
+    }
     Operation called;
     if (!arena_.announced(local(member), context_.operation.sequence, reinterpret_cast<std::byte*>(&called))) continue;
     Operation own = context_.operation;

@@ -20,6 +20,7 @@ Subgroup::Subgroup(const Context& whole, std::vector<int> members)
   context_.arena = std::all_of(members_.begin(), members_.end(), shares) ? whole.node_arena : nullptr;
   context_.link = [this, &whole](int member) -> Link& { return whole.link(context_.rank_of(member)); };
   context_.has_left = [this, &whole](int member) { return whole.has_left(context_.rank_of(member)); };
+  if (whole.is_gone) context_.is_gone = [this, &whole](int member) { return whole.is_gone(context_.rank_of(member)); };
 }
 
 }  // namespace ccore

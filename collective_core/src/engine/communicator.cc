@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "collectives/barrier/barrier_dissemination.h"
+#include "collectives/mutual_access.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/process_id.h"
@@ -178,6 +179,7 @@ Context Communicator::context(WaitLadder* ladder, int* send_to, int* receive_fro
                   receive_from,
                   operation,
                   [this](int peer) { return monitor_->has_left(peer); },
+                  [this](int peer) { return monitor_->is_gone(peer); },
                   &places_,
                   &chooser_};
   context.node_arena = connections_.arena.get();
@@ -208,7 +210,10 @@ void Communicator::check_others(const Operation& operation) const {
 
 void Communicator::give_up(const Error& error, uint64_t operation) {
   if (error.code() == CC_ERROR_REMOTE) {
-    const Deadline patience = Deadline::in_ms(kCauseMs);
+    // A rank that leaves waits for others to let go of its buffers, then asks who is missing, and only then says why.
+    const bool left = dynamic_cast<const LeftOperation*>(&error) != nullptr;
+    const Deadline patience =
+        Deadline::in_ms(left ? MutualAccess::kLeaveMs + Monitor::kAnswerMs + kCauseMs : kCauseMs);
     while (failure_.code() == CC_SUCCESS && !patience.passed()) sleep_a_moment();
   }
   std::string text = error.what();

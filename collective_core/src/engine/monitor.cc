@@ -17,8 +17,6 @@
 namespace ccore {
 namespace {
 
-// A process that runs answers in a fraction of it, even on a machine that is busy.
-constexpr int64_t kAnswerMs = 500;
 constexpr uint64_t kPresent = ~uint64_t{0};
 
 void signal(int event_fd) {
@@ -57,6 +55,8 @@ struct Monitor::Peer {
   std::atomic<uint64_t> begun{0};     // what it said then
   Notice called;                      // the last operation that it told of
   std::atomic<uint64_t> left_after{kPresent};  // operations it had finished when it said goodbye
+  std::atomic<bool> gone{false};
+  std::string unsent;  // the rest of a frame; under send_mutex_
   size_t received = 0;
   Frame frame;
 };
@@ -118,10 +118,23 @@ void Monitor::send_to_all(const Frame& frame) {
 void Monitor::send_to(Peer* peer, Frame frame) {
   if (!peer->fd) return;
   const std::lock_guard<std::mutex> lock(send_mutex_);
-  frame.tag = peer->seals.out.tag(&frame, offsetof(Frame, tag));
-  const ssize_t sent = send(peer->fd.get(), &frame, sizeof frame, MSG_DONTWAIT | MSG_NOSIGNAL);
-  if (sent > 0) peer->seals.out.advance();
-  if (sent != static_cast<ssize_t>(sizeof frame)) log(LogLevel::info, "a control message could not be sent");
+  const auto put = [peer](const char* data, size_t size) {
+    const ssize_t sent = send(peer->fd.get(), data, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    return sent > 0 ? static_cast<size_t>(sent) : 0;
+  };
+  // To a rank that has read nothing for long.
+  if (!peer->unsent.empty()) peer->unsent.erase(0, put(peer->unsent.data(), peer->unsent.size()));
+  size_t sent = 0;
+  if (peer->unsent.empty()) {
+    frame.tag = peer->seals.out.tag(&frame, offsetof(Frame, tag));
+    const auto* bytes = reinterpret_cast<const char*>(&frame);
+    sent = put(bytes, sizeof frame);
+    if (sent > 0) {
+      peer->seals.out.advance();
+      peer->unsent.assign(bytes + sent, sizeof frame - sent);
+    }
+  }
+  if (sent == 0) log(LogLevel::info, "a control message could not be sent");
 }
 
 bool Monitor::silent(size_t rank) const {
@@ -206,6 +219,10 @@ bool Monitor::has_left(int rank) const {
   return peers_[static_cast<size_t>(rank)]->left_after.load(std::memory_order_acquire) != kPresent;
 }
 
+bool Monitor::is_gone(int rank) const {
+  return peers_[static_cast<size_t>(rank)]->gone.load(std::memory_order_acquire);
+}
+
 void Monitor::watch() {
   while (true) {
     std::vector<pollfd> fds;
@@ -237,6 +254,7 @@ void Monitor::read_frames(size_t rank) {
       const std::string why = got < 0 ? errno_text(errno) : "connection closed";
       peer.open = false;
       if (peer.left_after.load(std::memory_order_relaxed) == kPresent) {
+        peer.gone.store(true, std::memory_order_release);
         give_up_on(names_[rank] + " died or cannot be reached (" + why + ")");
       }
       return;

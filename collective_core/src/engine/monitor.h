@@ -21,6 +21,9 @@ namespace ccore {
 
 class Monitor {
  public:
+  // A process that runs answers in a fraction of it, even on a machine that is busy.
+  static constexpr int64_t kAnswerMs = 500;
+
   // control: by rank, empty at the own place. names: ranks in words. doorbell: rung on news.
   Monitor(std::vector<Connection> control, std::vector<std::string> names, Failure* failure,
           Doorbell* doorbell);
@@ -50,6 +53,8 @@ class Monitor {
   int wake_fd() const { return wake_fd_.get(); }
   // Whether that rank has destroyed its communicator.
   bool has_left(int rank) const;
+  // Whether the connection to a rank has ended without its goodbye.
+  bool is_gone(int rank) const;
   // Throws CC_ERROR_REMOTE if a rank has left without taking part in that operation.
   void check_departures(uint64_t operation) const;
 

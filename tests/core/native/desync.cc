@@ -249,9 +249,32 @@ void a_transfer_before_an_operation(Call first_receive) {
   });
 }
 
+// The others only write in the operation in which rank 0 only writes, and are four operations ahead when it comes.
+void an_early_crowd() {
+  constexpr int kRanks = 5;
+  Meeting meeting(kRanks);
+  run_ranks(kRanks, layout_named("shm"), [&](int rank, cc_comm* comm) {
+    float data[6] = {};
+    EXPECT(cc_barrier(comm, nullptr) == CC_SUCCESS, last_error(comm));
+    if (rank != 0) {
+      EXPECT(cc_reduce(data, data, 6, CC_FLOAT32, CC_SUM, 0, comm, nullptr) == CC_SUCCESS, last_error(comm));
+      for (int root = 1; root < kRanks; ++root) {
+        EXPECT(cc_broadcast(data, data, 6, CC_FLOAT32, root, comm, nullptr) == CC_SUCCESS, last_error(comm));
+      }
+    }
+    meeting.wait();
+    if (rank != 0) return;
+    const cc_result result = cc_broadcast(data, data, 6, CC_FLOAT32, 0, comm, nullptr);
+    const std::string text = last_error(comm);
+    EXPECT(result == CC_ERROR_DESYNC, result, " ", text);
+    EXPECT(contains(text, "operation 2: broadcast(") && contains(text, "operation 2: reduce("), text);
+  });
+}
+
 }  // namespace
 
 void desync() {
+  an_early_crowd();
   a_transfer_beside_an_operation();
   a_transfer_before_an_operation(receive);
   a_transfer_before_an_operation(receive_from_any);

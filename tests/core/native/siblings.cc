@@ -14,6 +14,7 @@
 #include "collectives/reduce/dispatch.h"
 #include "collectives/reduce_scatter/dispatch.h"
 #include "collectives/scatter/dispatch.h"
+#include "collectives/slot_stream.h"
 #include "collectives/subgroup.h"
 #include "expect.h"
 #include "node.h"
@@ -235,9 +236,29 @@ void groups_overlap(int nranks) {
   });
 }
 
+// So many ranks that the parts for all are more than a chunk, and each still goes beside the marks.
+void a_crowd() {
+  for (const size_t ranks : {size_t{2}, size_t{86}, size_t{200}, size_t{1000}}) {
+    for (const bool one_way : {false, true}) {
+      const ccore::StreamPlan plan(ccore::Arena::kInlineBytes, ranks, 1, size_t{1} << 20, one_way);
+      EXPECT(plan.piece_bytes() == ccore::Arena::kInlineBytes && plan.chunks() == 1, ranks, " ranks: ", plan.piece_bytes());
+    }
+  }
+  constexpr int kRanks = 96;
+  run_node(kRanks, ccore::Arena::least_slot_bytes(kRanks), [&](const Context& context) {
+    const size_t bytes = ccore::Arena::kInlineBytes;
+    const Data send = random_input(CC_UINT8, bytes * kRanks, 0, 1);
+    Data recv(bytes, kUntouched);
+    ccore::scatter_by(Algorithm::oneshot, context, send.data(), recv.data(), bytes, 0);
+    const auto own = send.begin() + static_cast<std::ptrdiff_t>(bytes) * context.rank;
+    EXPECT(std::equal(recv.begin(), recv.end(), own), "rank ", context.rank, " of ", kRanks, ": other data than expected");
+  });
+}
+
 }  // namespace
 
 void siblings() {
+  a_crowd();
   for (const int nranks : {2, 3, 4, 5, 6, 7, 8}) sizes_around_the_edges(nranks);
   for (const int nranks : {2, 4}) every_type_and_operator(nranks);
   for (const int nranks : {2, 3}) much(nranks);
