@@ -11,7 +11,7 @@ import typer
 from clusterctl.cli import console
 from clusterctl.cli.artifact_output import NpOption, SlotsOption, emit, load, place
 from clusterctl.cli.options import InventoryOption, JsonOption, LimitOption
-from clusterctl.errors import ArtifactError, UsageError
+from clusterctl.errors import UsageError
 
 if TYPE_CHECKING:
     from clusterctl.inventory.model import Node
@@ -154,9 +154,7 @@ def _program(
     if collective is not None:
         if collective not in COLLECTIVES:
             known = ", ".join(COLLECTIVES)
-            raise ArtifactError(
-                f"there is no collective {collective!r}", hint=f"the collectives are: {known}"
-            )
+            raise UsageError(f"there is no collective {collective!r}", hint=f"the collectives are: {known}")
         return (
             sibling(ranks.agreed(nodes, "all_reduce_perf") or "", program_of(collective)),
             *("-b", "8", "-e", "128M", "-f", "2", "-g", "1"),

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import yaml
 from pydantic import Field, StringConstraints
 
-from clusterctl.errors import ImageError
+from clusterctl.errors import ImageError, UsageError
 from clusterctl.inventory.field_types import VariableName
 from clusterctl.inventory.frozen_model import Model
 
@@ -122,9 +122,9 @@ def names() -> tuple[str, ...]:
 
 @cache
 def load(name: str) -> Library:
-    """Return a library; raise ImageError naming those there are."""
+    """Return a library; raise UsageError naming those there are."""
     if name not in names():
-        raise ImageError(
+        raise UsageError(
             f"there is no library {name!r} for images", hint=f"the libraries are: {', '.join(names())}"
         )
     text = (FOLDER / f"{name}.yaml").read_text(encoding="utf-8")

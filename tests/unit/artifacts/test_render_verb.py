@@ -40,7 +40,7 @@ def render(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (["mpirun", "--limit", "gpu1"], UsageError, "what ranks run is not said"),
         (["mpirun", "--limit", "gpu1", "--model", "m", "--", "x"], UsageError, "cannot be given together"),
         (["mpirun", "--limit", "gpu1", "--model", "m", "--collective", "c"], UsageError, "together"),
-        (["mpirun", "--limit", "gpu1", "--collective", "scan"], ArtifactError, "no collective 'scan'"),
+        (["mpirun", "--limit", "gpu1", "--collective", "scan"], UsageError, "no collective 'scan'"),
         (
             ["mpirun", "--limit", "gpu1", "--library", "ccore", "--topk", "--", "x"],
             ArtifactError,

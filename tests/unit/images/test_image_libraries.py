@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterctl.errors import ImageError
+from clusterctl.errors import UsageError
 from clusterctl.images import library
 
 # What ranks have mapped, as far as it was seen; nothing of it is another library's.
@@ -34,7 +34,7 @@ def test_a_file_is_sound(name: str) -> None:
 
 def test_there_is_one_for_every_library_of_the_guides() -> None:
     assert set(library.names()) == {"accl", "acspeed", "ccore", "lightcc", "nccl"}
-    with pytest.raises(ImageError, match="no library 'nkkl'") as caught:
+    with pytest.raises(UsageError, match="no library 'nkkl'") as caught:
         library.load("nkkl")
     assert "nccl" in (caught.value.hint or "")
 
