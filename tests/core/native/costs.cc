@@ -21,11 +21,11 @@
 #include "collectives/gather/gather_oneshot.h"
 #include "collectives/reduce/reduce_cma.h"
 #include "collectives/reduce/reduce_oneshot.h"
+#include "collectives/reduce/reduce_twoshot.h"
 #include "collectives/reduce_scatter/reduce_scatter_cma.h"
 #include "collectives/reduce_scatter/reduce_scatter_oneshot.h"
 #include "collectives/scatter/scatter_cma.h"
 #include "collectives/scatter/scatter_oneshot.h"
-#include "collectives/slot_fold.h"
 #include "expect.h"
 #include "node.h"
 #include "schedule/broadcast.h"
@@ -102,7 +102,7 @@ std::vector<NodeAlgorithm> node_algorithms(int p, size_t share) {
   rooted("broadcast_oneshot", all, ccore::broadcast_oneshot);
   rooted("broadcast_cma", all, ccore::broadcast_cma);
   reduce("reduce_oneshot", ccore::reduce_oneshot);
-  reduce("reduce_twoshot", ccore::fold_in_slots);
+  reduce("reduce_twoshot", ccore::reduce_twoshot);
   reduce("reduce_cma", ccore::reduce_cma);
   rooted("gather_oneshot", share, ccore::gather_oneshot);
   rooted("gather_cma", share, ccore::gather_cma);

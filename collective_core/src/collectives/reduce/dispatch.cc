@@ -4,7 +4,7 @@
 #include "collectives/reduce/reduce_cma.h"
 #include "collectives/reduce/reduce_oneshot.h"
 #include "collectives/reduce/reduce_tree.h"
-#include "collectives/slot_fold.h"
+#include "collectives/reduce/reduce_twoshot.h"
 #include "common/error.h"
 
 namespace ccore {
@@ -15,7 +15,7 @@ void reduce_by(Algorithm algorithm, const Context& context, const void* send, vo
     case Algorithm::oneshot:
       return reduce_oneshot(context, send, recv, count, dtype, op, root);
     case Algorithm::twoshot:
-      return fold_in_slots(context, send, recv, count, dtype, op, root);
+      return reduce_twoshot(context, send, recv, count, dtype, op, root);
     case Algorithm::cma:
       return reduce_cma(context, send, recv, count, dtype, op, root);
     case Algorithm::tree:

@@ -4,7 +4,7 @@
 
 #include "collectives/cross_fold.h"
 #include "collectives/cross_offers.h"
-#include "collectives/slot_fold.h"
+#include "collectives/reduce/reduce_twoshot.h"
 #include "common/dtype.h"
 #include "schedule/schedule.h"
 
@@ -23,7 +23,7 @@ void reduce_cma(const Context& context, const void* send, void* recv, size_t cou
   if (!all_reached(stage, context) || !reached) {
     stage.finish();
     access.finish();
-    return fold_in_slots(context, send, recv, count, dtype, op, root);
+    return reduce_twoshot(context, send, recv, count, dtype, op, root);
   }
   const Reduction reduction{reduce_function(dtype, op), last_reduce_function(dtype, op), element};
   CrossFold fold(context, addresses_offered(stage, context), send, reduction);
