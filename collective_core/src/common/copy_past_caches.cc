@@ -6,6 +6,8 @@
 
 #if defined(__x86_64__)
 #include <emmintrin.h>
+
+#include "common/cache_line.h"
 #endif
 
 namespace ccore {
@@ -13,13 +15,12 @@ namespace ccore {
 #if defined(__x86_64__)
 
 void copy_past_caches(std::byte* to, const std::byte* from, size_t bytes) {
-  constexpr size_t kLine = 64;
-  const size_t misaligned = reinterpret_cast<uintptr_t>(to) % kLine;
-  const size_t head = std::min(bytes, misaligned == 0 ? 0 : kLine - misaligned);
+  const size_t misaligned = reinterpret_cast<uintptr_t>(to) % kCacheLine;
+  const size_t head = std::min(bytes, misaligned == 0 ? 0 : kCacheLine - misaligned);
   std::memcpy(to, from, head);
   size_t at = head;
   // Whole lines, each by stores in a row: a line that is left half written goes to the memory in pieces.
-  for (; at + kLine <= bytes; at += kLine) {
+  for (; at + kCacheLine <= bytes; at += kCacheLine) {
     const auto* source = reinterpret_cast<const __m128i*>(from + at);
     auto* target = reinterpret_cast<__m128i*>(to + at);
     const __m128i a = _mm_loadu_si128(source);

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "common/cache_line.h"
 #include "compress/magnitude.h"
 
 #if defined(__x86_64__)
@@ -35,7 +36,6 @@ uint32_t collect_scalar(const float* a, const float* b, size_t count, uint32_t b
 
 #if defined(__x86_64__)
 
-constexpr size_t kLine = 64;
 
 template <bool stream>
 __attribute__((target("avx2"))) uint32_t collect_avx2(const float* a, const float* b, size_t count, uint32_t base,
@@ -124,7 +124,7 @@ CollectFunction collect_function(SimdLevel level, bool stream) {
   return collect_scalar;
 }
 
-bool can_stream(const float* acc) { return reinterpret_cast<uintptr_t>(acc) % kLine == 0; }
+bool can_stream(const float* acc) { return reinterpret_cast<uintptr_t>(acc) % kCacheLine == 0; }
 
 void end_of_streaming() { _mm_sfence(); }
 

@@ -6,10 +6,11 @@
 #include <limits>
 #include <new>
 
+#include "common/cache_line.h"
+
 namespace ccore {
 namespace {
 
-constexpr size_t kLine = 64;
 constexpr size_t kHugePage = size_t{2} << 20;
 
 }  // namespace
@@ -20,7 +21,7 @@ void FloatBuffer::assign_zeros(size_t count) {
   if (count == 0) return;
   if (count > (std::numeric_limits<size_t>::max() - kHugePage) / sizeof(float)) throw std::bad_alloc();
   const size_t bytes = count * sizeof(float);
-  const size_t unit = bytes >= 2 * kHugePage ? kHugePage : kLine;
+  const size_t unit = bytes >= 2 * kHugePage ? kHugePage : kCacheLine;
   const size_t whole = (bytes + unit - 1) / unit * unit;
   void* memory = std::aligned_alloc(unit, whole);
   if (!memory) throw std::bad_alloc();

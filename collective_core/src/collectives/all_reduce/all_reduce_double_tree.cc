@@ -9,14 +9,14 @@
 namespace ccore {
 namespace {
 
-constexpr size_t kMostChunks = 64;
+constexpr size_t kMostChunksOfATree = 64;
 
 }  // namespace
 
 void all_reduce_double_tree(const Context& context, const void* send, void* recv, size_t count, cc_dtype dtype,
                             cc_redop op) {
   const size_t of_each_tree = count * dtype_size(dtype) / 2;
-  const auto chunks = static_cast<int>(std::clamp<size_t>(of_each_tree / kTreeChunkBytes, 1, kMostChunks));
+  const auto chunks = static_cast<int>(std::clamp<size_t>(of_each_tree / kTreeChunkBytes, 1, kMostChunksOfATree));
   all_reduce_scheduled(context, tree_all_reduce(context.rank, double_binary_tree(context.nranks), chunks), send,
                        recv, count, dtype, op);
 }
