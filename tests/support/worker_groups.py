@@ -15,13 +15,15 @@ FREE_NICENESS = 5
 _TIERS = ("tests/integration/", "tests/core/", "tests/lab/")
 # Two builds, and threads that wait for nothing but each other.
 _SANITIZERS = "tests/core/test_core_sanitizers.py"
+# Long, and of the core's tests those that are by themselves: threads of one program, and ranks that only compute.
+_FREE = ("tests/core/test_core_native.py", "tests/core/test_core_topk.py")
 
 
 def group_of(nodeid: str) -> str:
     """Return the group of a test: what has the same is run by one worker, the largest group first."""
     if nodeid.startswith(_SANITIZERS):
         return "sanitizers"
-    return REAL if nodeid.startswith(_TIERS) else nodeid
+    return REAL if nodeid.startswith(_TIERS) and not nodeid.startswith(_FREE) else nodeid
 
 
 class GroupScheduling(LoadScopeScheduling):
