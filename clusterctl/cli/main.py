@@ -73,9 +73,8 @@ def _hoisted(arguments: Sequence[str]) -> list[str]:
     own = [word for word in arguments[:end] if not verbs.is_talk(word)]
     if end == len(arguments) and verbs.takes_a_program(own):
         end = arguments.index(own[0])
-        own = [word for word in arguments[:end] if not verbs.is_talk(word)]
-    talk = [word for word in arguments[:end] if verbs.is_talk(word)]
-    return [*talk, *own, *arguments[end:]]
+    talk_first = sorted(arguments[:end], key=lambda word: not verbs.is_talk(word))
+    return [*talk_first, *arguments[end:]]
 
 
 def _start_lean() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from difflib import get_close_matches
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import Annotated
@@ -80,17 +81,22 @@ def address_problem(text: str) -> str | None:
     return None
 
 
-def _address(text: str) -> str:
-    problem = address_problem(text)
-    if problem is not None:
-        raise ValueError(problem)
-    return text
+def _refused_for(problem_of: Callable[[str], str | None]) -> AfterValidator:
+    """Return a validator that refuses a text for what ``problem_of`` says of it."""
+
+    def check(text: str) -> str:
+        problem = problem_of(text)
+        if problem is not None:
+            raise ValueError(problem)
+        return text
+
+    return AfterValidator(check)
 
 
 Address = Annotated[
     str,
     StringConstraints(pattern=r"^[A-Za-z0-9_:][A-Za-z0-9._:%-]*$", max_length=253),
-    AfterValidator(_address),
+    _refused_for(address_problem),
 ]
 User = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.@+\\-]*[$]?$", max_length=128)]
 
@@ -132,19 +138,12 @@ def too_many_hcas(selector: str) -> str | None:
     )
 
 
-def _few_enough(selector: str) -> str:
-    problem = too_many_hcas(selector)
-    if problem is not None:
-        raise ValueError(problem)
-    return selector
-
-
 RdmaSelector = Annotated[
     str,
     StringConstraints(
         pattern=r"^(\^=|\^|=)?[A-Za-z0-9_][A-Za-z0-9_.-]*(:[0-9]+)?(,[A-Za-z0-9_][A-Za-z0-9_.-]*(:[0-9]+)?)*$"
     ),
-    AfterValidator(_few_enough),
+    _refused_for(too_many_hcas),
 ]
 Word = Annotated[str, StringConstraints(pattern=r"^[^\s-]\S*$", max_length=4096)]
 FilePath = Annotated[str, StringConstraints(pattern=r"^[^-]", max_length=4096)]

@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "collectives/stage.h"
+#include "common/cache_line.h"
 #include "common/copy_past_caches.h"
 
 namespace ccore {
@@ -31,7 +32,7 @@ class StreamPlan {
     const size_t whole = one_way ? kOneWayBytes : kChunkBytes;
     const size_t most = all <= kChunkBytes ? whole : all < kPastCachesBytes ? kChunkBytes : kLargeChunkBytes;
     const size_t room = std::min(most, slot_bytes / kDepth) / parts;
-    const size_t unit = room >= kLine ? kLine : element;
+    const size_t unit = room >= kCacheLine ? kCacheLine : element;
     piece_ = inlined() || all <= std::min(slot_bytes, whole) ? bytes : room / unit * unit;
   }
 
@@ -44,8 +45,6 @@ class StreamPlan {
   bool inlined() const { return bytes_ <= Arena::kInlineBytes; }
 
  private:
-  static constexpr size_t kLine = 64;
-
   size_t bytes_;
   size_t parts_;
   size_t piece_;
