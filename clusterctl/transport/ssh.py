@@ -123,7 +123,9 @@ class SshSession:
         self.ring = ssh_auth.KeyRing(_load_key)
         self.password = password
         self.max_output_bytes = max_output_bytes
-        self.jumps: Jumps[Wire] = Jumps(lambda target: self.open(target, lambda _: None), Wire.end)
+        self.jumps: Jumps[Wire] = Jumps(
+            lambda target: self.open(target, lambda _: None), Wire.end, Wire.is_active
+        )
         self._ending = threading.Event()
         self._connect_timeout_s = connect_timeout_s
         text = ssh_config.read_config(ssh_config.config_files())

@@ -22,11 +22,14 @@ class _Shared(Generic[C]):
 
 
 class Jumps(Generic[C]):
-    """Shared connections by jump host. ``opener`` connects, ``ender`` closes."""
+    """Shared connections by jump host. ``opener`` connects, ``ender`` closes, ``alive`` tells whether one still is."""
 
-    def __init__(self, opener: Callable[[Target], C], ender: Callable[[C], None]) -> None:
+    def __init__(
+        self, opener: Callable[[Target], C], ender: Callable[[C], None], alive: Callable[[C], bool]
+    ) -> None:
         self._opener = opener
         self._ender = ender
+        self._alive = alive
         self._lock = threading.Lock()
         self._shared: dict[Target, _Shared[C]] = {}
 
@@ -40,6 +43,10 @@ class Jumps(Generic[C]):
             shared.users += 1
         try:
             with shared.opening:
+                if shared.connection is not None and not self._alive(shared.connection):
+                    # Whoever went through it is lost; a large fleet always has others waiting, so that it never ends.
+                    self._ender(shared.connection)
+                    shared.connection = None
                 if shared.failure is None and shared.connection is None:
                     try:
                         shared.connection = self._opener(jump)

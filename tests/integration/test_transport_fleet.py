@@ -138,6 +138,29 @@ def test_a_jump_host_that_dies_takes_its_nodes_along_quietly(sshd_farm, use):
     assert threading.active_count() == threads and open_files() == files
 
 
+def test_a_jump_host_that_ended_its_connection_is_logged_in_to_again(sshd_farm, use):
+    """Of a large fleet some nodes always hold the connection: it must not stay the dead one for all that follow."""
+    farm = use(sshd_farm(4))
+    jump, *behind = nodes_of(farm)
+    connector = Connector()
+    there = [connector(n.model_copy(update={"proxy_jump": f"{jump.address}:{jump.port}"})) for n in behind]
+    first, second, late = there
+    try:
+        for transport in (first, second):
+            assert transport.run(("true",)).returncode == 0
+        assert farm.nodes[0].drop_connections() == 1
+        patience = time.monotonic() + 20
+        while (first.is_open or second.is_open) and time.monotonic() < patience:
+            time.sleep(0.02)
+        assert late.run(("true",)).returncode == 0, "beside those that still count as its users"
+        assert first.run(("true",)).returncode == 0
+        assert farm.nodes[0].connections == 2
+    finally:
+        for transport in there:
+            transport.close()
+        connector.close()
+
+
 def test_jump_hosts_fail_by_name_and_their_keys_are_verified(sshd_farm, use):
     farm = use(sshd_farm(2, refusing=1, unknown=1, changed=1))
     good, target, refusing, changed, unknown = nodes_of(farm)
