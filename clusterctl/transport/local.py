@@ -78,35 +78,37 @@ class LocalTransport(file_scripts.ShellFiles):
 
     def _converse(self, words: tuple[str, ...], exchange: Exchange) -> Completed:
         try:
-            process = subprocess.Popen(
-                words,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-                # Over SSH nothing of our environment reaches a node; here at least the password must not.
-                env={name: value for name, value in os.environ.items() if name != PASSWORD_VARIABLE},
-            )
+            with self._lock:
+                if self._cut:
+                    raise self._cut_off()
+                process = self._process = subprocess.Popen(
+                    words,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    start_new_session=True,
+                    # Over SSH nothing of our environment reaches a node; here at least the password must not.
+                    env={name: value for name, value in os.environ.items() if name != PASSWORD_VARIABLE},
+                )
         except OSError as error:
             # As a shell answers: 127 there is no such command, 126 it cannot be executed.
             exchange.started = True
             exchange.feed_stderr(f"{words[0]}: {error.strerror}\n".encode())
             return exchange.completed(127 if isinstance(error, FileNotFoundError) else 126)
-        with self._lock:
-            self._process, self._cut = process, False
         try:
             self._pump(process, exchange)
             status = process.wait()
             if self._cut:
-                raise TransportError(
-                    Failure(FailureKind.LOST, f"{self.node} (this machine): the run was cut off")
-                )
+                raise self._cut_off()
             return exchange.completed(status if status >= 0 else 128 - status)
         finally:
             exchange.close()
             with self._lock:
                 self._process = None
             _end(process)
+
+    def _cut_off(self) -> TransportError:
+        return TransportError(Failure(FailureKind.LOST, f"{self.node} (this machine): the run was cut off"))
 
     def _pump(self, process: subprocess.Popen[bytes], exchange: Exchange) -> None:
         assert process.stdin and process.stdout and process.stderr
@@ -146,7 +148,7 @@ class LocalTransport(file_scripts.ShellFiles):
         return False
 
     def close(self) -> None:
-        """End the command that runs, if any."""
+        """End the command that runs, if any; as over SSH, none begins after it."""
         with self._lock:
             process, self._cut = self._process, True
         if process is not None:

@@ -117,6 +117,14 @@ def test_a_short_transfer_leaves_the_old_file(here, tmp_path):
     assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
 
 
+def test_nothing_begins_after_close(here, tmp_path):
+    """An interrupt cuts off what runs; between two commands it must keep the next from starting."""
+    here.close()
+    with pytest.raises(TransportError) as raised:
+        here.run(("touch", str(tmp_path / "late")))
+    assert raised.value.failure.kind is FailureKind.LOST and not (tmp_path / "late").exists()
+
+
 def test_close_from_another_thread_ends_the_command(here):
     threading.Timer(0.3, here.close).start()
     began = time.monotonic()
