@@ -18,12 +18,27 @@ _METRICS = {
     "clusterctl_bench_samples_per_second": "Images or sequences that all ranks trained on per second.",
     "clusterctl_bench_efficiency_ratio": "Throughput over that of one rank times the ranks.",
 }
-_Samples = dict[str, list[tuple[dict[str, object], float]]]
+
+
+class _Samples:
+    """The samples of every metric, one per set of labels: of two, a collector would refuse the whole file.
+
+    Runs may share some of their figures' configurations and not all, such as curves of 2 and of 4 ranks: the first
+    that is added counts.
+    """
+
+    def __init__(self) -> None:
+        self.found: dict[str, dict[tuple[tuple[str, object], ...], tuple[dict[str, object], float]]] = {
+            name: {} for name in _METRICS
+        }
+
+    def add(self, metric: str, labels: dict[str, object], value: float) -> None:
+        self.found[metric].setdefault(tuple(labels.items()), (labels, value))
 
 
 def render(records: Iterable[Record]) -> str:
     """Return the records, given newest first, as metrics; ``configuration`` is short for the whole key."""
-    samples: _Samples = {name: [] for name in _METRICS}
+    samples = _Samples()
     seen: set[tuple[tuple[str, object], ...]] = set()
     for record in records:
         labels = _labels(record, _last_key(record))
@@ -32,13 +47,13 @@ def render(records: Iterable[Record]) -> str:
         seen.add(tuple(labels.items()))
         summary = record.summary
         moment = datetime.fromisoformat(summary.started_at.replace("Z", "+00:00")).timestamp()
-        samples["clusterctl_bench_timestamp_seconds"].append((labels, moment))
-        samples["clusterctl_bench_ok"].append((labels, int(summary.status == "ok")))
+        samples.add("clusterctl_bench_timestamp_seconds", labels, moment)
+        samples.add("clusterctl_bench_ok", labels, int(summary.status == "ok"))
         if summary.status == "failed":
             continue  # figures of a run that is not to be trusted are no measurement
         _add_rows(samples, record, labels)
         _add_points(samples, record)
-    blocks = [family(name, _METRICS[name], found) for name, found in samples.items()]
+    blocks = [family(name, _METRICS[name], found.values()) for name, found in samples.found.items()]
     return "\n".join(line for block in blocks for line in block) + "\n"
 
 
@@ -64,9 +79,9 @@ def _add_rows(samples: _Samples, record: Record, labels: dict[str, object]) -> N
     for row in record.document.get("rows") or ():
         here = {**labels, "size_bytes": row["size_bytes"]}
         if row.get("busbw_gbps") is not None:
-            samples["clusterctl_bench_busbw_bytes_per_second"].append((here, row["busbw_gbps"] * 1e9))
+            samples.add("clusterctl_bench_busbw_bytes_per_second", here, row["busbw_gbps"] * 1e9)
         if row.get("time_us") is not None:
-            samples["clusterctl_bench_time_seconds"].append((here, row["time_us"] / 1e6))
+            samples.add("clusterctl_bench_time_seconds", here, row["time_us"] / 1e6)
 
 
 def _add_points(samples: _Samples, record: Record) -> None:
@@ -77,6 +92,6 @@ def _add_points(samples: _Samples, record: Record) -> None:
         )
         value = point.get("images_per_s") or point.get("sequences_per_s")
         if value:
-            samples["clusterctl_bench_samples_per_second"].append((here, value))
+            samples.add("clusterctl_bench_samples_per_second", here, value)
         if point.get("efficiency") is not None:
-            samples["clusterctl_bench_efficiency_ratio"].append((here, point["efficiency"]))
+            samples.add("clusterctl_bench_efficiency_ratio", here, point["efficiency"])

@@ -91,6 +91,14 @@ def test_prometheus_has_the_newest_of_each_configuration_and_no_figure_of_a_fail
     assert not by_name(failed, "clusterctl_bench_busbw_bytes_per_second")
 
 
+def test_prometheus_has_one_sample_where_curves_share_a_point():
+    newer = training([[110.0], [90.0] * 2], run="20261122T093000Z-bench-bbbb")
+    older = training([[100.0], [80.0] * 2, [70.0] * 4])
+    found = samples([newer, older])
+    rates = {labels["np"]: value for labels, value in by_name(found, "clusterctl_bench_samples_per_second")}
+    assert rates == {"1": 110.0, "2": 180.0, "4": 280.0}, "of two the newer"
+
+
 def test_prometheus_survives_hostile_words():
     found = samples([hostile(collective())])
     (labels, _), *_ = by_name(found, "clusterctl_bench_ok")
