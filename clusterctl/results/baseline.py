@@ -218,14 +218,19 @@ def compare(baseline: Baseline, document: Mapping[str, Any]) -> Comparison:
 
 
 def _nearest(baseline: Baseline, key: Mapping[str, str]) -> tuple[Entry | None, dict[str, tuple[str, str]]]:
-    """Return the entry whose key differs least, and how: (here, in the baseline) by field."""
+    """Return the entry whose key differs least, and how: (here, in the baseline) by field.
+
+    What may differ counts less than anything else: an entry of other versions is one to be held against, that of
+    another number of ranks is none.
+    """
     best: tuple[Entry | None, dict[str, tuple[str, str]]] = (None, {})
-    weight = len(FIELDS) + 1
+    weight = (len(FIELDS) + 1, 0)
     for entry in baseline.entries:
         found = differences(key, entry.key)
+        telling = sum(name not in _MAY_DIFFER for name in found)
         # The newest entry of those equally near.
-        if len(found) <= weight:
-            best, weight = (entry, found), len(found)
+        if (telling, len(found)) <= weight:
+            best, weight = (entry, found), (telling, len(found))
     return best
 
 

@@ -119,6 +119,20 @@ def test_a_newer_library_is_compared_and_said():
     assert found.notes == ("library_version is 2.29.1, the baseline's 2.28.3",)
 
 
+def test_other_versions_are_nearer_than_another_configuration():
+    """A newer torch brings a newer NCCL: two fields differ, and one where the hardware is another."""
+    here = {"nccl": "2.29.1", "settings": {"torch": "2.9"}}
+    known = recorded(
+        *(sweep(f"old{i}", HEALTHY, settings={"torch": "2.8"}) for i in range(3)),
+        *(sweep(f"other{i}", HEALTHY, **here, hardware="NVIDIA H100") for i in range(3)),
+    )
+    found = compare(known, sweep("n", [value * 0.5 for value in HEALTHY], **here))
+    assert found.verdict == "below-baseline" and found.judged == len(SIZES)
+    assert found.notes == (
+        "library_version is 2.29.1, the baseline's 2.28.3", "torch is 2.9, the baseline's 2.8"
+    )  # fmt: skip
+
+
 def test_every_point_of_a_scaling_curve_has_its_own_figure():
     known = recorded(*(training(f"r{i}", np1=1000.0, np4=3900.0) for i in range(3)))
     assert len(known.entries) == 2
