@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Iterator
@@ -82,16 +83,26 @@ def _read(scan: Scan, name: str) -> None:
 @contextmanager
 def _opened(name: str) -> Iterator[BinaryIO]:
     if name == STANDARD_INPUT:
-        yield sys.stdin.buffer
+        with _unpacked(sys.stdin.buffer) as stream:
+            yield stream
         return
-    with Path(name).open("rb") as plain:
-        if os.fstat(plain.fileno()).st_size and plain.peek(2)[:2] == _GZIP:
-            import gzip
+    with Path(name).open("rb") as plain, _unpacked(plain) as stream:
+        yield stream
 
-            with gzip.GzipFile(fileobj=plain) as stream:
-                try:
-                    yield stream  # type: ignore[misc]  # GzipFile reads as BinaryIO does
-                except EOFError as error:
-                    raise OSError(None, "the compressed file is cut off") from error
-        else:
-            yield plain
+
+@contextmanager
+def _unpacked(plain: BinaryIO) -> Iterator[BinaryIO]:
+    """Give the stream, or what is compressed in it."""
+    if not (isinstance(plain, io.BufferedReader) and plain.peek(2)[:2] == _GZIP):
+        yield plain
+        return
+    import gzip
+    import zlib
+
+    with gzip.GzipFile(fileobj=plain) as stream:
+        try:
+            yield stream  # type: ignore[misc]  # GzipFile reads as BinaryIO does
+        except EOFError as error:
+            raise OSError(None, "the compressed file is cut off") from error
+        except zlib.error as error:
+            raise OSError(None, f"the compressed file is damaged: {error}") from error

@@ -77,6 +77,23 @@ def test_what_cannot_be_read_is_said(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "Traceback" not in capsys.readouterr().err
 
 
+def test_a_damaged_compressed_log_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = bytearray(gzip.compress(ERROR.encode() * 1000))
+    data[40:42] = b"\xff\xff"
+    (tmp_path / "run.gz").write_bytes(data)
+    assert cli.main(["explain", str(tmp_path / "run.gz")]) == 3
+    assert "run.gz: the compressed file is damaged: " in capsys.readouterr().err
+
+
+def test_a_compressed_log_may_come_on_standard_input(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stream = io.BufferedReader(io.BytesIO(gzip.compress(ERROR.encode())))  # type: ignore[arg-type]
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(stream))
+    assert cli.main(["explain", "-", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["findings"][0]["id"] == "nccl-memlock"
+
+
 def test_an_empty_log_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "empty.log").touch()
     assert cli.main(["explain", str(tmp_path / "empty.log")]) == 1
