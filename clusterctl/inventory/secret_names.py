@@ -7,8 +7,10 @@ from typing import Any
 
 from clusterctl.inventory.model import Inventory
 
-# HF_TOKEN, AWS_SECRET_ACCESS_KEY, PGPASSWORD, WANDB_API_KEY, REGISTRY_AUTH.
-_SECRET = re.compile(r"TOKEN|SECRET|PASSW|_PASS$|_PWD$|CREDENTIAL|AUTH|KEY$", re.IGNORECASE)
+# HF_TOKEN, AWS_SECRET_ACCESS_KEY, PGPASSWORD, WANDB_API_KEY, REGISTRY_AUTH, SSHPASS, GPG_PASSPHRASE.
+_SECRET = re.compile(
+    r"TOKEN|SECRET|PASSW|PASSPHRASE|_PASS$|SSHPASS$|_PWD$|CREDENTIAL|AUTH|KEY$", re.IGNORECASE
+)
 # https_proxy=http://me:password@proxy:3128
 _LOGIN = re.compile(r"://[^/\s:@]*:[^/\s@]+@")
 HIDDEN = "***"

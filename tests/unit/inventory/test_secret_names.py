@@ -12,13 +12,24 @@ from clusterctl.inventory.secret_names import names_a_secret, recorded
 
 
 @pytest.mark.parametrize(
-    "name", ["HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "PGPASSWORD", "wandb_api_key", "REGISTRY_AUTH"]
+    "name",
+    [
+        "HF_TOKEN",
+        "AWS_SECRET_ACCESS_KEY",
+        "PGPASSWORD",
+        "wandb_api_key",
+        "REGISTRY_AUTH",
+        "SSHPASS",
+        "GPG_PASSPHRASE",
+    ],
 )
 def test_names_of_secrets(name: str) -> None:
     assert names_a_secret(name)
 
 
-@pytest.mark.parametrize("name", ["NCCL_DEBUG", "OMP_NUM_THREADS", "LIGHT_2D_ALLREDUCE", "KEYBOARD"])
+@pytest.mark.parametrize(
+    "name", ["NCCL_DEBUG", "OMP_NUM_THREADS", "LIGHT_2D_ALLREDUCE", "KEYBOARD", "COMPASS"]
+)
 def test_names_of_other_things(name: str) -> None:
     assert not names_a_secret(name)
 
