@@ -118,7 +118,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    as_json = "--json" in arguments
+    # Behind -- it is a word of the program that is to run.
+    as_json = "--json" in arguments[: arguments.index("--") if "--" in arguments else None]
     try:
         app = application(verbs.named_in(arguments))
         outcome = app(args=arguments, prog_name="clusterctl", standalone_mode=False)

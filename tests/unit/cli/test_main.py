@@ -135,6 +135,11 @@ def test_an_interrupt_exits_130(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cli.main(["check"]) == 130
 
 
+def test_a_programs_own_json_option_asks_nothing_of_us() -> None:
+    done = run("exec", "--run", "no-such-run", "--", "nvidia-smi", "--json")
+    assert done.returncode == 2 and not done.stdout and "no-such-run" in done.stderr
+
+
 def test_a_wrong_option_is_one_json_document_when_asked() -> None:
     done = run("check", "--json", "--no-such-option")
     assert done.returncode == 2
