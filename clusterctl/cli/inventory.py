@@ -12,7 +12,7 @@ import typer
 from clusterctl import __version__
 from clusterctl.cli import console
 from clusterctl.cli.options import JsonOption
-from clusterctl.errors import InventoryError, UsageError
+from clusterctl.errors import ConfigError, InventoryError, UsageError
 
 if TYPE_CHECKING:
     from clusterctl.inventory.imports.found import Found, Note, Source
@@ -133,16 +133,19 @@ def _source(name: str) -> Source:
 
 def _included(path: Path, text: str) -> dict[str, str]:
     """Return the files that ``Include`` lines name, from the folder of the file on (ssh_config(5): ~/.ssh)."""
+    import glob
     import re
+
+    from clusterctl.inventory.user_paths import at_home
 
     found: dict[str, str] = {}
     todo = [text]
     while todo:
         for line in re.findall(r"^\s*include[\s=]+(.+?)\s*$", todo.pop(), re.IGNORECASE | re.MULTILINE):
             for pattern in line.replace('"', " ").split():
-                named = Path(pattern).expanduser()
-                place = named if named.is_absolute() else path.parent / named
-                for file in sorted(place.parent.glob(place.name)) if place.parent.is_dir() else ():
+                # Unlike Path.glob it leaves out hidden files, as glob(3) does.
+                for name in sorted(glob.glob(str(path.parent / at_home(pattern)))):  # noqa: PTH207
+                    file = Path(name)
                     if file.is_file() and str(file) not in found and len(found) < MAX_FILES:
                         found[str(file)] = _read(file)
                         todo.append(found[str(file)])
@@ -176,11 +179,20 @@ def _decoded(data: bytes, name: str) -> str:
 
 
 def _write(path: Path, text: str, force: bool) -> None:
+    """Write the inventory whole or not at all; with ``force`` the one that is there stays until then."""
+    from clusterctl.cli import report_files
+
     try:
-        # Exclusive creation: a file that appeared since the look is not overwritten either.
-        with path.open("w" if force else "x", encoding="utf-8") as stream:
-            stream.write(text)
+        if not force:
+            # Exclusive creation: a file that appeared since the look is not overwritten either.
+            path.open("x").close()
     except FileExistsError:
         raise UsageError(f"{path} is there already", hint="add --force") from None
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from None
+    try:
+        report_files.write(path, text)
+    except ConfigError as error:
+        if not force:
+            path.unlink(missing_ok=True)
+        raise UsageError(error.message) from None

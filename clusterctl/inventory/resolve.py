@@ -14,6 +14,7 @@ from clusterctl.inventory import nodeset, shapes
 from clusterctl.inventory.field_types import Address, NodeName, address_problem
 from clusterctl.inventory.model import Inventory, InventoryFile, Node, NodeSettings, NodeSpec
 from clusterctl.inventory.problems import KeyPath, Problem, refusal
+from clusterctl.inventory.user_paths import at_home
 from clusterctl.inventory.yaml_source import Document
 
 _NAME: TypeAdapter[str] = TypeAdapter(NodeName)
@@ -175,11 +176,7 @@ class _Resolver:
         return Node.model_validate({**kept, "name": name, "address": address, "groups": groups})
 
     def located(self, text: str) -> Path:
-        try:
-            path = Path(text).expanduser()
-        except RuntimeError:  # ~somebody who does not exist
-            path = Path(text)
-        return path if path.is_absolute() else self.folder / path
+        return self.folder / at_home(text)
 
     def check_files(self) -> None:
         for path, layer in self.layers():

@@ -1,4 +1,8 @@
-"""Ansible's YAML: inventories and variable files, with lines; vault values are marked, never opened."""
+"""Ansible's YAML: inventories and variable files, with lines; vault values are marked, never opened.
+
+JSON is YAML too, and what ``ansible-inventory --list`` and inventory scripts print is read as well: hosts and children
+are lists there, and ``_meta`` has the hosts' variables.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +16,20 @@ from clusterctl.inventory.yaml_source import MAX_VALUES, compose
 
 _TAG = "tag:yaml.org,2002:"
 _GROUP_KEYS = ("hosts", "vars", "children")
+_META = "_meta"
+_VAULT = "__ansible_vault"
 
 
 def read(source: Source, tree: Tree) -> None:
     """Take an inventory file into the tree; raise InventoryError for what is no YAML."""
-    root = compose(source.text, source.name)
-    for name, node in _pairs(root):
+    groups = dict(_pairs(compose(source.text, source.name)))
+    meta = groups.pop(_META, None)
+    for name, node in groups.items():
         _group(name, node, source.name, tree, depth=0)
+    for name, hosts in _pairs(meta) if meta is not None else ():
+        for host, node in _pairs(hosts) if name == "hostvars" else ():
+            if host in tree.hosts:
+                tree.host_variables[host].update(_variables(node, source.name))
 
 
 def variables(text: str, file: str, notes: list[Note]) -> Variables:
@@ -41,6 +52,10 @@ def _group(name: str, node: yaml.Node, file: str, tree: Tree, depth: int) -> Non
     if depth > 32:
         tree.notes.append(Note(file, line, f"the group {name} is nested too deeply; not carried over"))
         return
+    if isinstance(node, yaml.SequenceNode):
+        for host in _listed(node):
+            _host(host.value, host, name, file, tree)
+        return
     if not isinstance(node, yaml.MappingNode):
         if not _is_null(node):
             tree.notes.append(Note(file, line, f"the group {name} is no mapping; not carried over"))
@@ -55,6 +70,13 @@ def _group(name: str, node: yaml.Node, file: str, tree: Tree, depth: int) -> Non
             group.variables.update(_variables(value, file))
         elif isinstance(value, yaml.ScalarNode) and not _is_null(value):
             tree.notes.append(Note(file, at, f"{key} of the group {name} is no mapping; not carried over"))
+        elif isinstance(value, yaml.SequenceNode):
+            for one in _listed(value):
+                if key == "children":
+                    group.children[one.value] = None
+                    tree.group(one.value, one.start_mark.line + 1)
+                else:
+                    _host(one.value, one, name, file, tree)
         else:
             for child, inner in _pairs(value):
                 if key == "children":
@@ -62,6 +84,13 @@ def _group(name: str, node: yaml.Node, file: str, tree: Tree, depth: int) -> Non
                     _group(child, inner, file, tree, depth + 1)
                 else:
                     _host(child, inner, name, file, tree)
+
+
+def _listed(node: yaml.Node) -> list[yaml.ScalarNode]:
+    """Return a list's texts; nothing for another node."""
+    if not isinstance(node, yaml.SequenceNode):
+        return []
+    return [item for item in node.value if isinstance(item, yaml.ScalarNode)]
 
 
 def _host(pattern: str, node: yaml.Node, group: str, file: str, tree: Tree) -> None:
@@ -75,7 +104,8 @@ def _host(pattern: str, node: yaml.Node, group: str, file: str, tree: Tree) -> N
 def _variables(node: yaml.Node, file: str) -> Variables:
     found: Variables = {}
     for name, value in _pairs(node):
-        line, vault = value.start_mark.line + 1, value.tag in ("!vault", "!vault-encrypted")
+        line = value.start_mark.line + 1
+        vault = value.tag in ("!vault", "!vault-encrypted") or _VAULT in dict(_pairs(value))
         found[name] = Variable(None if vault else _value(value, _Budget()), file, line, vault)
     return found
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from clusterctl.inventory.imports.found import Found, FoundNode, Note, Setting, Source
 from clusterctl.inventory.imports.proxy import jump_of_proxy_command
+from clusterctl.inventory.user_paths import at_home
 
 _LINE = re.compile(r"\s*([A-Za-z][A-Za-z0-9]*)(?:\s*=\s*|\s+)(.*?)\s*")
 _CARRIED = ("hostname", "port", "user", "identityfile", "proxyjump", "proxycommand", "userknownhostsfile")
@@ -34,11 +35,14 @@ _SILENT = (
 )
 
 
+_Conditions = tuple[tuple[str, ...], ...]
+
+
 @dataclass(slots=True)
 class _Block:
-    """A section: its patterns, and the first value of every key in it."""
+    """A section: the patterns of its Host line and of those around its Include, and every setting in it."""
 
-    patterns: tuple[str, ...]
+    conditions: _Conditions
     options: list[tuple[str, str, str, int]] = field(default_factory=list)
 
 
@@ -50,7 +54,7 @@ def looks_like(text: str) -> bool:
 def read(source: Source) -> Found:
     """Read the file and its Includes (``source.beside``); wildcards give settings, not nodes."""
     reader = _Reader(source)
-    reader.file(source.name, source.text, ("*",), 0)
+    reader.file(source.name, source.text, (), 0)
     return reader.found()
 
 
@@ -61,8 +65,8 @@ class _Reader:
         self.names: dict[str, tuple[str, int]] = {}
         self.notes: list[Note] = []
 
-    def file(self, name: str, text: str, patterns: tuple[str, ...], depth: int) -> None:
-        opened = _Block(patterns)
+    def file(self, name: str, text: str, conditions: _Conditions, depth: int) -> None:
+        opened = _Block(conditions)
         self.blocks.append(opened)
         block: _Block | None = opened
         for number, raw in enumerate(text.splitlines(), start=1):
@@ -71,16 +75,17 @@ class _Reader:
                 continue
             key, value = match[1].lower(), match[2]
             if key == "host":
-                block = _Block(tuple(_words(value)))
+                patterns = tuple(_words(value))
+                block = _Block(conditions if patterns == ("*",) else (*conditions, patterns))
                 self.blocks.append(block)
-                for pattern in block.patterns if depth == 0 or patterns == ("*",) else ():
+                for pattern in () if conditions else patterns:
                     if not set("*?!") & set(pattern):
                         self.names.setdefault(pattern, (name, number))
             elif key == "match":
                 block = None
                 self.note(name, number, f"'Match {value}' and its settings are not carried over")
             elif key == "include":
-                here = block.patterns if block is not None else None
+                here = block.conditions if block is not None else None
                 self.include(name, number, value, here, depth)
                 block = _Block(here) if here is not None else None
                 if block is not None:
@@ -88,20 +93,19 @@ class _Reader:
             elif block is not None:
                 block.options.append((key, value, name, number))
 
-    def include(self, name: str, line: int, value: str, patterns: tuple[str, ...] | None, depth: int) -> None:
-        if patterns is None:
+    def include(self, name: str, line: int, value: str, conditions: _Conditions | None, depth: int) -> None:
+        if conditions is None:
             return
         if depth >= _DEPTH:
             self.note(name, line, f"Include is nested deeper than {_DEPTH}; not carried over")
             return
         for pattern in _words(value):
-            named = Path(pattern).expanduser()
-            place = str(named if named.is_absolute() else Path(self.source.name).parent / named)
+            place = str(Path(self.source.name).parent / at_home(pattern))
             files = [path for path in self.source.beside if fnmatchcase(path, place)]
             if not files:
                 self.note(name, line, f"Include {pattern}: no file was read")
             for path in sorted(files):
-                self.file(path, self.source.beside[path], patterns, depth + 1)
+                self.file(path, self.source.beside[path], conditions, depth + 1)
 
     def note(self, file: str, line: int, text: str) -> None:
         self.notes.append(Note(file, line, text))
@@ -124,7 +128,7 @@ class _Reader:
     def node(self, name: str, file: str, line: int) -> FoundNode:
         options: dict[str, str] = {}
         for block in self.blocks:
-            if _applies(block.patterns, name):
+            if all(_applies(patterns, name) for patterns in block.conditions):
                 for key, value, _, _ in block.options:
                     options.setdefault(key, value)  # ssh_config(5): the first value obtained counts
         settings: dict[str, Setting] = {}

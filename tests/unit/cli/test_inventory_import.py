@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -30,6 +31,28 @@ def test_to_stdout_with_what_is_left_behind_on_stderr(
     out, err = capsys.readouterr()
     assert [node.name for node in load.from_text(out).nodes] == ["gpu01", "gpu02", "gpu03"]
     assert f"{source}:3: max_slots=9 is not carried over" in err
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_where_there_is_no_room_the_file_is_as_it_was(source: Path, tmp_path: Path, there: bool) -> None:
+    out = tmp_path / "inventory.yaml"
+    if there:
+        out.write_text("mine")
+    # A file may not be larger than 64 bytes: as on a disk that is full in the middle of it.
+    program = (
+        "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64)); from clusterctl.cli.main import main; sys.exit(main())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", program, "inventory", "import", str(source), "-o", str(out), "--force"][
+            : None if there else -1
+        ],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2 and f"cannot write {out}: File too large" in done.stderr, done.stderr
+    assert sorted((path.name, path.read_text()) for path in tmp_path.iterdir()) == [
+        ("hosts", HOSTFILE), *([("inventory.yaml", "mine")] if there else [])
+    ]  # fmt: skip
 
 
 def test_a_file_is_written_and_never_overwritten_unasked(source: Path, tmp_path: Path) -> None:

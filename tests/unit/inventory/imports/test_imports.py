@@ -106,6 +106,31 @@ def test_an_ansible_yaml_inventory() -> None:
     assert "the vault value of ansible_become_pass" in said(found)
 
 
+@pytest.mark.parametrize("folder", ANSIBLE)
+def test_what_ansible_inventory_lists_is_read_as_its_source_is(folder: str) -> None:
+    source, found, _ = imported(f"{folder}/{ANSIBLE[folder]}")
+    listed, also_found, _ = imported(f"{folder}.json")
+    # Groups by name: the list has them in an order of its own, and encrypted values of files are not in it.
+    ours = {
+        node.name: node.model_copy(update={"groups": tuple(sorted(node.groups))}) for node in source.nodes
+    }
+    theirs = {
+        node.name: node.model_copy(update={"groups": tuple(sorted(node.groups))}) for node in listed.nodes
+    }
+    assert theirs == ours
+    assert ("vault" in said(found)) == ("vault" in said(also_found)) or folder == "ansible_ini"
+
+
+def test_an_inventory_script_may_list_hosts_alone() -> None:
+    text = """{"gpu": ["gpu01", "gpu02"], "rest": {"hosts": ["nas"], "vars": {"ansible_user": "ops"}},
+        "every": {"children": ["gpu", "rest"]}, "_meta": {"hostvars": {"gpu02": {"ansible_port": 2222}}}}"""
+    inventory, _ = from_text(text)
+    assert [(node.name, node.port, node.user) for node in inventory.nodes] == [
+        ("gpu01", None, None), ("gpu02", 2222, None), ("nas", None, "ops")
+    ]  # fmt: skip
+    assert inventory.node("gpu01").groups == ("gpu", "every")
+
+
 def test_the_key_file_is_carried_where_it_is_here(tmp_path: Path) -> None:
     key = tmp_path / "id"
     key.touch()
@@ -283,6 +308,21 @@ def test_what_ssh_would_take_first_is_taken(tmp_path: Path) -> None:
     inventory, found = from_text(config)
     assert inventory.nodes[0].identity_file == str(keys[1])
     assert "a further identityfile is not carried over" in said(found)
+
+
+def test_what_some_hosts_include_is_for_these_and_folders_may_be_patterns(tmp_path: Path) -> None:
+    (tmp_path / "d" / "x").mkdir(parents=True)
+    (tmp_path / "d" / "x" / "config").write_text("Host *\n  User included\nHost nas\n  Port 2222\n")
+    (tmp_path / "d" / ".swap").write_text("no line of ssh_config\n")
+    file = tmp_path / "config"
+    file.write_text(
+        "Host gpu*\n  Include d/*/config d/* ~no-such-user/x\nHost gpu01 nas\n  HostName %h.example\n"
+    )
+    source = _source(str(file))
+    assert list(source.beside) == [str(tmp_path / "d" / "x" / "config")]
+    found, _ = converted(source, kinds.Kind.ssh_config, tmp_path)
+    settings = {node.name: (node.address, dict(node.settings)) for node in found.nodes}
+    assert settings == {"gpu01": ("gpu01.example", {"user": "included"}), "nas": ("nas.example", {})}
 
 
 def test_nothing_is_run_and_nothing_else_is_guessed() -> None:
