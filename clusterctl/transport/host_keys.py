@@ -44,6 +44,8 @@ class ShownKey:
     key: str
     files: tuple[str, ...]
     hash_name: bool = False
+    is_alias: bool = False
+    """Whether the host is a name that only known_hosts knows (HostKeyAlias), where nothing can be asked for a key."""
 
 
 class HostKeyPolicy:
@@ -137,11 +139,12 @@ def _unknown(shown: ShownKey, its: str, authority: Entry | None) -> Failure:
         if authority is not None
         else ""
     )
+    named = f" as {shown.host}" if shown.is_alias else ""
     kind = shown.key_type.removeprefix("ssh-").split("-")[0]
-    scan = f"ssh-keyscan -p {shown.port} {shlex.quote(shown.host)} >> {shlex.quote(shown.files[0])}"
+    scan = f" or `ssh-keyscan -p {shown.port} {shlex.quote(shown.host)} >> {shlex.quote(shown.files[0])}`"
     return Failure(
         FailureKind.HOST_KEY_UNKNOWN,
-        f"{shown.where}: {its} is not in {shown.files[0]}{unusable}",
+        f"{shown.where}: {its} is not in {shown.files[0]}{named}{unusable}",
         "compare the fingerprint with the node's own (on its console: ssh-keygen -lf "
-        f"/etc/ssh/ssh_host_{kind}_key.pub), then run `{accepting_command()}` or `{scan}`",
+        f"/etc/ssh/ssh_host_{kind}_key.pub), then run `{accepting_command()}`{'' if shown.is_alias else scan}",
     )

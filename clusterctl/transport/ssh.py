@@ -1,6 +1,6 @@
 """How a connection over SSH is opened: the way there, its host key, the login; and what a run's connections share.
 
-Beside ``ssh_wire`` the only module that uses paramiko.
+Beside ``ssh_login`` and ``ssh_wire`` the only module that uses paramiko.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any
 from clusterctl import log
 from clusterctl.errors import ConfigError
 from clusterctl.inventory.model import Node
-from clusterctl.transport import connect_failure, ssh_auth, ssh_config, tcp
+from clusterctl.transport import connect_failure, ssh_auth, ssh_config, ssh_config_text, ssh_login, tcp
 from clusterctl.transport.base import FailureKind
 from clusterctl.transport.connect_failure import failed
 from clusterctl.transport.exchange import MAX_OUTPUT_BYTES
 from clusterctl.transport.host_keys import HostKeyPolicy, ShownKey
 from clusterctl.transport.known_hosts import host_name
-from clusterctl.transport.lean_paramiko import paramiko, ready_for
+from clusterctl.transport.lean_paramiko import paramiko
 from clusterctl.transport.ssh_config import Target
 from clusterctl.transport.ssh_jumps import Jumps
 from clusterctl.transport.ssh_wire import WIRE_ERRORS, Wire
@@ -37,61 +37,19 @@ _DROPPED_PAUSE_S = 0.2
 
 def _verify(policy: HostKeyPolicy, target: Target, wire: Wire) -> None:
     key = wire.get_remote_server_key()
+    host, port = target.key_place
     policy.verify(
         ShownKey(
             where=target.where,
-            host=target.key_host,
-            port=target.port,
+            host=host,
+            port=port,
+            is_alias=target.host_key_alias is not None,
             key_type=key.get_name(),
             key=key.get_base64(),
             files=target.known_hosts,
             hash_name=target.hash_known_hosts,
         )
     )
-
-
-def _login(wire: Wire, target: Target, ring: ssh_auth.KeyRing, patience_s: float) -> None:
-    agents: list[paramiko.Agent] = []
-
-    def agent_keys() -> tuple[Any, ...]:
-        agents.append(paramiko.Agent())
-        return agents[0].get_keys()
-
-    def attempt(key: Any) -> str | None:
-        try:
-            more = wire.log_in(target.user, key, patience_s)
-        except paramiko.BadAuthenticationType as error:
-            raise ssh_auth.AuthenticationEnded(f"it only accepts {', '.join(error.allowed_types)}") from None
-        except paramiko.AuthenticationException as error:
-            if not wire.is_active():
-                raise ssh_auth.AuthenticationEnded(str(error)) from None
-            return "refused"
-        except TimeoutError:
-            raise
-        except (paramiko.SSHException, EOFError, OSError) as error:
-            raise ssh_auth.AuthenticationEnded(str(error) or "connection closed") from None
-        return f"accepted, but {' and '.join(more)} is asked for as well" if more else None
-
-    try:
-        ssh_auth.authenticate(target, ring, agent_keys, attempt)
-    finally:
-        for agent in agents:
-            agent.close()
-
-
-def _load_key(path: str) -> paramiko.PKey:
-    try:
-        key = paramiko.PKey.from_path(path)
-        ssh_auth.refuse_open_to_others(path)
-    except FileNotFoundError:
-        raise ssh_auth.KeyProblem("cannot be read: there is no such file") from None
-    except OSError as error:
-        raise ssh_auth.KeyProblem(f"cannot be read: {error.strerror}") from None
-    except (TypeError, paramiko.PasswordRequiredException):
-        raise ssh_auth.KeyProblem("protected by a passphrase") from None
-    except (paramiko.SSHException, paramiko.pkey.UnknownKeyType, ValueError, IndexError) as error:
-        raise ssh_auth.KeyProblem(ssh_auth.not_a_private_key(path, error)) from None
-    return key
 
 
 def _was_dropped(error: BaseException) -> bool:
@@ -108,6 +66,16 @@ def _was_dropped(error: BaseException) -> bool:
     )
 
 
+class _Config(paramiko.SSHConfig):
+    """paramiko's, but paths and commands keep their tokens: ``ssh_config`` knows all, and the inventory's user."""
+
+    TOKENS_BY_CONFIG_KEY = {  # noqa: RUF012 - paramiko's own shape
+        key: tokens
+        for key, tokens in paramiko.SSHConfig.TOKENS_BY_CONFIG_KEY.items()
+        if key not in ("identityfile", "proxycommand")
+    }
+
+
 class SshSession:
     """What all SSH connections of a run share: ssh_config, host keys, private keys, jump hosts."""
 
@@ -120,7 +88,7 @@ class SshSession:
         max_output_bytes: int = MAX_OUTPUT_BYTES,
     ) -> None:
         self.policy = HostKeyPolicy(accept_new=accept_new_host_keys)
-        self.ring = ssh_auth.KeyRing(_load_key)
+        self.ring = ssh_auth.KeyRing(ssh_login.load_key)
         self.password = password
         self.max_output_bytes = max_output_bytes
         self.jumps: Jumps[Wire] = Jumps(
@@ -128,12 +96,11 @@ class SshSession:
         )
         self._ending = threading.Event()
         self._connect_timeout_s = connect_timeout_s
-        text = ssh_config.read_config(ssh_config.config_files())
-        self._ssh_config: paramiko.SSHConfig | None = None
+        text = ssh_config_text.read_config(ssh_config_text.config_files())
+        self._ssh_config: _Config | None = None
         if text.replace("Host *", "").strip():
-            ready_for(text)
             try:
-                self._ssh_config = paramiko.SSHConfig.from_file(StringIO(text))
+                self._ssh_config = _Config.from_file(StringIO(text))
             except (paramiko.ConfigParseError, ValueError) as error:
                 raise ConfigError(f"ssh_config cannot be understood: {error}") from None
 
@@ -198,13 +165,13 @@ class SshSession:
         patience_s = max(_LOGIN_TIMEOUT_S, target.connect_timeout_s)
         wire: Wire | None = None
         try:
-            name = host_name(target.key_host, target.port)
+            name = host_name(*target.key_place)
             wire = Wire(sock, self.policy.known(target.known_hosts).key_types(name))
             wire.banner_timeout = target.connect_timeout_s
             wire.channel_timeout = target.connect_timeout_s
             wire.negotiate(target.connect_timeout_s + patience_s)
             _verify(self.policy, target, wire)
-            _login(wire, target, self.ring, patience_s)
+            ssh_login.log_in(wire, target, self.ring, patience_s)
             wire.settle(_KEEPALIVE_S)
         except BaseException:
             if wire is not None:

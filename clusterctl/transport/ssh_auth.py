@@ -5,6 +5,7 @@ Loading and signing are paramiko's and are handed in by ``ssh``.
 
 from __future__ import annotations
 
+import base64
 import os
 import shlex
 import stat
@@ -33,6 +34,8 @@ class AuthenticationEnded(Exception):
 
 
 _OTHERS = 0o077
+_PUBLIC = "it is a public one, name the file without .pub"
+_NEW_FORMAT = "-----BEGIN OPENSSH PRIVATE KEY-----"
 
 
 def refuse_open_to_others(path: str) -> None:
@@ -52,7 +55,7 @@ def not_a_private_key(path: str, error: Exception) -> str:
     except OSError:
         start = b""
     if start.startswith((b"ssh-", b"ecdsa-sha2-", b"sk-")):
-        return "cannot be read as a private key: it is a public one, name the file without .pub"
+        return f"cannot be read as a private key: {_PUBLIC}"
     return f"cannot be read as a private key ({type(error).__name__})"
 
 
@@ -123,23 +126,54 @@ def _from_files(target: Target, ring: KeyRing, tried: list[str]) -> list[tuple[s
 def _from_agent(
     target: Target, agent_keys: Callable[[], Sequence[Key]], tried: list[str]
 ) -> list[tuple[str, Key]]:
-    keys = list(agent_keys())
+    try:
+        keys = list(agent_keys())
+    except KeyProblem as problem:
+        tried.append(f"ssh-agent: {problem}")
+        return []
     if not keys:
         tried.append("ssh-agent: no keys")
         return []
-    # A key whose public half lies beside a named identity comes first: servers allow few attempts.
-    wanted = {_public_half(path) for path in target.identities}
+    # A key whose public half is known of a named identity comes first: servers allow few attempts.
+    wanted = {half: path for path in target.identities for half in _public_halves(path)}
     matching = [key for key in keys if key.get_base64() in wanted]
     others = [] if target.identities_only else [key for key in keys if key.get_base64() not in wanted]
+    held = {wanted[key.get_base64()] for key in matching}
+    # Who names a public key means the agent's private half of it.
+    tried[:] = [said for said in tried if not (said.endswith(_PUBLIC) and said.partition(": ")[0] in held)]
     return [(f"ssh-agent ({key.get_name()})", key) for key in (*matching, *others)]
 
 
-def _public_half(path: str) -> str:
+def _public_halves(path: str) -> list[str]:
+    """Return the public keys (base64) that belong to an identity's file: its own, or those it is or has beside it."""
+    found = []
+    for place in (path, f"{path}.pub"):
+        try:
+            text = Path(place).read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue
+        fields = text.split()
+        if text.startswith(_NEW_FORMAT):
+            found += _within(text)
+        elif len(fields) > 1 and not text.startswith("-----"):
+            found.append(fields[1])
+    return found
+
+
+def _within(text: str) -> list[str]:
+    """Return the public key in a private key of OpenSSH's own format, where it is readable without the passphrase.
+
+    PROTOCOL.key there: a magic word, three strings (cipher, kdf and its options), how many keys, and the public ones.
+    """
+    body = text.partition(_NEW_FORMAT)[2].partition("-----")[0]
     try:
-        fields = Path(f"{path}.pub").read_text(encoding="utf-8", errors="replace").split()
-    except OSError:
-        return ""
-    return fields[1] if len(fields) > 1 else ""
+        data = base64.b64decode("".join(body.split()), validate=True).removeprefix(b"openssh-key-v1\0")
+        for _ in range(3):
+            data = data[4 + int.from_bytes(data[:4], "big") :]
+    except ValueError:
+        return []
+    size = int.from_bytes(data[4:8], "big")
+    return [base64.b64encode(data[8 : 8 + size]).decode()]
 
 
 def _failure(target: Target, tried: list[str]) -> Failure:

@@ -5,22 +5,26 @@ from __future__ import annotations
 import getpass
 import os
 import re
+import shlex
+import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
+from typing import Literal
 
 from clusterctl.errors import ConfigError
+from clusterctl.inventory.imports.proxy import jump_of_proxy_command
 from clusterctl.inventory.model import Node
+from clusterctl.inventory.user_paths import at_home
 from clusterctl.transport.known_hosts import SSH_PORT
 
-CONFIG_VARIABLE = "CLUSTERCTL_SSH_CONFIG"
 KNOWN_HOSTS_VARIABLE = "CLUSTERCTL_KNOWN_HOSTS"
 DEFAULT_IDENTITIES = ("~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa")
 DEFAULT_CONNECT_TIMEOUT_S = 10.0
-_MAX_INCLUDE_DEPTH = 16
+_AGENT_VARIABLE = "SSH_AUTH_SOCK"
 _MAX_JUMPS = 8
-_INCLUDE = re.compile(r"\s*include[\s=]+(.+?)\s*$", re.IGNORECASE)
-_SECTION = re.compile(r"\s*(host|match)[\s=]", re.IGNORECASE)
+_UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_FAMILIES: Mapping[str, Literal["any", "inet", "inet6"]] = {"inet": "inet", "inet6": "inet6"}
+_TOKEN = re.compile(r"%(.)|\$\{(\w+)\}")
 
 Options = Mapping[str, str | list[str]]
 Lookup = Callable[[str], Options]
@@ -43,6 +47,12 @@ class Target:
     hash_known_hosts: bool = False
     host_key_alias: str | None = None
     proxy_command: bool = False
+    family: Literal["any", "inet", "inet6"] = "any"
+    """Which addresses of its name count (AddressFamily)."""
+    agent: str | None = None
+    """The socket of the agent that is asked for keys; None: there is none."""
+    certificate: str | None = None
+    """The file of a certificate for one of the keys."""
     jump: Target | None = None
 
     @property
@@ -52,54 +62,9 @@ class Target:
         return f"{self.node} ({self.user}@{host}:{self.port})"
 
     @property
-    def key_host(self) -> str:
-        """The name under which known_hosts lists the server."""
-        return self.host_key_alias or self.host
-
-
-def config_files() -> tuple[Path, ...]:
-    """Return the ssh_config files that count, first wins: $CLUSTERCTL_SSH_CONFIG alone, or OpenSSH's two."""
-    chosen = os.environ.get(CONFIG_VARIABLE)
-    if chosen:
-        return (Path(chosen).expanduser(),)
-    return (Path("~/.ssh/config").expanduser(), Path("/etc/ssh/ssh_config"))
-
-
-def read_config(files: tuple[Path, ...]) -> str:
-    """Return the text of the files with their Include lines replaced by what they name."""
-    parts = []
-    for path in files:
-        if path.is_file():
-            parts.append(_expanded(path, path.parent, 0))
-            parts.append("Host *\n")
-    return "".join(parts)
-
-
-def _expanded(path: Path, base: Path, depth: int) -> str:
-    if depth > _MAX_INCLUDE_DEPTH:
-        raise ConfigError(f"{path}: Include lines are nested deeper than {_MAX_INCLUDE_DEPTH}")
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
-    section = "Host *"
-    lines = []
-    for line in text.splitlines():
-        if _SECTION.match(line):
-            section = line
-        include = _INCLUDE.match(line)
-        if include is None:
-            lines.append(line)
-            continue
-        for pattern in include[1].split():
-            named = Path(pattern.strip('"')).expanduser()
-            place = named if named.is_absolute() else base / named
-            for included in sorted(place.parent.glob(place.name)) if place.parent.is_dir() else []:
-                if included.is_file():
-                    lines.append(_expanded(included, base, depth + 1))
-        # What an included file opened ends with it.
-        lines.append(section)
-    return "\n".join(lines) + "\n"
+    def key_place(self) -> tuple[str, int]:
+        """The host and port by which known_hosts lists the server; an alias stands there without a port."""
+        return (self.host_key_alias, SSH_PORT) if self.host_key_alias else (self.host, self.port)
 
 
 def _text(options: Options, key: str) -> str | None:
@@ -116,21 +81,61 @@ def _number(options: Options, key: str, host: str) -> int | None:
     return int(value)
 
 
-def _identities(options: Options, own: str | None) -> tuple[str, ...]:
+def _seconds(options: Options, host: str) -> int | None:
+    """Return ConnectTimeout: 90, 90s or 1m30s (TIME FORMATS in sshd_config(5)); None where it is 0, the default."""
+    value = _text(options, "connecttimeout")
+    if value is None:
+        return None
+    if not re.fullmatch(r"(\d+[smhdw]?)+", value, re.IGNORECASE):
+        raise ConfigError(f"ssh_config: connecttimeout of {host} is {value!r}, not a time")
+    parts = re.findall(r"(\d+)([smhdw]?)", value.lower())
+    return sum(int(number) * _UNITS_S[unit] for number, unit in parts) or None
+
+
+def _identities(options: Options, own: str | None, tokens: Mapping[str, str]) -> tuple[str, ...]:
     listed = options.get("identityfile") or []
     if own is None and not listed:
-        return tuple(str(Path(p).expanduser()) for p in DEFAULT_IDENTITIES if Path(p).expanduser().is_file())
-    named = ([own] if own else []) + ([listed] if isinstance(listed, str) else list(listed))
-    return tuple(dict.fromkeys(str(Path(name).expanduser()) for name in named))
+        return tuple(str(at_home(path)) for path in DEFAULT_IDENTITIES if at_home(path).is_file())
+    named = [listed] if isinstance(listed, str) else list(listed)
+    paths = [_path(name, tokens) for name in named if name.lower() != "none"]
+    return tuple(dict.fromkeys([*([str(at_home(own))] if own else []), *paths]))
 
 
-def _known_hosts(options: Options, own: str | None) -> tuple[str, ...]:
+def _agent(options: Options, tokens: Mapping[str, str]) -> str | None:
+    """Return the agent's socket: IdentityAgent's, which may name a variable, else that of $SSH_AUTH_SOCK."""
+    named = options.get("identityagent")
+    if not isinstance(named, str) or named == _AGENT_VARIABLE:
+        return os.environ.get(_AGENT_VARIABLE) or None
+    if named.lower() == "none":
+        return None
+    return os.environ.get(named[1:]) if re.fullmatch(r"\$\w+", named) else _path(named, tokens)
+
+
+def _known_hosts(options: Options, own: str | None, tokens: Mapping[str, str]) -> tuple[str, ...]:
     chosen = os.environ.get(KNOWN_HOSTS_VARIABLE) or own
     if chosen:
-        return (str(Path(chosen).expanduser()),)
+        return (str(at_home(chosen)),)
     user = _text(options, "userknownhostsfile") or "~/.ssh/known_hosts ~/.ssh/known_hosts2"
     everyone = _text(options, "globalknownhostsfile") or "/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2"
-    return tuple(str(Path(name.strip('"')).expanduser()) for name in f"{user} {everyone}".split())
+    return tuple(_path(name, tokens) for name in shlex.split(f"{user} {everyone}"))
+
+
+def _tokens(options: Options, address: str, host: str, port: int, login: str) -> dict[str, str]:
+    """Return what stands for ``%h`` and the like in paths (TOKENS in ssh_config(5))."""
+    machine = socket.gethostname()
+    return {
+        "%": "%", "h": host, "n": address, "p": str(port), "r": login, "u": getpass.getuser(), "i": str(os.getuid()),
+        "d": str(at_home("~")), "k": _text(options, "hostkeyalias") or address, "j": _text(options, "proxyjump") or "",
+        "l": machine, "L": machine.partition(".")[0],
+    }  # fmt: skip
+
+
+def _path(text: str, tokens: Mapping[str, str]) -> str:
+    """Return a path of ssh_config with its tokens, ``${VARIABLES}`` and ``~`` filled in; unknown ones stay."""
+    filled = _TOKEN.sub(
+        lambda found: (tokens if found[1] else os.environ).get(found[1] or found[2], found[0]), text
+    )
+    return str(at_home(filled))
 
 
 def split_hop(hop: str) -> tuple[str | None, str, int | None]:
@@ -178,8 +183,9 @@ def _resolve(
         )
     options = lookup(address)
     login = user or _text(options, "user") or getpass.getuser()
-    timeout_s = connect_timeout_s or _number(options, "connecttimeout", address) or DEFAULT_CONNECT_TIMEOUT_S
-    hops = proxy_jump or _text(options, "proxyjump")
+    timeout_s = connect_timeout_s or _seconds(options, address) or DEFAULT_CONNECT_TIMEOUT_S
+    command = _text(options, "proxycommand")
+    hops = proxy_jump or _text(options, "proxyjump") or (jump_of_proxy_command(command) if command else None)
     jump: Target | None = None
     for hop in hops.split(",") if hops and hops.lower() != "none" else ():
         hop_user, hop_host, hop_port = split_hop(hop)
@@ -197,19 +203,26 @@ def _resolve(
             depth=depth + 1,
         )
         jump = _behind(found, jump)
+    host = _text(options, "hostname") or address
+    port = port or _number(options, "port", address) or SSH_PORT
+    tokens = _tokens(options, address, host, port, login)
     return Target(
         node=name,
-        host=_text(options, "hostname") or address,
-        port=port or _number(options, "port", address) or SSH_PORT,
+        host=host,
+        port=port,
         user=login,
-        identities=_identities(options, identity_file),
+        identities=_identities(options, identity_file, tokens),
         identities_named=bool(identity_file or options.get("identityfile")),
         identities_only=(_text(options, "identitiesonly") or "no").lower() == "yes",
         connect_timeout_s=float(timeout_s),
-        known_hosts=_known_hosts(options, known_hosts),
+        known_hosts=_known_hosts(options, known_hosts, tokens),
         hash_known_hosts=(_text(options, "hashknownhosts") or "no").lower() == "yes",
         host_key_alias=_text(options, "hostkeyalias"),
-        proxy_command=jump is None and _text(options, "proxycommand") is not None,
+        family=_FAMILIES.get((_text(options, "addressfamily") or "any").lower(), "any"),
+        agent=_agent(options, tokens),
+        certificate=_path(named, tokens) if (named := _text(options, "certificatefile")) else None,
+        # A jump, or that there shall be none, stands in a command's place (ssh_config(5), ProxyJump).
+        proxy_command=hops is None and command is not None,
         jump=jump,
     )
 

@@ -1,6 +1,6 @@
 """One SSH connection as paramiko keeps it, made cheap and orderly: algorithms, handshake, reads, channels.
 
-Beside ``ssh`` the only module that uses paramiko.
+Beside ``ssh`` and ``ssh_login`` the only module that uses paramiko.
 """
 
 from __future__ import annotations

@@ -12,13 +12,17 @@ from clusterctl.transport.ssh_config import Target
 
 # A peer that vanished (power, cable) is given up after about as long as a patient person waits.
 _DEAD_PEER_S = 30
+_FAMILIES = {"any": socket.AF_UNSPEC, "inet": socket.AF_INET, "inet6": socket.AF_INET6}
 
 
 def connected(target: Target, hold: Callable[[socket.socket], None]) -> socket.socket:
-    """Return a connected socket; every address that the name has shares one deadline."""
+    """Return a connected socket; every address that the name has shares one deadline.
+
+    One that does not answer leaves time for those behind it: an IPv6 address without a way there is no reason to fail.
+    """
     deadline = time.monotonic() + target.connect_timeout_s
     try:
-        found = socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
+        found = socket.getaddrinfo(target.host, target.port, _FAMILIES[target.family], socket.SOCK_STREAM)
     except (socket.gaierror, UnicodeError) as error:
         reason = error.strerror if isinstance(error, socket.gaierror) else "it is no host name"
         raise failed(
@@ -28,11 +32,15 @@ def connected(target: Target, hold: Callable[[socket.socket], None]) -> socket.s
             "mend 'address' in the inventory",
         ) from None
     problem: OSError = TimeoutError()
-    for family, kind, protocol, _, address in found:
-        sock = socket.socket(family, kind, protocol)
+    for left, (family, kind, protocol, _, address) in zip(range(len(found), 0, -1), found, strict=True):
+        try:
+            sock = socket.socket(family, kind, protocol)
+        except OSError as error:  # a kernel without IPv6
+            problem = error
+            continue
         try:
             hold(sock)
-            sock.settimeout(max(0.001, deadline - time.monotonic()))
+            sock.settimeout(max(0.001, (deadline - time.monotonic()) / left))
             sock.connect(address)
         except OSError as error:
             sock.close()

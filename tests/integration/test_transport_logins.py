@@ -161,26 +161,218 @@ def test_a_key_that_others_may_read_is_refused_as_ssh_refuses_it(small_farm, con
         assert found.hint == f"chmod 600 '{exposed}'"
 
 
-def test_a_key_in_the_agent(small_farm, connect, tmp_path, monkeypatch):
-    locked = farms.make_key(tmp_path / "locked", passphrase="open sesame")
-    with small_farm.authorized_keys.open("a") as keys:
-        keys.write(farms.public_key(locked) + "\n")
-    socket_path = tmp_path / "agent"
-    agent = subprocess.Popen(("ssh-agent", "-D", "-a", str(socket_path)), stdout=subprocess.DEVNULL)
+@contextlib.contextmanager
+def agent_at(place, *keys, **environment):
+    """Run an ssh-agent at a socket, with keys (words of ssh-add) whose passphrase is the farm's usual one."""
+    ask = place.parent / "ask"
+    ask.write_text("#!/bin/sh\necho open sesame\n")
+    ask.chmod(0o700)
+    answers = {"SSH_ASKPASS": str(ask), "SSH_ASKPASS_REQUIRE": "force", "DISPLAY": ":0"}
+    agent = subprocess.Popen(
+        ("ssh-agent", "-D", "-a", str(place)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        env={**os.environ, **answers, **environment},
+    )  # fmt: skip
     try:
-        monkeypatch.setenv("SSH_AUTH_SOCK", str(socket_path))
-        ask = tmp_path / "ask"
-        ask.write_text("#!/bin/sh\necho open sesame\n")
-        ask.chmod(0o700)
-        for _ in range(100):
-            if socket_path.exists():
+        for _ in range(200):
+            if place.exists():
                 break
             time.sleep(0.02)
-        subprocess.run(
-            ("ssh-add", str(locked)), check=True, timeout=20, stdin=subprocess.DEVNULL, capture_output=True,
-            env={**os.environ, "SSH_ASKPASS": str(ask), "SSH_ASKPASS_REQUIRE": "force", "DISPLAY": ":0"},
-        )  # fmt: skip
-        assert connect(small_farm, identity_file=str(locked)).run(("true",)).returncode == 0
+        for words in keys:
+            subprocess.run(
+                ("ssh-add", *map(str, words)), check=True, timeout=20, stdin=subprocess.DEVNULL, capture_output=True,
+                env={**os.environ, **answers, "SSH_AUTH_SOCK": str(place)},
+            )  # fmt: skip
+        yield str(place)
     finally:
         agent.terminate()
         agent.wait(10)
+
+
+def allow(farm, key):
+    with farm.authorized_keys.open("a") as keys:
+        keys.write(farms.public_key(key) + "\n")
+
+
+@pytest.fixture
+def ssh_config(small_farm):
+    """A function that has the farm's clients read this ssh_config until the test is over."""
+    file = small_farm.directory / "ssh_config"
+    yield file.write_text
+    file.unlink(missing_ok=True)
+
+
+def test_a_key_in_the_agent(small_farm, connect, tmp_path, monkeypatch):
+    locked = farms.make_key(tmp_path / "locked", passphrase="open sesame")
+    allow(small_farm, locked)
+    with agent_at(tmp_path / "agent", (locked,)) as agent:
+        monkeypatch.setenv("SSH_AUTH_SOCK", agent)
+        assert connect(small_farm, identity_file=str(locked)).run(("true",)).returncode == 0
+
+
+@pytest.mark.parametrize("named", ["public", "locked without .pub"])
+def test_a_key_that_only_the_agent_can_use_is_named_by_its_public_half(
+    small_farm, connect, tmp_path, monkeypatch, ssh_config, named
+):
+    """As with keys of password stores and hardware tokens, beside many others that the server must not be shown."""
+    locked = farms.make_key(tmp_path / "locked", passphrase="open sesame")
+    allow(small_farm, locked)
+    others = [(farms.make_key(tmp_path / f"other{number}"),) for number in range(7)]
+    ssh_config("Host *\n  IdentitiesOnly yes\n")
+    public = tmp_path / "locked.pub"
+    with agent_at(tmp_path / "agent", *others, (locked,)) as agent:
+        monkeypatch.setenv("SSH_AUTH_SOCK", agent)
+        identity = public if named == "public" else locked
+        (locked if named == "public" else public).unlink()
+        assert connect(small_farm, identity_file=str(identity)).run(("true",)).returncode == 0
+    found = failure(connect(small_farm, identity_file=str(identity)).run, ("true",))
+    assert found.kind is FailureKind.AUTH and str(identity) in found.message
+
+
+def test_the_agent_of_ssh_config_is_asked(small_farm, connect, tmp_path, monkeypatch, ssh_config):
+    key = farms.make_key(tmp_path / "key")
+    allow(small_farm, key)
+    monkeypatch.setenv("SSH_AUTH_SOCK", str(tmp_path / "nobody"))
+    with agent_at(tmp_path / "other agent", (key,)) as agent:
+        key.unlink()
+        ssh_config(f'Host *\n  IdentityAgent "{agent}"\n')
+        assert connect(small_farm, identity_file=f"{key}.pub").run(("true",)).returncode == 0
+    found = failure(connect(small_farm, identity_file=f"{key}.pub").run, ("true",))
+    assert f"ssh-agent: no answer at {agent} (" in found.message
+
+
+def test_an_agent_that_does_not_answer_is_waited_for_no_longer_than_a_login(
+    small_farm, connect, tmp_path, monkeypatch
+):
+    import socket
+
+    from clusterctl.transport import ssh_login
+
+    monkeypatch.setattr(ssh_login, "_AGENT_TIMEOUT_S", 0.3)
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(str(tmp_path / "agent"))
+        silent.listen()
+        monkeypatch.setenv("SSH_AUTH_SOCK", str(tmp_path / "agent"))
+        found = failure(
+            connect(small_farm, identity_file=f"{small_farm.identity_file}.absent").run, ("true",)
+        )
+    assert found.kind is FailureKind.AUTH and f"ssh-agent: no answer at {tmp_path / 'agent'}" in found.message
+
+
+def test_a_key_that_the_agent_declines_to_sign_with_does_not_keep_out_the_next(
+    small_farm, connect, tmp_path, monkeypatch
+):
+    declined, good = farms.make_key(tmp_path / "declined"), farms.make_key(tmp_path / "good")
+    for key in (declined, good):
+        allow(small_farm, key)
+    # Each use of the first is to be confirmed by a person, who says no.
+    with agent_at(tmp_path / "agent", ("-c", declined), (good,), SSH_ASKPASS="/bin/false") as agent:
+        monkeypatch.setenv("SSH_AUTH_SOCK", agent)
+        absent = str(tmp_path / "absent")
+        assert connect(small_farm, identity_file=absent).run(("true",)).returncode == 0
+        subprocess.run(("ssh-add", "-d", str(good)), check=True, timeout=20, capture_output=True)
+        found = failure(connect(small_farm, identity_file=absent).run, ("true",))
+    assert found.kind is FailureKind.AUTH and "the agent does not sign with it" in found.message
+
+
+def certified(authority, key, validity="always:forever"):
+    """Have an authority sign a key; the certificate lies beside it."""
+    subprocess.run(
+        ("ssh-keygen", "-q", "-s", str(authority), "-I", "test", "-n", "root", "-V", validity, f"{key}.pub"),
+        check=True, timeout=20, capture_output=True,
+    )  # fmt: skip
+    return key.parent / f"{key.name}-cert.pub"
+
+
+@pytest.mark.parametrize("kind", ["ed25519", "rsa"])
+def test_certificates_are_shown_and_the_bare_key_where_one_has_expired(
+    small_farm, connect, tmp_path, monkeypatch, ssh_config, kind
+):
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    authority, key = farms.make_key(tmp_path / "authority"), farms.make_key(tmp_path / "key", kind)
+    with small_farm.authorized_keys.open("a") as keys:
+        keys.write(f"cert-authority {farms.public_key(authority)}\n")
+    beside = certified(authority, key)
+    assert connect(small_farm, identity_file=str(key)).run(("true",)).returncode == 0
+    elsewhere = beside.rename(tmp_path / "signed.pub")
+    assert failure(connect(small_farm, identity_file=str(key)).run, ("true",)).kind is FailureKind.AUTH
+    ssh_config(f"Host *\n  CertificateFile {elsewhere}\n")
+    assert connect(small_farm, identity_file=str(key)).run(("true",)).returncode == 0
+    with agent_at(tmp_path / "agent", (key,)) as agent:
+        monkeypatch.setenv("SSH_AUTH_SOCK", agent)
+        absent = str(tmp_path / "absent")
+        assert connect(small_farm, identity_file=absent).run(("true",)).returncode == 0
+    monkeypatch.delenv("SSH_AUTH_SOCK")
+    ssh_config("Host *\n  CertificateFile /no/such-cert.pub\n")
+    found = failure(connect(small_farm, identity_file=str(key)).run, ("true",))
+    assert "refused (without the certificate /no/such-cert.pub: No such file or directory)" in found.message
+    certified(authority, key, "19990101:19990102")
+    assert failure(connect(small_farm, identity_file=str(key)).run, ("true",)).kind is FailureKind.AUTH
+    allow(small_farm, key)
+    assert connect(small_farm, identity_file=str(key)).run(("true",)).returncode == 0, (
+        "the key itself is let in"
+    )
+
+
+def token_key(path):
+    """Write a private key as ssh-keygen does for a hardware token: it is a handle, with nothing to sign in it."""
+    import base64
+    import struct
+
+    def text(data):
+        return struct.pack(">I", len(data)) + data
+
+    public = text(b"sk-ssh-ed25519@openssh.com") + text(b"\1" * 32) + text(b"ssh:")
+    private = struct.pack(">II", 7, 7) + public + b"\1" + text(b"handle") + text(b"") + text(b"me")
+    private += bytes(range(1, 1 + -len(private) % 8))
+    whole = (
+        b"openssh-key-v1\0"
+        + text(b"none") * 2
+        + text(b"")
+        + struct.pack(">I", 1)
+        + text(public)
+        + text(private)
+    )
+    body = base64.encodebytes(whole).decode()
+    path.write_text(f"-----BEGIN OPENSSH PRIVATE KEY-----\n{body}-----END OPENSSH PRIVATE KEY-----\n")
+    path.chmod(0o600)
+    return path
+
+
+def test_a_key_on_a_hardware_token_is_passed_over(small_farm, connect, tmp_path, monkeypatch, ssh_config):
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    token = token_key(tmp_path / "id_ed25519_sk")
+    subprocess.run(("ssh-keygen", "-y", "-f", str(token)), check=True, timeout=20, capture_output=True)
+    found = failure(connect(small_farm, identity_file=str(token)).run, ("true",))
+    assert (
+        found.kind is FailureKind.AUTH and f"{token}: of a kind that only an agent can use" in found.message
+    )
+    ssh_config(f"Host *\n  IdentityFile {token}\n  IdentityFile {small_farm.identity_file}\n")
+    assert connect(small_farm, identity_file=None).run(("true",)).returncode == 0
+
+
+def test_an_alias_of_the_host_key_is_known_without_a_port(sshd_farm, connect, monkeypatch):
+    """As ssh has it: what it recorded under the alias counts, and another key there is a change."""
+    farm = sshd_farm(2)
+    for there in farm.nodes:
+        assert there.port != 22
+    (farm.directory / "ssh_config").write_text("Host *\n  HostKeyAlias the-lab\n")
+    lines = farm.known_hosts.read_text().splitlines()
+    kind, key = lines[0].split()[1:3]
+    farm.known_hosts.write_text("")
+    found = failure(connect(farm).run, ("true",))
+    assert found.kind is FailureKind.HOST_KEY_UNKNOWN and " as the-lab" in found.message
+    assert "ssh-keyscan" not in found.hint and "--accept-new-host-keys" in found.hint
+    accepting = Connector(accept_new_host_keys=True, connect_timeout_s=8)
+    assert connect(farm, 0, accepting).run(("true",)).returncode == 0
+    assert farm.known_hosts.read_text() == f"the-lab {kind} {key}\n"
+    asked = subprocess.run(
+        ("ssh", "-F", str(farm.directory / "ssh_config"), "-o", f"UserKnownHostsFile={farm.known_hosts}", "-o",
+         "BatchMode=yes", "-i", str(farm.identity_file), "-p", str(farm.nodes[0].port), f"root@{farm.nodes[0].address}",
+         "true"),
+        capture_output=True, timeout=30, check=False, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert asked.returncode == 0, asked.stderr
+    stranger = farms.public_key(farms.make_key(farm.directory / "stranger"))
+    farm.known_hosts.write_text(f"the-lab {stranger}\n")
+    changed = Connector(accept_new_host_keys=True, connect_timeout_s=8)
+    assert failure(connect(farm, 0, changed).run, ("true",)).kind is FailureKind.HOST_KEY_CHANGED

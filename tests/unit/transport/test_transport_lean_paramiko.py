@@ -1,4 +1,4 @@
-"""paramiko without invoke until an ssh_config has ``Match exec``: seen from a process of its own, as imports are."""
+"""paramiko without invoke, ``Match exec`` included: seen from a process of its own, as imports are."""
 
 from __future__ import annotations
 
@@ -11,27 +11,45 @@ import pytest
 PROGRAM = """
 import sys
 from clusterctl.inventory.model import Node
+from clusterctl.transport import lean_paramiko
 from clusterctl.transport.ssh import SshSession
 from clusterctl.transport.sudo import SudoPassword
+lean_paramiko.EXEC_TIMEOUT_S = 1.0
 ssh = SshSession(accept_new_host_keys=False, connect_timeout_s=1.0, password=SudoPassword())
-target = ssh.target(Node(name="n1", address="n1.example"))
-print(target.port, "invoke" in sys.modules, "unittest.mock" in sys.modules)
+for name in ("n1.example", "n2.example"):
+    target = ssh.target(Node(name=name, address=name))
+print(target.port, "invoke" in sys.modules, "unittest.mock" in sys.modules, sys.stdin.read())
 """
 
 
-@pytest.mark.parametrize(
-    ("config", "printed"),
-    [
-        ("Host n1.example\n  Port 2201\n", "2201 False False"),
-        ('Match host n1.example exec "true"\n  Port 2202\n', "2202 True True"),
-        ('match host n1.example exec "false"\n  Port 2203\nHost *\n  Port 2204\n', "2204 True True"),
-    ],
-)
-def test_invoke_is_there_when_match_exec_asks_for_it(tmp_path: Path, config: str, printed: str) -> None:
-    (tmp_path / ".ssh").mkdir()
-    (tmp_path / ".ssh/config").write_text(config)
+def printed(home: Path, config: str) -> tuple[str, str]:
+    (home / ".ssh").mkdir()
+    (home / ".ssh/config").write_text(config)
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
+        [sys.executable, "-c", PROGRAM], env={"HOME": str(home), "PATH": "/usr/bin:/bin"}, input="mine",
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
-    assert done.stdout.strip() == printed, done.stderr
+    return done.stdout.strip(), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("config", "port"),
+    [
+        ("Host n2.example\n  Port 2201\n", 2201),
+        ('Match host n2.example exec "true"\n  Port 2202\n', 2202),
+        ('match host n2.example exec "false"\n  Port 2203\nHost *\n  Port 2204\n', 2204),
+        ('Match exec "grep -q . || exit 0; exit 1"\n  Port 2205\n', 2205),
+    ],
+)
+def test_invoke_is_never_needed_and_match_exec_reads_no_input_of_ours(
+    tmp_path: Path, config: str, port: int
+) -> None:
+    said, problems = printed(tmp_path, config)
+    assert said == f"{port} False False mine", problems
+
+
+def test_a_match_exec_that_hangs_counts_as_failed_and_runs_once_for_all_hosts(tmp_path: Path) -> None:
+    config = f'Match exec "echo >>{tmp_path}/asked; exec sleep 300"\n  Port 2201\nHost *\n  Port 2202\n'
+    said, problems = printed(tmp_path, config)
+    assert said.startswith("2202 ") and problems.count("Match exec") == 1
+    assert (tmp_path / "asked").read_text() == "\n"

@@ -6,7 +6,7 @@ import pytest
 
 from clusterctl.errors import ConfigError
 from clusterctl.inventory.model import Node
-from clusterctl.transport import ssh_config
+from clusterctl.transport import ssh_config, ssh_config_text
 from clusterctl.transport.ssh import SshSession
 from clusterctl.transport.sudo import SudoPassword
 
@@ -20,7 +20,7 @@ def target(tmp_path, monkeypatch):
     def resolve(text, connect_timeout_s=None, **settings):
         file = tmp_path / "ssh_config"
         file.write_text(text)
-        monkeypatch.setenv(ssh_config.CONFIG_VARIABLE, str(file))
+        monkeypatch.setenv(ssh_config_text.CONFIG_VARIABLE, str(file))
         session = SshSession(
             accept_new_host_keys=False, connect_timeout_s=connect_timeout_s, password=SudoPassword()
         )
@@ -63,7 +63,7 @@ def test_ssh_config_beats_the_defaults(target, tmp_path):
     assert (found.host, found.port, found.user, found.connect_timeout_s) == ("10.0.0.1", 2200, "ubuntu", 3.0)
     assert found.identities == (str(tmp_path / ".ssh/cluster"),) and found.identities_only
     assert found.known_hosts[0] == str(tmp_path / ".ssh/kh_lab")
-    assert found.hash_known_hosts and found.key_host == "lab-gpu"
+    assert found.hash_known_hosts and found.key_place == ("lab-gpu", 22), "an alias stands without a port"
 
 
 def test_the_inventory_beats_ssh_config(target, tmp_path):
@@ -119,6 +119,59 @@ def test_nodes_behind_one_jump_host_share_it(target):
     assert one.jump == other.jump and hash(one.jump) == hash(other.jump)
 
 
+def test_paths_have_their_tokens_filled_in(target, tmp_path, monkeypatch):
+    monkeypatch.setenv("KEYS", "/keys")
+    found = target(
+        "Host gpu01\n  HostName 10.0.0.1\n  Port 2200\n  User someone\n  HostKeyAlias lab\n"
+        '  UserKnownHostsFile ~/.ssh/known.d/%k "/a b/%h_%p_%%" %d/c\n  GlobalKnownHostsFile none\n'
+        '  IdentityFile ${KEYS}/%r@%n\n  IdentityFile "/my keys/%x"\n  CertificateFile ~/%h-cert.pub\n'
+        '  IdentityAgent "~/an agent/%r"\n',
+        user="root",
+    )
+    home = str(tmp_path)
+    assert found.known_hosts[:3] == (f"{home}/.ssh/known.d/lab", "/a b/10.0.0.1_2200_%", f"{home}/c")
+    assert found.identities == ("/keys/root@gpu01", "/my keys/%x")
+    assert (found.certificate, found.agent) == (f"{home}/10.0.0.1-cert.pub", f"{home}/an agent/root")
+
+
+def test_the_home_of_nobody_is_no_reason_to_fail(target):
+    found = target("Include ~no-such-user/x\nIdentityFile ~no-such-user/key\n")
+    assert found.identities == ("~no-such-user/key",)
+
+
+@pytest.mark.parametrize(
+    ("text", "agent"),
+    [
+        ("", "/tmp/usual"),
+        ("IdentityAgent SSH_AUTH_SOCK\n", "/tmp/usual"),
+        ("IdentityAgent none\n", None),
+        ("IdentityAgent $OTHER_AGENT\n", "/tmp/other"),
+        ("IdentityAgent $NO_AGENT\n", None),
+        ("Host gpu01\n IdentityAgent /run/agent\n", "/run/agent"),
+    ],
+)
+def test_the_agent_is_the_one_that_ssh_config_names(target, monkeypatch, text, agent):
+    monkeypatch.setenv("SSH_AUTH_SOCK", "/tmp/usual")
+    monkeypatch.setenv("OTHER_AGENT", "/tmp/other")
+    monkeypatch.delenv("NO_AGENT", raising=False)
+    assert target(text).agent == agent
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"), [("7", 7.0), ("90s", 90.0), ("1m30", 90.0), ("1H", 3600.0), ("0", 10.0)]
+)
+def test_times_are_written_as_for_ssh(target, written, seconds):
+    assert target(f"ConnectTimeout {written}\n").connect_timeout_s == seconds
+
+
+def test_families_of_addresses(target):
+    assert [target(f"AddressFamily {word}\n").family for word in ("any", "inet", "INET6")] == [
+        "any",
+        "inet",
+        "inet6",
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "settings"),
     [
@@ -138,3 +191,11 @@ def test_what_cannot_be_used_is_a_config_error(target, text, settings):
 def test_proxy_command_is_noticed(target):
     assert target("Host gpu01\n ProxyCommand nc %h %p\n").proxy_command
     assert not target("Host gpu01\n ProxyCommand none\n").proxy_command
+    assert not target("Host gpu01\n ProxyCommand nc %h %p\n", proxy_jump="none").proxy_command
+    assert not target("Host gpu01\n ProxyCommand nc %h %p\n", proxy_jump="a,gpu01").jump.proxy_command
+
+
+def test_a_proxy_command_that_only_jumps_is_a_jump(target):
+    found = target("Host gpu01\n ProxyCommand ssh -q -W %h:%p -p 2022 ops@bastion\n")
+    assert (found.jump.user, found.jump.host, found.jump.port) == ("ops", "bastion", 2022)
+    assert not found.proxy_command

@@ -1,0 +1,168 @@
+"""The text of ssh_config as paramiko reads it right: one file without Include lines, whose conditions are OpenSSH's.
+
+paramiko knows no Include and no comment behind a value, takes the keywords of Match only in small letters, and takes a
+section as meant for every host where it does not know a keyword of its condition.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from clusterctl import log
+from clusterctl.errors import ConfigError
+from clusterctl.inventory.user_paths import at_home
+
+CONFIG_VARIABLE = "CLUSTERCTL_SSH_CONFIG"
+FILE_LISTS = ("userknownhostsfile", "globalknownhostsfile")
+"""Options whose values are several paths; they are quoted as for a shell here."""
+_MAX_INCLUDE_DEPTH = 16
+_LINE = re.compile(r"\s*(\w+)(?:\s*=\s*|\s+)(.*?)\s*")
+# The rest of their line is for a shell, with its own comments.
+_COMMANDS = ("proxycommand", "localcommand", "remotecommand", "knownhostscommand")
+_ALONE = ("all", "canonical", "final")
+_WITH_A_WORD = ("host", "originalhost", "user", "localuser", "exec")
+_NOWHERE = "originalhost !*"
+_log = log.get(__name__)
+
+
+def config_files() -> tuple[Path, ...]:
+    """Return the ssh_config files that count, first wins: $CLUSTERCTL_SSH_CONFIG alone, or OpenSSH's two."""
+    chosen = os.environ.get(CONFIG_VARIABLE)
+    if chosen:
+        return (at_home(chosen),)
+    return (at_home("~/.ssh/config"), Path("/etc/ssh/ssh_config"))
+
+
+def read_config(files: Sequence[Path]) -> str:
+    """Return the text of the files with their Include lines replaced by what they name."""
+    lines: list[str] = []
+    for path in files:
+        if path.is_file():
+            lines += [*_expanded(path, path.parent, "", 0), "Host *"]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _expanded(path: Path, base: Path, around: str, depth: int) -> Iterator[str]:
+    """Yield a file's lines; ``around`` is the condition of the section that includes it, empty for every host."""
+    if depth > _MAX_INCLUDE_DEPTH:
+        raise ConfigError(f"{path}: Include lines are nested deeper than {_MAX_INCLUDE_DEPTH}")
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
+    condition, section = around, _section(around)
+    for number, line in enumerate(text.splitlines(), start=1):
+        matched = _LINE.fullmatch(line)
+        if matched is None or line.lstrip().startswith("#"):
+            # What is no setting is left to paramiko, which says so.
+            yield line
+            continue
+        key, value = matched[1].lower(), matched[2]
+        if key in ("host", "match"):
+            own = _patterns(value) if key == "host" else _criteria(value, f"{path}:{number}")
+            condition = " ".join(part for part in (around, own) if part)
+            section = _section(condition)
+            yield section
+        elif key == "include":
+            for included in _named(value, base):
+                yield from _expanded(included, base, condition, depth + 1)
+                # What an included file opened ends with it.
+                yield section
+        else:
+            yield _setting(key, value)
+
+
+def words(text: str) -> list[str]:
+    """Split as ssh does (argv_split in its misc.c): quotes, few escapes, and a comment from ``#`` at a word's start."""
+    found: list[str] = []
+    word, quote = "", ""
+    begun = escaped = False
+    for character, following in zip(text, f"{text[1:]}\0", strict=False):
+        if escaped:
+            word, escaped = word + character, False
+        elif character == "\\" and (following in "'\"\\" or (following == " " and not quote)):
+            escaped = begun = True
+        elif quote and character == quote:
+            quote = ""
+        elif not quote and character in "'\"":
+            quote, begun = character, True
+        elif not quote and character in " \t":
+            if begun:
+                found.append(word)
+            word, begun = "", False
+        elif character == "#" and not begun:
+            return found
+        else:
+            word, begun = word + character, True
+    return [*found, word] if begun else found
+
+
+def _setting(key: str, value: str) -> str:
+    if key in _COMMANDS:
+        return f"{key} {value}"
+    given = words(value)
+    return f"{key} {shlex.join(given) if key in FILE_LISTS else ' '.join(given)}".rstrip()
+
+
+def _section(condition: str) -> str:
+    """Return the line that begins a section; one of Host where that says it, as paramiko reads those faster."""
+    if not condition:
+        return "Host *"
+    first, *patterns = shlex.split(condition)
+    if first == "originalhost" and len(patterns) == 1:
+        return f"Host {shlex.join(patterns[0].split(','))}"
+    return f"Match {condition}"
+
+
+def _patterns(value: str) -> str:
+    """Return what a Host line asks for as a criterion of Match; nothing where it is every host."""
+    given = words(value)
+    return "" if given == ["*"] else f"originalhost {_pattern(','.join(given))}" if given else _NOWHERE
+
+
+def _pattern(text: str) -> str:
+    """Quote a pattern; to ssh a bracket is a character like others (PATTERNS in ssh_config(5))."""
+    return shlex.quote(text.replace("[", "[[]"))
+
+
+def _criteria(value: str, place: str) -> str:
+    """Return what a Match line asks for, in small letters; nothing where it is every host."""
+    given = words(value)
+    found: list[str] = []
+    while given:
+        # Newer releases of OpenSSH take host=gpu1 too.
+        word, equals, pattern = given.pop(0).partition("=")
+        given[:0] = [pattern] if equals else []
+        negated, name = word.startswith("!"), word.lstrip("!").lower()
+        if name in _ALONE:
+            if name != "all":
+                found.append("!" * negated + name)
+            elif negated:
+                return _NOWHERE
+            continue
+        if not given:
+            raise ConfigError(f"{place}: 'Match {value}' has no word behind {word!r}")
+        asked = given.pop(0)
+        if name in _WITH_A_WORD:
+            word = shlex.quote(asked) if name == "exec" else _pattern(asked)
+            found.append(f"{'!' * negated}{name} {word}")
+        elif name != "tagged":
+            _log.warning("%s: 'Match %s' is not known here; the section's settings do not count", place, name)
+            return _NOWHERE
+        elif not negated:
+            return _NOWHERE  # without `ssh -P` there is no tag
+    return " ".join(found)
+
+
+def _named(value: str, base: Path) -> Iterator[Path]:
+    """Yield the files that an Include line names, as glob(3) finds them."""
+    for pattern in words(value):
+        # Unlike Path.glob it leaves out hidden files, such as those that editors keep beside.
+        for found in sorted(glob.glob(str(base / at_home(pattern)))):  # noqa: PTH207
+            if Path(found).is_file():
+                yield Path(found)

@@ -1,0 +1,150 @@
+"""Logging in with paramiko: keys from files and from an agent, each with its certificates and by itself.
+
+Which keys, and in which order, is said in ``ssh_auth``.
+"""
+
+from __future__ import annotations
+
+import copy
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+from cryptography.exceptions import UnsupportedAlgorithm
+
+from clusterctl.transport import ssh_auth
+from clusterctl.transport.lean_paramiko import paramiko
+from clusterctl.transport.ssh_config import Target
+from clusterctl.transport.ssh_wire import Wire
+
+_AGENT_TIMEOUT_S = 30.0
+_REFUSED = "refused"
+
+
+class _AgentKey(paramiko.AgentKey):
+    """A key of an agent that may decline to sign: locked, confirmed by nobody, on a token that is not plugged in."""
+
+    declined = False
+
+    def sign_ssh_data(self, data: Any, algorithm: str | None = None) -> Any:
+        """Return the agent's signature, or one that no server takes.
+
+        An exception would end the connection, and with it the turn of the keys behind this one.
+        """
+        try:
+            return super().sign_ssh_data(data, algorithm)
+        except (OSError, paramiko.SSHException):
+            self.declined = True
+        nothing = paramiko.Message()
+        nothing.add_string(algorithm or self.get_name())
+        nothing.add_string(b"")
+        return nothing.asbytes()
+
+
+class _Agent(paramiko.Agent):
+    """The agent at a socket. paramiko's own knows $SSH_AUTH_SOCK alone, and would wait for it without a limit."""
+
+    def __init__(self, path: str) -> None:
+        base: Any = paramiko.agent.AgentSSH
+        base.__init__(self)
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.settimeout(_AGENT_TIMEOUT_S)
+        try:
+            connection.connect(path)
+            base._connect(self, connection)
+        except (OSError, paramiko.SSHException, ValueError) as error:
+            connection.close()
+            raise ssh_auth.KeyProblem(f"no answer at {path} ({error})") from None
+
+    def get_keys(self) -> tuple[Any, ...]:
+        """Return the agent's keys."""
+        return tuple(_AgentKey(self, key.blob, key.comment) for key in super().get_keys())
+
+
+def log_in(wire: Wire, target: Target, ring: ssh_auth.KeyRing, patience_s: float) -> None:
+    """Log in on a connection whose host key was verified; raise TransportError (``auth``) when no key is taken."""
+    agents: list[_Agent] = []
+    certificate, problem = _certificate(target.certificate)
+
+    def agent_keys() -> tuple[Any, ...]:
+        if target.agent is None:
+            return ()
+        agents.append(_Agent(target.agent))
+        return agents[0].get_keys()
+
+    def attempt(key: Any) -> str | None:
+        for shown in _faces(key, certificate):
+            reason = _shown(wire, target.user, shown, patience_s)
+            if reason != _REFUSED:
+                return reason
+        if getattr(key, "declined", False):
+            return "the agent does not sign with it"
+        return f"{_REFUSED}{problem}"
+
+    try:
+        ssh_auth.authenticate(target, ring, agent_keys, attempt)
+    finally:
+        for agent in agents:
+            agent.close()
+
+
+def _certificate(path: str | None) -> tuple[Any, str]:
+    """Return what is in a certificate's file, and why that is nothing."""
+    if path is None:
+        return None, ""
+    try:
+        return paramiko.pkey.PublicBlob.from_file(path), ""
+    except (OSError, ValueError, paramiko.SSHException) as error:
+        said = error.strerror if isinstance(error, OSError) else "it is none"
+        return None, f" (without the certificate {path}: {said})"
+
+
+def _faces(key: Any, certificate: Any) -> Iterator[Any]:
+    """Yield a key as ssh shows it: with the certificate that is named, with the one beside its file, by itself.
+
+    A certificate that has expired is refused, while the key in it may well be let in.
+    """
+    fits = certificate is not None and certificate.key_type.startswith(key.get_name())
+    beside = key.public_blob
+    for blob in (*([certificate] if fits else []), *([beside] if beside is not None else []), None):
+        # Keys of files are shared between connections; those of an agent are this one's, and cannot be copied.
+        shown = key if isinstance(key, _AgentKey) else copy.copy(key)
+        shown.public_blob = blob
+        yield shown
+
+
+def _shown(wire: Wire, user: str, key: Any, patience_s: float) -> str | None:
+    """Show a key; return why it was not taken, None when it was."""
+    try:
+        more = wire.log_in(user, key, patience_s)
+    except paramiko.BadAuthenticationType as error:
+        raise ssh_auth.AuthenticationEnded(f"it only accepts {', '.join(error.allowed_types)}") from None
+    except paramiko.AuthenticationException as error:
+        if not wire.is_active():
+            raise ssh_auth.AuthenticationEnded(str(error)) from None
+        return _REFUSED
+    except TimeoutError:
+        raise
+    except (paramiko.SSHException, EOFError, OSError) as error:
+        raise ssh_auth.AuthenticationEnded(str(error) or "connection closed") from None
+    return f"accepted, but {' and '.join(more)} is asked for as well" if more else None
+
+
+def load_key(path: str) -> paramiko.PKey:
+    """Return the private key in a file; raise KeyProblem when it cannot be used."""
+    try:
+        key = paramiko.PKey.from_path(path)
+        ssh_auth.refuse_open_to_others(path)
+    except FileNotFoundError:
+        raise ssh_auth.KeyProblem("cannot be read: there is no such file") from None
+    except OSError as error:
+        raise ssh_auth.KeyProblem(f"cannot be read: {error.strerror}") from None
+    except (TypeError, paramiko.PasswordRequiredException):
+        raise ssh_auth.KeyProblem("protected by a passphrase") from None
+    except UnsupportedAlgorithm:
+        raise ssh_auth.KeyProblem(
+            "of a kind that only an agent can use (ssh-add it), such as one on a hardware token"
+        ) from None
+    except (paramiko.SSHException, paramiko.pkey.UnknownKeyType, ValueError, IndexError) as error:
+        raise ssh_auth.KeyProblem(ssh_auth.not_a_private_key(path, error)) from None
+    return key
