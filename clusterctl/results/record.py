@@ -97,6 +97,13 @@ def _versions(proof: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*found, *([f"torch {torch}"] if torch else [])]))
 
 
+def _word(value: object) -> str | None:
+    """Return what a column of words holds; TypeError for what it cannot."""
+    if value is None or isinstance(value, str):
+        return value
+    raise TypeError(f"a text was expected, not {value!r:.60}")
+
+
 def from_document(
     document: Mapping[str, Any],
     *,
@@ -113,17 +120,17 @@ def from_document(
         run=str(document["run"]),
         started_at=started_at(str(document["run"])),
         benchmark=str(document["benchmark"]),
-        library=document["library"],
-        launcher=document["launcher"],
+        library=_word(document["library"]),
+        launcher=_word(document["launcher"]),
         np=np,
         nodes=nodes,
         status=str(document["status"]),
         key=key_text(key) if key else None,
-        hardware=_hardware(proof),
+        hardware=_word(_hardware(proof)),
         figure=figure,
         unit=unit,
         versions=_versions(proof),
-        clusterctl_version=proof.get("clusterctl_version"),
+        clusterctl_version=_word(proof.get("clusterctl_version")),
         folder=folder,
     )
     return Record(summary, document, tuple(commands))

@@ -132,6 +132,9 @@ SPOILT = {
     "cut off": '{"schema": "clusterctl.bench/1", "run"',
     "another document": '{"schema": "clusterctl.check/1"}',
     "incomplete": '{"schema": "clusterctl.bench/1"}',
+    "a list for a word": json.dumps(
+        {"schema": "clusterctl.bench/1", "run": "a", "benchmark": "b", "library": ["c"], "launcher": "d", "status": ""}
+    ),
     "a list": "[1]",
     "deep": "[" * 100000,
     "wrong types": '{"schema": "clusterctl.bench/1", "run": "r", "benchmark": "b", "library": "l", "launcher": "l",'
