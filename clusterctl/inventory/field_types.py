@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from difflib import get_close_matches
-from ipaddress import AddressValueError, IPv4Address, IPv6Address
+from ipaddress import AddressValueError, IPv4Address, IPv6Address, ip_address
 from typing import Annotated
 
 from pydantic import AfterValidator, StringConstraints, WithJsonSchema
@@ -79,6 +79,14 @@ def address_problem(text: str) -> str | None:
             return f"{text!r} is no address: leave out the leading zeros, which make a number octal"
         return f"{text!r} is no IPv{6 if ':' in text else 4} address"
     return None
+
+
+def canonical_address(text: str) -> str:
+    """Return an address in the one form that all its spellings have."""
+    try:
+        return str(ip_address(text))
+    except ValueError:
+        return text.lower()
 
 
 def _refused_for(problem_of: Callable[[str], str | None]) -> AfterValidator:

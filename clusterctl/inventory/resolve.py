@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from clusterctl.inventory import nodeset, shapes
-from clusterctl.inventory.field_types import Address, NodeName, address_problem
+from clusterctl.inventory.field_types import Address, NodeName, address_problem, canonical_address
 from clusterctl.inventory.model import Inventory, InventoryFile, Node, NodeSettings, NodeSpec
 from clusterctl.inventory.problems import KeyPath, Problem, refusal
 from clusterctl.inventory.user_paths import at_home
@@ -219,21 +218,13 @@ class _Resolver:
         # Behind different jump hosts one private address may be two machines.
         taken: dict[tuple[str, int, str | None], str] = {}
         for node, (index, spec, _, _) in zip(nodes, spread, strict=True):
-            key = (_canonical(node.address), node.port or 22, node.proxy_jump)
+            key = (canonical_address(node.address), node.port or 22, node.proxy_jump)
             if key in taken:
                 self.problem(
                     ("nodes", index, "address" if spec.address is not None else "name"),
                     f"{node.name} has the address {node.address} port {key[1]} of {taken[key]}",
                 )
             taken.setdefault(key, node.name)
-
-
-def _canonical(address: str) -> str:
-    """Return an address in the one form that all its spellings have."""
-    try:
-        return str(ip_address(address))
-    except ValueError:
-        return address.lower()
 
 
 def _accepts(adapter: TypeAdapter[str], text: str) -> bool:

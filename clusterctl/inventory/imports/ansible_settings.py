@@ -64,6 +64,8 @@ def mapped(
     port = _text(variables, _PORT, left)
     if port is not None and port.isdigit():
         settings["port"] = int(port)
+    elif port is not None:
+        left.add(f"the port {port[:20]!r} is not carried over: it is no number", _last(variables, _PORT))
     for names, key in ((_USER, "user"), (_KEY, "identity_file")):
         value = _text(variables, names, left)
         if value is not None:
@@ -98,6 +100,10 @@ def _text(variables: Mapping[str, Variable], names: tuple[str, ...], left: Lefto
         elif isinstance(variable.value, (str, int)) and str(variable.value).strip():
             chosen = str(variable.value).strip()
     return chosen
+
+
+def _last(variables: Mapping[str, Variable], names: tuple[str, ...]) -> Variable:
+    return next(variables[name] for name in reversed(names) if name in variables)
 
 
 def _become(variables: Mapping[str, Variable], settings: dict[str, Setting], left: Leftovers) -> None:

@@ -9,7 +9,7 @@ from ipaddress import IPv6Address
 
 from pydantic import TypeAdapter, ValidationError
 
-from clusterctl.inventory.field_types import Address, NodeName
+from clusterctl.inventory.field_types import Address, NodeName, address_problem, canonical_address
 from clusterctl.inventory.imports.found import Found, FoundNode, Note, Setting
 from clusterctl.inventory.model import NodeSettings
 
@@ -35,6 +35,9 @@ def cleaned(found: Found, exists: Callable[[str], bool]) -> Found:
             notes.append(Note(node.file, node.line, text))
             continue
         address = node.address
+        if address is None and (problem := address_problem(node.name)):
+            notes.append(Note(node.file, node.line, f"{node.name} is not carried over: {problem}"))
+            continue
         if address is not None and not _fits(_ADDRESS, address):
             text = f"{node.name} is not carried over: {address[:60]!r} is no host name or address"
             notes.append(Note(node.file, node.line, text))
@@ -47,7 +50,11 @@ def cleaned(found: Found, exists: Callable[[str], bool]) -> Found:
                 missing.setdefault(str(value), []).append(node)
             else:
                 settings[key] = value
-        place = ((address or node.name).lower(), int(settings.get("port", 22)), settings.get("proxy_jump"))
+        place = (
+            canonical_address(address or node.name),
+            int(settings.get("port", 22)),
+            settings.get("proxy_jump"),
+        )
         if place in taken:
             text = f"{node.name} is not carried over: it has the address and port of {taken[place]}"
             notes.append(Note(node.file, node.line, text))

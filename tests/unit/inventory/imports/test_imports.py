@@ -335,6 +335,20 @@ def test_nothing_is_run_and_nothing_else_is_guessed() -> None:
         kinds.read(Source("empty", "# nothing\n"), kinds.Kind.hostfile)
 
 
+def test_a_node_that_an_inventory_would_refuse_does_not_keep_out_the_others() -> None:
+    """Zero-padded addresses are octal to a resolver; two spellings of one address are one machine."""
+    inventory, found = from_text(
+        "10.0.0.010 slots=8\n10.0.0 slots=8\nfd00::1 slots=8\nfd00:0::1 slots=8\nok slots=8\n"
+    )
+    assert [node.name for node in inventory.nodes] == ["node-fd00-1", "ok"]
+    assert "pasted:1: 10.0.0.010 is not carried over: '10.0.0.010' is no address: leave out" in said(found)
+    assert "pasted:4: node-fd00-0-1 is not carried over: it has the address and port of node-fd00-1" in said(
+        found
+    )
+    _, found = from_text("[g]\nok ansible_port=ssh\n", kinds.Kind.ansible)
+    assert "pasted:2: the port 'ssh' is not carried over: it is no number" in said(found)
+
+
 def test_a_hostile_source_cannot_write_into_the_inventory_or_act_on_the_terminal() -> None:
     source = Source(
         "x\nnodes: []\n", "[g]\nok ansible_user=\"a\\u001b[31m\" v='\x1b]0;title\x07'\n-bad\n$(id)\n"
