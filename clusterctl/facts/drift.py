@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,7 +65,8 @@ def _kinds(facts: Mapping[str, NodeFacts], known: Mapping[str, Node]) -> list[li
 
     A node whose kind no other of its name's stem shares is no kind but a node that differs, and so is one without
     the GPUs that the inventory says it has: it joins the largest kind that has its stem or its groups. Without
-    either (a login node among GPU nodes) it is compared with its like, if there are any.
+    either (a login node among GPU nodes) it is compared with its like, if there are any. Names need not be numbers
+    (head and worker, what MAAS makes up): the same GPUs make nodes alike all the same.
     """
     alike: dict[tuple[str, ...], list[str]] = {}
     for name, of in facts.items():
@@ -78,16 +79,52 @@ def _kinds(facts: Mapping[str, NodeFacts], known: Mapping[str, Node]) -> list[li
         if len(names) > 1:
             kinds.setdefault(key[1:], []).extend(names)
     whole = sorted(kinds.values(), key=len, reverse=True)
-    rest: dict[tuple[str, ...], list[str]] = {}
+    left: dict[str, tuple[str, ...]] = {}
     for key, (name, *others) in alike.items():
         if others:
             continue
         akin = next((names for names in whole if any(_akin(name, other, known) for other in names)), None)
         same = kinds.get(key[1:]) if akin is None else akin
-        # Nodes that are all different from each other may still be meant to be alike: they share a stem.
-        (rest.setdefault((key[0],), []) if same is None else same).append(name)
+        if same is None:
+            left[name] = key
+        else:
+            same.append(name)
+    # Nodes that are all different from each other may still be meant to be alike: they share a stem.
+    whole += _gathered({name: key[0] for name, key in left.items()})
+    placed = {name for names in whole for name in names}
+    whole += _fellows({name: key[1:] for name, key in left.items() if name not in placed}, facts, known)
     order = {name: index for index, name in enumerate(facts)}
-    return [sorted(names, key=order.__getitem__) for names in (*whole, *rest.values()) if len(names) > 1]
+    return [sorted(names, key=order.__getitem__) for names in whole]
+
+
+def _gathered(keys: Mapping[str, Hashable]) -> list[list[str]]:
+    """Put names of one key together; what is alone is left out."""
+    found: dict[Hashable, list[str]] = {}
+    for name, key in keys.items():
+        found.setdefault(key, []).append(name)
+    return [names for names in found.values() if len(names) > 1]
+
+
+def _fellows(
+    kinds: Mapping[str, tuple[str, ...]], facts: Mapping[str, NodeFacts], known: Mapping[str, Node]
+) -> list[list[str]]:
+    """Put nodes together whose names have nothing in common, by their GPUs; and with them who shares their groups.
+
+    Without GPUs it takes the same groups, or a fleet that has no GPU at all: a login node and a file server among
+    GPU nodes are not alike.
+    """
+    some_have = any(of.pci.nvidia_gpus for of in facts.values())
+    keys: dict[str, Hashable] = {}
+    for name, (machine, *gpus) in kinds.items():
+        groups = known[name].groups if name in known else ()
+        keys[name] = (machine, *gpus) if gpus else (machine, groups or (name if some_have else ""))
+    found = _gathered(keys)
+    placed = {name for names in found for name in names}
+    for name in [name for name in kinds if name not in placed]:
+        akin = next((names for names in found if any(_akin(name, other, known) for other in names)), None)
+        if akin is not None:
+            akin.append(name)
+    return found
 
 
 def _akin(name: str, other: str, known: Mapping[str, Node]) -> bool:

@@ -151,6 +151,29 @@ def test_nodes_without_the_gpus_that_the_inventory_expects_are_odd_however_many(
     assert {d.nodes for d in drift(fleet, nodes)} == {("gpu05", "gpu06")}
 
 
+@pytest.mark.parametrize(
+    "names", [("head", "worker"), ("alice", "bob", "carol"), ("gpu-a1f", "gpu-b2c", "gpu-d4e", "n7")]
+)
+def test_nodes_whose_names_have_nothing_in_common_are_compared_by_their_gpus(names):
+    fleet = {name: _node(name) for name in names}
+    assert drift(fleet) == ()
+    fleet[names[-1]] = _nccl(fleet[names[-1]], "2.21")
+    assert ("NCCL", "2.21", (names[-1],)) in {(d.fact, d.value, d.nodes) for d in drift(fleet)}
+
+
+def test_names_without_a_stem_and_without_gpus_are_alike_by_groups_or_in_a_fleet_of_cpus():
+    fleet = {"alice": _node("alice"), "bob": _node("bob")}
+    fleet |= {name: _node(name, gpus=0) for name in ("login", "storage")}
+    fleet["storage"] = _nccl(fleet["storage"], "2.21")
+    assert drift(fleet) == ()
+    groups = {"alice": "gpu", "bob": "gpu", "login": "gpu", "storage": "disks"}
+    assert {d.nodes for d in drift(fleet, _grouped(fleet, groups)) if d.fact == "GPUs on the bus"} == {
+        ("login",)
+    }
+    del fleet["alice"], fleet["bob"]
+    assert {d.nodes for d in drift(fleet)} == {("login",), ("storage",)}
+
+
 def test_one_gpu_less_is_drift():
     fleet = _fleet(4, gpu02=_node("gpu02", gpus=7))
     assert "gpu02: GPUs on the bus 7 x 10de:2335, others 8 x 10de:2335" in render(drift(fleet), fleet)
