@@ -70,6 +70,9 @@ t {DEADLINE_S} nv-fabricmanager --version""",
 GTPS_OF_GENERATION = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0, 6: 64.0}
 """PCI Express transfer rate by generation."""
 
+_INFOROM_STATUS = 14
+"""What nvidia-smi ends with where a GPU's infoROM is corrupted: a warning, it has said what it was asked for."""
+
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
@@ -208,20 +211,31 @@ def _line(number: int, what: str) -> Callable[[str], str]:
     return pick
 
 
-def _without_banner(section: Section) -> Section:
-    # nvidia-smi may print warnings (of an infoROM, say) before its table, which begins at "index,".
-    start = section.text.find("index, ")
-    if start <= 0:
-        return section
-    return Section(section.name, section.text[start:], section.exit_status, section.error, section.cut)
+def _answered(section: Section) -> tuple[Section, str]:
+    """Return a section as it would be without nvidia-smi's warnings, which stand before, in and behind its answer."""
+    lines = section.text.splitlines(keepends=True)
+    said = [line.strip() for line in lines if line.startswith("WARNING: ")]
+    text = "".join(line for line in lines if not line.startswith("WARNING: ")) if said else section.text
+    status = 0 if section.exit_status == _INFOROM_STATUS and text.strip() else section.exit_status
+    return Section(section.name, text, status, section.error, section.cut), "; ".join(said)
+
+
+def _devices(section: Section) -> Reading[tuple[Gpu, ...]]:
+    """Parse the table, with nvidia-smi's warnings as the reading's detail."""
+    answered, said = _answered(section)
+    # What else may stand before the table, which begins at "index,", is no part of it.
+    start = max(0, answered.text.find("index, "))
+    found = Section(answered.name, answered.text[start:], answered.exit_status, answered.error, answered.cut)
+    reading = found.read(parse_query)
+    return reading if reading.value is None or not said else Reading(reading.value, reading.status, said)
 
 
 def parse(sections: Sections) -> GpuFacts:
     """Parse all sections about GPUs."""
     return GpuFacts(
-        devices=_without_banner(sections["gpu_query"]).read(parse_query),
-        topology=sections["gpu_topology"].read(parse_topology),
-        nvlinks=sections["gpu_nvlink"].read(parse_nvlinks),
+        devices=_devices(sections["gpu_query"]),
+        topology=_answered(sections["gpu_topology"])[0].read(parse_topology),
+        nvlinks=_answered(sections["gpu_nvlink"])[0].read(parse_nvlinks),
         driver=sections["gpu_driver"].read(parse_driver),
         module_license=sections["module_license"].read(_line(0, "license")),
         module_version=sections["module_license"].read(_line(1, "version")),

@@ -180,6 +180,8 @@ def _warnings(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[str, ...]:
         warnings.append(
             f"the module on disk is {on_disk}, {driver.version} is loaded: the next boot changes it"
         )
+    if facts.gpu.devices.detail:
+        warnings.append(f"nvidia-smi says: {facts.gpu.devices.detail}")
     others = [f"{gpu.address} ({gpu.driver})" for gpu in own_gpus(facts) if gpu not in _may_answer(facts)]
     if others:
         warnings.append(f"not counted, another driver has it: {some(others)}")

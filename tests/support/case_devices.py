@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from clusterctl.facts.base import Reading, ReadStatus
 from clusterctl.facts.model import (
     Acs,
@@ -49,7 +51,12 @@ def _link(text):
 
 
 def gpu_reading(value):
-    """``ADDRESS NAME_WITH_UNDERSCORES [pm=on|off] [mig=on] [fabric=STATE/STATUS]``; or a status and its detail."""
+    """``ADDRESS NAME_WITH_UNDERSCORES [pm=on|off] [mig=on] [fabric=STATE/STATUS]``; or a status and its detail.
+
+    With ``answered`` a detail is what nvidia-smi warned of beside its table.
+    """
+    if isinstance(value, dict) and "answered" in value:
+        return replace(gpu_reading(value["answered"]), detail=value["detail"])
     if isinstance(value, dict):
         return Reading(None, ReadStatus(value["status"]), value["detail"])
     if isinstance(value, str):
