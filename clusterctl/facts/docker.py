@@ -7,7 +7,16 @@ import re
 import shlex
 from typing import Any
 
-from clusterctl.facts.base import Fragment, Reading, Sections, Unparsable, absent, path_lines
+from clusterctl.facts.base import (
+    Fragment,
+    Reading,
+    ReadStatus,
+    Section,
+    Sections,
+    Unparsable,
+    absent,
+    path_lines,
+)
 from clusterctl.facts.model_services import Docker, DockerEngine
 
 _SOCKET = "/var/run/docker.sock"
@@ -19,6 +28,17 @@ _ASK = (
     f"then curl -sS --max-time 15 --unix-socket {_SOCKET} http://localhost/info; "
     "else $T docker info --format '{{json .}}'; fi"
 )
+_DAEMON = "/etc/docker/daemon.json"
+_SPECS = " ".join(
+    f"{folder}/*.{kind}" for folder in ("/etc/cdi", "/var/run/cdi") for kind in ("yaml", "json")
+)
+_FILES = f"""\
+LC_ALL=C; export LC_ALL
+set --
+for f in {_SPECS}; do [ -e "$f" ] && {{ echo "file $f"; set -- "$@" "$f"; }}; done
+[ ! -e {_DAEMON} ] || {{ echo "file {_DAEMON}"; grep -Hs "" {_DAEMON}; }}
+[ $# -eq 0 ] || grep -HsoE '(^|[ {{,])"?kind"?: *"?[^",]+|libcuda[.]so[.][0-9.]+[0-9]' "$@"
+:"""
 
 FRAGMENTS = (
     Fragment(
@@ -28,16 +48,27 @@ command -v docker >/dev/null 2>&1 && {{ printf 'binary '; command -v docker; }}
 [ -S {_SOCKET} ] && echo "socket {_SOCKET}"
 [ -w {_SOCKET} ] && echo "writable {_SOCKET}"
 for f in /run/user/[0-9]*/docker.sock; do [ -S "$f" ] && echo "rootless $f"; done
-set --
-for f in /etc/docker/daemon.json /etc/cdi/*.yaml /etc/cdi/*.json /var/run/cdi/*.yaml /var/run/cdi/*.json; do
-  [ -e "$f" ] && {{ echo "file $f"; set -- "$@" "$f"; }}
-done
-[ $# -gt 0 ] || return 0
-for f do case $f in
-  */daemon.json) g "$f";;
-  *) grep -HsoE '(^|[ {{,])"?kind"?: *"?[^",]+|libcuda[.]so[.][0-9.]+[0-9]' "$f";;
-esac; done
 return 0""",
+    ),
+    # Sites keep daemon.json and its folder to root, and toolkits before 1.13.2 the specifications: what the login may
+    # not read is not "not there". Only then is root asked, and only where something is there at all.
+    Fragment(
+        "docker_files",
+        f"""\
+q={shlex.quote(_FILES)}
+p=
+for f in /etc/docker /etc/cdi /var/run/cdi; do
+  if [ -d "$f" ] && ! {{ [ -r "$f" ] && [ -x "$f" ]; }}; then p="$p$f "; fi
+done
+for f in {_DAEMON} {_SPECS}; do
+  if [ -e "$f" ] && [ ! -r "$f" ]; then p="$p$f "; fi
+done
+if [ "$p" ] && [ "$W" != none ]; then r "$q"; return; fi
+eval "$q"
+[ -z "$p" ] || {{ echo "hidden $p"; r :; }}""",
+        needs="[ -d /etc/docker ] || [ -d /etc/cdi ] || [ -d /var/run/cdi ]",
+        missing="neither docker nor CDI is configured here",
+        root=True,
     ),
     Fragment(
         "container_toolkit",
@@ -98,36 +129,46 @@ def parse_toolkit(text: str) -> str:
     return match[1]
 
 
+def _unseen(section: Section, part: str) -> str:
+    """Say why files below a folder that has ``part`` in its path may be there although they were not seen."""
+    if section.status in (ReadStatus.OK, ReadStatus.EMPTY, ReadStatus.ABSENT):
+        return ""
+    hidden = re.findall(r"^hidden (.*)$", section.text, re.MULTILINE)
+    return section.detail if not hidden or any(part in paths for paths in hidden) else ""
+
+
+def _daemon_config(texts: list[str], is_there: bool, section: Section) -> Reading[str]:
+    if texts:
+        return Reading("\n".join(texts))
+    if _unseen(section, "/docker"):
+        return Reading(None, section.status, section.detail)
+    return Reading("") if is_there else absent(f"{_DAEMON} is not there")
+
+
 def parse(sections: Sections) -> Docker:
-    """Parse both sections."""
-    section = sections["docker"]
+    """Parse all sections."""
     words: dict[str, list[str]] = {}
-    for line in section.text.splitlines():
+    private = sections["docker_files"]
+    for line in (*sections["docker"].text.splitlines(), *private.text.splitlines()):
         key, _, rest = line.partition(" ")
         words.setdefault(key, []).append(rest)
-    lines = path_lines(section.text)
     files = words.get("file", [])
-    daemon = "\n".join(text for path, text in lines if path == "/etc/docker/daemon.json")
+    lines = path_lines(private.text)
+    daemon = [text for path, text in lines if path == _DAEMON]
     of_specs = [(path, text) for path, text in lines if path in files and "/cdi/" in path]
     kinds = {text.partition(":")[2].strip(" \t,\"'") for _, text in of_specs if "kind" in text}
     libraries = {(path, text[len("libcuda.so.") :]) for path, text in of_specs if "libcuda.so." in text}
-    config: Reading[str]
-    if daemon:
-        config = Reading(daemon)
-    elif "/etc/docker/daemon.json" in files:
-        config = section.read(lambda _: "")
-    else:
-        config = absent("/etc/docker/daemon.json is not there")
     return Docker(
         binary=next(iter(words.get("binary", [])), None),
         socket="socket" in words,
         user_access="writable" in words,
         engine=sections["docker_info"].read(parse_engine),
-        daemon_config=config,
+        daemon_config=_daemon_config(daemon, _DAEMON in files, private),
         cdi_specs=tuple(path for path in files if "/cdi/" in path),
         cdi_kinds=tuple(sorted(filter(None, kinds))),
         # A spec names libcuda.so.1 as well, a link: the driver's version has at least two parts.
         cdi_drivers=tuple(sorted((path, version) for path, version in libraries if "." in version)),
         toolkit=sections["container_toolkit"].read(parse_toolkit),
         rootless=tuple(words.get("rootless", ())),
+        cdi_unseen=_unseen(private, "/cdi"),
     )

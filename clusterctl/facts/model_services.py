@@ -123,6 +123,8 @@ class Docker(Part):
     """The version of the NVIDIA Container Toolkit (``nvidia-ctk``)."""
     rootless: tuple[str, ...] = ()
     """Sockets of engines that users run for themselves, as far as the login user may see them."""
+    cdi_unseen: str = ""
+    """Why there may be CDI specifications that were not seen; empty where all were."""
 
 
 @dataclass(frozen=True, slots=True)

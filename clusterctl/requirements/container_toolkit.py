@@ -122,7 +122,7 @@ def _docker_gap(facts: NodeFacts, node: Node, fleet: Fleet) -> _Gap | None:
         return _Gap(reason)
     old = daemon_json.read(facts)
     if old is None:
-        return _Gap(f"{reason}; {daemon_json.PATH} is not understood: it is left alone")
+        return _Gap(f"{reason}; {daemon_json.why_not(facts)}: it is left alone")
     if any(
         isinstance(step, WriteFile) and step.path == daemon_json.PATH
         for step in docker.steps(facts, node, fleet)
@@ -150,7 +150,7 @@ def _configure(facts: NodeFacts, write: tuple[Step, ...], *, restart: bool) -> t
 def _cdi_gap(facts: NodeFacts, node: Node) -> _Gap | None:
     engine = facts.docker.engine.value
     somebody = facts.software.tool("podman") is not None or engine is None or _version(engine) >= FIRST_CDI
-    if not node.requirements.container_toolkit.cdi or not somebody:
+    if not node.requirements.container_toolkit.cdi or not somebody or facts.docker.cdi_unseen:
         return None
     found = cdi_specification.gap(facts)
     if found is None:
@@ -225,6 +225,9 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
         return Verdict(NAME, Status.UNMET, "; ".join(gap.reason for gap in gaps), evidence, warnings)
     if engine is None and facts.docker.binary is not None:
         reason = because("the docker engine's account", facts.docker.engine)
+        return Verdict(NAME, Status.UNKNOWN, reason, evidence, warnings)
+    if facts.docker.cdi_unseen and node.requirements.container_toolkit.cdi:
+        reason = f"the CDI specifications could not be read ({facts.docker.cdi_unseen})"
         return Verdict(NAME, Status.UNKNOWN, reason, evidence, warnings)
     ways = []
     if engine is not None and "nvidia" in engine.runtimes:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from clusterctl.facts.model import ReadStatus
+from clusterctl.requirements.wording import because
 
 if TYPE_CHECKING:
     from clusterctl.facts.model import NodeFacts
@@ -17,11 +18,11 @@ PATH = "/etc/docker/daemon.json"
 def read(facts: NodeFacts) -> dict[str, Any] | None:
     """Return what the file says, an empty one where there is none.
 
-    None when it is no JSON object, or names a key twice: written anew it would lose something.
+    None when it was not seen, is no JSON object, or names a key twice: written anew it would lose something.
     """
     reading = facts.docker.daemon_config
     if reading.value is None:
-        return {} if reading.status in (ReadStatus.ABSENT, ReadStatus.EMPTY) else None
+        return None if is_hidden(facts) else {}
     if not reading.value.strip():
         return {}
     try:
@@ -29,6 +30,17 @@ def read(facts: NodeFacts) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
+
+
+def is_hidden(facts: NodeFacts) -> bool:
+    """Whether there may be a file that was not seen: many sites keep it to root."""
+    reading = facts.docker.daemon_config
+    return reading.value is None and reading.status not in (ReadStatus.ABSENT, ReadStatus.EMPTY)
+
+
+def why_not(facts: NodeFacts) -> str:
+    """Say why ``read`` has nothing."""
+    return because(PATH, facts.docker.daemon_config) if is_hidden(facts) else f"{PATH} is not understood"
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

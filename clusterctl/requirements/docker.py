@@ -49,7 +49,7 @@ def _gap(facts: NodeFacts, node: Node) -> str | None:
         return None
     found = daemon_json.read(facts)
     if found is None:
-        return f"{daemon_json.PATH} is not understood, so default-ulimits cannot be added"
+        return f"{daemon_json.why_not(facts)}, so default-ulimits cannot be added"
     soft = daemon_json.default_memlock(found)
     if soft == -1:
         return None
@@ -83,6 +83,8 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
         engine = docker.engine.value
         evidence |= {"version": engine.server_version, "runtimes": list(engine.runtimes)}
         gap = _gap(facts, node)
+        if gap is not None and daemon_json.is_hidden(facts):
+            return Verdict(NAME, Status.UNKNOWN, gap, evidence, warnings)
         if gap is not None:
             running = _running(facts)
             if running:

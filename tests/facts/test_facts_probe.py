@@ -137,6 +137,38 @@ def test_the_probe_finds_its_way_to_root_by_sudo(
     assert plain.root.way == "none"
 
 
+def test_what_only_root_may_read_of_docker_is_not_taken_for_missing(
+    shell: tuple[str, ...], probe_run: Probe, namespaces: None, open_folder: Path
+) -> None:
+    """Sites keep daemon.json to root: taken for an empty one, it would be written without their settings."""
+    etc = open_folder / "etc"
+    for name, text in (
+        ("docker/daemon.json", '{"data-root": "/data"}\n'),
+        ("cdi/nvidia.yaml", "kind: nvidia.com/gpu\npath: /lib/libcuda.so.580.95.05\n"),
+    ):
+        (etc / name).parent.mkdir(parents=True)
+        (etc / name).write_text(text)
+        (etc / name).chmod(0)
+        os.chown(etc / name, 65534, 65534)
+    kept = f"{etc}/docker/daemon.json {etc}/cdi/nvidia.yaml"
+    over_etc = ("unshare", "-m", "sh", "-c", f'mount --bind {etc} /etc && exec "$@"', "sh")
+    _, denied = probe_run((*over_etc, *AS_NOBODY, *shell), allow_sudo=False)
+    assert denied.docker.daemon_config.status is ReadStatus.DENIED
+    assert "become: none" in denied.docker.cdi_unseen
+    sudo = open_folder / "sudo"
+    # This sudo changes no user: nobody owns the files, and may read them once it was let in.
+    sudo.write_text(
+        f'#!/bin/sh\nwhile [ "$1" != "${{1#-}}" ]; do shift; done\nchmod 400 {kept}\n"$@"; e=$?\n'
+        f"chmod 0 {kept}\nexit $e\n"
+    )
+    sudo.chmod(0o755)
+    env = {"PATH": f"{open_folder}:{os.environ['PATH']}"}
+    _, seen = probe_run((*over_etc, *AS_NOBODY, *shell), env=env)
+    assert seen.docker.daemon_config.value == '{"data-root": "/data"}'
+    assert (seen.docker.cdi_kinds, seen.docker.cdi_unseen) == (("nvidia.com/gpu",), "")
+    assert seen.docker.cdi_drivers == (("/etc/cdi/nvidia.yaml", "580.95.05"),)
+
+
 def test_a_gpu_nodes_tree_is_read(
     shell: tuple[str, ...], probe_run: Probe, namespaces: None, tmp_path: Path
 ) -> None:
