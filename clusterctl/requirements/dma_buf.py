@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from clusterctl.requirements import rdma_ports
+
 if TYPE_CHECKING:
     from clusterctl.facts.model import NodeFacts
+    from clusterctl.inventory.model import Node
 
 MIN_KERNEL = (5, 12)
 MIN_DRIVER = 515
@@ -17,8 +20,11 @@ NIC_DRIVERS = ("mlx5_core", "bnxt_en", "efa", "ice", "irdma", "ionic")
 """Drivers of NICs whose RDMA side registers DMA-BUF memory in mainline kernels."""
 
 
-def missing_conditions(facts: NodeFacts) -> tuple[str, ...]:
-    """Return what stands in the way of DMA-BUF, in words; empty when all conditions hold."""
+def missing_conditions(facts: NodeFacts, node: Node) -> tuple[str, ...]:
+    """Return what stands in the way of DMA-BUF, in words; empty when all conditions hold.
+
+    Of NICs only those count that the node is to use: a management port of another maker sees no GPU.
+    """
     missing = []
     kernel = facts.system.kernel_version
     if kernel is None:
@@ -37,7 +43,7 @@ def missing_conditions(facts: NodeFacts) -> tuple[str, ...]:
         missing.append("whether libibverbs has ibv_reg_dmabuf_mr is not known")
     elif not facts.gpudirect.verbs_dmabuf.value:
         missing.append("libibverbs lacks ibv_reg_dmabuf_mr (rdma-core before 34)")
-    for device in facts.rdma.devices.or_else(()):
+    for device in rdma_ports.devices(facts, node):
         pci = facts.pci.device(device.pci_address) if device.pci_address is not None else None
         if pci is not None and pci.driver not in NIC_DRIVERS:
             missing.append(

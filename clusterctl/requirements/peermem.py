@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 NAME = "peermem"
 TITLE = "GPUDirect RDMA: NICs reach GPU memory"
-READS = frozenset({"gpu", "modules", "pci", "rdma", "services", "software", "system"})
+READS = frozenset({"gpu", "modules", "network", "pci", "rdma", "services", "software", "system"})
 
 NVIDIA = "nvidia_peermem"
 LEGACY = "nv_peer_mem"
@@ -47,8 +47,8 @@ def _is_loaded(facts: NodeFacts, module: str) -> bool:
     return facts.modules.is_loaded(module) is True
 
 
-def _dma_buf(facts: NodeFacts) -> _Decision:
-    missing = missing_conditions(facts)
+def _dma_buf(facts: NodeFacts, node: Node) -> _Decision:
+    missing = missing_conditions(facts, node)
     if missing:
         return _Decision(Status.UNMET, f"DMA-BUF is not possible: {'; '.join(missing)}")
     reason = f"DMA-BUF: kernel {facts.system.kernel.value}, open GPU kernel modules, ibv_reg_dmabuf_mr"
@@ -128,8 +128,10 @@ def _automatic(facts: NodeFacts, node: Node) -> _Decision:
         return _Decision(Status.NOT_APPLICABLE, why_none(facts))
     if facts.in_container:
         return _Decision(Status.NOT_APPLICABLE, "this is a container: its kernel modules belong to the host")
-    nics = [device for device in facts.rdma.devices.or_else(()) if not device.is_virtual]
-    if not nics:
+    found = facts.rdma.devices
+    if found.value is None and found.status.value not in ("absent", "empty"):
+        return _Decision(Status.UNKNOWN, because("the list of RDMA devices", found))
+    if all(device.is_virtual for device in found.or_else(())):
         return _Decision(Status.NOT_APPLICABLE, "there is no RDMA NIC")
     if facts.gpu.driver.value is None:
         return _Decision(Status.UNMET, because("the NVIDIA driver", facts.gpu.driver))
@@ -141,7 +143,7 @@ def _automatic(facts: NodeFacts, node: Node) -> _Decision:
             (unload,),
             (f"see that nothing loads {LEGACY} again at boot: its package and init script",),
         )
-    by_dma_buf = _dma_buf(facts)
+    by_dma_buf = _dma_buf(facts, node)
     if by_dma_buf.status is Status.MET:
         return by_dma_buf
     why = by_dma_buf.reason
@@ -165,7 +167,7 @@ def _chosen_warnings(facts: NodeFacts, node: Node) -> tuple[str, ...]:
         warnings.append(f"{other} is loaded as well: only one of the two may be")
     if not own_gpus(facts):
         warnings.append(f"{settings.mechanism} is asked for, but {why_none(facts)}")
-    elif settings.mechanism in ("nvidia-peermem", "nv_peer_mem") and not missing_conditions(facts):
+    elif settings.mechanism in ("nvidia-peermem", "nv_peer_mem") and not missing_conditions(facts, node):
         warnings.append("DMA-BUF is possible here, and preferred")
     if settings.mechanism == "nv_peer_mem":
         if facts.gpudirect.peer_memory_api.value is False and settings.module == LEGACY:
@@ -182,7 +184,7 @@ def _decide(facts: NodeFacts, node: Node) -> _Decision:
     if settings.mechanism == "none":
         return _Decision(Status.NOT_APPLICABLE, "the inventory wants no GPUDirect RDMA")
     if settings.mechanism == "dma-buf":
-        decision = _dma_buf(facts)
+        decision = _dma_buf(facts, node)
     elif settings.mechanism == "nvidia-peermem":
         decision = _nvidia_peermem(facts)
     else:
@@ -200,13 +202,13 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
         "nvidia_peermem": direct.nvidia_peermem_version.value,
         "peer_memory_api": direct.peer_memory_api.value,
         "ofed": direct.ofed_version.value,
-        "dma_buf_missing": list(missing_conditions(facts)),
+        "dma_buf_missing": list(missing_conditions(facts, node)),
     }
     warnings = decision.warnings
     if decision.status in (Status.MET, Status.UNMET):
         warnings += peermem_notes.distance(facts) + data_direct.warnings(facts)
         chosen = node.requirements.peermem.mechanism
-        relies = chosen == "nvidia-peermem" or (chosen == "auto" and bool(missing_conditions(facts)))
+        relies = chosen == "nvidia-peermem" or (chosen == "auto" and bool(missing_conditions(facts, node)))
         alone = _is_loaded(facts, NVIDIA) and not _is_loaded(facts, LEGACY)
         if relies and alone and not facts.in_container:
             warnings += peermem_notes.relying_on_nvidia_peermem(facts)

@@ -11,7 +11,7 @@ from clusterctl.requirements.nccl_settings import given, topology_warnings
 from clusterctl.requirements.wording import because, some
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model import NodeFacts, RdmaDevice, RdmaPort
+    from clusterctl.facts.model import NodeFacts, PciDevice, RdmaDevice, RdmaPort
     from clusterctl.inventory.model import Node
     from clusterctl.requirements.fleet import Fleet
     from clusterctl.requirements.rdma_ports import Port
@@ -46,7 +46,10 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     reading = facts.rdma.devices
     if reading.value is None and reading.status.value not in ("absent", "empty"):
         return Verdict(NAME, Status.UNKNOWN, because("the list of RDMA devices", reading))
+    silent, odd_ones = rdma_ports.without_device(facts)
     if not reading.value:
+        if silent:
+            return Verdict(NAME, Status.UNMET, _no_device(silent))
         if settings.require:
             return Verdict(NAME, Status.UNMET, "there is no RDMA device, and the inventory requires one")
         return Verdict(NAME, Status.NOT_APPLICABLE, "there is no RDMA device")
@@ -64,6 +67,15 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
         reason = f"rdma_devices {node.rdma_devices!r} means none of the devices there are: {names}"
         return Verdict(NAME, Status.UNMET, reason, evidence)
     faults, warnings = _state_faults(ports, node, fleet)
+    missing = rdma_ports.named_but_missing(node.rdma_devices, reading.value)
+    if missing:
+        faults.append(f"rdma_devices names {some(missing)}, which is not there")
+    if silent and node.rdma_devices is None:
+        faults.append(_no_device(silent))
+    if odd_ones and node.rdma_devices is None:
+        warnings.append(
+            f"cards like the RDMA devices, but none themselves: {some([d.address for d in odd_ones])}"
+        )
     active = sum(port.state == "ACTIVE" for _, port in ports)
     for device, port in ports:
         wrong, odd = rdma_gids.faults(facts, device, port)
@@ -97,6 +109,12 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
         return Verdict(NAME, Status.UNMET, some(faults) + hint, evidence, tuple(warnings))
     reason = f"{active} port{'s are' if active > 1 else ' is'} active"
     return Verdict(NAME, Status.MET, reason, evidence, tuple(warnings))
+
+
+def _no_device(cards: tuple[PciDevice, ...]) -> str:
+    named = some([f"{card.address} ({card.driver or 'no driver'})" for card in cards])
+    hint = "is mlx5_ib there (on Ubuntu it is in linux-modules-extra), and what does dmesg say?"
+    return f"PCI shows InfiniBand cards that are no RDMA device, so NCCL does not see them: {named}; {hint}"
 
 
 def _state_faults(ports: tuple[Port, ...], node: Node, fleet: Fleet) -> tuple[list[str], list[str]]:

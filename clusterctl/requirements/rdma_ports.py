@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
+from clusterctl.requirements.gpus import GIVEN_AWAY
+
 if TYPE_CHECKING:
-    from clusterctl.facts.model import NodeFacts, RdmaDevice, RdmaPort
+    from clusterctl.facts.model import NodeFacts, PciDevice, RdmaDevice, RdmaPort
     from clusterctl.inventory.model import Node
 
 Port = tuple["RdmaDevice", "RdmaPort"]
+
+_INFINIBAND = "0207"
+"""The PCI class of InfiniBand cards, which are of no use but as RDMA devices."""
+_NUMBERED = re.compile(r".*_\d+")
 
 
 def chosen(device: str, port: int, selector: str | None) -> bool:
@@ -44,13 +51,72 @@ def means_more(selector: str | None, devices: tuple[RdmaDevice, ...]) -> tuple[s
     return tuple(found)
 
 
+def named_but_missing(selector: str | None, devices: tuple[RdmaDevice, ...]) -> tuple[str, ...]:
+    """Return what a selector names of which there is nothing: one card less, with which NCCL runs all the same.
+
+    Without ``=`` only what looks like a whole name (mlx5_3) counts: mlx5,irdma may be meant for several kinds of nodes.
+    """
+    selector = selector or ""
+    if selector.startswith("^"):
+        return ()
+    exact = selector.startswith("=")
+    found = []
+    for item in filter(None, (part.strip() for part in selector.removeprefix("=").split(","))):
+        there = any(chosen(d.name, p.number, f"={item}" if exact else item) for d in devices for p in d.ports)
+        if not there and (exact or _NUMBERED.fullmatch(item.partition(":")[0])):
+            found.append(item)
+    return tuple(found)
+
+
+def without_device(facts: NodeFacts) -> tuple[tuple[PciDevice, ...], tuple[PciDevice, ...]]:
+    """Return InfiniBand cards on the bus without an RDMA device; and others like those that have one.
+
+    Functions of guests are left out, and of the others those whose slot has a device: a bond of two ports has one.
+    """
+    if facts.in_container:
+        return (), ()
+    devices = facts.pci.devices.or_else(())
+    serving = {device.pci_address for device in facts.rdma.devices.or_else(())}
+    slots = {address.rpartition(".")[0] for address in serving if address is not None}
+    alike = {(d.vendor, d.device) for d in devices if d.address in serving}
+    bare = [
+        d
+        for d in devices
+        if d.address not in serving and d.physical_function is None and d.driver not in GIVEN_AWAY
+    ]
+    infiniband = [d for d in bare if d.class_code.startswith(_INFINIBAND)]
+    others = [
+        d
+        for d in bare
+        if d not in infiniband and (d.vendor, d.device) in alike and d.address.rpartition(".")[0] not in slots
+    ]
+    return tuple(infiniband), tuple(others)
+
+
 def ports(facts: NodeFacts, node: Node) -> tuple[Port, ...]:
-    """Return the ports that the inventory's selector means; without one, all but those of management."""
+    """Return the ports that the inventory's selector means; without one, all but those of management and of guests."""
     devices = facts.rdma.devices.or_else(())
     if node.rdma_devices is not None:
         return tuple((d, p) for d in devices for p in d.ports if chosen(d.name, p.number, node.rdma_devices))
-    kept = [device for device in devices if not serves_management(facts, device)]
-    return tuple((d, p) for d in kept or devices for p in d.ports)
+    own = [device for device in devices if not _is_to_be_given_away(facts, device)] or devices
+    kept = [device for device in own if not serves_management(facts, device)]
+    return tuple((d, p) for d in kept or own for p in d.ports)
+
+
+def devices(facts: NodeFacts, node: Node) -> tuple[RdmaDevice, ...]:
+    """Return the devices that have such ports; all of them where none has."""
+    names = {device.name for device, _ in ports(facts, node)}
+    found = facts.rdma.devices.or_else(())
+    return tuple(device for device in found if device.name in names) or found
+
+
+def _is_to_be_given_away(facts: NodeFacts, device: RdmaDevice) -> bool:
+    """Whether it is a virtual function of a card of this very machine, made for guests or pods, and down until then.
+
+    A guest does not see whose function it was given: there it is a device like others.
+    """
+    function = facts.pci.device(device.pci_address) if device.pci_address is not None else None
+    return function is not None and function.physical_function is not None
 
 
 def card(device: RdmaDevice) -> tuple[str, str | None]:
@@ -70,12 +136,21 @@ def serves_management(facts: NodeFacts, device: RdmaDevice) -> bool:
     DGX systems have such ports as mlx5_bond_0; where it is all that a node has, it is used all the same.
     """
     route = facts.network.default_route.value
-    ethernet = all(port.link_layer == "Ethernet" for port in device.ports)
-    return route is not None and ethernet and route in netdevs(facts, device)
+    if route is None or not all(port.link_layer == "Ethernet" for port in device.ports):
+        return False
+    return not netdevs(facts, device).isdisjoint((route, route.partition(".")[0]))
 
 
 def netdevs(facts: NodeFacts, device: RdmaDevice) -> frozenset[str]:
-    """Return a device's network interfaces, and the bonds or bridges that they are part of."""
-    own = set(device.netdevs)
-    found = (facts.network.interface(name) for name in device.netdevs)
-    return frozenset(own | {i.master for i in found if i is not None and i.master is not None})
+    """Return a device's network interfaces, and the bonds and bridges that they are part of, directly or not."""
+    found: set[str] = set()
+    left = list(device.netdevs)
+    while left:
+        name = left.pop()
+        if name in found:
+            continue
+        found.add(name)
+        interface = facts.network.interface(name)
+        if interface is not None and interface.master is not None:
+            left.append(interface.master)
+    return frozenset(found)

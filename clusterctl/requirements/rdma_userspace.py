@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from clusterctl.requirements import rdma_ports
 from clusterctl.requirements.base import Json, LoadModule, Status, Step, Verdict
 from clusterctl.requirements.packages import install
 from clusterctl.requirements.wording import because, some
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 NAME = "rdma-userspace"
 TITLE = "libibverbs and its providers list the RDMA devices"
-READS = frozenset({"modules", "pci", "rdma", "software", "system"})
+READS = frozenset({"modules", "network", "pci", "rdma", "software", "system"})
 
 APT_PACKAGES = ("ibverbs-providers", "ibverbs-utils", "libibverbs1", "librdmacm1", "rdma-core")
 DNF_PACKAGES = ("libibverbs", "libibverbs-utils", "librdmacm", "rdma-core")
@@ -58,9 +59,9 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     rdma = facts.rdma
     if rdma.devices.value is None and rdma.devices.status.value not in ("absent", "empty"):
         return Verdict(NAME, Status.UNKNOWN, because("the list of RDMA devices", rdma.devices))
-    devices = rdma.devices.or_else(())
+    devices = rdma_ports.devices(facts, node)
     evidence: dict[str, Json] = {
-        "devices": [device.name for device in devices],
+        "devices": [device.name for device in rdma.devices.or_else(())],
         "libibverbs": rdma.libibverbs,
         "providers": list(rdma.providers),
         "listed": None if rdma.listed.value is None else list(rdma.listed.value),
@@ -102,7 +103,7 @@ def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
     if not facts.rdma.uverbs and not facts.in_container:
         found.append(LoadModule("Load ib_uverbs", "ib_uverbs"))
     complete = facts.rdma.libibverbs is not None and bool(facts.rdma.providers)
-    complete = complete and not any(_missing_provider(facts, d) for d in facts.rdma.devices.or_else(()))
+    complete = complete and not any(_missing_provider(facts, d) for d in rdma_ports.devices(facts, node))
     if complete or facts.gpudirect.ofed_version.value is not None:
         return tuple(found)
     names = APT_PACKAGES if facts.software.manager == "apt" else DNF_PACKAGES
