@@ -17,6 +17,7 @@ FRAGMENTS = (
     ),
     Fragment(
         "time_sync",
+        # A hardened chrony (cmdport 0, as STIG has it) answers root alone, by its socket.
         # linuxptp leaves sockets and folders in /run: phc2sys and timemaster keep the system's clock, ptp4l alone
         # a network card's, or the system's where the card has none. A phc2sys that was killed leaves its socket,
         # whose name ends in its process's number. Instances (ptp4l@eth0) are seen so as well.
@@ -25,7 +26,9 @@ p=
 for f in /run/phc2sys.[0-9]*; do if [ -S "$f" ] && [ -d "/proc/${f##*.}" ]; then p=$f; fi; done
 if [ -d /run/timemaster ]; then p=/run/timemaster; fi
 if [ -z "$p" ] && command -v chronyc >/dev/null 2>&1 && [ -d /run/chrony ]; then
-  printf 'chrony '; t 5 chronyc -n -c tracking
+  v=$(t 5 chronyc -n -c tracking); e=$?
+  if [ $e != 0 ] && [ "$W" = sudo ]; then v=$(r 'chronyc -n -c tracking'); e=$?; fi
+  printf 'chrony %s\\n' "$v"; return $e
 elif [ -n "$p" ]; then
   echo "ptp $p"
 elif [ -d /run/systemd/timesync ]; then
@@ -37,6 +40,7 @@ elif [ -S /run/ptp4l ]; then
 else
   echo 'no time service runs (chrony, linuxptp, systemd-timesyncd, ntpd)' >&2; return 127
 fi""",
+        root=True,
     ),
 )
 

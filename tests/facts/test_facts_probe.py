@@ -169,6 +169,33 @@ def test_what_only_root_may_read_of_docker_is_not_taken_for_missing(
     assert seen.docker.cdi_drivers == (("/etc/cdi/nvidia.yaml", "580.95.05"),)
 
 
+def test_a_chrony_that_answers_root_alone_is_asked_as_root(
+    shell: tuple[str, ...], probe_run: Probe, namespaces: None, open_folder: Path
+) -> None:
+    """``cmdport 0``, as hardening guides want it: only root may use the socket that is left."""
+    tools = {
+        "chronyc": '[ "$CLUSTERCTL_TEST_ROOT" ] || { echo 506 Cannot talk to daemon; exit 1; }\n'
+        "echo A9FEA97B,169.254.169.123,4,1795237453.8,0.000001,0,0,-8,0.002,0.1,0.0004,0.0001,16.1,Normal",
+        "sudo": 'while [ "$1" != "${1#-}" ]; do shift; done\nCLUSTERCTL_TEST_ROOT=1 exec "$@"',
+    }
+    for name, body in tools.items():
+        (open_folder / name).write_text(f"#!/bin/sh\n{body}\n")
+        (open_folder / name).chmod(0o755)
+    over_run = (
+        "unshare",
+        "-m",
+        "sh",
+        "-c",
+        'mount -t tmpfs none /run && mkdir /run/chrony && exec "$@"',
+        "sh",
+    )
+    env = {"PATH": f"{open_folder}:{os.environ['PATH']}"}
+    _, facts = probe_run((*over_run, *AS_NOBODY, *shell), env=env)
+    assert (facts.clock.source, facts.clock.synchronized.value) == ("chrony", True)
+    _, refused = probe_run((*over_run, *AS_NOBODY, *shell), env=env, allow_sudo=False)
+    assert "506 Cannot talk to daemon" in refused.clock.synchronized.detail
+
+
 def test_a_gpu_nodes_tree_is_read(
     shell: tuple[str, ...], probe_run: Probe, namespaces: None, tmp_path: Path
 ) -> None:
