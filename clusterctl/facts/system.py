@@ -53,6 +53,8 @@ _DMI_WORDS = (
     ("Microsoft Corporation Virtual", "microsoft"),
 )
 """DMI vendor and product words of virtual machines (systemd, src/basic/virt.c), for nodes without systemd."""
+_ALSO_BARE = ("amazon", "google")
+"""Clouds that put the same words on machines that they let without a hypervisor."""
 
 
 def parse_os_release(text: str) -> OsRelease:
@@ -114,14 +116,21 @@ def _virtualization(
     dmi = " ".join(
         files.text(f"{_DMI}/{name}") or "" for name in ("sys_vendor", "product_name", "board_vendor")
     )
-    for word, name in _DMI_WORDS:
-        if word in dmi:
-            return Reading(Virtualization(name, container, "DMI"))
+    name = next((name for word, name in _DMI_WORDS if word in dmi), None)
+    if name is not None and not (name in _ALSO_BARE and _is_bare(files, words, hypervisor)):
+        return Reading(Virtualization(name, container, "DMI"))
     if hypervisor:
         return Reading(Virtualization("vm-other", container, "the hypervisor flag of /proc/cpuinfo"))
     if hypervisor is None and not dmi.strip():
         return failed("neither systemd-detect-virt, DMI nor /proc/cpuinfo tells what the node runs on")
     return Reading(Virtualization("none", container, "DMI and /proc/cpuinfo"))
+
+
+def _is_bare(files: Files, words: dict[str, str], hypervisor: bool | None) -> bool:
+    """Whether a cloud's machine has no hypervisor: on x86 the processor tells, elsewhere Amazon's names do."""
+    machine = words.get("machine") or files.text(_ARCH)
+    on_x86 = machine == "x86_64" and hypervisor is not None
+    return not hypervisor if on_x86 else ".metal" in (files.text(f"{_DMI}/product_name") or "")
 
 
 def _secure_boot(words: dict[str, str], exists: set[str]) -> Reading[bool]:

@@ -1,0 +1,37 @@
+"""What a node runs on where the firmware's words alone would not tell."""
+
+from __future__ import annotations
+
+import pytest
+
+from clusterctl.facts import system
+from clusterctl.facts.base import Section, Sections
+
+
+def _vm(vendor: str, product: str, machine: str, hypervisor: bool | None) -> str:
+    text = (
+        f"/sys/class/dmi/id/sys_vendor:{vendor}\n/sys/class/dmi/id/product_name:{product}\n"
+        f"/proc/sys/kernel/arch:{machine}\n"
+    )
+    found = system.parse(Sections({"system": Section("system", text)}), hypervisor).virtualization.value
+    assert found is not None
+    return found.vm
+
+
+@pytest.mark.parametrize(
+    ("vendor", "product", "machine", "hypervisor", "vm"),
+    [
+        ("Amazon EC2", "p5.48xlarge", "x86_64", True, "amazon"),
+        ("Amazon EC2", "g4dn.metal", "x86_64", False, "none"),
+        ("Amazon EC2", "g5g.metal", "aarch64", False, "none"),
+        ("Amazon EC2", "g5g.16xlarge", "aarch64", False, "amazon"),
+        ("Google", "Google Compute Engine", "x86_64", True, "google"),
+        ("Google", "Google Compute Engine", "x86_64", False, "none"),
+        ("Google", "Google Compute Engine", "aarch64", False, "google"),
+        # Passthrough guests may hide that they are guests from the driver, and so the processor's flag.
+        ("QEMU", "Standard PC (Q35 + ICH9, 2009)", "x86_64", False, "qemu"),
+    ],
+)
+def test_a_clouds_bare_machine_is_no_virtual_one(vendor, product, machine, hypervisor, vm):
+    """In a virtual machine ACS is left alone: taken for one, a bare machine would go on redirecting."""
+    assert _vm(vendor, product, machine, hypervisor) == vm
