@@ -19,12 +19,14 @@ from clusterctl.facts.model import UNLIMITED, NodeFacts
 ABSENT = "absent"
 MEMORY = "memory"
 """The one fact that is compared with a tolerance: firmware takes a little, and not everywhere the same."""
-FAMILIES = ("kernel parameter", "package", "modprobe option", "service", "module")
+PARAMETER = "kernel parameter"
+FAMILIES = (PARAMETER, "package", "modprobe option", "service", "module")
 """Labels that begin with these exist per node: where a family was read, what it does not name is ``absent``."""
 
 _OWN_PARAMETERS = re.compile(
     r"(BOOT_IMAGE|initrd|root|resume|resume_offset|ip|nfsroot|rd\.(lvm|luks|md|dm)\b.*|ostree|hostname|"
-    r"systemd\.hostname|cloud-config-url|ds|BOOTIF|inst\..*|crashkernel)(=.*)?"
+    r"systemd\.(hostname|machine_id)|cloud-config-url|ds|BOOTIF|wwid|netroot|(rd\.)?iscsi[._].*|inst\..*|"
+    r"crashkernel)(=.*)?"
 )
 _MODULES = ("nvidia_peermem", "nv_peer_mem", "gdrdrv", "nvidia_fs", "rdma_rxe", "nouveau", "nvme_rdma")
 _BY_MEMORY = ("fs.file-max",)
@@ -74,7 +76,7 @@ def comparable(facts: NodeFacts) -> Comparable:
     software = _software(facts)
     families: dict[str, dict[str, str]] = {}
     if facts.system.cmdline.value is not None:
-        families["kernel parameter"] = _parameters(facts.system.cmdline.value)
+        families[PARAMETER] = _parameters(facts.system.cmdline.value)
     if facts.software.packages.value is not None:
         told = {package for label in software for package in _TOLD_BETTER.get(label, ())}
         families["package"] = {p.name: p.version for p in facts.software.packages.value if p.name not in told}

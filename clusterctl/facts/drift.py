@@ -19,7 +19,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from clusterctl.facts.comparable import ABSENT, FAMILIES, MEMORY, Comparable, comparable
+from clusterctl.facts.comparable import ABSENT, FAMILIES, MEMORY, PARAMETER, Comparable, comparable
 from clusterctl.facts.model import NodeFacts
 from clusterctl.inventory import nodeset
 from clusterctl.inventory.model import Node
@@ -28,6 +28,8 @@ MEMORY_TOLERANCE = 0.04
 """Sizes closer than this share of the larger are one size."""
 VOTERS = 3
 """The least number of nodes among which a majority says something."""
+NAMED_APART = 5
+"""So many different values of a kernel parameter, one for each node, are names and no settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +190,13 @@ def _vote(label: str, nodes: Mapping[str, Comparable]) -> list[Deviation]:
     values = _values(label, nodes)
     counts = Counter(values.values()).most_common()
     if len(counts) < 2:
+        return []
+    if (
+        label.startswith(f"{PARAMETER} ")
+        and len(counts) == len(values) >= NAMED_APART
+        and ABSENT not in values.values()
+    ):
+        # Every node has its own: whoever boots them (a provisioner, a disk's name) told it apart on purpose.
         return []
     holders: dict[str, tuple[str, ...]] = {
         value: tuple(name for name, said in values.items() if said == value) for value, _ in counts

@@ -121,6 +121,24 @@ def test_kernel_parameters_count_but_not_those_that_name_a_disk():
     assert render(drift(fleet), fleet) == "gpu[02-03] ok; gpu01: kernel parameter iommu absent, others pt"
 
 
+def test_a_kernel_parameter_that_every_node_has_for_itself_is_its_own():
+    fleet = _fleet(5)
+    for number, (name, facts) in enumerate(fleet.items()):
+        words = ("ro", f"provisioner.node=10.0.0.{number}", f"hugepages={number // 2}")
+        fleet[name] = replace(facts, system=replace(facts.system, cmdline=Reading(words)))
+    assert {d.fact for d in drift(fleet)} == {"kernel parameter hugepages"}
+    # Two nodes cannot tell a setting from a name; what netbooted clusters put there is known.
+    two = _fleet(2)
+    for number, (name, facts) in enumerate(two.items()):
+        words = (
+            f"wwid=00:11:22:33:44:{number}",
+            f"systemd.machine_id={number}",
+            f"rd.iscsi.initiator=iqn.{number}",
+        )
+        two[name] = replace(facts, system=replace(facts.system, cmdline=Reading(words)))
+    assert drift(two) == ()
+
+
 @pytest.mark.parametrize(("size", "told"), [(2015, False), (1960, False), (1007, True)])
 def test_memory_has_a_tolerance(size, told):
     fleet = {
