@@ -41,9 +41,13 @@ class KernelModules(Part):
         return None if self.installed.value is None else name.replace("-", "_") in self.installed.value
 
     def loads_at_boot(self, name: str) -> bool:
-        """Whether modules-load.d or /etc/modules names the module."""
+        """Whether modules-load.d or /etc/modules names the module, or another one brings it (softdep .. post:)."""
         wanted = name.replace("-", "_")
-        return any(line.text.strip().replace("-", "_") == wanted for line in self.at_boot)
+        after = (line.text.replace("-", "_").partition("post:") for line in self.options)
+        return any(line.text.strip().replace("-", "_") == wanted for line in self.at_boot) or any(
+            head.startswith("softdep ") and wanted in rest.partition("pre:")[0].split()
+            for head, _, rest in after
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ UNITS = (
     ),
     *(
         "tuned.service",
+        "power-profiles-daemon.service",
         "systemd-modules-load.service",
         "clusterctl-acs.service",
         "nvidia-acs-disable.service",

@@ -48,6 +48,7 @@ from clusterctl.facts.model import (
     Unit,
     Virtualization,
 )
+from clusterctl.facts.services import UNITS
 
 OS = {
     "debian": OsRelease("debian", (), "12", "Debian GNU/Linux 12", "bookworm"),
@@ -77,6 +78,7 @@ DEFAULTS = {
     "modules": "",
     "installed": "",
     "at_boot": [],
+    "modprobe": [],
     "nv_peer_mem": "absent",
     "nvidia_peermem": "absent",
     "peer_memory_api": False,
@@ -151,6 +153,7 @@ def _docker(docker):
 def _unit(text):
     """``NAME ACTIVE [ENABLED [LIMITMEMLOCK]]``."""
     name, active, *enabled = text.split()
+    assert name in UNITS, f"the probe does not ask about {name}"
     return Unit(name, "loaded", active, *(enabled or ["enabled"]))
 
 
@@ -276,7 +279,8 @@ def facts_of(case):
         modules=KernelModules(
             Reading(tuple(KernelModule(name, "") for name in f["modules"].split())),
             Reading(tuple(f["installed"].split())),
-            tuple(ConfigLine("/etc/modules-load.d/x.conf", name) for name in f["at_boot"]), (),
+            tuple(ConfigLine("/etc/modules-load.d/x.conf", name) for name in f["at_boot"]),
+            tuple(ConfigLine("/etc/modprobe.d/x.conf", line) for line in f["modprobe"]),
             reading(f["headers"]),
         ),
         gpudirect=GpuDirect(
