@@ -5,6 +5,7 @@ Beside ``ssh_login`` and ``ssh_wire`` the only module that uses paramiko.
 
 from __future__ import annotations
 
+import copy
 import random
 import socket
 import threading
@@ -74,6 +75,14 @@ class _Config(paramiko.SSHConfig):
         for key, tokens in paramiko.SSHConfig.TOKENS_BY_CONFIG_KEY.items()
         if key not in ("identityfile", "proxycommand")
     }
+    user: str | None = None
+    """Who logs in, where that is set elsewhere: what ``Match user`` is held against, as with ``ssh -l``."""
+
+    def _lookup(self, hostname: str, options: Any = None, **passes: bool) -> Any:
+        if options is None and self.user is not None:
+            options = paramiko.SSHConfigDict({"user": self.user})
+        base: Any = super()
+        return base._lookup(hostname, options, **passes)
 
 
 class SshSession:
@@ -104,10 +113,12 @@ class SshSession:
             except (paramiko.ConfigParseError, ValueError) as error:
                 raise ConfigError(f"ssh_config cannot be understood: {error}") from None
 
-    def _lookup(self, host: str) -> ssh_config.Options:
+    def _lookup(self, host: str, user: str | None) -> ssh_config.Options:
         if self._ssh_config is None:
             return {}
-        found = dict(self._ssh_config.lookup(host))
+        asked = copy.copy(self._ssh_config)
+        asked.user = user
+        found = dict(asked.lookup(host))
         if found.get("hostname") == host:
             del found["hostname"]
         return found

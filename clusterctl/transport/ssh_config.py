@@ -27,7 +27,7 @@ _FAMILIES: Mapping[str, Literal["any", "inet", "inet6"]] = {"inet": "inet", "ine
 _TOKEN = re.compile(r"%(.)|\$\{(\w+)\}")
 
 Options = Mapping[str, str | list[str]]
-Lookup = Callable[[str], Options]
+Lookup = Callable[[str, str | None], Options]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ def split_hop(hop: str) -> tuple[str | None, str, int | None]:
 
 
 def resolve(node: Node, lookup: Lookup, connect_timeout_s: float | None = None) -> Target:
-    """Return where a node is; ``lookup`` gives ssh_config's options for a host name."""
+    """Return where a node is; ``lookup`` gives ssh_config's options for a host name and the user who is set already."""
     return _resolve(
         node.name,
         node.address,
@@ -181,7 +181,7 @@ def _resolve(
         raise ConfigError(
             f"{name}: more than {_MAX_JUMPS} jump hosts in a row", hint="do they jump in a circle?"
         )
-    options = lookup(address)
+    options = lookup(address, user)
     login = user or _text(options, "user") or getpass.getuser()
     timeout_s = connect_timeout_s or _seconds(options, address) or DEFAULT_CONNECT_TIMEOUT_S
     command = _text(options, "proxycommand")
@@ -189,14 +189,15 @@ def _resolve(
     jump: Target | None = None
     for hop in hops.split(",") if hops and hops.lower() != "none" else ():
         hop_user, hop_host, hop_port = split_hop(hop)
+        hop_options = lookup(hop_host, hop_user)
         found = _resolve(
             f"jump host {hop_host}",
             hop_host,
             lookup,
             # A jump host is logged in to as the node is, unless something says otherwise.
-            user=hop_user or _text(lookup(hop_host), "user") or login,
+            user=hop_user or _text(hop_options, "user") or login,
             port=hop_port,
-            identity_file=None if "identityfile" in lookup(hop_host) else identity_file,
+            identity_file=None if "identityfile" in hop_options else identity_file,
             known_hosts=known_hosts,
             proxy_jump="none" if jump else None,
             connect_timeout_s=connect_timeout_s,
