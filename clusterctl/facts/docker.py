@@ -36,7 +36,7 @@ _FILES = f"""\
 LC_ALL=C; export LC_ALL
 set --
 for f in {_SPECS}; do [ -e "$f" ] && {{ echo "file $f"; set -- "$@" "$f"; }}; done
-[ ! -e {_DAEMON} ] || {{ echo "file {_DAEMON}"; grep -Hs "" {_DAEMON}; }}
+[ ! -e {_DAEMON} ] || {{ echo "file {_DAEMON}"; ls -lLd {_DAEMON}; grep -Hs "" {_DAEMON}; }}
 [ $# -eq 0 ] || grep -HsoE '(^|[ {{,])"?kind"?: *"?[^",]+|libcuda[.]so[.][0-9.]+[0-9]' "$@"
 :"""
 
@@ -137,6 +137,12 @@ def _unseen(section: Section, part: str) -> str:
     return section.detail if not hidden or any(part in paths for paths in hidden) else ""
 
 
+def _mode(text: str) -> int | None:
+    """Return the permissions that ``ls -l`` shows first in a line, ``-rw-r-----``."""
+    found = re.search(r"^-([r-][w-][x-][r-][w-][x-][r-][w-][x-])\S? ", text, re.MULTILINE)
+    return int("".join("0" if c == "-" else "1" for c in found[1]), 2) if found else None
+
+
 def _daemon_config(texts: list[str], is_there: bool, section: Section) -> Reading[str]:
     if texts:
         return Reading("\n".join(texts))
@@ -171,4 +177,5 @@ def parse(sections: Sections) -> Docker:
         toolkit=sections["container_toolkit"].read(parse_toolkit),
         rootless=tuple(words.get("rootless", ())),
         cdi_unseen=_unseen(private, "/cdi"),
+        daemon_mode=_mode(private.text),
     )

@@ -125,6 +125,8 @@ class Docker(Part):
     """Sockets of engines that users run for themselves, as far as the login user may see them."""
     cdi_unseen: str = ""
     """Why there may be CDI specifications that were not seen; empty where all were."""
+    daemon_mode: int | None = None
+    """The permissions of /etc/docker/daemon.json."""
 
 
 @dataclass(frozen=True, slots=True)

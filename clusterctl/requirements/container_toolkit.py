@@ -129,7 +129,7 @@ def _docker_gap(facts: NodeFacts, node: Node, fleet: Fleet) -> _Gap | None:
     ):
         return _Gap(f"{reason}; the requirement docker changes {daemon_json.PATH} first")
     text, path = daemon_json.merged(old, wanted), daemon_json.PATH
-    write = (WriteFile(f"Write {' and '.join(wanted)} into {path}", path, text),)
+    write = (WriteFile(f"Write {' and '.join(wanted)} into {path}", path, text, daemon_json.mode(facts)),)
     return _Gap(reason, _configure(facts, () if text == daemon_json.merged(old, {}) else write, restart=cdi))
 
 

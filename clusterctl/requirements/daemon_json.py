@@ -49,6 +49,11 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
+def mode(facts: NodeFacts) -> int:
+    """Return the permissions to write it with: a site may keep it to root for a proxy's password in it."""
+    return 0o644 if facts.docker.daemon_mode is None else facts.docker.daemon_mode
+
+
 def merged(found: Mapping[str, Any], changes: Mapping[str, Any]) -> str:
     """Return the file's text with ``changes`` merged in depth; everything else stays, in its order."""
     return json.dumps(_deep(found, changes), indent=2) + "\n"

@@ -135,6 +135,11 @@ def _defaults(facts: NodeFacts) -> tuple[Step, ...]:
     limit = {"Name": "memlock", "Hard": -1, "Soft": -1}
     text = daemon_json.merged(found, {"default-ulimits": {"memlock": limit}})
     return (
-        WriteFile(f"Let containers lock memory by default in {daemon_json.PATH}", daemon_json.PATH, text),
+        WriteFile(
+            f"Let containers lock memory by default in {daemon_json.PATH}",
+            daemon_json.PATH,
+            text,
+            daemon_json.mode(facts),
+        ),
         RestartUnit(f"Restart {UNIT}, on which no container runs", UNIT),
     )

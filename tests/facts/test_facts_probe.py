@@ -165,6 +165,7 @@ def test_what_only_root_may_read_of_docker_is_not_taken_for_missing(
     env = {"PATH": f"{open_folder}:{os.environ['PATH']}"}
     _, seen = probe_run((*over_etc, *AS_NOBODY, *shell), env=env)
     assert seen.docker.daemon_config.value == '{"data-root": "/data"}'
+    assert seen.docker.daemon_mode == 0o400
     assert (seen.docker.cdi_kinds, seen.docker.cdi_unseen) == (("nvidia.com/gpu",), "")
     assert seen.docker.cdi_drivers == (("/etc/cdi/nvidia.yaml", "580.95.05"),)
 

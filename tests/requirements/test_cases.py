@@ -114,6 +114,8 @@ def test_case(path):
     assert requirement.steps(asked[node.name], node, among) == steps
     for name, part in expect.get("content", {}).items():
         assert part in next(step.content for step in steps if getattr(step, "path", None) == name)
+    for name, mode in expect.get("modes", {}).items():
+        assert next(step.mode for step in steps if getattr(step, "path", None) == name) == mode
     for name, text in expect.get("whole", {}).items():
         assert next(step.content for step in steps if getattr(step, "path", None) == name) == text
     # What is not unmet is not touched, and all of it survives the run folder's files.
