@@ -122,3 +122,24 @@ def confirm(question: str) -> bool:
     sys.stderr.write(f"{question} [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def ask_unseen(question: str) -> str:
+    """Ask for what must not be seen, from any thread; the terminal shows what is typed again when the program ends.
+
+    Ctrl-C reaches the main thread alone: whoever waits here for an answer then ends with the program, and with the
+    echo still off.
+    """
+    import atexit
+    import getpass
+    import termios
+
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError, termios.error):
+            terminal = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY)
+            stack.callback(os.close, terminal)
+            before = termios.tcgetattr(terminal)
+            # What was typed of the secret by then must not be left to the shell.
+            atexit.register(termios.tcsetattr, terminal, termios.TCSAFLUSH, before)
+            stack.callback(atexit.unregister, termios.tcsetattr)
+        return getpass.getpass(question)

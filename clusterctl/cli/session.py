@@ -143,9 +143,7 @@ def session_of(
 
 
 def _ask_sudo_password() -> str | None:
-    import getpass
-
-    return getpass.getpass("sudo password of the nodes (empty: go on without): ") or None
+    return console.ask_unseen("sudo password of the nodes (empty: go on without): ") or None
 
 
 def say_failures(failures: Mapping[str, Failure]) -> None:

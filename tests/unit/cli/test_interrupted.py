@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import pty
+import subprocess
+import sys
+import termios
+
 import pytest
 
 from clusterctl.apply import bootstrap as engine_of
@@ -31,3 +38,45 @@ def test_an_undo_says_that_it_can_be_repeated(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(Undo, "execute", interrupted)
     assert main.main(["undo", "--yes", str(tmp_path / "inventory.yaml")]) == 130
     assert "Run undo again" in capsys.readouterr().err
+
+
+ASKING = """
+import sys
+from clusterctl.cli.session import _ask_sudo_password
+from clusterctl.inventory.model import Node
+from clusterctl.transport.connect import Connector
+from clusterctl.transport.fanout import fan_out
+here = Node(name="here", address="localhost", connection="local")
+try:
+    fan_out([here], Connector(), lambda node, transport: _ask_sudo_password())
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+
+
+def test_a_terminal_shows_what_is_typed_again_after_ctrl_c_at_a_password():
+    ours, theirs = pty.openpty()
+
+    def shows():
+        return bool(termios.tcgetattr(ours)[3] & termios.ECHO)
+
+    def with_a_terminal_of_its_own():
+        os.setsid()
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-c", ASKING], stdin=theirs, stdout=theirs, stderr=theirs,
+            preexec_fn=with_a_terminal_of_its_own,  # noqa: PLW1509 - a session begins in the child
+        )  # fmt: skip
+        said = b""
+        while b"sudo password of the nodes" not in said:
+            said += os.read(ours, 1000)
+        while shows():
+            os.sched_yield()
+        os.write(ours, b"half of it\x03")
+        assert process.wait(60) == 130
+        assert shows()
+    finally:
+        os.close(ours)
+        os.close(theirs)
