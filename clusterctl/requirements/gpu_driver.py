@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clusterctl.facts.model import ReadStatus
-from clusterctl.requirements import gpu_driver_install
+from clusterctl.requirements import gpu_driver_install, gpu_links
 from clusterctl.requirements.base import Json, LoadModule, Reboot, Status, Step, Verdict
 from clusterctl.requirements.gpus import own_gpus, why_none
 from clusterctl.requirements.wording import because, counted, some
@@ -191,6 +191,7 @@ def _warnings(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[str, ...]:
         warnings.append(
             f"nodes with other GPUs run other drivers ({named}): one job over both kinds may fail for it"
         )
+    warnings += gpu_links.warnings(facts, fleet)
     flavours = Counter(
         other.gpu.driver.value.flavour
         for other in fleet.peers(node.name).values()

@@ -13,6 +13,7 @@ from clusterctl.facts.model import (
     GpuTopology,
     Interface,
     Link,
+    NvLinks,
     PciDevice,
     RdmaDevice,
     RdmaPort,
@@ -51,7 +52,7 @@ def _link(text):
 
 
 def gpu_reading(value):
-    """``ADDRESS NAME_WITH_UNDERSCORES [pm=on|off] [mig=on] [fabric=STATE/STATUS]``; or a status and its detail.
+    """``ADDRESS NAME_WITH_UNDERSCORES [pm=on] [mig=on] [lanes=8] [fabric=STATE/STATUS]``; or a status and its detail.
 
     With ``answered`` a detail is what nvidia-smi warned of beside its table.
     """
@@ -69,10 +70,20 @@ def gpu_reading(value):
         gpus.append(
             Gpu(
                 index, f"GPU-{index}", name.replace("_", " "), address, "580.1", 1, _on(options.get("pm")), True, 0,
-                Link(32.0, 16, 32.0, 16), _on(options.get("mig", "off")), "Default", state or None, status or None,
+                Link(32.0, int(options.get("lanes", 16)), 32.0, 16),
+                _on(options.get("mig", "off")), "Default", state or None, status or None,
             )
         )  # fmt: skip
     return Reading(tuple(gpus))
+
+
+def nvlinks(text):
+    """How many NVLinks are active on each GPU, of the most that one has."""
+    counts = [int(word) for word in text.split()]
+    rows = ((25.0,) * count + (None,) * (max(counts) - count) for count in counts)
+    return (
+        Reading(tuple(NvLinks(index, row) for index, row in enumerate(rows))) if counts else reading("absent")
+    )
 
 
 def gpu_topology(text):

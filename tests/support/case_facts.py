@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from case_devices import gpu_reading, gpu_topology, interface_reading, pci_device, rdma_device, reading
+from case_devices import (
+    gpu_reading,
+    gpu_topology,
+    interface_reading,
+    nvlinks,
+    pci_device,
+    rdma_device,
+    reading,
+)
 
 from clusterctl.facts import nfs, ssh_mesh
 from clusterctl.facts.base import Reading, ReadStatus, Section, Sections
@@ -99,6 +107,7 @@ DEFAULTS = {
     "gpus": "absent",
     "module_version": "absent",
     "topology": "",
+    "nvlinks": "",
     "fabric_manager": "absent",
     "fabric_devices": "",
     "packages": "",
@@ -289,7 +298,7 @@ def facts_of(case):
         ),
         pci=Pci(reading(devices)),
         gpu=GpuFacts(
-            gpu_reading(f["gpus"]), gpu_topology(f["topology"]), none, gpu_driver, licence,
+            gpu_reading(f["gpus"]), gpu_topology(f["topology"]), nvlinks(f["nvlinks"]), gpu_driver, licence,
             reading(f["module_version"]), reading(f["fabric_manager"]), tuple(f["fabric_devices"].split()),
         ),
         rdma=Rdma(

@@ -1,0 +1,70 @@
+"""GPUs with fewer PCIe lanes or active NVLinks than most of their kind: all works, and is slow.
+
+Without thresholds: how many there should be is what most GPUs of the same name have, on this node and its peers. The
+lanes' speed says nothing, since it falls while a GPU is idle.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from clusterctl.requirements.votes import OncePerFleet, majority
+from clusterctl.requirements.wording import some
+
+if TYPE_CHECKING:
+    from clusterctl.facts.model import Gpu, NodeFacts
+    from clusterctl.requirements.fleet import Fleet
+
+
+@dataclass(frozen=True, slots=True)
+class _Usual:
+    """By the GPU's name: how many of them have so many lanes, and so many active NVLinks."""
+
+    lanes: defaultdict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
+    nvlinks: defaultdict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
+
+
+def _nvlinks(facts: NodeFacts) -> dict[int, int]:
+    """Return how many NVLinks of each GPU are active; a lone GPU, and one in MIG mode, has no use for them."""
+    gpus = facts.gpu.devices.or_else(())
+    in_mig = {gpu.index for gpu in gpus if gpu.mig}
+    if len(gpus) < 2:
+        return {}
+    return {
+        of.gpu: sum(speed is not None for speed in of.link_gbps)
+        for of in facts.gpu.nvlinks.or_else(())
+        if of.gpu not in in_mig
+    }
+
+
+def _count(fleet: Fleet) -> _Usual:
+    usual = _Usual()
+    for facts in fleet.facts.values():
+        active = _nvlinks(facts)
+        for gpu in facts.gpu.devices.or_else(()):
+            if gpu.link.width:
+                usual.lanes[gpu.name][gpu.link.width] += 1
+            if gpu.index in active:
+                usual.nvlinks[gpu.name][active[gpu.index]] += 1
+    return usual
+
+
+_usual = OncePerFleet(_count)
+
+
+def warnings(facts: NodeFacts, fleet: Fleet) -> tuple[str, ...]:
+    """Name the GPUs that have less than most of their kind."""
+    most, active = _usual(fleet), _nvlinks(facts)
+    gpus = facts.gpu.devices.or_else(())
+    lanes = [_less(gpu, gpu.link.width or None, most.lanes, "PCIe lanes") for gpu in gpus]
+    links = [_less(gpu, active.get(gpu.index), most.nvlinks, "active NVLinks") for gpu in gpus]
+    return tuple(some(found) for found in ([*filter(None, lanes)], [*filter(None, links)]) if found)
+
+
+def _less(gpu: Gpu, has: int | None, counts: defaultdict[str, Counter[int]], what: str) -> str | None:
+    usual = majority(counts[gpu.name]) if gpu.name in counts else None
+    if has is None or usual is None or has >= usual:
+        return None
+    return f"GPU {gpu.index} has {has} {what}, most {gpu.name} have {usual}"
