@@ -5,6 +5,8 @@ torch answers such questions itself only for groups with a C++ backend inside.
 
 from __future__ import annotations
 
+import torch
+
 from collective_core.autoload import BACKEND_NAME
 
 
@@ -51,6 +53,17 @@ class Identity:
     def group_desc(self) -> str:
         """As getGroupDesc."""
         return self._group_desc
+
+    @property
+    def _device_types(self) -> list[torch.device]:
+        """Where its tensors may be: checkpoints, sharded and not, choose theirs by it."""
+        return [torch.device("cpu")]
+
+    def _get_backend(self, device: torch.device) -> Identity:
+        """Return what serves a device, as torch does after a look at `_device_types`."""
+        if torch.device(device).type != "cpu":
+            raise RuntimeError(f"No backend type associated with device type {device}: ccore serves the CPU")
+        return self
 
     def rank(self) -> int:
         """Return this process's rank in the group."""
