@@ -84,6 +84,11 @@ def test_profiles_deadlines_and_monitored_barriers(program: Program) -> None:
     assert [(one.returncode, one.output.splitlines()[-1:]) for one in ended] == [(0, ["done"])] * 3, ended
 
 
+def test_callbacks_that_call_collectives_and_wait(program: Program) -> None:
+    ended = program("torch_callbacks.py", size=2).finish()
+    assert [(one.returncode, one.output.splitlines()[-1:]) for one in ended] == [(0, ["done"])] * 2, ended
+
+
 def test_checkpoints(program: Program, tmp_path: Path) -> None:
     ended = program("torch_checkpoints.py", str(tmp_path), size=2).finish()
     assert [(one.returncode, one.output.splitlines()[-1:]) for one in ended] == [(0, ["done"])] * 2, ended

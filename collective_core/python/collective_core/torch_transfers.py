@@ -43,6 +43,14 @@ class Transfer(Batch):
             posted.append(transfer)
             done.append(False)
 
+        def conclude(transfer: Transfer) -> None:
+            try:
+                result = transfer.conclude()
+            except Exception as error:  # noqa: BLE001  # of torch, whose copy may refuse: the waiter's, not this thread's
+                ended(transfer, None, error)
+            else:
+                ended(transfer, result, None)
+
         def fail(error: CollectiveCoreError) -> None:
             for index, transfer in enumerate(posted):
                 if not done[index]:
@@ -73,7 +81,7 @@ class Transfer(Batch):
                 ):
                     if finished and not done[index]:
                         done[index] = True
-                        ended(posted[index], posted[index].conclude(), None)
+                        conclude(posted[index])
             self.communicator.group_end()
         except CollectiveCoreError as error:
             fail(error)
@@ -92,7 +100,7 @@ class Transfers(Operations):
             f"to rank {dst}",
             tensor,
             lambda: self._communicator.send(for_copy(dense), dst, tag=tag, timeout_s=self._default_limit),
-            lambda: [tensor],
+            list,  # no result: nobody need wait for a send, and its Work is not to keep what was sent
         )
 
     def recv(self, tensors: Sequence[torch.Tensor], src: int, tag: int = 0) -> CcoreWork:

@@ -59,6 +59,7 @@ class CcoreWork(_Work):  # type: ignore[misc]  # see above
         """
         super().__init__()
         self.description = description
+        self.runner: threading.Thread | None = None  # the thread that is to run it, if it is queued
         self._span = span
         self._source = source
         self._done = threading.Event()
@@ -103,6 +104,10 @@ class CcoreWork(_Work):  # type: ignore[misc]  # see above
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
         """Block until complete; raises CcoreBackendError. Zero means the operation's own deadline."""
         seconds = timeout.total_seconds()
+        if self.runner is threading.current_thread() and not self._done.is_set():
+            raise CcoreBackendError(
+                f"{self.description}: a callback on a Future cannot wait for this: its thread is the one to run it"
+            )
         if not self._done.wait(seconds if seconds > 0 else None):
             raise CcoreBackendError(f"{self.description}: not complete after {seconds} s")
         _release(self)
@@ -172,6 +177,7 @@ class Worker:
         self._unfinished = 0
         # Held while the communicator is in use: a batch tells of its last task's end before it closes its group.
         self._in_use = threading.Lock()
+        self._in_batch = False  # of the thread itself
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -184,17 +190,27 @@ class Worker:
         with self._lock:
             first = self._unfinished == 0
             self._unfinished += 1
-        if first and caller_waits:
+        in_callback = threading.current_thread() is self._thread
+        if in_callback and not self._in_batch:
+            # On the Future of the operation that has just ended. Such callbacks wait for what they call, which this
+            # thread alone could run; and in this place it comes in the same order on all ranks, however far the
+            # rest of the program has got on each.
+            self._perform(task)
+        elif first and caller_waits and not in_callback:
             with self._in_use:
                 self._perform(task)
         else:
-            self._queue.put(task)
+            self._put(task)
         return work
 
     def enqueue(self, task: Task) -> None:
         """Queue a task."""
         with self._lock:
             self._unfinished += 1
+        self._put(task)
+
+    def _put(self, task: Task) -> None:
+        task.work.runner = self._thread
         self._queue.put(task)
 
     def stop(self) -> None:
@@ -208,7 +224,9 @@ class Worker:
         while (task := taken.pop() if taken else self._queue.get()) is not None:
             with self._in_use:
                 if isinstance(task, Batch):
+                    self._in_batch = True
                     taken = task.run(self._queue, self._ended)
+                    self._in_batch = False
                 elif isinstance(task, Single):
                     self._perform(task)
             # The wait for the next task must not keep the tensors of this one.
@@ -221,9 +239,12 @@ class Worker:
             result = task.operation()
         except CollectiveCoreError as error:
             failure = CcoreBackendError(f"{task.work.description}: {error}")
-        except (RuntimeError, ValueError, TypeError) as error:
+        except Exception as error:  # noqa: BLE001  # not to be lost: it is the waiter's
             # torch's own copies can fail too: shapes, types. The waiter hears of it, the thread lives on.
             failure = error
+        except BaseException as error:  # an interrupt, on the caller's own thread
+            failure = error
+            raise
         finally:
             self._ended(task, result, failure)
 

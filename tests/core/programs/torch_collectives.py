@@ -221,6 +221,32 @@ for one in works:
 expect(columns, *(value + 1.0 - rank for value in range(6)))
 assert odd.tolist() == [False, True]
 
+# A copy back that torch refuses is the receiver's error, and not the end of the thread that serves it.
+if rank == 0:
+    dist.send(torch.ones(4), 1)
+else:
+    try:
+        dist.recv(torch.zeros(1).expand(4), 0)
+    except RuntimeError as error:
+        assert "single memory location" in str(error), error
+    else:
+        raise AssertionError("one number was received as four")
+# Nobody need wait for a send; what was sent is not kept for that.
+if rank == 0:
+    gone = torch.ones(5)
+    dist.isend(gone, 1)
+    of_gone = weakref.ref(gone)
+    del gone
+else:
+    dist.recv(torch.zeros(5), 0)
+dist.barrier()
+if rank == 0:
+    deadline = time.monotonic() + 30
+    while of_gone() is not None:
+        assert time.monotonic() < deadline
+        gc.collect()
+        time.sleep(0.01)
+
 objects: list[object] = [None, None]
 dist.all_gather_object(objects, {"rank": rank})
 assert objects == [{"rank": 0}, {"rank": 1}]
