@@ -89,6 +89,11 @@ def test_callbacks_that_call_collectives_and_wait(program: Program) -> None:
     assert [(one.returncode, one.output.splitlines()[-1:]) for one in ended] == [(0, ["done"])] * 2, ended
 
 
+def test_groups_made_again_with_one_store(program: Program) -> None:
+    ended = program("torch_again.py", size=2).finish()
+    assert [(one.returncode, one.output.splitlines()[-1:]) for one in ended] == [(0, ["done"])] * 2, ended
+
+
 def test_checkpoints(program: Program, tmp_path: Path) -> None:
     ended = program("torch_checkpoints.py", str(tmp_path), size=2).finish()
     assert [(one.returncode, one.output.splitlines()[-1:]) for one in ended] == [(0, ["done"])] * 2, ended

@@ -6,6 +6,7 @@ Import this module (or let torch find the entry point), then
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 from datetime import timedelta
@@ -85,16 +86,29 @@ class CcoreProcessGroup(Identity, Reductions, Copies, Transfers, _ProcessGroup):
 
 def create_process_group(store: Any, rank: int, size: int, timeout: timedelta) -> CcoreProcessGroup:
     """Make the group; torch calls it with the group's own part of the store. Rank 0's id travels through it."""
+    seconds = timeout.total_seconds()
     if rank == 0:
         unique_id = get_unique_id()
         store.set(_ID_KEY, unique_id)
     else:
+        store.wait([_ID_KEY], timeout)
         unique_id = bytes(store.get(_ID_KEY))
-    seconds = timeout.total_seconds()
-    communicator = Communicator(rank, size, unique_id, timeout_s=seconds, init_timeout_s=seconds)
+    try:
+        communicator = Communicator(rank, size, unique_id, timeout_s=seconds, init_timeout_s=seconds)
+    finally:
+        if rank == 0:
+            _forget_id(store)
+    # Nobody makes the next group in the same store before this one's id is gone from it.
+    communicator.barrier(seconds)
     _announce(communicator)
     affinity.bind_ranks(communicator)
     return CcoreProcessGroup(communicator, store, timeout)
+
+
+def _forget_id(store: Any) -> None:
+    """Let no later group take this one's id: a store may outlive its groups, and torch uses their names again."""
+    with contextlib.suppress(RuntimeError):  # a store that cannot delete
+        store.delete_key(_ID_KEY)
 
 
 def _announce(communicator: Communicator) -> None:
