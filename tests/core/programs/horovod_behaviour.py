@@ -45,6 +45,11 @@ def polled() -> None:
     assert hvd.synchronize(handle).tolist() == [1.0] * 3
 
 
+def scaled() -> None:
+    turned = hvd.allreduce(torch.tensor([1 + 2j]), op=hvd.Sum, prescale_factor=0.5, postscale_factor=4.0)
+    assert turned.item() == SIZE * (2 + 4j)
+
+
 def one_name_twice() -> None:
     hvd.barrier()
     if RANK == 0:  # alone, so that it cannot end before the second call
@@ -171,6 +176,17 @@ def gradients() -> None:
     )
     assert torch.allclose(of((kept * (RANK + 1)).sum()), rows / SIZE)
     assert torch.allclose(of((hvd.grouped_reducescatter([base], op=hvd.Sum)[0] * (RANK + 1)).sum()), rows)
+    # Results are the caller's own: what it does to one of them in place, is right, and does not touch another.
+    single = hvd.allreduce(base, op=hvd.Sum)
+    single.mul_(weights)
+    assert torch.allclose(of(single.sum()), everything)
+    one, other = hvd.grouped_allreduce([base, base * 2], op=hvd.Sum)
+    squared = one.square().sum()
+    other.zero_()
+    assert torch.allclose(of(squared), 2 * SIZE * SIZE * base.detach())
+    (kept,) = hvd.grouped_reducescatter([base], op=hvd.Sum)
+    kept.mul_(RANK + 1)
+    assert torch.allclose(of(kept.sum()), rows)
     with pytest.raises(NotImplementedError, match="no gradient of a reduction by MAX"):
         of(hvd.allreduce(base, op=hvd.Max).sum())
 
@@ -235,6 +251,9 @@ def batch_norm() -> None:
     together.eval()
     alone.eval()
     assert torch.allclose(together(given), alone(given))
+    # Halves stay halves, though the layer itself is kept in float32, as torch's own has it.
+    halves = torch.randn(4, 2, 3, dtype=torch.bfloat16)
+    assert hvd.SyncBatchNorm(2)(halves).dtype == torch.nn.BatchNorm1d(2)(halves).dtype == torch.bfloat16
 
 
 def timeline() -> None:
@@ -254,6 +273,14 @@ def timeline() -> None:
             events
         )
         assert all(event["dur"] >= 0 for event in events if event["ph"] == "X")
+    # A full disk ends the trace, not the job.
+    hvd.start_timeline("/dev/full")
+    for number in range(20):
+        hvd.allreduce(torch.ones(1), name=f"untraced{number}{'x' * 1000}")
+    hvd.stop_timeline()
+    hvd.start_timeline("/dev/full")  # found only when the file is closed
+    hvd.stop_timeline()
+    assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == SIZE
 
 
 def ended() -> None:
@@ -267,8 +294,8 @@ def ended() -> None:
 
 
 for check in (
-    places, any_order, polled, one_name_twice, disagreements, refusals, joined, process_sets, gradients, objects,
-    parameters_and_state, batch_norm, timeline, ended,
+    places, any_order, polled, scaled, one_name_twice, disagreements, refusals, joined, process_sets, gradients,
+    objects, parameters_and_state, batch_norm, timeline, ended,
 ):  # fmt: skip
     check()
     print(check.__name__, flush=True)

@@ -166,6 +166,24 @@ total = hvd.DistributedOptimizer(torch.optim.SGD(summing.parameters(), lr=1.0), 
 summing(torch.ones(1, 2)).sum().backward()
 total.step()
 assert abs(summing.bias.item() - (before - SIZE)) < 1e-5
+# Two optimizers, one backward pass; and a schedule that was made for the optimizer which was wrapped, after a load.
+two = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 1))
+hvd.broadcast_parameters(two.state_dict(), root_rank=0)
+bases = [torch.optim.SGD(layer.parameters(), lr=1.0, momentum=0.9) for layer in two]
+schedules = [torch.optim.lr_scheduler.StepLR(one, step_size=1, gamma=0.5) for one in bases]
+pair = [
+    hvd.DistributedOptimizer(one, list(layer.named_parameters(f"layer{place}")))
+    for place, (one, layer) in enumerate(zip(bases, two, strict=True))
+]
+for one in pair:
+    hvd.broadcast_optimizer_state(one, root_rank=0)
+two(torch.full((1, 2), 1.0 + RANK)).sum().backward()
+for one, schedule in zip(pair, schedules, strict=True):
+    one.step()
+    schedule.step()
+rates = hvd.allgather_object([one.param_groups[0]["lr"] for one in pair])
+assert rates == [[0.5, 0.5]] * SIZE, rates
+assert all(one.state is of.state and len(of.state) == 2 for one, of in zip(pair, bases, strict=True))
 wrong = [
     ({"named_parameters": [("weight", model.weight)]}, ValueError, "lacks 1 of the optimizer's 2"),
     ({"named_parameters": [("a", model.weight), ("a", model.bias)]}, ValueError, "must differ: a"),

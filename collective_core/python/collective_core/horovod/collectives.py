@@ -50,7 +50,7 @@ def run(communicator: Communicator, request: Request, extents: list[list[int]]) 
 def _scale(tensor: torch.Tensor, factor: float) -> None:
     if factor == 1.0:
         return
-    if tensor.is_floating_point():
+    if tensor.is_floating_point() or tensor.is_complex():
         tensor.mul_(factor)
     else:
         tensor.copy_(tensor.to(torch.float64).mul_(factor))
@@ -74,9 +74,14 @@ def _all_reduce(communicator: Communicator, request: Request, _: list[list[int]]
         else:
             communicator.all_reduce(buffer, buffer, redop)
         _scale(flat, request.postscale)
-        parts = torch.split(flat.view(-1), [member.numel() for member in members])
+        if len(members) == 1:
+            results[places[0]] = flat
+            continue
+        parts = torch.split(flat, [member.numel() for member in members])
         for place, member, part in zip(places, members, parts, strict=True):
-            results[place] = part.view(member.shape)
+            result = part.view(member.shape)
+            # Who gets a new tensor may change it in place, which autograd refuses for parts of another.
+            results[place] = result.clone() if request.outputs is None else result
     return [result for result in results if result is not None]
 
 
@@ -152,7 +157,8 @@ def _reduce_scatter_one(communicator: Communicator, tensor: torch.Tensor, reques
     buffer, redop = for_reduction(blocks, _OPS[request.op])
     communicator.reduce_scatter(buffer, for_reduction(result, _OPS[request.op])[0], redop)
     _scale(result, request.postscale)
-    return result[: rows[communicator.rank]]
+    own = rows[communicator.rank]
+    return result if own == rows[0] else result[:own].clone()
 
 
 def _barrier(communicator: Communicator, _: Request, __: list[list[int]]) -> Tensors:

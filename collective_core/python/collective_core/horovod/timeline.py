@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import logging
 import threading
 import time
 from io import TextIOWrapper
 from pathlib import Path
+
+_logger = logging.getLogger("collective_core")
 
 
 class Timeline:
@@ -30,7 +34,7 @@ class Timeline:
             self._rows = {}
 
     def stop(self) -> None:
-        """End the file, if one is open."""
+        """End the file, if one is open. What of it cannot be written, is a warning."""
         with self._lock:
             if self._file is None:
                 return
@@ -43,23 +47,48 @@ class Timeline:
                 "tid": 0,
                 "ts": self._since(time.perf_counter()),
             }
-            self._file.write(json.dumps(end) + "\n]\n")
-            self._file.close()
-            self._file = None
+            self._write(json.dumps(end) + "\n]\n")
+            self._close()
 
     def note(self, row: str, event: str, began: float) -> None:
         """Write an event of a row, from `began`, a time of time.perf_counter, to now."""
         with self._lock:
             if self._file is None or began < self._began:
                 return
+            lines = []
             if row not in self._rows:
                 self._rows[row] = len(self._rows) + 1
-                name = {"name": "process_name", "ph": "M", "pid": self._rows[row], "args": {"name": row}}
-                self._file.write(json.dumps(name) + ",\n")
+                lines.append(
+                    {"name": "process_name", "ph": "M", "pid": self._rows[row], "args": {"name": row}}
+                )
             start = self._since(began)
             duration = self._since(time.perf_counter()) - start
-            span = {"name": event, "ph": "X", "pid": self._rows[row], "tid": 0, "ts": start, "dur": duration}
-            self._file.write(json.dumps(span) + ",\n")
+            lines.append(
+                {"name": event, "ph": "X", "pid": self._rows[row], "tid": 0, "ts": start, "dur": duration}
+            )
+            self._write("".join(json.dumps(line) + ",\n" for line in lines))
+
+    def _write(self, text: str) -> None:
+        """Write, or end the trace: the job that it is of goes on without it."""
+        assert self._file is not None
+        try:
+            self._file.write(text)
+        except OSError as error:
+            _logger.warning(
+                "the timeline ends here, %s cannot be written: %s", self._file.name, error.strerror
+            )
+            with contextlib.suppress(OSError):
+                self._file.close()
+            self._file = None
+
+    def _close(self) -> None:
+        file, self._file = self._file, None
+        if file is None:
+            return
+        try:
+            file.close()
+        except OSError as error:
+            _logger.warning("the end of the timeline is missing, %s: %s", file.name, error.strerror)
 
     def _since(self, moment: float) -> float:
         return round((moment - self._began) * 1e6, 1)

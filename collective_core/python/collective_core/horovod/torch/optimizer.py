@@ -117,8 +117,10 @@ class Reducer:
             parts.append((parameter.grad, *self._compression.compress(parameter.grad)))
         if parts:
             smalls = [small for _, small, _ in parts]
+            # By a parameter and not by a number, since one backward pass may be for several optimizers.
+            name = f"gradients.{self._buckets[place][0][0]}"
             handle = submit(
-                Kind.ALLREDUCE, smalls, self._process_set, f"gradients.{place}", outputs=list(smalls), one=False,
+                Kind.ALLREDUCE, smalls, self._process_set, name, outputs=list(smalls), one=False,
                 op=self._op, prescale=1.0 / self._predivide, postscale=self._predivide,
                 residuals=None if self._residuals is None else self._residuals[place],
             )  # fmt: skip
@@ -142,6 +144,8 @@ class _DistributedMixin:
     """Put before the class of the optimizer that is made distributed."""
 
     # Any: the methods of the optimizer behind this class in the order of resolution.
+    param_groups: list[dict[str, Any]]
+    state: dict[torch.Tensor, Any]
     _reducer: Reducer | None
     _should_synchronize: bool
     _synchronized: bool
@@ -194,7 +198,17 @@ class _DistributedMixin:
             self._reducer.reset()
         self._synchronized = False
         parent: Any = super()
+        groups, state = self.param_groups, self.state
         parent.load_state_dict(*arguments, **named)
+        # torch puts others in their place, which the optimizer that this one was made of, and a schedule of its
+        # learning rate, would not see.
+        for group, loaded in zip(groups, [dict(one) for one in self.param_groups], strict=True):
+            group.clear()
+            group.update(loaded)
+        loaded_state = dict(self.state)
+        state.clear()
+        state.update(loaded_state)
+        self.param_groups, self.state = groups, state
 
 
 def DistributedOptimizer(

@@ -38,10 +38,10 @@ class SyncBatchNorm(_BatchNorm):
         centred = wide - mean.view(shape)
         variance = allreduce(centred.square().sum(others), op=Sum) / total
         self._remember(mean.detach(), variance.detach(), float(total))
-        normal = (centred * torch.rsqrt(variance + self.eps).view(shape)).to(input.dtype)
+        normal = centred * torch.rsqrt(variance + self.eps).view(shape)
         if self.affine:
             normal = normal * self.weight.view(shape) + self.bias.view(shape)
-        return normal
+        return normal.to(input.dtype)
 
     def _remember(self, mean: torch.Tensor, variance: torch.Tensor, count: float) -> None:
         if not self.training or not self.track_running_stats or self.running_mean is None:
