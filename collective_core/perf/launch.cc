@@ -92,6 +92,9 @@ Launch detect_launch(const Environment& environment) {
     }
     const std::string step = environment("SLURM_STEP_ID");
     if (launch.launcher == "Slurm" && !step.empty()) launch.job += "." + step;
+    // torchrun calls every job "none" that was given no name; two on one host differ in this.
+    const std::string port = environment("MASTER_PORT");
+    if (launch.launcher == "torchrun" && !launch.job.empty() && !port.empty()) launch.job += ":" + port;
     return launch;
   }
   Launch alone;

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+import os
 import shutil
+import socket
+import struct
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +17,7 @@ from typing import Any
 import pytest
 from collective_core.meeting import Launch, launch
 
-from collective_core import CollectiveCoreError
+from collective_core import CollectiveCoreError, meeting
 
 PROGRAM = str(Path(__file__).resolve().parent / "programs" / "meet.py")
 BY_LAUNCHER = ("CCORE_ROOT_ADDR", "CCORE_ROOT_PORT", "CCORE_JOB_SECRET", "MASTER_ADDR", "MASTER_PORT")
@@ -59,6 +64,55 @@ def test_under_torchrun(environment: dict[str, str], free_port: int) -> None:
     expect_two((*torchrun, PROGRAM, "environment"), bare(environment))
 
 
+def test_two_jobs_without_a_name_at_once(environment: dict[str, str], ranks: Any) -> None:
+    # As torchrun starts them that is given no --rdzv-id.
+    unnamed = {**bare(environment), "LOCAL_WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "none"}
+    jobs = [type(ranks)({**unnamed, "MASTER_PORT": port}) for port in ("29501", "29502")]
+    try:
+        for job in jobs:
+            job.start((sys.executable, PROGRAM, "environment"), 2)
+        for job in jobs:
+            ended = job.finish()
+            assert [one.output for one in ended] == ["rank 0 of 2: 3\n", "rank 1 of 2: 3\n"]
+    finally:
+        for job in jobs:
+            job.kill()
+
+
+def test_the_deadline_of_the_initialisation_counts_for_the_meeting(environment: dict[str, str]) -> None:
+    alone = {**bare(environment), "RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+    for name in ("CCORE_INIT_TIMEOUT_S", "HOROVOD_GLOO_TIMEOUT_SECONDS"):
+        given = {key: value for key, value in alone.items() if key != "CCORE_INIT_TIMEOUT_S"} | {name: "0.5"}
+        done = subprocess.run(
+            (sys.executable, PROGRAM, "environment"), env=given, capture_output=True, text=True, timeout=60,
+            check=False,
+        )  # fmt: skip
+        assert "timeout: these ranks did not come in time: 1" in done.stderr
+
+
+def test_a_rank_that_lost_patience_and_comes_again(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str]
+) -> None:
+    for name, value in {**environment, "RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("CCORE_ROOT_ADDR")
+    name = f"\0collective_core-{os.getuid()}-{meeting._fnv1a(f'parent {os.getppid()}')}"
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        again: list[concurrent.futures.Future[bytes]] = []
+
+        def identity() -> bytes:
+            # Rank 0 listens and has accepted nobody yet.
+            with socket.socket(socket.AF_UNIX) as impatient:
+                impatient.connect(name)
+                impatient.sendall(struct.pack("=i", 1))
+            again.append(pool.submit(meeting._ask, name, 1, time.monotonic() + 30))
+            return bytes(128)
+
+        monkeypatch.setattr("collective_core.communicator.get_unique_id", identity)
+        assert meeting.by_environment(30) == (0, 2, bytes(128))
+        assert again[0].result(30) == bytes(128)
+
+
 def test_through_a_store_twice(program: Callable[..., Any]) -> None:
     ended = program("meet.py", "store", size=2).finish()
     assert [one.output for one in ended] == ["rank 0 of 2: 3\n", "rank 1 of 2: 3\n"]
@@ -93,6 +147,10 @@ def test_several_hosts_need_an_address(environment: dict[str, str]) -> None:
         ({}, Launch()),
         ({"PMI_RANK": "1", "PMI_SIZE": "2", "PMI_JOBID": "j"}, Launch(1, 2, 0, "j")),
         ({"RANK": "3", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2"}, Launch(3, 4, 2, "")),
+        (
+            {"RANK": "0", "WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "none", "MASTER_PORT": "29500"},
+            Launch(0, 2, 0, "none:29500"),
+        ),
         (
             {"SLURM_PROCID": "0", "SLURM_NTASKS": "8", "SLURM_JOB_ID": "7", "SLURM_STEP_ID": "1"},
             Launch(0, 8, 0, "7.1"),

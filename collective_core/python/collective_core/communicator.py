@@ -5,7 +5,7 @@ from __future__ import annotations
 from ctypes import byref, c_int, c_void_p, sizeof
 from typing import Any
 
-from collective_core import _lib, meeting
+from collective_core import _lib, environment, meeting
 from collective_core.buffers import Buffer, as_buffer
 from collective_core.collectives import Collectives
 from collective_core.enums import Dtype, Operation, Redop, Transport
@@ -98,7 +98,9 @@ class Communicator(Collectives, Transfers, Observation):
         docs/environment.md.
         """
         wait_s = settings.get("init_timeout_s")
-        rank, size, identity = meeting.by_environment(_INIT_TIMEOUT_S if wait_s is None else wait_s)
+        if wait_s is None:
+            wait_s = environment.number("CCORE_INIT_TIMEOUT_S", _INIT_TIMEOUT_S, 1e-3, 1e9)
+        rank, size, identity = meeting.by_environment(wait_s)
         return cls(rank, size, identity, **settings)
 
     @classmethod

@@ -56,7 +56,7 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "CCORE_INIT_TIMEOUT_S", Kind.SECONDS, "120", "deadline of the initialisation",
-        (Reader.LIBRARY, Reader.PERF), aliases=("HOROVOD_GLOO_TIMEOUT_SECONDS",),
+        (Reader.LIBRARY, *_LAUNCHED), aliases=("HOROVOD_GLOO_TIMEOUT_SECONDS",),
     ),
     Variable(
         "CCORE_TRANSPORT", Kind.CHOICE, "auto", "`shm` fails if impossible; `tcp` also inside a node",

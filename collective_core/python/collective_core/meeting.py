@@ -68,6 +68,9 @@ def launch(variables: Mapping[str, str] = os.environ) -> Launch:
         job = next((variables[name] for name in launcher.jobs if variables.get(name)), "")
         if launcher.rank.startswith("SLURM_") and variables.get("SLURM_STEP_ID"):
             job += f".{variables['SLURM_STEP_ID']}"
+        if launcher.rank == "RANK" and job and variables.get("MASTER_PORT"):
+            # torchrun calls every job "none" that was given no name; two on one host differ in this.
+            job += f":{variables['MASTER_PORT']}"
         return Launch(rank, size, local, job)
     return Launch()
 
@@ -153,10 +156,18 @@ def _serve(name: str, size: int, deadline: float) -> bytes:
             with client:
                 client.settimeout(5)
                 rank = _greeted_by(client)
-                if rank in missing:
-                    client.sendall(identity)
+                if rank in missing and _answered(client, identity):
                     missing.discard(rank)
         return identity
+
+
+def _answered(client: socket.socket, identity: bytes) -> bool:
+    """Send the id; false when the client has not waited for it: it was patient for a while and comes again."""
+    try:
+        client.sendall(identity)
+    except OSError:
+        return False
+    return True
 
 
 def _greeted_by(client: socket.socket) -> int:
