@@ -83,9 +83,8 @@ def ask(node: Node, transport: Transport, *, library: str | None, slots: int, ti
             f"{node.name}: the container {name} cannot be asked: {said.error_text.strip()[-300:]}"
         )
     expected = labels.get(f"{LABEL}.sha256") if labels.get(LABEL) == known.name else None
-    return parse(
-        said.text, container=name, image=state["Image"], library=known.name, expected_sha256=expected
-    )
+    image = _layers(node, transport, str(state["Image"]), timeout_s)
+    return parse(said.text, container=name, image=image, library=known.name, expected_sha256=expected)
 
 
 def parse(text: str, *, container: str, image: str, library: str, expected_sha256: str | None) -> NodeProof:

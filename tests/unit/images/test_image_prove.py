@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 from clusterctl.images import prove
+from clusterctl.inventory.model import Node
 from clusterctl.transport.base import Failure, FailureKind, HostMap
+from clusterctl.transport.local import LocalTransport
 
 PATH = "/opt/clusterctl/library/python/collective_core/lib/libcollective_core.so"
 GOOD, OTHER = "a" * 64, "b" * 64
@@ -74,3 +78,33 @@ def test_a_file_that_was_replaced_is_named() -> None:
 
 def test_a_node_that_does_not_answer_is_no_part_of_the_comparison() -> None:
     assert against(a=node(rank(0)), b=Failure(FailureKind.TIMEOUT, "b: no answer")) == ()
+
+
+# An engine whose store calls the image $STORE; all stores have the same layers but where $LAYERS says otherwise.
+DOCKER = """#!/bin/sh
+case "$1 $2" in
+  "container inspect")
+    printf '[{"Image": "sha256:%s", "State": {"Running": true}, ' "$STORE"
+    printf '"Config": {"Labels": {"clusterctl.library": "ccore"}}}]' ;;
+  "image inspect") [ "$5" = "sha256:$STORE" ] && printf '["sha256:base", "sha256:%s"]' "$LAYERS" ;;
+  *) printf 'rank\\t0\\t7\\tsum\\t/opt/lib.so\\nversion\\t1.0\\n' ;;
+esac
+"""
+
+
+def test_engines_with_different_stores_have_the_same_image(monkeypatch, tmp_path) -> None:
+    program = tmp_path / "docker"
+    program.write_text(DOCKER)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+    def asked(store, layers="top"):
+        monkeypatch.setenv("STORE", store)
+        monkeypatch.setenv("LAYERS", layers)
+        here = Node(name=store, address="localhost", connection="local")
+        return prove.ask(here, LocalTransport(here), library=None, slots=1, timeout_s=30.0)
+
+    one, same, other = asked("overlay2"), asked("containerd"), asked("another", "changed")
+    assert prove.judge(HostMap({"a": one, "b": same})) == ()
+    (found,) = prove.judge(HostMap({"a": one, "b": same, "c": other}))
+    assert found.startswith("c: image is sha256:")
