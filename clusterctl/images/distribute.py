@@ -109,7 +109,10 @@ class Distribution:
         return outcome.values_by_node
 
     def _pull(self, looked: Mapping[str, Looked]) -> dict[str, NodeOutcome]:
-        """Pull on every node at once; nodes whose tag stands for another image than the first's are failed."""
+        """Pull on every node at once; nodes whose tag stands for another image than the first's are failed.
+
+        The first is that of the node's own architecture: one name may stand for an image of each.
+        """
 
         def work(node: Node, transport: Transport) -> tuple[NodeImage, bool]:
             seen = looked[node.name]
@@ -127,13 +130,13 @@ class Distribution:
         nodes = [node for node in self.nodes if node.name in looked]
         outcome = fan_out(nodes, self.connect, work, fanout=self.fanout)
         outcomes: dict[str, NodeOutcome] = {}
-        first: tuple[str, NodeImage] | None = None
+        firsts: dict[str, tuple[str, NodeImage]] = {}
         for name, answer in outcome.items():
             if isinstance(answer, Failure):
                 outcomes[name] = _failed(name, answer)
                 continue
             image, before = answer
-            first = first or (name, image)
+            first = firsts.setdefault(image.architecture, (name, image))
             if image.same_as(first[1]):
                 outcomes[name] = NodeOutcome(name, "present" if before else "pulled", "registry")
             else:
