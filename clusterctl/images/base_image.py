@@ -39,6 +39,8 @@ class BaseImage:
     cuda: str | None
     mpirun: str | None
     all_reduce_perf: str | None
+    machine: str | None = None
+    """As the kernel and wheels call it: x86_64, aarch64; None: not known."""
 
 
 def obtain(
@@ -93,6 +95,7 @@ def parse(name: str, image: Image, answers: dict[str, list[str]]) -> BaseImage:
         cuda=first("cuda"),
         mpirun=first("mpirun"),
         all_reduce_perf=first("all_reduce_perf"),
+        machine=next((m for m, other in _MACHINES.items() if other == image.attrs.get("Architecture")), None),
     )
 
 

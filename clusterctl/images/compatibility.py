@@ -87,7 +87,7 @@ def _elf(library: Library, needs: Sequence[Needs] | None, base: BaseImage) -> li
         return [Finding(what, Judgement.UNKNOWN, why) for what in ("SONAME", "GLIBC", "GLIBCXX")]
     if not needs:
         return []
-    findings = []
+    findings = _machine(needs, base)
     if library.soname is not None:
         names = sorted({need.soname for need in needs if need.soname})
         judgement = Judgement.FITS if library.soname in names else Judgement.REFUSED
@@ -100,6 +100,15 @@ def _elf(library: Library, needs: Sequence[Needs] | None, base: BaseImage) -> li
     findings.append(_newest("GLIBC", needs, base.glibc, base))
     findings.append(_newest("GLIBCXX", needs, base.glibcxx, base))
     return findings
+
+
+def _machine(needs: Sequence[Needs], base: BaseImage) -> list[Finding]:
+    """Judge for which processor the library was built; code of GPUs, which is ELF as well, is none of these."""
+    built = sorted({_MACHINES[need.machine] for need in needs if need.machine in _MACHINES})
+    if base.machine is None or not built:
+        return []
+    judgement = Judgement.FITS if base.machine in built else Judgement.REFUSED
+    return [Finding("machine", judgement, f"it is for {', '.join(built)}; {base.name} is {base.machine}")]
 
 
 def _newest(what: str, needs: Sequence[Needs], there: Version | None, base: BaseImage) -> Finding:
@@ -122,6 +131,11 @@ def _wheel(package: Package, base: BaseImage) -> Finding:
         glibc = re.fullmatch(r"manylinux_(\d+)_(\d+)_.*", platform)
         if platform.startswith(("win", "macosx", "musllinux")):
             return Finding(what, Judgement.REFUSED, f"{package.file_name} is not for Linux with glibc")
+        foreign = next(
+            (m for m in _MACHINES.values() if m != base.machine and platform.endswith(f"_{m}")), None
+        )
+        if foreign is not None and base.machine is not None:
+            return Finding(what, Judgement.REFUSED, f"it is for {foreign}; {base.name} is {base.machine}")
         if glibc and (int(glibc[1]), int(glibc[2])) > base.glibc:
             return Finding(
                 what, Judgement.REFUSED, f"{platform}, and {base.name} has glibc {dotted(base.glibc)}"

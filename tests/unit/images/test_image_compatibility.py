@@ -18,6 +18,7 @@ from clusterctl.images.packages import Package
 UBUNTU = BaseImage(
     name="ngc", id="sha256:1", digest=None, family="debian", os="Ubuntu 20.04", glibc=(2, 31), glibcxx=(3, 4, 28),
     python=(3, 8), torch="1.10.0a0+3fd9dcf", cuda="11.4", mpirun="/usr/bin/mpirun", all_reduce_perf=None,
+    machine="x86_64",
 )  # fmt: skip
 
 
@@ -43,6 +44,18 @@ def test_symbol_versions_are_compared_as_numbers_and_not_as_text() -> None:
     found = refused(judged(elf=[needs(GLIBC=(2, 35), GLIBCXX=(3, 4, 30))]))
     assert found["GLIBC"] == "libnccl.so.2.27 needs 2.35; ngc has 2.31"
     assert found["GLIBCXX"] == "libnccl.so.2.27 needs 3.4.30; ngc has 3.4.28"
+
+
+def test_a_library_for_another_processor_is_refused() -> None:
+    grace = dataclasses.replace(needs(), machine="AArch64")
+    assert refused(judged(elf=[grace])) == {"machine": "it is for aarch64; ngc is x86_64"}
+    cubin = dataclasses.replace(needs(), machine="NVIDIA CUDA architecture")
+    for fits in ([needs()], [needs(), cubin], [cubin], [needs(), grace]):
+        assert refused(judged(elf=fits)) == {}
+    wheel = package("library", "nvidia_nccl_cu12-2.27.3-py3-none-manylinux_2_18_aarch64.whl")
+    assert refused(judged(packages=[wheel])) == {"wheel library": "it is for aarch64; ngc is x86_64"}
+    there = dataclasses.replace(UBUNTU, machine="aarch64")
+    assert refused(judged(elf=[grace], packages=[wheel], base=there)) == {}
 
 
 def test_another_soname_is_refused() -> None:
