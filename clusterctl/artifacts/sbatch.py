@@ -36,13 +36,14 @@ def sbatch_script(
     if not _NAME.fullmatch(job_name):
         raise ArtifactError(f"{job_name!r} cannot be a job's name", hint="letters, digits, '_', '.' and '-'")
     counts = _counts(hosts, np)
+    alike = len(set(counts)) == 1
     directives = [
         f"--job-name={job_name}",
         f"--nodelist={nodeset.fold(name for name, _ in hosts)}",
         f"--nodes={len(hosts)}",
         f"--ntasks={np}",
     ]
-    if len(set(counts)) == 1:
+    if alike:
         directives.append(f"--ntasks-per-node={counts[0]}")
     if gpus_per_node:
         directives.append(f"--gres=gpu:{gpus_per_node}")
@@ -56,15 +57,17 @@ def sbatch_script(
         variable(name, value)
         if value is not None:
             lines.append(f"export {shell.line(('export', f'{name}={value}')).removeprefix('export ')}")
+    # Rank 0 is on the first node of Slurm's own order, or, where a file places the tasks, on the file's first.
+    first = '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)' if alike else hosts[0][0]
     lines += [
-        'first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)',
+        f"first={first}",
         """MASTER_ADDR=$(scontrol show node "$first" | sed -n 's/.*NodeAddr=\\([^ ]*\\).*/\\1/p')""",
         "MASTER_PORT=$((20000 + SLURM_JOB_ID % 6000))",
         "export MASTER_ADDR MASTER_PORT CCORE_ROOT_ADDR=$MASTER_ADDR CCORE_ROOT_PORT=$((MASTER_PORT + 6000))",
         "",
     ]
     options = ["srun", "--mpi=none", "--kill-on-bad-exit=1", "--cpu-bind=none", "--label"]
-    if len(set(counts)) > 1:
+    if not alike:
         # Slurm would even uneven counts out: its file says where every task runs (srun(1), arbitrary).
         tasks = " ".join(name for (name, _), count in zip(hosts, counts, strict=True) for _ in range(count))
         lines += [
