@@ -49,7 +49,9 @@ def mpijob(
         )
     said = {key: value for key, value in (env or {}).items() if value is not None}
     argv = mpirun_argv(np=workers * ranks_per_worker, program=program, env=said, tag_output=True)
-    launcher = {"name": "launcher", "image": container.image, "command": list(argv)}
+    # Kubernetes takes $(NAME) for a variable of the pod, and $$ for an escaped $ (expansion of command and args).
+    command = [re.sub(r"\$(?=[$(])", "$$", word) for word in argv]
+    launcher = {"name": "launcher", "image": container.image, "command": command}
     spec: dict[str, Any] = {
         "slotsPerWorker": ranks_per_worker,
         "runPolicy": {"cleanPodPolicy": "Running", "backoffLimit": 0},

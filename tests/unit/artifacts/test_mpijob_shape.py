@@ -187,3 +187,23 @@ def test_the_shape_refuses_what_the_operator_would(change: Any, said: str) -> No
     document = rendered(ContainerSettings(**PLAIN))
     change(document)
     assert any(said in text for text in wrong(document, MPIJOB))
+
+
+def expanded(word: str) -> str:
+    """Return what Kubernetes makes of a word of a command in a pod whose only variable is HOME.
+
+    As expansion.Expand of k8s.io/kubernetes/third_party/forked/golang: $$ is a $, and an unknown $(NAME) stays.
+    """
+    return re.sub(r"\$\$|\$\(HOME\)", lambda found: {"$$": "$"}.get(found[0], "/root"), word)
+
+
+@pytest.mark.parametrize("line", ["echo $$", "echo $(HOME) $(hostname) $HOME", "$$(x)", "a$$$(HOME)$"])
+def test_a_shells_dollars_reach_the_shell(line: str) -> None:
+    text = mpijob(
+        name="j", workers=1, ranks_per_worker=1, program=("sh", "-c", line), container=ContainerSettings(**PLAIN),
+        gpus=None,
+    )  # fmt: skip
+    (launcher,) = yaml.safe_load(text)["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"][
+        "containers"
+    ]
+    assert expanded(launcher["command"][-1]) == line
