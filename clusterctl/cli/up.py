@@ -47,6 +47,7 @@ def up(
     Exit code 0; 5: a node is not reachable; 10: a container cannot be started.
     """
     from clusterctl.artifacts import shell
+    from clusterctl.cli.bench_run import terminable
     from clusterctl.cli.session import open_session
     from clusterctl.inventory.secret_names import recorded
     from clusterctl.launch import containers_up
@@ -57,7 +58,7 @@ def up(
     run = RunDir.create("up", runs)
     run.write("inventory", recorded(wanted))
     try:
-        with StatusLine() as line:
+        with terminable(), StatusLine() as line:
             found = containers_up.bring_up(
                 wanted, session.connect, run, port=port, fanout=session.fanout,
                 jump_known_hosts=_jump_known_hosts(wanted.nodes), progress=line.show,
