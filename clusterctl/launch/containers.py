@@ -133,13 +133,13 @@ class Containers:
         shown = container.model_copy(
             update={"env": {n: v for n, v in container.env.items() if n not in secret}}
         )
-        if secret:
+        text, notes = env_file(secret)
+        if text:
             flags += ["--env-file", "/dev/stdin"]
         _, _, *words = docker_run_argv(shown, command=files.COMMAND, flags=flags)
         # docker create has no -d: it never waits.
         words = [word for word in words if word != "-d"]
-        text = "".join(f"{name}={value}\n" for name, value in secret.items())
-        made = engine.docker("create", *words, stdin=text.encode(), timeout_s=_CREATE_TIMEOUT_S)
+        made = engine.docker("create", *words, stdin=text, timeout_s=_CREATE_TIMEOUT_S)
         name = engine.transport.node
         if made.returncode != 0:
             raise refusal(name, made.error_text)
@@ -152,7 +152,7 @@ class Containers:
         begun = engine.docker("start", container_id, timeout_s=_CREATE_TIMEOUT_S)
         if begun.returncode != 0:
             raise refusal(name, begun.error_text)
-        return Started(name, container_id, line, ready.fitted.notes)
+        return Started(name, container_id, line, (*ready.fitted.notes, *notes))
 
     def explain(self, name: str, ready: Ready) -> Failure | None:
         """Say why a container is not there any more, by its own last words; None while it runs."""
@@ -194,6 +194,21 @@ class Containers:
             return len(ids)
 
         return self._on_all(self.nodes, work)
+
+
+def env_file(secret: Mapping[str, str]) -> tuple[bytes, tuple[str, ...]]:
+    """Return secrets as docker reads them from a file, a line each, and notes on those that are several lines.
+
+    Of these docker would take the first line, and the others for names, which it repeats in its messages. Sessions
+    over SSH have them whole: their environment is a file of our own.
+    """
+    lines = {name: value for name, value in secret.items() if len(value.splitlines()) < 2}
+    notes = tuple(
+        f"{name} is several lines: sessions over SSH have it, docker exec has not"
+        for name in secret
+        if name not in lines
+    )
+    return "".join(f"{name}={value}\n" for name, value in lines.items()).encode(), notes
 
 
 def _probe_script(node: Node, info: EngineInfo) -> bytes:

@@ -15,7 +15,7 @@ from clusterctl.inventory import load
 from clusterctl.inventory.model import ContainerSettings, Node
 from clusterctl.launch import containers_files as files
 from clusterctl.launch import containers_keys, containers_record
-from clusterctl.launch.containers import parse, refusal
+from clusterctl.launch.containers import env_file, parse, refusal
 from clusterctl.launch.containers_fit import CLUSTER_FILE, Found, fit
 from clusterctl.launch.containers_up import mesh_script
 from clusterctl.rundir import RunDir
@@ -203,3 +203,15 @@ def test_docker_info_is_read_whatever_it_leaves_out():
         {"ServerVersion": "28.2.2", "Architecture": "x86_64", "CDISpecDirs": None, "Runtimes": {"runc": {}}}
     )
     assert (found.architecture, found.cdi_dirs, found.runtimes) == ("amd64", (), ("runc",))
+
+
+def test_a_secret_of_several_lines_stays_out_of_dockers_file():
+    """docker says a line that it takes for a name aloud: variable 'two words' contains whitespaces."""
+    text, notes = env_file({"TLS_KEY": "first line\ntwo words", "HF_TOKEN": "one"})
+    assert text == b"HF_TOKEN=one\n"
+    assert len(notes) == 1 and notes[0].startswith("TLS_KEY is several lines")
+    exported = files.environment((), {"TLS_KEY": "first line\ntwo words"})
+    said = subprocess.run(
+        ("sh", "-c", exported + 'printf %s "$TLS_KEY"'), capture_output=True, text=True, check=True
+    )
+    assert said.stdout == "first line\ntwo words"
