@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
+from clusterctl.cli.options import require_seconds
 from clusterctl.errors import UsageError
 
 if TYPE_CHECKING:
@@ -16,7 +18,7 @@ _SUFFIXES = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 def parse_size(text: str) -> int:
     """Read bytes: a whole number, or with K, M or G (powers of 1024); raise UsageError for anything else."""
     number, unit = (text[:-1], text[-1].upper()) if text[-1:].upper() in _SUFFIXES else (text, "")
-    if not number.isdigit() or int(number) < 1:
+    if not number.isdecimal() or int(number) < 1:
         raise UsageError(f"{text!r} is not a size", hint="write bytes, or 64K, 1M, 2G")
     return int(number) * _SUFFIXES.get(unit, 1)
 
@@ -24,7 +26,7 @@ def parse_size(text: str) -> int:
 def parse_points(text: str) -> tuple[int, ...]:
     """Read ``1,2,4`` as ascending numbers of ranks; raise UsageError for anything else."""
     words = [word.strip() for word in text.split(",")]
-    if not all(word.isdigit() and int(word) > 0 for word in words):
+    if not all(word.isdecimal() and int(word) > 0 for word in words):
         raise UsageError(f"--scaling {text!r} is not a list of ranks", hint="for example --scaling 1,2,4")
     return tuple(sorted({int(word) for word in words}))
 
@@ -62,6 +64,10 @@ def build_request(
     from clusterctl.launch import choose
     from clusterctl.launch.request import Request
 
+    require_seconds(timeout_s)
+    for flag, number in (("--learning-rate", learning_rate), ("--bucket-cap-mb", bucket_cap_mb)):
+        if number is not None and not 0 <= number < math.inf:
+            raise UsageError(f"{flag} {number:g} is nothing to train with", hint="write a number above 0")
     if collective is not None and model is not None:
         raise UsageError(
             "--collective and --model ask for two benchmarks", hint="run them one after the other"

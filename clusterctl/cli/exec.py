@@ -41,6 +41,7 @@ def execute(
     from clusterctl.transport.base import Failure, Transport
     from clusterctl.transport.fanout import fan_out
 
+    cli.require_seconds(timeout_s)
     session = containers_session(run_name, runs, limit=limit, fanout=fanout)
 
     def work(_: Node, transport: Transport) -> Completed:

@@ -63,6 +63,19 @@ RunsOption = Annotated[
 ]
 
 
+# What a timer, a calendar and a launcher's own clock still can count.
+_LONGEST_WAIT_S = 366 * 86400.0
+
+
+def require_seconds(timeout_s: float) -> None:
+    """Raise UsageError for a --timeout that no clock can count to: "inf", "nan", more than a year."""
+    if not 0 < timeout_s <= _LONGEST_WAIT_S:
+        raise UsageError(
+            f"--timeout {timeout_s:g} is no time that can be waited for",
+            hint="write seconds, a year at most: --timeout 86400 is a day",
+        )
+
+
 def names(texts: Sequence[str] | None) -> tuple[str, ...] | None:
     """Split a comma-separated option, given any number of times; None stays None.
 

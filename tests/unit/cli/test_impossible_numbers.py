@@ -1,0 +1,28 @@
+"""Numbers on a command line that a program can read and nothing can be done with."""
+
+from __future__ import annotations
+
+import pytest
+
+from clusterctl.cli import main
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["bench", "--timeout", "inf"], "--timeout inf"),
+        (["bench", "--timeout", "nan"], "--timeout nan"),
+        (["bench", "--timeout", "1e9"], "--timeout 1e+09"),
+        (["exec", "--timeout", "inf", "--", "true"], "--timeout inf"),
+        (["bench", "-e", "²"], "'²' is not a size"),
+        (["bench", "--model", "resnet50", "--scaling", "1,²"], "is not a list of ranks"),
+        (["bench", "--model", "resnet50", "--learning-rate", "nan"], "--learning-rate nan"),
+        (["bench", "--model", "resnet50", "--learning-rate", "-1"], "--learning-rate -1"),
+        (["bench", "--model", "resnet50", "--bucket-cap-mb", "inf"], "--bucket-cap-mb inf"),
+    ],
+)
+def test_they_are_refused_before_anything_is_contacted(words, said, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main.main(words) == 2
+    assert said in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
