@@ -35,11 +35,13 @@ class Mesh(NamedTuple):
     memlock: Mapping[str, str] = MappingProxyType({})
 
 
-_PLAIN = re.compile(r"^[A-Za-z0-9_./~:@+=-]+$")
+_PLAIN = re.compile(r"[A-Za-z0-9_./~:@+=-]+")
+# Accounts of a directory: CORP\alice, machine$.
+_USER = re.compile(r"[A-Za-z0-9_.@+\\-]+[$]?")
 
 
-def _plain(word: str, what: str) -> str:
-    if not _PLAIN.match(word):
+def _plain(word: str, what: str, allowed: re.Pattern[str] = _PLAIN) -> str:
+    if not allowed.fullmatch(word):
         raise LaunchError(f"{what} {word!r} cannot stand in an ssh_config", hint="use letters, digits, ./_-")
     return word
 
@@ -54,7 +56,7 @@ def config(plan: LaunchPlan) -> str:
         if placement.ssh_port is not None:
             lines.append(f"  Port {placement.ssh_port}")
         if placement.user is not None:
-            lines.append(f"  User {_plain(placement.user, 'the user')}")
+            lines.append(f"  User {_plain(placement.user, 'the user', _USER)}")
     lines.append("Host *")
     if plan.identity_file is not None:
         lines.append(f"  IdentityFile {_plain(plan.identity_file, 'the identity file')}")
