@@ -16,6 +16,25 @@ TOKEN_VARIABLE = "CLUSTERCTL_LAUNCH"
 SECRETS_FILE = "private.sh"
 # How a line tells whose it is: ``[job,rank]<stdout>:``, as Open MPI 4 writes it and as others are made to.
 TAG = re.compile(r"\[\d+,(\d+)\]<(stdout|stderr)>:")
+# By these a process knows its place among ranks. Around clusterctl they are another launch's (a shell of srun, a batch
+# script, a pod of a job), and ranks would take them for their own.
+_OTHERS_PLACES = (
+    *("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID"),
+    *(
+        "OMPI_COMM_WORLD_RANK",
+        "OMPI_COMM_WORLD_SIZE",
+        "OMPI_COMM_WORLD_LOCAL_RANK",
+        "OMPI_COMM_WORLD_LOCAL_SIZE",
+    ),
+    *("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+    *("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID"),
+)
+# By these mpirun and mpiexec find themselves in an allocation of Slurm: they would start ranks on its nodes, by srun,
+# and refuse ours.
+_ALLOCATION = (
+    *("SLURM_JOBID", "SLURM_JOB_ID", "SLURM_NODELIST", "SLURM_JOB_NODELIST", "SLURM_TASKS_PER_NODE"),
+    *("SLURM_STEPID", "SLURM_STEP_ID"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +106,10 @@ class Launcher(Protocol):
         """Whether the launching node reaches its peers through the ssh_config of :mod:`launch.ssh_mesh`."""
 
     @property
+    def by_slurm(self) -> bool:
+        """Whether Slurm starts the ranks, in the allocation around clusterctl if there is one."""
+
+    @property
     def in_turn(self) -> bool:
         """Whether it can number ranks one to each node in turn; else node after node."""
 
@@ -127,9 +150,11 @@ def spread(slots: Sequence[int], np: int, map_by: MapBy) -> tuple[int, ...]:
     return tuple(counts)
 
 
-def marked(plan: LaunchPlan, command: tuple[str, ...]) -> tuple[str, ...]:
+def marked(plan: LaunchPlan, launcher: Launcher) -> tuple[str, ...]:
     """Return the command as the launching node runs it: marked, without input, its two outputs one stream."""
-    words = ("env", f"{TOKEN_VARIABLE}={plan.token}", *command)
+    foreign = _OTHERS_PLACES if launcher.by_slurm else (*_OTHERS_PLACES, *_ALLOCATION)
+    unset = (word for name in foreign for word in ("-u", name))
+    words = ("env", *unset, f"{TOKEN_VARIABLE}={plan.token}", *launcher.argv(plan))
     return ("sh", "-c", f". {plan.directory}/{SECRETS_FILE} && exec {shlex.join(words)} </dev/null 2>&1")
 
 

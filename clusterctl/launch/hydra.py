@@ -36,6 +36,7 @@ class Hydra:
 
     name = "mpich"
     over_ssh = True
+    by_slurm = False
     in_turn = True
     tag = TAG
 

@@ -14,6 +14,7 @@ class LocalSpawn:
 
     name = "local"
     over_ssh = False
+    by_slurm = False
     in_turn = True
     tag = TAG
 

@@ -30,6 +30,7 @@ class OpenMpi4:
 
     name = "openmpi"
     over_ssh = True
+    by_slurm = False
     in_turn = True
     tag = TAG
 

@@ -17,6 +17,7 @@ class OpenMpi5:
 
     name = "openmpi"
     over_ssh = True
+    by_slurm = False
     in_turn = True
     tag = _TAG
 

@@ -127,7 +127,7 @@ class Runner:
                     files = {SECRETS_FILE: secrets_file(plan), **launcher.files(plan)}
                     for name, data in files.items():
                         transport.put(data, f"{plan.directory}/{name}", mode=0o600)
-                    command = marked(plan, launcher.argv(plan))
+                    command = marked(plan, launcher)
                     _LOG.debug("%s: %s", transport.node, shlex.join(command))
                     answer.append(
                         transport.run(command, timeout_s=plan.timeout_s + _BACKSTOP_S, on_line=ranklog.line)

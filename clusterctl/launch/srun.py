@@ -10,8 +10,6 @@ from clusterctl.launch.base import TAG, LaunchPlan
 
 HOSTFILE = "slurm_hosts"
 OUTPUT = "srun_output.sh"
-# srun starts what is ours, not what a batch script around us was: these would make every process a rank.
-_OF_A_BATCH_SCRIPT = ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID")
 
 
 class Srun:
@@ -19,6 +17,7 @@ class Srun:
 
     name = "srun"
     over_ssh = False
+    by_slurm = True
     in_turn = True
     tag = TAG
 
@@ -37,7 +36,6 @@ class Srun:
         }
         return (
             "env",
-            *(word for name in _OF_A_BATCH_SCRIPT for word in ("-u", name)),
             f"SLURM_HOSTFILE={plan.directory}/{HOSTFILE}",
             *(f"{name}={value}" for name, value in commas.items()),
             "sh",

@@ -18,6 +18,7 @@ class Torchrun:
 
     name = "torchrun"
     over_ssh = True
+    by_slurm = False
     in_turn = False
     tag = TAG
 

@@ -1,7 +1,9 @@
 """Placing ranks, and the argv and files that launchers make of a plan."""
 
 import json
+import os
 import shlex
+import subprocess
 from dataclasses import replace
 
 import pytest
@@ -95,6 +97,15 @@ def test_an_identity_is_named_only_where_the_launching_node_has_it():
     assert f"UserKnownHostsFile {TWO_NODES.directory}/known_hosts /etc/ssh/k ~/.ssh/known_hosts" in config
 
 
+@pytest.mark.parametrize("user", ["CORP\\alice", "gpu-svc$", "alice@corp.example"])
+def test_accounts_of_a_directory_reach_ssh_as_they_are(user, tmp_path):
+    peer = replace(TWO_NODES.placements[1], user=user)
+    config = tmp_path / "ssh_config"
+    config.write_text(ssh_mesh.config(replace(TWO_NODES, placements=(TWO_NODES.placements[0], peer))))
+    read = subprocess.run(("ssh", "-G", "-F", config, "gpu02"), capture_output=True, text=True, check=True)
+    assert f"user {user}" in read.stdout.splitlines()
+
+
 def test_a_name_that_would_break_the_ssh_config_is_refused():
     bad = replace(TWO_NODES.placements[1], user="root\nProxyCommand evil")
     with pytest.raises(LaunchError):
@@ -129,7 +140,7 @@ def test_what_ranks_may_lock_comes_with_the_same_answer():
 
 
 def test_secrets_stand_in_no_argv():
-    command = marked(TWO_NODES, OpenMpi4().argv(TWO_NODES))
+    command = marked(TWO_NODES, OpenMpi4())
     assert command[:2] == ("sh", "-c")
     assert "secret" not in command[2].replace("CCORE_JOB_SECRET", "")
     assert f"{base.TOKEN_VARIABLE}={TWO_NODES.token}" in command[2]
@@ -202,12 +213,35 @@ def test_torchrun_starts_an_agent_per_node_and_its_secrets_stand_in_no_file():
     assert Torchrun().argv(TWO_NODES)[0] == "python3"
 
 
+@pytest.mark.parametrize(
+    ("launcher", "job"),
+    [(OpenMpi4(), ""), (OpenMpi5(), ""), (Hydra(), ""), (Torchrun(), ""), (LocalSpawn(), ""), (Srun(), "7")],
+)
+def test_nothing_of_a_job_around_us_reaches_the_ranks(launcher, job, tmp_path):
+    """A shell of srun, a batch script or a pod says a place among ranks, which is not ours."""
+    (tmp_path / "private.sh").touch()
+
+    class Said(type(launcher)):
+        def argv(self, plan):
+            return (
+                "sh",
+                "-c",
+                'echo "$SLURM_PROCID$RANK$PMI_SIZE$TORCHELASTIC_RUN_ID,$SLURM_JOB_ID,$SLURM_JOB_NAME"',
+            )
+
+    around = dict.fromkeys(("SLURM_PROCID", "RANK", "PMI_SIZE", "TORCHELASTIC_RUN_ID"), "3")
+    done = subprocess.run(
+        marked(replace(ONE_NODE, directory=str(tmp_path)), Said()), capture_output=True, text=True, check=True,
+        env={**os.environ, **around, "SLURM_JOB_ID": "7", "SLURM_JOB_NAME": "name"},
+    )  # fmt: skip
+    assert done.stdout == f",{job},name\n"
+
+
 def test_srun_places_every_task_by_a_file_and_asks_for_no_pmi():
     folder = TWO_NODES.directory
     plan = replace(TWO_NODES, map_by="node", env=(*TWO_NODES.env, ("NCCL_IB_HCA", "mlx5_0,mlx5_1")))
     assert shlex.join(Srun().argv(plan)) == (
-        "env -u SLURM_PROCID -u SLURM_LOCALID -u SLURM_NODEID "
-        f"SLURM_HOSTFILE={folder}/slurm_hosts NCCL_IB_HCA=mlx5_0,mlx5_1 sh {folder}/srun_output.sh "
+        f"env SLURM_HOSTFILE={folder}/slurm_hosts NCCL_IB_HCA=mlx5_0,mlx5_1 sh {folder}/srun_output.sh "
         "srun --ntasks 4 --nodes 2 --distribution arbitrary --kill-on-bad-exit=1 --mpi=none --cpu-bind=none "
         "--input=none --label --time 12 --export ALL,CLUSTERCTL_LAUNCH=0123456789abcdef,MASTER_ADDR=10.0.0.1,"
         "CCORE_JOB_SECRET,NCCL_SOCKET_IFNAME=bond0,NCCL_IB_HCA " + shlex.join(plan.program)
