@@ -14,7 +14,7 @@ from clusterctl import log
 from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.errors import ClusterctlError
 from clusterctl.inventory.model import Node
-from clusterctl.launch import notices, preflight, processes, ssh_mesh
+from clusterctl.launch import notices, open_files, preflight, processes, ssh_mesh
 from clusterctl.launch.base import SECRETS_FILE, Launcher, LaunchPlan, marked, secrets_file
 from clusterctl.launch.failure import Outcome
 from clusterctl.launch.mpi_version import Family
@@ -37,6 +37,10 @@ _END_GRACE_S = 5.0
 _BACKSTOP_S = 60.0
 _POLL_S = 0.2
 _ABORT_S = 20.0
+# What the ranks of a launch may write together. NCCL's log is some 100 KiB a rank at eight ranks a node, and grows with
+# the ranks that each talks to: a line per channel and peer of an alltoall.
+_LAUNCH_BYTES = 64 << 20
+_RANK_BYTES = 2 << 20
 
 
 class Runner:
@@ -117,6 +121,7 @@ class Runner:
     def run(self, plan: LaunchPlan, launcher: Launcher, logs: Path) -> Outcome:
         """Start the ranks and wait for their end or the deadline; afterwards none of them runs anywhere."""
         started = time.monotonic()
+        open_files.make_room(plan.np, len(plan.placements))
         with RankLog(logs, launcher.tag) as ranklog:
             transport = self._connect(self._node(plan.placements[0].node))
             ended = threading.Event()
@@ -124,14 +129,7 @@ class Runner:
 
             def work() -> None:
                 try:
-                    files = {SECRETS_FILE: secrets_file(plan), **launcher.files(plan)}
-                    for name, data in files.items():
-                        transport.put(data, f"{plan.directory}/{name}", mode=0o600)
-                    command = marked(plan, launcher)
-                    _LOG.debug("%s: %s", transport.node, shlex.join(command))
-                    answer.append(
-                        transport.run(command, timeout_s=plan.timeout_s + _BACKSTOP_S, on_line=ranklog.line)
-                    )
+                    answer.append(_start(transport, plan, launcher, ranklog))
                 except TransportError as error:
                     answer.append(error.failure)
                 except ClusterctlError as error:
@@ -239,6 +237,21 @@ class Runner:
         self._touched = ()
         for name, missed in outcome.failures.items():
             _LOG.info("%s: %s could not be removed: %s", name, self.directory, missed.message)
+
+
+def _start(transport: Transport, plan: LaunchPlan, launcher: Launcher, ranklog: RankLog) -> Completed:
+    """Run the launcher on the launching node to its end."""
+    files = {SECRETS_FILE: secrets_file(plan), **launcher.files(plan)}
+    for name, data in files.items():
+        transport.put(data, f"{plan.directory}/{name}", mode=0o600)
+    command = marked(plan, launcher)
+    _LOG.debug("%s: %s", transport.node, shlex.join(command))
+    return transport.run(
+        command,
+        timeout_s=plan.timeout_s + _BACKSTOP_S,
+        on_line=ranklog.line,
+        max_output_bytes=_LAUNCH_BYTES + plan.np * _RANK_BYTES,
+    )
 
 
 def needs_for(launcher_name: str, *, torch: bool, perf: bool, program: str = "all_reduce_perf") -> Needs:

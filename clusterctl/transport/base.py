@@ -87,12 +87,14 @@ class Transport(Protocol):
         as_root: bool = False,
         env: Mapping[str, str] | None = None,
         on_line: Callable[[str], None] | None = None,
+        max_output_bytes: int | None = None,
     ) -> Completed:
         """Run one command to its end; a non-zero exit status is a result, not an error.
 
         ``as_root`` uses the node's way to root (none needed, or sudo); ``on_line`` is called with each line of
-        standard output as it arrives; past ``timeout_s`` the command is ended and TransportError
-        (``deadline``) is raised.
+        standard output as it arrives, of which none is kept for the result. Past ``timeout_s``, or when it writes
+        more than ``max_output_bytes`` (None: 64 MiB), the command is ended and TransportError (``deadline``,
+        ``protocol``) is raised.
         """
 
     def put(self, data: bytes, path: str, *, mode: int = 0o644, as_root: bool = False) -> None:

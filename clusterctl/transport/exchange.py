@@ -56,7 +56,7 @@ class Exchange:
         self._stdout = bytearray()
         self._stderr = bytearray()
         self._noise = bytearray()
-        self._line_start = 0
+        self._handed_bytes = 0
         self._prompts = 0
         self._answered = False
         self._settled = False
@@ -103,10 +103,14 @@ class Exchange:
             self._prompts += 1
 
     def _emit_lines(self, on_line: Callable[[str], None]) -> None:
-        while (end := self._stdout.find(b"\n", self._line_start)) >= 0:
-            line = self._stdout[self._line_start : end].decode(errors="replace")
-            self._line_start = end + 1
+        """Hand on what is complete, and keep none of it: a launch of a thousand ranks writes hundreds of MiB."""
+        begin = 0
+        while (end := self._stdout.find(b"\n", begin)) >= 0:
+            line = self._stdout[begin:end].decode(errors="replace")
+            begin = end + 1
             on_line(line)
+        del self._stdout[:begin]
+        self._handed_bytes += begin
 
     def take_input(self) -> tuple[bytes, bool]:
         """Return what to send now, and whether standard input ends with it. The command's own input waits for
@@ -130,7 +134,8 @@ class Exchange:
         if self._prompts > 1:
             self._settle(False)
             raise TransportError(sudo.refused(self._where, self._where))
-        if len(self._stdout) + len(self._stderr) > self._limit or len(self._noise) > _MAX_NOISE_BYTES:
+        written = self._handed_bytes + len(self._stdout) + len(self._stderr)
+        if written > self._limit or len(self._noise) > _MAX_NOISE_BYTES:
             mib = self._limit / 1048576
             raise self._failure(
                 FailureKind.PROTOCOL,
@@ -170,9 +175,9 @@ class Exchange:
                 f"the login shell ran no command (status {returncode}); it wrote: {noise or 'nothing'}",
                 "give the account a usable login shell, and no forced command in authorized_keys",
             )
-        if self._on_line is not None and self._line_start < len(self._stdout):
-            last = self._stdout[self._line_start :].decode(errors="replace")
-            self._line_start = len(self._stdout)
+        if self._on_line is not None and self._stdout:
+            last = self._stdout.decode(errors="replace")
+            self._stdout.clear()
             self._on_line(last)
         _log.debug(
             "%s: %s: status %d after %.2f s", self._where, shown(self._argv), returncode, self.waited_s

@@ -52,6 +52,7 @@ class LocalTransport(file_scripts.ShellFiles):
         as_root: bool = False,
         env: Mapping[str, str] | None = None,
         on_line: Callable[[str], None] | None = None,
+        max_output_bytes: int | None = None,
     ) -> Completed:
         """Run one command to its end; see ``Transport.run``."""
         words = checked_argv(argv, env)
@@ -72,7 +73,7 @@ class LocalTransport(file_scripts.ShellFiles):
             prompt=prompt,
             password=self._password,
             may_need_sudo=needs_sudo,
-            max_output_bytes=self._limit,
+            max_output_bytes=self._limit if max_output_bytes is None else max_output_bytes,
         )
         return self._converse(words, exchange)
 

@@ -90,6 +90,7 @@ class SshTransport(file_scripts.ShellFiles):
         as_root: bool = False,
         env: Mapping[str, str] | None = None,
         on_line: Callable[[str], None] | None = None,
+        max_output_bytes: int | None = None,
     ) -> Completed:
         """Run one command to its end; see ``Transport.run``. The deadline counts from when it is sent."""
         target, session, become = self._target, self._session, self._node.become
@@ -111,7 +112,7 @@ class SshTransport(file_scripts.ShellFiles):
             prompt=prompt,
             password=session.password,
             may_need_sudo=needs_sudo,
-            max_output_bytes=session.max_output_bytes,
+            max_output_bytes=session.max_output_bytes if max_output_bytes is None else max_output_bytes,
         )
         try:
             channel = ssh_wire.orderly(

@@ -54,7 +54,7 @@ def test_lines_arrive_as_they_are_complete_and_the_last_at_the_end():
     assert lines == ["a"]
     exchange.feed_stdout(b"\n\nlast")
     assert lines == ["a", "b\ufffd", ""]
-    assert exchange.completed(0).stdout == b"a\nb\xff\n\nlast"
+    assert exchange.completed(0).stdout == b"", "what was handed on is not kept"
     assert lines[-1] == "last"
 
 
@@ -63,6 +63,14 @@ def test_output_is_bounded():
     exchange.feed_stdout(b"x" * 600)
     exchange.check()
     exchange.feed_stderr(b"x" * 600)
+    assert kind_of(exchange.check) is FailureKind.PROTOCOL
+
+
+def test_lines_that_were_handed_on_count_as_output():
+    exchange = Exchange("n", ARGV, on_line=lambda _: None, max_output_bytes=1000)
+    exchange.feed_stdout(b"x" * 600 + b"\n")
+    exchange.check()
+    exchange.feed_stdout(b"x" * 600 + b"\n")
     assert kind_of(exchange.check) is FailureKind.PROTOCOL
 
 
