@@ -45,6 +45,19 @@ def _place(plan: LaunchPlan, rank: int) -> str:
     return nodes[rank] if rank < len(nodes) else "?"
 
 
+def _known_as(plan: LaunchPlan, said: str | None) -> str | None:
+    """Return the inventory's name of a node that the launcher names, which may be longer or cut at its first dot."""
+    if said is None:
+        return None
+    for form in (str, lambda name: name.partition(".")[0]):
+        fits = [
+            p.node for p in plan.placements if form(said) in (form(p.node), form(p.host), form(p.address))
+        ]
+        if len(fits) == 1:
+            return fits[0]
+    return said
+
+
 def _deadline(plan: LaunchPlan, outcome: Outcome) -> Fault:
     seen: dict[int, tuple[str, RankProcess]] = {}
     for place, processes in (outcome.ranks_seen or {}).items():
@@ -98,7 +111,7 @@ def classify(plan: LaunchPlan, outcome: Outcome) -> tuple[Fault, ...]:
     if death := notices.rank_death(text):
         faults.append(_rank_died(plan, outcome, death))
     elif not faults and notices.lost_daemon(text):
-        node = notices.daemon_node(text)
+        node = _known_as(plan, notices.daemon_node(text))
         faults.append(
             Fault(
                 FaultKind.NODE_LOST,

@@ -30,9 +30,7 @@ _DAEMON = re.compile(
     r"|daemon failed to report back|Launch proxy failed|Node failure on \S+)",
     re.IGNORECASE,
 )
-_REMOTE = re.compile(
-    r"(?:Remote (?:daemon:\s*\[[^\n]*\] on node|host:)\s+|Node failure on )(?P<node>[^\s.]+)"
-)
+_REMOTE = re.compile(r"(?:Remote (?:daemon:\s*\[[^\n]*\] on node|host:)\s+|Node failure on )(?P<node>\S+)")
 _RULE = re.compile(r"[-=| ]*")
 _FRAMED = re.compile(r"^-{60,}\n.*?\n-{60,}$", re.MULTILINE | re.DOTALL)
 
@@ -83,9 +81,9 @@ def lost_daemon(text: str) -> bool:
 
 
 def daemon_node(text: str) -> str | None:
-    """Return the node of the daemon that was lost, where the launcher names it."""
+    """Return the node of the daemon that was lost, where the launcher names it: by a name or an address."""
     match = _REMOTE.search(text)
-    return match["node"] if match else None
+    return match["node"].rstrip(".,;:") if match else None
 
 
 def gave_up(text: str) -> bool:

@@ -1,5 +1,7 @@
 """What went wrong, from what mpirun really says, from what was seen on the nodes, and from the ranks' words."""
 
+from dataclasses import replace
+
 import pytest
 
 from clusterctl.benchmarks.base import RankProof
@@ -145,3 +147,19 @@ def test_an_abort_is_noticed_while_the_launcher_still_waits_for_a_dead_daemon():
     assert gave_up(KILLED)
     assert gave_up(DAEMON)
     assert not gave_up("Warning: Permanently added 'gpu02'")
+
+
+@pytest.mark.parametrize(
+    ("name", "host", "said"),
+    [
+        ("gpu02.example.org", "gpu02.example.org", "gpu02.example.org"),
+        ("gpu02.example.org", "gpu02.example.org", "gpu02"),
+        ("gpu02", "gpu02.example.org", "gpu02.example.org"),
+        ("10.0.0.12", "ip-10-0-0-12", "10.0.0.12"),
+    ],
+)
+def test_a_lost_daemons_node_goes_by_its_name_in_the_inventory(name, host, said):
+    named = replace(TWO_NODES.placements[1], node=name, host=host)
+    plan = replace(TWO_NODES, placements=(TWO_NODES.placements[0], named))
+    (fault,) = classify(plan, outcome(DAEMON.replace("gpu02", said)))
+    assert (fault.kind.value, fault.node) == ("node-lost", name)
