@@ -10,7 +10,8 @@ fi
 say host "$(uname -n)"
 say uid "$(id -u)"
 say ssh "${SSH_CONNECTION:-}"
-say cores "$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN 2>/dev/null)"
+# nproc takes OMP_NUM_THREADS for the number of cores, and shells of many sites set it to 1.
+say cores "$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc 2>/dev/null || getconf _NPROCESSORS_ONLN 2>/dev/null)"
 say cpu_model "$(sed -n 's/^model name[[:space:]]*: //p' /proc/cpuinfo 2>/dev/null | head -n 1)"
 say gpus "$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ')"
 

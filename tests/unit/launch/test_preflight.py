@@ -1,5 +1,6 @@
 """The probe before a launch: a real sh on this machine, and judging what nodes answered."""
 
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -32,6 +33,13 @@ def test_this_machine_answers(here, tmp_path):
     assert (tmp_path / "launch").stat().st_mode & 0o777 == 0o700
     assert here.fault is None
     assert preflight.judge([here], Needs(torch=True)) == ()
+
+
+def test_cores_are_the_machines_whatever_a_shell_says_to_openmp(monkeypatch, tmp_path):
+    monkeypatch.setenv("OMP_NUM_THREADS", "57")
+    monkeypatch.setenv("OMP_THREAD_LIMIT", "57")
+    found = answer_of(Node(name="n", address="n"), tmp_path / "launch")
+    assert found.cores == len(os.sched_getaffinity(0))
 
 
 def test_a_folder_that_cannot_be_made_is_a_fault(tmp_path):
