@@ -10,6 +10,7 @@ from clusterctl.artifacts.env import Communication, Library, variables
 from clusterctl.artifacts.ranks import agreed, agreed_env
 from clusterctl.benchmarks.collective import program_of
 from clusterctl.errors import LaunchError, UsageError
+from clusterctl.inventory import nodeset
 from clusterctl.inventory.secret_names import names_a_secret
 from clusterctl.launch import trust
 from clusterctl.launch.base import Launcher, LaunchPlan, MapBy, Placement, spread
@@ -88,11 +89,22 @@ def launcher(asked: str | None, answers: Sequence[Readiness]) -> Launcher:
 
 
 def library(asked: Library | None, answers: Sequence[Readiness], *, collective: bool) -> Library:
-    """Return the library asked for, else NCCL where every node has GPUs, else what is installed."""
+    """Return the library asked for, else NCCL where every node has GPUs, else what is installed.
+
+    Raise LaunchError where nobody asked and a node has lost the GPUs that the inventory says it has.
+    """
     if asked is not None:
         return asked
     if all(answer.gpus for answer in answers):
         return "nccl"
+    # Chosen by what is left, the CPUs would be measured, and the run would end well.
+    without = [answer.node.name for answer in answers if answer.node.gpus and not answer.gpus]
+    if without:
+        raise LaunchError(
+            f"{nodeset.fold(without)}: the inventory says GPUs, but nvidia-smi lists none there",
+            hint="clusterctl check INVENTORY --only gpu-driver; leave it out with --limit; "
+            "or say what to measure without GPUs: --library gloo",
+        )
     if all(answer.core_perf or (collective and answer.node.all_reduce_perf) for answer in answers):
         return "ccore"
     return "gloo"
@@ -183,7 +195,7 @@ def plan(
     interface = None
     if any(a.interface for a in members):
         interface = same(members, [a.interface for a in members], "socket_ifname")
-    env, secret = _environment(members, np, chosen, interface, timeout_s, launcher_name)
+    env, secret = _environment(members, np, chosen, timeout_s, launcher_name)
     return LaunchPlan(
         token=token,
         directory=directory,
@@ -226,7 +238,6 @@ def _environment(
     members: Sequence[Readiness],
     np: int,
     chosen: Library,
-    interface: str | None,
     timeout_s: float,
     launcher_name: str,
 ) -> tuple[tuple[tuple[str, str | None], ...], tuple[tuple[str, str], ...]]:
@@ -235,8 +246,9 @@ def _environment(
     nodes = [member.node for member in members]
     rdma = agreed(nodes, "rdma_devices")
     alone = len(members) == 1
-    # Ranks of one node meet over the loopback interface, whatever the node's name resolves to.
-    ifname = interface or ("lo" if alone and chosen != "nccl" else None)
+    # Ranks of one node meet over the loopback interface, whatever the node's name resolves to. Where the inventory
+    # names interfaces the library gets its words whole: "=" keeps bond0 from meaning bond0.100, others are rails.
+    ifname = agreed(nodes, "socket_ifname") or ("lo" if alone and chosen != "nccl" else None)
     # Across nodes NCCL says as much as the proof of its fast path needs.
     proving = chosen == "nccl" and not alone
     settings = Communication(
@@ -268,6 +280,13 @@ def _environment(
         **variables(settings, np=np),
     }
     found = {**defaults, **agreed_env(nodes)}
+    for name in ("MASTER_PORT", "CCORE_ROOT_PORT"):
+        value = found[name] or ""
+        if not (value.isdecimal() and 1 <= int(value) <= 65535):
+            raise LaunchError(
+                f"{name} is {value!r} in the inventory's env, and no port",
+                hint="leave it out: a free one is chosen; or write 1 to 65535",
+            )
     hidden = {n: value for n, value in found.items() if value is not None and names_a_secret(n, value)}
     shown = {name: None if name in hidden else value for name, value in found.items()}
     return tuple(shown.items()), tuple(hidden.items())

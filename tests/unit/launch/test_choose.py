@@ -72,6 +72,15 @@ def test_the_library_follows_the_hardware():
     assert choose.library("gloo", [gpu], collective=True) == "gloo"
 
 
+def test_a_node_that_lost_its_gpus_does_not_turn_the_run_into_one_of_cpus():
+    whole, lost = ready("n1", gpus=8, found={"gpus": 8}), ready("n2", gpus=8)
+    with pytest.raises(LaunchError, match="n2: the inventory says GPUs"):
+        choose.library(None, [whole, lost], collective=True)
+    assert choose.library("gloo", [whole, lost], collective=True) == "gloo"
+    assert choose.library("nccl", [whole, lost], collective=True) == "nccl"
+    assert choose.library(None, [ready(gpus=0)], collective=True) == "gloo"
+
+
 def test_a_collective_uses_a_binary_where_all_nodes_have_it_else_torch():
     nccl = ready(found={"gpus": 8, "perf": "/usr/bin/all_reduce_perf"})
     core = ready(found={"core_perf": "/c/all_reduce_perf", "perf": "/usr/bin/all_reduce_perf"})
@@ -131,6 +140,26 @@ def test_the_environment_says_where_ranks_meet():
     assert len(dict(made.secrets)["CCORE_JOB_SECRET"]) == 32
     alone = dict(plan([ready("n1")], 1).env)
     assert (alone["MASTER_ADDR"], alone["GLOO_SOCKET_IFNAME"]) == ("127.0.0.1", "lo")
+
+
+@pytest.mark.parametrize(
+    ("library", "variable", "said"),
+    [
+        ("nccl", "NCCL_SOCKET_IFNAME", "=eth0,eth1"),
+        ("ccore", "CCORE_SOCKET_IFNAME", "=eth0,eth1"),
+        ("gloo", "GLOO_SOCKET_IFNAME", "eth0,eth1"),
+    ],
+)
+def test_the_library_gets_all_interfaces_as_the_inventory_names_them(library, variable, said):
+    on_eth0 = {"interface": "eth0", "interface_address": "10.0.0.1"}
+    made = plan([ready(n, socket_ifname="=eth0,eth1", found=on_eth0) for n in "ab"], 2, "node", library)
+    assert (dict(made.env)[variable], made.interface) == (said, "eth0")
+
+
+@pytest.mark.parametrize("port", ["http", "0", "65536", "²", ""])
+def test_a_port_of_the_inventory_that_is_none_is_refused(port):
+    with pytest.raises(LaunchError, match="MASTER_PORT"):
+        plan([ready("n1", env={"MASTER_PORT": port})], 1)
 
 
 def test_a_port_in_use_is_not_chosen(monkeypatch):
