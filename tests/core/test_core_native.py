@@ -38,6 +38,7 @@ CASES = (
     "rendezvous",
     "seals",
     "failures",
+    "late-rank",
     "lifecycle",
     "memory",
     "n-trees",

@@ -16,6 +16,7 @@ CaseTable case_table() {
       {"endurance", endurance},
       {"failures", failures},
       {"fuzz", fuzz},
+      {"late-rank", late_rank},
       {"lifecycle", lifecycle},
       {"memory", memory},
       {"n-trees", n_trees},

@@ -30,6 +30,7 @@ void siblings_failures();
 void registered_memory();
 void rendezvous();
 void failures();
+void late_rank();
 void lifecycle();
 void stripes();
 void algorithms(const std::string& layout, int nranks);
