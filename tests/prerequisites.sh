@@ -4,6 +4,7 @@ set -euo pipefail
 
 packages=(
   git make gcc g++ binutils python3-venv # build
+  locales                                # a program in another language
   openssh-server openssh-client sudo     # transport
   openmpi-bin slurmctld slurmd slurm-client munge           # launch
   busybox-static tcsh pciutils strace util-linux            # the probe and the runner under other shells

@@ -157,6 +157,38 @@ def test_levels_of_the_log(environment: dict[str, str], given: dict[str, str], l
     assert done.stderr.count("rank 0 of 1") == lines, done.stderr
 
 
+IN_ANOTHER_LANGUAGE = """
+import locale
+import numpy
+from collective_core.communicator import Communicator
+locale.setlocale(locale.LC_ALL, "")
+assert locale.localeconv()["decimal_point"] == ","
+with Communicator.from_environment() as comm:
+    data = numpy.ones(4, dtype="f4")
+    comm.topk_all_reduce(data, data, None)
+    print(next(line for line in comm.dump_config().splitlines() if line.startswith("CCORE_TIMEOUT_S")))
+assert locale.localeconv()["decimal_point"] == ","
+"""
+
+
+def test_numbers_have_a_point_in_programs_of_any_language(ranks: Any, tmp_path: Path) -> None:
+    german, links = tmp_path / "de_DE.UTF-8", tmp_path / "links.txt"
+    subprocess.run(
+        ("localedef", "--no-archive", "-i", "de_DE", "-f", "UTF-8", german), check=True, timeout=60
+    )
+    links.write_text("X 2.5\n2.5 X\n")
+    given = {
+        "LOCPATH": str(tmp_path),
+        "LC_ALL": german.name,
+        "CCORE_TIMEOUT_S": "30.5",
+        "CCORE_TOPK_RATIO": "0.25",
+        "CCORE_LINK_MATRIX": str(links),
+    }
+    ranks.start((sys.executable, "-c", IN_ANOTHER_LANGUAGE), 2, lambda _: given)
+    for one in ranks.finish():
+        assert (one.returncode, one.output) == (0, "CCORE_TIMEOUT_S=30.5 (environment)\n"), one.output
+
+
 MEET = "from collective_core.communicator import Communicator; Communicator.from_environment().destroy()"
 
 

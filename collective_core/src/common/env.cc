@@ -9,6 +9,7 @@
 
 #include "common/error.h"
 #include "common/log.h"
+#include "common/plain_numbers.h"
 
 namespace ccore {
 namespace {
@@ -81,6 +82,7 @@ int64_t env_integer(const char* name, int64_t fallback, int64_t least, int64_t m
 int64_t env_seconds_as_ms(const char* name, int64_t fallback_ms) {
   const auto [spelling, text] = env_setting(name);
   if (text.empty()) return fallback_ms;
+  const PlainNumbers plain;
   char* end = nullptr;
   const double seconds = std::strtod(text.c_str(), &end);
   if (*end != '\0' || !(seconds > 0) || seconds > 1e9) {

@@ -6,9 +6,12 @@
 #include <system_error>
 #include <vector>
 
+#include "common/plain_numbers.h"
+
 namespace ccore {
 
 std::string format(const char* pattern, ...) {
+  const PlainNumbers plain;
   va_list arguments;
   va_start(arguments, pattern);
   va_list again;

@@ -9,6 +9,7 @@
 #include "common/dtype.h"
 #include "common/env.h"
 #include "common/error.h"
+#include "common/plain_numbers.h"
 #include "compress/payload.h"
 #include "schedule/schedule.h"
 
@@ -18,6 +19,7 @@ namespace {
 double ratio_from_env(double fallback) {
   const EnvSetting given = env_setting("CCORE_TOPK_RATIO");
   if (given.text.empty()) return fallback;
+  const PlainNumbers plain;
   char* end = nullptr;
   const double ratio = std::strtod(given.text.c_str(), &end);
   if (*end != '\0' || !(ratio > 0) || ratio > 1) {

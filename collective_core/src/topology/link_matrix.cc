@@ -9,6 +9,7 @@
 
 #include "common/error.h"
 #include "common/index.h"
+#include "common/plain_numbers.h"
 
 namespace ccore {
 namespace {
@@ -27,6 +28,7 @@ float bandwidth(const std::string& source, int from, int to, const std::string& 
     }
     return 0;
   }
+  const PlainNumbers plain;
   char* end = nullptr;
   const float value = std::strtof(word.c_str(), &end);
   if (*end != '\0' || !std::isfinite(value) || value < 0) {
