@@ -15,9 +15,8 @@ from shaped_networks import Networks
 MEASURE = ("-m", "collective_core.link_matrix")
 # The shell execs twice, so that the process that the test knows is the rank.
 INSIDE = ("sh", "-c", 'exec ip netns exec "$TEST_NETNS" "$@"', "inside", sys.executable)
-# Between a link of 100 Mbit/s, of which the shaper lets a burst through after every pause of a rank (0.023 was seen),
-# and memory (1.1).
-SLOW_GBYTES_PER_S = 4 * 0.0125
+# Between a link of 100 Mbit/s, of which the shaper lets a burst through after every pause of a rank, and memory (1.1).
+SLOW_GBYTES_PER_S = 2 * 0.0125
 USED = """
 import numpy
 from collective_core.communicator import Communicator

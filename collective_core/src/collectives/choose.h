@@ -1,6 +1,7 @@
 // Which algorithm an operation takes: a pure function of what all ranks know alike.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -37,16 +38,47 @@ void parse_forced(const std::string& setting, const std::string& text, Overrides
 Algorithm choose(Kind kind, size_t bytes, const Shape& shape, const Overrides& overrides,
                  const CostModel& model);
 
-// What a communicator knows of it.
+// The last choices of one chooser, since programs call the same sizes again and again, and a small operation takes hardly
+// longer than a look at the model. A copy begins with none: it may get other wishes.
+class RememberedChoices {
+ public:
+  RememberedChoices() = default;
+  RememberedChoices(const RememberedChoices&) {}
+  RememberedChoices& operator=(const RememberedChoices&) {
+    choices_ = {};
+    return *this;
+  }
+
+  template <typename Choose>
+  Algorithm get(Kind kind, size_t bytes, Choose choose) {
+    Choice& choice = choices_[(bytes ^ bytes >> 8 ^ bytes >> 16 ^ static_cast<size_t>(kind)) % choices_.size()];
+    if (choice.algorithm == Algorithm::none || choice.kind != kind || choice.bytes != bytes) {
+      choice = Choice{bytes, kind, choose()};
+    }
+    return choice.algorithm;
+  }
+
+ private:
+  struct Choice {
+    size_t bytes = 0;
+    Kind kind = Kind::barrier;
+    Algorithm algorithm = Algorithm::none;  // nothing is remembered here
+  };
+  std::array<Choice, 16> choices_{};
+};
+
+// What a communicator knows of it. Its parts do not change after the first choice.
 struct Chooser {
   Shape shape;
   Overrides overrides;
   CostModel model;
   const std::vector<Tree>* trees = nullptr;  // over which n_trees reduces; null: a star from every rank
   Algorithm* chosen = nullptr;  // where the last choice is noted, for the flight recorder
+  mutable RememberedChoices remembered;  // used by one operation at a time
 
   Algorithm choose(Kind kind, size_t bytes) const {
-    const Algorithm algorithm = ccore::choose(kind, bytes, shape, overrides, model);
+    const Algorithm algorithm =
+        remembered.get(kind, bytes, [&] { return ccore::choose(kind, bytes, shape, overrides, model); });
     if (chosen) *chosen = algorithm;
     return algorithm;
   }

@@ -67,7 +67,7 @@ double all_reduce_us(Algorithm algorithm, const Shape& shape, const Flat& f, con
   }
   if (algorithm == Algorithm::cma) {
     const double us_per_byte = model.cross.us_per_byte * (1 + model.cross.crowding * (f.p - 2));
-    return 2 * shared.alpha_us + 2 * (f.p - 1) * model.cross.call_us + part * us_per_byte;
+    return 2 * shared.alpha_us + 3 * (f.p - 1) * model.cross.call_us + part * us_per_byte;
   }
   if (algorithm == Algorithm::doubling) {
     const double extra = power_of_two(shape.nranks) ? 0 : 1;
@@ -111,37 +111,38 @@ double oneshot_us(Kind kind, const Flat& f, const SharedCost& shared) {
   }
 }
 
-// Of what a byte costs that is read, reduced and written by the kernel: one that stays with the rank, and one that is
-// only moved, by ranks that all do so at once. From there on where results outgrow the caches, its stores cost more than
-// those past the caches (all_reduce_cma.cc). So that slots are overtaken where two pinned ranks on a Xeon showed it:
-// near 200 KiB, at 400 KiB by reduce_scatter.
-constexpr double kKept = 1.25;
+// Of what a byte costs that is read, reduced and written by the kernel: one that is reduced and stays with the rank, one
+// that a rank adds to the root's result, and one that is only moved. Where one rank has the kernel store more than the
+// caches hold, that costs as much again, as its stores fetch what they overwrite. So that slots are overtaken where 2, 3,
+// 4 and 8 ranks on pinned cores of two Xeons showed it (docs/performance.md has the crossings).
+constexpr double kKept = 1.3;
+constexpr double kReturned = 0.7;
 constexpr double kMoved = 0.5;
-constexpr double kPastCachesFrom = 4.0 * 1024 * 1024;
+constexpr double kPastCachesFrom = 8.0 * 1024 * 1024;
 
 // By one copy of the kernel.
 double cross_us(Kind kind, const Flat& f, const CostModel& model) {
   const double part = (f.p - 1) / f.p * f.bytes;
-  const double one = model.shared.alpha_us + model.cross.call_us;
-  const double each = 2 * model.shared.alpha_us + (f.p - 1) * model.cross.call_us;
+  const double calls = (f.p - 1) * model.cross.call_us;
+  const double once = model.shared.alpha_us + calls;  // with a root all others use its pages at once
+  const double twice = 2 * model.shared.alpha_us + calls;
   const double byte = model.cross.us_per_byte;
-  const double crowded = byte * (1 + model.cross.crowding * (f.p - 2));
-  const auto past_caches = [&](double result) { return std::max(0.0, result - kPastCachesFrom) * byte; };
+  const auto past_caches = [&](double stored) { return std::max(0.0, stored - kPastCachesFrom) * byte; };
   switch (kind) {
     case Kind::broadcast:  // through slots the root does a half of the work meanwhile
-      return one + f.bytes * crowded;
+      return once + f.bytes * byte * (1 + model.cross.crowding * (f.p - 2));
     case Kind::gather:
-      return one + f.bytes / f.p * kMoved * byte + past_caches(f.bytes);
-    case Kind::scatter:
-      return one + f.bytes / f.p * kMoved * byte + past_caches(f.bytes / f.p);
+      return once + f.bytes / f.p * kMoved * byte + past_caches(f.bytes / f.p);
+    case Kind::scatter:  // through slots the root alone stores it all
+      return once + f.bytes / f.p * kMoved * byte;
     case Kind::reduce:
-      return each + part * (kKept * crowded + byte) + past_caches(f.bytes);
+      return twice + part * (kKept + kReturned) * byte + past_caches(f.bytes);
     case Kind::reduce_scatter:
-      return each + part * kKept * crowded;
+      return twice + part * kKept * byte;
     case Kind::all_to_all:
-      return each + part / f.p * kMoved * crowded + past_caches(f.bytes / f.p);
+      return twice + part / f.p * kMoved * byte + past_caches(part / f.p);
     default:  // all_gather
-      return each + part * kMoved * crowded + past_caches(f.bytes);
+      return twice + part * kMoved * byte + past_caches(part);
   }
 }
 

@@ -13,10 +13,9 @@ int64_t now_ns() {
   return int64_t{t.tv_sec} * 1000000000 + t.tv_nsec;
 }
 
-Deadline Deadline::in_ms(int64_t timeout_ms) {
-  const int64_t now = now_ns();
-  const int64_t most = (std::numeric_limits<int64_t>::max() - now) / 1000000 - 1;
-  return Deadline(now + std::min(timeout_ms, most) * 1000000);
+Deadline Deadline::in_ms(int64_t timeout_ms, int64_t then_ns) {
+  const int64_t most = (std::numeric_limits<int64_t>::max() - then_ns) / 1000000 - 1;
+  return Deadline(then_ns + std::min(timeout_ms, most) * 1000000);
 }
 
 int Deadline::remaining_ms(int most_ms) const {

@@ -122,12 +122,13 @@ void Communicator::run(Operation operation, int64_t timeout_ms,
   monitor_->set_begun(sequence_);
   if (has_others_out_of_sight()) monitor_->set_call(operation);
   const int64_t limit_ms = timeout_ms > 0 ? timeout_ms : settings_.timeout_ms;
-  const Deadline deadline = Deadline::in_ms(limit_ms);
+  const int64_t start_ns = now_ns();
+  const Deadline deadline = Deadline::in_ms(limit_ms, start_ns);
   int send_to = -1;
   int receive_from = -1;
   chosen_ = Algorithm::none;
   Doubt doubt(limit_ms);
-  const uint64_t ticket = recorder_.begin(operation, false, elements > 0 ? elements : operation.count);
+  const uint64_t ticket = recorder_.begin(operation, false, elements > 0 ? elements : operation.count, start_ns);
   const auto check = [&] {
     recorder_.update(ticket, chosen_, receive_from >= 0 ? receive_from : send_to);
     failure_.check();
@@ -161,12 +162,10 @@ void Communicator::run(Operation operation, int64_t timeout_ms,
     told_to_all([&] { body(context); });
     if (tuned) tuning_.end(rank_);
   } catch (const Error& error) {
-    recorder_.update(ticket, chosen_, -1);
-    recorder_.end(ticket, error.code());
+    recorder_.end(ticket, error.code(), chosen_);
     give_up(error, operation.sequence);
   }
-  if (chosen_ != Algorithm::none) recorder_.update(ticket, chosen_, -1);
-  recorder_.end(ticket, CC_SUCCESS);
+  recorder_.end(ticket, CC_SUCCESS, chosen_);
   monitor_->set_finished(sequence_);
 }
 

@@ -51,13 +51,13 @@ void Recorder::publish(uint64_t ticket) {
   slot.version.store(version + 2, std::memory_order_release);
 }
 
-uint64_t Recorder::begin(const Operation& operation, bool sends, uint64_t elements) {
+uint64_t Recorder::begin(const Operation& operation, bool sends, uint64_t elements, int64_t start_ns) {
   const uint64_t ticket = ++last_ticket_;
   cc_trace_entry& entry = entries_[place(ticket)];
   entry = cc_trace_entry{};
   entry.size = sizeof entry;
   entry.sequence = operation.sequence;
-  entry.start_ns = now_ns();
+  entry.start_ns = start_ns;
   entry.count = elements;
   entry.operation = static_cast<int32_t>(operation.kind);
   entry.dtype = operation.dtype;
@@ -78,18 +78,22 @@ void Recorder::update(uint64_t ticket, Algorithm algorithm, int waits_for) {
   cc_trace_entry* entry = own(ticket);
   if (!entry) return;
   if (waits_for >= 0) entry->waits_for = waits_for;
-  const char* name = algorithm == Algorithm::none ? entry->algorithm : name_of(algorithm);
-  if (name != entry->algorithm) std::strncpy(entry->algorithm, name, sizeof entry->algorithm - 1);
+  note(entry, algorithm);
   publish(ticket);
+}
+
+void Recorder::note(cc_trace_entry* entry, Algorithm algorithm) {
+  if (algorithm != Algorithm::none) std::strncpy(entry->algorithm, name_of(algorithm), sizeof entry->algorithm - 1);
 }
 
 void Recorder::set_source(uint64_t ticket, int rank) {
   if (cc_trace_entry* entry = own(ticket)) entry->root = rank;
 }
 
-void Recorder::end(uint64_t ticket, cc_result result) {
+void Recorder::end(uint64_t ticket, cc_result result, Algorithm algorithm) {
   cc_trace_entry* entry = own(ticket);
   if (!entry) return;
+  note(entry, algorithm);
   entry->end_ns = now_ns();
   entry->result = result;
   if (entry->algorithm[0] == '\0' && !is_transfer(*entry)) {

@@ -12,16 +12,18 @@
 #include "collective_core/collective_core.h"
 #include "collectives/algorithm.h"
 #include "collectives/operation.h"
+#include "common/clock.h"
 
 namespace ccore {
 
 class Recorder {
  public:
   // sends: of a transfer, whether it leaves this rank. elements: those of the caller. Returns a ticket.
-  uint64_t begin(const Operation& operation, bool sends, uint64_t elements);
+  uint64_t begin(const Operation& operation, bool sends, uint64_t elements, int64_t start_ns = now_ns());
   // The algorithm that was chosen, and the rank that is waited for; none and -1: no news.
   void update(uint64_t ticket, Algorithm algorithm, int waits_for);
-  void end(uint64_t ticket, cc_result result);
+  // algorithm: as in update().
+  void end(uint64_t ticket, cc_result result, Algorithm algorithm = Algorithm::none);
   // Of a receive from any rank, once its sender is known.
   void set_source(uint64_t ticket, int rank);
 
@@ -47,6 +49,7 @@ class Recorder {
   };
   static constexpr size_t kOperations = 64;
 
+  static void note(cc_trace_entry* entry, Algorithm algorithm);
   // The entry of a ticket, or null when a later one has taken its place.
   cc_trace_entry* own(uint64_t ticket);
   void publish(uint64_t ticket);

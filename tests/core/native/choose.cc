@@ -12,6 +12,7 @@ namespace test {
 namespace {
 
 using ccore::Algorithm;
+using ccore::CostModel;
 using ccore::Kind;
 using ccore::Overrides;
 using ccore::Shape;
@@ -19,13 +20,14 @@ using ccore::Shape;
 constexpr Shape kOneNode{4, 1, 4, 4};
 constexpr Shape kSharedByTwo{2, 1, 2, 2, true};
 constexpr Shape kCrossedByTwo{2, 1, 2, 2, true, false, true};
+constexpr Shape kCrossedByEight{8, 1, 8, 8, true, false, true};
 constexpr Shape kTwoByTwo{4, 2, 2, 2};
 constexpr size_t kMiB = size_t{1} << 20;
 
 Algorithm chosen(Kind kind, size_t bytes, const Shape& shape, const std::string& forced = "") {
   Overrides overrides;
   ccore::parse_forced("CCORE_ALGO=" + forced, forced, &overrides);
-  return ccore::choose(kind, bytes, shape, overrides, ccore::CostModel());
+  return ccore::choose(kind, bytes, shape, overrides, CostModel());
 }
 
 void expect_error(const std::string& forced, const std::string& part) {
@@ -37,6 +39,24 @@ void expect_error(const std::string& forced, const std::string& part) {
     return;
   }
   EXPECT(false, "accepted ", forced);
+}
+
+// A choice that is remembered is the one that would be made, whatever was asked for in between; a copy makes its own.
+void remembered() {
+  ccore::Chooser chooser{kCrossedByTwo, Overrides(), CostModel()};
+  for (int round = 0; round < 2; ++round) {
+    for (size_t bytes = 0; bytes < 3 * kMiB; bytes = bytes * 2 + 1) {
+      for (const Kind kind : {Kind::all_reduce, Kind::broadcast, Kind::all_gather, Kind::reduce}) {
+        EXPECT(chooser.choose(kind, bytes) == chosen(kind, bytes, kCrossedByTwo), name_of(kind), " of ", bytes);
+      }
+    }
+  }
+  ccore::Chooser wishful = chooser;
+  wishful.overrides.forced[static_cast<size_t>(Kind::all_reduce)] = Algorithm::ring;
+  EXPECT(wishful.choose(Kind::all_reduce, 1) == Algorithm::ring, "the copy's wish");
+  EXPECT(chooser.choose(Kind::all_reduce, 1) == Algorithm::oneshot, "not the copy's wish");
+  wishful = chooser;
+  EXPECT(wishful.choose(Kind::all_reduce, 1) == Algorithm::oneshot, "no wish any more");
 }
 
 void latency_for_little_and_bytes_for_much() {
@@ -76,8 +96,15 @@ void siblings_in_shared_memory() {
     EXPECT(chosen(kind, kMiB, kCrossedByTwo) == Algorithm::cma, name_of(kind), " of 1 MiB");
   }
   for (const Kind kind : {Kind::all_gather, Kind::gather}) {
-    EXPECT(chosen(kind, 16 * kMiB, kCrossedByTwo) == Algorithm::oneshot, name_of(kind), " past the caches");
+    EXPECT(chosen(kind, 16 * kMiB, kCrossedByTwo) == Algorithm::cma, name_of(kind), " of which a rank stores 8 MiB");
+    EXPECT(chosen(kind, 64 * kMiB, kCrossedByTwo) == Algorithm::oneshot, name_of(kind), " past the caches");
   }
+  // More ranks copy to or from the root at once, or reduce, than one could write and read slots.
+  EXPECT(chosen(Kind::all_to_all, 8 * kMiB, kCrossedByEight) == Algorithm::cma, "1 MiB from each of eight");
+  for (const Kind kind : {Kind::reduce, Kind::reduce_scatter, Kind::gather, Kind::scatter}) {
+    EXPECT(chosen(kind, 4 * kMiB, kCrossedByEight) == Algorithm::cma, name_of(kind), " of 4 MiB among eight");
+  }
+  EXPECT(chosen(Kind::all_reduce, 4 * kMiB, kCrossedByEight) == Algorithm::twoshot, "all write to all");
   EXPECT(chosen(Kind::all_to_allv, 64, kCrossedByTwo) == Algorithm::pairwise, "whose sizes only pairs know");
 }
 
@@ -133,6 +160,7 @@ void choose() {
   siblings_in_shared_memory();
   known_links();
   wishes();
+  remembered();
   costs_grow();
   shapes();
 }
