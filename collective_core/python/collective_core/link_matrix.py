@@ -53,7 +53,7 @@ def measure(comm: Communicator) -> Matrix:
 def _received_gbytes_per_s(comm: Communicator, peer: int) -> float:
     """Exchange ever more with the peer until that takes long enough to be timed; then the median of some times.
 
-    Not the best: what shapes a line lets a burst through after every pause. Not the mean: hosts do other things as well.
+    Not the best: what shapes a line lets a burst through after every pause. Not the mean: hosts do other things too.
     """
     plan = (ctypes.c_uint64 * 2)(FIRST_BYTES, 0)  # the lower rank's: bytes, and the how manieth that counts
     rates: list[float] = []

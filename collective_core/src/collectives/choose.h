@@ -74,7 +74,7 @@ struct Chooser {
   CostModel model;
   const std::vector<Tree>* trees = nullptr;  // over which n_trees reduces; null: a star from every rank
   Algorithm* chosen = nullptr;  // where the last choice is noted, for the flight recorder
-  mutable RememberedChoices remembered;  // used by one operation at a time
+  mutable RememberedChoices remembered{};  // used by one operation at a time
 
   Algorithm choose(Kind kind, size_t bytes) const {
     const Algorithm algorithm =
