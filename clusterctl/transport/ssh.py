@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import random
+import re
 import socket
 import threading
 import time
@@ -34,6 +35,7 @@ _KEEPALIVE_S = 30
 _LOGIN_TIMEOUT_S = 30.0
 _DROPPED_TRIES = 6
 _DROPPED_PAUSE_S = 0.2
+_WILDCARD = re.compile(r"[*?!\[]")
 
 
 def _verify(policy: HostKeyPolicy, target: Target, wire: Wire) -> None:
@@ -78,6 +80,29 @@ class _Config(paramiko.SSHConfig):
     user: str | None = None
     """Who logs in, where that is set elsewhere: what ``Match user`` is held against, as with ``ssh -l``."""
 
+    def parse(self, file_obj: Any) -> None:
+        """Read a file, and note which sections name their hosts."""
+        super().parse(file_obj)
+        whole: Any = self
+        self._sections: list[dict[str, Any]] = whole._config
+        self._general: list[int] = []
+        self._by_name: dict[str, list[int]] = {}
+        canonical = any("canonicalizehostname" in section["config"] for section in self._sections)
+        for index, section in enumerate(self._sections):
+            names = section.get("host")
+            if canonical or names is None or _WILDCARD.search(" ".join(names)):
+                self._general.append(index)
+                continue
+            for name in names:
+                self._by_name.setdefault(name, []).append(index)
+
+    def about(self, host: str, user: str | None) -> Any:
+        """Return what can count for one host: of a fleet's sections most name others, and each would cost time."""
+        asked: Any = copy.copy(self)  # paramiko's stubs do not know where it keeps sections
+        asked.user = user
+        asked._config = [self._sections[i] for i in sorted({*self._general, *self._by_name.get(host, ())})]
+        return asked
+
     def _lookup(self, hostname: str, options: Any = None, **passes: bool) -> Any:
         if options is None and self.user is not None:
             options = paramiko.SSHConfigDict({"user": self.user})
@@ -116,9 +141,7 @@ class SshSession:
     def _lookup(self, host: str, user: str | None) -> ssh_config.Options:
         if self._ssh_config is None:
             return {}
-        asked = copy.copy(self._ssh_config)
-        asked.user = user
-        found = dict(asked.lookup(host))
+        found = dict(self._ssh_config.about(host, user).lookup(host))
         if found.get("hostname") == host:
             del found["hostname"]
         return found

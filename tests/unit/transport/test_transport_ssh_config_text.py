@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from clusterctl.inventory.model import Node
-from clusterctl.transport import ssh_config_text
+from clusterctl.transport import ssh, ssh_config_text
 from clusterctl.transport.ssh import SshSession
 from clusterctl.transport.sudo import SudoPassword
 
@@ -100,3 +100,28 @@ def test_a_section_whose_condition_is_not_known_does_not_count_and_that_is_said(
 def test_a_tag_is_none_that_ssh_was_given(session):
     read = session("Match tagged prod\n  User wrong\nMatch !tagged prod\n  User right\n")
     assert read.target(Node(name="gpu01", address="gpu01")).user == "right"
+
+
+def test_a_fleet_with_a_section_for_every_host_costs_each_host_its_own(session, monkeypatch):
+    """Held against every section, a thousand hosts with one each would take a minute."""
+    tried = []
+    matches = ssh._Config._pattern_matches
+    monkeypatch.setattr(
+        ssh._Config, "_pattern_matches", lambda self, *given: (tried.append(given), matches(self, *given))[1]
+    )
+    hosts = range(200)
+    sections = "".join(f"Host gpu{n} alias{n}\n  Port {2200 + n}\n" for n in hosts)
+    read = session(f"Host gpu7 other\n  User first\n{sections}Host gpu*\n  User rest\n")
+    targets = [read.target(Node(name=f"gpu{n}", address=f"gpu{n}")) for n in hosts]
+    assert [target.port for target in targets] == [2200 + n for n in hosts]
+    assert [n for n in hosts if targets[n].user == "first"] == [7]
+    assert len(tried) < 10 * len(hosts)
+
+
+def test_names_that_are_made_canonical_are_held_against_every_section(session, monkeypatch):
+    monkeypatch.setattr("socket.gethostbyname", lambda name: "192.0.2.1")
+    text = (
+        "CanonicalizeHostname yes\nCanonicalDomains lab.example # ours\nHost gpu01.lab.example\n  Port 2201\n"
+    )
+    target = session(text).target(Node(name="gpu01", address="gpu01"))
+    assert (target.host, target.port) == ("gpu01.lab.example", 2201)
