@@ -95,13 +95,17 @@ def export_steps(
     """
     script, wanted = resources.text("templates", "apply", "nfs-export.sh"), options(squash_root=squash_root)
 
-    def run(action: str, of: str, *words: str) -> tuple[str, ...]:
-        return ("sh", "-c", script, "nfs-export", action, of, wanted, *words)
+    def run(action: str, of: str, *words: str, given: str = wanted) -> tuple[str, ...]:
+        return ("sh", "-c", script, "nfs-export", action, of, given, *words)
 
     others, exported = _named(facts, folder, own=False), exported_to(facts, folder)
     # Whom the site's own file lets in already is not to be shut out by an undo, nor given other options.
     may = [f"{'=' if name in others and name in exported else '+'}{name}" for name in addresses]
     gone = [f"-{name}" for name in _former(facts, folder) if name not in addresses]
+    # An undo leaves those alone who could mount before, and lets in again whom this shut out or gave other options.
+    before = _options_before(facts, folder) or wanted
+    new = [f"+{name}" for name in addresses if name not in exported]
+    again = [f"-{name}" for name in _former(facts, folder) if name not in addresses or before != wanted]
     former = {
         entry.text.split()[0]: _former(facts, entry.text.split()[0])
         for entry in facts.nfs.exports
@@ -114,7 +118,9 @@ def export_steps(
             Command(
                 f"Export {of} no more",
                 run("export", of, *(f"-{name}" for name in names)),
-                undo=run("export", of, *(f"+{name}" for name in names)),
+                undo=run(
+                    "export", of, *(f"+{name}" for name in names), given=_options_before(facts, of) or wanted
+                ),
                 timeout_s=120.0,
             )
             for of, names in former.items()
@@ -123,7 +129,7 @@ def export_steps(
         Command(
             f"Export {folder} to {len(addresses)} addresses",
             run("export", folder, *may, *gone),
-            undo=run("withdraw", folder, *may),
+            undo=run("withdraw", folder, *new, *again, given=before),
             timeout_s=120.0,
         ),
     )
@@ -134,3 +140,10 @@ def _former(facts: NodeFacts, folder: str) -> list[str]:
     others, exported = _named(facts, folder, own=False), exported_to(facts, folder)
     named = dict.fromkeys(_named(facts, folder, own=True))
     return [name for name in named if name in exported and name not in others]
+
+
+def _options_before(facts: NodeFacts, folder: str) -> str | None:
+    """Return the options that our file gives all its clients of a folder; None where it names none."""
+    lines = [entry.text.split() for entry in facts.nfs.exports if entry.path == EXPORTS]
+    found = [word for words in lines if words[0] == folder for word in words[1:]]
+    return found[0].partition("(")[2].removesuffix(")") if found else None

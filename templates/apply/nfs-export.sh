@@ -1,13 +1,16 @@
 # export or withdraw a folder: ACTION FOLDER OPTIONS CLIENT..., where +CLIENT may mount it, -CLIENT may not (any more),
-# and =CLIENT is one that a file of others lets in. Only what is clusterctl's own is exported and withdrawn: exports
-# that stand in no file (by hand, by a cluster manager) and other files of exports(5), wrong lines of theirs included,
-# are left alone. So no -r, which withdraws the former, and -i, which does not read the latter.
+# and =CLIENT is one that a file of others lets in; withdraw takes an export of +CLIENT and -CLIENT back. Only what is
+# clusterctl's own is exported and withdrawn: exports that stand in no file (by hand, by a cluster manager) and other
+# files of exports(5), wrong lines of theirs included, are left alone. So no -r, which withdraws the former, and -i,
+# which does not read the latter.
 action=$1
 folder=$2
 options=$3
 shift 3
-tab=$(printf '\t')
-exported() { grep -qF "$folder$tab$1(" /var/lib/nfs/etab; }
+exported() { # whole words: the export of /srv/data is none of /data
+  client=$1 folder=$folder awk -F '\t' '$1 == ENVIRON["folder"] && index($2, ENVIRON["client"] "(") == 1 { found = 1 }
+    END { exit !found }' /var/lib/nfs/etab
+}
 of() {
   case $1 in
     *:*) echo "[$1]:$folder" ;;
@@ -34,13 +37,16 @@ case $action in
   withdraw)
     command -v exportfs >/dev/null || exit 0
     # The clients are undone at the same time: let them unmount first.
-    tries=0
+    case " $*" in *' +'*) tries=0 ;; *) tries=20 ;; esac
     while [ "$tries" -lt 20 ] && [ -n "$(ls /proc/fs/nfsd/clients 2>/dev/null)" ]; do
       tries=$((tries + 1))
       sleep 1
     done
     for client in "$@"; do
-      case $client in +*) withdraw "${client#+}" || exit 1 ;; esac
+      case $client in
+        +*) withdraw "${client#+}" || exit 1 ;;
+        -*) exportfs -i -o "$options" "$(of "${client#-}")" || exit 1 ;;
+      esac
     done
     ;;
 esac
