@@ -97,9 +97,15 @@ class SshMesh(Part):
     client: tuple[ConfigLine, ...] = ()
     """Lines of ssh_config files that are read before or beside clusterctl's and could overrule it."""
 
-    def own_text(self, path: str) -> OwnText | None:
-        """Return clusterctl's part of a file, or None where it has none."""
-        return next((text for text in self.own if text.path == path), None)
+    def own_texts(self, path: str, begin: str = "") -> tuple[OwnText, ...]:
+        """Return clusterctl's parts of a file that begin so, and long ones, whose beginning is not known."""
+        found = (own for own in self.own if own.path == path)
+        return tuple(own for own in found if own.text is None or own.text.startswith(begin))
+
+    def own_text(self, path: str, begin: str = "") -> OwnText | None:
+        """Return clusterctl's part of a file, of several the one that begins so; None where it has none."""
+        found = self.own_texts(path, begin)
+        return next((own for own in found if own.text is not None), found[0] if found else None)
 
     def setting(self, name: str) -> str | None:
         """Return a setting of the SSH server (lower case), or None where it is not known."""

@@ -13,12 +13,12 @@ from clusterctl.requirements import ssh_mesh_limits as limits
 from clusterctl.requirements import ssh_mesh_texts as files
 from clusterctl.requirements.base import Command, Json, Status, Step, Verdict, WriteBlock, WriteFile
 from clusterctl.requirements.packages import install, manager
-from clusterctl.requirements.ssh_mesh_need import Need, members, need_of, uses_drop_ins, whole
-from clusterctl.requirements.wording import because, some
+from clusterctl.requirements.ssh_mesh_need import Need, block_name, members, need_of, uses_drop_ins, whole
+from clusterctl.requirements.wording import because, counted, some
 from clusterctl.transport.known_hosts import fingerprint
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model import Login, NodeFacts
+    from clusterctl.facts.model import Login, NodeFacts, SshMesh
     from clusterctl.inventory.model import Node
     from clusterctl.requirements.fleet import Fleet
 
@@ -27,33 +27,41 @@ TITLE = "Nodes can log in to each other"
 READS = frozenset({"network", "software", "ssh_mesh"})
 
 
-def _block_name(node: Node) -> str:
-    return f"ssh-{node.requirements.ssh_mesh.name}"
+def _stands(mesh: SshMesh, path: str, block: str, content: str) -> bool:
+    """Whether a file has the block with this content."""
+    wanted = files.block(block, content)
+    return any(files.is_so(own, wanted) for own in mesh.own_texts(path, files.begin(block)))
+
+
+def _gone(facts: NodeFacts, node: Node, members: tuple[Node, ...]) -> list[str]:
+    """Return the nodes that may still come in, but left the inventory."""
+    mesh, name = facts.ssh_mesh, node.requirements.ssh_mesh.name
+    keys = mesh.own_text(mesh.authorized_keys, files.begin(block_name(node)))
+    return sorted(files.named((keys and keys.text) or "", name) - {other.name for other in members})
 
 
 def _changes(facts: NodeFacts, node: Node, login: Login, need: Need) -> tuple[WriteFile | WriteBlock, ...]:
     """Return the files that are not as they must be, in the order in which they are needed."""
-    name, mesh, block = node.requirements.ssh_mesh.name, facts.ssh_mesh, _block_name(node)
+    name, mesh, block = node.requirements.ssh_mesh.name, facts.ssh_mesh, block_name(node)
+    nodes = counted(need.size, "node")
     found: list[WriteFile | WriteBlock] = []
     known = files.known_hosts_path(name)
     if not files.is_so(mesh.own_text(known), need.texts.known):
-        found.append(WriteFile(f"Pin the host keys of {need.size} nodes in {known}", known, need.texts.known))
+        found.append(WriteFile(f"Pin the host keys of {nodes} in {known}", known, need.texts.known))
     if uses_drop_ins(facts):
         path = files.config_path(name)
         if not files.is_so(mesh.own_text(path), need.texts.config):
-            found.append(WriteFile(f"Tell ssh of {need.size} nodes in {path}", path, need.texts.config))
+            found.append(WriteFile(f"Tell ssh of {nodes} in {path}", path, need.texts.config))
     else:
         path = "/etc/ssh/ssh_config"
-        if not files.is_so(mesh.own_text(path), files.block(block, need.texts.config)):
-            found.append(
-                WriteBlock(f"Tell ssh of {need.size} nodes in {path}", path, block, need.texts.config)
-            )
+        if not _stands(mesh, path, block, need.texts.config):
+            found.append(WriteBlock(f"Tell ssh of {nodes} in {path}", path, block, need.texts.config))
     path = mesh.authorized_keys
-    if not files.is_so(mesh.own_text(path), files.block(block, need.texts.authorized)):
+    if not _stands(mesh, path, block, need.texts.authorized):
         at_home = path.startswith(f"{login.home.rstrip('/')}/")
         found.append(
             WriteBlock(
-                f"Let {need.size} nodes in as {login.user} in {path}",
+                f"Let {nodes} in as {login.user} in {path}",
                 path,
                 block,
                 need.texts.authorized,
@@ -71,7 +79,7 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     name = node.requirements.ssh_mesh.name
     fleet = whole(facts, node, fleet)
     others = members(fleet, name)
-    if len(others) < 2:
+    if len(others) < 2 and not _gone(facts, node, others):
         return Verdict(NAME, Status.NOT_APPLICABLE, "there is no other node to log in to")
     mesh, login = facts.ssh_mesh, facts.ssh_mesh.login.value
     if login is None:
@@ -103,16 +111,15 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
             "check all nodes together once"
         )
     elif changes and need.size < 2:
-        reasons.append("no other node has a key yet")
+        reasons += ["no other node has a key yet"] if len(others) > 1 else []
     elif changes:
         paths = some([step.path for step in changes])
         reasons.append(f"not as the {need.size} nodes need it: {paths}")
     if need.waiting:
         reasons.append(f"waiting for {some(need.waiting)}")
-    keys = mesh.own_text(mesh.authorized_keys) if changes else None
-    gone = files.named((keys and keys.text) or "", name) - {other.name for other in others}
+    gone = _gone(facts, node, others) if changes else []
     if gone:
-        reasons.append(f"{some(sorted(gone))} may still come in, but left the inventory")
+        reasons.append(f"{some(gone)} may still come in, but left the inventory")
     if reasons:
         return Verdict(NAME, Status.UNMET, "; ".join(reasons), evidence, warnings)
     unseen = f" ({some(need.kept)} not seen now)" if need.kept else ""
@@ -135,8 +142,11 @@ def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
         return (package, _make_key(node, login.user)) if package is not None else ()
     if files.public_key(mesh, name) is None:
         return (_make_key(node, login.user),)
-    need = need_of(facts, node, whole(facts, node, fleet), login.user)
-    if limits.refusals(mesh, login) or need.lost or need.size < 2:
+    fleet = whole(facts, node, fleet)
+    need = need_of(facts, node, fleet, login.user)
+    if limits.refusals(mesh, login) or need.lost:
+        return ()
+    if need.size < 2 and not _gone(facts, node, members(fleet, name)):
         return ()
     return _changes(facts, node, login, need)
 

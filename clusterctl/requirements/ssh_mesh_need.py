@@ -98,11 +98,21 @@ def uses_drop_ins(facts: NodeFacts) -> bool:
     )
 
 
+def block_name(node: Node) -> str:
+    """Return the name of the mesh's blocks in files that others write too."""
+    return f"ssh-{node.requirements.ssh_mesh.name}"
+
+
 def _own(facts: NodeFacts, node: Node) -> list[OwnText | None]:
     """What clusterctl keeps in authorized_keys, known_hosts and ssh_config."""
     name, mesh = node.requirements.ssh_mesh.name, facts.ssh_mesh
-    config = files.config_path(name) if uses_drop_ins(facts) else "/etc/ssh/ssh_config"
-    return [mesh.own_text(path) for path in (mesh.authorized_keys, files.known_hosts_path(name), config)]
+    begin = files.begin(block_name(node))
+    in_config = (files.config_path(name),) if uses_drop_ins(facts) else ("/etc/ssh/ssh_config", begin)
+    return [
+        mesh.own_text(mesh.authorized_keys, begin),
+        mesh.own_text(files.known_hosts_path(name)),
+        mesh.own_text(*in_config),
+    ]
 
 
 def need_of(facts: NodeFacts, node: Node, fleet: Fleet, user: str) -> Need:

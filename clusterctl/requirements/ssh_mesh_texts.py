@@ -197,9 +197,14 @@ def _for_all(name: str) -> str:
     )
 
 
+def begin(name: str) -> str:
+    """Return the first line of a block: files that several meshes share have one for each."""
+    return f"# BEGIN clusterctl {name}\n"
+
+
 def block(name: str, content: str) -> str:
     """Return a block with its marks, as it stands in a file."""
-    return f"# BEGIN clusterctl {name}\n{content}# END clusterctl {name}\n"
+    return f"{begin(name)}{content}# END clusterctl {name}\n"
 
 
 def is_so(found: OwnText | None, wanted: str) -> bool:

@@ -230,9 +230,10 @@ def _section(name, text):
 
 
 def _ssh_mesh(f):
-    """The section as printed; what clusterctl keeps in files is given apart, by path."""
+    """The section as printed; what clusterctl keeps in files is given apart, by path, as a list of several blocks."""
     found = ssh_mesh.parse(_section("ssh_mesh", f["ssh_mesh"]))
-    return replace(found, own=tuple(OwnText(path, text) for path, text in f["ssh_own"].items()))
+    own = [(path, of if isinstance(of, list) else [of]) for path, of in f["ssh_own"].items()]
+    return replace(found, own=tuple(OwnText(path, text) for path, texts in own for text in texts))
 
 
 def _mounts(lines):
