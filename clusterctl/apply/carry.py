@@ -14,10 +14,11 @@ from typing import cast
 from clusterctl.errors import CommandError, PlanError
 from clusterctl.plan.model import NodePlan
 from clusterctl.requirements.base import InstallPackages
-from clusterctl.transport.base import Transport
+from clusterctl.transport.base import Transport, TransportError
 
 SUMS = "SHA256SUMS"
 _CHUNK_BYTES = 1 << 20
+_REMOVE_TIMEOUT_S = 60.0
 
 # $1: the folder on the node. Says which of the files in the list on standard input are there as they should be.
 # What an earlier part of the run has brought is not brought again; a file cut off on its way has another name.
@@ -159,7 +160,19 @@ def _mapped(path: Path) -> Iterator[bytes]:
 
 
 def carry(transport: Transport, folders: Mapping[str, Folder], place: str) -> None:
-    """Bring to ``place`` on a node what is not there yet; CommandError when it cannot be written there."""
+    """Bring to ``place`` on a node what is not there yet; CommandError when it cannot be written there.
+
+    Then nothing of it stays: a disk that is full has no room for half of it.
+    """
+    try:
+        _bring(transport, folders, place)
+    except CommandError:
+        with contextlib.suppress(TransportError):
+            transport.run(("rm", "-rf", "--", place), timeout_s=_REMOVE_TIMEOUT_S, as_root=True)
+        raise
+
+
+def _bring(transport: Transport, folders: Mapping[str, Folder], place: str) -> None:
     for folder in folders.values():
         there = f"{place}/{folder.name}"
         looked = transport.run(("sh", "-c", _LOOK, "sh", there), stdin=folder.listing, as_root=True)

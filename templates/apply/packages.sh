@@ -3,6 +3,7 @@
 carried=    # the folder of carried packages that the step at hand installs from
 indexed=    # the folder whose index this process has built
 
+# Of the two letters the first is only a wish: what is held (hi) is installed as well.
 in_state() { # PATTERN of dpkg's letters (wish, state): those of the packages named in the lines read, by one query
   wanted_state=$1
   names=$(tr '\n' ' ')
@@ -18,7 +19,7 @@ so_install_packages() { # MANAGER FOLDER PACKAGE...; FOLDER empty: from the node
   so_manager=$1
   shift 2
   [ "$so_manager" = apt ] || { rpm -q --quiet "$@"; return; }
-  [ "$(printf '%s\n' "$@" | in_state ii | grep -c .)" = $# ]
+  [ "$(printf '%s\n' "$@" | in_state .i | grep -c .)" = $# ]
 }
 
 holder_of() { # MANAGER -> $holder and $locked_file; fails when nobody holds the manager's locks
@@ -123,7 +124,20 @@ rpms_there() { # of the packages named in the lines read
   while read -r package; do ! rpm -q --quiet "$package" || printf '%s\n' "$package"; done
 }
 
-names_of_all() { rpm -qa --qf '%{NAME}\n' | sort -u; }
+# The keys that rpm lists among them are no packages to dnf, and several have one name.
+names_of_all() { rpm -qa --qf '%{NAME}\n' | grep -vx gpg-pubkey | sort -u; }
+
+may_bring() { # after removes_nothing: the packages that were not there, by dnf's own table
+  awk '
+    /^[A-Z][a-z ]*:$/ { coming = /^Installing/; next }
+    /^$/ { coming = 0 }
+    coming && /^ [^ ]/ { print $1 }' "$STATE/output"
+}
+
+come_since() { # the first try; not what others have installed meanwhile, if dnf's table was understood
+  names_of_all | comm -13 "$entry/before" - |
+    if [ -s "$entry/may-bring" ]; then grep -Fx -f "$entry/may-bring" || :; else cat; fi
+}
 
 prior_install_packages() {
   keep manager "$1" && wait_for_manager "$1" && from_carried "$1" "$2" || return 1
@@ -140,13 +154,13 @@ prior_install_packages() {
     fi
     apt_removes "$new/simulated"
     [ -z "$goes" ] || { reason="installing $* would remove $goes, which is left to you"; return 1; }
-    sed -n 's/^Inst \([^ ]*\).*/\1/p' "$new/simulated" | sort -u >"$new/all" && in_state ii <"$new/all" | sort >"$new/there" &&
+    sed -n 's/^Inst \([^ ]*\).*/\1/p' "$new/simulated" | sort -u >"$new/all" && in_state .i <"$new/all" | sort >"$new/there" &&
       comm -23 "$new/all" "$new/there" >"$new/brings" || return 1
     # Removed before, but configured still: undo must not take that configuration away.
     in_state '.c' <"$new/brings" >"$new/configured"
     rm -f "$new/simulated" "$new/all" "$new/there"
   else
-    removes_nothing "$@" || return 1
+    removes_nothing "$@" && may_bring >"$new/may-bring" || return 1
     names_of_all >"$new/before"
   fi
 }
@@ -164,7 +178,8 @@ do_install_packages() {
     logged apt --no-install-recommends --no-remove install "$@" || { [ -z "$carried" ] && logged apt update &&
       logged apt --no-install-recommends --no-remove install "$@"; } || return 1
   else
-    [ -z "$again" ] || { rm -f "$entry/etc-brought" "$entry/brings" && removes_nothing "$@"; } || return 1
+    [ -z "$again" ] || { rm -f "$entry/etc-brought" "$entry/brings" && removes_nothing "$@" &&
+      may_bring >>"$entry/may-bring"; } || return 1
     logged dnf_ install "$@" || return 1
   fi
   finish_install_packages "$manager" || return 1
@@ -175,7 +190,7 @@ finish_install_packages() { # MANAGER: note what undo has to know of an installa
   [ ! -f "$entry/etc-brought" ] || return 0
   reason='what the packages have brought cannot be noted in the journal'
   if [ "$1" != apt ] && [ ! -f "$entry/brings" ]; then
-    names_of_all | comm -13 "$entry/before" - >"$entry/brings.tmp" && flush "$entry/brings.tmp" &&
+    come_since >"$entry/brings.tmp" && flush "$entry/brings.tmp" &&
       mv -f "$entry/brings.tmp" "$entry/brings" || return 1
   fi
   note_remains "$1"

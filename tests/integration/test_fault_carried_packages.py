@@ -21,10 +21,12 @@ from fault_nodes import Wanted
 from clusterctl.apply import bootstrap, carry
 from clusterctl.apply.journal import Options
 from clusterctl.apply.undo import Undo
-from clusterctl.errors import PlanError
+from clusterctl.errors import CommandError, PlanError
 from clusterctl.inventory import load
+from clusterctl.inventory.model import Node
 from clusterctl.requirements.base import Command, InstallPackages
 from clusterctl.rundir import RunDir
+from clusterctl.transport.connect import Connector
 
 OVERLAYS = """
 mount -t tmpfs tmpfs "$1/over" 2>/dev/null || { mkdir "$1/over"; mount -t tmpfs tmpfs "$1/over"; }
@@ -121,6 +123,27 @@ def test_apt_installs_from_the_folder_alone_and_undo_purges_it_all(node, package
 
 
 @pytest.mark.timeout(300)
+def test_a_package_that_is_there_and_held_counts_as_installed_and_stays(node, packages, tmp_path):
+    made, inventory = node
+    library = packages / "clusterctl-test-library_1.0_all.deb"
+    hold = "echo clusterctl-test-library hold | dpkg --set-selections"
+    _look(made, inventory, f"dpkg -i {library} >/dev/null && {hold}")
+    before = _look(made, inventory, INSTALLED)
+    assert "clusterctl-test-library hi" in before
+    both = InstallPackages(
+        "install", "apt", ("clusterctl-test-tool", "clusterctl-test-library"), str(packages)
+    )
+    engine = fault_nodes.engine([made], Wanted((both,)), names=("proof",))
+    run = RunDir.create("bootstrap", tmp_path / "runs")
+    result = bootstrap.apply(engine, bootstrap.prepare(engine, inventory, Options(), run), run)
+    assert [(s.status.value, s.reason) for s in result.outcomes["node01"].steps] == [("changed", "")]
+    work = Undo(engine.connect, 1, 120, "tester@here", run.id, False, engine.state_dir)
+    undone = work.execute(inventory.nodes, {"node01": run.id})["node01"]
+    assert [(s.status.value, s.reason) for s in undone.steps] == [("changed", "")]
+    assert _look(made, inventory, INSTALLED) == before
+
+
+@pytest.mark.timeout(300)
 def test_an_apt_at_work_is_waited_for_and_named_and_its_packages_stay(node, packages, tmp_path):
     """The lock is held by a real apt-get, in the middle of a package's own script."""
     made, inventory = node
@@ -187,6 +210,17 @@ def test_what_is_there_already_is_not_carried_again_and_what_was_cut_is(node, pa
     carry.carry(transport, {"f": folder}, place)
     assert sent == ["clusterctl-test-other_1.0_all.deb"]
     transport.close()
+
+
+def test_what_cannot_be_carried_whole_leaves_nothing_on_the_node(packages, tmp_path):
+    """As on a disk that is full in the middle: what came before would stay there, and nobody would remove it."""
+    folder = carry.read(str(packages), "apt", ["clusterctl-test-tool"])
+    place = tmp_path / "node/carried/run1"
+    (place / folder.name / "files" / folder.sums[-1][0]).mkdir(parents=True)
+    transport = Connector()(Node(name="here", address="localhost", connection="local"))
+    with pytest.raises(CommandError, match="cannot be written"):
+        carry.carry(transport, {"f": folder}, str(place))
+    assert not place.exists()
 
 
 def test_a_folder_that_will_not_do_is_refused_before_anything_is_changed(packages):

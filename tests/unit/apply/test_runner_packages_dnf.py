@@ -114,3 +114,23 @@ def test_what_would_be_removed_or_downgraded_is_named_and_nothing_happens(dnf, t
     assert f"would remove or downgrade {named}, which" in ran.detail("failed")
     assert (folder / "installed").read_text() == ""
     assert len((folder / "log").read_text().splitlines()) == 1
+
+
+def test_keys_that_dnf_lets_rpm_trust_in_passing_are_no_packages(dnf):
+    runner, folder, env = dnf
+    (folder / "table").write_text(HARMLESS_4)
+    (folder / "dnf").write_text((folder / "dnf").read_text() + f"echo gpg-pubkey >>{folder}/installed\n")
+    assert runner.apply(STEP, env=env).events(1) == [(1, "begin"), (1, "changed")]
+    assert (runner.state / "journal/run1/0001/brings").read_text() == "docker-ce\n"
+
+
+def test_what_others_install_between_a_failed_try_and_the_next_is_not_what_the_step_brought(dnf):
+    runner, folder, env = dnf
+    (folder / "table").write_text(HARMLESS_4)
+    works = (folder / "dnf").read_text()
+    (folder / "dnf").write_text(works.replace("echo docker-ce", "exit 1; echo docker-ce"))
+    assert runner.apply(STEP, env=env).events(1) == [(1, "begin"), (1, "failed")]
+    (folder / "installed").write_text("htop\n")
+    (folder / "dnf").write_text(works)
+    assert runner.apply(STEP, env=env).events(1) == [(1, "begin"), (1, "changed")]
+    assert (runner.state / "journal/run1/0001/brings").read_text() == "docker-ce\n"
