@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic import ValidationError
+
 from clusterctl.apply import carry, journal, script
 from clusterctl.apply.engine import Engine, Prepared, Result, judged, merge, named, planned
 from clusterctl.apply.journal import Options
@@ -37,8 +39,13 @@ def _refuse_bad_folders(plan: Plan) -> None:
 
 
 def stored_inventory(run: RunDir) -> Inventory:
-    """Return the inventory that a run was started with."""
-    return Inventory.model_validate(run.read("inventory"))
+    """Return the inventory that a run was started with; PlanError when it cannot be read as one."""
+    try:
+        return Inventory.model_validate(run.read("inventory"))
+    except ValidationError as error:
+        raise PlanError(
+            f"{run.file('inventory')} is no inventory: {error.errors()[0]['msg']}", hint="start a new run"
+        ) from None
 
 
 def prepare_resumed(engine: Engine, run: RunDir) -> Prepared:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import json
 import os
 import platform
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -17,7 +18,7 @@ from typing import Any
 from clusterctl.apply.execute import NodeOutcome, StepOutcome, StepStatus
 from clusterctl.apply.records import Event, Record
 from clusterctl.apply.rolling import Rolling
-from clusterctl.errors import PlanError
+from clusterctl.errors import ConfigError, PlanError
 from clusterctl.rundir import RunDir
 from clusterctl.transport.base import Failure
 
@@ -58,15 +59,27 @@ class RunJournal:
 
     def __enter__(self) -> RunJournal:
         new = not self._path.exists()
-        self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-        if new:
-            folder = os.open(self._path.parent, os.O_RDONLY)
-            os.fsync(folder)
-            os.close(folder)
-        elif (size := os.fstat(self._handle).st_size) and os.pread(self._handle, 1, size - 1) != b"\n":
-            # The line that a crash tore must not swallow the next one.
-            os.write(self._handle, b"\n")
+        with self._told():
+            self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+            if new:
+                folder = os.open(self._path.parent, os.O_RDONLY)
+                os.fsync(folder)
+                os.close(folder)
+            elif (size := os.fstat(self._handle).st_size) and os.pread(self._handle, 1, size - 1) != b"\n":
+                # The line that a crash tore must not swallow the next one.
+                os.write(self._handle, b"\n")
         return self
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        """Turn what the file system refuses into an error that the user can act on."""
+        try:
+            yield
+        except OSError as error:
+            raise ConfigError(
+                f"cannot write {self._path}: {error.strerror}",
+                hint="make room there; then continue with: clusterctl bootstrap --resume",
+            ) from error
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -85,11 +98,12 @@ class RunJournal:
             "detail": record.detail,
         }
         line = json.dumps(entry, ensure_ascii=False).encode() + b"\n"
-        with self._writing:
-            os.write(self._handle, line)
+        with self._told(), self._writing:
+            while line:
+                line = line[os.write(self._handle, line) :]
             self._written += 1
             mine = self._written
-        with self._flushing:
+        with self._told(), self._flushing:
             if self._flushed < mine:
                 with self._writing:
                     on_disk = self._written

@@ -9,13 +9,13 @@ import time
 
 import pytest
 
-from clusterctl.apply import journal
+from clusterctl.apply import bootstrap, journal
 from clusterctl.apply.execute import NodeOutcome, StepOutcome, StepStatus, apply_plan
 from clusterctl.apply.journal import Options, RunJournal
 from clusterctl.apply.records import Event, Record, parse
 from clusterctl.apply.rolling import Rolling
 from clusterctl.apply.script import Header, new_nonce
-from clusterctl.errors import PlanError
+from clusterctl.errors import ConfigError, PlanError
 from clusterctl.plan.model import NodePlan, PlannedStep
 from clusterctl.requirements.base import WriteFile
 from clusterctl.rundir import RunDir
@@ -270,3 +270,19 @@ def test_the_end_of_a_resumed_run_keeps_what_earlier_parts_did(tmp_path):
         "down": [("k1", "changed")],
     }
     assert all(node["error"] is None for node in second["nodes"].values())
+
+
+def test_a_full_disk_under_the_run_folder_is_an_error_that_says_so(tmp_path):
+    run = RunDir.create("bootstrap", tmp_path)
+    (run.path / "apply.journal.jsonl").symlink_to("/dev/full")
+    with RunJournal(run) as records, pytest.raises(ConfigError, match="No space left on device"):
+        records.add("n", "key", Record(1, Event.CHANGED))
+
+
+@pytest.mark.parametrize("document", [{}, {"version": 1, "nodes": [{"name": "a", "added_since": 1}]}])
+def test_a_run_whose_inventory_is_none_any_more_is_refused_and_named(tmp_path, document):
+    run = RunDir.create("bootstrap", tmp_path)
+    run.write("inventory", document)
+    with pytest.raises(PlanError, match=r"inventory\.json is no inventory: ") as refused:
+        bootstrap.stored_inventory(run)
+    assert refused.value.hint == "start a new run"
