@@ -80,8 +80,10 @@ class RunDir:
         problem = f"there is no run {name!r} in {base}"
         for candidate in (base / name, Path(name)):
             if candidate.is_dir():
-                if verb is None or kind in candidate.resolve().name:
-                    return cls(candidate)
+                # A link to a run, or "." in its folder, is that run: nodes know it by the folder's name.
+                real = candidate.resolve()
+                if verb is None or kind in real.name:
+                    return cls(candidate if candidate.name == real.name else real)
                 problem = f"{name} is no run of '{verb}'"
         known = sorted(entry.name for entry in base.glob(f"*{kind}*") if entry.is_dir())[-5:]
         raise UsageError(

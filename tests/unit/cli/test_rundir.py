@@ -56,3 +56,13 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path: Path) -> None
         write_atomically(tmp_path / "b", b"new")
     assert path.read_bytes() == b"new"
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["a", "b"]
+
+
+def test_a_link_to_a_run_and_its_folder_from_within_are_that_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = RunDir.create("bootstrap", tmp_path)
+    (tmp_path / "latest").symlink_to(run.path)
+    assert RunDir.open("latest", tmp_path, "bootstrap").id == run.id
+    monkeypatch.chdir(run.path)
+    assert RunDir.open(".", tmp_path / "elsewhere", "bootstrap").id == run.id
