@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
@@ -10,6 +11,8 @@ from clusterctl.transport.base import Failure, FailureKind, TransportError
 from clusterctl.transport.ssh_config import Target
 
 C = TypeVar("C")
+_SHARED_FAILURE_S = 1.0
+"""For how long a failure is everybody's: whoever comes later, to see whether a jump host is back, asks it anew."""
 _NO_SUCH_JUMP = "mend 'proxy_jump' in the inventory, or ProxyJump in ssh_config"
 
 
@@ -19,6 +22,7 @@ class _Shared(Generic[C]):
         self.opening = threading.Lock()
         self.connection: C | None = None
         self.failure: Failure | None = None
+        self.failed_at = 0.0
 
 
 class Jumps(Generic[C]):
@@ -47,11 +51,12 @@ class Jumps(Generic[C]):
                     # Whoever went through it is lost; a large fleet always has others waiting, so that it never ends.
                     self._ender(shared.connection)
                     shared.connection = None
-                if shared.failure is None and shared.connection is None:
+                fresh = time.monotonic() - shared.failed_at < _SHARED_FAILURE_S
+                if shared.connection is None and not (shared.failure and fresh):
                     try:
-                        shared.connection = self._opener(jump)
+                        shared.connection, shared.failure = self._opener(jump), None
                     except TransportError as error:
-                        shared.failure = error.failure
+                        shared.failure, shared.failed_at = error.failure, time.monotonic()
                 failure, connection = shared.failure, shared.connection
             if failure is not None:
                 # The name that is wrong then is not the node's.

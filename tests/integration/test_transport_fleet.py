@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
+from sshd_farm import wait_for_listeners
 
 from clusterctl.inventory.model import Node
 from clusterctl.transport.base import Completed, FailureKind
@@ -159,6 +160,31 @@ def test_a_jump_host_that_ended_its_connection_is_logged_in_to_again(sshd_farm, 
         for transport in there:
             transport.close()
         connector.close()
+
+
+def test_a_jump_host_that_was_away_is_tried_again_though_others_still_hold_the_dead_connection(
+    sshd_farm, use
+):
+    farm = use(sshd_farm(3))
+    jump, one, other = nodes_of(farm)
+    way = {"proxy_jump": f"{jump.address}:{jump.port}"}
+    with Connector() as connector:
+        held = connector(one.model_copy(update=way))
+        assert held.run(("true",)).returncode == 0
+        farm.nodes[0].stop()
+        deadline = time.monotonic() + 30
+        while held.is_open:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        node = other.model_copy(update=way)
+        (failure,) = fan_out([node], connector, lambda n, t: t.run(("true",))).failures.values()
+        assert failure.kind is FailureKind.REFUSED and "jump host" in failure.message
+        farm.nodes[0].start()
+        wait_for_listeners([farm.nodes[0]])
+        time.sleep(1.1)  # for so long a failure to reach it is everybody's
+        outcome = fan_out([node], connector, lambda n, t: t.run(("true",)).returncode)
+        assert list(outcome.values_by_node.values()) == [0], outcome.failures
+        held.close()
 
 
 def test_jump_hosts_fail_by_name_and_their_keys_are_verified(sshd_farm, use):
