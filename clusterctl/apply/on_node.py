@@ -11,6 +11,7 @@ from clusterctl.apply import carry, reboot, script
 from clusterctl.apply.engine import Engine
 from clusterctl.apply.execute import NodeOutcome, StepOutcome, StepStatus, apply_plan
 from clusterctl.apply.records import Record
+from clusterctl.inventory import nodeset
 from clusterctl.inventory.model import Node
 from clusterctl.plan.model import NodePlan, PlannedStep
 from clusterctl.requirements.base import Reboot
@@ -18,6 +19,9 @@ from clusterctl.transport.base import Failure, FailureKind, Transport
 
 NEEDS_REBOOT = "needs a reboot: allow it with --reboot"
 OWN_MACHINE = "needs a reboot, but clusterctl runs here: boot it by hand, then go on with --resume"
+
+_TRIES_AFTER_BOOT = 5
+_OF_THE_LINE = (FailureKind.LOST, FailureKind.REFUSED, FailureKind.UNREACHABLE, FailureKind.TIMEOUT)
 
 Recorder = Callable[[str, Record], None]
 """Takes a step's key (empty: the run) and what the node said of it."""
@@ -31,16 +35,26 @@ def left_out(plan: NodePlan, status: StepStatus, reason: str) -> tuple[StepOutco
 
 
 class OnNode:
-    """One node's round. ``deadline`` is the moment (monotonic) at which all work on it must have ended."""
+    """One node's round. ``deadline`` is the moment (monotonic) at which all work on it must have ended.
+
+    ``behind`` are the nodes of the same round that are reached by way of it.
+    """
 
     def __init__(
-        self, engine: Engine, node: Node, header: script.Header, deadline: float, record: Recorder
+        self,
+        engine: Engine,
+        node: Node,
+        header: script.Header,
+        deadline: float,
+        record: Recorder,
+        behind: tuple[str, ...] = (),
     ) -> None:
         self._engine = engine
         self._node = node
         self._header = header
         self._deadline = deadline
         self._record = record
+        self._behind = behind
 
     def run(self, transport: Transport, plan: NodePlan) -> NodeOutcome:
         """Apply the plan and return how it ended; TransportError or CommandError when it could not begin."""
@@ -67,7 +81,12 @@ class OnNode:
     def _why_no_reboot(self) -> str:
         if self._node.connection == "local":
             return OWN_MACHINE
-        return "" if self._engine.reboot else NEEDS_REBOOT
+        if not self._engine.reboot:
+            return NEEDS_REBOOT
+        if self._behind:
+            behind = f"{nodeset.fold(self._behind)}, at work in this run, can be reached through it only"
+            return f"needs a reboot, but {behind}: boot it by itself, with --limit {self._node.name}"
+        return ""
 
     def _left_s(self) -> float:
         return max(1.0, min(self._engine.timeout_s, self._deadline - time.monotonic()))
@@ -98,10 +117,18 @@ class OnNode:
             hint = "look at its console; then continue with: clusterctl bootstrap --resume"
             failure = Failure(FailureKind.DEADLINE, f"{self._node.name}: {message}", hint)
             return self._rebooted(outcome, StepStatus.FAILED, failure.message, failure)
-        with contextlib.closing(self._engine.connect(self._node)) as again:
-            reboot.settle(again, deadline)
-            # The entry in the node's journal ends with the boot that it was made for.
-            closed = self._apply(again, NodePlan(self._node.name, (boot,)), {})
+        tries = 0
+        while True:
+            tries += 1
+            with contextlib.closing(self._engine.connect(self._node)) as again:
+                reboot.settle(again, deadline)
+                # The entry in the node's journal ends with the boot that it was made for.
+                closed = self._apply(again, NodePlan(self._node.name, (boot,)), {})
+            lost = closed.failure is not None and closed.failure.kind in _OF_THE_LINE
+            if not lost or tries == _TRIES_AFTER_BOOT or time.monotonic() >= deadline:
+                break
+            # It answered early in its boot, and its network went down once more on the way.
+            reboot.wait(self._engine.connect, self._node, bool, deadline)
         if closed.failure is not None:
             return self._rebooted(outcome, StepStatus.FAILED, closed.failure.message, closed.failure)
         status = closed.steps[0].status

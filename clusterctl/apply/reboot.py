@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ _ASK_TIMEOUT_S = 15.0
 # systemctl(1): with --wait it returns when the boot has ended; before systemd 240 it knows no --wait and fails.
 _SETTLED = "! command -v systemctl >/dev/null 2>&1 || systemctl is-system-running --wait"
 _SETTLE_LIMIT_S = 180.0
+_HOP = re.compile(r"(?:[^@]*@)?(?:\[([^]]+)\]|([^:]+))")
 # A node that boots may refuse logins (pam_nologin) or sudo for a while; another host key will not go away.
 _FINAL = (FailureKind.HOST_KEY_CHANGED, FailureKind.HOST_KEY_UNKNOWN)
 
@@ -26,6 +28,15 @@ class Returned:
 
     boot_id: str | None
     failure: Failure | None
+
+
+def is_way_to(node: Node, other: Node) -> bool:
+    """Say whether the inventory has another node reached by way of this one (``proxy_jump``)."""
+    if other.proxy_jump is None:
+        return False
+    hops = [found for hop in other.proxy_jump.split(",") if (found := _HOP.match(hop))]
+    names = {node.name.lower(), node.address.strip("[]").lower()}
+    return any((found[1] or found[2]).lower() in names for found in hops)
 
 
 def boot_id_of(transport: Transport) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from clusterctl.apply import journal, script
+from clusterctl.apply import journal, reboot, script
 from clusterctl.apply.engine import Engine, Prepared, Result, fleet_of, judged, merge, planned_next
 from clusterctl.apply.execute import NodeOutcome, StepStatus
 from clusterctl.apply.journal import RunJournal
@@ -111,7 +111,7 @@ class Rounds:
         answered = fan_out(
             busy,
             self._engine.kept.over(self._engine.connect),
-            lambda node, transport: self._work(node, transport, plans[node.name]),
+            lambda node, transport: self._work(node, transport, plans),
             fanout=self._engine.fanout,
             release=self._engine.kept.release,
         )
@@ -136,7 +136,8 @@ class Rounds:
         with self._lock:
             self._failed += outcome.failed
 
-    def _work(self, node: Node, transport: Transport, plan: NodePlan) -> NodeOutcome:
+    def _work(self, node: Node, transport: Transport, plans: Mapping[str, NodePlan]) -> NodeOutcome:
+        plan = plans[node.name]
         with self._lock:
             if self._stopped:
                 return self._not_started(node, plan)
@@ -157,7 +158,9 @@ class Rounds:
         def record(key: str, event: Record) -> None:
             self._records.add(node.name, key, event, number)
 
-        outcome = OnNode(engine, node, header, deadline, record).run(transport, plan)
+        others = (self._nodes[name] for name in plans if name != node.name)
+        behind = tuple(other.name for other in others if reboot.is_way_to(node, other))
+        outcome = OnNode(engine, node, header, deadline, record, behind).run(transport, plan)
         self._count(outcome)
         return outcome
 
