@@ -11,7 +11,8 @@ real_path() { # PATH -> $target: a link's file is changed, not the link
 }
 
 scratch_for() { # $target -> $scratch, a name beside it that a later try finds again, and $whole
-  scratch=${target%/*}/.${target##*/}.clusterctl-new
+  # Nodes that share a home change one file at the same moment: each has a name of its own.
+  scratch=${target%/*}/.${target##*/}.clusterctl-new${host:+-$host}
   whole=${target%/*}/.${target##*/}.clusterctl-whole
 }
 

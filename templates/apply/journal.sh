@@ -165,6 +165,8 @@ open_journal() { # make the state folder, take the lock; say why not
     return 1
   fi
   { read -r boot </proc/sys/kernel/random/boot_id; } 2>/dev/null || boot=unknown
+  { read -r host </proc/sys/kernel/hostname; } 2>/dev/null || host=
+  host=${host%%[!A-Za-z0-9-]*}
   read -r up _ </proc/uptime
   began=$(date -u +%Y-%m-%dT%H:%M:%SZ)
   take_lock
