@@ -93,5 +93,13 @@ do_load_module() {
 
 undo_load_module() {
   kept module
-  ! module_is_there "$value" || logged modprobe -r "$value"
+  unload "$value"
+}
+
+unload() { # MODULE, and before it what rests on it: that came after the run had loaded it
+  ! module_is_there "$1" || for holder in "/sys/module/$(printf '%s' "$1" | tr - _)/holders"/*; do
+    [ ! -e "$holder" ] || unload "${holder##*/}" || return 1
+  done
+  # It may have gone with the last of them.
+  ! module_is_there "$1" || logged modprobe -r "$1"
 }
