@@ -138,7 +138,8 @@ def _configure(facts: NodeFacts, write: tuple[Step, ...], *, restart: bool) -> t
         return write
     if restart:
         return (*write, RestartUnit("Restart docker with its new configuration", DOCKER))
-    reload = ("systemctl", "reload", DOCKER)
+    # Of an engine that has been stopped since, an undo asks nothing.
+    reload = ("systemctl", "try-reload-or-restart", DOCKER)
     return (
         # Undo runs backwards: what has to follow the old file's return stands before the file.
         Command("Have an undo reload docker once the old file is back", ("true",), reload),
