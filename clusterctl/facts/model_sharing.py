@@ -56,11 +56,12 @@ class PathMode(Part):
     path: str
     mode: str
     uid: int
+    gid: int | None = None
 
-    @property
-    def writable_by_others(self) -> bool:
-        """Whether its group or everybody may write to it, which sshd's StrictModes does not accept."""
-        return len(self.mode) > 8 and "w" in (self.mode[5], self.mode[8])
+    def writable_by_others(self, own_group: int | None) -> bool:
+        """Whether somebody else may write to it, which sshd's StrictModes does not accept."""
+        by_group = len(self.mode) > 5 and self.mode[5] == "w" and (own_group is None or self.gid != own_group)
+        return by_group or (len(self.mode) > 8 and self.mode[8] == "w")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,8 @@ class SshMesh(Part):
     """clusterctl's part of authorized_keys, and its known_hosts and ssh_config files."""
     client: tuple[ConfigLine, ...] = ()
     """Lines of ssh_config files that are read before or beside clusterctl's and could overrule it."""
+    own_group: int | None = None
+    """The account's group, where it is in it alone and the SSH server lets such a group write (Debian's)."""
 
     def own_texts(self, path: str, begin: str = "") -> tuple[OwnText, ...]:
         """Return clusterctl's parts of a file that begin so, and long ones, whose beginning is not known."""

@@ -23,16 +23,17 @@ _CLIENT_WORDS = (
 )
 
 # A node without the folder of mesh keys costs one shell function and no program. LOGNAME decides between accounts
-# that share a number. Own texts are printed with their length, since they may hold any line.
+# that share a number. Debian's sshd lets a group write whose one member is the account itself (user-group-modes.patch).
+# Own texts are printed with their length, since they may hold any line.
 FRAGMENTS = (
     Fragment(
         "ssh_mesh",
         f"""\
-p=; h=
+p=; h=; y=
 while IFS=: read -r n x u i c d z; do
   [ "$u" = "$U" ] || continue
-  if [ -z "$p" ]; then p=$n; h=$d; fi
-  if [ "$n" = "${{LOGNAME:-}}" ]; then p=$n; h=$d; break; fi
+  if [ -z "$p" ]; then p=$n; h=$d; y=$i; fi
+  if [ "$n" = "${{LOGNAME:-}}" ]; then p=$n; h=$d; y=$i; break; fi
 done </etc/passwd
 if [ -z "$p" ]; then
   IFS=: read -r p x u i c h z <<E
@@ -67,6 +68,12 @@ case $a in *%*) a=$(printf %s "$a" | sed "s|%h|$h|g;s|%u|$p|g;s|%U|$U|g;s|%%|%|g
 case $a in /*|none) ;; *) a=$h/$a;; esac
 printf 'file %s\\n' "$a"
 ls -ldn -- "$h" "${{a%/*}}" "$a" 2>/dev/null
+if [ "$y" ] && [ -e /etc/debian_version ]; then
+  v=1
+  while IFS=: read -r n x u i z; do [ "$i" != "$y" ] || [ "$u" = "$U" ] || v=; done </etc/passwd
+  while IFS=: read -r n x i z; do case $i:$z in "$y:"|"$y:$p") ;; "$y:"*) v=;; esac; done </etc/group
+  [ -z "$v" ] || printf 'alone %s\\n' "$y"
+fi
 block() {{ sed -n "/^# BEGIN clusterctl ssh-$2\\$/,/^# END clusterctl ssh-$2\\$/p" "$1" 2>/dev/null; }}
 own() {{
   if [ ${{#2}} -gt {LONGEST_TEXT} ]; then x=$(printf '%s\\n' "$2" | sha256sum); printf 'sum %s %s\\n' "${{x%% *}}" "$1"
@@ -114,6 +121,7 @@ def parse(sections: Sections) -> SshMesh:
     client: list[ConfigLine] = []
     tools: list[str] = []
     file = ""
+    alone: int | None = None
     while rest:
         line, _, rest = rest.partition("\n")
         kind, _, words = line.partition(" ")
@@ -144,8 +152,10 @@ def parse(sections: Sections) -> SshMesh:
         elif kind == "client":
             path, _, text = words.partition(":")
             client.append(ConfigLine(path, " ".join(text.split())))
-        elif found := re.fullmatch(r"([-dlbcps][rwxsStT-]{9})\S* +\d+ (\d+) .*? (/.*)", line):
-            modes.append(PathMode(found[3].partition(" -> ")[0], found[1], int(found[2])))
+        elif kind == "alone" and words.isdigit():
+            alone = int(words)
+        elif found := re.fullmatch(r"([-dlbcps][rwxsStT-]{9})\S* +\d+ (\d+) +(\d+) .*? (/.*)", line):
+            modes.append(PathMode(found[4].partition(" -> ")[0], found[1], int(found[2]), int(found[3])))
     return SshMesh(
         login=login,
         tools=tuple(tools),
@@ -156,4 +166,5 @@ def parse(sections: Sections) -> SshMesh:
         modes=tuple(modes),
         own=tuple(own),
         client=tuple(client),
+        own_group=alone,
     )

@@ -30,13 +30,11 @@ def refusals(facts: SshMesh, login: Login) -> tuple[str, ...]:
     root = facts.setting("permitrootlogin")
     if login.user == "root" and root in ("no", "forced-commands-only"):
         found.append(f"sshd does not let root in (PermitRootLogin {root})")
-    if facts.setting("strictmodes") != "no":
-        found += [
-            f"{path.path} is {'writable by others' if path.writable_by_others else 'not its user' + chr(39) + 's'}"
-            f" ({path.mode}): sshd ignores keys below it (StrictModes)"
-            for path in facts.modes
-            if path.writable_by_others or path.uid not in (0, login.uid)
-        ]
+    for path in facts.modes if facts.setting("strictmodes") != "no" else ():
+        by_others = path.writable_by_others(facts.own_group)
+        if by_others or path.uid not in (0, login.uid):
+            said = "writable by others" if by_others else "not its user's"
+            found.append(f"{path.path} is {said} ({path.mode}): sshd ignores keys below it (StrictModes)")
     return tuple(found)
 
 

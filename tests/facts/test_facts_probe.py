@@ -197,6 +197,39 @@ def test_a_chrony_that_answers_root_alone_is_asked_as_root(
     assert "506 Cannot talk to daemon" in refused.clock.synchronized.detail
 
 
+@pytest.mark.parametrize(
+    ("members", "others", "is_debian", "own_group"),
+    [
+        ("", "", True, 1500),
+        ("alice", "", True, 1500),
+        ("alice,bob", "", True, None),
+        ("bob", "", True, None),
+        ("", "bob:x:1001:1500::/home/bob:/bin/sh\n", True, None),
+        ("", "", False, None),
+    ],
+)
+def test_a_group_of_the_account_alone_is_seen_where_sshd_lets_it_write(
+    members: str,
+    others: str,
+    is_debian: bool,
+    own_group: int | None,
+    probe_run: Probe,
+    namespaces: None,
+    open_folder: Path,
+) -> None:
+    etc = open_folder / "etc"
+    (etc / "clusterctl" / "ssh").mkdir(parents=True)
+    (etc / "passwd").write_text(f"root:x:0:0::/root:/bin/sh\nalice:x:65534:1500::/tmp:/bin/sh\n{others}")
+    (etc / "group").write_text(f"root:x:0:\nalice:x:1500:{members}\nusers:x:100:alice,bob\n")
+    if is_debian:
+        (etc / "debian_version").write_text("12.10\n")
+    over_etc = ("unshare", "-m", "sh", "-c", f'mount --bind {etc} /etc && exec "$@"', "sh")
+    _, facts = probe_run((*over_etc, *AS_NOBODY, "sh"), allow_sudo=False)
+    assert facts.ssh_mesh.login.value.user == "alice"
+    assert facts.ssh_mesh.modes[0].path == "/tmp"
+    assert facts.ssh_mesh.own_group == own_group
+
+
 def test_a_gpu_nodes_tree_is_read(
     shell: tuple[str, ...], probe_run: Probe, namespaces: None, tmp_path: Path
 ) -> None:
