@@ -84,6 +84,18 @@ def test_a_killed_rank_is_the_root_cause_at_once(
     assert job.processes[1].wait(10) == -9
 
 
+@pytest.mark.parametrize("per_rank", [one_node, over_tcp])
+def test_a_killed_rank_is_missed_though_a_process_that_it_forked_lives(
+    program: Program, per_rank: Callable[[int], Mapping[str, str]]
+) -> None:
+    """As the workers of a data loader do, with copies of all that the rank had open."""
+    job = program("endless.py", "orphan", size=2, per_rank=per_rank)
+    (report,) = reports_of(job, (0,))
+    assert report["code"] == "REMOTE"
+    assert "rank 1 (host" in report["text"]
+    assert report["after_s"] < LATEST_S
+
+
 @pytest.mark.parametrize(
     ("fate", "per_rank"),
     [("stop", one_node), ("stop", over_tcp), ("stop", two_nodes), ("die", over_tcp), ("die", two_nodes)],

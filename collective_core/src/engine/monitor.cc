@@ -71,6 +71,11 @@ Monitor::Monitor(std::vector<Connection> control, std::vector<std::string> names
   for (Connection& connection : control) {
     peers_.push_back(std::make_unique<Peer>(std::move(connection), names_[peers_.size()]));
   }
+  std::vector<int> fds;
+  for (const auto& peer : peers_) {
+    if (peer->fd) fds.push_back(peer->fd.get());
+  }
+  control_fds_.emplace(stop_fd_.get(), std::move(fds));
   thread_ = std::thread([this] { watch(); });
 }
 

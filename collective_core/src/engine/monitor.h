@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "collectives/operation.h"
+#include "common/not_inherited.h"
 #include "common/notice.h"
 #include "common/unique_fd.h"
 #include "engine/failure.h"
@@ -85,6 +87,7 @@ class Monitor {
   std::mutex send_mutex_;
   UniqueFd wake_fd_;
   UniqueFd stop_fd_;
+  std::optional<NotInherited> control_fds_;
   std::thread thread_;
 };
 

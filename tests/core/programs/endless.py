@@ -1,6 +1,7 @@
 """A rank that reduces without end, and says as one JSON line how that ended after all.
 
-argv[1]: what rank 1 does after it has begun: die, stop, leave. With abort, rank 2 is stopped first, and then a second
+argv[1]: what rank 1 does after it has begun: die, stop, leave. With orphan, it dies and leaves a process that it has
+forked, which ends after 20 s. With abort, rank 2 is stopped first, and then a second
 thread of rank 1 aborts; when that began and how long it took is said too. What only the deadline ends has one of 3 s
 (stop, cut); elsewhere it is far away: a busy machine is slow. argv[2]: the elements of 4 bytes, else 2**18. argv[3]:
 another collective than all_reduce, with rank 1 as the root of what comes from one, and rank 0 of what goes to one.
@@ -40,7 +41,12 @@ calls: dict[str, Callable[[], object]] = {
 operate = calls[sys.argv[3] if len(sys.argv) > 3 else "all_reduce"]
 operate()
 deadline = time.monotonic() + 60
-signals = {"die": signal.SIGKILL, "stop": signal.SIGSTOP}
+signals = {"die": signal.SIGKILL, "orphan": signal.SIGKILL, "stop": signal.SIGSTOP}
+if rank == 1 and fate == "orphan" and os.fork() == 0:
+    os.dup2(os.open(os.devnull, os.O_RDWR), 1)  # the test reads to its end
+    os.dup2(1, 2)
+    time.sleep(20)
+    os._exit(0)
 if rank == 1 and fate in signals:
     # From another thread, so that it hits in the middle of an operation.
     threading.Timer(0.3, os.kill, (os.getpid(), signals[fate])).start()
