@@ -54,6 +54,7 @@ void Recorder::publish(uint64_t ticket) {
 uint64_t Recorder::begin(const Operation& operation, bool sends, uint64_t elements, int64_t start_ns) {
   const uint64_t ticket = ++last_ticket_;
   cc_trace_entry& entry = entries_[place(ticket)];
+  if (entry.result == CC_IN_PROGRESS) displaced_.emplace(ticket - CC_TRACE_ENTRIES, entry);
   entry = cc_trace_entry{};
   entry.size = sizeof entry;
   entry.sequence = operation.sequence;
@@ -92,7 +93,15 @@ void Recorder::set_source(uint64_t ticket, int rank) {
 
 void Recorder::end(uint64_t ticket, cc_result result, Algorithm algorithm) {
   cc_trace_entry* entry = own(ticket);
-  if (!entry) return;
+  if (!entry) {
+    const auto found = displaced_.find(ticket);
+    if (found == displaced_.end()) return;
+    found->second.end_ns = now_ns();
+    found->second.result = result;
+    count(found->second);
+    displaced_.erase(found);
+    return;
+  }
   note(entry, algorithm);
   entry->end_ns = now_ns();
   entry->result = result;
@@ -100,13 +109,17 @@ void Recorder::end(uint64_t ticket, cc_result result, Algorithm algorithm) {
     std::strncpy(entry->algorithm, only_algorithm(static_cast<Kind>(entry->operation)), sizeof entry->algorithm - 1);
   }
   publish(ticket);
-  const auto index = static_cast<size_t>(entry->operation);
+  count(*entry);
+}
+
+void Recorder::count(const cc_trace_entry& ended) {
+  const auto index = static_cast<size_t>(ended.operation);
   if (index >= kOperations) return;
   Sums& sums = sums_[index];
-  const auto took = static_cast<uint64_t>(entry->end_ns - entry->start_ns);
+  const auto took = static_cast<uint64_t>(ended.end_ns - ended.start_ns);
   add(&sums.calls, 1);
-  add(&sums.errors, result == CC_SUCCESS ? 0 : 1);
-  add(&sums.bytes, entry->count * dtype_size(static_cast<cc_dtype>(entry->dtype)));
+  add(&sums.errors, ended.result == CC_SUCCESS ? 0 : 1);
+  add(&sums.bytes, ended.count * dtype_size(static_cast<cc_dtype>(ended.dtype)));
   add(&sums.total_ns, took);
   if (took > sums.longest_ns.load(std::memory_order_relaxed)) {
     sums.longest_ns.store(took, std::memory_order_relaxed);

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -53,9 +54,12 @@ class Recorder {
   // The entry of a ticket, or null when a later one has taken its place.
   cc_trace_entry* own(uint64_t ticket);
   void publish(uint64_t ticket);
+  void count(const cc_trace_entry& ended);
 
   uint64_t last_ticket_ = 0;
   std::array<cc_trace_entry, CC_TRACE_ENTRIES> entries_{};  // the writer's own copy
+  // By ticket, those that run though a later one has taken their place: a group may have any number of transfers.
+  std::map<uint64_t, cc_trace_entry> displaced_;
   std::array<Slot, CC_TRACE_ENTRIES> slots_;
   std::array<Sums, kOperations> sums_;
 };

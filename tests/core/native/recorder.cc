@@ -118,6 +118,26 @@ void readers_disturb_nobody() {
   });
 }
 
+// Also those of a group with more transfers than the record has entries.
+void groups_of_any_size_are_counted() {
+  run_ranks(1, layout_named("shm"), [](int, cc_comm* comm) {
+    constexpr uint64_t kMany = CC_TRACE_ENTRIES + 36;
+    const int out = 3;
+    std::vector<int> in(kMany);
+    EXPECT(cc_group_start(comm) == CC_SUCCESS, last_error(comm));
+    for (int& place : in) {
+      EXPECT(cc_send(&out, 1, CC_INT32, 0, comm, nullptr) == CC_SUCCESS, last_error(comm));
+      EXPECT(cc_recv(&place, 1, CC_INT32, 0, comm, nullptr) == CC_SUCCESS, last_error(comm));
+    }
+    EXPECT(cc_group_end(comm) == CC_SUCCESS, last_error(comm));
+    for (const cc_operation operation : {CC_OPERATION_SEND, CC_OPERATION_RECV}) {
+      const cc_op_stats stats = stats_of(comm, operation);
+      EXPECT(stats.calls == kMany && stats.errors == 0 && stats.bytes == 4 * kMany, operation, ": ", stats.calls);
+    }
+    EXPECT(trace_of(comm).size() == CC_TRACE_ENTRIES, "entries");
+  });
+}
+
 void room_and_versions() {
   run_ranks(1, layout_named("shm"), [](int, cc_comm* comm) {
     for (size_t i = 0; i < 4; ++i) EXPECT(reduce(comm, i) == CC_SUCCESS, last_error(comm));
@@ -147,6 +167,7 @@ void recorder() {
     what_hangs_is_seen(layout);
   }
   readers_disturb_nobody();
+  groups_of_any_size_are_counted();
   room_and_versions();
 }
 
