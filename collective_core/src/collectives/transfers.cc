@@ -12,8 +12,12 @@
 namespace ccore {
 namespace {
 
-// How long what a departed peer left on the link may take to come out of it: a link may give nothing at times.
+// How long what a departed peer left on the link may take to come out of it. Shared memory may give nothing at times.
 constexpr int64_t kDepartedMs = 200;
+// Of a connection, what was lost on its way and is sent again; its end tells when nothing more will come.
+constexpr int64_t kConnectedMs = 5000;
+
+Deadline patience_with(const Link& link) { return Deadline::in_ms(link.fd() < 0 ? kDepartedMs : kConnectedMs); }
 
 }  // namespace
 
@@ -153,7 +157,7 @@ bool Transfers::advance_recvs(const Context& context, int peer) {
 void Transfers::check_departure(const Context& context, Item* item) const {
   const int peer = item->transfer.peer;
   if (!context.has_left(peer)) return;
-  if (!item->departed) item->departed = Deadline::in_ms(kDepartedMs);
+  if (!item->departed) item->departed = patience_with(context.link(peer));
   if (!item->departed->passed()) return;
   throw Error(CC_ERROR_REMOTE, format("rank %d destroyed its communicator before %s", peer,
                                       describe(item->transfer.header).c_str()));
@@ -206,7 +210,7 @@ bool Transfers::arrange(int peer, const Operation& header) {
 // goodbye. Its last bytes, and its goodbye on another connection, may still be on their way.
 void Transfers::await_goodbye(const Context& context, int peer, const Error* broken) {
   stalled_[at(peer)] = true;
-  if (!gone_[at(peer)]) gone_[at(peer)] = Deadline::in_ms(kDepartedMs);
+  if (!gone_[at(peer)]) gone_[at(peer)] = patience_with(context.link(peer));
   const bool left = context.has_left(peer);
   if (!gone_[at(peer)]->passed() && !(left && broken)) return;
   if (!left) throw *broken;

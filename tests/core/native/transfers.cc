@@ -1,9 +1,16 @@
 // Point-to-point: what arrives, what cannot deadlock, what is counted, and how it fails.
+#include <sys/eventfd.h>
+
+#include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "cases.h"
+#include "collectives/transfers.h"
+#include "common/unique_fd.h"
 #include "expect.h"
 #include "oracle.h"
 #include "ranks.h"
@@ -218,9 +225,68 @@ void failures_end_it(const std::string& layout) {
   });
 }
 
+// The other end of a connection, whose last bytes come later than its goodbye on another one.
+class LateLink : public ccore::Link {
+ public:
+  explicit LateLink(std::vector<std::byte> bytes) : bytes_(std::move(bytes)) {}
+
+  size_t try_send(const std::byte*, size_t) override { return 0; }
+  ccore::Bytes peek(size_t) override { return late_.passed() ? rest() : ccore::Bytes{}; }
+  void consume(size_t size) override { at_ += size; }
+  size_t try_recv(std::byte* data, size_t size) override {
+    const size_t count = late_.passed() ? std::min(size, rest().size) : 0;
+    if (count > 0) std::memcpy(data, rest().data, count);
+    consume(count);
+    return count;
+  }
+  int fd() const override { return event_.get(); }
+  const char* name() const override { return "late"; }
+
+ private:
+  ccore::Bytes rest() const { return {bytes_.data() + at_, bytes_.size() - at_}; }
+
+  std::vector<std::byte> bytes_;
+  size_t at_ = 0;
+  ccore::Deadline late_ = ccore::Deadline::in_ms(600);
+  ccore::UniqueFd event_{eventfd(0, EFD_CLOEXEC)};
+};
+
+// What was lost on its way is sent again after some tenths of a second, whatever has come since.
+void what_is_late_is_received(bool from_any) {
+  ccore::Transfers transfers(0, 2, [](const ccore::Transfer&) {});
+  int value = 0;
+  int source = -1;
+  ccore::Transfer receive{};
+  receive.peer = from_any ? ccore::kAnyPeer : 1;
+  receive.data = reinterpret_cast<std::byte*>(&value);
+  receive.bytes = sizeof value;
+  receive.header.count = 1;
+  receive.header.dtype = CC_INT32;
+  receive.limit_ms = 30000;
+  receive.source = from_any ? &source : nullptr;
+  transfers.add(receive);
+  ccore::Operation header = receive.header;
+  header.kind = ccore::Kind::transfer;
+  header.sequence = 1;
+  header.root = 1;
+  const int sent = 5;
+  std::vector<std::byte> bytes(sizeof header + sizeof sent);
+  std::memcpy(bytes.data(), &header, sizeof header);
+  std::memcpy(bytes.data() + sizeof header, &sent, sizeof sent);
+  LateLink link(std::move(bytes));
+  ccore::Doorbell doorbell;
+  ccore::WaitLadder ladder(&doorbell, -1, false, [&] { transfers.check_deadlines([](int) { return ""; }); });
+  int waits = -1;
+  const ccore::Context context{0,  2, [&](int) -> ccore::Link& { return link; }, &ladder, &waits, &waits,
+                               {}, [](int) { return true; }, [](int) { return false; }};
+  transfers.run(context, nullptr);
+  EXPECT(value == 5 && (!from_any || source == 1), value, " from ", source);
+}
+
 }  // namespace
 
 void transfers() {
+  for (const bool from_any : {false, true}) what_is_late_is_received(from_any);
   for (const char* layout : {"shm", "tcp"}) {
     in_a_circle(layout, 3);
     everyone_to_everyone(layout, 2);
