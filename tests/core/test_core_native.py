@@ -39,6 +39,7 @@ CASES = (
     "seals",
     "failures",
     "late-rank",
+    "late-readers",
     "lifecycle",
     "memory",
     "n-trees",

@@ -203,7 +203,8 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "CCORE_TCP_USER_TIMEOUT_MS", Kind.MILLISECONDS, "20000",
-        "a peer whose host stopped answering is dead after this long", _LIBRARY,
+        "a peer whose host stopped answering is dead after this long; one that is late and does not read is not",
+        _LIBRARY,
     ),
     Variable(
         "CCORE_SIMD", Kind.CHOICE, "the CPU's best",

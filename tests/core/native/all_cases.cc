@@ -17,6 +17,7 @@ CaseTable case_table() {
       {"failures", failures},
       {"fuzz", fuzz},
       {"late-rank", late_rank},
+      {"late-readers", late_readers},
       {"lifecycle", lifecycle},
       {"memory", memory},
       {"n-trees", n_trees},

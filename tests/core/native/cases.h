@@ -31,6 +31,7 @@ void registered_memory();
 void rendezvous();
 void failures();
 void late_rank();
+void late_readers();
 void lifecycle();
 void stripes();
 void algorithms(const std::string& layout, int nranks);

@@ -44,6 +44,12 @@ void set_option(int fd, int level, int name, int value) {
   if (setsockopt(fd, level, name, &value, sizeof value) != 0) throw_errno("setsockopt");
 }
 
+// Sockets of other kinds, which tests have, do not know it.
+void set_tcp_option_if_tcp(int fd, int name, int value) {
+  if (setsockopt(fd, IPPROTO_TCP, name, &value, sizeof value) == 0) return;
+  if (errno != EOPNOTSUPP && errno != ENOPROTOOPT) throw_errno("setsockopt");
+}
+
 // Until the socket (-1: none) is ready, or ms have passed, or the alarm goes off, which throws.
 void wait_for(int fd, short events, int ms, const Alarm* alarm) {
   pollfd fds[2] = {{fd, events, 0}, {alarm ? alarm->fd : -1, POLLIN, 0}};  // poll passes over -1
@@ -180,11 +186,9 @@ void configure_connection(int fd) {
   set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, ms);
 }
 
-void limit_unsent(int fd, size_t bytes) {
-  const auto value = static_cast<int>(bytes);
-  if (setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &value, sizeof value) == 0) return;
-  if (errno != EOPNOTSUPP && errno != ENOPROTOOPT) throw_errno("setsockopt");
-}
+void drop_user_timeout(int fd) { set_tcp_option_if_tcp(fd, TCP_USER_TIMEOUT, 0); }
+
+void limit_unsent(int fd, size_t bytes) { set_tcp_option_if_tcp(fd, TCP_NOTSENT_LOWAT, static_cast<int>(bytes)); }
 
 UniqueFd connect_to(const Address& address, const Deadline& deadline, const Address* from, const Alarm* alarm) {
   int pause_ms = 5;

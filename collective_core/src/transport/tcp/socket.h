@@ -47,6 +47,9 @@ UniqueFd connect_to(const Address& address, const Deadline& deadline, const Addr
 int user_timeout_ms_from_env();
 // Non-blocking, no delay, keepalive, user timeout: for every connection made or accepted.
 void configure_connection(int fd);
+// For a connection that its other end may leave unread for long (host_silence.h). No effect on other sockets than TCP
+// ones.
+void drop_user_timeout(int fd);
 // The socket takes no more while it holds this many bytes that are not yet on the wire. No effect on other sockets
 // than TCP ones.
 void limit_unsent(int fd, size_t bytes);

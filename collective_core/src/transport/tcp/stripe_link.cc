@@ -74,6 +74,8 @@ void StripeLink::push(Socket* socket, const std::byte* first, size_t offered) {
   message.msg_iovlen = (header_rest > 0 ? 1u : 0u) + (ready > 0 ? 1u : 0u);
   const ssize_t sent = sendmsg(socket->fd.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
   if (sent < 0 && errno != EAGAIN && errno != EINTR) lost(*socket, errno_text(errno));
+  if (sent < 0 && socket->silence.is_too_long()) lost(*socket, socket->silence.text());
+  if (sent > 0) socket->silence.moved();
   const auto count = static_cast<size_t>(std::max<ssize_t>(sent, 0));
   const size_t of_header = std::min(count, header_rest);
   socket->out_header_done += of_header;
@@ -164,9 +166,12 @@ size_t StripeLink::pull(Socket* socket) {
       socket->closed_whole = socket->in_rest == 0 && socket->ahead_end == 0;
     } else if (errno != EAGAIN && errno != EINTR) {
       socket->ended = errno_text(errno);
+    } else if (socket->silence.is_too_long()) {
+      socket->ended = socket->silence.text();
     }
     return 0;
   }
+  socket->silence.moved();
   const auto count = static_cast<size_t>(got);
   const size_t placed = std::min(count, socket->in_rest > 0 ? space.size : 0);
   if (placed > 0) in_.received(socket->in_offset, placed);

@@ -16,6 +16,7 @@
 #include "transport/tcp/backlog.h"
 #include "transport/tcp/connection.h"
 #include "transport/tcp/frame.h"
+#include "transport/tcp/host_silence.h"
 #include "transport/tcp/reassembly.h"
 
 namespace ccore {
@@ -42,9 +43,10 @@ class StripeLink : public Link {
 
   struct Socket {
     Socket(UniqueFd its_fd, Seals its_seals, size_t its_number)
-        : fd(std::move(its_fd)), seals(std::move(its_seals)), number(its_number) {}
+        : fd(std::move(its_fd)), silence(fd.get()), seals(std::move(its_seals)), number(its_number) {}
 
     UniqueFd fd;
+    HostSilence silence;
     Seals seals;
     size_t number;
     // The frame that leaves; all of it has left when out_rest is 0.

@@ -6,6 +6,7 @@
 
 #include "transport/link.h"
 #include "transport/tcp/connection.h"
+#include "transport/tcp/host_silence.h"
 
 namespace ccore {
 
@@ -27,8 +28,12 @@ class TcpLink : public Link {
 
  private:
   size_t receive(std::byte* data, size_t size);
+  // Returns 0, while the peer's host answers.
+  size_t nothing_moved();
+  [[noreturn]] void lost(const std::string& why) const;
 
   UniqueFd fd_;
+  HostSilence silence_;
   std::string who_;
   Seals header_seals_;
   std::vector<std::byte> staged_;  // received, not yet consumed: [begin_, end_)
