@@ -167,6 +167,23 @@ void an_address_makes_the_same_id() {
   });
 }
 
+// A job that ends its communicator and makes the next one meets at the same address. Ranks are not together then: one
+// may be back before another has left, and find the rendezvous that is just ending.
+void the_same_address_serves_again_and_again() {
+  ccore::UniqueFd probe = ccore::listen_on(ccore::resolve("127.0.0.1", 0), true);
+  const int port = ccore::local_address(probe.get()).port;
+  probe.reset();
+  run_threads(3, [&](int rank) {
+    for (int cycle = 0; cycle < 100; ++cycle) {
+      cc_unique_id id;
+      EXPECT(cc_unique_id_from_address(&id, "127.0.0.1", port, "job 18", rank == 0) == CC_SUCCESS,
+             cycle, ": ", cc_last_error(nullptr));
+      std::string error;
+      EXPECT(try_join(id, rank, 3, 30000, &error) == CC_SUCCESS, cycle, ": rank ", rank, ": ", error);
+    }
+  });
+}
+
 void bad_arguments_are_refused() {
   cc_comm* comm = nullptr;
   cc_unique_id nonsense{};
@@ -196,6 +213,7 @@ void rendezvous() {
   different_sizes_are_named();
   nobody_listens();
   an_address_makes_the_same_id();
+  the_same_address_serves_again_and_again();
 }
 
 }  // namespace test

@@ -80,7 +80,12 @@ std::string as_other_version(uint32_t magic) {
 Session introduce(int fd, const Digest& secret, const Hello& hello, const Deadline& deadline,
                   const std::string& who, const Alarm* alarm) {
   HelloChallenge challenge;
-  recv_all(fd, &challenge, sizeof challenge, deadline, who, alarm);
+  try {
+    recv_all(fd, &challenge, sizeof challenge, deadline, who, alarm);
+  } catch (const Error& error) {
+    if (error.code() == CC_ERROR_REMOTE) throw Unnoticed(error.what());
+    throw;
+  }
   if (challenge.magic != kMagic) {
     const std::string version = as_other_version(challenge.magic);
     if (version.empty()) throw Error(CC_ERROR_REMOTE, who + " is no collective_core process");

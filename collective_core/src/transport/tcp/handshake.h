@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/clock.h"
+#include "common/error.h"
 #include "common/sha256.h"
 #include "common/unique_fd.h"
 #include "transport/tcp/connection.h"
@@ -26,6 +27,12 @@ struct Hello {
   int32_t nranks = 0;
   int32_t stream = 0;  // of a data connection: its number among those of the two ranks
   int64_t timeout_ms = 0;  // how long it will wait from now on
+};
+
+// The other side closed the connection before it said anything: it has taken no notice of this one. CC_ERROR_REMOTE.
+class Unnoticed : public Error {
+ public:
+  explicit Unnoticed(const std::string& text) : Error(CC_ERROR_REMOTE, text) {}
 };
 
 // The connecting side. Throws CC_ERROR_REMOTE when the other side closes, cannot prove the secret, or speaks another

@@ -15,6 +15,10 @@
 namespace ccore {
 namespace {
 
+// How long a port that is to be taken over may still be listened on: by the rendezvous of the communicator before this
+// one, whose last rank has yet to leave.
+constexpr int64_t kTakeOverMs = 2000;
+
 struct Raw {
   sockaddr_storage storage{};
   socklen_t size = 0;
@@ -150,7 +154,11 @@ UniqueFd listen_on(const Address& address, bool reuse) {
   if (!fd) throw_errno("socket");
   if (reuse) set_option(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
   const Raw raw = raw_from(address);
-  if (bind(fd.get(), raw.get(), raw.size) != 0) throw_errno("bind to " + text(address));
+  const Deadline patience = Deadline::in_ms(reuse ? kTakeOverMs : 0);
+  while (bind(fd.get(), raw.get(), raw.size) != 0) {
+    if (errno != EADDRINUSE || patience.passed()) throw_errno("bind to " + text(address));
+    wait_for(-1, 0, 10, nullptr);
+  }
   if (listen(fd.get(), SOMAXCONN) != 0) throw_errno("listen on " + text(address));
   return fd;
 }

@@ -28,7 +28,8 @@ std::string host_text(const Address& address);
 std::string text(const Address& address);  // host:port
 bool is_loopback(const Address& address);
 
-// Binds and listens; port 0 takes a free one. reuse: take over a port whose last connections linger.
+// Binds and listens; port 0 takes a free one. reuse: take over a port whose last connections linger, and wait for two
+// seconds while it is still listened on.
 UniqueFd listen_on(const Address& address, bool reuse);
 Address local_address(int fd);
 
