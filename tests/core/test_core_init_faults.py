@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from listening import listening_ports, wait_until
 
+MEET = Path(__file__).resolve().parent / "programs" / "meet.py"
 PATIENCE_S = 60
 """Of the initialisation. What ends as REMOTE and not as TIMEOUT was not ended by it."""
 REMOTE = "collective_core.errors.CollectiveCoreError: remote: "
@@ -61,3 +63,22 @@ def test_a_rank_dies_while_all_wait_for_another(program: Any, victim: int, text:
     wait_until(lambda: len(listening_ports(one.pid for one in job.processes)) == 4, "four ports")
     job.processes[victim].kill()
     expect_told(job.finish(), victim, text)
+
+
+def test_too_few_descriptors_are_the_cause(ranks: Any) -> None:
+    """Rank 0 has fewer than connections that are made to it; rank 1 would wait for it to take the next one."""
+    limited = ("sh", "-c", 'ulimit -n "$DESCRIPTORS"; exec "$@"', "limited")
+    ranks.start(
+        (*limited, sys.executable, str(MEET), "environment"), 2,
+        lambda rank: {
+            **patient(rank), "WORLD_SIZE": "2", "CCORE_TRANSPORT": "tcp", "CCORE_TCP_STREAMS": "16",
+            "DESCRIPTORS": "256" if rank else "16",
+        },
+    )  # fmt: skip
+    for rank, one in enumerate(ranks.finish()):
+        assert one.returncode == 1, one.output
+        said = one.output.splitlines()[-1]
+        teller = "rank 0: " if rank else ""
+        assert said.startswith(f"{REMOTE.replace('remote', 'system')}{teller}accept: Too many open files"), (
+            said
+        )

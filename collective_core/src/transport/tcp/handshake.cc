@@ -19,6 +19,7 @@ constexpr uint32_t kWireVersion = '2';  // 1: no frame was authenticated
 constexpr uint32_t kMagic = kProtocol | kWireVersion << 24;
 constexpr int64_t kPatienceMs = 10000;   // for a client that connects and then says nothing
 constexpr size_t kMostPending = 1024;
+constexpr int64_t kExhaustedMs = 1000;   // for other threads to close what they have open for a moment
 
 }  // namespace
 
@@ -134,9 +135,10 @@ void Acceptor::accept_new(int listener) {
   while (pending_.size() < kMostPending) {
     UniqueFd fd(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!fd) {
-      if (errno == EMFILE || errno == ENFILE) crowded_ = true;
+      if (errno == EMFILE || errno == ENFILE) be_out_of_descriptors(errno);
       return;
     }
+    exhausted_.reset();
     Pending pending{std::move(fd), {}, {}, 0, Deadline::in_ms(kPatienceMs)};
     random_bytes(pending.challenge.nonce.data(), pending.challenge.nonce.size());
     try {
@@ -149,6 +151,16 @@ void Acceptor::accept_new(int listener) {
     }
     pending_.push_back(std::move(pending));
   }
+}
+
+void Acceptor::be_out_of_descriptors(int error) {
+  crowded_ = true;
+  // Those of strangers come back when they are dropped; nobody but this process has the others.
+  if (!pending_.empty()) return exhausted_.reset();
+  if (!exhausted_) exhausted_ = Deadline::in_ms(kExhaustedMs);
+  if (!exhausted_->passed()) return;
+  throw Error(CC_ERROR_SYSTEM, "accept: " + errno_text(error) +
+                                   " in the process that other ranks connect to (its limit is that of ulimit -n)");
 }
 
 bool Acceptor::advance(Pending* pending) {

@@ -52,7 +52,8 @@ class Acceptor {
   Acceptor(std::vector<UniqueFd> listeners, const Digest& secret);
   Acceptor(Acceptor&&) noexcept;
   ~Acceptor();
-  // The next rank; nothing when the deadline has passed, or there is something to be read from one of the others.
+  // The next rank; nothing when the deadline has passed, or there is something to be read from one of the others. Throws
+  // CC_ERROR_SYSTEM when this process can open no more connections.
   std::optional<Accepted> next(const Deadline& deadline, const std::vector<int>& others = {});
   // Who was dropped for speaking another version of the wire format, as words that continue a sentence about who is
   // missing; empty if nobody was. What strangers say of themselves: a hint, no fact.
@@ -62,6 +63,7 @@ class Acceptor {
   struct Pending;
   void accept_new();
   void accept_new(int listener);
+  void be_out_of_descriptors(int error);
   // True when the hello is complete and genuine; throws Error when the client is to be dropped.
   bool advance(Pending* pending);
 
@@ -69,6 +71,7 @@ class Acceptor {
   Digest secret_;
   std::list<Pending> pending_;
   bool crowded_ = false;  // no more connections can be taken now
+  std::optional<Deadline> exhausted_;  // when that is the end, as nobody will make room
   std::string other_version_;
 };
 
