@@ -105,6 +105,42 @@ def test_fork_and_use_after_destroy_are_refused(environment: dict[str, str]) -> 
     assert "the communicator was destroyed" in done.stdout
 
 
+FORKED_WHILE_BUSY = """
+import os, signal, threading
+import numpy
+from collective_core import CollectiveCoreError
+from collective_core.communicator import Communicator, get_unique_id
+from collective_core.errors import Result
+comm = Communicator(0, 1, get_unique_id())
+def wait_for_nobody():
+    try:
+        with comm.group():
+            comm.recv(numpy.zeros(1), 0)
+    except CollectiveCoreError as error:
+        assert error.code is Result.ABORTED
+waiting = threading.Thread(target=wait_for_nobody)
+waiting.start()
+while comm.async_error() is not Result.IN_PROGRESS:
+    pass
+child = os.fork()
+if child == 0:
+    signal.alarm(10)
+    code = comm._library.cc_mem_deregister(comm._handle, 1, None)
+    os._exit(0 if Result(code) is Result.INVALID_USAGE else 1)
+status = os.waitpid(child, 0)[1]
+comm.abort()
+waiting.join()
+comm.destroy()
+print("child", status)
+"""
+
+
+def test_a_child_of_a_busy_process_is_refused_and_does_not_hang(environment: dict[str, str]) -> None:
+    """What the other thread held when it was forked, nobody gives back in the child."""
+    done = run_python(FORKED_WHILE_BUSY, environment)
+    assert done.stdout == "child 0\n", done.stdout + done.stderr
+
+
 def test_arrays_that_do_not_fit_are_refused(environment: dict[str, str]) -> None:
     code = """
 import numpy

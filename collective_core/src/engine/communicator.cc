@@ -232,6 +232,7 @@ void Communicator::log_trace(cc_result code) const {
 }
 
 bool Communicator::registered(uint64_t number) {
+  check_process();
   const std::lock_guard<std::mutex> lock(operation_mutex_);
   return windows_.has(number);
 }
