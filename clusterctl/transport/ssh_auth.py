@@ -33,6 +33,8 @@ class AuthenticationEnded(Exception):
     """The server ended the authentication; no further key can be tried."""
 
 
+AGENT_ONLY = "of a kind that only an agent can use, such as one on a hardware token"
+"""What is said of a key whose file is no more than a handle."""
 _OTHERS = 0o077
 _PUBLIC = "it is a public one, name the file without .pub"
 _NEW_FORMAT = "-----BEGIN OPENSSH PRIVATE KEY-----"
@@ -179,6 +181,8 @@ def _within(text: str) -> list[str]:
 def _failure(target: Target, tried: list[str]) -> Failure:
     if any("passphrase" in reason for reason in tried):
         hint = "add the key to ssh-agent with ssh-add: passphrases are not asked for"
+    elif any(AGENT_ONLY in reason for reason in tried):
+        hint = "add the key to ssh-agent with ssh-add, and plug its token in"
     elif exposed := [
         reason.partition(": others may read it")[0] for reason in tried if "others may" in reason
     ]:

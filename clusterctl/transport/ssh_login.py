@@ -142,9 +142,7 @@ def load_key(path: str) -> paramiko.PKey:
     except (TypeError, paramiko.PasswordRequiredException):
         raise ssh_auth.KeyProblem("protected by a passphrase") from None
     except UnsupportedAlgorithm:
-        raise ssh_auth.KeyProblem(
-            "of a kind that only an agent can use (ssh-add it), such as one on a hardware token"
-        ) from None
+        raise ssh_auth.KeyProblem(ssh_auth.AGENT_ONLY) from None
     except (paramiko.SSHException, paramiko.pkey.UnknownKeyType, ValueError, IndexError) as error:
         raise ssh_auth.KeyProblem(ssh_auth.not_a_private_key(path, error)) from None
     return key

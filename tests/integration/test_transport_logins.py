@@ -346,6 +346,7 @@ def test_a_key_on_a_hardware_token_is_passed_over(small_farm, connect, tmp_path,
     assert (
         found.kind is FailureKind.AUTH and f"{token}: of a kind that only an agent can use" in found.message
     )
+    assert found.hint == "add the key to ssh-agent with ssh-add, and plug its token in"
     ssh_config(f"Host *\n  IdentityFile {token}\n  IdentityFile {small_farm.identity_file}\n")
     assert connect(small_farm, identity_file=None).run(("true",)).returncode == 0
 
