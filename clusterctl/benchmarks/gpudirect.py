@@ -18,7 +18,9 @@ from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.benchmarks.nccl_log_model import NcclLog, ProcessLog
 from clusterctl.benchmarks.nccl_transport import Transport
 
-Status = Literal["proven", "sockets", "no-gpudirect", "too-far", "no-rdma", "nvlink", "unknown"]
+Status = Literal[
+    "proven", "sockets", "no-gpudirect", "too-far", "unsupported", "no-rdma", "nvlink", "unknown"
+]
 _FALLEN_BACK: tuple[Status, ...] = ("sockets", "no-gpudirect")
 
 
@@ -33,6 +35,8 @@ class Evidence:
     peer_memory: tuple[str, ...] | None = None
     memlock_kib: int | None = None
     """``ulimit -l``; None also for unlimited."""
+    gpu: str | None = None
+    """The name of its first GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +190,9 @@ def _node(
         return verdict("sockets", cause, hint)
     if all(way.gdr for way in ways):
         return verdict("proven")
+    unsupported = gpudirect_causes.unsupported(evidence.gpu)
+    if unsupported is not None:
+        return verdict("unsupported", unsupported)
     far = gpudirect_causes.too_far(processes)
     if far is not None:
         return verdict("too-far", far)

@@ -16,6 +16,7 @@ _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
 _NEW_PATHS = (2, 27, 0)
 _OLD_PATHS_UNTIL = (2, 25, 99)
 _SEES_NVIDIA_PEERMEM = (2, 23, 0)
+_WITHOUT_GPUDIRECT = re.compile(r"\bGB10\b")
 _REGISTRATION = re.compile(r"ibv_reg_\w+ failed with error Cannot allocate memory")
 _SMALL_MEMLOCK_KIB = 1 << 20
 _USERSPACE_HINT = (
@@ -87,6 +88,17 @@ def of_sockets(
     if any(not process.nics for process in processes):
         return "its log names no network device at all", "NCCL_DEBUG_SUBSYS must hold INIT and NET"
     return "NCCL chose sockets, and its log does not say why", "clusterctl explain with the rank's log"
+
+
+def unsupported(gpu: str | None) -> str | None:
+    """Return the sentence on a GPU that no NIC can reach by design; None for any other, and for one not known.
+
+    DGX Spark: its memory is the CPU's, and what CUDA allocates there no PCIe device may access (DGX Spark Porting
+    Guide, "GPUDirect RDMA").
+    """
+    if gpu is None or _WITHOUT_GPUDIRECT.search(gpu) is None:
+        return None
+    return f"{gpu} shares its memory with the CPU and has no GPUDirect RDMA: by NVIDIA's design"
 
 
 def too_far(processes: Sequence[ProcessLog]) -> str | None:

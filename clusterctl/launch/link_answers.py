@@ -38,6 +38,7 @@ def read(
         rdma_ports=tuple(f"{port.device}:{port.port}" for port in ports),
         peer_memory=tuple(said.get("peer_memory", ())),
         memlock_kib=int(memlock) if memlock.isdigit() else None,
+        gpu=next(iter(said.get("gpu_name", ())), None),
     )
     return NodeLinks(gpus, found, why, tuple(ports)), evidence
 

@@ -25,6 +25,7 @@ fi
 
 # What joins GPUs and nodes: the first GPU's NVLinks (GB/s), the links between each pair, active RDMA ports (Gb/s).
 if command -v nvidia-smi >/dev/null 2>&1; then
+  say gpu_name "$(nvidia-smi -L 2>/dev/null | sed -n '1s/^GPU 0: \(.*\) (UUID.*/\1/p')"
   say nvlinks "$(nvidia-smi nvlink -s -i 0 2>/dev/null | sed -n 's/.*Link [0-9]*: \([0-9.]*\) GB\/s.*/\1/p' | tr '\n' ' ')"
   say nvlink_pairs "$(nvidia-smi topo -m 2>/dev/null | grep 'GPU[0-9]' | tr -s '\t ' '\n' | sed -n 's/^NV\([0-9][0-9]*\)$/\1/p' | tr '\n' ' ')"
 fi

@@ -37,11 +37,13 @@ def _ways(node: Mapping[str, Any]) -> str:
     return ", ".join(dict.fromkeys([*node["send"], *node["receive"]]))
 
 
+_NAMES = {
+    "no-gpudirect": "NOT USED", "sockets": "SOCKETS", "too-far": "off", "unsupported": "none", "no-rdma": "none",
+}  # fmt: skip
+
+
 def _words(status: str, ways: str, cause: str | None) -> str:
-    name = {"no-gpudirect": "NOT USED", "sockets": "SOCKETS", "too-far": "off", "no-rdma": "none"}.get(
-        status, status
-    )
-    return name + (f" ({ways})" if ways else "") + (f": {cause}" if cause else "")
+    return _NAMES.get(status, status) + (f" ({ways})" if ways else "") + (f": {cause}" if cause else "")
 
 
 def stragglers(entry: Mapping[str, Any]) -> list[str]:

@@ -63,6 +63,19 @@ def test_a_module_missing_on_one_node_names_that_node():
     assert "peermem" in fault.hint
 
 
+@pytest.mark.parametrize(
+    ("gpu", "status"),
+    [("NVIDIA GB10", "unsupported"), ("NVIDIA GB100", "no-gpudirect"), (None, "no-gpudirect")],
+)
+def test_a_gpu_that_no_nic_can_reach_is_said_and_not_held_against_the_node(gpu, status):
+    lines = ("NET/IB : GPU Direct RDMA Disabled for HCA 0 'rocep1s0f0'", *channels("NET/IB/0"))
+    there = Evidence(rdma_ports=("rocep1s0f0:1",), peer_memory=(), gpu=gpu)
+    proof, found = verdicts(written({"a": lines, "b": lines}), evidence={"a": there, "b": there})
+    assert {node[0] for node in found.values()} == {status}
+    assert bool(proof.faults()) == (status == "no-gpudirect")
+    assert proof.status == ("not-used" if status == "unsupported" else "fallen-back")
+
+
 def test_recorded_sockets_are_no_failure_where_no_node_has_rdma():
     log = parse_file(LOGS / "socket-2.28.9-h200x4-as-two-nodes.log")
 

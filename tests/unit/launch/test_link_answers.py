@@ -50,7 +50,8 @@ def test_the_probe_reads_nvidia_smi_as_it_is(tmp_path):
     recorded = Path(__file__).with_name("nvidia_smi_h200x4")
     program = tmp_path / "nvidia-smi"
     program.write_text(
-        f'#!/bin/sh\ncase "$1" in nvlink) cat {recorded}/nvlink-s-i-0.txt;; topo) cat {recorded}/topo-m.txt;; esac\n'
+        f'#!/bin/sh\ncase "$1" in nvlink) cat {recorded}/nvlink-s-i-0.txt;; topo) cat {recorded}/topo-m.txt;; '
+        "-L) printf 'GPU %d: NVIDIA H200 (UUID: GPU-%d)\\n' 0 7 1 8;; esac\n"
     )
     program.chmod(0o755)
     text = Path(preflight.__file__).with_name("probe.sh").read_text()
@@ -67,3 +68,4 @@ def test_the_probe_reads_nvidia_smi_as_it_is(tmp_path):
     links, evidence = link_answers.read(said, 4, None)
     assert (links.nvlink.links, links.nvlink.gbps) == (18, 450)
     assert evidence.rdma_ports is not None
+    assert evidence.gpu == "NVIDIA H200"
