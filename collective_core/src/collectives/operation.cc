@@ -78,6 +78,12 @@ std::string describe_call(const Operation& operation) {
       return format("transfer %llu from rank %d to rank %d (count=%llu, %s, tag=%d)", sequence, operation.root,
                     operation.target, count, dtype, operation.tag);
     case Kind::tuning:
+      if (operation.tag == kTunerAgrees) {
+        Operation call = operation;
+        call.kind = static_cast<Kind>(operation.target);
+        // What is on the wire may be anything, and a call is no agreement.
+        if (call.kind != Kind::tuning) return describe_call(call) + ", agreement of the tuner before it";
+      }
       return format("operation %llu: %s", sequence, step_name(operation.tag));
   }
   return "bytes that are no operation";

@@ -24,21 +24,20 @@ uint8_t dtype_class(Kind kind, cc_dtype dtype) {
 
 constexpr std::array<const char*, 3> kDtypeClasses = {"any", "32 and 64 bit or integer", "16-bit float"};
 
-// What the ranks say to each other in front of an operation.
+// What the ranks say to each other in front of an operation. Its headers have that operation's call: of ranks that called
+// different ones, those for which an agreement is due are in one, and the others are not.
 class LinkCouncil : public Council {
  public:
   explicit LinkCouncil(const Context& context) : context_(context) {
+    context_.operation.target = static_cast<int32_t>(context.operation.kind);
     context_.operation.kind = Kind::tuning;
     context_.operation.tag = kTunerAgrees;
-    context_.operation.dtype = CC_FLOAT64;
-    context_.operation.redop = CC_MAX;
-    context_.operation.root = 0;
   }
 
   bool leads() const override { return context_.rank == 0; }
 
   void collect_worst(std::vector<double>* figures) override {
-    context_.operation.count = figures->size();
+    context_.operation.shape = figures->size();
     std::vector<double> worst(*figures);
     reduce_tree(context_, figures->data(), worst.data(), figures->size(), CC_FLOAT64, CC_MAX, 0);
     if (leads()) *figures = worst;

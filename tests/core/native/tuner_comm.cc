@@ -1,5 +1,7 @@
 // Ranks that take different algorithms for the same operation: told, never a hang.
 #include <array>
+#include <cstdlib>
+#include <string>
 
 #include "api_support.h"
 #include "cases.h"
@@ -32,6 +34,28 @@ void different_algorithms_are_told(const std::string& layout) {
     const std::string text = last_error(comm);
     EXPECT(contains(text, "by ring") && contains(text, "by doubling"), text);
   });
+}
+
+// Wherever in a search one rank calls something else: also where the others are about to agree on an algorithm.
+void different_calls_are_told() {
+  constexpr int kCalls = 58;  // the six algorithms eight times each, the best of them once more, and some
+  const std::array<std::array<const char*, 2>, 3> settings{{
+      {"CCORE_AUTOTUNE", "1"}, {"CCORE_AUTOTUNE_WARMUP_CALLS", "0"}, {"CCORE_AUTOTUNE_PROFILE_CALLS", "1"}}};
+  for (const auto& [name, value] : settings) EXPECT(setenv(name, value, 1) == 0, name);
+  for (int deviates = 2; deviates <= kCalls; ++deviates) {
+    run_ranks(2, layout_named("tcp"), [&](int rank, cc_comm* comm) {
+      std::array<float, 64> data{};
+      cc_result result = CC_SUCCESS;
+      for (int i = 1; i <= deviates && result == CC_SUCCESS; ++i) {
+        const size_t count = rank == 1 && i == deviates ? 5 : data.size();
+        result = cc_all_reduce(data.data(), data.data(), count, CC_FLOAT32, CC_SUM, comm, nullptr);
+      }
+      const std::string text = last_error(comm);
+      EXPECT(result == CC_ERROR_DESYNC && contains(text, "count=64") && contains(text, "count=5,"), "call ", deviates,
+             ": ", text);
+    });
+  }
+  for (const auto& [name, value] : settings) EXPECT(unsetenv(name) == 0, name, value);
 }
 
 void arguments_are_checked() {
@@ -73,6 +97,7 @@ void arguments_are_checked() {
 
 void tuner_comm() {
   for (const char* layout : {"shm", "tcp"}) different_algorithms_are_told(layout);
+  different_calls_are_told();
   arguments_are_checked();
 }
 
