@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pydantic import ValidationError
 
 from clusterctl.apply import carry, journal, script
@@ -10,11 +12,13 @@ from clusterctl.apply.journal import Options
 from clusterctl.apply.rounds import Rounds
 from clusterctl.errors import PlanError
 from clusterctl.facts import document as facts_document
+from clusterctl.facts.model import NodeFacts
 from clusterctl.inventory.model import Inventory
 from clusterctl.inventory.secret_names import recorded
 from clusterctl.plan import model as plan_model
-from clusterctl.plan.model import NodePlan, Plan
-from clusterctl.requirements.base import Reboot
+from clusterctl.plan.model import NodePlan, Plan, PlannedStep
+from clusterctl.requirements import daemon_json
+from clusterctl.requirements.base import Reboot, WriteFile
 from clusterctl.rundir import RunDir
 
 __all__ = ["Engine", "Prepared", "Result", "apply", "prepare", "prepare_resumed", "stored_inventory"]
@@ -65,23 +69,44 @@ def prepare_resumed(engine: Engine, run: RunDir) -> Prepared:
     before = journal.before(run, {node.node: named(node) for node in merged.nodes})
     # A step begun and not finished may have left its node looking right: its journal must still be closed.
     left = tuple(
-        _reopened(merged.of(node.node), node, before.ended.get(node.node, frozenset())) for node in plan.nodes
+        _reopened(
+            merged.of(node.node),
+            node,
+            before.ended.get(node.node, frozenset()),
+            facts.values_by_node[node.node],
+        )
+        for node in plan.nodes
     )
     return Prepared(inventory, options, facts, verdicts, Plan(left), before.changed)
 
 
-def _reopened(merged: NodePlan, fresh: NodePlan, ended: frozenset[str]) -> NodePlan:
+def _reopened(merged: NodePlan, fresh: NodePlan, ended: frozenset[str], facts: NodeFacts) -> NodePlan:
     """The fresh steps, and those of the run that never reported their end, in the run's order; a reboot last.
 
     A reboot that nothing asks for any more has been, or need not be.
     """
     wanted = set(named(fresh))
-    steps = [
-        p
-        for p in merged.steps
-        if (key := script.step_key(p)) in wanted or not (key in ended or isinstance(p.step, Reboot))
-    ]
+    steps = []
+    for p in merged.steps:
+        key = script.step_key(p)
+        if key in wanted:
+            steps.append(p)
+        elif not (key in ended or isinstance(p.step, Reboot)):
+            whole = _whole(p, facts)
+            steps += [] if whole is None else [whole]
     return NodePlan(fresh.node, tuple(sorted(steps, key=lambda p: isinstance(p.step, Reboot))))
+
+
+def _whole(planned: PlannedStep, facts: NodeFacts) -> PlannedStep | None:
+    """Return a stored step as it can be applied, with the secrets that the plan on disk has only stars for.
+
+    None where the node's file has become another one: it is what its judge wants now, and stars must not replace it.
+    """
+    step = planned.step
+    if not (isinstance(step, WriteFile) and step.path == daemon_json.PATH):
+        return planned
+    content = daemon_json.restored(step.content, facts)
+    return None if content is None else replace(planned, step=replace(step, content=content))
 
 
 def apply(engine: Engine, prepared: Prepared, run: RunDir) -> Result:

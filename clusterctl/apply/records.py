@@ -7,6 +7,8 @@ import binascii
 from dataclasses import dataclass
 from enum import Enum
 
+from clusterctl.facts.recording.scrub import scrubbed
+
 
 class Event(str, Enum):
     """What a record tells. Those with number 0 speak of the whole run."""
@@ -31,6 +33,10 @@ class Event(str, Enum):
     REBOOTING = "rebooting"
     """The node will boot anew by this step; the detail is the boot id that ends with it."""
     DONE = "done"
+
+
+_IN_WORDS_OF_TOOLS = (Event.NOTE, Event.FAILED)
+"""dnf, for one, names the repository that it cannot reach with its login, and records go to disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +65,8 @@ def parse(line: str, nonce: str) -> Record | None:
     try:
         event = Event(words[1])
         detail = _detail(words[2] if len(words) > 2 else "")
+        if event in _IN_WORDS_OF_TOOLS:
+            detail = scrubbed(detail)
     except (ValueError, binascii.Error):
         return None
     return Record(int(words[0]), event, detail)

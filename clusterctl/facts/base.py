@@ -9,6 +9,8 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any, ClassVar, Generic, TypeVar
 
+from clusterctl.facts.recording.scrub import scrubbed
+
 T = TypeVar("T")
 U = TypeVar("U")
 
@@ -112,7 +114,8 @@ class Section(Part):
     @property
     def detail(self) -> str:
         """Say in one sentence why there is no value, in the program's own words where it had any."""
-        words = " ".join((self.error or (self.text if self.exit_status else "")).split())[:DETAIL_CHARACTERS]
+        said = (self.error or (self.text if self.exit_status else ""))[: 8 * DETAIL_CHARACTERS]
+        words = " ".join(scrubbed(said).split())[:DETAIL_CHARACTERS]
         if self.status is ReadStatus.OK:
             return "the output was cut" if self.cut else ""
         if self.exit_status in STATUS_TIMEOUT:

@@ -6,12 +6,13 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from clusterctl.errors import FactsError
 from clusterctl.facts.model import NodeFacts
+from clusterctl.facts.recording.scrub import scrubbed_json
 from clusterctl.transport.base import Failure, HostMap
 
 if TYPE_CHECKING:
@@ -33,7 +34,17 @@ def to_document(facts: NodeFacts) -> dict[str, Any]:
     from pydantic_core import to_jsonable_python
 
     # Not by the adapter: to work out its schema takes longer than to write the facts of a hundred nodes.
-    return {"schema": SCHEMA, **to_jsonable_python(facts)}
+    return {"schema": SCHEMA, **to_jsonable_python(_shown(facts))}
+
+
+def _shown(facts: NodeFacts) -> NodeFacts:
+    """Return the facts without the one text that is kept whole in memory, because it is merged with: daemon.json."""
+    docker = facts.docker
+    whole = docker.daemon_config.value
+    if whole is None or (clean := scrubbed_json(whole)) == whole:
+        return facts
+    config = replace(docker.daemon_config, value=clean)
+    return replace(facts, docker=replace(docker, daemon_config=config))
 
 
 def fleet_to_document(facts: HostMap[NodeFacts], subjects: frozenset[str] | None = None) -> dict[str, Any]:
@@ -47,7 +58,8 @@ def fleet_to_document(facts: HostMap[NodeFacts], subjects: frozenset[str] | None
         if isinstance(outcome, Failure):
             nodes[name] = {"error": {"kind": outcome.kind.value, "message": outcome.message}}
         else:
-            nodes[name] = {"schema": SCHEMA, **{key: getattr(outcome, key) for key in _KEYS}}
+            shown = _shown(outcome)
+            nodes[name] = {"schema": SCHEMA, **{key: getattr(shown, key) for key in _KEYS}}
     asked = {} if subjects is None else {"subjects": sorted(subjects)}
     return {"schema": "clusterctl.fleet-facts/1", **asked, "nodes": nodes}
 

@@ -10,6 +10,7 @@ from clusterctl.facts.limits import config_lines
 from clusterctl.facts.model_host import ConfigLine
 from clusterctl.facts.model_services import Mount
 from clusterctl.facts.model_sharing import MountHealth, MountUnit, Nfs
+from clusterctl.facts.recording.scrub import scrubbed
 from clusterctl.facts.storage import parse_mounts
 
 PATIENCE_S = 3
@@ -113,7 +114,7 @@ def parse(sections: Sections) -> Nfs:
         server_threads=threads[0] if threads else None,
         server_enabled=any("server" in name for name in wanted if name.endswith(".service")),
         mount_units=tuple(
-            MountUnit(name, "".join(f"{line}\n" for line in lines), name in wanted)
+            MountUnit(name, scrubbed("".join(f"{line}\n" for line in lines)), name in wanted)
             for name, lines in sorted(units.items())
         ),
         # An automount and what it mounted are one path, asked twice.

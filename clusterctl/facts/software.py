@@ -113,7 +113,7 @@ def parse(sections: Sections) -> Software:
         packages=packages,
         repositories=tuple(
             # An address may carry a user and password; facts are written to disk.
-            ConfigLine(line.path, re.sub(r"//[^/\s@]*@", "//", line.text))
+            ConfigLine(line.path, re.sub(r"//[^/\s]*@", "//", line.text))
             for line in config_lines(sections["config"], "/etc/apt/", "/etc/yum.repos.d/")
         ),
     )

@@ -7,6 +7,7 @@ import re
 from clusterctl.facts.base import Fragment, Reading, ReadStatus, Sections, Unparsable, absent, failed
 from clusterctl.facts.model_host import ConfigLine
 from clusterctl.facts.model_sharing import Login, OwnText, PathMode, SshMesh
+from clusterctl.facts.recording.scrub import scrubbed
 
 FOLDER = "/etc/clusterctl/ssh"
 """Mesh keys live here and not in the home, which nodes may share. The probe reads public halves only."""
@@ -105,6 +106,11 @@ def _login(words: str) -> Login:
     return Login(user, int(uid), home)
 
 
+def _without_login(line: str) -> str:
+    # A proxy's password may stand in its command; the other words are judged as they are.
+    return scrubbed(line) if line.lower().startswith("proxycommand") else line
+
+
 def parse(sections: Sections) -> SshMesh:
     """Parse the section."""
     section = sections["ssh_mesh"]
@@ -151,7 +157,7 @@ def parse(sections: Sections) -> SshMesh:
             rest = rest[int(length) + 1 :]
         elif kind == "client":
             path, _, text = words.partition(":")
-            client.append(ConfigLine(path, " ".join(text.split())))
+            client.append(ConfigLine(path, _without_login(" ".join(text.split()))))
         elif kind == "alone" and words.isdigit():
             alone = int(words)
         elif found := re.fullmatch(r"([-dlbcps][rwxsStT-]{9})\S* +\d+ (\d+) +(\d+) .*? (/.*)", line):

@@ -6,6 +6,7 @@ import re
 
 from clusterctl.facts.base import Fragment, Sections, Unparsable
 from clusterctl.facts.model_services import Mount, Space, Storage
+from clusterctl.facts.recording.scrub import scrubbed
 
 PATHS = ("/", "/dev/shm", "/tmp", "/var/lib/docker")
 # Kernel file systems and one overlay per running container say nothing about a node, and can be thousands.
@@ -34,7 +35,8 @@ def parse_mounts(text: str) -> tuple[Mount, ...]:
         return re.sub(r"\\([0-3][0-7]{2})", lambda match: chr(int(match[1], 8)), word)
 
     mounts = []
-    for line in text.splitlines():
+    # Some file systems of user space name a login in their source or options.
+    for line in scrubbed(text).splitlines():
         words = line.split(" ")
         if len(words) < 4 or not words[1].startswith("/"):
             raise Unparsable(f"not a line of /proc/mounts: {line[:80]!r}")

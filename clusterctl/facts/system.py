@@ -7,6 +7,7 @@ import shlex
 
 from clusterctl.facts.base import Files, Fragment, Reading, Sections, Unparsable, absent, failed
 from clusterctl.facts.model_host import OsRelease, System, Virtualization
+from clusterctl.facts.recording.scrub import scrubbed
 
 _DMI = "/sys/class/dmi/id"
 _ARCH = "/proc/sys/kernel/arch"
@@ -160,7 +161,7 @@ def parse(sections: Sections, hypervisor: bool | None) -> System:
         os=files.one("/etc/os-release", parse_os_release),
         kernel=files.one("/proc/sys/kernel/osrelease", _word),
         machine=Reading(words["machine"]) if words.get("machine") else files.one(_ARCH, _word),
-        cmdline=files.one("/proc/cmdline", lambda text: tuple(text.split())),
+        cmdline=files.one("/proc/cmdline", lambda text: tuple(scrubbed(text).split())),
         boot_id=files.one("/proc/sys/kernel/random/boot_id", _word),
         uptime_s=files.one("/proc/uptime", _uptime),
         virtualization=_virtualization(files, words, exists, hypervisor),

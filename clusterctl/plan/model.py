@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, ValidationError
 
 from clusterctl.errors import PlanError
-from clusterctl.requirements.base import Step
+from clusterctl.requirements import daemon_json
+from clusterctl.requirements.base import Step, WriteFile
 
 SCHEMA = "clusterctl.plan/1"
 
@@ -51,8 +52,17 @@ def _adapter() -> TypeAdapter[Plan]:
 
 
 def to_document(plan: Plan) -> dict[str, Any]:
-    """Return the plan as the JSON document of ``plan.json``."""
-    return {"schema": SCHEMA, **_adapter().dump_python(plan, mode="json")}
+    """Return the plan as the JSON document of ``plan.json``; the secrets of nodes in it read as stars."""
+    shown = Plan(tuple(replace(node, steps=tuple(map(_shown, node.steps))) for node in plan.nodes))
+    return {"schema": SCHEMA, **_adapter().dump_python(shown, mode="json")}
+
+
+def _shown(planned: PlannedStep) -> PlannedStep:
+    # The one file that a step writes with a node's own text in it.
+    step = planned.step
+    if not (isinstance(step, WriteFile) and step.path == daemon_json.PATH):
+        return planned
+    return replace(planned, step=replace(step, content=daemon_json.recorded(step.content)))
 
 
 def from_document(document: Any) -> Plan:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from clusterctl.facts.model import ReadStatus
+from clusterctl.facts.recording.scrub import scrubbed_json
 from clusterctl.requirements.wording import because
 
 if TYPE_CHECKING:
@@ -57,6 +58,20 @@ def mode(facts: NodeFacts) -> int:
 def merged(found: Mapping[str, Any], changes: Mapping[str, Any]) -> str:
     """Return the file's text with ``changes`` merged in depth; everything else stays, in its order."""
     return json.dumps(_deep(found, changes), indent=2) + "\n"
+
+
+def recorded(text: str) -> str:
+    """Return the file's text as a plan on disk holds it: the logins of proxies in it read as stars."""
+    return scrubbed_json(text)
+
+
+def restored(stored: str, facts: NodeFacts) -> str | None:
+    """Return the text that a stored one stands for; None where only the node's file could tell, and is another one."""
+    standing = facts.docker.daemon_config.value
+    if standing is not None and recorded(f"{standing}\n").rstrip("\n") == stored.rstrip("\n"):
+        return f"{standing}\n"
+    # Without stars nothing was taken out; and with a secret in it it is the plan of a version that took out none.
+    return stored if "*" not in stored or recorded(stored) != stored else None
 
 
 def _deep(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

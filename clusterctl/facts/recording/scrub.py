@@ -6,6 +6,7 @@ parsed after, and an output that was cut at a limit still counts as cut.
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -20,7 +21,7 @@ _KEY_END = re.compile(r"-----END (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-
 _KEY_BODY = re.compile(r"(?<![A-Za-z0-9+/=])[A-Za-z0-9+/]{16,}={0,2}(?![A-Za-z0-9+/=])")
 _PATH = re.compile(r"/[^:\n]{0,400}:")
 
-_URL = re.compile(r"(?<![A-Za-z0-9])[A-Za-z][A-Za-z0-9+.-]{1,20}://([^\s/@\"'<>\\]{1,1000})@")
+_URL = re.compile(r"(?<![A-Za-z0-9])[A-Za-z][A-Za-z0-9+.-]{1,20}://([^\s/\"'<>\\]{1,1000})@")
 _QUOTED_VALUE = re.compile(r'"([^"\\\n]{1,200})"(\s{0,8}:\s{0,8})"((?:[^"\\\n]|\\[^\n])*)"')
 # A JSON text inside a JSON text (a file that a document quotes): its quotes are escaped.
 _ESCAPED_VALUE = re.compile(r'\\"([^"\\\n]{1,200})\\"(\s{0,8}:\s{0,8})\\"([^"\\\n]*)\\"')
@@ -162,6 +163,23 @@ class Scrubber:
             lines.append(line[:start] + body + line[stop:])
             inside = end is None
         return "\n".join(lines)
+
+
+def scrubbed(text: str) -> str:
+    """Return a node's text as run folders, reports and the terminal may show it."""
+    return Scrubber().text(text)
+
+
+def scrubbed_json(text: str) -> str:
+    """Return the text of a JSON file without secrets; one that holds some is laid out anew, whatever its escapes."""
+    try:
+        found = json.loads(text)
+        clean = Scrubber().value(found)
+        if clean != found:
+            text = json.dumps(clean, indent=2)
+    except (ValueError, RecursionError):
+        pass
+    return scrubbed(text)
 
 
 def _around(match: re.Match[str], group: int, replacement: str) -> str:

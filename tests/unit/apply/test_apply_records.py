@@ -34,6 +34,10 @@ def _line(number, event, detail=""):
     [
         (f"@{N} 3 changed ", Record(3, Event.CHANGED)),
         (f"@{N} 3 failed {base64.b64encode(b'no: luck').decode()}", Record(3, Event.FAILED, "no: luck")),
+        (
+            f"@{N} 3 failed {base64.b64encode(b'cannot get https://me:secret@repo/x').decode()}",
+            Record(3, Event.FAILED, "cannot get https://*********@repo/x"),
+        ),
         (f"Welcome! @{N} 0 done \r", Record(0, Event.DONE)),
         (f"@{N} 1 failed {base64.b64encode(bytes([255])).decode()}", Record(1, Event.FAILED, "\ufffd")),
         ("@0000000000000000 3 changed ", None),
