@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from clusterctl.benchmarks.nccl_log_model import ProcessLog
+from clusterctl.facts.gpu_models import why_no_gpudirect
 
 # src/graph/topo.h (before 2.22 src/include/graph.h): the numbers moved when paths over C2C came in.
 _PATHS_OLD = ("LOC", "NVL", "NVB", "PIX", "PXB", "PXN", "PHB", "SYS", "NET", "DIS")
@@ -16,7 +17,6 @@ _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
 _NEW_PATHS = (2, 27, 0)
 _OLD_PATHS_UNTIL = (2, 25, 99)
 _SEES_NVIDIA_PEERMEM = (2, 23, 0)
-_WITHOUT_GPUDIRECT = re.compile(r"\bGB10\b")
 _REGISTRATION = re.compile(r"ibv_reg_\w+ failed with error Cannot allocate memory")
 _SMALL_MEMLOCK_KIB = 1 << 20
 _USERSPACE_HINT = (
@@ -91,14 +91,8 @@ def of_sockets(
 
 
 def unsupported(gpu: str | None) -> str | None:
-    """Return the sentence on a GPU that no NIC can reach by design; None for any other, and for one not known.
-
-    DGX Spark: its memory is the CPU's, and what CUDA allocates there no PCIe device may access (DGX Spark Porting
-    Guide, "GPUDirect RDMA").
-    """
-    if gpu is None or _WITHOUT_GPUDIRECT.search(gpu) is None:
-        return None
-    return f"{gpu} shares its memory with the CPU and has no GPUDirect RDMA: by NVIDIA's design"
+    """Return the sentence on a GPU that no NIC can reach by design; None for any other, and for one not known."""
+    return None if gpu is None else why_no_gpudirect(gpu)
 
 
 def too_far(processes: Sequence[ProcessLog]) -> str | None:

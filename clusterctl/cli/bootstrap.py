@@ -82,6 +82,8 @@ def bootstrap(
     judge.validate_names(wanted, unwanted)
     rolling = Rolling(batch, max_failures)
     rolling.check()
+    if node_timeout is not None:
+        cli.require_seconds(node_timeout, "--node-timeout")
     permits = permits_of.Permits(reboot or force_reboot, force_reboot, node_timeout)
     with Kept(_KEPT_CONNECTIONS) as kept:
         if resume is not None:

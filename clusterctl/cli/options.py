@@ -67,12 +67,12 @@ RunsOption = Annotated[
 _LONGEST_WAIT_S = 366 * 86400.0
 
 
-def require_seconds(timeout_s: float) -> None:
-    """Raise UsageError for a --timeout that no clock can count to: "inf", "nan", more than a year."""
+def require_seconds(timeout_s: float, flag: str = "--timeout") -> None:
+    """Raise UsageError for a timeout that no clock can count to: "inf", "nan", more than a year."""
     if not 0 < timeout_s <= _LONGEST_WAIT_S:
         raise UsageError(
-            f"--timeout {timeout_s:g} is no time that can be waited for",
-            hint="write seconds, a year at most: --timeout 86400 is a day",
+            f"{flag} {timeout_s:g} is no time that can be waited for",
+            hint=f"write seconds, a year at most: {flag} 86400 is a day",
         )
 
 

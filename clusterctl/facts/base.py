@@ -155,7 +155,7 @@ def _parsed(text: str, parse: Callable[[str], T], cut: bool) -> Reading[T]:
         value = parse(text)
     except (ValueError, LookupError) as error:
         note = " (the output was cut)" if cut else ""
-        return Reading(None, ReadStatus.UNPARSABLE, f"{error}{note}"[:DETAIL_CHARACTERS])
+        return Reading(None, ReadStatus.UNPARSABLE, f"{scrubbed(str(error))}{note}"[:DETAIL_CHARACTERS])
     return Reading(value, ReadStatus.OK, "the output was cut" if cut else "")
 
 

@@ -12,6 +12,7 @@ from clusterctl.facts import probe
 from clusterctl.facts.clock import Exchange
 from clusterctl.facts.model import NodeFacts
 from clusterctl.facts.model_host import RootAccess
+from clusterctl.facts.recording.scrub import scrubbed
 from clusterctl.facts.subjects import facts_from
 from clusterctl.inventory.model import Become, Node
 from clusterctl.transport.base import Failure, FailureKind, Transport, TransportError
@@ -56,7 +57,7 @@ def _split(raw: RawAnswer, subjects: frozenset[str] | None) -> probe.Answer:
     try:
         return probe.split(raw.stdout.decode(errors="replace"), raw.nonce, subjects)
     except FactsError as error:
-        words = " ".join(raw.stderr.decode(errors="replace").split())[-300:]
+        words = " ".join(scrubbed(raw.stderr.decode(errors="replace")[-1000:]).split())[-300:]
         message = f"{error.message} (exit status {raw.returncode}{f': {words}' if words else ''})"
         raise TransportError(Failure(FailureKind.PROTOCOL, message, error.hint)) from None
 

@@ -17,6 +17,8 @@ from clusterctl.transport.base import Transport
 
 BEAT_S = 5
 SILENCE_S = 60.0
+PAUSES_S = (1.0, 4.0)
+"""Before each try after a connection broke: a busy sshd drops logins, and takes the next (MaxStartups)."""
 # Ends by itself after a closed connection: the next word finds no reader.
 _BEAT = f"while sleep {BEAT_S}; do echo beat || exit; done"
 
@@ -62,8 +64,8 @@ class Watch:
             self._seen[name] = time.monotonic()
 
     def _keep(self, node: Node) -> None:
-        """Hold the connection; one that breaks is made once more, because only the connection may have died."""
-        failed_at = float("-inf")
+        """Hold the connection; one that breaks is made again, because only the connection may have died."""
+        failures = 0
         while True:
             transport = self._connect(node)
             with self._lock:
@@ -78,10 +80,9 @@ class Watch:
             finally:
                 transport.close()
             with self._lock:
-                self._seen.pop(node.name, None)
-                if self._over.is_set():
-                    return
-                if time.monotonic() - failed_at < SILENCE_S:
+                heard = self._seen.pop(node.name, None) is not None
+                failures = 1 if heard else failures + 1
+                if failures > len(PAUSES_S):
                     self._lost[node.name] = reason
-                    return
-            failed_at = time.monotonic()
+            if failures > len(PAUSES_S) or self._over.wait(PAUSES_S[failures - 1]):
+                return

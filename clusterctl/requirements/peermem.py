@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from clusterctl.facts.gpu_models import why_no_gpudirect
 from clusterctl.requirements import data_direct, out_of_tree, peermem_notes
 from clusterctl.requirements.base import Command, Json, Status, Step, Verdict
 from clusterctl.requirements.dma_buf import missing_conditions
@@ -133,6 +134,9 @@ def _automatic(facts: NodeFacts, node: Node) -> _Decision:
         return _Decision(Status.UNKNOWN, because("the list of RDMA devices", found))
     if all(device.is_virtual for device in found.or_else(())):
         return _Decision(Status.NOT_APPLICABLE, "there is no RDMA NIC")
+    reasons = [why_no_gpudirect(gpu.name) for gpu in facts.gpu.devices.or_else(())]
+    if reasons and all(reasons):
+        return _Decision(Status.NOT_APPLICABLE, str(reasons[0]))
     if facts.gpu.driver.value is None:
         return _Decision(Status.UNMET, because("the NVIDIA driver", facts.gpu.driver))
     if _is_loaded(facts, LEGACY) and _is_loaded(facts, NVIDIA):

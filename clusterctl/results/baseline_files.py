@@ -78,7 +78,8 @@ def load(name: str, root: Path | None = None) -> Baseline:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"
         raise ResultError(
-            f"{path} is no baseline: {where}: {first['msg']}", hint="record it again, or restore the file"
+            f"{path} is no baseline: {where}: {first['msg']}",
+            hint=f"restore the file, or remove it and record it again: clusterctl results baseline remove {name}",
         ) from None
     return Baseline(
         found.name,
@@ -124,6 +125,11 @@ def save(baseline: Baseline, root: Path | None = None) -> Path:
 
 
 def remove(name: str, root: Path | None = None) -> None:
-    """Remove a baseline; ResultError when it is not there."""
-    load(name, root)
-    path_of(name, root).unlink()
+    """Remove a baseline, also one that is damaged; ResultError when it is not there."""
+    path = path_of(name, root)
+    if not path.is_file():
+        load(name, root)  # says which there are
+    try:
+        path.unlink()
+    except OSError as error:
+        raise ResultError(f"{path} cannot be removed: {error.strerror or error}") from None

@@ -14,6 +14,7 @@ from clusterctl.cli import main
         (["bench", "--timeout", "nan"], "--timeout"),
         (["bench", "--timeout", "1e9"], "--timeout 1e+09"),
         (["exec", "--timeout", "inf", "--", "true"], "--timeout inf"),
+        (["bootstrap", "--node-timeout", "inf"], "--node-timeout inf"),
         (["bench", "-e", "²"], "'²' is not a size"),
         (["bench", "--model", "resnet50", "--scaling", "1,²"], "is not a list of ranks"),
         (["bench", "--model", "resnet50", "--learning-rate", "nan"], "--learning-rate nan"),

@@ -52,15 +52,40 @@ def test_a_node_that_speaks_is_there():
         assert watching.lost() == {}
 
 
-def test_a_connection_that_breaks_once_is_made_again():
-    with watch("beat-then-lost", "hold") as watching:
-        time.sleep(0.2)
-        assert watching.lost() == {}
+@pytest.mark.parametrize(
+    "script",
+    [
+        ("beat-then-lost", "hold"),
+        ("beat-then-lost", "lost", "hold"),
+        ("beat-then-lost", "lost", "beat-then-lost", "lost", "hold"),
+    ],
+    ids=["once", "a refused login after it", "and all that again"],
+)
+def test_a_connection_that_breaks_is_made_again(script, monkeypatch):
+    monkeypatch.setattr(module, "PAUSES_S", (0.01, 0.02))
+    steps = list(script)
+    with Watch([Node(name="n1", address="n1")], lambda _: Line(iter([steps.pop(0)])), "t0ken") as watching:
+        deadline = time.monotonic() + 20
+        while steps and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(0.1)
+        assert not steps and watching.lost() == {}
 
 
-def test_a_connection_that_breaks_twice_is_a_lost_node():
-    with watch("beat-then-lost", "lost") as watching:
+def test_a_connection_that_cannot_be_made_again_is_a_lost_node(monkeypatch):
+    monkeypatch.setattr(module, "PAUSES_S", (0.01, 0.02))
+    with watch("beat-then-lost", "lost", "lost") as watching:
         assert settles(watching, {"n1": "connection reset"})
+
+
+def test_the_end_of_the_watch_waits_for_no_pause(monkeypatch):
+    monkeypatch.setattr(module, "PAUSES_S", (600.0, 600.0))
+    with watch("lost"):
+        time.sleep(0.1)
+    deadline = time.monotonic() + 20
+    while any(thread.name == "watch-n1" for thread in threading.enumerate()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_silence_is_a_lost_node(monkeypatch):

@@ -164,8 +164,11 @@ def test_a_damaged_file_is_named(tmp_path, text):
     path = tmp_path / "baselines" / "b.baseline.json"
     path.parent.mkdir()
     path.write_text(text)
-    with pytest.raises(ResultError, match=r"b\.baseline\.json is no baseline"):
+    with pytest.raises(ResultError, match=r"b\.baseline\.json is no baseline") as raised:
         baseline_files.load("b", tmp_path)
+    assert "clusterctl results baseline remove b" in (raised.value.hint or "")
+    baseline_files.remove("b", tmp_path)
+    assert baseline_files.names(tmp_path) == ()
 
 
 @pytest.mark.parametrize("name", ["", ".hidden", "a b", "x" * 65, "-f"])
