@@ -21,13 +21,15 @@ def reports_of(job: Any) -> list[dict[str, Any]]:
     return reports
 
 
-# Four ranks have the slots faster.
-@pytest.mark.parametrize(("size", "taken"), [(2, "cma"), (3, "cma"), (4, "twoshot")])
-def test_the_bits_are_those_of_the_slots(program: Program, size: int, taken: str) -> None:
+# Of 4 MiB, of 12 bytes more, and of 2.7 MiB, which four ranks reduce faster through slots.
+@pytest.mark.parametrize(
+    ("size", "taken"), [(2, ["cma"] * 3), (3, ["cma"] * 3), (4, ["cma", "cma", "twoshot"])]
+)
+def test_the_bits_are_those_of_the_slots(program: Program, size: int, taken: list[str]) -> None:
     pytest.importorskip("numpy")
     for report in reports_of(program("cma.py", size=size)):
         assert report["setting"] == "CCORE_CMA=1 (default, in use)"
-        assert report["algorithms"][:3] == [taken] * 3
+        assert report["algorithms"][:3] == taken
 
 
 @pytest.mark.parametrize(
