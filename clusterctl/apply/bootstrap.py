@@ -18,7 +18,7 @@ from clusterctl.inventory.secret_names import recorded
 from clusterctl.plan import model as plan_model
 from clusterctl.plan.model import NodePlan, Plan, PlannedStep
 from clusterctl.requirements import daemon_json
-from clusterctl.requirements.base import Reboot, WriteFile
+from clusterctl.requirements.base import Reboot
 from clusterctl.rundir import RunDir
 
 __all__ = ["Engine", "Prepared", "Result", "apply", "prepare", "prepare_resumed", "stored_inventory"]
@@ -103,7 +103,7 @@ def _whole(planned: PlannedStep, facts: NodeFacts) -> PlannedStep | None:
     None where the node's file has become another one: it is what its judge wants now, and stars must not replace it.
     """
     step = planned.step
-    if not (isinstance(step, WriteFile) and step.path == daemon_json.PATH):
+    if not daemon_json.is_written_by(step):
         return planned
     content = daemon_json.restored(step.content, facts)
     return None if content is None else replace(planned, step=replace(step, content=content))

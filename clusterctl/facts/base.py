@@ -55,6 +55,11 @@ class Reading(Part, Generic[T]):
     status: ReadStatus = ReadStatus.OK
     detail: str = ""
 
+    @property
+    def is_unknown(self) -> bool:
+        """Whether there may be something that was not seen; what is absent or empty is known not to be there."""
+        return self.value is None and self.status not in (ReadStatus.ABSENT, ReadStatus.EMPTY)
+
     def map(self, function: Callable[[T], U]) -> Reading[U]:
         """Apply a function to the value, if there is one."""
         if self.value is None:

@@ -10,7 +10,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from clusterctl.errors import PlanError
 from clusterctl.requirements import daemon_json
-from clusterctl.requirements.base import Step, WriteFile
+from clusterctl.requirements.base import Step
 
 SCHEMA = "clusterctl.plan/1"
 
@@ -58,9 +58,8 @@ def to_document(plan: Plan) -> dict[str, Any]:
 
 
 def _shown(planned: PlannedStep) -> PlannedStep:
-    # The one file that a step writes with a node's own text in it.
     step = planned.step
-    if not (isinstance(step, WriteFile) and step.path == daemon_json.PATH):
+    if not daemon_json.is_written_by(step):
         return planned
     return replace(planned, step=replace(step, content=daemon_json.recorded(step.content)))
 

@@ -26,7 +26,7 @@ def _sum(facts: NodeFacts, path: str) -> str | None:
 
 
 def _unread(facts: NodeFacts) -> bool:
-    return facts.rdma_files.value is None and facts.rdma_files.status.value not in ("absent", "empty")
+    return facts.rdma_files.is_unknown
 
 
 def _count(fleet: Fleet) -> dict[str | None, Counter[str]]:

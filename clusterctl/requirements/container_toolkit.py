@@ -123,10 +123,7 @@ def _docker_gap(facts: NodeFacts, node: Node, fleet: Fleet) -> _Gap | None:
     old = daemon_json.read(facts)
     if old is None:
         return _Gap(f"{reason}; {daemon_json.why_not(facts)}: it is left alone")
-    if any(
-        isinstance(step, WriteFile) and step.path == daemon_json.PATH
-        for step in docker.steps(facts, node, fleet)
-    ):
+    if any(daemon_json.is_written_by(step) for step in docker.steps(facts, node, fleet)):
         return _Gap(f"{reason}; the requirement docker changes {daemon_json.PATH} first")
     text, path = daemon_json.merged(old, wanted), daemon_json.PATH
     write = (WriteFile(f"Write {' and '.join(wanted)} into {path}", path, text, daemon_json.mode(facts)),)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
-from clusterctl.facts.model import ReadStatus
 from clusterctl.facts.recording.scrub import scrubbed_json
+from clusterctl.requirements.base import Step, WriteFile
 from clusterctl.requirements.wording import because
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def read(facts: NodeFacts) -> dict[str, Any] | None:
     """
     reading = facts.docker.daemon_config
     if reading.value is None:
-        return None if is_hidden(facts) else {}
+        return None if reading.is_unknown else {}
     if not reading.value.strip():
         return {}
     try:
@@ -33,15 +33,10 @@ def read(facts: NodeFacts) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def is_hidden(facts: NodeFacts) -> bool:
-    """Whether there may be a file that was not seen: many sites keep it to root."""
-    reading = facts.docker.daemon_config
-    return reading.value is None and reading.status not in (ReadStatus.ABSENT, ReadStatus.EMPTY)
-
-
 def why_not(facts: NodeFacts) -> str:
-    """Say why ``read`` has nothing."""
-    return because(PATH, facts.docker.daemon_config) if is_hidden(facts) else f"{PATH} is not understood"
+    """Say why ``read`` has nothing: many sites keep the file to root."""
+    reading = facts.docker.daemon_config
+    return because(PATH, reading) if reading.is_unknown else f"{PATH} is not understood"
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -53,6 +48,11 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def mode(facts: NodeFacts) -> int:
     """Return the permissions to write it with: a site may keep it to root for a proxy's password in it."""
     return 0o644 if facts.docker.daemon_mode is None else facts.docker.daemon_mode
+
+
+def is_written_by(step: Step) -> TypeGuard[WriteFile]:
+    """Whether a step writes the file: the one step with a node's own text, and its secrets, in it."""
+    return isinstance(step, WriteFile) and step.path == PATH
 
 
 def merged(found: Mapping[str, Any], changes: Mapping[str, Any]) -> str:

@@ -83,7 +83,7 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
         engine = docker.engine.value
         evidence |= {"version": engine.server_version, "runtimes": list(engine.runtimes)}
         gap = _gap(facts, node)
-        if gap is not None and daemon_json.is_hidden(facts):
+        if gap is not None and facts.docker.daemon_config.is_unknown:
             return Verdict(NAME, Status.UNKNOWN, gap, evidence, warnings)
         if gap is not None:
             running = _running(facts)

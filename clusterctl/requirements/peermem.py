@@ -130,7 +130,7 @@ def _automatic(facts: NodeFacts, node: Node) -> _Decision:
     if facts.in_container:
         return _Decision(Status.NOT_APPLICABLE, "this is a container: its kernel modules belong to the host")
     found = facts.rdma.devices
-    if found.value is None and found.status.value not in ("absent", "empty"):
+    if found.is_unknown:
         return _Decision(Status.UNKNOWN, because("the list of RDMA devices", found))
     if all(device.is_virtual for device in found.or_else(())):
         return _Decision(Status.NOT_APPLICABLE, "there is no RDMA NIC")

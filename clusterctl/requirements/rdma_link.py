@@ -44,7 +44,7 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     if settings.require is False:
         return Verdict(NAME, Status.NOT_APPLICABLE, "the inventory says that RDMA links are not judged")
     reading = facts.rdma.devices
-    if reading.value is None and reading.status.value not in ("absent", "empty"):
+    if reading.is_unknown:
         return Verdict(NAME, Status.UNKNOWN, because("the list of RDMA devices", reading))
     silent, odd_ones = rdma_ports.without_device(facts)
     if not reading.value:

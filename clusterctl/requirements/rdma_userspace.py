@@ -57,7 +57,7 @@ def _by_hand(facts: NodeFacts) -> str:
 def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     """Met when the library, every device's provider and the device files are there, and tools list them."""
     rdma = facts.rdma
-    if rdma.devices.value is None and rdma.devices.status.value not in ("absent", "empty"):
+    if rdma.devices.is_unknown:
         return Verdict(NAME, Status.UNKNOWN, because("the list of RDMA devices", rdma.devices))
     devices = rdma_ports.devices(facts, node)
     evidence: dict[str, Json] = {

@@ -85,7 +85,7 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     wrong, warnings = time_offset.judge_offset(facts, node, fleet)
     if ptp is not None:
         return _judge_ptp(facts, ptp, wrong, warnings, evidence)
-    unread = clock.synchronized.value is None and clock.synchronized.status.value not in ("absent", "empty")
+    unread = clock.synchronized.is_unknown
     service = _service_fault(facts, node)
     if unread and facts.services.units.or_else(()) == () and wrong is None:
         reason = because("the time service's account", clock.synchronized)
