@@ -13,6 +13,10 @@ _DMI = "/sys/class/dmi/id"
 _ARCH = "/proc/sys/kernel/arch"
 _EFI = "/sys/firmware/efi"
 _SECURE_BOOT = f"{_EFI}/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+_XEN_FEATURES = "/sys/hypervisor/properties/features"
+_XEN_CAPABILITIES = "/proc/xen/capabilities"
+_XEN_DOM0 = 1 << 11
+"""XENFEAT_dom0 (Linux, include/xen/interface/features.h)."""
 
 # systemd-detect-virt loads so much that it costs as much as ten other programs: where the machine's maker is
 # written down (DMI) that tells the same, and on x86 the processor's flag says at least that it is virtual.
@@ -32,6 +36,7 @@ return 0""",
             *("/etc/os-release", "/proc/cmdline", "/proc/sys/kernel/random/boot_id"),
             *("/proc/sys/kernel/hostname", "/proc/sys/kernel/osrelease", _ARCH, "/proc/uptime"),
             *("/proc/1/comm", "/proc/1/cgroup", "/sys/hypervisor/type", "/run/systemd/container"),
+            *(_XEN_FEATURES, _XEN_CAPABILITIES),
             *(f"{_DMI}/sys_vendor", f"{_DMI}/product_name", f"{_DMI}/board_vendor"),
         ),
     ),
@@ -112,7 +117,10 @@ def _virtualization(
     container = _container(files, exists)
     if words.get("vm"):
         return Reading(Virtualization(words["vm"], container, "systemd-detect-virt"))
-    if files.text("/sys/hypervisor/type"):
+    if _is_dom0(files):
+        # The processor's flag is set for it as for any guest, and the machine is its own (systemd, src/basic/virt.c).
+        hypervisor = False
+    elif files.text("/sys/hypervisor/type"):
         return Reading(Virtualization("xen", container, "/sys/hypervisor/type"))
     dmi = " ".join(
         files.text(f"{_DMI}/{name}") or "" for name in ("sys_vendor", "product_name", "board_vendor")
@@ -125,6 +133,14 @@ def _virtualization(
     if hypervisor is None and not dmi.strip():
         return failed("neither systemd-detect-virt, DMI nor /proc/cpuinfo tells what the node runs on")
     return Reading(Virtualization("none", container, "DMI and /proc/cpuinfo"))
+
+
+def _is_dom0(files: Files) -> bool:
+    """Whether this is the domain that runs a Xen host: it has the machine's devices, and no hypervisor's."""
+    features = files.text(_XEN_FEATURES)
+    if features is not None and re.fullmatch(r"[0-9a-fA-F]{1,64}", features):
+        return bool(int(features, 16) & _XEN_DOM0)
+    return "control_d" in (files.text(_XEN_CAPABILITIES) or "")
 
 
 def _is_bare(files: Files, words: dict[str, str], hypervisor: bool | None) -> bool:

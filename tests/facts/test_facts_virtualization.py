@@ -8,11 +8,12 @@ from clusterctl.facts import system
 from clusterctl.facts.base import Section, Sections
 
 
-def _vm(vendor: str, product: str, machine: str, hypervisor: bool | None) -> str:
+def _vm(vendor: str, product: str, machine: str, hypervisor: bool | None, *more: str) -> str:
     text = (
         f"/sys/class/dmi/id/sys_vendor:{vendor}\n/sys/class/dmi/id/product_name:{product}\n"
         f"/proc/sys/kernel/arch:{machine}\n"
     )
+    text += "".join(f"{line}\n" for line in more)
     found = system.parse(Sections({"system": Section("system", text)}), hypervisor).virtualization.value
     assert found is not None
     return found.vm
@@ -35,3 +36,19 @@ def _vm(vendor: str, product: str, machine: str, hypervisor: bool | None) -> str
 def test_a_clouds_bare_machine_is_no_virtual_one(vendor, product, machine, hypervisor, vm):
     """In a virtual machine ACS is left alone: taken for one, a bare machine would go on redirecting."""
     assert _vm(vendor, product, machine, hypervisor) == vm
+
+
+@pytest.mark.parametrize(
+    ("vendor", "more", "vm"),
+    [
+        ("Supermicro", ["/sys/hypervisor/properties/features:00002f05"], "none"),
+        ("Supermicro", ["/proc/xen/capabilities:control_d"], "none"),
+        ("Supermicro", ["/sys/hypervisor/properties/features:00002705"], "xen"),
+        ("Supermicro", [], "xen"),
+        # Xen that runs in a virtual machine itself.
+        ("QEMU", ["/sys/hypervisor/properties/features:00002f05"], "qemu"),
+    ],
+)
+def test_the_domain_that_runs_a_xen_host_is_no_guest(vendor, more, vm):
+    """Its processors have the hypervisor's flag, and its ports' ACS is its own to clear."""
+    assert _vm(vendor, "SYS-821GE", "x86_64", True, "/sys/hypervisor/type:xen", *more) == vm
