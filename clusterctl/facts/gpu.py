@@ -12,7 +12,7 @@ from clusterctl.facts.model_devices import Gpu, GpuDriver, GpuFacts, GpuTopology
 QUERY = (
     "index,name,uuid,pci.bus_id,driver_version,memory.total,persistence_mode,ecc.mode.current,"
     "ecc.errors.uncorrected.volatile.total,pcie.link.gen.max,pcie.link.gen.current,pcie.link.width.max,"
-    "pcie.link.width.current,mig.mode.current,compute_mode"
+    "pcie.link.width.current,mig.mode.current,compute_mode,pstate"
 )
 FABRIC = "fabric.state,fabric.status"
 """Fields that older drivers do not know; for one field that it does not know nvidia-smi ends
@@ -70,6 +70,8 @@ t {DEADLINE_S} nv-fabricmanager --version""",
 GTPS_OF_GENERATION = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0, 6: 64.0}
 """PCI Express transfer rate by generation."""
 
+_FAULTS = ("[GPU requires reset]", "[GPU is lost]")
+"""What nvidia-smi shows of an ill GPU beside its name; the performance state (pstate) is among what is lost first."""
 _INFOROM_STATUS = 14
 """What nvidia-smi ends with where a GPU's infoROM is corrupted: a warning, it has said what it was asked for."""
 
@@ -132,6 +134,7 @@ def parse_query(text: str) -> tuple[Gpu, ...]:
                 compute_mode=_word(field.get("compute_mode")),
                 fabric_state=_word(field.get("fabric.state")),
                 fabric_status=_word(field.get("fabric.status")),
+                fault=next((cell.strip("[]") for cell in field.values() if cell in _FAULTS), None),
             )
         )
     return tuple(gpus)
@@ -216,7 +219,8 @@ def _answered(section: Section) -> tuple[Section, str]:
     lines = section.text.splitlines(keepends=True)
     said = [line.strip() for line in lines if line.startswith("WARNING: ")]
     text = "".join(line for line in lines if not line.startswith("WARNING: ")) if said else section.text
-    status = 0 if section.exit_status == _INFOROM_STATUS and text.strip() else section.exit_status
+    told = section.exit_status == _INFOROM_STATUS and bool(text.strip())
+    status = 0 if told or any(fault in text for fault in _FAULTS) else section.exit_status
     return Section(section.name, text, status, section.error, section.cut), "; ".join(said)
 
 

@@ -118,6 +118,8 @@ class Gpu(Part):
     fabric_state: str | None = None
     """Completed, In Progress, Not Started; Not Supported outside an NVLink fabric; None on drivers without it."""
     fabric_status: str | None = None
+    fault: str | None = None
+    """What stands in the place of values of a GPU on which nothing runs any more: ``GPU requires reset``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,13 @@ TITLE = "The NVIDIA driver is loaded, the same on all nodes, and sees every GPU"
 READS = frozenset({"gpu", "modules", "pci", "software", "system"})
 
 # What nvidia-smi says of a GPU that the bus still shows but that does not answer (Xid 79 and its kin).
-LOST = ("is lost", "fallen off the bus", "Unable to determine the device handle", "No devices were found")
+LOST = (
+    "is lost",
+    "requires reset",
+    "fallen off the bus",
+    "Unable to determine the device handle",
+    "No devices were found",
+)
 MISMATCH = "version mismatch"
 
 
@@ -97,6 +103,17 @@ def _without_answer(facts: NodeFacts, node: Node) -> _Decision:
         reason = f"the kernel module {driver.version} is loaded, but nvidia-smi is not installed"
         return _Decision(Status.UNMET, reason)
     return _Decision(Status.UNKNOWN, because("nvidia-smi's table", reading))
+
+
+def _ill(facts: NodeFacts) -> str | None:
+    """Name the GPUs that nvidia-smi lists, and on which no program starts any more."""
+    ill = [gpu for gpu in facts.gpu.devices.or_else(()) if gpu.fault is not None]
+    if not ill:
+        return None
+    named = some([f"GPU {gpu.index} ({gpu.pci_address}): {gpu.fault}" for gpu in ill])
+    return (
+        f"{named} (look for Xid in the kernel's log; drain the node, then nvidia-smi --gpu-reset or a boot)"
+    )
 
 
 def _count(facts: NodeFacts, node: Node, fleet: Fleet) -> str | None:
@@ -229,7 +246,7 @@ def _decide(facts: NodeFacts, node: Node, fleet: Fleet) -> _Decision:
     if settings.flavour not in ("any", driver.value.flavour):
         reason = f"{said} is loaded, the inventory wants the {settings.flavour} kernel modules"
         return _Decision(Status.UNMET, reason, (), warnings)
-    for difference in (_count(facts, node, fleet), _against_fleet(facts, node, fleet)):
+    for difference in (_ill(facts), _count(facts, node, fleet), _against_fleet(facts, node, fleet)):
         if difference is not None:
             return _Decision(Status.UNMET, difference, (), warnings)
     return _Decision(Status.MET, f"{said}, {counted(len(facts.gpu.devices.value), 'GPU')}", (), warnings)

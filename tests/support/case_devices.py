@@ -52,9 +52,9 @@ def _link(text):
 
 
 def gpu_reading(value):
-    """``ADDRESS NAME_WITH_UNDERSCORES [pm=on] [mig=on] [lanes=8] [fabric=STATE/STATUS]``; or a status and its detail.
+    """``ADDRESS NAME_WITH_UNDERSCORES [pm=on] [mig=on] [lanes=8] [fabric=STATE/STATUS] [fault=WORDS]``; or a status.
 
-    With ``answered`` a detail is what nvidia-smi warned of beside its table.
+    With a status stands its detail. With ``answered`` a detail is what nvidia-smi warned of beside its table.
     """
     if isinstance(value, dict) and "answered" in value:
         return replace(gpu_reading(value["answered"]), detail=value["detail"])
@@ -72,6 +72,7 @@ def gpu_reading(value):
                 index, f"GPU-{index}", name.replace("_", " "), address, "580.1", 1, _on(options.get("pm")), True, 0,
                 Link(32.0, int(options.get("lanes", 16)), 32.0, 16),
                 _on(options.get("mig", "off")), "Default", state or None, status or None,
+                options.get("fault", "").replace("_", " ") or None,
             )
         )  # fmt: skip
     return Reading(tuple(gpus))
