@@ -40,19 +40,24 @@ class _Gap:
     steps: tuple[Step, ...] = ()
 
 
+def _engine(facts: NodeFacts) -> DockerEngine | None:
+    """Return docker's engine, if one answers: podman, which may answer in its place, reads no daemon.json."""
+    return None if docker.is_podman(facts) else facts.docker.engine.value
+
+
 def _version(engine: DockerEngine) -> tuple[int, int]:
     match = re.match(r"(\d+)\.(\d+)", engine.server_version)
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
 def _serves_cdi(facts: NodeFacts) -> bool:
-    engine = facts.docker.engine.value
+    engine = _engine(facts)
     return engine is not None and _version(engine) >= FIRST_CDI and bool(engine.cdi_spec_dirs)
 
 
 def _by_hook(facts: NodeFacts, node: Node) -> bool:
     """Whether a docker without CDI gives GPUs by the toolkit's hook alone: --gpus asks for no runtime."""
-    engine = facts.docker.engine.value
+    engine = _engine(facts)
     return (
         engine is not None
         and _version(engine) < FIRST_CDI
@@ -77,7 +82,7 @@ def _toolkit_gap(facts: NodeFacts, node: Node) -> _Gap | None:
 
 def _needs(facts: NodeFacts, node: Node) -> tuple[bool, bool]:
     """Return whether docker must learn the nvidia runtime, and to serve CDI."""
-    engine = facts.docker.engine.value
+    engine = _engine(facts)
     assert engine is not None
     has_runtime = "nvidia" in engine.runtimes
     wants_cdi = node.requirements.container_toolkit.cdi
@@ -89,7 +94,7 @@ def _needs(facts: NodeFacts, node: Node) -> tuple[bool, bool]:
 
 
 def _docker_gap(facts: NodeFacts, node: Node, fleet: Fleet) -> _Gap | None:
-    engine = facts.docker.engine.value
+    engine = _engine(facts)
     if engine is None:
         return None
     runtime, cdi = _needs(facts, node)
@@ -120,6 +125,8 @@ def _docker_gap(facts: NodeFacts, node: Node, fleet: Fleet) -> _Gap | None:
         wanted["runtimes"] = {"nvidia": RUNTIME}
     if not wanted:
         return _Gap(reason)
+    if docker.in_snap(facts):
+        return _Gap(f"{reason}; docker is a snap, which does not read {daemon_json.PATH}")
     old = daemon_json.read(facts)
     if old is None:
         return _Gap(f"{reason}; {daemon_json.why_not(facts)}: it is left alone")
@@ -146,7 +153,7 @@ def _configure(facts: NodeFacts, write: tuple[Step, ...], *, restart: bool) -> t
 
 
 def _cdi_gap(facts: NodeFacts, node: Node) -> _Gap | None:
-    engine = facts.docker.engine.value
+    engine = _engine(facts)
     somebody = facts.software.tool("podman") is not None or engine is None or _version(engine) >= FIRST_CDI
     if not node.requirements.container_toolkit.cdi or not somebody or facts.docker.cdi_unseen:
         return None
@@ -209,7 +216,7 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     settled = _not_wanted(facts, node)
     if settled is not None:
         return settled
-    engine = facts.docker.engine.value
+    engine = _engine(facts)
     evidence: dict[str, Json] = {
         "toolkit": facts.docker.toolkit.value,
         "docker": None if engine is None else engine.server_version,
@@ -221,7 +228,7 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     warnings = _warnings(facts, node)
     if gaps:
         return Verdict(NAME, Status.UNMET, "; ".join(gap.reason for gap in gaps), evidence, warnings)
-    if engine is None and facts.docker.binary is not None:
+    if engine is None and facts.docker.binary is not None and not docker.is_podman(facts):
         reason = because("the docker engine's account", facts.docker.engine)
         return Verdict(NAME, Status.UNKNOWN, reason, evidence, warnings)
     if facts.docker.cdi_unseen and node.requirements.container_toolkit.cdi:

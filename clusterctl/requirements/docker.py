@@ -20,18 +20,19 @@ READS = frozenset({"docker", "services", "software", "system"})
 UNIT = "docker.service"
 
 
-def _shim(facts: NodeFacts) -> bool:
+def is_podman(facts: NodeFacts) -> bool:
     """Whether ``docker`` is podman's stand-in: a script of that name, and perhaps podman's socket."""
     return facts.software.package("podman-docker") is not None
 
 
-def _in_snap(facts: NodeFacts) -> bool:
+def in_snap(facts: NodeFacts) -> bool:
+    """Whether docker is the snap, whose engine has its configuration and its unit elsewhere."""
     return (facts.docker.binary or "").startswith("/snap/")
 
 
 def _warnings(facts: NodeFacts) -> tuple[str, ...]:
     found = []
-    if _in_snap(facts):
+    if in_snap(facts):
         found.append(
             "docker is a snap: it sees no files outside home folders, and NVIDIA's toolkit does not support it"
         )
@@ -47,6 +48,8 @@ def _gap(facts: NodeFacts, node: Node) -> str | None:
     """What an engine that answers still lacks: the memlock limit that the inventory wants for containers."""
     if node.requirements.docker.memlock == "leave":
         return None
+    if in_snap(facts):
+        return f"docker is a snap, which does not read {daemon_json.PATH}, so default-ulimits cannot be added"
     found = daemon_json.read(facts)
     if found is None:
         return f"{daemon_json.why_not(facts)}, so default-ulimits cannot be added"
@@ -55,6 +58,16 @@ def _gap(facts: NodeFacts, node: Node) -> str | None:
         return None
     return "containers get " + (
         "the engine's own memlock limit" if soft is None else f"a memlock limit of {soft} bytes"
+    )
+
+
+def _has_no_unit(facts: NodeFacts) -> bool:
+    """Whether the program is there and no engine: the client alone, or an engine that something else starts."""
+    return (
+        facts.docker.binary is not None
+        and not in_snap(facts)
+        and facts.services.units.value is not None
+        and facts.services.unit(UNIT) is None
     )
 
 
@@ -73,7 +86,7 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     docker = facts.docker
     evidence: dict[str, Json] = {"binary": docker.binary, "user_access": docker.user_access}
     warnings = _warnings(facts)
-    if _shim(facts):
+    if is_podman(facts):
         reason = (
             "docker is podman's stand-in (package podman-docker), not docker's engine: "
             "remove it, or set requirements.docker.require to false"
@@ -101,6 +114,9 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     if unit is not None and unit.active != "active":
         reason = f"docker is installed, but {UNIT} is {unit.active}"
         return Verdict(NAME, Status.UNMET, reason, evidence, warnings)
+    if _has_no_unit(facts) and not docker.socket:
+        reason = f"the program docker is there, but no engine: systemd knows no {UNIT}"
+        return Verdict(NAME, Status.UNMET, reason, evidence, warnings)
     if docker.engine.status.value in ("denied", "unparsable", "empty"):
         reason = because("the docker engine's account", docker.engine)
         return Verdict(NAME, Status.UNKNOWN, reason, evidence, warnings)
@@ -112,11 +128,13 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
 def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
     """Install the engine where it is missing, enable and start it; then what containers get by default."""
     unit = facts.services.unit(UNIT)
-    if judge(facts, node, fleet).status is not Status.UNMET or _shim(facts):
+    if judge(facts, node, fleet).status is not Status.UNMET or is_podman(facts):
+        return ()
+    if in_snap(facts):
         return ()
     if facts.docker.engine.value is not None:
         return _defaults(facts)
-    if _in_snap(facts) or (unit is not None and unit.load == "masked"):
+    if _has_no_unit(facts) or (unit is not None and unit.load == "masked"):
         return ()
     found: list[Step] = []
     if facts.docker.binary is None:

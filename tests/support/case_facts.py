@@ -24,6 +24,7 @@ from clusterctl.facts.model import (
     Docker,
     DockerEngine,
     FileSum,
+    FirmwareWord,
     Frequency,
     Governor,
     GpuDirect,
@@ -54,6 +55,7 @@ from clusterctl.facts.model import (
     System,
     Tool,
     Unit,
+    Versions,
     Virtualization,
 )
 from clusterctl.facts.services import UNITS
@@ -133,6 +135,7 @@ DEFAULTS = {
     "ssh_own": {},
     "nfs": "absent",
     "mounts": "absent",
+    "product": "",
 }
 
 
@@ -151,7 +154,8 @@ def _docker(docker):
         )  # fmt: skip
     specs = docker.get("cdi_specs", {})
     return Docker(
-        docker.get("binary"), True, True, engine_reading, reading(docker.get("daemon_json", "absent")),
+        docker.get("binary"), docker.get("socket", True), True, engine_reading,
+        reading(docker.get("daemon_json", "absent")),
         tuple(specs), tuple(["nvidia.com/gpu"] if specs else []),
         tuple((path, version) for path, version in specs.items() if version),
         reading(docker.get("toolkit", "absent")), tuple(docker.get("rootless", "").split()),
@@ -287,7 +291,7 @@ def facts_of(case):
             _lines(f["limits"]), _lines(f["sshd"]), _lines(f["shell_lines"]), f["shell"],
         ),
         modules=KernelModules(
-            Reading(tuple(KernelModule(name, "") for name in f["modules"].split())),
+            Reading(tuple(KernelModule(*word.partition(":")[::2]) for word in f["modules"].split())),
             Reading(tuple(f["installed"].split())),
             tuple(ConfigLine("/etc/modules-load.d/x.conf", name) for name in f["at_boot"]),
             tuple(ConfigLine("/etc/modprobe.d/x.conf", line) for line in f["modprobe"]),
@@ -325,4 +329,5 @@ def facts_of(case):
         else Reading(tuple(FileSum(path, digest) for path, digest in f["rdma_files"].items())),
         ssh_mesh=_ssh_mesh(f),
         nfs=nfs.parse(_section("nfs", f["nfs"])),
+        versions=Versions((FirmwareWord("product_name", f["product"]),) if f["product"] else ()),
     )  # fmt: skip
