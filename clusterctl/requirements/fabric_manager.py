@@ -3,7 +3,8 @@
 Without it CUDA programs fail to start (error 802) or NVLink is not used. Up to NVLink 4 the switches are PCI bridges of
 this machine; with NVLink 5 they are reached through InfiniBand-like devices; in GB200 racks they are another machine's.
 Sources: NVIDIA Fabric Manager user guide; NVIDIA IMEX service guide; leptonai/gpud #1140, #1147 and
-#1206 for single GPUs, PCIe cards and GH200.
+#1206 for single GPUs, PCIe cards and GH200; Amazon EC2 user guide (NVIDIA drivers) and aws-parallelcluster-cookbook
+#3022 for P6-B200.
 """
 
 from __future__ import annotations
@@ -62,7 +63,17 @@ def _unwell(facts: NodeFacts) -> str | None:
     return "the fabric's state is " + some([f"{state} on GPU {index}" for index, state in bad.items()])
 
 
-def _guest(facts: NodeFacts) -> _Decision:
+def _was_given_the_switches(facts: NodeFacts) -> bool:
+    """Whether a guest manages NVLink 5 switches, which do not show on its bus: Amazon's, and any whose manager runs.
+
+    A manager that finds no switch ends at once.
+    """
+    virtualization, unit = facts.system.virtualization.value, facts.services.unit(UNIT)
+    by_amazon = virtualization is not None and virtualization.vm == "amazon"
+    return by_amazon or (unit is not None and unit.active == "active")
+
+
+def _guest(facts: NodeFacts, nvlink_5: bool) -> _Decision:
     """Judge a machine that sees GPUs of a fabric and no switch: somebody else manages it."""
     unwell = _unwell(facts)
     if unwell is None:
@@ -71,9 +82,10 @@ def _guest(facts: NodeFacts) -> _Decision:
             "virtual machine's host); its state is Completed, and no fabric manager is needed here"
         )
         return _Decision(Status.NOT_APPLICABLE, reason)
-    return _Decision(
-        Status.UNMET, f"{unwell}; the switches are not here: see to the fabric manager of the host"
-    )
+    where = "the switches are not here: see to the fabric manager of the host"
+    if nvlink_5:
+        where = "see to the fabric manager of the host, or of this guest if the switches were given to it"
+    return _Decision(Status.UNMET, f"{unwell}; {where}")
 
 
 def _without_switch(facts: NodeFacts) -> _Decision:
@@ -197,7 +209,12 @@ def _managed_here(facts: NodeFacts, node: Node, nvlink_5: bool) -> _Decision:
     if facts.services.units.value is not None and facts.system.systemd_running:
         state = "not there" if unit is None else unit.active
         if unit is None or unit.active != "active":
-            return _Decision(Status.UNMET, f"{UNIT} is {state}", enable if unit is not None else ())
+            reason, brings = f"{UNIT} is {state}", fabric_manager_install.subnet_manager(facts, node)
+            if nvlink_5 and brings and facts.software.packages.value is not None:
+                return _Decision(
+                    Status.UNMET, f"{reason}, and nvlsm, which it needs, is not there", (*brings, *enable)
+                )
+            return _Decision(Status.UNMET, reason, enable if unit is not None else ())
         if unit.enabled == "disabled":
             return _Decision(Status.UNMET, f"{UNIT} runs, but is not enabled at boot", enable)
     unwell = _unwell(facts)
@@ -224,11 +241,14 @@ def _decide(facts: NodeFacts, node: Node) -> _Decision:
         return _managed_here(facts, node, nvlink_5=False)
     if any(_RACK.search(gpu.name) for gpu in gpus):
         return _rack(facts)
-    # In a guest the switches stay with the host, whatever the generation; a lone GPU is in no fabric.
-    if len(gpus) > 1 and not facts.in_vm and any(_NVLINK_5.search(gpu.name) for gpu in gpus):
+    nvlink_5 = any(_NVLINK_5.search(gpu.name) for gpu in gpus)
+    # In most guests the switches stay with the host, whatever the generation; a lone GPU is in no fabric.
+    if len(gpus) > 1 and nvlink_5 and (not facts.in_vm or _was_given_the_switches(facts)):
         return _managed_here(facts, node, nvlink_5=True)
     if _states(facts):
-        return _guest(facts) if facts.in_vm and len(gpus) > 1 else _without_switch(facts)
+        return _guest(facts, nvlink_5) if facts.in_vm and len(gpus) > 1 else _without_switch(facts)
+    if facts.gpu.devices.is_unknown and facts.gpu.driver.value is not None:
+        return _Decision(Status.UNKNOWN, because("nvidia-smi's table", facts.gpu.devices))
     return _Decision(Status.NOT_APPLICABLE, "there is no NVSwitch, and no GPU is part of a fabric")
 
 

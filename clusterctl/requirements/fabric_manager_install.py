@@ -76,6 +76,15 @@ def _pin(version: str) -> WriteFile:
     return WriteFile(f"Hold the fabric manager at {version}", PIN, text)
 
 
+def subnet_manager(facts: NodeFacts, node: Node) -> tuple[InstallPackages, ...]:
+    """Return the step that installs nvlsm, which the manager starts for NVLink 5; none where it is there."""
+    found = manager(facts)
+    if found is None or facts.software.package("nvlsm") is not None:
+        return ()
+    folder = node.requirements.packages.folder
+    return (InstallPackages("Install the NVLink subnet manager", found, ("nvlsm",), folder),)
+
+
 def change_to(facts: NodeFacts, node: Node, version: str, nvlink_5: bool) -> tuple[Step, ...]:
     """Return the steps from the installed manager, or none, to this version; empty where nothing can be done."""
     found = manager(facts)
@@ -99,8 +108,8 @@ def change_to(facts: NodeFacts, node: Node, version: str, nvlink_5: bool) -> tup
         return tuple(steps)
     if folder is not None:
         return ()
-    if others:
-        steps.append(InstallPackages("Install the NVLink subnet manager", found, others))
+    if nvlink_5:
+        steps += subnet_manager(facts, node)
     do: tuple[str, ...]
     back: tuple[str, ...]
     guard: tuple[str, ...]
