@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from clusterctl.requirements import nvidia_repository
 from clusterctl.requirements.base import Command, InstallPackages, Step, WriteFile
+from clusterctl.requirements.packages import kernel_headers
 
 if TYPE_CHECKING:
     from clusterctl.facts.model import NodeFacts
@@ -58,10 +59,8 @@ def _pin(version: str) -> WriteFile:
 
 
 def _headers(facts: NodeFacts) -> tuple[str, ...]:
-    kernel = facts.system.kernel.value
-    if facts.modules.headers.value is not None or kernel is None:
-        return ()
-    return (f"linux-headers-{kernel}" if facts.software.manager == "apt" else f"kernel-devel-{kernel}",)
+    name = kernel_headers(facts)
+    return (name,) if facts.modules.headers.value is None and name is not None else ()
 
 
 def _from_distribution(facts: NodeFacts, node: Node) -> Offer:

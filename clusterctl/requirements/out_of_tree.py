@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from clusterctl.requirements.base import Command, InstallPackages, LoadModule, PutTree, Step, WriteFile
+from clusterctl.requirements.packages import kernel_headers, manager
 
 if TYPE_CHECKING:
     from clusterctl.facts.model import NodeFacts
@@ -42,18 +43,11 @@ def missing_tools(facts: NodeFacts) -> tuple[str, ...]:
 
 def packages_for(facts: NodeFacts, missing: tuple[str, ...]) -> InstallPackages | None:
     """Return the step that brings what is missing, or None where the package manager is not known."""
-    kernel = facts.system.kernel.value
-    manager: Literal["apt", "dnf"]
-    if facts.software.manager == "apt":
-        manager, headers = "apt", f"linux-headers-{kernel}"
-    elif facts.software.manager == "dnf":
-        manager, headers = "dnf", f"kernel-devel-{kernel}"
-    else:
-        return None
-    if kernel is None:
+    found, headers = manager(facts), kernel_headers(facts)
+    if found is None or headers is None:
         return None
     names = tuple(headers if name == "headers" else name for name in missing)
-    return InstallPackages(f"Install {' '.join(names)}", manager, names)
+    return InstallPackages(f"Install {' '.join(names)}", found, names)
 
 
 def build_and_install(module: str, source: str, kernel: str) -> tuple[Step, ...]:

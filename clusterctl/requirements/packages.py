@@ -58,6 +58,21 @@ def manager(facts: NodeFacts) -> Manager | None:
     return "dnf" if facts.software.manager == "dnf" else None
 
 
+def kernel_headers(facts: NodeFacts) -> str | None:
+    """Return the package with the running kernel's build files; None where the kernel or the manager is not known.
+
+    The RHEL family's other kernels, ``5.14.0-427.el9.aarch64+64k``, and Oracle's own have packages of their own.
+    """
+    found, kernel = manager(facts), facts.system.kernel.value
+    if found is None or kernel is None:
+        return None
+    if found == "apt":
+        return f"linux-headers-{kernel}"
+    release, _, variant = kernel.partition("+")
+    kind = f"{variant}-" if variant else "uek-" if "uek." in kernel else ""
+    return f"kernel-{kind}devel-{release}"
+
+
 def install(facts: NodeFacts, node: Node, description: str, *names: str) -> InstallPackages | None:
     """Return the step that installs packages, or None where no known manager is (zypper, apk, none).
 

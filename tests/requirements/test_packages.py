@@ -37,6 +37,20 @@ def test_packages_come_from_the_inventorys_folder_by_the_nodes_manager():
     assert fetched == InstallPackages("Install", "apt", ("a",), None)
 
 
+@pytest.mark.parametrize(
+    ("manager", "kernel", "package"),
+    [
+        ("apt", "6.8.0-1021-nvidia-64k", "linux-headers-6.8.0-1021-nvidia-64k"),
+        ("dnf", "5.14.0-427.13.1.el9_4.x86_64", "kernel-devel-5.14.0-427.13.1.el9_4.x86_64"),
+        ("dnf", "5.14.0-503.11.1.el9_5.aarch64+64k", "kernel-64k-devel-5.14.0-503.11.1.el9_5.aarch64"),
+        ("dnf", "5.15.0-205.149.5.1.el9uek.x86_64", "kernel-uek-devel-5.15.0-205.149.5.1.el9uek.x86_64"),
+        ("zypper", "6.4.0-150600.23-default", None),
+    ],
+)
+def test_the_build_files_of_a_kernel_are_a_package_of_its_own_name(manager, kernel, package):
+    assert packages.kernel_headers(facts_of({"manager": manager, "kernel": kernel})) == package
+
+
 @pytest.mark.parametrize("manager", ["zypper", None])
 def test_a_manager_that_is_not_known_installs_nothing(manager):
     facts = facts_of({"manager": manager})
