@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from clusterctl.facts.model import NodeFacts, PciDevice
 
-GIVEN_AWAY = ("vfio-pci", "pci-stub", "xen-pciback")
-"""Drivers that hold a device for a virtual machine."""
+GIVEN_AWAY = ("vfio-pci", "nvgrace_gpu_vfio_pci", "mlx5_vfio_pci", "pci-stub", "xen-pciback", "pciback")
+"""Drivers that hold a device for a virtual machine; libvirt takes the fitting one of VFIO's by itself."""
 
 
 def own_gpus(facts: NodeFacts) -> tuple[PciDevice, ...]:
