@@ -1,18 +1,35 @@
-"""What GPUs of some models cannot do, whatever is installed."""
+"""What GPUs of some models cannot do, and how some are joined to the machine, whatever is installed."""
 
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
-_WITHOUT_GPUDIRECT = re.compile(r"\bGB10\b")
+if TYPE_CHECKING:
+    from clusterctl.facts.model_devices import PciDevice
+
+_MEMORY_OF_THE_CPU = re.compile(r"\bGB10\b")
+_FOR_GAMES = re.compile(r"\bGeForce\b")
+_SUPERCHIP = re.compile(r"\bG[HB][23]00\b")
+_SUPERCHIP_PRODUCTS = ("2342", "2345", "2348", "2941", "31c2")
+"""Three of GH200, then GB200 and GB300 (Linux, drivers/vfio/pci/nvgrace-gpu)."""
 
 
 def why_no_gpudirect(name: str) -> str | None:
     """Return why no NIC reaches the memory of a GPU of this name (nvidia-smi's); None for all that NICs can reach.
 
     DGX Spark: its memory is the CPU's, and what CUDA allocates there no PCIe device may access (DGX Spark Porting
-    Guide, "GPUDirect RDMA").
+    Guide, "GPUDirect RDMA"). GeForce: CUDA's library lets nobody at it (gdrcopy #211).
     """
-    if _WITHOUT_GPUDIRECT.search(name) is None:
-        return None
-    return f"{name} shares its memory with the CPU and has no GPUDirect RDMA: by NVIDIA's design"
+    if _MEMORY_OF_THE_CPU.search(name):
+        return f"{name} shares its memory with the CPU and has no GPUDirect RDMA: by NVIDIA's design"
+    if _FOR_GAMES.search(name):
+        return f"{name} has no GPUDirect RDMA: NVIDIA leaves it to data-centre and professional GPUs"
+    return None
+
+
+def is_joined_to_its_cpu(gpu: str | PciDevice) -> bool:
+    """Whether a GPU, by its name or on the bus, is joined to a Grace CPU by NVLink-C2C, through which NICs reach it."""
+    if isinstance(gpu, str):
+        return _SUPERCHIP.search(gpu) is not None
+    return gpu.is_nvidia_gpu and gpu.device in _SUPERCHIP_PRODUCTS

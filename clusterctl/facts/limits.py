@@ -20,7 +20,8 @@ FRAGMENTS = (
     Fragment(
         "config",
         """\
-grep -HsE '^[[:space:]]*(deb |URIs:|baseurl|metalink|mirrorlist|u?limit )' /etc/apt/sources.list \\
+grep -HsE '^[[:space:]]*(deb |URIs:|baseurl|metalink|mirrorlist|u?limit |Exec.*modprobe .*peer[-_]?mem)' \\
+  /etc/systemd/system/*.wants/*.service /etc/systemd/system/*.service.d/*.conf /etc/apt/sources.list \\
   /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources /etc/yum.repos.d/*.repo \\
   /etc/profile /etc/profile.d/*.sh /etc/bashrc /etc/bash.bashrc /etc/csh.cshrc /etc/csh.login
 n $?""",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from clusterctl.facts.base import Part, Reading
@@ -24,7 +25,7 @@ class KernelModules(Part):
     installed: Reading[tuple[str, ...]]
     """Names (underscores) of the running kernel's modules that are out of tree, or NVIDIA's."""
     at_boot: tuple[ConfigLine, ...]
-    """Lines of modules-load.d and /etc/modules."""
+    """Lines of modules-load.d and /etc/modules, and those of units that load a peer-memory module."""
     options: tuple[ConfigLine, ...]
     """Lines of modprobe.d about NVIDIA, peer memory and RDMA modules."""
     headers: Reading[str]
@@ -41,8 +42,11 @@ class KernelModules(Part):
         return None if self.installed.value is None else name.replace("-", "_") in self.installed.value
 
     def loads_at_boot(self, name: str) -> bool:
-        """Whether modules-load.d or /etc/modules names the module, or another one brings it (softdep .. post:)."""
+        """Whether modules-load.d, /etc/modules or a unit loads the module, or another brings it (softdep .. post:)."""
         wanted = name.replace("-", "_")
+        units = (line.text.replace("-", "_") for line in self.at_boot if line.text.startswith("ExecStart"))
+        if any(re.search(rf"modprobe (?!_r).*\b{re.escape(wanted)}\b", command) for command in units):
+            return True
         after = (line.text.replace("-", "_").partition("post:") for line in self.options)
         return any(line.text.strip().replace("-", "_") == wanted for line in self.at_boot) or any(
             head.startswith("softdep ") and wanted in rest.partition("pre:")[0].split()

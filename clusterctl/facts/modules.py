@@ -148,7 +148,7 @@ def yes_no(text: str) -> bool:
 def parse_modules(sections: Sections) -> KernelModules:
     """Parse what is loaded, what is on disk, and what the configuration loads."""
     section, disk, config = sections["modules"], sections["modules_disk"], sections["config"]
-    boot = ("/etc/modules", "/usr/lib/modules-load.d/", "/run/modules-load.d/")
+    boot = ("/etc/modules", "/usr/lib/modules-load.d/", "/run/modules-load.d/", "/etc/systemd/system/")
     words = re.compile(r"nvidia|peer_?mem|mlx|ib_|rdma|rxe|nouveau")
     options = config_lines(config, "/etc/modprobe.d/", "/usr/lib/modprobe.d/")
     return KernelModules(

@@ -11,7 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from clusterctl.facts.gpu_models import is_joined_to_its_cpu
 from clusterctl.facts.model import ACS_FLAGS
+from clusterctl.requirements import rdma_ports
 from clusterctl.requirements.base import (
     InstallPackages,
     Json,
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 
 NAME = "acs"
 TITLE = "PCIe ACS redirection is off between GPUs and NICs"
-READS = frozenset({"configuration", "pci", "rdma", "services", "software", "system"})
+READS = frozenset({"configuration", "network", "pci", "rdma", "services", "software", "system"})
 
 REGISTER = "ECAP_ACS+6.w"
 """By capability, never by raw offset: the capability sits elsewhere on every kind of device."""
@@ -74,7 +76,7 @@ def _gpus_and_nics(facts: NodeFacts, node: Node) -> tuple[tuple[PciDevice, ...],
     gpus = tuple(gpu for gpu in _all_gpus(facts, node) if gpu in devices)
     if settings.nic_devices:
         return gpus, select(devices, settings.nic_devices)
-    addresses = {device.pci_address for device in facts.rdma.devices.or_else(())}
+    addresses = {device.pci_address for device in rdma_ports.devices(facts, node)}
     return gpus, tuple(device for device in devices if device.address in addresses)
 
 
@@ -179,6 +181,9 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
         )
         unfit = _owner_warning(facts, "which takes away the bits that Data Direct needs")
         return Verdict(NAME, Status.NOT_APPLICABLE, reason, evidence, unfit)
+    if not node.requirements.acs.gpu_devices and all(is_joined_to_its_cpu(gpu) for gpu in gpus):
+        reason = "NICs reach these GPUs through the CPU (NVLink-C2C), not from port to port: ACS is no matter"
+        return Verdict(NAME, Status.NOT_APPLICABLE, reason, evidence)
     warnings = _warnings(facts, gpus, ports)
     if ports.redirecting:
         named = some([f"{port.address} ({_word(port)})" for port in ports.redirecting])

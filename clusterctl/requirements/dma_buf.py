@@ -16,8 +16,18 @@ if TYPE_CHECKING:
 MIN_KERNEL = (5, 12)
 MIN_DRIVER = 515
 """The first driver branch with open kernel modules (CUDA 11.7)."""
-NIC_DRIVERS = ("mlx5_core", "bnxt_en", "efa", "ice", "irdma", "ionic")
-"""Drivers of NICs whose RDMA side registers DMA-BUF memory in mainline kernels."""
+NIC_DRIVERS = {
+    "mlx5_core": MIN_KERNEL,
+    "efa": (5, 16),
+    "ice": (6, 3),
+    "irdma": (6, 3),
+    "bnxt_en": (6, 6),
+    "ionic": (6, 18),
+}
+"""Drivers of NICs, and the first Linux whose own RDMA driver for them registers DMA-BUF memory (Linux commits
+66f4817b5712 of EFA, d2225b838cca of irdma, 0a30e59f22b2 of bnxt_re)."""
+_RDMA_SIDE = {"ice": "irdma", "bnxt_en": "bnxt_re"}
+"""Modules that bring a NIC driver's RDMA devices, where it is not the driver itself."""
 
 
 def missing_conditions(facts: NodeFacts, node: Node) -> tuple[str, ...]:
@@ -49,7 +59,26 @@ def missing_conditions(facts: NodeFacts, node: Node) -> tuple[str, ...]:
             missing.append(
                 f"the NIC driver {pci.driver} of {device.name} is not known to register DMA-BUF memory"
             )
-    return tuple(missing)
+        elif pci is not None and pci.driver is not None and _is_too_old(facts, pci.driver):
+            first = ".".join(map(str, NIC_DRIVERS[pci.driver]))
+            module = _RDMA_SIDE.get(pci.driver, pci.driver)
+            missing.append(
+                f"{module} of kernel {facts.system.kernel.value} does not register DMA-BUF memory (from {first} on)"
+            )
+    return tuple(dict.fromkeys(missing))
+
+
+def _is_too_old(facts: NodeFacts, driver: str) -> bool:
+    """Whether the kernel's own RDMA driver is from before DMA-BUF.
+
+    A vendor's build may know it on any kernel, and Red Hat and SUSE take newer drivers into older kernels.
+    """
+    kernel, system, loaded = facts.system.kernel_version, facts.system.os.value, facts.modules.loaded.value
+    if kernel is None or system is None or system.family != "debian" or loaded is None:
+        return False
+    names = {driver, _RDMA_SIDE.get(driver, driver)}
+    of_the_kernel = not any(module.name in names and "O" in module.taints for module in loaded)
+    return of_the_kernel and MIN_KERNEL <= kernel < NIC_DRIVERS[driver]
 
 
 def _branch(version: str) -> int:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clusterctl.facts.gpu_models import why_no_gpudirect
-from clusterctl.requirements import data_direct, out_of_tree, peermem_notes
+from clusterctl.requirements import data_direct, efa, out_of_tree, peermem_notes
 from clusterctl.requirements.base import Command, Json, Status, Step, Verdict
 from clusterctl.requirements.dma_buf import missing_conditions
 from clusterctl.requirements.gpus import own_gpus, why_none
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 NAME = "peermem"
 TITLE = "GPUDirect RDMA: NICs reach GPU memory"
-READS = frozenset({"gpu", "modules", "network", "pci", "rdma", "services", "software", "system"})
+READS = frozenset({"gpu", "modules", "network", "pci", "rdma", "services", "software", "system", "versions"})
 
 NVIDIA = "nvidia_peermem"
 LEGACY = "nv_peer_mem"
-OFED_HINT = "install DOCA-OFED, or use the open GPU kernel modules (DMA-BUF)"
+OFED_HINT = "install the NIC maker's (DOCA-OFED for ConnectX), or use the open GPU kernel modules (DMA-BUF)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,25 @@ def _nvidia_peermem(facts: NodeFacts) -> _Decision:
     if facts.modules.loads_at_boot(NVIDIA):
         reason += ", although boot is told to (built for another kernel, or the RDMA stack came after it?)"
     return _Decision(Status.UNMET, reason, (out_of_tree.load(NVIDIA), *_at_boot(facts, NVIDIA)))
+
+
+def _by_efa(facts: NodeFacts, why: str) -> _Decision:
+    there = efa.is_there(facts)
+    if there is None:
+        return _Decision(
+            Status.UNKNOWN, f"{because('the list of kernel modules', facts.modules.installed)}. {why}"
+        )
+    if there:
+        how = "is loaded" if facts.modules.is_loaded(efa.MODULE) else "is there: the efa driver asks for it"
+        return _Decision(Status.MET, f"{efa.MODULE} {how}. {why}")
+    if not facts.gpu.open_kernel_module and efa.reaches_gpus_itself(facts):
+        reason = (
+            "whether Amazon's efa driver reaches the proprietary GPU driver depends on the kernel: the NCCL log of a "
+            f"run tells. {why}"
+        )
+        return _Decision(Status.UNKNOWN, reason)
+    reason = f"{efa.MODULE} is not there: the EFA installer brings it, for the open GPU kernel modules"
+    return _Decision(Status.UNMET, f"{reason}. {why}")
 
 
 def _built(facts: NodeFacts, node: Node) -> _Decision:
@@ -137,6 +156,9 @@ def _automatic(facts: NodeFacts, node: Node) -> _Decision:
     reasons = [why_no_gpudirect(gpu.name) for gpu in facts.gpu.devices.or_else(())]
     if reasons and all(reasons):
         return _Decision(Status.NOT_APPLICABLE, str(reasons[0]))
+    by_amazon = efa.why_no_gpudirect(facts, node)
+    if by_amazon is not None:
+        return _Decision(Status.NOT_APPLICABLE, by_amazon)
     if facts.gpu.driver.value is None:
         return _Decision(Status.UNMET, because("the NVIDIA driver", facts.gpu.driver))
     if _is_loaded(facts, LEGACY) and _is_loaded(facts, NVIDIA):
@@ -149,8 +171,10 @@ def _automatic(facts: NodeFacts, node: Node) -> _Decision:
         )
     by_dma_buf = _dma_buf(facts, node)
     if by_dma_buf.status is Status.MET:
-        return by_dma_buf
+        return _Decision(by_dma_buf.status, by_dma_buf.reason, (), efa.dma_buf_warnings(facts, node))
     why = by_dma_buf.reason
+    if efa.is_the_way(facts, node):
+        return _by_efa(facts, why)
     if _is_loaded(facts, LEGACY):
         reason = f"{LEGACY} is loaded (legacy: nvidia-peermem or DMA-BUF is preferred). {why}"
         return _Decision(Status.MET, reason)

@@ -5,17 +5,21 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from clusterctl.facts.gpu_models import is_joined_to_its_cpu
+
 if TYPE_CHECKING:
     from clusterctl.facts.model import NodeFacts
 
 LAST_NCCL_WITHOUT_NVIDIA_PEERMEM = (2, 22, 3)
 FIRST_CUDA_13_DRIVER = (580,)
+FIRST_NCCL_THROUGH_THE_CPU = (2, 27)
+"""The first for which NCCL_NET_GDR_C2C is 1 by default (NCCL user guide)."""
 
 
 def relying_on_nvidia_peermem(facts: NodeFacts) -> tuple[str, ...]:
     """Return what to know of a node that relies on nvidia_peermem: programs' NCCL, and what comes after it."""
     warnings = []
-    nccl = facts.software.package("libnccl2") or facts.software.package("libnccl")
+    nccl = _nccl(facts)
     if nccl is not None and () < _numbers(nccl) <= LAST_NCCL_WITHOUT_NVIDIA_PEERMEM:
         warnings.append(
             f"NCCL {nccl.partition('-')[0]} does not look for nvidia_peermem, and sends without GPUDirect "
@@ -41,11 +45,29 @@ def distance(facts: NodeFacts) -> tuple[str, ...]:
     }
     if not found or not found <= {"PHB", "NODE", "SYS"}:
         return ()
+    if any(is_joined_to_its_cpu(gpu.name) for gpu in facts.gpu.devices.or_else(())):
+        return _through_the_cpu(facts)
     note = (
         f"every NIC is {'/'.join(sorted(found))} away from every GPU: NCCL leaves GPUDirect off at that distance "
         "(NCCL_NET_GDR_LEVEL is PXB by default), as is usual in virtual machines"
     )
     return (note,)
+
+
+def _through_the_cpu(facts: NodeFacts) -> tuple[str, ...]:
+    """Say where NCCL does not yet go through the CPU to a GPU that is joined to it: no NIC is nearer than SYS there."""
+    nccl = _nccl(facts)
+    if nccl is None or not () < _numbers(nccl) < FIRST_NCCL_THROUGH_THE_CPU:
+        return ()
+    note = (
+        f"NCCL {nccl.partition('-')[0]} sends without GPUDirect from GPUs that are joined to their CPU: use 2.27 or "
+        "newer, or set NCCL_NET_GDR_C2C=1 (from 2.26 on)"
+    )
+    return (note,)
+
+
+def _nccl(facts: NodeFacts) -> str | None:
+    return facts.software.package("libnccl2") or facts.software.package("libnccl")
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -65,7 +65,12 @@ def test_a_module_missing_on_one_node_names_that_node():
 
 @pytest.mark.parametrize(
     ("gpu", "status"),
-    [("NVIDIA GB10", "unsupported"), ("NVIDIA GB100", "no-gpudirect"), (None, "no-gpudirect")],
+    [
+        ("NVIDIA GB10", "unsupported"),
+        ("NVIDIA GeForce RTX 4090", "unsupported"),
+        ("NVIDIA GB100", "no-gpudirect"),
+        (None, "no-gpudirect"),
+    ],
 )
 def test_a_gpu_that_no_nic_can_reach_is_said_and_not_held_against_the_node(gpu, status):
     lines = ("NET/IB : GPU Direct RDMA Disabled for HCA 0 'rocep1s0f0'", *channels("NET/IB/0"))

@@ -1,0 +1,69 @@
+"""GPUDirect RDMA on Amazon's EFA, whose driver knows neither nvidia_peermem nor the peer-memory API.
+
+Sources: amzn-drivers, kernel/linux/efa_nv_peermem (README: with NVIDIA's open kernel modules only, and the efa driver
+asks for it whenever it needs it); aws-ofi-nccl #861 and #1243 (on which EFAs DMA-BUF is left off) and #547 (EC2's G).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from clusterctl.requirements import rdma_ports
+
+if TYPE_CHECKING:
+    from clusterctl.facts.model import NodeFacts, PciDevice
+    from clusterctl.inventory.model import Node
+
+MODULE = "efa_nv_peermem"
+AMAZON = "1d0f"
+_WITHOUT_DMA_BUF = ("efa0", "efa1", "efa2")
+"""The product numbers of the first three generations."""
+
+
+def _used(facts: NodeFacts, node: Node) -> tuple[PciDevice | None, ...]:
+    found = rdma_ports.devices(facts, node)
+    return tuple(facts.pci.device(d.pci_address) for d in found if d.pci_address is not None)
+
+
+def _is_efa(device: PciDevice | None) -> bool:
+    return device is not None and device.vendor == AMAZON and device.device.startswith("efa")
+
+
+def is_the_way(facts: NodeFacts, node: Node) -> bool:
+    """Whether all NICs that the node is to use are EFAs."""
+    used = _used(facts, node)
+    return bool(used) and all(_is_efa(device) for device in used)
+
+
+def why_no_gpudirect(facts: NodeFacts, node: Node) -> str | None:
+    """Return why no EFA of this machine reaches its GPUs; None where they do, and where there are other NICs."""
+    machine = facts.versions.firmware_word("product_name") or ""
+    if re.match(r"g\d", machine) is None or not is_the_way(facts, node):
+        return None
+    return f"EC2's G machines ({machine}) have no GPUDirect RDMA, whatever their GPUs are"
+
+
+def is_there(facts: NodeFacts) -> bool | None:
+    """Whether the module is loaded, or is loaded once it is needed; None when that is not known."""
+    if facts.modules.is_loaded(MODULE):
+        return True
+    return facts.modules.is_installed(MODULE) if facts.gpu.open_kernel_module else False
+
+
+def reaches_gpus_itself(facts: NodeFacts) -> bool:
+    """Whether the efa driver is Amazon's own build, which some kernels let reach the proprietary GPU driver."""
+    loaded = facts.modules.loaded.or_else(())
+    return any(module.name == "efa" and "O" in module.taints for module in loaded)
+
+
+def dma_buf_warnings(facts: NodeFacts, node: Node) -> tuple[str, ...]:
+    """Say where DMA-BUF is possible, and NCCL's plugin for EFA may not use it."""
+    used = {device.device for device in _used(facts, node) if device is not None and _is_efa(device)}
+    if is_there(facts) is not False or not used & set(_WITHOUT_DMA_BUF):
+        return ()
+    said = (
+        f"aws-ofi-nccl before 1.19.2 leaves DMA-BUF off on EFAs of this generation, and {MODULE} (of the EFA "
+        "installer) is not installed: the NCCL log of a run proves it"
+    )
+    return (said,)
