@@ -10,6 +10,7 @@ from clusterctl.launch import notices
 from clusterctl.launch.base import LaunchPlan
 from clusterctl.launch.notices import RankDeath
 from clusterctl.launch.processes import RankProcess
+from clusterctl.transport.base import Failure
 
 _SIGNALS = {
     6: "abort",
@@ -33,6 +34,8 @@ class Outcome:
     deadline_passed: bool = False
     ranks_seen: Mapping[str, tuple[RankProcess, ...]] | None = None
     lost_nodes: Mapping[str, str] | None = None
+    broken_off: Failure | None = None
+    """Why the launch was given up from here, where no node is lost: its output is too long, a disk is full."""
 
 
 def _said(outcome: Outcome, rank: int) -> str:
@@ -105,6 +108,9 @@ def classify(plan: LaunchPlan, outcome: Outcome) -> tuple[Fault, ...]:
     ]
     if outcome.deadline_passed:
         return (*faults, _deadline(plan, outcome))
+    if outcome.broken_off is not None:
+        why = outcome.broken_off
+        return (*faults, Fault(FaultKind.LAUNCHER, why.message, hint=why.hint))
     text = outcome.launcher
     if outcome.returncode == 0 and not notices.lost_daemon(text):
         return tuple(faults)

@@ -59,7 +59,6 @@ def interleave(
             where = f"variant {variant.name}, repeat {number} of {repeats}"
             say(where)
             folder = logs / f"{index + 1}-{re.sub(r'[^A-Za-z0-9._=-]', '_', variant.name)[:60]}" / str(number)
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             chosen = replace(
                 request,
                 library=variant.library or request.library,

@@ -137,9 +137,7 @@ class Ladder:
         self, plan: LaunchPlan, launcher: Launcher, name: str
     ) -> tuple[tuple[Fault, ...], dict[int, str]]:
         self._say(f"{RUNGS[len(self._rungs)]}: {plan.np} rank(s) through {launcher.name}")
-        logs = self._logs / name
-        logs.mkdir(mode=0o700)
-        outcome = self._runner.run(plan, launcher, logs)
+        outcome = self._runner.run(plan, launcher, self._logs / name)
         self._launches.append(document(plan, launcher, outcome))
         return failure.classify(plan, outcome), dict(outcome.stdout_by_rank)
 

@@ -12,11 +12,14 @@ _SIGNALS = (
         r"exited\s+on\s+signal\s+(?P<signal>\d+)"
     ),
 )
-# srun names the signal in words (strsignal(3)), and the cause comes before what it ends itself.
+# srun names the signal in words (strsignal(3), and its own where memory was short), and the cause comes before what it
+# ends itself.
 _SLURM = re.compile(
-    r"srun: error: \S+: tasks? (?P<rank>\d+)[-,\d]*: (?:Exited with exit code (?P<code>\d+)|(?P<word>[A-Z][a-z ]+))"
+    r"srun: error: \S+: tasks? (?P<rank>\d+)[-,\d]*: (?:Exited with exit code (?P<code>\d+)|(?P<word>[A-Z][A-Za-z ]+))"
 )
-_SLURM_WORDS = {"Killed": 9, "Segmentation fault": 11, "Aborted": 6, "Bus error": 7, "Illegal instruction": 4}
+_SLURM_WORDS = {
+    "Killed": 9, "Out Of Memory": 9, "Segmentation fault": 11, "Aborted": 6, "Bus error": 7, "Illegal instruction": 4,
+}  # fmt: skip
 _STATUSES = (
     # [[30393,1],1] in Open MPI 4, [prterun-host-2805@1,1] in 5.
     re.compile(r"Process name: \[[^\n]*,(?P<rank>\d+)\]\s+Exit code:\s+(?P<code>\d+)"),

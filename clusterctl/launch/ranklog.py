@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from pathlib import Path
 from types import TracebackType
 from typing import TextIO
 
+from clusterctl import log
 from clusterctl.launch.base import TAG
 
+_LOG = log.get(__name__)
 LAUNCHER_LOG = "launcher.log"
 # What a launcher's own script says in a rank's place is the launcher's word.
 RANK_NOTICE = "hydra_rank: "
@@ -17,7 +20,9 @@ RANK_NOTICE = "hydra_rank: "
 class RankLog:
     """Takes tagged lines (:attr:`launch.base.Launcher.tag`); a rank has ``rank-<n>.log``, the rest ``launcher.log``.
 
-    A tag may also stand inside a line, where a rank wrote half a line: the pieces go to their ranks.
+    A tag may also stand inside a line, where a rank wrote half a line: the pieces go to their ranks. The folder is made
+    for the first line. Where the files cannot be written (a full disk) they end there, and the run goes on: results
+    are read from what is in memory.
     """
 
     def __init__(self, folder: Path, tag: re.Pattern[str] = TAG) -> None:
@@ -27,6 +32,7 @@ class RankLog:
         self._stdout: dict[int, list[str]] = {}
         self._stderr: dict[int, list[str]] = {}
         self._launcher: list[str] = []
+        self._cut = False
 
     def __enter__(self) -> RankLog:
         return self
@@ -35,7 +41,9 @@ class RankLog:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for stream in self._files.values():
-            stream.close()
+            # What could not be written is tried once more at the end.
+            with contextlib.suppress(OSError):
+                stream.close()
         self._files.clear()
 
     def path(self, rank: int) -> Path:
@@ -60,10 +68,17 @@ class RankLog:
             self._write(f"rank-{rank}.log", content + end)
 
     def _write(self, name: str, text: str) -> None:
-        if name not in self._files:
-            self._files[name] = (self._folder / name).open("a", encoding="utf-8", errors="replace")
-        self._files[name].write(text)
-        self._files[name].flush()
+        if self._cut:
+            return
+        try:
+            if name not in self._files:
+                self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                self._files[name] = (self._folder / name).open("a", encoding="utf-8", errors="replace")
+            self._files[name].write(text)
+            self._files[name].flush()
+        except OSError as error:
+            self._cut = True
+            _LOG.warning("the ranks' logs in %s end here: %s", self._folder, error.strerror)
 
     @property
     def by_rank(self) -> dict[int, str]:

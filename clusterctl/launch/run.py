@@ -161,9 +161,12 @@ class Runner:
                 transport.close()
                 thread.join(_END_GRACE_S)
             result = answer[0] if answer else None
+            broken_off: Failure | None = None
             if isinstance(result, Failure):
                 if result.kind is FailureKind.DEADLINE:
                     deadline_passed = True
+                elif result.kind in (FailureKind.PROTOCOL, FailureKind.ERROR):
+                    broken_off = result if not lost else None
                 elif not deadline_passed:
                     lost.setdefault(plan.placements[0].node, result.message)
             return Outcome(
@@ -177,6 +180,7 @@ class Runner:
                 deadline_passed=deadline_passed,
                 ranks_seen=seen.values_by_node if seen is not None else None,
                 lost_nodes=lost,
+                broken_off=broken_off,
             )
 
     def _wait(self, plan: LaunchPlan, ended: threading.Event, watch: Watch, ranklog: RankLog) -> bool:

@@ -33,7 +33,7 @@ with Runner([here], LocalTransport) as runner:
         placements=(Placement("here", "here", "localhost", None, None, np),), interface=None, timeout_s=60.0,
     )
     outcome = runner.run(plan, Writes(), folder)
-print(outcome.returncode, len(outcome.stdout_by_rank), outcome.lost_nodes)
+print(outcome.returncode, len(outcome.stdout_by_rank), outcome.lost_nodes, outcome.broken_off)
 """
 
 
@@ -44,5 +44,14 @@ def test_every_rank_is_heard_to_its_end(ranks, line_bytes, tmp_path):
         (sys.executable, "-c", LAUNCH, str(ranks), str(line_bytes), str(tmp_path)),
         capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
-    assert done.stdout == f"0 {ranks} {{}}\n", done.stderr
+    assert done.stdout == f"0 {ranks} {{}} None\n", done.stderr
     assert (tmp_path / f"rank-{ranks - 1}.log").stat().st_size == line_bytes + 1
+
+
+def test_ranks_that_write_too_much_are_no_lost_node(tmp_path):
+    done = subprocess.run(
+        (sys.executable, "-c", LAUNCH, "1", str(80 << 20), str(tmp_path)),
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.stdout.startswith("None ") and "{} Failure(" in done.stdout, done.stderr
+    assert "wrote more than 66 MiB" in done.stdout

@@ -9,6 +9,7 @@ from clusterctl.launch.base import LaunchPlan, Placement
 from clusterctl.launch.failure import Outcome, check_ranks, classify
 from clusterctl.launch.notices import gave_up
 from clusterctl.launch.processes import RankProcess, end_script, inspect_script, parse_inspection
+from clusterctl.transport.base import Failure, FailureKind
 
 TWO_NODES = LaunchPlan(
     token="0123456789abcdef",
@@ -71,6 +72,17 @@ def test_the_local_launcher_names_the_rank_too():
     assert (fault.kind.value, fault.rank) == ("rank-died", 2)
     (fault,) = classify(TWO_NODES, outcome("local_spawn: rank 0 (pid 77) on vm exited with status 3"))
     assert (fault.rank, "status 3" in fault.message) == (0, True)
+
+
+def test_a_launch_that_was_broken_off_from_here_has_lost_no_node():
+    failure = Failure(FailureKind.PROTOCOL, "gpu01: wrote more than 68 MiB", "write less")
+    (fault,) = classify(TWO_NODES, outcome(returncode=None, lost_nodes={}, broken_off=failure))
+    assert (fault.kind.value, fault.node, fault.message) == (
+        "launcher",
+        None,
+        "gpu01: wrote more than 68 MiB",
+    )
+    assert fault.hint == "write less"
 
 
 def test_a_lost_daemon_names_its_node():

@@ -50,6 +50,12 @@ back to prterun:
         (f"{STATUS_5}\n{SIGNAL_5}", RankDeath(2, signal=9)),
         (DAEMON_5, None),
         ("", None),
+        # The cause, and the tasks that srun ends because of it.
+        (
+            "srun: error: gpu02: task 3: Out Of Memory\nsrun: error: gpu01: tasks 0-1: Killed",
+            RankDeath(3, signal=9),
+        ),
+        ("srun: error: gpu01: task 1: Segmentation fault (core dumped)", RankDeath(1, signal=11)),
     ],
 )
 def test_the_rank_that_fell_is_read(text, death):

@@ -39,3 +39,20 @@ def test_what_a_launchers_script_says_in_a_ranks_place_is_the_launchers(tmp_path
     assert log.errors_by_rank == {1: "out of memory\n"}
     assert log.launcher == "hydra_rank: rank 1 on gpu02 exited with status 1"
     assert (tmp_path / "launcher.log").read_text() == log.launcher + "\n"
+
+
+def test_a_full_disk_ends_the_files_and_not_the_run(tmp_path, caplog):
+    (tmp_path / "rank-0.log").symlink_to("/dev/full")
+    with RankLog(tmp_path) as log:
+        for line in ("[1,0]<stdout>:one", "[1,0]<stdout>:two", "[1,1]<stdout>:three"):
+            log.line(line)
+    assert log.by_rank == {0: "one\ntwo\n", 1: "three\n"}
+    assert [record.getMessage() for record in caplog.records] == [
+        f"the ranks' logs in {tmp_path} end here: No space left on device"
+    ]
+
+
+def test_the_folder_is_made_for_its_owner_alone(tmp_path):
+    with RankLog(tmp_path / "np-2") as log:
+        log.line("[1,0]<stdout>:one")
+    assert (tmp_path / "np-2").stat().st_mode & 0o777 == 0o700
