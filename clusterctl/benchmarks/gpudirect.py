@@ -37,6 +37,8 @@ class Evidence:
     """``ulimit -l``; None also for unlimited."""
     gpu: str | None = None
     """The name of its first GPU."""
+    rdma_named: str | None = None
+    """The RDMA devices that the inventory says it has, as NCCL_IB_HCA is written; None: it names none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,7 @@ def judge(
         name = node_of(process)
         if name in members:
             members[name].append(process)
-    fleet_rdma = any(entry.rdma_ports for entry in evidence.values()) or any(
+    fleet_rdma = any(entry.rdma_ports or entry.rdma_named for entry in evidence.values()) or any(
         process.hca_gdr or any(way.kind == "net" and not way.socket for _, way in process.channels)
         for process in log.processes
     )
@@ -186,7 +188,9 @@ def _node(
     if any(way.socket for way in ways):
         if evidence.rdma_ports == () and not fleet_rdma:
             return verdict("no-rdma", "no node has an active RDMA port: there was nothing to fall back from")
-        cause, hint = gpudirect_causes.of_sockets(processes, evidence.rdma_ports, evidence.memlock_kib)
+        cause, hint = gpudirect_causes.of_sockets(
+            processes, evidence.rdma_ports, evidence.memlock_kib, evidence.rdma_named
+        )
         return verdict("sockets", cause, hint)
     if all(way.gdr for way in ways):
         return verdict("proven")

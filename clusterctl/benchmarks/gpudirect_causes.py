@@ -47,7 +47,10 @@ def _settings(processes: Sequence[ProcessLog]) -> dict[str, str]:
 
 
 def of_sockets(
-    processes: Sequence[ProcessLog], rdma_ports: Sequence[str] | None, memlock_kib: int | None
+    processes: Sequence[ProcessLog],
+    rdma_ports: Sequence[str] | None,
+    memlock_kib: int | None,
+    rdma_named: str | None,
 ) -> Cause:
     """Return why sockets carry what RDMA could, and what to do."""
     settings = _settings(processes)
@@ -75,8 +78,9 @@ def of_sockets(
                 _USERSPACE_HINT,
             )
         if rdma_ports is not None:
+            named = f"no port of the RDMA devices that the inventory names ({rdma_named}) is active"
             return (
-                "no RDMA port is active on it, but on others",
+                named if rdma_named else "no RDMA port is active on it, but on others",
                 "clusterctl check INVENTORY --only rdma-link",
             )
         return (
@@ -96,8 +100,11 @@ def unsupported(gpu: str | None) -> str | None:
 
 
 def too_far(processes: Sequence[ProcessLog]) -> str | None:
-    """Return the sentence on GPUs too far from their NICs for GPUDirect; None when that is not why it is off."""
-    refused = [entry for process in processes for entry in process.distances if not entry.enabled]
+    """Return the sentence on GPUs too far from all NICs for GPUDirect; None when that is not why it is off."""
+    said = [entry for process in processes for entry in process.distances]
+    # NCCL tells of every pair, and on a node of several NICs each GPU is far from some of them.
+    near = {entry.gpu for entry in said if entry.enabled}
+    refused = [entry for entry in said if not entry.enabled and entry.gpu not in near]
     if not refused or not all(all(process.hca_gdr.values()) for process in processes):
         return None
     nccl = version(processes)
@@ -107,9 +114,11 @@ def too_far(processes: Sequence[ProcessLog]) -> str | None:
         return None
     if "NCCL_NET_GDR_LEVEL" in _settings(processes) and (limit is None or limit in ("LOC", "PIX")):
         return None
-    said = f"{path}, beyond {limit}" if path and limit else f"distance {worst.distance}, beyond {worst.limit}"
+    how_far = (
+        f"{path}, beyond {limit}" if path and limit else f"distance {worst.distance}, beyond {worst.limit}"
+    )
     return (
-        f"GPU {worst.gpu} and HCA {worst.hca} are too far apart for GPUDirect RDMA ({said}): "
+        f"GPU {worst.gpu} and HCA {worst.hca} are too far apart for GPUDirect RDMA ({how_far}): "
         "by NCCL's design, and common in virtual machines"
     )
 

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 # nvidia-smi reports the line rate; data move at the rate after the code: (raw GB/s, NVLink generation, GB/s of data).
-# 25.781 and 26.562 GB/s are both shown for links sold as 25 GB/s per direction (V100, A100; H100, H200), 53.125 for
-# those of 50 GB/s (B200), 19.92 for 20 (P100). V100 and A100 differ by their number of links: 6 at most, and more.
-_GENERATIONS = ((19.92, 1, 20.0), (25.781, 3, 25.0), (26.562, 4, 25.0), (53.125, 5, 50.0))
+# 25.781 and 26.562 GB/s are both shown for links sold as 25 GB/s per direction (V100; H100, H200), 53.125 for those of
+# 50 GB/s (B200), 19.92 for 20 (P100), and of an A100's 25 (nccl-tests issue 228), or 25.781. V100 and A100 differ by
+# their number of links: 6 at most, and more.
+_GENERATIONS = ((19.92, 1, 20.0), (25.0, 3, 25.0), (25.781, 3, 25.0), (26.562, 4, 25.0), (53.125, 5, 50.0))
 _TOLERANCE = 0.01
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from clusterctl.benchmarks.gpudirect import Evidence
 from clusterctl.benchmarks.links import NodeLinks, RdmaLink, nvlink, selects
@@ -20,7 +21,7 @@ def read(
 ) -> tuple[NodeLinks | None, Evidence]:
     """Read the probe's lines; without links where the node did not answer about them (an older probe).
 
-    ``selector`` is the inventory's ``rdma_devices`` (NCCL_IB_HCA): ports that it leaves out carry nothing.
+    ``selector`` is the inventory's NCCL_IB_HCA (``rdma_devices``): ports that it leaves out carry nothing.
     """
     if said.get("links") != ["asked"]:
         return None, Evidence()
@@ -39,8 +40,17 @@ def read(
         peer_memory=tuple(said.get("peer_memory", ())),
         memlock_kib=int(memlock) if memlock.isdigit() else None,
         gpu=next(iter(said.get("gpu_name", ())), None),
+        # What only leaves devices out promises none.
+        rdma_named=selector if selector and not selector.startswith("^") else None,
     )
     return NodeLinks(gpus, found, why, tuple(ports)), evidence
+
+
+def selected(links: NodeLinks | None, selector: str | None) -> NodeLinks | None:
+    """Return a node's links with those RDMA ports only that a launch's own NCCL_IB_HCA takes."""
+    if links is None:
+        return None
+    return replace(links, rdma=tuple(p for p in links.rdma if selects(selector, p.device, p.port)))
 
 
 def weakest(links: Sequence[NodeLinks | None]) -> NodeLinks | None:

@@ -154,7 +154,8 @@ def parse(node: Node, text: str) -> Readiness:
 
     connection = (one("ssh") or "").split()
     gpus = int(one("gpus") or 0)
-    links, evidence = link_answers.read(said, gpus, node.rdma_devices)
+    # Variables of the inventory win over its settings, also where ranks start.
+    links, evidence = link_answers.read(said, gpus, node.env.get("NCCL_IB_HCA", node.rdma_devices))
     return Readiness(
         node=node,
         host=one("host") or node.name,

@@ -90,7 +90,8 @@ def of_launch(
     """Judge one launch. Slow paths are faults unless they are allowed; the proof says them either way."""
     by_node = {answer.node.name: answer for answer in answers}
     used = [by_node[placement.node] for placement in plan.placements]
-    links = link_answers.weakest([answer.links for answer in used])
+    selector = dict(plan.env).get("NCCL_IB_HCA")
+    links = link_answers.weakest([link_answers.selected(answer.links, selector) for answer in used])
     nodes = [placement.node for placement in plan.placements]
     if library != "nccl" or len(nodes) < 2:
         return Trust(plan.np, len(nodes), links)

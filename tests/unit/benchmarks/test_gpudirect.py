@@ -109,6 +109,20 @@ def test_a_gpu_far_from_its_nic_is_said_and_not_held_against_the_node():
     assert proof.faults() == ()
 
 
+def test_a_gpu_that_is_near_one_nic_is_not_excused_by_those_it_is_far_from():
+    """On a node of several NICs NCCL tells of every pair; here NCCL_NET_GDR_READ=0 is why sending takes host memory."""
+    lines = (
+        *(f"NET/IB : GPU Direct RDMA Enabled for HCA {n} 'mlx5_{n}'" for n in (0, 1)),
+        "GPU Direct RDMA Enabled for GPU 0 / HCA 0 (distance 4 <= 5), read 0 mode Default",
+        "GPU Direct RDMA Disabled for GPU 0 / HCA 1 (distance 9 > 5)",
+        *channels("NET/IB/0", "NET/IB/0/GDRDMA"),
+    )
+    proof, found = verdicts(written({"a": lines, "b": lines}))
+    assert {status for status, _ in found.values()} == {"no-gpudirect"}
+    assert "NCCL_NET_GDR_READ=0" in found["a"][1]
+    assert [fault.node for fault in proof.faults()] == ["a", "b"]
+
+
 SOCKETS = ("NET/IB : No device found.", "NET/Socket : Using [0]eth0:10.0.0.1<0>", *channels("NET/Socket/0"))
 
 
@@ -156,6 +170,20 @@ def test_causes(lines, evidence, cause):
     assert cause in found["b"][1]
     assert [fault.node for fault in proof.faults()] == ["b"]
     assert proof.faults()[0].hint
+
+
+def test_ports_that_are_down_everywhere_are_missed_where_the_inventory_names_them():
+    """Without a subnet manager no port of a fabric is active, and sockets carry what it was bought for."""
+    log = written({"a": SOCKETS, "b": SOCKETS})
+    down = Evidence(rdma_ports=(), rdma_named="=mlx5_0")
+    proof, found = verdicts(log, evidence={"a": down, "b": down})
+    assert found["a"] == (
+        "sockets",
+        "no port of the RDMA devices that the inventory names (=mlx5_0) is active",
+    )
+    assert proof.faults()[0].hint == "clusterctl check INVENTORY --only rdma-link"
+    none = Evidence(rdma_ports=())
+    assert verdicts(log, evidence={"a": none, "b": none})[0].status == "not-used"
 
 
 def test_an_old_nccl_that_does_not_see_the_new_module():

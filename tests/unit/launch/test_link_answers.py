@@ -23,6 +23,8 @@ def test_what_a_node_said():
     assert (links.gpus, links.nvlink.generation, links.nvlink.gbps) == (4, 4, 450)
     assert links.rdma == (RdmaLink("mlx5_0", 1, 400), RdmaLink("mlx5_1", 1, 400))
     assert evidence.rdma_ports == ("mlx5_0:1", "mlx5_1:1")
+    assert evidence.rdma_named == "=mlx5_0,mlx5_1"
+    assert [link_answers.read(SAID, 4, other)[1].rdma_named for other in ("^mlx5_9", "", None)] == [None] * 3
     assert (evidence.peer_memory, evidence.memlock_kib) == (("nvidia_peermem",), 8192)
 
 
@@ -32,9 +34,26 @@ def test_a_node_without_any_and_one_that_was_not_asked():
     assert link_answers.read({}, 4, None)[0] is None
 
 
+@pytest.mark.parametrize(
+    ("rate", "links", "generation"), [("25", 12, 3), ("25.781", 12, 3), ("25.781", 6, 2), ("53.125", 18, 5)]
+)
+def test_the_generation_of_nvlinks_is_that_of_their_rate(rate, links, generation):
+    """An A100 says 25 GB/s as a rule (NVIDIA/nccl-tests issue 228)."""
+    said = {**SAID, "nvlinks": [" ".join([rate] * links)], "nvlink_pairs": [" ".join([str(links)] * 56)]}
+    found = link_answers.read(said, 8, None)[0].nvlink
+    assert (found.generation, found.gbps) == (generation, links * (50 if generation == 5 else 25))
+
+
 @pytest.mark.parametrize("port", ["mlx5_0 x 400", "mlx5_0 1", "mlx5_0 1 fast"])
 def test_a_port_that_does_not_say_its_rate_is_left_out(port):
     assert link_answers.read({"links": ["asked"], "rdma_port": [port]}, 0, None)[0].rdma == ()
+
+
+def test_nics_that_a_launch_leaves_out_bound_nothing():
+    links, _ = link_answers.read(SAID, 4, None)
+    assert [port.device for port in link_answers.selected(links, "=mlx5_1").rdma] == ["mlx5_1"]
+    assert link_answers.selected(links, None) == links
+    assert link_answers.selected(None, "mlx5_1") is None
 
 
 def test_the_weakest_node_bounds_all():

@@ -113,6 +113,13 @@ def test_peers_use_the_fabric_then_the_address_that_ssh_arrived_at(here):
     assert replace(loopback, node=Node(name="n", address="127.3.0.2")).ssh_address == "127.3.0.2"
 
 
+def test_the_nics_are_those_of_the_variable_that_ranks_get():
+    node = Node(name="n", address="n", rdma_devices="=mlx5_0", env={"NCCL_IB_HCA": "=mlx5_1"})
+    said = "".join(f"rdma_port\tmlx5_{n} 1 400\n" for n in (0, 1))
+    found = preflight.parse(node, f"links\tasked\n{said}end\tok\n")
+    assert [port.device for port in found.links.rdma] == ["mlx5_1"]
+
+
 def test_slots_are_the_inventorys_else_gpus_else_cores(here):
     def slots(**settings):
         return replace(here, gpus=4, cores=16, node=Node(name="n", address="n", **settings)).slots
