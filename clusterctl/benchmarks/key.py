@@ -7,13 +7,15 @@ says nothing. Baselines, comparisons and the results' store use this key and no 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 FIELDS = (
-    *("benchmark", "program", "library", "library_version", "launcher", "np", "nodes", "hardware", "torch"),
-    *("precision", "memory_format", "batch_per_rank", "image_size", "sequence_length", "optimizer", "data"),
-    *("compile", "bucket_cap_mb", "threads", "datatype", "redop", "cuda_graph", "environment"),
+    *("benchmark", "program", "library", "library_version", "launcher", "np", "nodes", "map_by"),
+    *("hardware", "torch", "precision", "memory_format", "batch_per_rank", "image_size", "sequence_length"),
+    *("optimizer", "data", "compile", "bucket_cap_mb", "threads", "datatype", "redop", "cuda_graph"),
+    "environment",
 )
 """Every key has all of them, in this order; ABSENT where a benchmark has no such thing, or nobody said it."""
 ABSENT = "-"
@@ -36,13 +38,14 @@ def configuration_key(
     library: str | None,
     library_version: str | None,
     launcher: str | None,
+    map_by: str | None = None,
     hardware: str | None,
     settings: Mapping[str, Any],
 ) -> dict[str, str]:
     """Return the key of one figure, every field of ``FIELDS`` as text.
 
-    ``settings`` are those of ``proof.settings``: what the ranks say that they really used. ``np`` and ``nodes`` are the
-    figure's own, because a scaling curve has a key for each of its points.
+    ``settings`` are those of ``proof.settings``: what the ranks say that they really used. ``np``, ``nodes`` and
+    ``map_by`` (``mapping``) are the figure's own, because a scaling curve has a key for each of its points.
     """
     said: dict[str, Any] = {
         **{field: settings.get(_SETTING.get(field, field)) for field in FIELDS},
@@ -52,6 +55,7 @@ def configuration_key(
         "library": library,
         "library_version": library_version,
         "launcher": launcher,
+        "map_by": map_by,
         "hardware": hardware,
     }
     if "channels_last" in settings:
@@ -59,6 +63,18 @@ def configuration_key(
     if str(settings.get("device", "")).startswith("cuda"):
         said["threads"] = None
     return {field: _text(said[field]) for field in FIELDS}
+
+
+def mapping(node_of_rank: Sequence[str]) -> str | None:
+    """Return how ranks are on their nodes: ``slot``, node after node, or ``node``, in turn; None: there is but one way.
+
+    In turn every rank has both of its neighbours on other nodes, and a ring crosses the network at each step.
+    """
+    nodes = len(set(node_of_rank))
+    if nodes in (0, 1, len(node_of_rank)):
+        return None
+    begun = 1 + sum(one != other for one, other in pairwise(node_of_rank))
+    return "slot" if begun == nodes else "node"
 
 
 def differences(one: Mapping[str, str], other: Mapping[str, str]) -> dict[str, tuple[str, str]]:

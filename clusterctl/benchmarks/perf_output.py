@@ -18,7 +18,7 @@ _RANK_LINE = re.compile(
     r"#\s+Rank\s+(?P<rank>\d+)\s+(?:Group\s+\d+\s+)?Pid\s+(?P<pid>\d+)\s+on\s+(?P<host>\S+)\s+device\s+(?P<device>.*)$"
 )
 _OUT_OF_BOUNDS = re.compile(r"#\s+Out of bounds values\s*:\s*(?P<count>\d+)\s+(?P<word>\w+)")
-_AVERAGE = re.compile(r"#\s+Avg bus bandwidth\s*:\s*(?P<value>\S+)")
+_AVERAGE = re.compile(r"#\s+Avg bus bandwidth\s*:\s*(?P<value>[\d.]+(?:e[-+]?\d+)?)(?!\S)")
 # NCCL's log names one per channel; collective_core's header has all pairs of ranks in one line.
 _TRANSPORT = re.compile(r"(?:NCCL INFO Channel .* via (?=\S+)|^#\s*Transport:\s*)(?P<transport>\S.*?)\s*$")
 _VERSION = re.compile(r"(NCCL version \S+|#\s*nccl-tests version.*|#\s*Library .*|#\s*collective_core .*)")

@@ -100,6 +100,10 @@ def build_request(
         "iters": iters,
         "warmup_iters": warmup,
     }
+    if min_bytes and max_bytes and sweep["min_bytes"] > sweep["max_bytes"]:
+        raise UsageError(
+            f"from --min-bytes {min_bytes} to --max-bytes {max_bytes} there is no size", hint="exchange them"
+        )
     training = None
     if model is not None:
         training = Training(

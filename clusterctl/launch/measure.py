@@ -21,7 +21,7 @@ from clusterctl.launch.failure import Outcome
 from clusterctl.launch.preflight import Readiness
 from clusterctl.launch.request import Request
 from clusterctl.launch.run import Runner
-from clusterctl.launch.variants import require_reader, without_effect
+from clusterctl.launch.variants import require_reader, tunes, without_effect
 from clusterctl.workloads.archive import ARCHIVE, build
 from clusterctl.workloads.training_sizes import default_sizes
 
@@ -65,6 +65,18 @@ def default_points(np: int, slots: Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted({1, min(np, slots[0]), np}))
 
 
+def sweep_of(default: CollectiveSweep, request: Request) -> CollectiveSweep:
+    """Return the sweep that is asked for; one end of it beyond the default of the other takes that along."""
+    asked = request.sweep
+    chosen = replace(default, name=request.collective, **asked)
+    first, last = chosen.min_bytes, chosen.max_bytes
+    if first > last:
+        chosen = (
+            replace(chosen, max_bytes=first) if "max_bytes" not in asked else replace(chosen, min_bytes=last)
+        )
+    return chosen
+
+
 def document(plan: LaunchPlan, launcher: Launcher, outcome: Outcome | None) -> dict[str, Any]:
     """Return one launch as launch.json keeps it; of secrets only the names."""
     hidden = {name for name, _ in plan.secrets}
@@ -99,8 +111,12 @@ def merge(
     return (*found, *causes, *reported) if not causes else (*causes, *found, *reported)
 
 
-def _environment_setting(request: Request) -> dict[str, Any]:
-    return {"environment": dict(request.environment)} if request.environment else {}
+def environment_of(request: Request, plan: LaunchPlan, chosen: Arrangement) -> dict[str, Any]:
+    """Return the setting ``environment``: what request and inventory have the library read; nothing of secrets."""
+    names = {name for a in chosen.answers for name in a.node.env if tunes(name, chosen.library)}
+    names |= dict(request.environment).keys()
+    said = {name: value for name, value in plan.env if name in names and value is not None}
+    return {"environment": said} if said else {}
 
 
 def _hardware(ranks: Sequence[RankProof], answers: Sequence[Readiness]) -> str | None:
@@ -177,8 +193,7 @@ class Measurement:
         gpus = all(answer.gpus for answer in answers)
         if not gpus and not self._request.sweep:
             self._say("no GPU: a short sweep (8 B to 16 MiB, 10 iterations) is run on the CPU")
-        chosen = GPU_SWEEP if gpus else CPU_SWEEP
-        return replace(chosen, name=self._request.collective, **self._request.sweep)
+        return sweep_of(GPU_SWEEP if gpus else CPU_SWEEP, self._request)
 
     def _launch(self, chosen: Arrangement, plan: LaunchPlan) -> tuple[Outcome | None, tuple[Fault, ...]]:
         launcher, nodes = chosen.launcher, len(plan.placements)
@@ -191,7 +206,6 @@ class Measurement:
             self._launches.append(document(plan, launcher, None))
             return None, faults
         logs = self._logs if self._request.training is None else self._logs / f"np-{plan.np}"
-        logs.mkdir(mode=0o700, exist_ok=True)
         outcome = self._runner.run(plan, launcher, logs)
         self._launches.append(document(plan, launcher, outcome))
         return outcome, failure.classify(plan, outcome)
@@ -212,7 +226,7 @@ class Measurement:
             (*faults, *proven.faults),
             settings={
                 **_collective_settings(sweep, swept, chosen.program, chosen.answers),
-                **_environment_setting(self._request),
+                **environment_of(self._request, plan, chosen),
             },
             hardware=_hardware(sweep.ranks, chosen.answers),
             trust=proven,
@@ -225,9 +239,7 @@ class Measurement:
         if extra is None:
             return Neighbourhood()
         self._say(f"pairs of neighbours: {extra.np} rank(s) once more, to tell which node is slow")
-        logs = self._logs / "neighbours"
-        logs.mkdir(mode=0o700, exist_ok=True)
-        outcome = self._runner.run(extra, chosen.launcher, logs)
+        outcome = self._runner.run(extra, chosen.launcher, self._logs / "neighbours")
         self._launches.append(document(extra, chosen.launcher, outcome))
         for fault in failure.classify(extra, outcome):
             self._say(f"note: which node is slow was not measured: {fault.message}")
@@ -253,12 +265,14 @@ class Measurement:
             spread = max(rate.spread for rate in run.rates)
             point = Point(plan.np, len(plan.placements), run.samples_per_s, spread)
             points.append(TrainingPoint(point, run))
+        settings: dict[str, Any] = {}
+        if points:
+            environment = environment_of(self._request, plans[-1], chosen)
+            settings = {"program": "torch", **points[-1].run.settings, **environment}
         return Measured(
             self._request, chosen.library, chosen.launcher.name, None, tuple(points), ranks, tuple(self._launches),
             (*faults, *(proven.faults if proven else ())),
-            settings={"program": "torch", **points[-1].run.settings, **_environment_setting(self._request)}
-            if points
-            else {},
+            settings=settings,
             hardware=_hardware(ranks, chosen.answers),
             trust=proven,
         )  # fmt: skip

@@ -18,6 +18,8 @@ _OWN = re.compile(r"MASTER_(ADDR|PORT)|(LOCAL_)?(RANK|WORLD_SIZE)|CCORE_(ROOT_.*
 _READERS: tuple[tuple[str, Library], ...] = (
     ("NCCL_", "nccl"), ("LIGHT_", "nccl"), ("HOROVOD_", "nccl"), ("GLOO_", "gloo"), ("CCORE_", "ccore"),
 )  # fmt: skip
+# What a library logs moves no figure.
+_LOGGING = ("NCCL_DEBUG",)
 # Variables that say nothing where all ranks share one node.
 _NETWORK = ("NCCL_NET", "NCCL_IB", "NCCL_SOCKET")
 _FORM = "for example nccl,ccore or gdr=0,gdr=2 or nccl,nccl+NCCL_ALGO=Ring"
@@ -99,6 +101,12 @@ def require_reader(library: Library, environment: dict[str, str]) -> None:
                 hint=f"add --library {reader}"
                 + (", which needs GPUs on every node" if reader == "nccl" else ""),
             )
+
+
+def tunes(name: str, library: Library) -> bool:
+    """Tell whether a variable is one that this library reads and that may move its figures."""
+    own = tuple(prefix for prefix, reader in _READERS if reader == library)
+    return name.startswith(own) and not name.startswith(_LOGGING) and not _OWN.fullmatch(name)
 
 
 def without_effect(environment: dict[str, str], nodes: int) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -26,7 +26,8 @@ class _Model(BaseModel):
 class _Series(_Model):
     size_bytes: int | None
     unit: str
-    values: tuple[float, ...] = Field(min_length=1)
+    # Against nan nothing is ever below.
+    values: tuple[Annotated[float, Field(gt=0, allow_inf_nan=False)], ...] = Field(min_length=1)
 
 
 class _Entry(_Model):

@@ -211,4 +211,5 @@ def _names(records: Sequence[Record], differences: Sequence[Difference]) -> tupl
 
 def _said(field: str, value: str) -> str:
     """Return a value that speaks for itself, or with its field's name."""
-    return value if not value.isdigit() and value not in ("yes", "no", ABSENT) else f"{field} {value}"
+    speaks = not value.isdigit() and value not in ("yes", "no", ABSENT) and field != "map_by"
+    return value if speaks else f"{field} {value}"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from clusterctl.benchmarks.key import configuration_key, library_version
+from clusterctl.benchmarks.key import configuration_key, library_version, mapping
 from clusterctl.launch.measure import Measured
 
 
 def keys_of(measured: Measured) -> dict[str, dict[str, str]]:
     """Return the key of every figure by its number of ranks (as text, because JSON has no other keys)."""
+    placed = {launch["np"]: launch["node_of_rank"] for launch in measured.launches}
     return {
         str(np): configuration_key(
             benchmark=measured.request.benchmark,
@@ -18,6 +19,7 @@ def keys_of(measured: Measured) -> dict[str, dict[str, str]]:
             library=measured.library,
             library_version=library_version(measured.library, lines),
             launcher=measured.launcher,
+            map_by=mapping(placed.get(np, ())),
             hardware=measured.hardware,
             settings=measured.settings,
         )

@@ -184,7 +184,9 @@ class Store:
         try:
             yield
         except BaseException:
-            self._connection.execute("ROLLBACK")
+            # A full disk has ended the transaction already, and another error would hide that one.
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
             raise
         self._connection.execute("COMMIT")
 

@@ -78,6 +78,14 @@ def sizes(first: int, last: int, factor: int) -> list[int]:
     return found
 
 
+def counts(wanted: Sequence[int], unit: int) -> list[int]:
+    """Return the elements of a part for each message size; ``unit``: the bytes of all parts of one element.
+
+    Sizes that come out alike, below one element per rank, are one: measured again they would pass for repeats.
+    """
+    return list(dict.fromkeys(max(1, size // unit) for size in wanted))
+
+
 def _event() -> torch.cuda.Event:
     return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
 
@@ -209,8 +217,8 @@ def run(arguments: argparse.Namespace, place: ranks.Place) -> int:
     parts = place.world_size if chosen.split else 1
     bandwidths: list[float] = []
     wrong_total = 0
-    for wanted in sizes(arguments.minbytes, arguments.maxbytes, arguments.stepfactor):
-        count = max(1, wanted // width // parts)
+    wanted = sizes(arguments.minbytes, arguments.maxbytes, arguments.stepfactor)
+    for count in counts(wanted, width * parts):
         size = count * width * parts
         buffers = collectives.make(chosen, count, dtype, device)
         for _ in range(max(1, arguments.warmup_iters)):

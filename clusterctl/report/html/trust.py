@@ -87,7 +87,9 @@ def baseline_sentence(proof: Mapping[str, Any]) -> str:
     }.get(
         str(found["verdict"]), f"The baseline {found['name']} says nothing of this run ({found['verdict']})"
     )
-    reason = f". {str(found['reason']).capitalize()}" if found.get("reason") else ""
+    said_why = str(found.get("reason") or "")
+    # Of a sentence with names in it only the first letter is raised.
+    reason = f". {said_why[:1].upper()}{said_why[1:]}" if said_why else ""
     return f"{said}{reason}."
 
 

@@ -9,6 +9,7 @@ from clusterctl.benchmarks.key import (
     differences,
     hardware_name,
     library_version,
+    mapping,
 )
 
 SETTINGS = {
@@ -99,3 +100,13 @@ def test_hardware_is_named_without_its_place_in_the_node(devices, cpus, name):
 )
 def test_the_librarys_version_is_what_the_ranks_say(library, lines, version):
     assert library_version(library, lines) == version
+
+
+@pytest.mark.parametrize(
+    ("nodes", "how"),
+    [("aabb", "slot"), ("abab", "node"), ("aabbb", "slot"), ("abb", "slot"), ("abba", "node"), ("aaaa", None),
+     ("abc", None), ("", None)],
+)  # fmt: skip
+def test_how_ranks_are_placed_counts_where_there_is_more_than_one_way(nodes, how):
+    assert mapping(list(nodes)) == how
+    assert key(map_by=how)["map_by"] == (how or ABSENT)

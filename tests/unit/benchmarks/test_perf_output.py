@@ -56,6 +56,14 @@ def test_a_row_that_is_cut_in_two_is_not_half_read():
     assert perf_output.parse(text).rows == ()
 
 
+@pytest.mark.parametrize(
+    ("said", "value"),
+    [("1.5e+02", 150.0), ("97.25 OK", 97.25), ("-nan", None), ("n1:4:4 [0] NCCL INFO x", None)],
+)
+def test_an_average_that_is_no_number_is_none(said, value):
+    assert perf_output.parse(f"# Avg bus bandwidth    : {said}\n").average_busbw_gbps == value
+
+
 def test_argv_is_one_device_per_rank_with_sizes_in_bytes():
     sweep = CollectiveSweep(
         min_bytes=8, max_bytes=1 << 20, step_factor=4, iters=7, warmup_iters=3, check=False

@@ -16,6 +16,7 @@ from clusterctl.cli import main
         (["exec", "--timeout", "inf", "--", "true"], "--timeout inf"),
         (["bootstrap", "--node-timeout", "inf"], "--node-timeout inf"),
         (["bench", "-e", "²"], "'²' is not a size"),
+        (["bench", "-b", "2G", "-e", "1G"], "from --min-bytes 2G to --max-bytes 1G there is no size"),
         (["bench", "--model", "resnet50", "--scaling", "1,²"], "is not a list of ranks"),
         (["bench", "--model", "resnet50", "--learning-rate", "nan"], "--learning-rate nan"),
         (["bench", "--model", "resnet50", "--learning-rate", "-1"], "--learning-rate -1"),

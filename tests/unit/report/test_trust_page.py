@@ -6,7 +6,7 @@ from result_documents import collective, slow_rank_training, training
 
 from clusterctl.benchmarks.gpudirect import NodeProof, Proof
 from clusterctl.report import bench_junit
-from clusterctl.report.html import run_page
+from clusterctl.report.html import run_page, trust
 from clusterctl.results import baseline
 
 FAST, SLOW = {"NET/IB/0/GDRDMA": 8}, {"NET/Socket/0": 4}
@@ -75,3 +75,13 @@ def test_ranks_that_straggle_are_named_above_the_heat_map():
     page = run_page.render(record)
     assert "Slower than chance: rank 21 on <code>gpu03</code> (15.8 % below the median)." in page
     assert "Slower than chance" not in run_page.render(training([[100.0] * 4]))
+
+
+def test_names_keep_their_letters_in_the_baselines_sentence():
+    found = {
+        "name": "nightly",
+        "verdict": "no-match",
+        "reason": "hardware is NVIDIA H200, the nearest has NVIDIA A100",
+    }
+    said = trust.baseline_sentence({"baseline": found})
+    assert said.endswith(". Hardware is NVIDIA H200, the nearest has NVIDIA A100.")

@@ -171,6 +171,14 @@ def test_a_damaged_file_is_named(tmp_path, text):
     assert baseline_files.names(tmp_path) == ()
 
 
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "0.0", "-1"])
+def test_a_figure_that_nothing_could_be_below_is_damage(tmp_path, value):
+    path = baseline_files.save(recorded(sweep("r0", HEALTHY)), tmp_path)
+    path.write_text(path.read_text().replace(" 0.2", f" {value}", 1))
+    with pytest.raises(ResultError, match=r"is no baseline: entries\.0\.series\.0\.values\.0"):
+        baseline_files.load("b", tmp_path)
+
+
 @pytest.mark.parametrize("name", ["", ".hidden", "a b", "x" * 65, "-f"])
 def test_names_that_are_none(name, tmp_path):
     with pytest.raises(UsageError, match="no name for a baseline"):

@@ -1,5 +1,6 @@
 """The document that ``bench --json`` prints, and the exit code that goes with it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,18 @@ def test_the_shape_of_a_collective():
     assert document["proof"]["ranks"][1] == {
         "rank": 1, "host": "vm", "pid": 1768, "device": "1 [0000:00:07] NVIDIA H200"
     }  # fmt: skip
+
+
+def test_the_key_says_how_the_ranks_were_placed():
+    launches = (
+        {"np": 1, "placements": [{}], "node_of_rank": ["a"]},
+        {"np": 4, "placements": [{}, {}], "node_of_rank": ["a", "b", "a", "b"]},
+    )
+    curve = replace(
+        training_of(Point(1, 1, 8.0), Point(4, 2, 30.0)), launches=launches, settings={"torch": "2.9"}
+    )
+    keys = model.from_measured(curve, "r").proof["keys"]
+    assert {np: key["map_by"] for np, key in keys.items()} == {"1": "-", "4": "node"}
 
 
 def test_in_place_stands_in_where_there_is_nothing_else():

@@ -248,6 +248,16 @@ def test_a_lock_that_is_held_is_waited_for_and_then_named(tmp_path, monkeypatch)
     save(tmp_path, document())
 
 
+def test_a_full_disk_is_named(tmp_path):
+    with Store.open(tmp_path) as results:
+        pages = results._connection.execute("PRAGMA page_count").fetchone()[0]
+        results._connection.execute(f"PRAGMA max_page_count = {pages}")
+        with pytest.raises(ResultError, match="full") as caught:
+            results.save(record.from_document(document(benchmark="x" * 100_000)))
+    assert caught.value.hint
+    save(tmp_path, document())
+
+
 def test_an_upgrade_that_fails_leaves_the_old_schema(tmp_path, monkeypatch):
     save(tmp_path, document())
     steps = (*migrations.MIGRATIONS, ("CREATE TABLE more (x TEXT)", "CREATE NONSENSE"))

@@ -103,6 +103,12 @@ def test_a_sweep_that_goes_backwards_is_refused():
     assert collective_perf.sizes(8, 100, 1) == [8]
 
 
+def test_sizes_that_come_out_alike_are_measured_once():
+    """8, 16 and 32 bytes of an all_gather of 8 ranks are one float each, and would pass for three repeats."""
+    assert collective_perf.counts([8, 16, 32, 64, 128], 4 * 8) == [1, 2, 4]
+    assert collective_perf.counts([8, 16, 32], 4) == [2, 4, 8]
+
+
 def test_every_collective_of_nccl_tests_has_its_torch_program():
     assert set(collectives.ALL) == set(COLLECTIVES)
 
