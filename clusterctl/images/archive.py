@@ -68,6 +68,8 @@ def save(client: docker.DockerClient, name: str, image: NodeImage, compression: 
 
     Raise ImageError when the disk is full or the compressor fails; then no file is left.
     """
+    import requests
+
     program = _COMPRESS[compression]
     if shutil.which(program[0]) is None:
         raise ImageError(f"{program[0]} is not installed on this machine", hint=f"install {program[0]}")
@@ -78,6 +80,8 @@ def save(client: docker.DockerClient, name: str, image: NodeImage, compression: 
         try:
             folder().mkdir(parents=True, exist_ok=True, mode=0o700)
             _write(client, name, path, program)
+        except requests.exceptions.RequestException:
+            raise  # an OSError too, but the engine's end and not the disk's: engine.connect tells it
         except OSError as error:
             raise ImageError(
                 f"{name} cannot be saved to {folder()}: {error.strerror}",

@@ -42,6 +42,7 @@ def connect(failure: type[ClusterctlError] = ImageError) -> Iterator[docker.Dock
     """
     import docker
     import requests
+    import urllib3
 
     try:
         _probe_socket()
@@ -60,7 +61,8 @@ def connect(failure: type[ClusterctlError] = ImageError) -> Iterator[docker.Dock
         raise failure(
             f"the docker engine refuses: {error.explanation or error}", hint=hint(str(error.explanation))
         ) from error
-    except requests.exceptions.RequestException as error:
+    # What a build or a pull says is read past requests: there it is urllib3 that notices an engine's end.
+    except (requests.exceptions.RequestException, urllib3.exceptions.HTTPError) as error:
         raise failure(
             f"the docker engine stopped answering: {error}",
             hint="does it still run? docker info; its log says why",

@@ -5,9 +5,11 @@ from __future__ import annotations
 import email.parser
 import errno
 import io
+import lzma
 import shutil
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO, BinaryIO
@@ -37,7 +39,7 @@ def unpack(package: Package, folder: Path) -> str | None:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):  # not the package's fault
             raise
         raise _broken(package, error) from None
-    except (zipfile.BadZipFile, tarfile.TarError, EOFError, ValueError) as error:
+    except (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, ValueError) as error:
         raise _broken(package, error) from None
 
 

@@ -43,7 +43,7 @@ def engine() -> Iterator[docker.DockerClient]:
 def plan_nodes(client: docker.DockerClient, lab_id: str, count: int) -> tuple[LabNode, ...]:
     """Choose names and addresses, on a network that no other of the engine's networks overlaps."""
     taken = [
-        ipaddress.IPv4Network(config["Subnet"])
+        ipaddress.IPv4Network(config["Subnet"], strict=False)
         for network in client.networks.list()
         for config in network.attrs["IPAM"]["Config"] or ()
         if ":" not in config.get("Subnet", ":")
@@ -91,16 +91,21 @@ def ensure_image(client: docker.DockerClient, image: Image) -> str:
 
 def _prune_images(client: docker.DockerClient, keep: str) -> None:
     """Remove the images of root filesystems that the cache no longer holds, unless a container is made of one."""
+    for image in client.images.list(filters={"label": f"{LABEL}=image"}):
+        # One that has lost its name to another goes by its id.
+        for tag in image.tags or [str(image.id)]:
+            if tag != keep and not (cache_folder() / tag.rpartition(":")[2]).is_dir():
+                _remove_image(client, tag)
+
+
+def _remove_image(client: docker.DockerClient, name: str, *, force: bool = False) -> None:
+    """Remove an image, unless a container is made of it."""
     import docker
 
-    for image in client.images.list(filters={"label": f"{LABEL}=image"}):
-        for tag in image.tags:
-            if tag == keep or (cache_folder() / tag.rpartition(":")[2]).is_dir():
-                continue
-            try:
-                client.images.remove(tag)
-            except docker.errors.APIError as error:
-                _logger.info("the engine keeps %s: %s", tag, error.explanation or error)
+    try:
+        client.images.remove(name, force=force)
+    except docker.errors.APIError as error:
+        _logger.info("the engine keeps %s: %s", name, error.explanation or error)
 
 
 def create_network(client: docker.DockerClient, lab_id: str, nodes: Sequence[LabNode]) -> None:
@@ -189,7 +194,8 @@ def is_running(client: docker.DockerClient, node: LabNode) -> bool:
     """Tell whether a node's container runs."""
     return any(
         container.id == node.container_id and container.status == "running"
-        for container in client.containers.list(filters={"label": LABEL})
+        # Of another lab, one may be going at this moment.
+        for container in client.containers.list(filters={"label": LABEL}, ignore_removed=True)
     )
 
 
@@ -227,10 +233,10 @@ def logs(client: docker.DockerClient, node: LabNode) -> str:
 
 
 def purge_images() -> None:
-    """Remove every image that a lab imported into the engine; without an engine there is none."""
+    """Remove every image that a lab imported into the engine, by whatever name; without an engine there is none."""
     try:
         with engine() as client:
             for image in client.images.list(filters={"label": f"{LABEL}=image"}):
-                client.images.remove(image.tags[0], force=True)
+                _remove_image(client, str(image.id), force=True)
     except LabError as error:
         _logger.info("the docker engine keeps its images: %s", error)

@@ -185,7 +185,7 @@ def load(directory: Path) -> Lab | None:
             document["lab_id"], directory, document["driver"], document["image_key"],
             GuestSize(**document["size"]), nodes, document["python"],
         )  # fmt: skip
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, AttributeError) as error:
         raise LabError(f"{path} is not a lab's record: {error!r}", hint="remove the folder by hand") from None
 
 

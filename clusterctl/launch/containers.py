@@ -12,7 +12,7 @@ from typing import TypeVar
 from clusterctl.artifacts.docker_run import docker_run_argv
 from clusterctl.errors import LaunchError
 from clusterctl.images.engine import hint as engine_hint
-from clusterctl.images.on_node import EngineInfo, NodeEngine, NodeImage, brief, open_engine
+from clusterctl.images.on_node import EngineInfo, NodeEngine, NodeImage, brief, open_engine, require
 from clusterctl.inventory.model import Node
 from clusterctl.inventory.secret_names import names_a_secret
 from clusterctl.launch import containers_files as files
@@ -92,7 +92,8 @@ class Containers:
             taken = None
             if wish.name is not None:
                 words = ("container", "ls", "-aq", "--no-trunc", "--filter", f"name=^/{wish.name}$")
-                taken = engine.docker(*words).text.split()
+                what = f"{transport.node}: docker cannot say which containers it has"
+                taken = require(engine.docker(*words), what, LaunchError).split()
             script = _probe_script(node, engine.info)
             done = transport.run(("sh", "-s"), stdin=script, timeout_s=_PROBE_TIMEOUT_S)
             found = parse(node, done.text, taken[0] if taken else None)
@@ -181,11 +182,17 @@ class Containers:
 
         def work(_: Node, transport: Transport) -> int:
             engine = open_engine(transport, LaunchError)
-            mine = ("container", "ls", "-aq", "--no-trunc", "--filter", f"label={LABEL}={self.run_id}")
-            ids = engine.docker(*mine).text.split()
+            words = ("container", "ls", "-aq", "--no-trunc", "--filter", f"label={LABEL}={self.run_id}")
+
+            def mine() -> list[str]:
+                # An engine that cannot say it has none may have some.
+                what = f"{transport.node}: docker cannot say which containers are left"
+                return require(engine.docker(*words), what, LaunchError).split()
+
+            ids = mine()
             if ids:
                 done = engine.docker("rm", "-f", "-v", *ids, timeout_s=_REMOVE_TIMEOUT_S)
-                left = engine.docker(*mine).text.split() if done.returncode != 0 else []
+                left = mine() if done.returncode != 0 else []
                 if left:
                     raise LaunchError(
                         f"{transport.node}: container {left[0][:12]} cannot be removed: {brief(done.error_text)}",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from clusterctl.errors import LaunchError, UsageError
+from clusterctl.errors import ConfigError, LaunchError, UsageError
 from clusterctl.inventory.model import Node
 from clusterctl.inventory.secret_names import names_a_secret
 from clusterctl.rundir import RunDir, default_root, write_atomically
@@ -53,14 +53,24 @@ def inventory_text(nodes: Sequence[Node], launcher: str) -> str:
 def write(run: RunDir, nodes: Sequence[Node], launcher: str) -> Path:
     """Write the containers' inventory, last of all: with it the containers count as up."""
     path = run.path / INVENTORY
-    write_atomically(path, inventory_text(nodes, launcher).encode())
+    _write(path, inventory_text(nodes, launcher).encode())
     return path
 
 
 def write_keys(run: RunDir, private: bytes, known_hosts: str) -> None:
     """Write the login key and the pinned host keys; both are their owner's alone."""
-    write_atomically(run.path / IDENTITY, private)
-    write_atomically(run.path / KNOWN_HOSTS, known_hosts.encode())
+    _write(run.path / IDENTITY, private)
+    _write(run.path / KNOWN_HOSTS, known_hosts.encode())
+
+
+def _write(path: Path, data: bytes) -> None:
+    try:
+        write_atomically(path, data)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot write {path}: {error.strerror}",
+            hint="make room there, or choose another place with --runs DIR or $CLUSTERCTL_RUNS",
+        ) from error
 
 
 def forget(run: RunDir) -> None:

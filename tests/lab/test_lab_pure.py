@@ -7,9 +7,12 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
+import docker
 import pytest
 import yaml
 
@@ -21,6 +24,7 @@ from clusterctl.lab import (
     LabNode,
     LabOptions,
     Mount,
+    containers,
     host,
     node_files,
     processes,
@@ -140,7 +144,8 @@ def test_record_survives_a_round_trip_and_refuses_strangers(tmp_path):
     save(lab)
     assert load(tmp_path) == lab
     assert load(tmp_path / "none") is None
-    for text in ('{"schema": "other/1"}', "{}", "no json", "[]"):
+    strange_node = lab.state_path.read_text().replace('"nodes": [', '"nodes": ["node1",')
+    for text in ('{"schema": "other/1"}', "{}", "no json", "[]", strange_node):
         lab.state_path.write_text(text)
         with pytest.raises(LabError):
             load(tmp_path)
@@ -350,6 +355,36 @@ def test_a_guests_memory_is_that_of_two_nodes(tmp_path):
         assert [word for word in words if word.startswith("node,")] == [
             "node,nodeid=0,memdev=memory0,cpus=0-1", "node,nodeid=1,memdev=memory1",
         ]  # fmt: skip
+
+
+class Images:
+    """The images of an engine: one with a name, one that lost it, one that a container is made of."""
+
+    def __init__(self) -> None:
+        tags = {"sha256:1": ["clusterctl-lab:1"], "sha256:2": [], "sha256:3": ["clusterctl-lab:3"]}
+        self.left = [SimpleNamespace(id=name, tags=of) for name, of in tags.items()]
+
+    def list(self, filters: dict[str, str]) -> list[SimpleNamespace]:
+        return list(self.left)
+
+    def remove(self, name: str, force: bool = False) -> None:
+        if name in ("sha256:3", "clusterctl-lab:3"):
+            raise docker.errors.APIError("409", explanation="it is being used by running container 7")
+        self.left = [image for image in self.left if name not in (image.id, *image.tags)]
+
+
+def test_images_are_purged_whatever_they_are_called(monkeypatch):
+    images = Images()
+    monkeypatch.setattr(containers, "engine", lambda: nullcontext(SimpleNamespace(images=images)))
+    containers.purge_images()
+    assert [image.id for image in images.left] == ["sha256:3"]
+
+
+def test_images_without_a_name_go_with_those_of_older_recipes(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    images = Images()
+    containers._prune_images(SimpleNamespace(images=images), keep="clusterctl-lab:1")
+    assert [image.id for image in images.left] == ["sha256:1", "sha256:3"]
 
 
 def test_no_engine_is_told_with_what_to_do(tmp_path, monkeypatch):

@@ -13,12 +13,13 @@ from pathlib import Path
 import pytest
 
 from clusterctl.errors import ImageError
-from clusterctl.images import engine
+from clusterctl.images import archive, engine
+from clusterctl.images.on_node import NodeImage
 
 
 @contextmanager
 def answering(path: Path, version: str) -> Iterator[None]:
-    """An engine's socket that knows its version, and ends every other conversation."""
+    """An engine's socket that knows its version, and ends every other conversation: of a pull in its middle."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -31,6 +32,13 @@ def answering(path: Path, version: str) -> Iterator[None]:
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
+
+        def do_POST(self) -> None:
+            self.send_response(200)
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            self.wfile.write(b'f\r\n{"status": "x"}\r\n100\r\n{')
+            self.connection.close()
 
         def address_string(self) -> str:
             return "unix"
@@ -74,3 +82,25 @@ def test_an_engine_that_breaks_off_is_named(socket_path: Path) -> None:
         engine.connect() as client,
     ):
         client.images.list()
+
+
+def test_an_engine_that_ends_in_the_middle_of_a_pull_is_named(socket_path: Path) -> None:
+    with (
+        answering(socket_path, "28.2.2"),
+        pytest.raises(ImageError, match="stopped answering"),
+        engine.connect() as client,
+    ):
+        list(client.api.pull("base", "1", stream=True, decode=True))
+
+
+def test_an_engine_that_ends_while_an_image_is_saved_is_no_full_disk(
+    socket_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(socket_path.parent))
+    image = NodeImage("sha256:1", (), "", "amd64", 1, "", (), ())
+    with (
+        answering(socket_path, "28.2.2"),
+        pytest.raises(ImageError, match="stopped answering"),
+        engine.connect() as client,
+    ):
+        archive.save(client, "i:1", image, "gzip")

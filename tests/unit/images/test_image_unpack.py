@@ -108,3 +108,12 @@ def test_a_damaged_file_is_named(tmp_path: Path, name: str, data: bytes) -> None
     path.write_bytes(data)
     with pytest.raises(ImageError, match=f"{name} cannot be unpacked"):
         unpack.unpack(package(path), tmp_path / "tree")
+
+
+def test_an_archive_with_a_damaged_middle_is_named(tmp_path: Path) -> None:
+    path = archive(tmp_path / "a.txz", [(tarfile.TarInfo("a/x"), bytes(range(256)) * 4096)])
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2 : len(data) // 2 + 2] = b"\xff\x00"
+    path.write_bytes(data)
+    with pytest.raises(ImageError, match=r"a\.txz cannot be unpacked"):
+        unpack.unpack(package(path), tmp_path / "tree")

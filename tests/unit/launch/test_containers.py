@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import io
+import os
 import subprocess
 import tarfile
 from dataclasses import replace
 
 import pytest
 
-from clusterctl.errors import LaunchError, UsageError
+from clusterctl.errors import ConfigError, LaunchError, UsageError
 from clusterctl.images.on_node import EngineInfo, NodeImage, info_of
 from clusterctl.inventory import load
 from clusterctl.inventory.model import ContainerSettings, Node
 from clusterctl.launch import containers_files as files
 from clusterctl.launch import containers_keys, containers_record
-from clusterctl.launch.containers import env_file, parse, refusal
+from clusterctl.launch.containers import Containers, env_file, parse, refusal
 from clusterctl.launch.containers_fit import CLUSTER_FILE, Found, fit
 from clusterctl.launch.containers_up import mesh_script
 from clusterctl.rundir import RunDir
+from clusterctl.transport.local import LocalTransport
 
 ENGINE = EngineInfo("28.2.2", "amd64", "/var/lib/docker", (), ())
 IMAGE = NodeImage("sha256:1", ("a",), "2026", "amd64", 1, "", ("PATH=/opt/bin:/bin", "A=it's"), ())
@@ -177,6 +179,13 @@ def test_the_inventory_of_the_containers_is_an_inventory_without_secrets(tmp_pat
     assert loaded.identity_file == str(run.path / containers_record.IDENTITY)
 
 
+def test_what_cannot_be_written_is_said_in_words(tmp_path):
+    run = RunDir.create("up", tmp_path)
+    (run.path / containers_record.KNOWN_HOSTS).mkdir()
+    with pytest.raises(ConfigError, match=r"cannot write .*: Is a directory"):
+        containers_record.write_keys(run, b"key", "")
+
+
 def test_those_that_are_up_are_found_and_doubt_is_asked_about(tmp_path):
     with pytest.raises(LaunchError, match="no containers are up"):
         containers_record.those_up(None, tmp_path)
@@ -215,3 +224,23 @@ def test_a_secret_of_several_lines_stays_out_of_dockers_file():
         ("sh", "-c", exported + 'printf %s "$TLS_KEY"'), capture_output=True, text=True, check=True
     )
     assert said.stdout == "first line\ntwo words"
+
+
+DOCKER = """#!/bin/sh
+case "$1 $2" in
+  "info --format") printf '{"ServerVersion": "28.2.2"}' ;;
+  "container ls") echo "Error response from daemon: database is locked" >&2; exit 1 ;;
+esac
+"""
+
+
+def test_an_engine_that_cannot_say_what_is_left_has_not_none(tmp_path, monkeypatch):
+    """What counted as gone would be forgotten, and stay on the node for ever."""
+    (tmp_path / "docker").write_text(DOCKER)
+    (tmp_path / "docker").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    here = Node(name="n", address="localhost", connection="local")
+    removed = Containers([here], LocalTransport, "20261122T015714Z-up-1a2b", 0).remove()
+    assert (
+        "n: docker cannot say which containers are left: database is locked" in removed.failures["n"].message
+    )
