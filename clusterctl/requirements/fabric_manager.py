@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from clusterctl.facts.model import ReadStatus
 from clusterctl.requirements import fabric_manager_install
 from clusterctl.requirements.base import EnableUnit, Json, LoadModule, Status, Step, Verdict, WriteFile
 from clusterctl.requirements.gpus import own_gpus
@@ -161,6 +162,13 @@ def _pending(found: str | None, on_disk: str, loaded: str) -> _Decision:
     return _Decision(Status.UNMET, f"{boot}; {is_now}: nothing is changed before that boot")
 
 
+def _of_a_container(facts: NodeFacts) -> bool:
+    """Whether the driver, and with it its fabric manager, seems to be a container's of Kubernetes (GPU Operator)."""
+    kubelet = facts.services.unit("kubelet.service")
+    tools = facts.gpu.devices.status is ReadStatus.ABSENT and facts.gpu.fabric_manager.value is None
+    return tools and kubelet is not None and kubelet.active == "active"
+
+
 def _may_run(facts: NodeFacts) -> bool:
     """Whether a manager may be running: one that is active, or on a node whose units could not be listed."""
     unit = facts.services.unit(UNIT)
@@ -178,6 +186,12 @@ def _managed_here(facts: NodeFacts, node: Node, nvlink_5: bool) -> _Decision:
             )
         return _Decision(Status.UNKNOWN, because("the NVIDIA driver's version", driver))
     version = driver.value.version
+    if _of_a_container(facts):
+        reason = (
+            f"driver {version} is loaded without nvidia-smi, and kubelet runs here: the fabric manager may be a driver "
+            "container's, beside which none is installed"
+        )
+        return _Decision(Status.UNKNOWN, reason)
     found = fabric_manager_install.installed_version(facts)
     on_disk = _next_boots_version(facts, version)
     known = found is not None or facts.gpu.fabric_manager.status.value in ("absent", "empty")
