@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from clusterctl.requirements import daemon_json, docker_install
@@ -21,8 +22,11 @@ UNIT = "docker.service"
 
 
 def is_podman(facts: NodeFacts) -> bool:
-    """Whether ``docker`` is podman's stand-in: a script of that name, and perhaps podman's socket."""
-    return facts.software.package("podman-docker") is not None
+    """Whether ``docker`` is podman's stand-in: a script of that name, or podman's socket in the place of docker's."""
+    engine = facts.docker.engine.value
+    # Docker went from 1.13 to 17.03; podman's versions are the ones between.
+    by_version = engine is not None and re.match(r"[2-9]\.", engine.server_version) is not None
+    return by_version or facts.software.package("podman-docker") is not None
 
 
 def in_snap(facts: NodeFacts) -> bool:
@@ -88,7 +92,7 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     warnings = _warnings(facts)
     if is_podman(facts):
         reason = (
-            "docker is podman's stand-in (package podman-docker), not docker's engine: "
+            "docker is podman's stand-in (package podman-docker, or its socket), not docker's engine: "
             "remove it, or set requirements.docker.require to false"
         )
         return Verdict(NAME, Status.UNMET, reason, evidence, warnings)

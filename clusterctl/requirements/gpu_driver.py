@@ -143,7 +143,7 @@ def _count(facts: NodeFacts, node: Node, fleet: Fleet) -> str | None:
     (most, nodes), *_ = alike.most_common(1) or [(0, 0)]
     if len(listed) < most and nodes >= 2 and 2 * nodes > alike.total() + 1:
         said = f"{counted(len(listed), 'GPU')}, but {nodes} other nodes with the same GPUs have {most}"
-        return f"{said} (a GPU is missing)"
+        return f"{said} (a GPU is missing; if it is meant to be so, the inventory's gpus says it)"
     return None
 
 
