@@ -16,7 +16,11 @@
 LC_ALL=C
 PATH=$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 DEBIAN_FRONTEND=noninteractive
-export LC_ALL PATH DEBIAN_FRONTEND
+# Ubuntu's needrestart ends each installation by restarting all that uses a library it has replaced, jobs or no jobs.
+# Its old versions know the mode alone: to list.
+NEEDRESTART_SUSPEND=1
+NEEDRESTART_MODE=l
+export LC_ALL PATH DEBIAN_FRONTEND NEEDRESTART_SUSPEND NEEDRESTART_MODE
 umask 022
 
 gone=       # the controller no longer listens: stop before the next step

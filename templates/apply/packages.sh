@@ -66,6 +66,7 @@ wait_for_manager() { # MANAGER
   done
 }
 
+# What is there by now is not upgraded in passing (--no-upgrade below), as undo could not take that back.
 apt() {
   [ -z "$carried" ] || set -- -o "Dir::Etc::SourceList=$carried/apt/sources.list" -o Dir::Etc::SourceParts=- \
     -o "Dir::State::Lists=$carried/apt/lists" -o "Dir::Cache=$carried/apt/cache" -o APT::Sandbox::User=root \
@@ -134,9 +135,21 @@ may_bring() { # after removes_nothing: the packages that were not there, by dnf'
     coming && /^ [^ ]/ { print $1 }' "$STATE/output"
 }
 
+may_come_beside() { # FOLDER: as may_bring, of those packages that are there in another version or for another processor
+  awk '
+    NR == FNR { was[$1] = 1; next }
+    /^[A-Z][a-z ]*:$/ { coming = /^Installing/; name = ""; next }
+    /^$/ { coming = 0 }
+    !coming { next }
+    /^ [^ ]/ { name = $1; sub(/^ [^ ]+/, "") }
+    name in was && NF > 1 { sub(/^[0-9]+:/, "", $2); print name "-" $2 "." $1; name = "" }
+  ' "$1/before" "$STATE/output"
+}
+
 come_since() { # the first try; not what others have installed meanwhile, if dnf's table was understood
   names_of_all | comm -13 "$entry/before" - |
-    if [ -s "$entry/may-bring" ]; then grep -Fx -f "$entry/may-bring" || :; else cat; fi
+    if [ -s "$entry/may-bring" ]; then grep -Fx -f "$entry/may-bring" || :; else cat; fi || return 1
+  [ ! -s "$entry/beside" ] || rpms_there <"$entry/beside"
 }
 
 prior_install_packages() {
@@ -147,22 +160,36 @@ prior_install_packages() {
   shift 2
   if [ "$manager" = apt ]; then
     # What apt would bring is journalled beforehand: after a crash in the middle, undo removes these and no others.
-    if ! apt -s --no-install-recommends install "$@" >"$new/simulated" 2>/dev/null; then
+    if ! apt -s --no-upgrade --no-install-recommends install "$@" >"$new/simulated" 2>/dev/null; then
       [ -n "$carried" ] || logged apt update || return 1
-      logged apt -s --no-install-recommends install "$@" || return 1
+      logged apt -s --no-upgrade --no-install-recommends install "$@" || return 1
       cp "$STATE/output" "$new/simulated" || return 1
     fi
     apt_removes "$new/simulated"
     [ -z "$goes" ] || { reason="installing $* would remove $goes, which is left to you"; return 1; }
-    sed -n 's/^Inst \([^ ]*\).*/\1/p' "$new/simulated" | sort -u >"$new/all" && in_state .i <"$new/all" | sort >"$new/there" &&
-      comm -23 "$new/all" "$new/there" >"$new/brings" || return 1
-    # Removed before, but configured still: undo must not take that configuration away.
-    in_state '.c' <"$new/brings" >"$new/configured"
-    rm -f "$new/simulated" "$new/all" "$new/there"
+    : >"$new/brings" && note_brings "$new"
   else
     removes_nothing "$@" && may_bring >"$new/may-bring" || return 1
     names_of_all >"$new/before"
+    may_come_beside "$new" >"$new/beside"
   fi
+}
+
+note_brings() { # FOLDER: what undo will remove, by what apt has simulated there; what is noted by now stays noted
+  reason='what the packages bring cannot be noted in the journal'
+  sed -n 's/^Inst \([^ ]*\).*/\1/p' "$1/simulated" | sort -u >"$1/all" && in_state .i <"$1/all" | sort >"$1/there" &&
+    comm -23 "$1/all" "$1/there" | comm -23 - "$1/brings" >"$1/comes" || return 1
+  # Removed before, but configured still: undo must not take that configuration away.
+  in_state '.c' <"$1/comes" >>"$1/configured" && sort -u "$1/brings" "$1/comes" >"$1/brings.tmp" &&
+    flush "$1/configured" "$1/brings.tmp" && mv -f "$1/brings.tmp" "$1/brings" && flush "$1" || return 1
+  rm -f "$1/simulated" "$1/all" "$1/there" "$1/comes"
+}
+
+brings_more() { # PACKAGE...: by lists of packages that are newer than the entry in the journal
+  # What cannot be simulated cannot be installed, and that says why.
+  simulated=$(apt -s --no-upgrade --no-install-recommends install "$@" 2>/dev/null) || return 0
+  reason='the journal cannot be written (disk full or read-only?)'
+  printf '%s\n' "$simulated" >"$entry/simulated" && note_brings "$entry"
 }
 
 mend_dpkg() { # what a crash of ours in the middle of dpkg has left open
@@ -174,12 +201,12 @@ do_install_packages() {
   manager=$1
   shift 2
   if [ "$manager" = apt ]; then
-    [ -z "$again" ] || { rm -f "$entry/etc-brought" && mend_dpkg; } || return 1
-    logged apt --no-install-recommends --no-remove install "$@" || { [ -z "$carried" ] && logged apt update &&
-      logged apt --no-install-recommends --no-remove install "$@"; } || return 1
+    [ -z "$again" ] || { rm -f "$entry/etc-brought" && mend_dpkg && brings_more "$@"; } || return 1
+    logged apt --no-upgrade --no-install-recommends --no-remove install "$@" || { [ -z "$carried" ] && logged apt update &&
+      brings_more "$@" && logged apt --no-upgrade --no-install-recommends --no-remove install "$@"; } || return 1
   else
     [ -z "$again" ] || { rm -f "$entry/etc-brought" "$entry/brings" && removes_nothing "$@" &&
-      may_bring >>"$entry/may-bring"; } || return 1
+      may_bring >>"$entry/may-bring" && may_come_beside "$entry" >>"$entry/beside"; } || return 1
     logged dnf_ install "$@" || return 1
   fi
   finish_install_packages "$manager" || return 1
@@ -207,7 +234,7 @@ undo_install_packages() {
   if [ "$manager" = apt ]; then
     # Half installed ones too: all but those that are not there (n) or only configured (c).
     for package in $(in_state '.[^nc]' <"$entry/brings"); do set -- "$@" "$package"; done
-    remove_and_purge "$@" || return 1
+    may_go apt "$@" && remove_and_purge "$@" || return 1
   elif
     # shellcheck disable=SC2046
     set -- $(rpms_there <"$entry/brings")
@@ -217,9 +244,15 @@ undo_install_packages() {
       reason="removing $* would also remove what was installed since: $reason"
       return 1
     fi
-    logged dnf_ remove "$@" || return 1
+    may_go dnf "$@" && logged dnf_ remove "$@" || return 1
   fi
   remove_remains "$manager"
+}
+
+may_go() { # MANAGER PACKAGE...: or $reason says whom a unit of theirs serves. Many start by themselves when they come
+  for unit in $(files_of "$@" | sed -n 's|.*/systemd/system/\([^/]*\.service\)$|\1|p' | sort -u); do
+    may_stop "$unit" || return 1
+  done
 }
 
 remove_and_purge() { # PACKAGE...: what purging would delete is known, and dealt with, once they are removed
@@ -257,5 +290,7 @@ purge_deletes_data() { # PACKAGE: may its last script not run? What it would run
 drop_carried() { # packages are not kept beyond the run that brought them
   [ -d "$STATE/carried" ] || return 0
   rm -rf "$STATE/carried/$RUN"
+  # Nor those of a run that was cut off before it had begun: nothing of it will be undone. A day, as one may be on its way.
+  find "$STATE"/carried/* -maxdepth 0 -mtime +0 -exec rm -rf {} \; 2>/dev/null
   rmdir "$STATE/carried" 2>/dev/null
 }

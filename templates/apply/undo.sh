@@ -93,7 +93,7 @@ main_undo() {
   record 0 run "$RUN"
   rm -rf "$STATE/journal/$RUN/.new"
   entries_reversed
-  left=
+  left= working='|'
   for number in $entries; do
     entry=$STATE/journal/$RUN/$number
     reason=
@@ -109,12 +109,25 @@ main_undo() {
       record "$number" skipped 'the undo was cut off'
       continue
     fi
-    if read_kind && undo_step && [ -z "$gone" ]; then
-      now && put "$entry/undone" "$stamp" && record "$number" changed && continue
-      reason='the journal cannot be written'
+    kept requirement; of=$value
+    if read_kind; then
+      case $kind$working in
+        restart_unit*) ;;
+        *"|$of|"*)
+          left=1
+          record "$number" skipped "a unit of $of could not be stopped, and may rest on this"
+          continue
+          ;;
+      esac
+      if undo_step && [ -z "$gone" ]; then
+        now && put "$entry/undone" "$stamp" && record "$number" changed && continue
+        reason='the journal cannot be written'
+      fi
     fi
     left=1
     [ -z "$gone" ] || reason="the undo was cut off${reason:+ ($reason)}"
+    # What runs rests on what came before it: its packages, its files.
+    [ "$kind" != enable_unit ] || [ -n "$FORCE" ] || working="$working$of|"
     record "$number" failed "$reason"
   done
   read_units_again

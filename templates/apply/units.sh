@@ -71,17 +71,22 @@ leaving_soon() { # UNIT
   sleep 2
 }
 
+may_stop() { # UNIT: or $reason says whom that would cut off
+  patience=15
+  until nobody_lost "$1" stopped 'end them and undo again, or stop it all the same with --force'; do
+    leaving_soon "$1" || return 1
+  done
+}
+
 undo_enable_unit() {
   kept unit; unit=$value
   kept active
   case $value in
     active | activating | reloading) ;;
     *)
-      patience=15
-      until nobody_lost "$unit" stopped 'end them and undo again, or stop it all the same with --force'; do
-        leaving_soon "$unit" || return 1
-      done
-      logged limit 180 systemctl stop "$unit" || :
+      may_stop "$unit" || return 1
+      # One that is gone cannot be stopped, nor a mount that is in use.
+      logged limit 180 systemctl stop "$unit" || ! runs "$unit" || { reason="$unit does not stop: $reason"; return 1; }
       ;;
   esac
   kept enabled

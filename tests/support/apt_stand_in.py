@@ -9,6 +9,7 @@ from __future__ import annotations
 APT_GET = """
 db={db}
 echo "$*" >>{db}.log
+[ -n "$NEEDRESTART_SUSPEND" ] || echo "services are restarted" >>{db}.log
 simulate= verb= names=
 for word in "$@"; do
   case $word in
@@ -28,7 +29,12 @@ case $verb in
       [ -n "$simulate" ] || rm -f "$db/rival"
     fi
     [ -e {db}.updated ] || [ ! -e {db}.stale ] || {{ echo "E: Unable to locate package$names" >&2; exit 100; }}
-    for name in $names libdep; do
+    needed=libdep
+    if [ -e {db}.renamed ]; then
+      if [ -e {db}.updated ]; then needed=libdep2
+      elif [ -z "$simulate" ]; then echo "E: Failed to fetch libdep.deb  404  Not Found" >&2; exit 100; fi
+    fi
+    for name in $names $needed; do
       [ -e "$db/$name" ] && continue
       echo "Inst $name (1.0 repo)"
       [ -n "$simulate" ] || touch "$db/$name"
@@ -56,6 +62,7 @@ case $verb in
 esac
 """
 DPKG_QUERY = """
+[ "$1" != -L ] || {{ cat {db}.files 2>/dev/null; exit; }}
 [ "$1" = -W ] || exit 1
 shift 3
 missing=0

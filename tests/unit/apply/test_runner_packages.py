@@ -7,6 +7,7 @@ this machine.
 from __future__ import annotations
 
 import os
+import time
 
 import pytest
 from apt_stand_in import APT_GET, DPKG_QUERY
@@ -47,6 +48,13 @@ def test_what_was_brought_is_removed_and_what_was_there_stays(apt):
     assert _installed(db) == ["present", "someone-elses"]
 
 
+def test_no_service_is_restarted_for_a_library_that_was_replaced(apt):
+    runner, db, env = apt
+    runner.apply(STEP, env=env)
+    runner.undo(env=env)
+    assert "services are restarted" not in db.with_name("db.log").read_text()
+
+
 def test_a_listing_names_all_that_goes_with_the_packages(apt):
     runner, _, env = apt
     runner.apply(STEP, env=env)
@@ -66,6 +74,23 @@ def test_stale_lists_are_refreshed_once(apt):
     _flag(db, "stale")
     assert (1, "changed") in runner.apply(STEP, env=env).events(1)
     assert db.with_name("db.log").read_text().count("update") == 1
+
+
+@pytest.mark.parametrize("crashed", [False, True])
+def test_what_newer_lists_bring_beside_what_was_foreseen_goes_again_as_well(apt, crashed):
+    runner, db, env = apt
+    step = InstallPackages("install", "apt", ("pciutils", "tool"))
+    if crashed:
+        _flag(db, "crash")
+        runner.apply(step, env=env)
+        db.with_name("db.crash").unlink()
+        _flag(db, "updated")
+    (db / "libdep2.configured").touch()
+    _flag(db, "renamed")
+    assert (1, "changed") in runner.apply(step, env=env).events(1)
+    assert _installed(db) == ["libdep2", "libdep2.configured", "pciutils", "present", "tool"]
+    assert (1, "changed") in runner.undo(env=env).events(1)
+    assert _installed(db) == ["libdep2.configured", "present"]
 
 
 def test_a_package_manager_that_is_locked_is_waited_for_and_then_a_named_failure(apt):
@@ -115,6 +140,23 @@ def test_packages_that_others_need_by_now_are_not_torn_out(apt):
     assert "pciutils" in _installed(db)
 
 
+def test_an_engine_that_came_with_its_packages_is_not_removed_under_containers(apt):
+    runner, db, env = apt
+    runner.apply(STEP, env=env)
+    db.with_name("db.files").write_text("/usr/lib/systemd/system/docker.service\n/usr/bin/dockerd\n")
+    runner.stand_ins(
+        systemctl='[ "$1" != is-active ] || echo active\n',
+        docker="case $1 in ps) echo training-7 ;; info) echo false ;; esac\n",
+    )
+    ran = runner.undo(env=env)
+    assert "docker.service is not stopped, since that would cut off container training-7" in ran.detail(
+        "failed"
+    )
+    assert _installed(db) == ["libdep", "pciutils", "present"]
+    assert (1, "changed") in runner.undo(env=env, force=True).events(1)
+    assert _installed(db) == ["present"]
+
+
 def test_what_would_be_removed_to_make_room_is_named_and_nothing_happens(apt):
     runner, db, env = apt
     (db / "rival").touch()
@@ -150,6 +192,15 @@ def test_a_crash_between_removing_and_purging_is_made_good_by_the_next_undo(apt)
     db.with_name("db.crash").unlink()
     assert (1, "changed") in runner.undo(env=env).events(1)
     assert _installed(db) == ["present"]
+
+
+def test_packages_carried_for_a_run_that_never_began_are_not_kept_for_ever(runner):
+    for name, age_s in (("today", 0), ("long ago", 3 * 86400)):
+        folder = runner.state / "carried" / name
+        folder.mkdir(parents=True)
+        os.utime(folder, (time.time() - age_s,) * 2)
+    runner.apply()
+    assert [path.name for path in (runner.state / "carried").iterdir()] == ["today"]
 
 
 def test_what_was_removed_but_configured_before_is_so_again(apt):

@@ -61,7 +61,7 @@ echo docker-ce >>{folder}/installed
 """
 RPM = """
 case $1 in
-  -q) grep -qx docker-ce {folder}/installed ;;
+  -q) for name; do :; done; grep -qx -e "$name" {folder}/installed ;;
   -qa) cat {folder}/installed ;;
 esac
 """
@@ -134,3 +134,22 @@ def test_what_others_install_between_a_failed_try_and_the_next_is_not_what_the_s
     (folder / "dnf").write_text(works)
     assert runner.apply(STEP, env=env).events(1) == [(1, "begin"), (1, "changed")]
     assert (runner.state / "journal/run1/0001/brings").read_text() == "docker-ce\n"
+
+
+@pytest.mark.parametrize(
+    ("table", "row"),
+    [
+        (HARMLESS_4, " kernel-devel                x86_64  5.14.0-427.el9    baseos              20 M\n"),
+        (HARMLESS_4, " kernel-devel\n                             x86_64  5.14.0-427.el9    baseos  20 M\n"),
+        (HARMLESS_5, " kernel-devel     x86_64 0:5.14.0-427.el9 baseos  20 MiB\n"),
+    ],
+    ids=["dnf4", "dnf4-wrapped", "dnf5"],
+)
+def test_what_comes_beside_another_version_of_its_own_is_brought_as_well(dnf, table, row):
+    runner, folder, env = dnf
+    (folder / "table").write_text(table.replace("Installing:\n", f"Installing:\n{row}", 1))
+    (folder / "installed").write_text("kernel-devel\nlibseccomp\n")
+    beside = "kernel-devel-5.14.0-427.el9.x86_64"
+    (folder / "dnf").write_text((folder / "dnf").read_text() + f"echo {beside} >>{folder}/installed\n")
+    assert runner.apply(STEP, env=env).events(1) == [(1, "begin"), (1, "changed")]
+    assert (runner.state / "journal/run1/0001/brings").read_text() == f"docker-ce\n{beside}\n"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from clusterctl.apply import script
-from clusterctl.requirements.base import EnableUnit, RestartUnit
+from clusterctl.plan.model import PlannedStep
+from clusterctl.requirements.base import EnableUnit, RestartUnit, WriteFile
 
 SYSTEMCTL = """
 cd {folder}
@@ -16,7 +17,7 @@ case $1 in
   enable) touch "$2.enabled" ;;
   disable) rm -f "$2.enabled" ;;
   start) touch "$2.active" ;;
-  stop) rm -f "$2.active" ;;
+  stop) [ ! -e "$2.busy" ] || {{ echo "target is busy" >&2; exit 1; }}; rm -f "$2.active" ;;
   show) [ -e "$4.gone" ] && echo LoadState=not-found || echo LoadState=loaded ;;
   try-restart) [ ! -e "$2.gone" ] || exit 5; [ ! -e "$2.dies" ] || rm -f "$2.active" ;;
 esac
@@ -150,6 +151,21 @@ def test_an_undo_stops_no_engine_under_containers_unless_forced(units, unit):
     assert units.calls() == []
     assert (1, "changed") in units.undo(force=True).events(1)
     assert units.calls() == [f"stop {unit}", f"disable {unit}"]
+
+
+def test_a_mount_in_use_is_not_told_to_be_gone_and_keeps_what_it_rests_on(units):
+    file, other = units.runner.root / "data.mount", units.runner.root / "other"
+    steps = (WriteFile("unit", str(file), "[Mount]\n"), EnableUnit("mount", "data.mount"))
+    units.apply(PlannedStep("else", WriteFile("other", str(other), "x")), *steps)
+    units.put("data.mount.busy")
+    ran = units.undo()
+    assert ran.events(3)[-1] == (3, "failed")
+    assert "data.mount does not stop" in ran.detail("failed") and "target is busy" in ran.detail("failed")
+    assert ran.events(2)[-1] == (2, "skipped") and ran.events(1)[-1] == (1, "changed")
+    assert file.exists() and not other.exists()
+    (units.folder / "data.mount.busy").unlink()
+    assert units.undo().events(2)[-1] == (2, "changed")
+    assert not file.exists()
 
 
 def test_an_undo_restarts_no_engine_under_containers_unless_forced(units):
