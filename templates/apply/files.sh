@@ -193,38 +193,59 @@ undo_write_value() {
   [ "$(cat "$path")" = "$prior" ] || { reason="$path refuses '$prior'"; return 1; }
 }
 
+# A tree is moved away whole before it is removed, and into its place whole: by its mark, undo knows whose it is.
 so_put_tree() { # PATH SHA256 PAYLOAD
-  [ -f "$1/.clusterctl-tree" ] && [ "$(cat "$1/.clusterctl-tree")" = "$2" ]
+  [ -f "$1/.clusterctl-tree" ] && [ "$(cat "$1/.clusterctl-tree")" = "$2" ] && ! is_there "$1.clusterctl-old"
 }
+
+is_there() { [ -e "$1" ] || [ -h "$1" ]; }
 
 prior_put_tree() {
   missing_folders "${1%/*}"
-  keep path "$1" && keep folders "$missing" || return 1
-  [ ! -e "$1" ] || keep existed ''
+  keep path "$1" && keep wrote "$2
+" && keep folders "$missing" || return 1
+  ! is_there "$1" || keep existed ''
 }
 
 do_put_tree() {
+  claim "$2" || return 1
   reason="cannot unpack below ${1%/*} (disk full or read-only?)"
   mkdir -p "${1%/*}" && rm -rf "$1.clusterctl-new" && mkdir "$1.clusterctl-new" || return 1
   "$3" | base64 -d | tar -xzf - -C "$1.clusterctl-new" || return 1
   printf '%s\n' "$2" >"$1.clusterctl-new/.clusterctl-tree" || return 1
   # What stood there is copied into the journal, which may be on another file system, before it is touched.
-  if [ -e "$entry/existed" ] && [ ! -e "$entry/prior" ]; then
+  if [ -e "$entry/existed" ] && ! is_there "$entry/prior"; then
     rm -rf "$entry/prior.new" && cp -a "$1" "$entry/prior.new" && sync &&
       mv "$entry/prior.new" "$entry/prior" && flush "$entry" || return 1
   fi
-  rm -rf "$1" && mv "$1.clusterctl-new" "$1" && sync
+  put_in_place "$1"
+}
+
+put_in_place() { # PATH: the tree that is ready beside it
+  sync && put_aside "$1" && mv "$1.clusterctl-new" "$1" && rm -rf "$1.clusterctl-old" && sync
+}
+
+put_aside() { rm -rf "$1.clusterctl-old" && { ! is_there "$1" || mv "$1" "$1.clusterctl-old"; }; } # PATH
+
+is_our_tree() { # PATH; entries of earlier versions do not say
+  [ ! -f "$entry/wrote" ] || { [ -f "$1/.clusterctl-tree" ] && ours "$(cat "$1/.clusterctl-tree")"; }
 }
 
 undo_put_tree() {
   kept path; path=$value
   reason="cannot remove $path"
   rm -rf "$path.clusterctl-new" || return 1
+  # Without a copy in the journal what was there has not been touched.
+  [ ! -e "$entry/existed" ] || is_there "$entry/prior" || return 0
+  rm -rf "$path.clusterctl-old" || return 1
+  if is_there "$path" && ! is_our_tree "$path"; then
+    ! is_there "$entry/prior" || ! diff -r "$entry/prior" "$path" || return 0
+    [ -n "$FORCE" ] || { reason="$path is not what this run put there; --force takes it away all the same"; return 1; }
+  fi
   if [ -e "$entry/existed" ]; then
-    [ -e "$entry/prior" ] || return 0
-    cp -a "$entry/prior" "$path.clusterctl-new" && rm -rf "$path" && mv "$path.clusterctl-new" "$path" && sync
+    cp -a "$entry/prior" "$path.clusterctl-new" && put_in_place "$path"
     return
   fi
-  rm -rf "$path" && flush || return 1
+  put_aside "$path" && rm -rf "$path.clusterctl-old" && flush || return 1
   remove_folders
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 
 from clusterctl.requirements.base import Command, PutTree, WriteFile, WriteValue
 
@@ -155,4 +156,42 @@ def test_a_tree_in_the_way_comes_back(runner, tmp_path):
     runner.apply(PutTree("put", str(source), str(tree)))
     assert not (tree / "mine").exists()
     runner.undo()
+    assert runner.snapshot() == before
+
+
+def test_a_tree_of_somebody_else_or_of_a_later_run_is_not_what_an_undo_takes_away(runner, tmp_path):
+    source, tree = tmp_path / "source", runner.root / "tree"
+    source.mkdir()
+    tree.mkdir()
+    (tree / "mine").write_text("mine\n")
+    before = runner.snapshot()
+    for run in ("run1", "run2"):
+        (source / "f").write_text(f"{run}\n")
+        runner.apply(PutTree("put", str(source), str(tree)), run=run)
+    refused = runner.undo("run1")
+    assert "is not what this run put there" in refused.detail("failed")
+    assert (tree / "f").read_text() == "run2\n"
+    runner.undo("run2")
+    assert (tree / "f").read_text() == "run1\n"
+    shutil.rmtree(tree)
+    tree.mkdir()
+    (tree / "by hand").write_text("h\n")
+    assert (1, "failed") in runner.undo("run1").events(1)
+    assert runner.contents() == {"tree/by hand": b"h\n"}
+    assert (1, "changed") in runner.undo("run1", force=True).events(1)
+    assert runner.snapshot() == before
+
+
+def test_a_link_where_a_tree_goes_comes_back_as_a_link(runner, tmp_path):
+    source, tree = tmp_path / "source", runner.root / "tree"
+    source.mkdir()
+    (source / "f").write_text("new\n")
+    (runner.root / "elsewhere").mkdir()
+    (runner.root / "elsewhere/mine").write_text("mine\n")
+    tree.symlink_to("elsewhere")
+    before = runner.snapshot()
+    runner.apply(PutTree("put", str(source), str(tree)))
+    assert (tree / "f").read_text() == "new\n"
+    runner.undo()
+    assert tree.readlink().name == "elsewhere"
     assert runner.snapshot() == before
