@@ -68,16 +68,13 @@ def prepare_resumed(engine: Engine, run: RunDir) -> Prepared:
     run.write("plan", plan_model.to_document(merged))
     before = journal.before(run, {node.node: named(node) for node in merged.nodes})
     # A step begun and not finished may have left its node looking right: its journal must still be closed.
-    left = tuple(
-        _reopened(
-            merged.of(node.node),
-            node,
-            before.ended.get(node.node, frozenset()),
-            facts.values_by_node[node.node],
-        )
-        for node in plan.nodes
-    )
-    return Prepared(inventory, options, facts, verdicts, Plan(left), before.changed)
+    plans, left = [], {}
+    for node in plan.nodes:
+        ended = before.ended.get(node.node, frozenset())
+        again = _reopened(merged.of(node.node), node, ended, facts.values_by_node[node.node])
+        plans.append(again)
+        left[node.node] = frozenset(named(again)) - frozenset(named(node))
+    return Prepared(inventory, options, facts, verdicts, Plan(tuple(plans)), before.changed, left)
 
 
 def _reopened(merged: NodePlan, fresh: NodePlan, ended: frozenset[str], facts: NodeFacts) -> NodePlan:

@@ -67,6 +67,8 @@ class Prepared:
     plan: Plan
     before: Mapping[str, tuple[StepOutcome, ...]]
     """Steps that an earlier part of the same run has made."""
+    left_over: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """By node, the keys of those of the plan that earlier parts did not end and nothing asks for any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +130,28 @@ def named(plan: NodePlan) -> dict[str, tuple[str, str]]:
 
 
 def merge(stored: Plan, fresh: Plan) -> Plan:
-    """Return all steps that a run has ever planned, the fresh form of each winning."""
+    """Return all steps that a run has ever planned, the fresh form and order winning.
+
+    A step that is not planned any more stays before those that it was planned before: a restart follows the files of
+    every round.
+    """
     old, new = ({node.node: node for node in plan.nodes} for plan in (stored, fresh))
-    nodes = []
-    for name in dict.fromkeys((*old, *new)):
-        known = (plans[name].steps for plans in (old, new) if name in plans)
-        steps = {script.step_key(p): p for part in known for p in part}
-        nodes.append(NodePlan(name, tuple(steps.values())))
-    return Plan(tuple(nodes))
+    return Plan(
+        tuple(
+            _merged(old.get(name, NodePlan(name, ())), new.get(name, NodePlan(name, ())))
+            for name in dict.fromkeys((*old, *new))
+        )
+    )
+
+
+def _merged(stored: NodePlan, fresh: NodePlan) -> NodePlan:
+    place = {script.step_key(p): number for number, p in enumerate(stored.steps)}
+    steps = {script.step_key(p): p for p in fresh.steps}
+    keys = list(steps)
+    for p in stored.steps:
+        key = script.step_key(p)
+        if key not in steps:
+            behind = (at for at, other in enumerate(keys) if place.get(other, -1) > place[key])
+            keys.insert(next(behind, len(keys)), key)
+            steps[key] = p
+    return NodePlan(stored.node, tuple(steps[key] for key in keys))

@@ -223,20 +223,21 @@ def before(run: RunDir, planned: Mapping[str, Mapping[str, tuple[str, str]]]) ->
         if event == Event.JOURNAL.value:
             state, _, key = entry["detail"].partition(" ")
             changed[node, key] = changed.get((node, key), False) or state == "done"
+            over |= {key} if state == "done" else set()
         elif event == Event.CHANGED.value:
             changed[node, key] = True
         elif event == Event.FAILED.value:
             changed[node, key] = False
-        if event in (Event.FAILED.value, Event.UNCHANGED.value):
+        if event in (Event.CHANGED.value, Event.FAILED.value, Event.UNCHANGED.value):
             over.add(key)
         elif event == Event.BEGIN.value:
+            # Also what an earlier round had made: a restart that follows another file.
             over.discard(key)
     found: dict[str, list[StepOutcome]] = {}
     for (node, key), made in changed.items():
         if made and key in planned.get(node, {}):
             requirement, description = planned[node][key]
             found.setdefault(node, []).append(StepOutcome(requirement, description, StepStatus.CHANGED, key))
-            ended[node].add(key)
     return Before(
         {node: tuple(steps) for node, steps in found.items()},
         {node: frozenset(keys) for node, keys in ended.items()},

@@ -15,7 +15,7 @@ from clusterctl.apply.journal import RunJournal
 from clusterctl.apply.on_node import OnNode, left_out
 from clusterctl.apply.reboot import BOOT_ID
 from clusterctl.apply.records import Record
-from clusterctl.errors import PlanError
+from clusterctl.errors import ClusterctlError, PlanError
 from clusterctl.facts.model import NodeFacts
 from clusterctl.inventory.model import Node
 from clusterctl.plan import model as plan_model
@@ -43,7 +43,7 @@ class Rounds:
         self._rounds: dict[str, int] = {}
         self._deadlines: dict[str, float] = {}
         self._lock = threading.Lock()
-        self._failed = 0
+        self._failed: set[str] = set()
         self._allowed: int | None = None
         self._records = RunJournal(run)
 
@@ -68,7 +68,7 @@ class Rounds:
 
     @property
     def _stopped(self) -> bool:
-        return self._allowed is not None and self._failed >= self._allowed
+        return self._allowed is not None and len(self._failed) >= self._allowed
 
     def _batch(self, plans: tuple[NodePlan, ...]) -> None:
         """Take some nodes as far as they come, before the next ones are touched."""
@@ -96,6 +96,7 @@ class Rounds:
             except PlanError as error:
                 failure = Failure(FailureKind.ERROR, f"{name}: {error.message}", error.hint)
                 self._keep(name, NodeOutcome((), failure))
+                self._count(name, self._outcomes[name])
                 continue
             if plan.steps:
                 plans.append(plan)
@@ -106,8 +107,10 @@ class Rounds:
         self._store(plans)
         busy = [self._nodes[name] for name in plans]
         for name, plan in plans.items():
-            self._tried[name] = self._tried.get(name, frozenset()) | frozenset(plan.steps)
             self._rounds[name] = self._rounds.get(name, 0) + 1
+            left = self._left_over(name)
+            asked = frozenset(p for p in plan.steps if script.step_key(p) not in left)
+            self._tried[name] = self._tried.get(name, frozenset()) | asked
         answered = fan_out(
             busy,
             self._engine.kept.over(self._engine.connect),
@@ -118,7 +121,8 @@ class Rounds:
         for name, outcome in answered.items():
             if isinstance(outcome, Failure):
                 skipped = left_out(plans[name], StepStatus.SKIPPED, "not reached")
-                self._count(lost := NodeOutcome(skipped, outcome))
+                lost = NodeOutcome(skipped, outcome)
+                self._count(name, lost)
                 self._keep(name, lost)
             else:
                 self._keep(name, outcome)
@@ -132,9 +136,11 @@ class Rounds:
             merged = merge(stored, Plan(tuple(plans.values())))
             self._run.write("plan", plan_model.to_document(merged))
 
-    def _count(self, outcome: NodeOutcome) -> None:
-        with self._lock:
-            self._failed += outcome.failed
+    def _count(self, name: str, outcome: NodeOutcome) -> None:
+        """Have a node that failed counted, once for however many rounds."""
+        if outcome.failed:
+            with self._lock:
+                self._failed.add(name)
 
     def _work(self, node: Node, transport: Transport, plans: Mapping[str, NodePlan]) -> NodeOutcome:
         plan = plans[node.name]
@@ -153,6 +159,7 @@ class Rounds:
             force_reboot=engine.force_reboot,
             lock_wait_s=engine.lock_wait_s,
             controller_boot=_own_boot_id(),
+            left_over=self._left_over(node.name),
         )
 
         def record(key: str, event: Record) -> None:
@@ -160,12 +167,21 @@ class Rounds:
 
         others = (self._nodes[name] for name in plans if name != node.name)
         behind = tuple(other.name for other in others if reboot.is_way_to(node, other))
-        outcome = OnNode(engine, node, header, deadline, record, behind).run(transport, plan)
-        self._count(outcome)
+        try:
+            outcome = OnNode(engine, node, header, deadline, record, behind).run(transport, plan)
+        except ClusterctlError as error:
+            # Now, not when the others of its round have ended: until then one after the other would be started.
+            self._count(node.name, NodeOutcome((), Failure(FailureKind.ERROR, error.message)))
+            raise
+        self._count(node.name, outcome)
         return outcome
 
+    def _left_over(self, name: str) -> frozenset[str]:
+        """Return the keys of a node's steps that nothing asks for any more; what a later round plans is asked for."""
+        return self._prepared.left_over.get(name, frozenset()) if self._rounds[name] == 1 else frozenset()
+
     def _not_started(self, node: Node, plan: NodePlan) -> NodeOutcome:
-        reason = f"not started: {self._failed} nodes had failed"
+        reason = f"not started: {len(self._failed)} nodes had failed"
         failure = Failure(
             FailureKind.ERROR,
             f"{node.name}: {reason}",
@@ -203,8 +219,8 @@ class Rounds:
             found = self._facts[node.name]
             if isinstance(found, Failure):
                 done = self._outcomes[node.name]
-                self._failed += not done.failed
                 self._outcomes[node.name] = replace(done, failure=found)
+                self._count(node.name, self._outcomes[node.name])
         self._facts.update(lost)
         self._verdicts = judged(self._engine, inventory, self._prepared.options, HostMap(self._facts))
 

@@ -48,6 +48,7 @@ class Header:
     """What the runner must know besides its steps. ``run`` is empty for "the latest run of this node".
 
     ``controller_boot`` is the boot id of the machine that clusterctl runs on, which it does not boot anew.
+    ``left_over`` are keys of steps that only an earlier part of the run had asked for.
     """
 
     run: str
@@ -58,6 +59,7 @@ class Header:
     force_reboot: bool = False
     lock_wait_s: int = LOCK_WAIT_S
     controller_boot: str = ""
+    left_over: frozenset[str] = frozenset()
 
 
 def new_nonce() -> str:
@@ -166,7 +168,7 @@ def apply_script(
         if isinstance(planned.step, InstallPackages) and planned.step.folder is not None:
             folder = (carried or {})[planned.step.folder]
         calls.append(_call(number, planned, arguments(planned, payload, folder)))
-    steps = "all_steps() {\n" + "\n".join([*_batched(plan, calls), "  :"]) + "\n}\n"
+    steps = "all_steps() {\n" + "\n".join([*_batched(plan, calls, header.left_over), "  :"]) + "\n}\n"
     return "\n".join([_head(header), _text(*COMMON, *APPLY), *bodies, steps, "main_apply\n"])
 
 
@@ -175,7 +177,7 @@ def _call(number: int, planned: PlannedStep, words: tuple[str, ...]) -> tuple[st
     return (str(number), planned.requirement, step_key(planned), kind, planned.step.description, *words)
 
 
-def _batched(plan: NodePlan, calls: Sequence[tuple[str, ...]]) -> Iterator[str]:
+def _batched(plan: NodePlan, calls: Sequence[tuple[str, ...]], left_over: frozenset[str]) -> Iterator[str]:
     """Yield the runner's calls: one for each step, or for several files in a row."""
     pending: dict[str, tuple[str, ...]] = {}
 
@@ -189,13 +191,13 @@ def _batched(plan: NodePlan, calls: Sequence[tuple[str, ...]]) -> Iterator[str]:
         pending.clear()
 
     for planned, call in zip(plan.steps, calls, strict=True):
-        step = planned.step
-        if not isinstance(step, WriteFile) or step.path in pending:
+        step, left = planned.step, call[2] in left_over
+        if left or not isinstance(step, WriteFile) or step.path in pending:
             yield from flushed()
-        if isinstance(step, WriteFile):
+        if isinstance(step, WriteFile) and not left:
             pending[step.path] = call
         else:
-            yield "  step " + " ".join(map(quote, call))
+            yield f"  {'left_over' if left else 'step'} " + " ".join(map(quote, call))
     yield from flushed()
 
 

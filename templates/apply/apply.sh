@@ -73,6 +73,16 @@ step() { # SEQ REQUIREMENT KEY KIND DESCRIPTION ARGUMENTS...
   fi
 }
 
+left_over() { # SEQ REQUIREMENT...: as step, for what only an earlier part of the run asked for
+  for found in "$STATE/journal/$RUN"/[0-9]*; do
+    found_requirement=
+    [ ! -f "$found/requirement" ] || read -r found_requirement <"$found/requirement" || :
+    [ "$found_requirement" != "$2" ] || { step "$@"; return; }
+  done
+  # Somebody else has seen to it since, in another way maybe.
+  record "$1" skipped "nothing of $2 had begun, and nothing asks for it any more"
+}
+
 main_apply() {
   open_journal || return
   if [ -e "$STATE/journal/$RUN/undone" ]; then

@@ -227,6 +227,24 @@ def rebooting(site):
     return made
 
 
+def test_what_was_seen_to_by_hand_before_a_run_goes_on_is_left_as_it_is(site):
+    made = site()
+    conf = made.node.root / "conf"
+    steps = (WriteFile("a file", str(conf), "planned\n"), made.proof())
+    engine = made.engine(Wanted(steps))
+    run = made.run_dir = RunDir.create("bootstrap", made.path / "runs")
+    prepared = bootstrap.prepare(engine, made.inventory, Options(), run)
+    (made.node.state / "journal").write_text("in the way: nothing is begun\n")
+    result = bootstrap.apply(engine, prepared, run)
+    assert result.outcomes["node01"].failure is not None
+    (made.node.state / "journal").unlink()
+    conf.write_text("by hand\n")
+    (made.node.root / "proof").write_text("line\n")
+    result, _ = made.resume(steps)
+    assert [status for status, _ in _steps(result)] == ["skipped", "skipped"]
+    assert conf.read_text() == "by hand\n"
+
+
 def test_a_reboot_that_was_not_allowed_is_skipped_and_says_how_to_allow_it(rebooting):
     made = rebooting
     result, document = made.bootstrap([made.proof(), Reboot("boot the new kernel")])

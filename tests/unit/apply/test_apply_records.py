@@ -217,11 +217,16 @@ def test_steps_that_came_to_an_end_are_told_from_those_cut_off(tmp_path):
             "so": (Event.UNCHANGED,),
             "cut": (Event.BEGIN,),
             "failed, then cut": (Event.BEGIN, Event.FAILED, Event.BEGIN),
+            "changed, then cut in another round": (Event.BEGIN, Event.CHANGED, Event.BEGIN),
             "left out": (Event.SKIPPED,),
         }.items():
             for event in events:
                 writer.add("n", key, Record(1, event))
-    assert journal.before(run, {"n": {"changed": ("a", "b")}}).ended == {"n": {"changed", "failed", "so"}}
+    told = journal.before(
+        run, {"n": {"changed": ("a", "b"), "changed, then cut in another round": ("a", "c")}}
+    )
+    assert told.ended == {"n": {"changed", "failed", "so"}}
+    assert [step.description for step in told.changed["n"]] == ["b", "c"]
 
 
 def test_options_come_back_from_the_run_folder(tmp_path):
