@@ -110,6 +110,8 @@ started_of() { # PID -> $started, its start in clock ticks since boot
   # shellcheck disable=SC2086
   set -- $started
   started=${20-}
+  # One that was killed, and that nobody has reaped, is at work no more: a container's first process may never do so.
+  [ "${1-}" != Z ] || started=
 }
 
 lock_is_stale() {

@@ -87,6 +87,17 @@ def test_a_lock_of_another_boot_or_without_sense_is_taken_over(runner, content):
     assert (1, "changed") in runner.apply(WriteFile("x", str(runner.root / "f"), "x")).events(1)
 
 
+def test_a_runner_that_was_killed_and_that_nobody_reaps_does_not_keep_its_lock(runner):
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    with subprocess.Popen(("sleep", "60")) as dead:
+        dead.kill()
+        os.waitid(os.P_PID, dead.pid, os.WEXITED | os.WNOWAIT)
+        started = Path(f"/proc/{dead.pid}/stat").read_text().rpartition(")")[2].split()[19]
+        runner.state.mkdir()
+        (runner.state / "lock").write_text(f"{dead.pid} {started} {boot} run who\n")
+        assert (1, "changed") in runner.apply(WriteFile("x", str(runner.root / "x"), "")).events(1)
+
+
 def test_a_process_id_used_again_does_not_keep_a_lock(runner):
     runner.state.mkdir()
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
