@@ -48,7 +48,8 @@ _PASSWORD_HASH = re.compile(r"\$(?:1|2[aby]|5|6|y|gy|7)\$[A-Za-z0-9./$=,]{8,}")
 
 # Names that look like a secret's and are settings: what they say is judged, or tells nothing.
 _SETTINGS = re.compile(
-    r"(?i)(?:.*(?:auth(?:entication|orizedkeys\w*|or|ors|ority)|passwordauthentication|tokenizer\w*)"
+    r"(?i)(?:.*(?:auth(?:entication|orization[_-]plugins|orizedkeys\w*|or|ors|ority)|passwordauthentication"
+    r"|tokenizer\w*)"
     r"|.*(?:pub|public|host|sort|primary|foreign|map|any|hot|signed)[_-]?key|gpgkey|keyring|ssh_?auth_?sock)$"
 )
 

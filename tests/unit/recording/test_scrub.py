@@ -101,6 +101,7 @@ def test_values_of_documents_are_taken_by_their_names() -> None:
     scrubber = Scrubber()
     found = scrubber.value({"a": [{"api_token": "abcd", "n": 3, "path": "/x"}], "b": None})
     assert found == {"a": [{"api_token": "****", "n": 3, "path": "/x"}], "b": None}
+    assert scrubber.value({"authorization-plugins": ["opa"]}) == {"authorization-plugins": ["opa"]}
 
 
 SECRETS: tuple[Callable[[str], str], ...] = (
