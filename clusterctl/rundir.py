@@ -16,6 +16,7 @@ from clusterctl import json_text
 from clusterctl.errors import ConfigError, UsageError
 
 STAGES = ("inventory", "facts", "plan", "apply", "artifacts", "launch", "results", "report")
+_HINT_OTHERS = "if somebody else started the run (with sudo?), go on with it as they"
 
 
 def default_root() -> Path:
@@ -41,6 +42,14 @@ def write_atomically(path: Path, data: bytes, mode: int = 0o600) -> None:
         os.fsync(directory)
     finally:
         os.close(directory)
+
+
+def is_folder(path: Path) -> bool:
+    """Whether there is a folder; ConfigError where nobody can tell, as below one that belongs to somebody else."""
+    try:
+        return path.is_dir()
+    except OSError as error:
+        raise ConfigError(f"cannot look at {path}: {error.strerror}", hint=_HINT_OTHERS) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +88,7 @@ class RunDir:
         kind = f"-{verb}-" if verb else "-"
         problem = f"there is no run {name!r} in {base}"
         for candidate in (base / name, Path(name)):
-            if candidate.is_dir():
+            if is_folder(candidate):
                 # A link to a run, or "." in its folder, is that run: nodes know it by the folder's name.
                 real = candidate.resolve()
                 if verb is None or kind in real.name:
@@ -119,6 +128,8 @@ class RunDir:
             ) from None
         except ValueError as error:
             raise ConfigError(f"{path} is damaged: {error}", hint="start a new run") from None
+        except OSError as error:
+            raise ConfigError(f"cannot read {path}: {error.strerror}", hint=_HINT_OTHERS) from None
 
     def folder(self, name: str) -> Path:
         """Return (and make, mode 0700) a folder inside the run, for logs and the like."""

@@ -35,6 +35,16 @@ def test_missing_and_damaged_stages_are_told_apart(tmp_path: Path) -> None:
         run.read("plan")
 
 
+def test_what_cannot_be_looked_at_or_read_is_a_config_error(tmp_path: Path) -> None:
+    # As a run of somebody else's; root, who may run the tests, reads those as well.
+    with pytest.raises(ConfigError, match=r"cannot look at .*: File name too long"):
+        RunDir.open("x" * 300, tmp_path)
+    run = RunDir.create("check", tmp_path)
+    run.file("plan").mkdir()
+    with pytest.raises(ConfigError, match=r"cannot read .*plan\.json: Is a directory"):
+        run.read("plan")
+
+
 def test_a_place_that_takes_no_folder_is_a_config_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="cannot make the run folder"):

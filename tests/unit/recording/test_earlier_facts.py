@@ -38,6 +38,20 @@ def wrote(runs: Path, run: str, nodes: dict[str, Any], inventory: Inventory | No
     (folder / "inventory.json").write_text((inventory or fleet()).model_dump_json())
 
 
+def test_a_run_of_somebody_elses_counts_as_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrote(tmp_path, "20260101T000000Z-check-0001", {"n1": to_document(facts("n1", 100.0))})
+    wrote(tmp_path, "20260102T000000Z-check-0001", {"n1": to_document(facts("n1", 200.0))})
+    is_file = Path.is_file
+
+    def may_look(path: Path) -> bool:
+        if path.parent.name.startswith("20260102"):
+            raise PermissionError(13, "Permission denied")
+        return is_file(path)
+
+    monkeypatch.setattr(Path, "is_file", may_look)
+    assert EarlierFacts(tmp_path, fleet().nodes, present="now")["n1"].gathered_at == 100.0
+
+
 def test_the_newest_run_that_saw_a_node_counts(tmp_path: Path) -> None:
     old, new = facts("n1", 100.0), facts("n1", 200.0)
     lost = {"error": {"kind": "refused", "message": "no"}}
