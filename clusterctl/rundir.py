@@ -16,6 +16,7 @@ from clusterctl import json_text
 from clusterctl.errors import ConfigError, UsageError
 
 STAGES = ("inventory", "facts", "plan", "apply", "artifacts", "launch", "results", "report")
+_HINT_ROOM = "make room there, or choose another place with --runs DIR or $CLUSTERCTL_RUNS"
 _HINT_OTHERS = "if somebody else started the run (with sudo?), go on with it as they"
 
 
@@ -112,7 +113,7 @@ class RunDir:
         except OSError as error:
             raise ConfigError(
                 f"cannot write {path}: {error.strerror}",
-                hint="make room there, or choose another place with --runs DIR or $CLUSTERCTL_RUNS",
+                hint=_HINT_ROOM,
             ) from error
         return path
 
@@ -134,5 +135,8 @@ class RunDir:
     def folder(self, name: str) -> Path:
         """Return (and make, mode 0700) a folder inside the run, for logs and the like."""
         path = self.path / name
-        path.mkdir(mode=0o700, exist_ok=True)
+        try:
+            path.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(f"cannot make {path}: {error.strerror}", hint=_HINT_ROOM) from error
         return path

@@ -152,11 +152,22 @@ def folders_of(plan: NodePlan) -> dict[str, Folder]:
 @contextlib.contextmanager
 def _mapped(path: Path) -> Iterator[bytes]:
     """Give a file's bytes without a copy of their own: many nodes are sent the same at once."""
-    if path.stat().st_size == 0:
-        yield b""
-        return
-    with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as view:
-        yield cast(bytes, view)
+    with contextlib.ExitStack() as opened:
+        try:
+            stream = opened.enter_context(path.open("rb"))
+            if path.stat().st_size == 0:
+                data = b""
+            else:
+                data = cast(
+                    bytes, opened.enter_context(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
+                )
+        except OSError as error:
+            # It was read when the plan was made.
+            raise CommandError(
+                f"the package {path} cannot be read any more: {error.strerror}",
+                hint="mend the folder, then continue with: clusterctl bootstrap --resume",
+            ) from None
+        yield data
 
 
 def carry(transport: Transport, folders: Mapping[str, Folder], place: str) -> None:

@@ -57,6 +57,13 @@ def test_a_stage_that_cannot_be_written_is_a_config_error(tmp_path: Path) -> Non
         run.write("facts", {})
 
 
+def test_a_folder_that_cannot_be_made_is_a_config_error(tmp_path: Path) -> None:
+    run = RunDir.create("bench", tmp_path)
+    (run.path / "logs").write_text("")
+    with pytest.raises(ConfigError, match=r"cannot make .*logs: File exists"):
+        run.folder("logs")
+
+
 def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"old")
