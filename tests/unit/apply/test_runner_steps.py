@@ -88,6 +88,18 @@ def test_a_register_written_by_others_since_is_not_overwritten(runner):
     assert store.read_text() == "001d"
 
 
+def test_a_register_of_a_device_that_is_gone_keeps_no_run_from_being_undone(runner):
+    store = runner.root.parent / "register"
+    store.write_text("001d")
+    env = runner.stand_ins(setpci=SETPCI.format(store=store))
+    runner.apply(SetRegister("clear", "ffff:00:10.0", "ECAP_ACS+6.w", "0000", "001d"), env=env)
+    (runner.state / "journal/run1/0001/identity").write_text("0x10b5 0x8747 0x060400")
+    ran = runner.undo(env=env)
+    assert ran.events(1) == [(1, "entry"), (1, "note"), (1, "changed")]
+    assert "ffff:00:10.0 is not there any more" in ran.detail("note")
+    assert store.read_text() == "0000"
+
+
 def test_a_module_that_cannot_be_loaded_fails_with_modprobes_words(runner):
     env = runner.stand_ins(modprobe="echo 'FATAL: Module nope not found' >&2; exit 1\n")
     ran = runner.apply(LoadModule("load", "nope_module"), env=env)
