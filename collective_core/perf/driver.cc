@@ -239,9 +239,19 @@ class Benchmark {
   int halves_ = 0;
 };
 
-// The library reads the same variable for its own part of the initialisation, and refuses nonsense in it.
+// What the library reads as that setting, by any of its names; with where it has it from behind it.
+std::string setting(const std::string& name) {
+  size_t needed = 0;
+  require(cc_dump_config(nullptr, nullptr, 0, &needed), nullptr);
+  std::string text(needed, '\0');
+  require(cc_dump_config(nullptr, text.data(), text.size(), &needed), nullptr);
+  const size_t found = ("\n" + text).find("\n" + name + "=");
+  return found == std::string::npos ? "" : text.substr(found + name.size() + 1);
+}
+
+// For the part of the initialisation that is not the library's, which refuses nonsense in its own.
 int64_t init_timeout_ms() {
-  const double seconds = std::strtod(process_environment("CCORE_INIT_TIMEOUT_S").c_str(), nullptr);
+  const double seconds = std::strtod(setting("CCORE_INIT_TIMEOUT_S").c_str(), nullptr);
   return seconds > 0 ? static_cast<int64_t>(seconds * 1000) : 120000;
 }
 

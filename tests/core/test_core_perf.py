@@ -186,6 +186,15 @@ def test_a_missing_rank_is_named(all_reduce_perf: Path, environment: dict[str, s
     assert "rank 1, 2 of 3" in done.stderr
 
 
+def test_the_deadline_of_the_initialisation_by_all_its_names(
+    all_reduce_perf: Path, bare: dict[str, str]
+) -> None:
+    """A rank whose rank 0 never comes ends by it, and not after two minutes."""
+    given = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "HOROVOD_GLOO_TIMEOUT_SECONDS": "0.5"}
+    done = run((str(all_reduce_perf),), {**bare, **given}, timeout_s=60)
+    assert "rank 0 did not come in time" in done.stderr, done.stderr
+
+
 def test_a_killed_rank_ends_the_job(all_reduce_perf: Path, ranks: object) -> None:
     command = (str(all_reduce_perf), "-b", "1M", "-e", "1M", "-n", "1000000", "-c", "0")
     ranks.start(command, 3)  # type: ignore[attr-defined]

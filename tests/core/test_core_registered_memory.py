@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -32,6 +35,25 @@ def test_results_are_those_of_ordinary_memory(program: Program, size: int, nodes
         # Two of its own, and two of each other rank; then those of one that its owner forgot, until the end.
         others = size - 1 if direct else 0
         assert report["mappings"] == [2 * (1 + others), 0, 1 + others, 0]
+
+
+def test_what_it_is_made_of_can_never_be_run(environment: dict[str, str]) -> None:
+    """Hosts with vm.memfd_noexec=2 make no other such files."""
+    if tuple(map(int, re.findall(r"\d+", os.uname().release)[:2])) < (6, 3):
+        pytest.skip("Linux 6.3 brought it")
+    code = """
+import os
+from collective_core.memory import allocate
+memory = allocate(1)
+for number in os.listdir("/proc/self/fd"):
+    path = f"/proc/self/fd/{number}"
+    if os.path.islink(path) and os.readlink(path).startswith("/memfd:collective_core"):
+        print(oct(os.stat(path).st_mode & 0o111))
+"""
+    done = subprocess.run(
+        (sys.executable, "-c", code), env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout == "0o0\n", done.stdout + done.stderr
 
 
 def test_the_perf_program_registers_its_buffers(

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <set>
 
 #include "common/error.h"
@@ -82,14 +83,12 @@ int64_t env_integer(const char* name, int64_t fallback, int64_t least, int64_t m
 int64_t env_seconds_as_ms(const char* name, int64_t fallback_ms) {
   const auto [spelling, text] = env_setting(name);
   if (text.empty()) return fallback_ms;
-  const PlainNumbers plain;
-  char* end = nullptr;
-  const double seconds = std::strtod(text.c_str(), &end);
-  if (*end != '\0' || !(seconds > 0) || seconds > 1e9) {
+  const std::optional<double> seconds = number_from(text);
+  if (!seconds || !(*seconds > 0) || *seconds > 1e9) {
     throw Error(CC_ERROR_INVALID_ARGUMENT,
                 format("%s=%s: expected seconds, more than 0", spelling.c_str(), text.c_str()));
   }
-  const auto ms = static_cast<int64_t>(seconds * 1000);
+  const auto ms = static_cast<int64_t>(*seconds * 1000);
   return ms > 0 ? ms : 1;
 }
 

@@ -4,6 +4,10 @@
 
 #include <locale.h>
 
+#include <cstdlib>
+#include <optional>
+#include <string>
+
 namespace ccore {
 
 // While it lives, this thread reads and writes numbers as in C.
@@ -22,5 +26,14 @@ class PlainNumbers {
 
   locale_t before_;
 };
+
+// The text as a number, such as 0.5; nothing unless all of it is one.
+inline std::optional<double> number_from(const std::string& text) {
+  const PlainNumbers plain;
+  char* end = nullptr;
+  const double number = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end != '\0') return std::nullopt;
+  return number;
+}
 
 }  // namespace ccore

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <optional>
 
 #include "common/dtype.h"
 #include "common/env.h"
@@ -19,14 +19,12 @@ namespace {
 double ratio_from_env(double fallback) {
   const EnvSetting given = env_setting("CCORE_TOPK_RATIO");
   if (given.text.empty()) return fallback;
-  const PlainNumbers plain;
-  char* end = nullptr;
-  const double ratio = std::strtod(given.text.c_str(), &end);
-  if (*end != '\0' || !(ratio > 0) || ratio > 1) {
+  const std::optional<double> ratio = number_from(given.text);
+  if (!ratio || !(*ratio > 0) || *ratio > 1) {
     throw Error(CC_ERROR_INVALID_ARGUMENT,
                 given.name + "=" + given.text + ": expected a number above 0, at most 1");
   }
-  return ratio;
+  return *ratio;
 }
 
 void refuse_unless(bool condition, const char* text) {

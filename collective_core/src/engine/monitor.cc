@@ -13,6 +13,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/own_thread.h"
 
 namespace ccore {
 namespace {
@@ -76,7 +77,7 @@ Monitor::Monitor(std::vector<Connection> control, std::vector<std::string> names
     if (peer->fd) fds.push_back(peer->fd.get());
   }
   control_fds_.emplace(stop_fd_.get(), std::move(fds));
-  thread_ = std::thread([this] { watch(); });
+  thread_ = own_thread([this] { watch(); });
 }
 
 void Monitor::say_goodbye(uint64_t operations) {

@@ -2,9 +2,11 @@
 
 #include <cstring>
 
+#include "common/own_thread.h"
+
 namespace ccore {
 
-MemoryEngine::MemoryEngine() : thread_([this] { work(); }) {}
+MemoryEngine::MemoryEngine() : thread_(own_thread([this] { work(); })) {}
 
 MemoryEngine::~MemoryEngine() {
   {

@@ -6,13 +6,13 @@
 #include <exception>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/log.h"
+#include "common/own_thread.h"
 #include "rendezvous/channel.h"
 #include "transport/tcp/handshake.h"
 
@@ -219,7 +219,7 @@ void start_root(UniqueFd listener, const Digest& secret) {
   std::vector<UniqueFd> listeners;
   listeners.push_back(std::move(listener));
   Acceptor acceptor(std::move(listeners), secret);
-  std::thread([root = Root(std::move(acceptor))]() mutable {
+  own_thread([root = Root(std::move(acceptor))]() mutable {
     try {
       root.serve();
     } catch (const std::exception& error) {

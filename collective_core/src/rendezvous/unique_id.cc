@@ -20,6 +20,24 @@ struct Layout {
 };
 static_assert(sizeof(Layout) <= CC_UNIQUE_ID_BYTES, "the id must hold address and secret");
 
+Address own_address() {
+  const std::string fixed = env_text("CCORE_SOCKET_ADDR");
+  return fixed.empty() ? choose_address(interfaces(), env_text("CCORE_SOCKET_IFNAME")) : resolve(fixed, 0);
+}
+
+// Debian and Ubuntu give the host's own name an address of the loopback (127.0.1.1), where the ranks of other hosts, for
+// whom the name stands for another address, would find nobody.
+bool is_own_name(const std::string& host, const Address& found) {
+  return is_loopback(found) && host_text(found) != host && host.compare(0, 9, "localhost") != 0;
+}
+
+Address every_address(const Address& like) {
+  Address every;
+  every.family = like.family;
+  every.port = like.port;
+  return every;
+}
+
 }  // namespace
 
 cc_unique_id encode(const UniqueId& id) {
@@ -40,11 +58,7 @@ UniqueId decode(const cc_unique_id& bytes) {
   return UniqueId{layout.address, layout.secret};
 }
 
-UniqueId make_unique_id() {
-  const std::string fixed = env_text("CCORE_SOCKET_ADDR");
-  return make_unique_id(fixed.empty() ? choose_address(interfaces(), env_text("CCORE_SOCKET_IFNAME"))
-                                      : resolve(fixed, 0));
-}
+UniqueId make_unique_id() { return make_unique_id(own_address()); }
 
 UniqueId make_unique_id(Address address) {
   UniqueId id;
@@ -61,11 +75,16 @@ UniqueId unique_id_at(const std::string& host, int port, const std::string& secr
   if (port < 1 || port > 65535) throw Error(CC_ERROR_INVALID_ARGUMENT, "the port must be from 1 to 65535");
   UniqueId id;
   id.address = resolve(host, port);
+  const bool own_name = is_own_name(host, id.address);
+  if (own_name) {
+    id.address = own_address();
+    id.address.port = static_cast<uint16_t>(port);
+  }
   const std::string seed = "collective_core job " + secret_text;
   id.secret = sha256(seed.data(), seed.size());
   if (is_root) {
     try {
-      start_root(listen_on(id.address, true), id.secret);
+      start_root(listen_on(own_name ? every_address(id.address) : id.address, true), id.secret);
     } catch (const Error& error) {
       throw Error(error.code(),
                   std::string(error.what()) +

@@ -29,6 +29,13 @@ bool link_local(const Address& address) {
   return address.family == AF_INET6 && address.host[0] == 0xfe && (address.host[1] & 0xc0) == 0x80;
 }
 
+// Without those that have no carrier, if others have one.
+std::vector<const Interface*> connected(std::vector<const Interface*> fitting) {
+  const auto rest = std::stable_partition(fitting.begin(), fitting.end(), [](const Interface* one) { return one->running; });
+  if (rest != fitting.begin()) fitting.erase(rest, fitting.end());
+  return fitting;
+}
+
 const Interface* first_of_family(const std::vector<const Interface*>& fitting) {
   for (const Interface* one : fitting) {
     const bool has_v4 = std::any_of(fitting.begin(), fitting.end(), [&](const Interface* other) {
@@ -48,7 +55,9 @@ std::vector<Interface> interfaces() {
   for (const ifaddrs* at = list; at; at = at->ifa_next) {
     if (!at->ifa_addr || !(at->ifa_flags & IFF_UP)) continue;
     const Address address = address_from(at->ifa_addr);
-    if (address.family != 0 && !link_local(address)) found.push_back(Interface{at->ifa_name, address});
+    if (address.family != 0 && !link_local(address)) {
+      found.push_back(Interface{at->ifa_name, address, (at->ifa_flags & IFF_RUNNING) != 0});
+    }
   }
   freeifaddrs(list);
   return found;
@@ -62,6 +71,7 @@ Address choose_address(const std::vector<Interface>& all, const std::string& sel
                           starts_with(one.name, "br-") || starts_with(one.name, "veth");
       if (!is_loopback(one.address) && !bridge) fitting.push_back(&one);
     }
+    fitting = connected(fitting);
     if (fitting.empty()) {
       for (const Interface& one : all) {
         if (is_loopback(one.address)) fitting.push_back(&one);

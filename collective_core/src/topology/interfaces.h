@@ -11,6 +11,7 @@ namespace ccore {
 struct Interface {
   std::string name;
   Address address;
+  bool running = true;  // it has a carrier
 };
 
 // Interfaces that are up and have an address; IPv6 link-local addresses are left out.
@@ -18,7 +19,7 @@ std::vector<Interface> interfaces();
 
 // Picks one of `all` by a selector in NCCL's form: a comma list of name prefixes, "=" before the list for
 // exact names, "^" for exclusion. Empty: the first that is neither loopback nor a bridge of a container
-// engine, else loopback. IPv4 goes before IPv6 on the same interface. Throws CC_ERROR_INVALID_ARGUMENT when
+// engine, of those with a carrier if there is one, else loopback. IPv4 goes before IPv6 on the same interface. Throws CC_ERROR_INVALID_ARGUMENT when
 // nothing fits.
 Address choose_address(const std::vector<Interface>& all, const std::string& selector);
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cmath>
-#include <cstdlib>
 #include <fstream>
+#include <limits>
+#include <optional>
 #include <sstream>
 
 #include "common/error.h"
@@ -28,13 +28,11 @@ float bandwidth(const std::string& source, int from, int to, const std::string& 
     }
     return 0;
   }
-  const PlainNumbers plain;
-  char* end = nullptr;
-  const float value = std::strtof(word.c_str(), &end);
-  if (*end != '\0' || !std::isfinite(value) || value < 0) {
+  const std::optional<double> value = number_from(word);
+  if (!value || !(*value >= 0) || *value > std::numeric_limits<float>::max()) {
     refuse(source, where + "expected the link's 10^9 bytes per second, 0 for none, not '" + word + "'");
   }
-  return value;
+  return static_cast<float>(*value);
 }
 
 }  // namespace

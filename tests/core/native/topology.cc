@@ -51,6 +51,12 @@ void interfaces() {
     EXPECT(error.code() == CC_ERROR_INVALID_ARGUMENT, error.what());
     EXPECT(contains(error.what(), "eth01 10.0.1.1"), error.what());
   }
+  std::vector<ccore::Interface> unplugged = example();
+  unplugged[2].running = unplugged[3].running = false;
+  EXPECT(ccore::host_text(choose_address(unplugged, "")) == "10.0.1.1", "an interface without a carrier was chosen");
+  EXPECT(ccore::host_text(choose_address(unplugged, "=eth0")) == "10.0.0.1", "it was named");
+  for (ccore::Interface& one : unplugged) one.running = false;
+  EXPECT(ccore::host_text(choose_address(unplugged, "")) == "10.0.0.1", "none of them has a carrier");
   const std::vector<ccore::Interface> alone = {{"lo", ccore::resolve("127.0.0.1", 0)}};
   EXPECT(ccore::host_text(choose_address(alone, "")) == "127.0.0.1", "loopback is better than nothing");
 }

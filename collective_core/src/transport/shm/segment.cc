@@ -13,6 +13,7 @@
 #include "common/pages.h"
 #include "common/sha256.h"
 #include "transport/shm/arena.h"
+#include "transport/shm/memory_file.h"
 
 namespace ccore {
 namespace {
@@ -63,8 +64,7 @@ Segment Segment::create(int nlocal, size_t ring_bytes, size_t slot_bytes) {
   name.slot_bytes = slot_bytes == 0 ? 0 : whole_pages(std::max(slot_bytes, Arena::least_slot_bytes(nlocal)));
   name.pid = getpid();
   random_bytes(name.nonce.data(), name.nonce.size());
-  UniqueFd fd(memfd_create("collective_core", MFD_CLOEXEC));
-  if (!fd) throw_errno("memfd_create");
+  UniqueFd fd = make_memory_file("collective_core");
   name.fd = fd.get();
   const auto n = static_cast<size_t>(nlocal);
   // Pages come into being when they are touched, so rings that nobody uses cost nothing.

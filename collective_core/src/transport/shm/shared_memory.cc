@@ -13,6 +13,7 @@
 #include "common/pages.h"
 #include "common/sha256.h"
 #include "common/unique_fd.h"
+#include "transport/shm/memory_file.h"
 
 namespace ccore {
 namespace {
@@ -48,8 +49,7 @@ void* allocate_shared(size_t bytes) {
   if (bytes > static_cast<size_t>(PTRDIFF_MAX) - 2 * page_bytes()) {
     throw Error(CC_ERROR_SYSTEM, format("%zu bytes are more than a process can have", bytes));
   }
-  Allocation allocation{UniqueFd(memfd_create("collective_core_memory", MFD_CLOEXEC)), bytes, {}};
-  if (!allocation.fd) throw_errno("memfd_create");
+  Allocation allocation{make_memory_file("collective_core_memory"), bytes, {}};
   if (ftruncate(allocation.fd.get(), static_cast<off_t>(page_bytes() + whole_pages(bytes))) != 0) {
     throw_errno(format("ftruncate of shared memory of %zu bytes", bytes));
   }

@@ -79,9 +79,14 @@ int try_connect(int fd, const Address& address, const Deadline& deadline, const 
   const Raw raw = raw_from(address);
   if (connect(fd, raw.get(), raw.size) != 0) {
     if (errno != EINPROGRESS) return errno;
-    wait_for(fd, POLLOUT, deadline.remaining_ms(5000), alarm);
+    const Deadline patience = Deadline::in_ms(deadline.remaining_ms(5000));
     pollfd ready{fd, POLLOUT, 0};
-    if (poll(&ready, 1, 0) <= 0) return ETIMEDOUT;
+    // A signal ends a wait before its time. On a way that takes longer than a timer of the program's does, no attempt
+    // would come to its end.
+    while (poll(&ready, 1, 0) <= 0) {
+      if (patience.passed()) return ETIMEDOUT;
+      wait_for(fd, POLLOUT, patience.remaining_ms(5000), alarm);
+    }
     int error = 0;
     socklen_t size = sizeof error;
     getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
