@@ -16,7 +16,7 @@ struct cc_comm {
 
 namespace ccore {
 
-// The last error of this thread outside of a communicator.
+// The error of the last call of this thread that failed.
 std::string& thread_error();
 // Remembers the text for cc_last_error and returns the code.
 cc_result fail(cc_result code, const char* text);

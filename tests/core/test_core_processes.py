@@ -141,6 +141,113 @@ def test_a_child_of_a_busy_process_is_refused_and_does_not_hang(environment: dic
     assert done.stdout == "child 0\n", done.stdout + done.stderr
 
 
+ENDED_BY_ANOTHER_THREAD = """
+import threading
+import numpy
+from collective_core import CollectiveCoreError
+from collective_core.communicator import Communicator, get_unique_id
+from collective_core.errors import Result
+for _ in range(20):
+    identity = get_unique_id()
+    pair = [None, None]
+    def join(rank):
+        pair[rank] = Communicator(rank, 2, identity)
+    other = threading.Thread(target=join, args=(1,))
+    other.start()
+    join(0)
+    other.join()
+    def wait():
+        try:
+            pair[0].recv(numpy.zeros(1), 1)
+        except CollectiveCoreError as error:
+            assert str(error) == "aborted: cc_comm_abort was called on rank 0", error
+            print("told")
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    while pair[0].async_error() is not Result.IN_PROGRESS:
+        pass
+    pair[0].abort()
+    pair[0].destroy()
+    waiting.join()
+    pair[1].destroy()
+"""
+
+
+def test_a_thread_whose_communicator_another_one_ends_is_told(environment: dict[str, str]) -> None:
+    # What is freed is written over at once.
+    done = run_python(ENDED_BY_ANOTHER_THREAD, {**environment, "MALLOC_PERTURB_": "165"})
+    assert done.stdout == 20 * "told\n", done.stdout + done.stderr
+
+
+def test_an_error_is_that_of_its_own_call(environment: dict[str, str]) -> None:
+    code = """
+import numpy
+from collective_core.communicator import Communicator, get_unique_id
+comm = Communicator(0, 1, get_unique_id())
+comm.abort()
+comm.broadcast(numpy.zeros(1), 7)
+"""
+    assert (
+        run_python(code, environment).stderr.splitlines()[-1].endswith("invalid_argument: root is not a rank")
+    )
+
+
+HANDLED_BY_NONE_OF_OURS = """
+import os, signal
+from pathlib import Path
+from collective_core.communicator import Communicator, get_unique_id
+from collective_core.cpu_reduce import CpuReduce
+threads = Path("/proc/self/task")
+before = set(os.listdir(threads))
+def holds(thread, number):
+    held = (threads / thread / "status").read_text().split("SigBlk:")[1].split()[0]
+    return bool(int(held, 16) >> (number - 1) & 1)
+with Communicator(0, 1, get_unique_id()) as comm, CpuReduce(comm):
+    ours = set(os.listdir(threads)) - before
+    seen = 0
+    for thread in ours:
+        try:
+            while holds(thread, signal.SIGSEGV):  # all, until it runs
+                pass
+            for number in (signal.SIGALRM, signal.SIGCHLD, signal.SIGINT, signal.SIGPROF, signal.SIGTERM):
+                assert holds(thread, number), (thread, number)
+        except OSError:  # that of the rendezvous has ended
+            continue
+        seen += 1
+    assert seen >= 2, ours
+    assert not signal.pthread_sigmask(signal.SIG_BLOCK, ())
+print("held")
+"""
+
+
+def test_no_thread_of_the_library_is_given_the_programs_signals(environment: dict[str, str]) -> None:
+    done = run_python(HANDLED_BY_NONE_OF_OURS, environment)
+    assert done.stdout == "held\n", done.stderr
+
+
+def test_a_read_only_array_is_no_place_for_a_result(environment: dict[str, str]) -> None:
+    code = """
+import math
+import numpy
+from collective_core import CollectiveCoreError
+from collective_core.communicator import Communicator, get_unique_id
+comm = Communicator(0, 1, get_unique_id())
+constant = bytes(8)
+given, free = numpy.frombuffer(constant, dtype="f4"), numpy.ones(2, "f4")
+for call in (comm.all_reduce, comm.all_gather, comm.reduce_scatter, comm.all_to_all):
+    try:
+        call(free, given)
+    except CollectiveCoreError as error:
+        print(error)
+    call(given, free, timeout_s=math.inf)
+comm.broadcast(given, 0)
+assert constant == bytes(8)
+"""
+    done = run_python(code, environment)
+    refused = "invalid_argument: the array is read-only, and the result is to go there\n"
+    assert (done.stdout, done.stderr) == (4 * refused, "")
+
+
 def test_arrays_that_do_not_fit_are_refused(environment: dict[str, str]) -> None:
     code = """
 import numpy

@@ -176,8 +176,8 @@ CC_API int cc_version(void);
 CC_API const char* cc_version_string(void);
 /* A short constant text for a code; never NULL. */
 CC_API const char* cc_error_string(cc_result code);
-/* The first error of the communicator in words, or, with NULL, the last error of this thread outside of a
- * communicator. Empty when there is none. Valid until the next call on the same thread. */
+/* The first error of the communicator in words, or, with NULL, of the last call of this thread that failed, also on a
+ * communicator that is no more. Empty when there is none. Valid until the next call on the same thread. */
 CC_API const char* cc_last_error(const cc_comm* comm);
 /* Bytes per element; 0 for an unknown type. */
 CC_API size_t cc_dtype_size(cc_dtype dtype);

@@ -239,19 +239,21 @@ def version() -> str:
     return text.decode()
 
 
-def check(code: int, comm: c_void_p | None = None) -> None:
-    """Raise CollectiveCoreError unless `code` is success; call on the thread that made the failed call."""
+def check(code: int) -> None:
+    """Raise CollectiveCoreError unless `code` is success; call on the thread that made the failed call.
+
+    The text is that call's own. The communicator is not asked: another thread may have destroyed it meanwhile.
+    """
     if code == Result.SUCCESS:
         return
     text: bytes = library().cc_last_error(None)
-    shared: bytes = library().cc_last_error(comm) if comm else b""
-    raise CollectiveCoreError(Result(code), (shared or text).decode(errors="replace"))
+    raise CollectiveCoreError(Result(code), text.decode(errors="replace"))
 
 
 def text_of(function: Callable[..., int], comm: c_void_p | None) -> str:
     """Return the text of a function with the parameters (comm, text, size, needed)."""
     needed = c_size_t()
-    check(function(comm, None, 0, byref(needed)), comm)
+    check(function(comm, None, 0, byref(needed)))
     text = ctypes.create_string_buffer(needed.value)
-    check(function(comm, text, needed.value, byref(needed)), comm)
+    check(function(comm, text, needed.value, byref(needed)))
     return text.value.decode(errors="replace")

@@ -35,8 +35,12 @@ _TYPESTRS = {
 }
 
 
-def as_buffer(array: Any) -> Buffer:
-    """Take a Buffer, a C-contiguous numpy array or a ctypes array as memory; raises CollectiveCoreError."""
+def as_buffer(array: Any, *, written: bool = False) -> Buffer:
+    """Take a Buffer, a C-contiguous numpy array or a ctypes array as memory; raises CollectiveCoreError.
+
+    `written`: the call puts its result there, which what is read-only is no place for: it may be a file, or a constant
+    of the program.
+    """
     if isinstance(array, Buffer):
         return array
     if isinstance(array, ctypes.Array):
@@ -54,7 +58,9 @@ def as_buffer(array: Any) -> Buffer:
     dtype_or_none = _TYPESTRS.get(interface["typestr"][1:])
     if dtype_or_none is None or interface["typestr"][0] == ">":
         raise CollectiveCoreError(Result.INVALID_ARGUMENT, f"unsupported element type {interface['typestr']}")
-    return Buffer(interface["data"][0], math.prod(interface["shape"]), dtype_or_none, array)
+    address, read_only = interface["data"]
+    expect(not (written and read_only), "the array is read-only, and the result is to go there")
+    return Buffer(address, math.prod(interface["shape"]), dtype_or_none, array)
 
 
 def _is_signed(array: Any) -> bool:

@@ -18,7 +18,7 @@ class Collectives(Handle):
 
     def all_reduce(self, send: Any, recv: Any, op: Redop = Redop.SUM, timeout_s: float | None = None) -> None:
         """Reduce `send` of all ranks into `recv` of each; they may be the same array."""
-        source, target = as_buffer(send), as_buffer(recv)
+        source, target = as_buffer(send), as_buffer(recv, written=True)
         same_type(source, target)
         expect(target.count == source.count, "recv and send differ in length")
         self._call(
@@ -45,7 +45,7 @@ class Collectives(Handle):
         What is not sent is in `residual`, which belongs to this one tensor, and is sent later; without one it is lost.
         float32, float16 and bfloat16; SUM and AVG.
         """
-        source, target = as_buffer(send), as_buffer(recv)
+        source, target = as_buffer(send), as_buffer(recv, written=True)
         same_type(source, target)
         expect(target.count == source.count, "recv and send differ in length")
         self._call(
@@ -58,14 +58,14 @@ class Collectives(Handle):
 
     def broadcast(self, array: Any, root: int, timeout_s: float | None = None) -> None:
         """Copy `array` of the root into `array` of the others."""
-        data = as_buffer(array)
+        data = as_buffer(array, written=self.rank != root)
         self._call(
             "cc_broadcast", data.address, data.address, data.count, int(data.dtype), root, timeout_s=timeout_s
         )
 
     def all_gather(self, send: Any, recv: Any, timeout_s: float | None = None) -> None:
         """Concatenate `send` of all ranks into `recv`, which is `size` times as long."""
-        source, target = as_buffer(send), as_buffer(recv)
+        source, target = as_buffer(send), as_buffer(recv, written=True)
         same_type(source, target)
         expect(target.count == self.size * source.count, "recv must have size times the elements of send")
         self._call(
@@ -81,7 +81,7 @@ class Collectives(Handle):
         self, send: Any, recv: Any, op: Redop = Redop.SUM, timeout_s: float | None = None
     ) -> None:
         """Reduce `send`, which is `size` times as long as `recv`, and keep this rank's block."""
-        source, target = as_buffer(send), as_buffer(recv)
+        source, target = as_buffer(send), as_buffer(recv, written=True)
         same_type(source, target)
         expect(source.count == self.size * target.count, "send must have size times the elements of recv")
         self._call(
@@ -99,7 +99,7 @@ class Collectives(Handle):
     ) -> None:
         """Reduce `send` of all ranks into `recv` of the root; elsewhere `recv` is not read."""
         source = as_buffer(send)
-        target = as_buffer(recv) if self.rank == root else source
+        target = as_buffer(recv, written=True) if self.rank == root else source
         same_type(source, target)
         expect(target.count == source.count, "recv and send differ in length")
         self._call(
@@ -112,7 +112,7 @@ class Collectives(Handle):
         source = as_buffer(send)
         address = 0
         if self.rank == root:
-            target = as_buffer(recv)
+            target = as_buffer(recv, written=True)
             same_type(source, target)
             expect(target.count == self.size * source.count, "recv must have size times the elements of send")
             address = target.address
@@ -122,7 +122,7 @@ class Collectives(Handle):
 
     def scatter(self, send: Any, recv: Any, root: int, timeout_s: float | None = None) -> None:
         """Give each rank its block of `send` of the root; elsewhere `send` is not read."""
-        target = as_buffer(recv)
+        target = as_buffer(recv, written=True)
         address = 0
         if self.rank == root:
             source = as_buffer(send)
@@ -142,7 +142,7 @@ class Collectives(Handle):
         timeout_s: float | None = None,
     ) -> None:
         """Give rank r block r of `send`, and take its block; without counts, all blocks are equal."""
-        source, target = as_buffer(send), as_buffer(recv)
+        source, target = as_buffer(send), as_buffer(recv, written=True)
         same_type(source, target)
         if send_counts is None and recv_counts is None:
             expect(
@@ -168,7 +168,7 @@ class Collectives(Handle):
         self, send: Any, recv: Any, counts: Sequence[int], timeout_s: float | None = None
     ) -> None:
         """Concatenate `send` of all ranks, of `counts[r]` elements on rank r, into `recv` of each."""
-        source, target = as_buffer(send), as_buffer(recv)
+        source, target = as_buffer(send), as_buffer(recv, written=True)
         same_type(source, target)
         blocks = self._blocks(counts)
         expect(source.count == counts[self.rank], "send has not the length that the counts say")

@@ -122,11 +122,7 @@ class Communicator(Collectives, Transfers, Observation):
         config = _config(**changes)
         handle = c_void_p()
         wanted = _NO_COLOR if color is None else color
-        own = self._live()
-        code = self._library.cc_comm_split(own, wanted, key, byref(config), byref(handle))
-        if Result(code) is not Result.SUCCESS and self.async_error() is Result.SUCCESS:
-            _lib.check(code)  # only the part could not be made
-        _lib.check(code, own)
+        _lib.check(self._library.cc_comm_split(self._live(), wanted, key, byref(config), byref(handle)))
         return Communicator._adopt(handle) if handle.value else None
 
     @classmethod
@@ -151,17 +147,15 @@ class Communicator(Collectives, Transfers, Observation):
 
     def retune(self) -> None:
         """Measure all algorithms again with the next operations; every rank calls it in the same place."""
-        handle = self._live()
-        _lib.check(self._library.cc_tuner_retune(handle), handle)
+        _lib.check(self._library.cc_tuner_retune(self._live()))
 
     def tuner_set(self, collective: str, size_bytes: int, dtype: Dtype, algorithm: str) -> None:
         """Let a collective take an algorithm for data of about that size; every rank calls it in the same place.
 
         `size_bytes` stands for all sizes up to the next power of two, `dtype` for all types that are reduced alike.
         """
-        handle = self._live()
         names = collective.encode(), algorithm.encode()
-        _lib.check(self._library.cc_tuner_set(handle, names[0], size_bytes, int(dtype), names[1]), handle)
+        _lib.check(self._library.cc_tuner_set(self._live(), names[0], size_bytes, int(dtype), names[1]))
 
     def finalize(self, timeout_s: float | None = None) -> None:
         """Wait until all ranks have called it; afterwards it can only be destroyed, which nobody notices."""

@@ -47,19 +47,19 @@ class CpuReduce:
         if self._handle is None:
             raise CollectiveCoreError(Result.INVALID_USAGE, "the CpuReduce was destroyed")
         source = as_buffer(send)
-        target = source if recv is None else as_buffer(recv)
+        target = as_buffer(send if recv is None else recv, written=True)
         if source.dtype != target.dtype or source.count != target.count:
             raise CollectiveCoreError(
                 Result.INVALID_ARGUMENT,
                 f"send is {source.count} of {source.dtype.name}, recv is {target.count} of {target.dtype.name}",
             )
         options = _lib.OpOptions(size=sizeof(_lib.OpOptions), timeout_ms=milliseconds(timeout_s))
-        comm = self._comm._live()
+        self._comm._live()
         code = self._library.cc_cpu_reduce_run(
             self._handle, source.address, target.address, source.count, int(source.dtype), int(op),
             byref(options),
         )  # fmt: skip
-        _lib.check(code, comm)
+        _lib.check(code)
 
     def destroy(self) -> None:
         """Free its memory and end its thread, unless it runs; later calls raise. Idempotent."""

@@ -8,6 +8,8 @@ from typing import Any
 from collective_core import _lib
 from collective_core.errors import CollectiveCoreError, Result
 
+_MOST_MS = 2.0**62  # of an int64_t, in a number that a float can be
+
 
 class Handle:
     """A cc_comm until it is destroyed, with this rank's place."""
@@ -32,9 +34,9 @@ class Handle:
         handle = self._live()
         options = _lib.OpOptions(size=sizeof(_lib.OpOptions), timeout_ms=milliseconds(timeout_s), tag=tag)
         code = getattr(self._library, name)(*arguments, handle, byref(options))
-        _lib.check(code, handle)
+        _lib.check(code)
 
 
 def milliseconds(seconds: float | None) -> int:
-    """0 stands for the default, so the shortest deadline is a millisecond."""
-    return 0 if seconds is None else max(1, int(seconds * 1000))
+    """0 stands for the default, so the shortest deadline is a millisecond; the longest, math.inf, all that fit."""
+    return 0 if seconds is None else max(1, int(min(seconds * 1000, _MOST_MS)))

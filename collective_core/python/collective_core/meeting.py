@@ -129,7 +129,7 @@ def by_mpi(comm: Any) -> tuple[int, int, bytes]:
 def _share_locally(found: Launch, job: str, timeout_s: float) -> bytes:
     """Hand the id around over an abstract unix socket, which only this user's processes are answered on."""
     name = f"\0collective_core-{os.getuid()}-{_fnv1a(job)}"
-    deadline = time.monotonic() + timeout_s
+    deadline = time.monotonic() + min(timeout_s, 1e9)  # a socket takes no more
     return _serve(name, found.size, deadline) if found.rank == 0 else _ask(name, found.rank, deadline)
 
 

@@ -42,12 +42,10 @@ class Registration:
         size_bytes = buffer.count * _lib.library().cc_dtype_size(int(buffer.dtype))
         handle, direct = c_uint64(), c_int()
         options = _lib.OpOptions(size=sizeof(_lib.OpOptions), timeout_ms=milliseconds(timeout_s))
-        live = comm._live()
         _lib.check(
             _lib.library().cc_mem_register(
-                live, buffer.address, size_bytes, byref(handle), byref(direct), byref(options)
-            ),
-            live,
+                comm._live(), buffer.address, size_bytes, byref(handle), byref(direct), byref(options)
+            )
         )
         self.direct = bool(direct.value)
         self._comm = comm
@@ -73,5 +71,5 @@ class Registration:
         if self._comm._handle:
             options = _lib.OpOptions(size=sizeof(_lib.OpOptions), timeout_ms=milliseconds(timeout_s))
             live = self._comm._live()
-            _lib.check(_lib.library().cc_mem_deregister(live, handle, byref(options)), live)
+            _lib.check(_lib.library().cc_mem_deregister(live, handle, byref(options)))
         _kept[self._comm].pop(handle)

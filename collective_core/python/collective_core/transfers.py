@@ -35,7 +35,7 @@ class Transfers(Handle):
 
     def recv(self, array: Any, peer: int, *, tag: int = 0, timeout_s: float | None = None) -> None:
         """Receive the next message of a rank; raises DESYNC if it is not as expected."""
-        data = as_buffer(array)
+        data = as_buffer(array, written=True)
         self._call("cc_recv", data.address, data.count, int(data.dtype), peer, timeout_s=timeout_s, tag=tag)
 
     def recv_any(self, array: Any, *, tag: int = 0, timeout_s: float | None = None) -> Source:
@@ -43,7 +43,7 @@ class Transfers(Handle):
 
         In a group, the source is known when the transfer has ended and must be kept until then.
         """
-        data = as_buffer(array)
+        data = as_buffer(array, written=True)
         source = Source()
         self._call(
             "cc_recv_any", data.address, data.count, int(data.dtype), byref(source._cell),
@@ -62,18 +62,16 @@ class Transfers(Handle):
 
     def group_start(self) -> None:
         """Let the sends and receives of this thread be noted, not run, from here to `group_end`."""
-        handle = self._live()
-        _lib.check(self._library.cc_group_start(handle), handle)
+        _lib.check(self._library.cc_group_start(self._live()))
 
     def group_end(self) -> None:
         """Return when all that was noted has ended."""
-        handle = self._live()
-        _lib.check(self._library.cc_group_end(handle), handle)
+        _lib.check(self._library.cc_group_end(self._live()))
 
     def group_progress(self, wait_s: float, transfers: int) -> list[bool]:
         """Tell which of the group's transfers have ended, after one more has or `wait_s` have passed."""
         handle = self._live()
         finished = (c_ubyte * transfers)()
         code = self._library.cc_group_progress(handle, milliseconds(wait_s), finished, transfers)
-        _lib.check(code, handle)
+        _lib.check(code)
         return [bool(one) for one in finished]
