@@ -60,6 +60,25 @@ def test_training_needs_the_residual(program: Program, letters: str, switch: str
         assert report["registered"] is (switch == "1")
 
 
+def test_the_environments_hook_reduces_over_the_models_own_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that only some ranks have must not meet the gradients of another one."""
+    pytest.importorskip("torch")
+    from collective_core import ddp_hooks
+
+    class Model:
+        process_group = object()
+
+        def register_comm_hook(self, state: Any, hook: Any) -> None:
+            assert hook is ddp_hooks.topk_hook
+
+    monkeypatch.setenv("CCORE_TOPK_ALLREDUCE", "1")
+    state = ddp_hooks.from_environment(Model())
+    assert state is not None and state.process_group is Model.process_group
+    named = object()
+    state = ddp_hooks.from_environment(Model(), named)
+    assert state is not None and state.process_group is named
+
+
 LIGHT = {"LIGHT_TOPK_ALLREDUCE": "1", "LIGHT_TOPK_RATIO": "0.01", "LIGHT_TOPK_THRESHOLD": "1"}
 
 

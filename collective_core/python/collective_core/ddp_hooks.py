@@ -109,11 +109,11 @@ def fp16_hook(process_group: Any, bucket: dist.GradBucket) -> torch.futures.Futu
 def from_environment(model: Any, process_group: Any = None) -> TopkState | None:
     """Register `topk_hook` on a DistributedDataParallel if CCORE_TOPK_ALLREDUCE (LIGHT_TOPK_ALLREDUCE) is 1.
 
-    Returns its state, or None if nothing was registered.
+    It reduces over the model's own group, or the one given. Returns its state, or None if nothing was registered.
     """
     if not environment.flag("CCORE_TOPK_ALLREDUCE", fallback=False):
         return None
-    state = TopkState(process_group)
+    state = TopkState(model.process_group if process_group is None else process_group)
     model.register_comm_hook(state, topk_hook)
     return state
 

@@ -65,6 +65,16 @@ class Identity:
             raise RuntimeError(f"No backend type associated with device type {device}: ccore serves the CPU")
         return self
 
+    # What torch asks of that before it takes a way of NCCL's.
+    supports_coalescing = False
+    supports_shrinking = False
+    supports_splitting = False
+    supports_time_estimate = False
+
+    def supports_tensor_alloc(self, device: torch.device) -> bool:
+        """Tell whether tensors can be made in memory of the backend's own, as torch's pools want it: no."""
+        return False
+
     def rank(self) -> int:
         """Return this process's rank in the group."""
         return self._rank

@@ -25,8 +25,9 @@ def sparse_all_reduce(
     entries = _entries_of_all(communicator, own, limit)
     indices = _collected(communicator, own.indices().t().contiguous(), entries, limit)
     values = _collected(communicator, own.values().contiguous(), entries, limit)
-    total = torch.sparse_coo_tensor(indices.t(), values, own.shape).coalesce()
-    with torch.no_grad():  # a detached view would get the new entries for itself
+    total = torch.sparse_coo_tensor(indices.t(), values, own.shape, check_invariants=False).coalesce()
+    # A detached view would get the new entries for itself; and the thread that runs this is in no mode of the caller's.
+    with torch.inference_mode() if tensor.is_inference() else torch.no_grad():
         tensor.copy_(total)
     return tensor
 

@@ -66,7 +66,14 @@ def check_host(tensor: torch.Tensor) -> None:
 def as_dense(tensor: torch.Tensor) -> torch.Tensor:
     """Return the tensor itself if its memory is contiguous, else a contiguous copy."""
     check_host(tensor)
-    return tensor.detach().contiguous()
+    return as_it_reads(tensor).contiguous()
+
+
+def as_it_reads(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the tensor detached; a copy where its memory has the conjugate, or the negative, of what it is."""
+    if tensor.is_conj() or tensor.is_neg():
+        return tensor.detach().resolve_conj().resolve_neg()
+    return tensor.detach()
 
 
 def copy_back(tensor: torch.Tensor, dense: torch.Tensor) -> None:

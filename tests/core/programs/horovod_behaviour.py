@@ -11,6 +11,7 @@ from pathlib import Path
 import collective_core.horovod.torch as hvd
 import pytest
 import torch
+from collective_core.horovod import world
 
 hvd.init()
 hvd.init()  # does nothing
@@ -48,6 +49,8 @@ def polled() -> None:
 def scaled() -> None:
     turned = hvd.allreduce(torch.tensor([1 + 2j]), op=hvd.Sum, prescale_factor=0.5, postscale_factor=4.0)
     assert turned.item() == SIZE * (2 + 4j)
+    gathered = hvd.allgather(torch.tensor([1 + 2j]).conj())
+    assert gathered.tolist() == SIZE * [1 - 2j]
 
 
 def one_name_twice() -> None:
@@ -122,6 +125,8 @@ def process_sets() -> None:
     assert mine.included()
     assert (mine.rank(), mine.size()) == ((0, 1) if RANK == 0 else (RANK - 1, SIZE - 1))
     assert hvd.allreduce(torch.ones(1), op=hvd.Sum, process_set=mine).item() == mine.size()
+    met = [world.current().group(number).communicator for number in (0, mine.process_set_id)]
+    assert met[1].peer(mine.rank()).address == met[0].peer(RANK).address  # in one network
     assert hvd.allgather(torch.tensor([RANK]), process_set=mine).tolist() == mine.ranks
     assert (
         hvd.broadcast(torch.tensor([RANK]), SIZE - 1, process_set=rest).item() == SIZE - 1 if RANK else True

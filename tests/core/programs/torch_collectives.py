@@ -88,6 +88,22 @@ sparse = torch.sparse_coo_tensor(
 dist.all_reduce(sparse)
 assert sparse.is_coalesced() and sparse._nnz() == 2
 expect(sparse.to_dense(), 1, 2, *[0] * 8, 2, 4)
+with torch.inference_mode():  # of which the backend's own thread knows nothing
+    sparse = torch.sparse_coo_tensor([[rank]], [1.0], (2,))
+    dist.all_reduce(sparse, async_op=True).wait()
+expect(sparse.to_dense(), 1, 1)
+# The memory of these has the conjugate, and the negative, of what they are.
+turned, negative = torch.tensor([1 + 2j]).conj(), torch.tensor([1 + 2j]).conj().imag
+odd = turned if rank == 1 else torch.zeros(1, dtype=torch.complex64)
+from_1 = dist.BroadcastOptions()
+from_1.rootRank = 1
+group.broadcast([odd], from_1).wait()  # torch's own function refuses them
+assert odd.tolist() == [1 - 2j]
+listed = [torch.zeros(1), torch.zeros(1)]
+dist.all_gather(listed, negative)
+expect(torch.cat(listed), -2, -2)
+dist.all_reduce(negative, dist.ReduceOp.MIN)
+expect(negative, -2)
 strided = torch.arange(8.0).view(4, 2).t()
 dist.all_reduce(strided)
 expect(strided, 0, 4, 8, 12, 2, 6, 10, 14)
@@ -266,6 +282,11 @@ for of, total in ((pair, 2), (alone, 1), (group, 2)):
     expect(functional.all_reduce(torch.ones(1), "sum", of), total)
     expect(functional.all_gather_tensor(torch.full((1,), 5.0), 0, of), *[5] * total)
     expect(functional.reduce_scatter_tensor(torch.full((total,), 3.0), "sum", 0, of), 3 * total)
+
+# What torch asks before it takes a way of NCCL's.
+backend = group._get_backend(torch.device("cpu"))
+assert not any((backend.supports_coalescing, backend.supports_shrinking, backend.supports_splitting))
+assert not backend.supports_time_estimate and not backend.supports_tensor_alloc(torch.device("cpu"))
 
 for call in (
     lambda: dist.all_reduce(torch.ones(1), dist.ReduceOp.BXOR),

@@ -11,7 +11,7 @@ from collective_core.communicator import Communicator
 from collective_core.horovod.reduce_ops import ReduceOp
 from collective_core.horovod.requests import Kind, Request
 from collective_core.topk import Residual
-from collective_core.torch_tensors import count_of_one, for_copy, for_reduction
+from collective_core.torch_tensors import as_it_reads, count_of_one, for_copy, for_reduction
 
 Tensors = list[torch.Tensor]
 _OPS = {
@@ -25,7 +25,7 @@ _OPS = {
 
 def on_host(tensor: torch.Tensor) -> torch.Tensor:
     """Return the tensor, or a copy of it, as dense host memory; never to be written to."""
-    return tensor.detach().to("cpu").contiguous()
+    return as_it_reads(tensor).to("cpu").contiguous()
 
 
 def run(communicator: Communicator, request: Request, extents: list[list[int]]) -> Tensors:

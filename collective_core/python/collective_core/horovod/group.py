@@ -104,8 +104,9 @@ class Group:
             request.end(self._result(request))
         except CollectiveCoreError as error:
             request.end(None, error)
-            # What is refused here is refused on all ranks, which have agreed on it, before anything was sent.
-            if error.code is not Result.INVALID_ARGUMENT:
+            # What is refused here is refused on all ranks, which have agreed on it, before anything was sent; and a
+            # process set that could not be made leaves this one as it was.
+            if self.communicator.async_error() is not Result.SUCCESS:
                 raise
         except (RuntimeError, ValueError, TypeError) as error:  # of torch: no memory for a result, for one
             request.end(None, error)
@@ -113,6 +114,9 @@ class Group:
         return own
 
     def _result(self, request: Request) -> object:
+        if request.kind is Kind.PROCESS_SET:
+            # Its ranks meet, and stay, in the network in which those of this set have met.
+            return self.communicator.split(0 if self.communicator.rank in request.ranks else None)
         extents = self._wire.gather_numbers(request.extents())
         results = collectives.run(self.communicator, request, extents)
         if request.kind is Kind.ALLTOALL:

@@ -25,6 +25,7 @@ class Kind(Enum):
     ALLTOALL = "alltoall"
     REDUCESCATTER = "reducescatter"
     BARRIER = "barrier"
+    PROCESS_SET = "add_process_set"
 
 
 # Collectives whose tensors may differ between ranks in their first dimension.
@@ -52,9 +53,9 @@ class Request:
     postscale: float = 1.0
     root: int = 0
     splits: list[int] = field(default_factory=list)
+    ranks: list[int] = field(default_factory=list)  # of a new process set
     # What was not sent yet of the tensors of each type, if only the largest elements are to be.
     residuals: dict[torch.dtype, Residual] | None = None
-    note: str = ""  # anything else that must be equal on all ranks
     one: bool = True  # the caller gave a tensor, not a list, and gets a tensor back
     events: list[Any] = field(default_factory=list)  # CUDA events after which the tensors can be read
     result: Any = None
@@ -77,8 +78,8 @@ class Request:
             said["topk"] = True
         if self.kind is Kind.BROADCAST:
             said["root"] = self.root
-        if self.note:
-            said["note"] = self.note
+        if self.kind is Kind.PROCESS_SET:
+            said["ranks"] = self.ranks
         return json.dumps(said)
 
     def extents(self) -> list[int]:

@@ -6,10 +6,8 @@ import logging
 import os
 from pathlib import Path
 
-import torch
-
 from collective_core import affinity, environment
-from collective_core.communicator import Communicator, get_unique_id
+from collective_core.communicator import Communicator
 from collective_core.environment_table import UNUSED
 from collective_core.errors import CollectiveCoreError
 from collective_core.horovod.group import Group
@@ -17,7 +15,6 @@ from collective_core.horovod.requests import Kind, Request
 from collective_core.horovod.timeline import Timeline
 
 _logger = logging.getLogger("collective_core")
-_ID_BYTES = 128
 
 
 class World:
@@ -72,19 +69,12 @@ class World:
     def add_group(self, ranks: list[int]) -> int:
         """Make a process set, together with all ranks, and return its number. This rank may be outside of it."""
         number = self._next_group
-        identity = torch.zeros(_ID_BYTES, dtype=torch.uint8)
-        if self.rank == ranks[0]:
-            identity = torch.frombuffer(bytearray(get_unique_id()), dtype=torch.uint8)
-        request = Request(
-            Kind.BROADCAST, f"add_process_set.{number}", [identity], outputs=[identity], root=ranks[0],
-            note=f"ranks {ranks}",
-        )  # fmt: skip
+        request = Request(Kind.PROCESS_SET, f"add_process_set.{number}", [], ranks=ranks)
         self._groups[0].submit(request)
-        request.wait()
-        self._next_group += 1
-        if self.rank in ranks:
-            joined = Communicator(ranks.index(self.rank), len(ranks), bytes(identity.tolist()))
-            self._groups[number] = self._group(joined)
+        self._next_group += 1  # also if it fails: ranks outside of it do not see that
+        communicator: Communicator | None = request.wait()
+        if communicator is not None:
+            self._groups[number] = self._group(communicator)
         return number
 
     def remove_group(self, number: int) -> None:
