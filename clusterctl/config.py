@@ -49,17 +49,18 @@ def config_path() -> Path:
 
 
 def _from_file(path: Path) -> dict[str, Any]:
-    if not path.is_file():
+    # Unlike Path's own it answers where nobody may look: HOME may be another user's.
+    if not os.path.isfile(path):  # noqa: PTH113
         return {}
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, yaml.YAMLError) as error:
         raise ConfigError(f"{path} cannot be read as YAML: {error}", hint="mend or remove the file") from None
     known = {setting.name for setting in SETTINGS}
-    unknown = sorted(set(document) - known) if isinstance(document, dict) else ["(not a mapping)"]
+    unknown = sorted(map(str, set(document) - known)) if isinstance(document, dict) else ["(not a mapping)"]
     if unknown:
         raise ConfigError(
-            f"{path}: unknown settings: {', '.join(map(str, unknown))}",
+            f"{path}: unknown settings: {', '.join(unknown)}",
             hint=f"known settings are: {', '.join(sorted(known))}",
         )
     return dict(document)

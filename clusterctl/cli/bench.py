@@ -179,8 +179,7 @@ def bench(
         precision=precision, channels_last=channels_last, learning_rate=learning_rate, compiled=compiled,
         bucket_cap_mb=bucket_cap_mb, phase=phase, allow_slow_path=allow_slow_path,
     )  # fmt: skip
-    for path in (html, junit):
-        report_files.refuse_unwritable(path)
+    report_files.refuse_unwritable(html, junit)
     variants, times = bench_compare.chosen(compare, repeats, library)
     bench_output.require_possible(output, request, as_json=as_json, compared=bool(variants))
     if smoke:

@@ -65,8 +65,7 @@ def check(
         from clusterctl.requirements import judge
 
         judge.validate_names(wanted, unwanted or ())
-    for path in (junit, prometheus):
-        report_files.refuse_unwritable(path)
+    report_files.refuse_unwritable(junit, prometheus)
     if replay is not None:
         if inventory is not None or record is not None:
             raise UsageError(

@@ -15,6 +15,7 @@ import typer
 from clusterctl.cli import console
 from clusterctl.cli import options as cli
 from clusterctl.errors import ConfigError, UsageError
+from clusterctl.inventory.user_paths import is_folder
 
 if TYPE_CHECKING:
     from clusterctl.report.known_errors.scan import Scan
@@ -59,7 +60,7 @@ def explain(
 
 def _files(log: str) -> list[str]:
     """Return the files that an argument stands for: itself, or the logs below a folder in order of name."""
-    if log == STANDARD_INPUT or not Path(log).is_dir():
+    if log == STANDARD_INPUT or not is_folder(log):
         return [log]
     # Unlike Path.rglob it goes on where a folder is removed, or may not be read, meanwhile.
     there = (

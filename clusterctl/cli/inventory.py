@@ -13,6 +13,7 @@ from clusterctl import __version__
 from clusterctl.cli import console
 from clusterctl.cli.options import JsonOption
 from clusterctl.errors import ConfigError, InventoryError, UsageError
+from clusterctl.inventory.user_paths import at_home, is_file, is_folder, is_there
 
 if TYPE_CHECKING:
     from clusterctl.inventory.imports.found import Found, Note, Source
@@ -62,12 +63,12 @@ def import_inventory(
     """
     from clusterctl.inventory.imports import kinds
 
-    if output is not None and output.exists() and not force:
+    if output is not None and is_there(output) and not force:
         raise UsageError(f"{output} is there already", hint="name another file with -o, or add --force")
     read = _source(source)
     kind = kinds.detect(read) if from_ is From.auto else kinds.Kind(from_.value)
     # Relative paths in an inventory start at its own folder.
-    folder = output.resolve().parent if output is not None else Path.cwd()
+    folder = output.resolve().parent if output is not None else Path()
     found, text = converted(read, kind, folder)
     for note in found.notes:
         console.talk(str(note))
@@ -121,12 +122,12 @@ def _source(name: str) -> Source:
 
     if name == "-":
         return Source(STDIN, _decoded(sys.stdin.buffer.read(MAX_BYTES + 1), STDIN))
-    path = Path(name).expanduser()
+    path = at_home(name)
     text = _read(path)
     beside: dict[str, str] = {}
     for folder in ("group_vars", "host_vars"):
-        for file in sorted((path.parent / folder).rglob("*")) if (path.parent / folder).is_dir() else ():
-            if file.is_file() and len(beside) < MAX_FILES:
+        for file in sorted((path.parent / folder).rglob("*")) if is_folder(path.parent / folder) else ():
+            if is_file(file) and len(beside) < MAX_FILES:
                 beside[str(file)] = _read(file)
     return Source(str(path), text, {**beside, **_included(path, text)})
 
@@ -136,8 +137,6 @@ def _included(path: Path, text: str) -> dict[str, str]:
     import glob
     import re
 
-    from clusterctl.inventory.user_paths import at_home
-
     found: dict[str, str] = {}
     todo = [text]
     while todo:
@@ -146,17 +145,14 @@ def _included(path: Path, text: str) -> dict[str, str]:
                 # Unlike Path.glob it leaves out hidden files, as glob(3) does.
                 for name in sorted(glob.glob(str(path.parent / at_home(pattern)))):  # noqa: PTH207
                     file = Path(name)
-                    if file.is_file() and str(file) not in found and len(found) < MAX_FILES:
+                    if is_file(file) and str(file) not in found and len(found) < MAX_FILES:
                         found[str(file)] = _read(file)
                         todo.append(found[str(file)])
     return found
 
 
 def _exists(path: str, folder: Path) -> bool:
-    try:
-        return (folder / Path(path).expanduser()).is_file()
-    except (OSError, ValueError, RuntimeError):
-        return False
+    return is_file(folder / at_home(path))
 
 
 def _read(path: Path) -> str:
@@ -164,7 +160,7 @@ def _read(path: Path) -> str:
         with path.open("rb") as stream:
             return _decoded(stream.read(MAX_BYTES + 1), str(path))
     except OSError as error:
-        hint = "name its hosts file" if path.is_dir() else None
+        hint = "name its hosts file" if is_folder(path) else None
         raise InventoryError(f"{path} cannot be read: {error.strerror}", hint=hint) from None
 
 

@@ -9,6 +9,7 @@ import typer
 from clusterctl.cli import console
 from clusterctl.cli import options as cli
 from clusterctl.errors import ResultError, UsageError
+from clusterctl.inventory.user_paths import is_there
 
 app = typer.Typer(
     help="Figures of your own fleet to hold later runs against.",
@@ -37,7 +38,7 @@ def record(
     from clusterctl.results.store import Store
 
     path = baseline_files.path_of(name, runs)
-    found = baseline_files.load(name, runs) if path.exists() else rules.Baseline(name)
+    found = baseline_files.load(name, runs) if is_there(path) else rules.Baseline(name)
     with Store.open(runs, make=False) as results:
         records = [results.get(one) for one in run or ["latest"]]
     for entry in records:

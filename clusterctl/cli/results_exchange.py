@@ -12,6 +12,7 @@ from clusterctl.cli import console, report_files
 from clusterctl.cli import options as cli
 from clusterctl.cli import results as filters
 from clusterctl.errors import ResultError, UsageError
+from clusterctl.inventory.user_paths import is_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,7 +93,7 @@ def import_runs(
     from clusterctl.results.store import Store
 
     for place in places:
-        if not place.is_dir():
+        if not is_folder(place):
             raise UsageError(f"{place} is no folder", hint="name run folders, or the folder that holds them")
     records, refused = [], []
     for folder in dict.fromkeys(folder for place in places for folder in folders.run_folders(place)):

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from clusterctl import rundir
 from clusterctl.benchmarks.key import FIELDS
 from clusterctl.errors import ResultError, UsageError
+from clusterctl.inventory.user_paths import is_file
 from clusterctl.results.baseline import Baseline, Entry, Series
 
 FOLDER = "baselines"
@@ -128,7 +129,7 @@ def save(baseline: Baseline, root: Path | None = None) -> Path:
 def remove(name: str, root: Path | None = None) -> None:
     """Remove a baseline, also one that is damaged; ResultError when it is not there."""
     path = path_of(name, root)
-    if not path.is_file():
+    if not is_file(path):
         load(name, root)  # says which there are
     try:
         path.unlink()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 import tarfile
 import threading
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 from clusterctl.errors import ConfigError
+from clusterctl.inventory.user_paths import is_file, is_folder
 from clusterctl.rundir import write_atomically
 
 LARGEST_BYTES = 512 << 20
@@ -37,9 +39,9 @@ def is_tar(path: Path) -> bool:
 
 def create(path: Path) -> Writer:
     """Start a recording; raise ConfigError where something is already, before any node is contacted."""
-    if path.exists() or path.is_symlink():
+    if os.path.lexists(path):
         raise ConfigError(f"{path} is there already", hint="name a folder (or .tar.gz) that is not there yet")
-    if not path.parent.is_dir():
+    if not is_folder(path.parent):
         raise ConfigError(f"{path.parent} is not a folder", hint="make it first")
     try:
         return TarWriter(path) if is_tar(path) else FolderWriter(path)
@@ -129,8 +131,8 @@ class Reader:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._members = self._of_tar() if path.is_file() else None
-        if self._members is None and not path.is_dir():
+        self._members = self._of_tar() if is_file(path) else None
+        if self._members is None and not is_folder(path):
             raise ConfigError(f"there is no recording {path}", hint="name a folder or a .tar.gz")
 
     def read(self, name: str) -> bytes:

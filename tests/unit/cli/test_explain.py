@@ -72,6 +72,7 @@ def test_what_cannot_be_read_is_said(tmp_path: Path, capsys: pytest.CaptureFixtu
     (tmp_path / "empty").mkdir()
     assert cli.main(["explain", str(tmp_path / "empty")]) == 2
     assert cli.main(["explain", "-", "-"]) == 2
+    assert cli.main(["explain", "x" * 300]) == 3
     (tmp_path / "cut.gz").write_bytes(gzip.compress(b"x" * 10000)[:20])
     assert cli.main(["explain", str(tmp_path / "cut.gz")]) == 3
     assert "Traceback" not in capsys.readouterr().err

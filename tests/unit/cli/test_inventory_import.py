@@ -96,6 +96,8 @@ def test_what_cannot_be_read(
 
 def test_a_source_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["inventory", "import", str(tmp_path / "none")]) == 4
+    assert main(["inventory", "import", "~no-such-user-here/hosts"]) == 4
+    assert main(["inventory", "import", "x" * 300]) == 4
     assert "No such file" in capsys.readouterr().err
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from clusterctl.cli import console, report_files
-from clusterctl.errors import ConfigError
+from clusterctl.errors import ConfigError, UsageError
 
 
 def test_a_report_replaces_a_plain_file_and_not_the_link_to_it(tmp_path):
@@ -52,3 +52,26 @@ def test_a_dash_is_no_file():
     with pytest.raises(ConfigError) as refused:
         report_files.refuse_unwritable(Path("-"))
     assert "/dev/stdout" in refused.value.hint
+
+
+@pytest.mark.parametrize("place", ["x" * 250, "x" * 300, "x" * 300 + "/report.xml", "none/report.xml"])
+def test_what_could_not_be_written_in_the_end_is_refused_before(tmp_path, place):
+    with pytest.raises(ConfigError, match="cannot write"):
+        report_files.refuse_unwritable(tmp_path / place)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_in_a_circle_gives_way(tmp_path):
+    link = tmp_path / "link"
+    link.symlink_to(link)
+    report_files.refuse_unwritable(link)
+    report_files.write(link, "new")
+    assert link.read_text() == "new"
+
+
+def test_two_reports_cannot_go_to_one_file(tmp_path):
+    (tmp_path / "link").symlink_to("report")
+    with pytest.raises(UsageError, match="one file"):
+        report_files.refuse_unwritable(tmp_path / "report", tmp_path / "link")
+    report_files.refuse_unwritable(tmp_path / "report", None, tmp_path / "other")
+    report_files.refuse_unwritable(Path("/dev/stdout"), Path("/dev/stdout"))

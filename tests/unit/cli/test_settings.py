@@ -50,6 +50,8 @@ def test_flag_then_environment_then_file_then_default(settings, monkeypatch):
         ("apply_timeout_s: later\n", "but a number was expected"),
         ("fan_out: 3\n", "unknown settings: fan_out"),
         ("- fanout\n", "unknown settings"),
+        ("fan_out: 3\n1: 2\n", "unknown settings: 1, fan_out"),
+        ("fanout: 2024-99-99\n", "cannot be read as YAML"),
     ],
 )
 def test_nonsense_is_refused(settings, text, said):
@@ -75,3 +77,10 @@ def test_a_user_without_a_name_and_a_home_is_served(monkeypatch):
     assert main.main(["--version"]) == 0
     assert getpass.getuser() == str(os.getuid())
     assert config.config_path() == Path("/.config/clusterctl/config.yaml")
+
+
+def test_a_home_into_which_nobody_may_look_has_no_settings(monkeypatch, tmp_path):
+    """As HOME=/root in a container that runs as somebody else; to root, only a name too long is out of reach."""
+    monkeypatch.setenv("HOME", str(tmp_path / ("x" * 300)))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    assert config.resolve(config.FANOUT) == config.Chosen(64, "default")
