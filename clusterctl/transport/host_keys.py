@@ -23,6 +23,8 @@ from clusterctl.transport.known_hosts import (
 )
 
 _log = log.get(__name__)
+_KRL = b"SSHKRL\n\0"
+"""How a key revocation list begins (PROTOCOL.krl of OpenSSH)."""
 ACCEPT_FLAG = "--accept-new-host-keys"
 
 
@@ -44,6 +46,8 @@ class ShownKey:
     key: str
     files: tuple[str, ...]
     hash_name: bool = False
+    revoked_in: str | None = None
+    """The file of RevokedHostKeys."""
     is_alias: bool = False
     """Whether the host is a name that only known_hosts knows (HostKeyAlias), where nothing can be asked for a key."""
 
@@ -55,6 +59,7 @@ class HostKeyPolicy:
         self._accept_new = accept_new
         self._lock = threading.Lock()
         self._loaded: dict[tuple[str, ...], KnownHosts] = {}
+        self._revoked: dict[str, frozenset[str]] = {}
 
     def known(self, files: tuple[str, ...]) -> KnownHosts:
         """Return these files' entries."""
@@ -68,6 +73,13 @@ class HostKeyPolicy:
 
     def verify(self, shown: ShownKey) -> None:
         """Return when the key is trusted; raise TransportError when it is not."""
+        if shown.revoked_in is not None:
+            with self._lock:
+                if shown.revoked_in not in self._revoked:
+                    self._revoked[shown.revoked_in] = _revoked_keys(shown, shown.revoked_in)
+                revoked = self._revoked[shown.revoked_in]
+            if shown.key in revoked:
+                raise TransportError(_failure_of_revoked(shown, shown.revoked_in))
         judgement = _judge(self.known(shown.files), shown)
         if judgement.verdict is Verdict.UNKNOWN and self._accept_new:
             with self._lock:
@@ -108,6 +120,36 @@ class HostKeyPolicy:
         return _judge(known, shown)
 
 
+def _revoked_keys(shown: ShownKey, path: str) -> frozenset[str]:
+    """Return the keys of a list of public keys; as with ssh, one that cannot be read lets no server in."""
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        problem = f"cannot be read: {error.strerror}"
+    else:
+        if not data.startswith(_KRL):
+            lines = (line.split() for line in data.decode(errors="replace").splitlines())
+            return frozenset(
+                word for words in lines if words[:1] and words[0][0] != "#" for word in words[:2]
+            )
+        problem = "is a KRL, which only ssh can read"
+    raise TransportError(
+        Failure(
+            FailureKind.ERROR,
+            f"{shown.where}: {path}, of RevokedHostKeys in ssh_config, {problem}",
+            "name a list of public keys there, one a line",
+        )
+    )
+
+
+def _failure_of_revoked(shown: ShownKey, place: str) -> Failure:
+    return Failure(
+        FailureKind.HOST_KEY_CHANGED,
+        f"{shown.where}: its {shown.key_type} host key {fingerprint(shown.key)} is marked as revoked at {place}",
+        "the node needs new host keys, or somebody is using a stolen one",
+    )
+
+
 def _judge(known: KnownHosts, shown: ShownKey) -> Judgement:
     return known.judge(shown.host, shown.port, shown.key_type, shown.key)
 
@@ -119,11 +161,7 @@ def _failure(shown: ShownKey, judgement: Judgement) -> Failure:
         return _unknown(shown, its, entry)
     place = f"{entry.file}:{entry.line}"
     if judgement.verdict is Verdict.REVOKED:
-        return Failure(
-            FailureKind.HOST_KEY_CHANGED,
-            f"{where}: {its} is marked as revoked at {place}",
-            "the node needs new host keys, or somebody is using a stolen one",
-        )
+        return _failure_of_revoked(shown, place)
     remove = shlex.join(("ssh-keygen", "-f", entry.file, "-R", host_name(shown.host, shown.port)))
     recorded = f"{entry.key_type} {fingerprint(entry.key)}"
     return Failure(
@@ -139,6 +177,13 @@ def _unknown(shown: ShownKey, its: str, authority: Entry | None) -> Failure:
         if authority is not None
         else ""
     )
+    if shown.files[0] == os.devnull:
+        return Failure(
+            FailureKind.HOST_KEY_UNKNOWN,
+            f"{shown.where}: {its} cannot be known: UserKnownHostsFile of ssh_config, or known_hosts, is {os.devnull}",
+            "name a file that keeps keys, by known_hosts in the inventory or CLUSTERCTL_KNOWN_HOSTS, or run "
+            f"`{accepting_command()}` each time",
+        )
     named = f" as {shown.host}" if shown.is_alias else ""
     kind = shown.key_type.removeprefix("ssh-").split("-")[0]
     scan = f" or `ssh-keyscan -p {shown.port} {shlex.quote(shown.host)} >> {shlex.quote(shown.files[0])}`"

@@ -51,6 +51,7 @@ def _verify(policy: HostKeyPolicy, target: Target, wire: Wire) -> None:
             key=key.get_base64(),
             files=target.known_hosts,
             hash_name=target.hash_known_hosts,
+            revoked_in=target.revoked_host_keys,
         )
     )
 
@@ -144,6 +145,11 @@ class SshSession:
         found = dict(self._ssh_config.about(host, user).lookup(host))
         if found.get("hostname") == host:
             del found["hostname"]
+        first = found.pop(ssh_config_text.PROXY, None)
+        if first == "proxycommand":
+            found.pop("proxyjump", None)
+        elif first is not None and found["proxyjump"].lower() != "none":
+            found.pop("proxycommand", None)
         return found
 
     def target(self, node: Node) -> Target:

@@ -14,7 +14,7 @@ from typing import Literal
 from clusterctl.errors import ConfigError
 from clusterctl.inventory.imports.proxy import jump_of_proxy_command
 from clusterctl.inventory.model import Node
-from clusterctl.inventory.user_paths import at_home
+from clusterctl.inventory.user_paths import at_home, is_file
 from clusterctl.transport.known_hosts import SSH_PORT
 
 KNOWN_HOSTS_VARIABLE = "CLUSTERCTL_KNOWN_HOSTS"
@@ -22,6 +22,7 @@ DEFAULT_IDENTITIES = ("~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa")
 DEFAULT_CONNECT_TIMEOUT_S = 10.0
 _AGENT_VARIABLE = "SSH_AUTH_SOCK"
 _MAX_JUMPS = 8
+_LAST_PORT = 65535
 _UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _FAMILIES: Mapping[str, Literal["any", "inet", "inet6"]] = {"inet": "inet", "inet6": "inet6"}
 _TOKEN = re.compile(r"%(.)|\$\{(\w+)\}")
@@ -45,6 +46,8 @@ class Target:
     connect_timeout_s: float
     known_hosts: tuple[str, ...]
     hash_known_hosts: bool = False
+    revoked_host_keys: str | None = None
+    """The file of keys that no server may show (RevokedHostKeys)."""
     host_key_alias: str | None = None
     proxy_command: bool = False
     family: Literal["any", "inet", "inet6"] = "any"
@@ -72,13 +75,18 @@ def _text(options: Options, key: str) -> str | None:
     return value if isinstance(value, str) and value.lower() != "none" else None
 
 
-def _number(options: Options, key: str, host: str) -> int | None:
-    value = _text(options, key)
+def _port(options: Options, host: str) -> int | None:
+    value = _text(options, "port")
     if value is None:
         return None
-    if not value.isdigit() or int(value) < 1:
-        raise ConfigError(f"ssh_config: {key} of {host} is {value!r}, not a positive number")
+    if not _is_port(value):
+        raise ConfigError(f"ssh_config: port of {host} is {value!r}, not a number from 1 to {_LAST_PORT}")
     return int(value)
+
+
+def _is_port(text: str) -> bool:
+    # The resolver takes a greater one, and counts on from 0.
+    return re.fullmatch("[0-9]{1,5}", text) is not None and 1 <= int(text) <= _LAST_PORT
 
 
 def _seconds(options: Options, host: str) -> int | None:
@@ -95,7 +103,7 @@ def _seconds(options: Options, host: str) -> int | None:
 def _identities(options: Options, own: str | None, tokens: Mapping[str, str]) -> tuple[str, ...]:
     listed = options.get("identityfile") or []
     if own is None and not listed:
-        return tuple(str(at_home(path)) for path in DEFAULT_IDENTITIES if at_home(path).is_file())
+        return tuple(str(at_home(path)) for path in DEFAULT_IDENTITIES if is_file(at_home(path)))
     named = [listed] if isinstance(listed, str) else list(listed)
     paths = [_path(name, tokens) for name in named if name.lower() != "none"]
     return tuple(dict.fromkeys([*([str(at_home(own))] if own else []), *paths]))
@@ -143,7 +151,7 @@ def split_hop(hop: str) -> tuple[str | None, str, int | None]:
     rest = hop.strip().removeprefix("ssh://")
     user, _, rest = rest.rpartition("@")
     matched = re.fullmatch(r"(?:\[(?P<v6>[^\]]+)\]|(?P<host>[^:\[\]]+))(?::(?P<port>\d{1,5}))?", rest)
-    if matched is None:
+    if matched is None or (matched["port"] and not _is_port(matched["port"])):
         raise ConfigError(f"{hop!r} is no jump host", hint="write it as [user@]host[:port]")
     return user or None, matched["v6"] or matched["host"], int(matched["port"]) if matched["port"] else None
 
@@ -205,7 +213,7 @@ def _resolve(
         )
         jump = _behind(found, jump)
     host = _text(options, "hostname") or address
-    port = port or _number(options, "port", address) or SSH_PORT
+    port = port or _port(options, address) or SSH_PORT
     tokens = _tokens(options, address, host, port, login)
     return Target(
         node=name,
@@ -218,6 +226,7 @@ def _resolve(
         connect_timeout_s=float(timeout_s),
         known_hosts=_known_hosts(options, known_hosts, tokens),
         hash_known_hosts=(_text(options, "hashknownhosts") or "no").lower() == "yes",
+        revoked_host_keys=_path(named, tokens) if (named := _text(options, "revokedhostkeys")) else None,
         host_key_alias=_text(options, "hostkeyalias"),
         family=_FAMILIES.get((_text(options, "addressfamily") or "any").lower(), "any"),
         agent=_agent(options, tokens),

@@ -15,11 +15,13 @@ from pathlib import Path
 
 from clusterctl import log
 from clusterctl.errors import ConfigError
-from clusterctl.inventory.user_paths import at_home
+from clusterctl.inventory.user_paths import at_home, is_file, is_there
 
 CONFIG_VARIABLE = "CLUSTERCTL_SSH_CONFIG"
 FILE_LISTS = ("userknownhostsfile", "globalknownhostsfile")
 """Options whose values are several paths; they are quoted as for a shell here."""
+PROXY = "clusterctlproxy"
+"""An option of our own beside each ProxyJump and ProxyCommand: the first of them says which of the two counts."""
 _MAX_INCLUDE_DEPTH = 16
 _LINE = re.compile(r"\s*(\w+)(?:\s*=\s*|\s+)(.*?)\s*")
 # The rest of their line is for a shell, with its own comments.
@@ -34,7 +36,12 @@ def config_files() -> tuple[Path, ...]:
     """Return the ssh_config files that count, first wins: $CLUSTERCTL_SSH_CONFIG alone, or OpenSSH's two."""
     chosen = os.environ.get(CONFIG_VARIABLE)
     if chosen:
-        return (at_home(chosen),)
+        path = at_home(chosen)
+        if not is_there(path):
+            raise ConfigError(
+                f"${CONFIG_VARIABLE} names {chosen}, which is not there", hint="mend or unset it"
+            )
+        return (path,)
     return (at_home("~/.ssh/config"), Path("/etc/ssh/ssh_config"))
 
 
@@ -42,7 +49,7 @@ def read_config(files: Sequence[Path]) -> str:
     """Return the text of the files with their Include lines replaced by what they name."""
     lines: list[str] = []
     for path in files:
-        if path.is_file():
+        if is_file(path):
             lines += [*_expanded(path, path.parent, "", 0), "Host *"]
     return "".join(f"{line}\n" for line in lines)
 
@@ -103,9 +110,14 @@ def words(text: str) -> list[str]:
 
 
 def _setting(key: str, value: str) -> str:
+    if key == "proxycommand":
+        # Also where it is none: what comes first, a command or a jump, keeps the other from counting.
+        return f"{key} {value}\n{PROXY} {key}"
     if key in _COMMANDS:
         return f"{key} {value}"
     given = words(value)
+    if key == "proxyjump" and value.lower() != "none":
+        return f"{key} {' '.join(given)}\n{PROXY} {key}"
     return f"{key} {shlex.join(given) if key in FILE_LISTS else ' '.join(given)}".rstrip()
 
 
@@ -164,5 +176,5 @@ def _named(value: str, base: Path) -> Iterator[Path]:
     for pattern in words(value):
         # Unlike Path.glob it leaves out hidden files, such as those that editors keep beside.
         for found in sorted(glob.glob(str(base / at_home(pattern)))):  # noqa: PTH207
-            if Path(found).is_file():
+            if is_file(found):
                 yield Path(found)

@@ -204,3 +204,27 @@ def test_hashed_lines_are_digested_once_for_a_name(monkeypatch):
     assert len(digests) == 20
     known.add_text("n7 ssh-rsa BBBB\n", "g")
     assert set(known.key_types("n7")) == {"ssh-ed25519", "ssh-rsa"}
+
+
+def test_where_no_key_is_ever_kept_the_way_out_is_another_file(keys):
+    with pytest.raises(TransportError) as raised:
+        HostKeyPolicy().verify(shown(keys["a"], "/dev/null"))
+    failure = raised.value.failure
+    assert "UserKnownHostsFile of ssh_config, or known_hosts, is /dev/null" in failure.message
+    assert "known_hosts in the inventory" in failure.hint and "ssh-keyscan" not in failure.hint
+
+
+def test_a_key_that_ssh_config_revokes_is_refused_though_it_is_known(keys, tmp_path):
+    known, revoked = tmp_path / "kh", tmp_path / "revoked"
+    known.write_text(f"[gpu01]:2222 {' '.join(keys['a'])}\n")
+    revoked.write_text(f"# stolen\n{' '.join(keys['b'])} b@lab\n")
+    HostKeyPolicy().verify(shown(keys["a"], known, revoked_in=str(revoked)))
+    revoked.write_text(f"# stolen\n{' '.join(keys['a'])} a@lab\n")
+    with pytest.raises(TransportError, match="is marked as revoked at"):
+        HostKeyPolicy().verify(shown(keys["a"], known, revoked_in=str(revoked)))
+    revoked.write_bytes(b"SSHKRL\n\0rest")
+    for place in (revoked, tmp_path / "none"):
+        with pytest.raises(
+            TransportError, match=r"of RevokedHostKeys in ssh_config, (is a KRL|cannot be read)"
+        ):
+            HostKeyPolicy().verify(shown(keys["a"], known, revoked_in=str(place)))

@@ -51,6 +51,7 @@ Host gpu*
     ConnectTimeout 3
     UserKnownHostsFile ~/.ssh/kh_lab
     GlobalKnownHostsFile none
+    RevokedHostKeys ~/.ssh/revoked
     HashKnownHosts yes
     HostKeyAlias lab-gpu
 Host *
@@ -60,6 +61,7 @@ Host *
 
 def test_ssh_config_beats_the_defaults(target, tmp_path):
     found = target(CONFIG)
+    assert found.revoked_host_keys == str(tmp_path / ".ssh/revoked")
     assert (found.host, found.port, found.user, found.connect_timeout_s) == ("10.0.0.1", 2200, "ubuntu", 3.0)
     assert found.identities == (str(tmp_path / ".ssh/cluster"),) and found.identities_only
     assert found.known_hosts[0] == str(tmp_path / ".ssh/kh_lab")
@@ -177,6 +179,9 @@ def test_families_of_addresses(target):
     [
         ("Host *\n  ConnectTimeout soon\n", {}),
         ("Host *\n  Port -1\n", {}),
+        ("Host *\n  Port 99999\n", {}),
+        ("Host *\n  ProxyJump b:99999\n", {}),
+        ("Host *\n  ProxyJump b:0\n", {}),
         ("Host gpu01\n ProxyJump b\nHost b\n ProxyJump gpu01\n", {}),
         ("", {"proxy_jump": "a:b:c"}),
         ("", {"proxy_jump": "user@"}),
@@ -199,3 +204,16 @@ def test_a_proxy_command_that_only_jumps_is_a_jump(target):
     found = target("Host gpu01\n ProxyCommand ssh -q -W %h:%p -p 2022 ops@bastion\n")
     assert (found.jump.user, found.jump.host, found.jump.port) == ("ops", "bastion", 2022)
     assert not found.proxy_command
+
+
+def test_a_home_into_which_nobody_may_look_has_no_ssh_config_and_no_keys(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path / ("x" * 300)))
+    monkeypatch.delenv(ssh_config_text.CONFIG_VARIABLE, raising=False)
+    session = SshSession(accept_new_host_keys=False, connect_timeout_s=None, password=SudoPassword())
+    assert session.target(Node(name="gpu01", address="gpu01")).identities == ()
+
+
+def test_an_ssh_config_that_was_named_must_be_there(monkeypatch, tmp_path):
+    monkeypatch.setenv(ssh_config_text.CONFIG_VARIABLE, str(tmp_path / "mistyped"))
+    with pytest.raises(ConfigError, match=r"CLUSTERCTL_SSH_CONFIG names .*mistyped, which is not there"):
+        SshSession(accept_new_host_keys=False, connect_timeout_s=None, password=SudoPassword())

@@ -125,3 +125,27 @@ def test_names_that_are_made_canonical_are_held_against_every_section(session, m
     )
     target = session(text).target(Node(name="gpu01", address="gpu01"))
     assert (target.host, target.port) == ("gpu01.lab.example", 2201)
+
+
+PROXIES = {
+    "not by itself": "Host bastion\n  ProxyCommand none\nHost *\n  ProxyJump bastion\n",
+    "no jump": "Host bastion\n  ProxyJump none\nHost *\n  ProxyJump bastion\n",
+    "a command first": "Host gpu01\n  ProxyCommand ssh -W %h:%p first\nHost gpu*\n  ProxyJump late\n",
+    "a jump first": "Host gpu01\n  ProxyJump first\nHost gpu*\n  ProxyCommand ssh -W %h:%p late\n",
+    "no jump but a command": "Host gpu*\n  ProxyJump none\n  ProxyJump b\n  ProxyCommand ssh -W %h:%p first\n",
+    "no command at all": "Host gpu*\n  ProxyCommand none\n  ProxyJump b\n  ProxyCommand ssh -W %h:%p late\n",
+}
+
+
+@pytest.mark.parametrize("name", PROXIES)
+def test_of_jumps_and_commands_the_first_counts_as_for_ssh(session, tmp_path, name):
+    read = session(PROXIES[name])
+    for host in ("gpu01", "bastion"):
+        said = subprocess.run(
+            ("ssh", "-G", "-F", str(tmp_path / "config"), host),
+            capture_output=True, text=True, timeout=20, check=True,
+        )  # fmt: skip
+        ways = dict(line.split(" ", 1) for line in said.stdout.splitlines() if line.startswith("proxy"))
+        wanted = ways.get("proxyjump") or ways.get("proxycommand", "none").split()[-1]
+        jump = read.target(Node(name=host, address=host)).jump
+        assert (jump.host if jump else "none") == wanted, host
