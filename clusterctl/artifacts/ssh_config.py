@@ -76,6 +76,8 @@ def _path(path: str) -> str:
 
     Before OpenSSH 8.7 there was no way to write a double quote or a backslash; ``${`` has none still.
     """
+    if not path:
+        raise ArtifactError("a path in an ssh_config cannot be empty", hint="name a file, or leave it out")
     if _UNWRITABLE.search(path):
         raise ArtifactError(
             f"ssh_config cannot hold the path {path!r}",

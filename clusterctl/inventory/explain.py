@@ -10,6 +10,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from clusterctl.inventory.model import NodeSpec
 from clusterctl.inventory.problems import KeyPath, Problem, key_text
 from clusterctl.inventory.shapes import shape_of
 from clusterctl.inventory.yaml_source import Document
@@ -82,6 +83,9 @@ def _sentence(detail: ErrorDetails, path: KeyPath, document: Document, model: ty
     if kind == "value_error":
         return str(context["error"])
     if path[:1] == ("nodes",) and len(path) == 2 and isinstance(value, str):
+        key, colon, rest = value.partition(":")
+        if colon and rest and key in NodeSpec.model_fields:
+            return f"expected a mapping, not {_value(value)}; write '- {key}: {rest}', with a blank behind the colon"
         return f"expected a mapping, not {_value(value)}; write '- name: {_value(value)[1:-1]}'"
     if kind in _EXPECTED:
         return f"{_EXPECTED[kind]}, not {_value(value)}"

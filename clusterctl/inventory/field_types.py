@@ -67,14 +67,19 @@ def address_problem(text: str) -> str | None:
     The resolver would take them: 10.0.0.010 as 10.0.0.8, since a leading zero makes a number octal (inet_aton(3)), and
     10.0.0 as 10.0.0.0.
     """
+    if "@" in text or "//" in text:
+        return (
+            f"{text!r} is no address; write the host alone, and user and port beside it, as keys of their own"
+        )
     try:
         if ":" in text:
             IPv6Address(text)
         elif _NUMBERS.match(text):
             IPv4Address(text)
     except AddressValueError:
+        port = text.partition(":")[2]
         if text.count(":") == 1:
-            return f"{text!r} is no address; a port is written beside it, as in: port: {text.partition(':')[2] or 22}"
+            return f"{text!r} is no address; a port is written beside it, as in: port: {port if port.isdigit() else 22}"
         if re.search(r"(^|\.)0[0-9]", text) and ":" not in text:
             return f"{text!r} is no address: leave out the leading zeros, which make a number octal"
         return f"{text!r} is no IPv{6 if ':' in text else 4} address"

@@ -11,7 +11,8 @@ from clusterctl.errors import InventoryError
 MAX_NODES = 65536
 _MAX_TEXT = 65536
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?(?:/([0-9]{1,9}))?")
-_DIGITS = re.compile(r"([0-9]+)")
+# A number too long for a range is part of the name.
+_DIGITS = re.compile(r"(?<![0-9])([0-9]{1,9})(?![0-9])")
 
 
 class NodeSetError(InventoryError):

@@ -13,7 +13,7 @@ from clusterctl.inventory import nodeset, shapes
 from clusterctl.inventory.field_types import Address, NodeName, address_problem, canonical_address
 from clusterctl.inventory.model import Inventory, InventoryFile, Node, NodeSettings, NodeSpec
 from clusterctl.inventory.problems import KeyPath, Problem, refusal
-from clusterctl.inventory.user_paths import at_home
+from clusterctl.inventory.user_paths import at_home, is_file, is_there
 from clusterctl.inventory.yaml_source import Document
 
 _NAME: TypeAdapter[str] = TypeAdapter(NodeName)
@@ -114,6 +114,12 @@ class _Resolver:
                     self.problem((*path, "name"), f"{problem}; or give the node an address")
                     return []
             return [(name, name) for name in names]
+        if spec.address.startswith("[") and ":" in spec.address.partition("]")[0]:
+            # Else the brackets of [fd00::1]:22 would be taken for a range's.
+            inside, _, port = spec.address[1:].partition("]")
+            beside = f", and the port beside it, as in: port: {port[1:]}" if port else ""
+            self.problem((*path, "address"), f"write an IPv6 address without brackets: {inside}{beside}")
+            return []
         addresses = self.expanded(spec.address, (*path, "address"))
         if addresses is None:
             return []
@@ -179,7 +185,7 @@ class _Resolver:
 
     def check_files(self) -> None:
         for path, layer in self.layers():
-            if layer.identity_file is not None and not _is_file(self.located(layer.identity_file)):
+            if layer.identity_file is not None and not is_file(self.located(layer.identity_file)):
                 self.problem(
                     (*path, "identity_file"), f"there is no file {self.located(layer.identity_file)}"
                 )
@@ -187,7 +193,7 @@ class _Resolver:
                 continue
             for requirement, key, what in _PATHS:
                 value = getattr(getattr(layer.requirements, requirement), key)
-                if value is not None and not _exists(self.located(value)):
+                if value is not None and not is_there(self.located(value)):
                     self.problem(
                         (*path, "requirements", requirement, key),
                         f"there is no {what} {self.located(value)}",
@@ -201,7 +207,7 @@ class _Resolver:
         place: KeyPath = (*path, "requirements", "cluster_file", "source")
         if settings.content is not None:
             self.problem(place, "give either source or content")
-        elif _exists(self.located(settings.source)) and _text(self.located(settings.source)) is None:
+        elif is_there(self.located(settings.source)) and _text(self.located(settings.source)) is None:
             self.problem(
                 place,
                 f"{self.located(settings.source)} is not a readable file of at most 1 MiB of UTF-8 text",
@@ -235,13 +241,6 @@ def _accepts(adapter: TypeAdapter[str], text: str) -> bool:
     return re.search(r"[\x00-\x1f]", text) is None
 
 
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except (OSError, ValueError):  # a name too long, or a byte no path can hold
-        return False
-
-
 def _text(path: Path) -> str | None:
     try:
         if not path.is_file() or path.stat().st_size > 1 << 20:
@@ -251,10 +250,3 @@ def _text(path: Path) -> str | None:
         return None
     # What is written passes through a shell, which knows no zero bytes.
     return None if "\0" in text else text
-
-
-def _exists(path: Path) -> bool:
-    try:
-        return path.exists()
-    except (OSError, ValueError):
-        return False

@@ -82,7 +82,7 @@ class _Resolver:
     def priority(self, name: str) -> int:
         variable = self.tree.groups[name].variables.get("ansible_group_priority")
         value = variable.value if variable is not None else 1
-        return int(value) if isinstance(value, int) or str(value).lstrip("-").isdigit() else 1
+        return int(value) if isinstance(value, int) or str(value).removeprefix("-").isdecimal() else 1
 
     def groups_of(self, host: str) -> list[str]:
         """Return a host's groups and their ancestors, in the order in which their variables apply."""

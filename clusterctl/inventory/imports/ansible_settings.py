@@ -62,7 +62,7 @@ def mapped(
     # A host named localhost is local to Ansible unless it says otherwise; clusterctl wants it said.
     address = _text(variables, _ADDRESS, left)
     port = _text(variables, _PORT, left)
-    if port is not None and port.isdigit():
+    if port is not None and port.isdecimal():
         settings["port"] = int(port)
     elif port is not None:
         left.add(f"the port {port[:20]!r} is not carried over: it is no number", _last(variables, _PORT))
@@ -160,7 +160,7 @@ def _ssh_arguments(
             settings.setdefault("identity_file", value)
         elif key == "userknownhostsfile" and value != "/dev/null":
             settings["known_hosts"] = value
-        elif key == "port" and value.isdigit():
+        elif key == "port" and value.isdecimal():
             settings.setdefault("port", int(value))
         elif key == "user":
             settings.setdefault("user", value)

@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from clusterctl.errors import InventoryError
 from clusterctl.inventory.imports.ansible_tree import Tree, Variable, Variables
 from clusterctl.inventory.imports.found import Note, Source
 from clusterctl.inventory.yaml_source import MAX_VALUES, compose
@@ -24,8 +25,9 @@ def read(source: Source, tree: Tree) -> None:
     """Take an inventory file into the tree; raise InventoryError for what is no YAML."""
     groups = dict(_pairs(compose(source.text, source.name)))
     meta = groups.pop(_META, None)
+    budget = _Budget()
     for name, node in groups.items():
-        _group(name, node, source.name, tree, depth=0)
+        _group(name, node, source.name, tree, budget, depth=0)
     for name, hosts in _pairs(meta) if meta is not None else ():
         for host, node in _pairs(hosts) if name == "hostvars" else ():
             if host in tree.hosts:
@@ -46,8 +48,11 @@ def variables(text: str, file: str, notes: list[Note]) -> Variables:
     return _variables(root, file)
 
 
-def _group(name: str, node: yaml.Node, file: str, tree: Tree, depth: int) -> None:
+def _group(name: str, node: yaml.Node, file: str, tree: Tree, budget: _Budget, *, depth: int) -> None:
     line = node.start_mark.line + 1
+    budget.left -= 1
+    if budget.left < 0:
+        raise InventoryError(f"{file}:{line}: aliases expand to more than {MAX_VALUES} groups")
     group = tree.group(name, line)
     if depth > 32:
         tree.notes.append(Note(file, line, f"the group {name} is nested too deeply; not carried over"))
@@ -81,7 +86,7 @@ def _group(name: str, node: yaml.Node, file: str, tree: Tree, depth: int) -> Non
             for child, inner in _pairs(value):
                 if key == "children":
                     group.children[child] = None
-                    _group(child, inner, file, tree, depth + 1)
+                    _group(child, inner, file, tree, budget, depth=depth + 1)
                 else:
                     _host(child, inner, name, file, tree)
 

@@ -71,7 +71,7 @@ def _node(content: str, file: str, line: int, notes: list[Note]) -> FoundNode | 
     host = host.strip("[]")
     for key, value in _PAIR.findall(rest):
         name = key.lower()
-        if name in _SLOTS and value.isdigit() and int(value):
+        if name in _SLOTS and value.isdecimal() and int(value):
             settings["slots"] = int(value)
         elif name in _USER and value:
             settings["user"] = value

@@ -6,6 +6,7 @@ evaluates ``Match exec`` would run commands. What it reads is compared with ``ss
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from dataclasses import dataclass, field
@@ -33,7 +34,8 @@ _SILENT = (
     ),
     *("preferredauthentications", "pubkeyauthentication", "gssapiauthentication", "sendenv", "forwardx11"),
 )
-
+# No file, or one where no key is ever kept: clusterctl would know no node.
+_NO_FILE = ("none", os.devnull)
 
 _Conditions = tuple[tuple[str, ...], ...]
 
@@ -127,12 +129,15 @@ class _Reader:
 
     def node(self, name: str, file: str, line: int) -> FoundNode:
         options: dict[str, str] = {}
+        way = "proxyjump"
         for block in self.blocks:
             if all(_applies(patterns, name) for patterns in block.conditions):
                 for key, value, _, _ in block.options:
+                    if key == "proxycommand" and options.get("proxyjump", "none").lower() == "none":
+                        way = key  # which of the two comes first keeps the other from counting, also where it is none
                     options.setdefault(key, value)  # ssh_config(5): the first value obtained counts
         settings: dict[str, Setting] = {}
-        if options.get("port", "").isdigit():
+        if options.get("port", "").isdecimal():
             settings["port"] = int(options["port"])
         for key, setting in (
             ("user", "user"),
@@ -140,10 +145,10 @@ class _Reader:
             ("userknownhostsfile", "known_hosts"),
         ):
             words = _words(options.get(key, ""))
-            if words and words[0].lower() != "none" and "%" not in words[0]:
+            if words and words[0].lower() not in _NO_FILE and "%" not in words[0]:
                 settings[setting] = words[0]
         jump = " ".join(_words(options.get("proxyjump", "")))
-        if not jump and "proxycommand" in options:
+        if way == "proxycommand":
             jump = jump_of_proxy_command(options["proxycommand"]) or ""
         if jump and jump.lower() != "none":
             settings["proxy_jump"] = jump
@@ -161,7 +166,8 @@ class _Reader:
                 )
                 proxy = key == "proxycommand" and value.lower() != "none" and not jump_of_proxy_command(value)
                 token = key in ("identityfile", "userknownhostsfile") and "%" in value
-                if again or proxy or token or (key not in _CARRIED and key not in _SILENT):
+                nowhere = key == "userknownhostsfile" and _words(value)[:1] == [os.devnull]
+                if again or proxy or token or nowhere or (key not in _CARRIED and key not in _SILENT):
                     places.setdefault(f"a further {key}" if again else key, []).append((file, line))
                 seen.add(key)
         for key, where in places.items():

@@ -65,8 +65,10 @@ def _commented(lines: list[str]) -> list[str]:
     left = dict(_COMMENTS)
     result = []
     for line in lines:
-        key = line.strip().partition(":")[0]
-        result.append(f"{line}  # {left.pop(key)}" if line.startswith("  ") and key in left else line)
+        key, _, value = line.strip().partition(":")
+        # What has no value on its line is a group of that name.
+        explained = line.startswith("  ") and value != "" and key in left
+        result.append(f"{line}  # {left.pop(key)}" if explained else line)
     return result
 
 

@@ -106,3 +106,6 @@ def test_nothing_to_reach_by_ssh_and_quotes_in_paths_are_refused() -> None:
         ssh_config.render(NODES[2:])
     with pytest.raises(ArtifactError, match="cannot hold the path"):
         ssh_config.render(NODES, known_hosts='/a"b')
+    for unset in ({"include": ""}, {"known_hosts": ""}):
+        with pytest.raises(ArtifactError, match="cannot be empty"):
+            ssh_config.render(NODES, **unset)

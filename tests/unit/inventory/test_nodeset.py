@@ -74,6 +74,8 @@ def test_a_backward_range_is_told_how_to_be_written() -> None:
         (["node1-ib0", "node2-ib0"], "node[1-2]-ib0"),
         (["10.0.0.1", "10.0.0.2", "10.0.1.1"], "10.0.0.[1-2],10.0.1.1"),
         (["a", "a"], "a"),
+        (["i-1234567890123", "i-1234567890124"], "i-1234567890123,i-1234567890124"),
+        (["i-1234567890123-a1", "i-1234567890123-a2"], "i-1234567890123-a[1-2]"),
         ([], ""),
     ],
 )
@@ -84,7 +86,11 @@ def test_folds(names: list[str], text: str) -> None:
 numbered = st.builds(
     "{}{}{}".format,
     st.sampled_from(["gpu", "n", "r1-", "a.b", ""]),
-    st.one_of(st.integers(0, 120).map(str), st.integers(0, 120).map("{:02d}".format), st.just("0007")),
+    st.one_of(
+        st.integers(0, 120).map(str),
+        st.integers(0, 120).map("{:02d}".format),
+        st.sampled_from(["0007", "9" * 9, "9" * 10]),
+    ),
     st.sampled_from(["", "-ib0", ".lan", "x"]),
 )
 

@@ -192,6 +192,22 @@ CASES = {
         "version: 1\nnodes: [{name: a, address: '10.0.0.1:2222'}]\n",
         "a port is written beside it, as in: port: 2222",
     ),
+    "address in brackets": (
+        "version: 1\nnodes: [{name: a, address: '[fd00::1]:2222'}]\n",
+        "write an IPv6 address without brackets: fd00::1, and the port beside it, as in: port: 2222",
+    ),
+    "address as a URL": (
+        "version: 1\nnodes: [{name: a, address: 'ssh://10.0.0.1'}]\n",
+        "write the host alone, and user and port beside it",
+    ),
+    "address with a user": (
+        "version: 1\nnodes: [{name: a, address: 'root@10.0.0.1'}]\n",
+        "write the host alone, and user and port beside it",
+    ),
+    "no blank behind the colon": (
+        "version: 1\nnodes:\n  - name:gpu01\n",
+        "write '- name: gpu01', with a blank behind the colon",
+    ),
     "not quite IPv6": (
         "version: 1\nnodes: [{name: a, address: 'fe80:::1'}]\n",
         "'fe80:::1' is no IPv6 address",

@@ -310,6 +310,20 @@ def test_what_ssh_would_take_first_is_taken(tmp_path: Path) -> None:
     assert "a further identityfile is not carried over" in said(found)
 
 
+def test_of_jumps_and_commands_the_first_counts_and_no_node_is_behind_itself() -> None:
+    inventory, _ = from_text(
+        "Host bastion\n  ProxyCommand none\nHost x\n  ProxyCommand ssh -W %h:%p first\nHost y\nHost *\n"
+        "  ProxyJump bastion\n  ProxyCommand ssh -W %h:%p late\n"
+    )
+    assert [node.proxy_jump for node in inventory.nodes] == [None, "first", "bastion"]
+
+
+def test_a_file_that_keeps_no_host_key_is_not_carried() -> None:
+    inventory, found = from_text("Host x\n  UserKnownHostsFile /dev/null\n  StrictHostKeyChecking no\n")
+    assert inventory.nodes[0].known_hosts is None
+    assert "userknownhostsfile is not carried over" in said(found)
+
+
 def test_what_some_hosts_include_is_for_these_and_folders_may_be_patterns(tmp_path: Path) -> None:
     (tmp_path / "d" / "x").mkdir(parents=True)
     (tmp_path / "d" / "x" / "config").write_text("Host *\n  User included\nHost nas\n  Port 2222\n")
@@ -323,6 +337,21 @@ def test_what_some_hosts_include_is_for_these_and_folders_may_be_patterns(tmp_pa
     found, _ = converted(source, kinds.Kind.ssh_config, tmp_path)
     settings = {node.name: (node.address, dict(node.settings)) for node in found.nodes}
     assert settings == {"gpu01": ("gpu01.example", {"user": "included"}), "nas": ("nas.example", {})}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[g]\nok ansible_port=²\n",
+        "[g]\nok ansible_ssh_common_args='-p ²'\n",
+        "[g]\nok\n[g:vars]\nansible_group_priority=--5\n",
+        "ok slots=²\n",
+        "Host ok\n  Port ²\n",
+    ],
+)
+def test_what_only_looks_like_a_number_is_none(text: str) -> None:
+    inventory, _ = from_text(text)
+    assert [(node.name, node.port, node.slots) for node in inventory.nodes] == [("ok", None, None)]
 
 
 def test_nothing_is_run_and_nothing_else_is_guessed() -> None:
@@ -357,3 +386,19 @@ def test_a_hostile_source_cannot_write_into_the_inventory_or_act_on_the_terminal
     assert [node.name for node in load.from_text(text).nodes] == ["ok"]
     assert all(str(note).isprintable() for note in found.notes)
     assert isinstance(found.notes[0], Note)
+
+
+def test_a_group_that_is_called_like_a_setting_is_not_explained_as_one() -> None:
+    source = Source("pasted", "[gpus]\na\nb\n")
+    _, text = converted(source, kinds.Kind.ansible, HERE)
+    assert "  gpus:\n    nodes: " in text
+
+
+def test_aliases_that_make_many_groups_of_few_lines_are_refused_at_once() -> None:
+    lines = ["x0: &x0 {hosts: {h: }}"]
+    for depth in range(1, 9):
+        lines.append(
+            f"x{depth}: &x{depth} {{children: {{{', '.join(f'c{n}: *x{depth - 1}' for n in range(8))}}}}}"
+        )
+    with pytest.raises(InventoryError, match="aliases expand to more than"):
+        from_text("\n".join(lines) + "\n", kinds.Kind.ansible)
