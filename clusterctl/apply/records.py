@@ -60,7 +60,7 @@ def parse(line: str, nonce: str) -> Record | None:
     # sudo, a banner without a newline or a shell's start-up file may have put text before the mark.
     _, mark, rest = line.partition(f"@{nonce} ")
     words = rest.rstrip("\r\n").split(" ")
-    if not mark or len(words) < 2 or not words[0].isdigit():
+    if not mark or len(words) < 2 or not words[0].isdecimal() or len(words[0]) > 9:
         return None
     try:
         event = Event(words[1])

@@ -122,7 +122,7 @@ def _row(layout: _Layout, line: str) -> Row | None:
     words = line.split()
     for start in range(len(words) - layout.width + 1):
         cells = words[start : start + layout.width]
-        if not (cells[0].isdigit() and cells[1].isdigit()):
+        if not (cells[0].isdecimal() and cells[1].isdecimal()):
             continue
         named = dict(zip(layout.leading, cells, strict=False))
         middle = len(layout.leading)

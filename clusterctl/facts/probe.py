@@ -141,10 +141,15 @@ def _seconds(word: str) -> float | None:
         return None
 
 
+def _whole(word: str) -> int | None:
+    # Some digits are no decimal ones, and of very many Python makes no number.
+    return int(word) if word.removeprefix("-").isdecimal() and len(word) < 20 else None
+
+
 def _root(section: Section) -> RootAccess:
     uid, _, rest = section.text.strip().partition(" ")
     way, _, detail = rest.partition(" ")
-    if not uid.isdigit() or len(uid) > 10 or way not in ("root", "sudo", "none"):
+    if not uid.isdecimal() or len(uid) > 10 or way not in ("root", "sudo", "none"):
         return RootAccess(-1, "none", "the probe could not tell which user it runs as")
     return RootAccess(int(uid), way, " ".join(detail.split()))
 
@@ -184,6 +189,6 @@ def split(output: str, nonce: str, subjects: frozenset[str] | None = None) -> An
 
 def _section(name: str, limit: str, text: str, status: str, error: str) -> Section:
     # A program whose output was cut dies of the closed pipe before it can say how it ended.
-    cut = limit.isdigit() and len(text.encode()) >= int(limit)
-    exit_status = int(status) if status.lstrip("-").isdigit() else (0 if cut else None)
+    most, exit_status = _whole(limit), _whole(status)
+    cut = most is not None and len(text.encode()) >= most
     return Section(name, text, 0 if cut else exit_status, error.strip(), cut)

@@ -92,7 +92,7 @@ def parse(text: str, *, container: str, image: str, library: str, expected_sha25
     ranks, versions, errors = [], [], []
     for line in text.splitlines():
         fields = line.split("\t")
-        if fields[0] == "rank" and len(fields) == 5 and fields[2].isdigit():
+        if fields[0] == "rank" and len(fields) == 5 and fields[2].isdecimal():
             ranks.append(RankProof(fields[1], int(fields[2]), fields[3], fields[4]))
         elif fields[0] == "version" and len(fields) == 2:
             versions.append(fields[1])

@@ -78,7 +78,7 @@ def parse(node: Node, token: str, text: str) -> Relay:
         return said.get(name, [""])[0]
 
     def free(name: str) -> int:
-        return int(one(name)) * 1024 if one(name).isdigit() else 1 << 62
+        return int(one(name)) * 1024 if one(name).isdecimal() else 1 << 62
 
     # Where the node was reached and on which port: right behind forwarded ports and jump hosts, too.
     connection = one("connection").split()

@@ -12,7 +12,7 @@ from clusterctl.benchmarks.links import NodeLinks, RdmaLink, nvlink, selects
 def _numbers(text: str) -> list[float]:
     words = text.split()
     return (
-        [float(word) for word in words] if all(word.replace(".", "", 1).isdigit() for word in words) else []
+        [float(word) for word in words] if all(word.replace(".", "", 1).isdecimal() for word in words) else []
     )
 
 
@@ -29,7 +29,7 @@ def read(
     for line in said.get("rdma_port", ()):
         device, number, *rate = line.split()
         rates = _numbers(" ".join(rate))
-        if rates and number.isdigit() and selects(selector, device, int(number)):
+        if rates and number.isdecimal() and selects(selector, device, int(number)):
             ports.append(RdmaLink(device, int(number), rates[0]))
     rates = _numbers(" ".join(said.get("nvlinks", ())))
     pairs = [int(number) for number in _numbers(" ".join(said.get("nvlink_pairs", ())))]
@@ -38,7 +38,7 @@ def read(
     evidence = Evidence(
         rdma_ports=tuple(f"{port.device}:{port.port}" for port in ports),
         peer_memory=tuple(said.get("peer_memory", ())),
-        memlock_kib=int(memlock) if memlock.isdigit() else None,
+        memlock_kib=int(memlock) if memlock.isdecimal() else None,
         gpu=next(iter(said.get("gpu_name", ())), None),
         # What only leaves devices out promises none.
         rdma_named=selector if selector and not selector.startswith("^") else None,

@@ -80,7 +80,7 @@ def parse_inspection(text: str) -> tuple[RankProcess, ...]:
     found = []
     for line in text.splitlines():
         words = line.split("\t")
-        if len(words) >= 3 and words[0].isdigit() and words[1].isdigit():
+        if len(words) >= 3 and words[0].isdecimal() and words[1].isdecimal():
             found.append(RankProcess(int(words[0]), int(words[1]), _STATES.get(words[2], words[2])))
     return tuple(found)
 

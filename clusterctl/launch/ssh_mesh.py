@@ -100,7 +100,7 @@ def memlock_of(plan: LaunchPlan, answer: str) -> dict[str, str]:
     return {
         placement.node: limit
         for placement, limit in zip(plan.placements, limits, strict=True)
-        if limit == "unlimited" or limit.isdigit()
+        if limit == "unlimited" or limit.isdecimal()
     }
 
 

@@ -83,4 +83,4 @@ def _is_too_old(facts: NodeFacts, driver: str) -> bool:
 
 def _branch(version: str) -> int:
     head = version.partition(".")[0]
-    return int(head) if head.isdigit() else 0
+    return int(head) if head.isdecimal() else 0

@@ -99,7 +99,7 @@ def port(node: Node, facts: SshMesh) -> int:
     """
     said = facts.setting("port") or ""
     forwarded = means_itself(node.address)
-    return (None if forwarded else node.port) or (int(said) if said.isdigit() else SSH_PORT)
+    return (None if forwarded else node.port) or (int(said) if said.isdecimal() else SSH_PORT)
 
 
 def lacks(node: Node, facts: NodeFacts, name: str) -> str | None:

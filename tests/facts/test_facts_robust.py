@@ -86,6 +86,21 @@ def test_no_output_breaks_the_splitting(noise: str, inside: str) -> None:
     assert answer.root.way == "none"
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "{0} begin root ²\n0 root\n{0} end root 0",
+        "{0} begin root 10\n0 root\n{0} end root ²",
+        "{0} begin root 10\n0 root\n{0} end root --5",
+        "{0} begin root 10\n0 root\n{0} end root " + "1" * 5000,
+        "{0} begin root 10\n² root\n{0} end root 0",
+    ],
+)
+def test_what_only_looks_like_a_number_does_not_end_the_run_of_all_nodes(body: str) -> None:
+    nonce = "f0" * 16
+    assert probe.split(f"\n{body.format(nonce)}\n{nonce} done 1\n", nonce).uptime_end_s == 1.0
+
+
 @pytest.mark.parametrize("fragment", FRAGMENTS, ids=lambda fragment: fragment.name)
 def test_garbage_never_becomes_a_value(fragment: probe.Fragment) -> None:
     """A section that holds nothing of its kind yields no value of its own anywhere."""

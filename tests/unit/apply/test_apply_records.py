@@ -42,6 +42,7 @@ def _line(number, event, detail=""):
         (f"@{N} 1 failed {base64.b64encode(bytes([255])).decode()}", Record(1, Event.FAILED, "\ufffd")),
         ("@0000000000000000 3 changed ", None),
         (f"@{N} three changed ", None),
+        (f"@{N} ² changed ", None),
         (f"@{N} 3 exploded ", None),
         (f"@{N} 3 failed !!!", None),
         (f"@{N}", None),
