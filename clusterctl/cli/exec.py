@@ -37,6 +37,7 @@ def execute(
     Exit code 0 when it ended with 0 everywhere; 1: somewhere it did not; 5: a container is not reachable.
     """
     from clusterctl.cli.containers_session import containers_session
+    from clusterctl.cli.session import say_failures
     from clusterctl.inventory.model import Node
     from clusterctl.transport.base import Failure, Transport
     from clusterctl.transport.fanout import fan_out
@@ -66,8 +67,7 @@ def execute(
         )  # fmt: skip
     else:
         _say(outcome)
-    for name, failure in outcome.failures.items():
-        console.talk(f"{name}: {failure.kind.value}: {failure.message}")
+    say_failures(outcome.failures)
     status = any(done.returncode for done in outcome.values_by_node.values())
     raise typer.Exit(5 if outcome.failures else 1 if status else 0)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import os
 import pwd
 import sys
@@ -117,6 +118,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
+def _inventory_hint(error: Any) -> str | None:
+    """Say how a verb takes its inventory where it was given as another verb takes it; None where that is not it."""
+    context: Any = getattr(error, "ctx", None)
+    if context is None:
+        return None
+    taken = [one for one in context.command.params if one.name == "inventory"]
+    if not taken:
+        return None
+    if taken[0].param_type_name == "option":
+        wrong, form = "unexpected extra argument" in error.format_message(), "-i INVENTORY"
+    else:
+        wrong, form = getattr(error, "option_name", None) in ("-i", "--inventory"), "INVENTORY"
+    return f"an inventory is given as: {context.command_path} {form}" if wrong else None
+
+
 def _run(arguments: list[str]) -> int:
     # Behind -- it is a word of the program that is to run.
     as_json = "--json" in arguments[: arguments.index("--") if "--" in arguments else None]
@@ -131,9 +147,14 @@ def _run(arguments: list[str]) -> int:
             console.talk(f"hint: {error.hint}")
         return error.exit_code
     except ClickException as error:
+        hint = _inventory_hint(error)
         if as_json:
-            console.emit_json(_document(error.format_message(), int(error.exit_code)))
-        error.show()
+            console.emit_json(_document(error.format_message(), int(error.exit_code), hint))
+        said = io.StringIO()
+        error.show(file=said)
+        console.talk(said.getvalue().rstrip("\n"))
+        if hint:
+            console.talk(f"hint: {hint}")
         return int(error.exit_code)
     except (typer.Abort, KeyboardInterrupt):
         outcome = INTERRUPTED

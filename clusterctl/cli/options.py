@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Optional
@@ -74,6 +75,12 @@ def require_seconds(timeout_s: float, flag: str = "--timeout") -> None:
             f"{flag} {timeout_s:g} is no time that can be waited for",
             hint=f"write seconds, a year at most: {flag} 86400 is a day",
         )
+
+
+def require_image(name: str | None) -> None:
+    """Raise UsageError for an --image that an inventory could not hold: an empty one, or one like an option."""
+    if name is not None and re.fullmatch(r"[^\s-]\S*", name) is None:
+        raise UsageError(f"{name!r} is no name of an image", hint="it is written registry/name:tag")
 
 
 def names(texts: Sequence[str] | None) -> tuple[str, ...] | None:

@@ -12,7 +12,7 @@ import typer
 from clusterctl.cli import console
 from clusterctl.cli.artifact_output import NpOption, SlotsOption, emit, load, place
 from clusterctl.cli.image_build import dockerfile
-from clusterctl.cli.options import InventoryOption, JsonOption, LimitOption
+from clusterctl.cli.options import InventoryOption, JsonOption, LimitOption, require_image
 from clusterctl.cli.render_jobs import mpijob, sbatch, torchrun
 from clusterctl.cli.render_mpirun import mpirun
 from clusterctl.errors import ArtifactError
@@ -72,6 +72,7 @@ def docker_run(
     from clusterctl.artifacts.ranks import slots_of
     from clusterctl.inventory.secret_names import names_a_secret
 
+    require_image(image)
     nodes = load(inventory, limit).nodes
     lines: list[tuple[str, tuple[str, ...]]] = []
     for rank, node in enumerate(nodes):

@@ -8,7 +8,7 @@ import typer
 
 from clusterctl.cli import console
 from clusterctl.cli.artifact_output import NpOption, SlotsOption, emit, load, place
-from clusterctl.cli.options import InventoryOption, JsonOption, LimitOption
+from clusterctl.cli.options import InventoryOption, JsonOption, LimitOption, require_image
 from clusterctl.cli.render_mpirun import Library
 from clusterctl.errors import ArtifactError, UsageError
 
@@ -137,6 +137,7 @@ def mpijob(
     from clusterctl.artifacts import mpijob as artifact
     from clusterctl.artifacts import ranks
 
+    require_image(image)
     nodes = load(inventory, limit).nodes
     placement = place(nodes, None, slots)
     counts = {count for _, count in placement.hosts}

@@ -77,7 +77,7 @@ def list_runs(
     if as_json:
         console.emit_json(run_list.to_document(found))
     elif found:
-        console.data(run_list.render(found))
+        console.data(run_list.render(found, console.width()))
     else:
         console.talk(f"no result in {path} {'yet' if choice == Wanted() else 'fits'}")
 

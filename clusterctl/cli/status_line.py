@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from clusterctl import log
+from clusterctl.cli import console
 from clusterctl.report.visible import visible
 
 if TYPE_CHECKING:
@@ -45,8 +46,21 @@ class StatusLine:
 
     def _write(self, text: str) -> None:
         if self._shown:
-            sys.stderr.write(f"\r\033[K{text}")
-            sys.stderr.flush()
+            self._shown = _written(f"\r\033[K{text}")
+
+
+def _written(text: str) -> bool:
+    """Write over the line; say no where the terminal is gone (a window closed on a job that was disowned).
+
+    The work goes on: an exception in here would end it, on all nodes at once.
+    """
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except OSError:
+        console.abandon(sys.stderr)
+        return False
+    return True
 
 
 class Progress:
@@ -60,11 +74,9 @@ class Progress:
         """Count one node."""
         self._done += 1
         if self._shown:
-            sys.stderr.write(f"\r{self._what}: {self._done}/{self._total}")
-            sys.stderr.flush()
+            self._shown = _written(f"\r{self._what}: {self._done}/{self._total}")
 
     def end(self) -> None:
         """Clear the line."""
         if self._shown:
-            sys.stderr.write("\r\033[K")
-            sys.stderr.flush()
+            _written("\r\033[K")

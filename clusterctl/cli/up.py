@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
@@ -10,6 +9,7 @@ import typer
 from clusterctl.cli import console
 from clusterctl.cli import options as cli
 from clusterctl.cli.status_line import StatusLine
+from clusterctl.inventory.user_paths import at_home, is_file
 
 if TYPE_CHECKING:
     from clusterctl.inventory.model import Inventory, Node
@@ -53,6 +53,7 @@ def up(
     from clusterctl.launch import containers_up
     from clusterctl.rundir import RunDir
 
+    cli.require_image(image)
     session = open_session(inventory, limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys)
     wanted = _with_wishes(session.inventory, image, tuple(volume or ()), privileged)
     run = RunDir.create("up", runs)
@@ -116,8 +117,8 @@ def _jump_known_hosts(nodes: tuple[Node, ...]) -> str:
         for node in nodes
         if node.proxy_jump
     )
-    paths = (Path(file).expanduser() for file in files)
-    return "".join(path.read_text(encoding="utf-8") for path in paths if path.is_file())
+    paths = (at_home(file) for file in files)
+    return "".join(path.read_text(encoding="utf-8", errors="replace") for path in paths if is_file(path))
 
 
 def _say(found: tuple[Container, ...], run: RunDir) -> None:

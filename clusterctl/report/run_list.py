@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -34,8 +35,11 @@ def figure(run: Summary) -> str:
     return f"{run.figure:.{digits}f} {run.unit}"
 
 
-def render(runs: Sequence[Summary]) -> str:
-    """Return one line per run: its id, when it began (UTC), what it measured on what, and its one number."""
+def render(runs: Sequence[Summary], width: int | None = None) -> str:
+    """Return one line per run: its id, when it began (UTC), what it measured on what, and its one number.
+
+    Where that is wider than ``width`` (None: any is fine), a run's second line has what it ran on.
+    """
     rows = [
         [
             run.run,
@@ -51,7 +55,21 @@ def render(runs: Sequence[Summary]) -> str:
         for run in runs
     ]
     heads = ["run", "benchmark", "library", "launcher", "ranks", "nodes", "best", "status", "hardware"]
-    return columns(heads, rows, left=(0, 1, 2, 3, 7, 8))
+    text = columns(heads, rows, left=(0, 1, 2, 3, 7, 8))
+    if width is None or max(map(len, text.splitlines())) <= width:
+        return text
+    first = (0, 1, 6, 7)
+    lines = columns([heads[i] for i in first], [[row[i] for i in first] for row in rows], left=(0, 1, 3))
+    head, *told = lines.splitlines()
+    return "\n".join(
+        [head, *(f"{line}\n{_ran_on(row, width)}" for line, row in zip(told, rows, strict=True))]
+    )
+
+
+def _ran_on(row: Sequence[str], width: int) -> str:
+    library, launcher, ranks, nodes, hardware = row[2], row[3], row[4], row[5], row[8]
+    text = f"{library}, {launcher}, ranks {ranks}, nodes {nodes}, {hardware}"
+    return textwrap.fill(text, max(20, width), initial_indent="    ", subsequent_indent="    ")
 
 
 def shown(record: Record) -> str:

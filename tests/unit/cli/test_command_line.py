@@ -8,6 +8,7 @@ import os
 import pytest
 
 from clusterctl.cli import main as cli
+from clusterctl.cli.session import open_session
 
 INVENTORY = "version: 1\nnodes: [{name: 'n[1-4]', slots: 1, address: '10.0.0.[1-4]'}]\n"
 
@@ -84,3 +85,47 @@ def test_an_export_in_a_pipe_has_the_ends_of_lines_of_one(capsys):
     assert cli.main(["results", "export", "--format", "csv"]) in {0, 11}
     assert "x0d" not in capsys.readouterr().out
     assert cli.main(["results", "export", "--json", "--format", "csv"]) == 2
+
+
+@pytest.mark.parametrize("name", ["", " ", "-x", "a b"])
+@pytest.mark.parametrize("verb", [["up"], ["render", "docker-run"], ["render", "mpijob"]])
+def test_what_is_no_image_is_not_taken_for_one(verb, name, capsys):
+    """Most likely an unset variable of a script; or docker would take the program for its image."""
+    assert cli.main([*verb, f"--image={name}", *(["--", "true"] if verb[0] == "render" else [])]) == 2
+    assert f"{name!r} is no name of an image" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "form"),
+    [
+        (["check", "-i", "four.yaml"], "clusterctl check INVENTORY"),
+        (["undo", "--inventory", "four.yaml"], "clusterctl undo INVENTORY"),
+        (["bench", "four.yaml"], "clusterctl bench -i INVENTORY"),
+        (["render", "hostfile", "four.yaml"], "clusterctl render hostfile -i INVENTORY"),
+        (["check", "four.yaml", "five.yaml"], None),
+        (["explain"], None),
+    ],
+)
+def test_an_inventory_given_as_another_verb_takes_it_is_told_how(words, form, capsys):
+    assert cli.main([*words, "--json"]) == 2
+    said = capsys.readouterr()
+    hint = f"an inventory is given as: {form}" if form else None
+    assert json.loads(said.out)["error"]["hint"] == hint
+    assert ("hint: " in said.err) is bool(form)
+
+
+def test_containers_that_cannot_be_reached_share_a_line_with_its_hint(folder, monkeypatch, capsys):
+    (folder / "gone.yaml").write_text(
+        "version: 1\nnodes: [{name: 'n[1-9]', address: '127.0.0.[1-9]', port: 1}]\n"
+    )
+    monkeypatch.setattr(
+        "clusterctl.cli.containers_session.containers_session",
+        lambda *_, **__: open_session(folder / "gone.yaml", limit=None, fanout=None),
+    )
+    assert cli.main(["exec", "--", "true"]) == 5
+    said = capsys.readouterr().err.splitlines()
+    assert (
+        said[0].startswith("n[1-9] (9): refused: ")
+        and said[1] == "    hint: is sshd running, and on this port?"
+    )
+    assert len(said) == 2

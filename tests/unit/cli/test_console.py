@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import sys
 
 import pytest
 
-from clusterctl.cli import console
+from clusterctl.cli import console, status_line
 from clusterctl.cli.session import say_failures
+from clusterctl.inventory.discover import this_machine
 from clusterctl.transport.base import Failure, FailureKind
 
 HOSTILE = "a\x1b]0;title\x07\x1b[2J\x9b31m\rb\u202ec\u2066\x08\x7f\ud800"
@@ -54,3 +56,25 @@ def test_a_nodes_text_cannot_pose_as_another_node(capsys: pytest.CaptureFixture[
     lines = capsys.readouterr().err.splitlines()
     assert [line for line in lines if line.startswith("gpu")] == ["gpu1: error: no"]
     assert not acting("\n".join(lines))
+
+
+@pytest.mark.parametrize("line", ["progress", "status"])
+def test_work_goes_on_when_the_terminal_is_gone(monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+    """A window closed on a job that was disowned: every write is an error from then on."""
+
+    class Gone(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+        def write(self, _: str) -> int:
+            raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", Gone())
+    if line == "progress":
+        progress = status_line.Progress("gathering facts", 2)
+        progress.advance(this_machine().nodes[0], None)
+        progress.end()
+    else:
+        with status_line.StatusLine() as status:
+            status.show("building")

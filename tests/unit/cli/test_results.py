@@ -159,3 +159,11 @@ def test_importing_from_nowhere_is_said(tmp_path, capsys):
     assert call(capsys, "import", str(tmp_path / "none"))[0] == 2
     (tmp_path / "empty").mkdir()
     assert call(capsys, "import", str(tmp_path / "empty"), "--runs", str(tmp_path / "to"))[0] == 1
+
+
+def test_a_list_is_no_wider_than_the_terminal(runs, capsys, monkeypatch):
+    monkeypatch.setattr("clusterctl.cli.console.width", lambda: 80)
+    lines = call(capsys, "list")[1].splitlines()
+    assert max(map(len, lines)) <= 80
+    assert [line.split()[0] for line in lines if not line.startswith(" ")][:2] == ["run", OTHER]
+    assert lines[1].split()[-1] == "ok" and lines[2].startswith("    nccl, ")

@@ -98,3 +98,5 @@ def test_an_interrupt_is_said(tmp_path: Path, words: tuple[str, ...]) -> None:
 def test_talk_that_nobody_can_keep_changes_no_exit_code(tmp_path: Path) -> None:
     done = shell('"$@" 2>/dev/full', "check", "no.yaml", folder=tmp_path)
     assert (done.returncode, done.stdout) == (4, "")
+    done = shell('"$@" 2>/dev/full', "no-such-verb", folder=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
