@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import io
 import os
@@ -81,10 +82,12 @@ def _hoisted(arguments: Sequence[str]) -> list[str]:
 def _start_lean() -> None:
     """Spare what a verb's imports would otherwise pay for: an eighth of a short command.
 
-    What they make stays, so that looking for cyclic garbage among it is in vain; and pydantic would read the entry
-    points of everything that is installed, for plugins that nobody has.
+    What they make stays, so that looking for cyclic garbage among it is in vain, at the end above all (a tenth of a
+    second for the facts of 256 nodes); and pydantic would read the entry points of everything that is installed, for
+    plugins that nobody has.
     """
     gc.set_threshold(50_000, 20, 20)
+    atexit.register(gc.freeze)
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 

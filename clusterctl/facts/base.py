@@ -120,7 +120,7 @@ class Section(Part):
     def detail(self) -> str:
         """Say in one sentence why there is no value, in the program's own words where it had any."""
         said = (self.error or (self.text if self.exit_status else ""))[: 8 * DETAIL_CHARACTERS]
-        words = " ".join(scrubbed(said).split())[:DETAIL_CHARACTERS]
+        words = _words(said)
         if self.status is ReadStatus.OK:
             return "the output was cut" if self.cut else ""
         if self.exit_status in STATUS_TIMEOUT:
@@ -136,6 +136,12 @@ class Section(Part):
         if self.status is not ReadStatus.OK:
             return Reading(None, self.status, self.detail)
         return read_text(self.text, parse, cut=self.cut)
+
+
+@lru_cache(maxsize=256)
+def _words(said: str) -> str:
+    """Return what a program said in one line, without secrets; nodes of a fleet complain alike."""
+    return " ".join(scrubbed(said).split())[:DETAIL_CHARACTERS]
 
 
 def read_text(text: str, parse: Callable[[str], T], *, cut: bool = False) -> Reading[T]:

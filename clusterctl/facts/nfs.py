@@ -95,7 +95,7 @@ def _unescaped(word: str) -> str:
 def _automounts(text: str) -> tuple[Mount, ...]:
     lines = [line.partition(" ")[2] for line in text.splitlines() if line.startswith("automount ")]
     # An automount's options are numbers of its process: they would make every node another.
-    return tuple(replace(mount, options=()) for mount in parse_mounts("\n".join(lines)))
+    return tuple(replace(mount, options=()) for mount in parse_mounts("\n".join(lines))) if lines else ()
 
 
 def parse(sections: Sections) -> Nfs:

@@ -150,6 +150,10 @@ def _is_bare(files: Files, words: dict[str, str], hypervisor: bool | None) -> bo
     return not hypervisor if on_x86 else ".metal" in (files.text(f"{_DMI}/product_name") or "")
 
 
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(scrubbed(text).split())
+
+
 def _secure_boot(words: dict[str, str], exists: set[str]) -> Reading[bool]:
     # An EFI variable file holds four bytes of attributes, then the value (kernel, efivarfs).
     digits = words.get("secure-boot", "").split()
@@ -177,7 +181,7 @@ def parse(sections: Sections, hypervisor: bool | None) -> System:
         os=files.one("/etc/os-release", parse_os_release),
         kernel=files.one("/proc/sys/kernel/osrelease", _word),
         machine=Reading(words["machine"]) if words.get("machine") else files.one(_ARCH, _word),
-        cmdline=files.one("/proc/cmdline", lambda text: tuple(scrubbed(text).split())),
+        cmdline=files.one("/proc/cmdline", _words),
         boot_id=files.one("/proc/sys/kernel/random/boot_id", _word),
         uptime_s=files.one("/proc/uptime", _uptime),
         virtualization=_virtualization(files, words, exists, hypervisor),
