@@ -22,7 +22,7 @@ from pathlib import Path
 from side_by_side import Farm, Goal, nodes_and_folder, options, ours, report
 from sshd_farm import HANG_S
 
-from clusterctl.facts.gather import gather_fleet
+from clusterctl.facts.gather_fleet import gather_fleet
 from clusterctl.inventory import load
 from clusterctl.inventory.model import Node
 from clusterctl.transport.base import Failure

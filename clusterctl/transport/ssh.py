@@ -1,6 +1,6 @@
 """How a connection over SSH is opened: the way there, its host key, the login; and what a run's connections share.
 
-Beside ``ssh_login`` and ``ssh_wire`` the only module that uses paramiko.
+Beside ``ssh_login``, ``ssh_packets`` and ``ssh_wire`` the only module that uses paramiko.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One command on one SSH channel: one thread reads both streams, sends the input and keeps the deadline.
 
-Works on paramiko's Channel without importing paramiko; only ``ssh`` and ``ssh_wire`` do that.
+Works on paramiko's Channel without importing paramiko; see ``ssh_wire``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from clusterctl.transport.exchange import Exchange
 
 _CHUNK_BYTES = 131072
 _INLINE_INPUT_BYTES = 65536
-_SLICE_BYTES = 262144
 # A packet carries at most 32 KiB and the window 2 MiB: the server never waits for a look.
 _PACKETS_PER_LOOK = 16
 # Background children of a command that has ended may hold its output open; OpenSSH would wait for them.
@@ -178,9 +177,7 @@ def _send(channel: Channel, data: bytes, ends: bool) -> threading.Thread | None:
     def write() -> None:
         # A command that ends without reading all its input, or a lost connection, shows in what is read.
         with contextlib.suppress(OSError, EOFError):
-            for start in range(0, len(data), _SLICE_BYTES):
-                # paramiko's sendall copies what is left after every packet: quadratic for the whole.
-                channel.sendall(data[start : start + _SLICE_BYTES])
+            channel.sendall(data)
             if ends:
                 channel.shutdown_write()
 

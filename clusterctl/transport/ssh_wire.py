@@ -1,6 +1,6 @@
 """One SSH connection as paramiko keeps it, made cheap and orderly: algorithms, handshake, reads, channels.
 
-Beside ``ssh`` and ``ssh_login`` the only module that uses paramiko.
+Beside ``ssh``, ``ssh_login`` and ``ssh_packets`` the only module that uses paramiko.
 """
 
 from __future__ import annotations
@@ -13,16 +13,18 @@ from typing import Any
 
 from clusterctl.transport.lean_paramiko import paramiko
 from clusterctl.transport.ssh_order import Order
+from clusterctl.transport.ssh_packets import Packets, ReadAhead
 
 WIRE_ERRORS: tuple[type[Exception], ...] = (EOFError, OSError, paramiko.SSHException)
 
 _CLOSE_TIMEOUT_S = 5.0
 _CATCH_UP_TIMEOUT_S = 10.0
-_READ_BYTES = 65536
+# What paramiko leaves free in the largest packet that the server takes.
+_HEAD_BYTES = 64
+_GATHERED_PACKETS = 8
 # The stubs leave out what subclasses are meant to override.
 _BASE: Any = paramiko.Transport
 _BASE_CHANNEL: Any = paramiko.Channel
-_BASE_PACKETIZER: Any = paramiko.packet.Packetizer
 
 
 def _ranked(names: tuple[str, ...], first: tuple[str, ...], never: str) -> tuple[str, ...]:
@@ -32,9 +34,43 @@ def _ranked(names: tuple[str, ...], first: tuple[str, ...], never: str) -> tuple
 
 
 class _Channel(paramiko.Channel):
-    """A channel that sends nothing after its CLOSE; paramiko's own become one by ``orderly``."""
+    """A channel that sends nothing after its CLOSE, and much at once; paramiko's own become one by ``orderly``."""
 
     order: Order
+    widest_bytes = 0
+    """The most room that the window had; OpenSSH gives a session its window with the command."""
+    wanted_bytes = 1
+    """How much room is worth waking the writer for."""
+
+    def sendall(self, data: bytes | bytearray) -> None:
+        """Send all of the data, waiting for room in the window; raise OSError when the channel closes before.
+
+        paramiko's own copies what is left after every packet, makes a system call of each, and wakes for every piece
+        of room. While this one waits for more of it, three quarters of the window are on their way.
+        """
+        wire: Any = self.transport
+        done, packet_bytes = 0, self.out_max_packet_size - _HEAD_BYTES
+        while done < len(data):
+            end = done + self._room(min(_GATHERED_PACKETS * packet_bytes, len(data) - done))
+            with wire.packetizer.gathered():
+                while done < end:
+                    sent = self.send(data[done : min(done + packet_bytes, end)])
+                    if sent == 0:
+                        raise OSError("the channel is closed")
+                    done += sent
+
+    def _room(self, most: int) -> int:
+        """Return how much to send at once, as soon as there is room for it."""
+        with self.lock:
+            while not (self.closed or self.eof_sent):
+                self.widest_bytes = max(self.widest_bytes, self.out_window_size)
+                worth = min(most, max(1, self.widest_bytes // 4))
+                if self.out_window_size >= worth:
+                    self.wanted_bytes = 1
+                    return worth
+                self.wanted_bytes = worth
+                self.out_buffer_cv.wait()
+            raise OSError("the channel is closed")
 
     def _send(self, data: bytes, message: Any) -> int:
         with self.order.sending():
@@ -51,40 +87,10 @@ class _Channel(paramiko.Channel):
 
 def orderly(channel: Any) -> Any:
     """Return a channel just opened as one that keeps the order of its messages."""
-    channel.order = Order(channel)
     # paramiko leaves no way to choose the class of the channels it makes.
     channel.__class__ = _Channel
+    channel.order = Order(channel)
     return channel
-
-
-class ReadAhead:
-    """A socket, or a channel through a jump host, read in large pieces.
-
-    paramiko reads each packet's first block and its rest by calls of their own, and every call hands the
-    interpreter to another thread and must win it back.
-    """
-
-    def __init__(self, sock: Any) -> None:
-        self._sock = sock
-        self._held = b""
-        self._at = 0
-
-    def recv(self, size: int) -> bytes:
-        """Return up to ``size`` bytes; nothing means the end."""
-        if self._at >= len(self._held):
-            self._held, self._at = self._sock.recv(_READ_BYTES), 0
-        start, self._at = self._at, self._at + size
-        return self._held[start : self._at]
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._sock, name)
-
-
-class _Packetizer(_BASE_PACKETIZER):  # type: ignore[misc]
-    """paramiko's, without a thread of its own for the handshake's deadline, which ``start_client`` keeps."""
-
-    def start_handshake(self, timeout: float) -> None:
-        """Start no timer."""
 
 
 class Wire(paramiko.Transport):
@@ -110,7 +116,7 @@ class Wire(paramiko.Transport):
     _idle_check_timeout_s = 5.0
 
     def __init__(self, sock: Any, recorded: tuple[str, ...] = ()) -> None:
-        super().__init__(ReadAhead(sock), packetizer_class=_Packetizer)  # type: ignore[arg-type]
+        super().__init__(ReadAhead(sock), packetizer_class=Packets)  # type: ignore[arg-type]
         self.raw = sock
         # Ask the server for a key of a type that known_hosts has of it.
         names = [n for t in recorded for n in (("rsa-sha2-512", "rsa-sha2-256") if t == "ssh-rsa" else (t,))]
@@ -221,8 +227,17 @@ class Wire(paramiko.Transport):
         else:
             answer()
 
+    @staticmethod
+    def _channel_window(channel: Any, message: Any) -> None:
+        """Handle more room in the window (RFC 4254 5.2)."""
+        with channel.lock:
+            channel.out_window_size += message.get_int()
+            if channel.out_window_size >= getattr(channel, "wanted_bytes", 1):
+                channel.out_buffer_cv.notify_all()
+
     _channel_handler_table = {  # noqa: RUF012 - paramiko's own shape
         **_BASE._channel_handler_table,
+        paramiko.common.MSG_CHANNEL_WINDOW_ADJUST: _channel_window,
         paramiko.common.MSG_CHANNEL_REQUEST: _channel_request,
         paramiko.common.MSG_CHANNEL_CLOSE: _channel_close,
     }

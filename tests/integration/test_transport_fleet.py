@@ -119,6 +119,15 @@ def test_behind_a_jump_host_over_one_shared_connection(sshd_farm, use):
     assert threading.active_count() == threads and open_files() == files
 
 
+def test_large_files_cross_the_shared_connection_of_a_jump_host(sshd_farm, use, tmp_path):
+    farm = use(sshd_farm(4))
+    jump, *behind = nodes_of(farm)
+    there = [node.model_copy(update={"proxy_jump": f"{jump.address}:{jump.port}"}) for node in behind]
+    data = os.urandom(5 << 20)
+    assert not fan_out(there, Connector(), lambda node, t: t.put(data, str(tmp_path / node.name))).failures
+    assert [(tmp_path / node.name).read_bytes() == data for node in there] == [True] * 3
+
+
 def test_a_jump_host_that_dies_takes_its_nodes_along_quietly(sshd_farm, use):
     farm = use(sshd_farm(5))
     jump, *behind = nodes_of(farm)

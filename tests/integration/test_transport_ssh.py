@@ -150,6 +150,16 @@ def test_files_whole_or_not_at_all(small_farm, connect, tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.parametrize("cipher", ["aes128-gcm@openssh.com", "aes256-ctr"])
+def test_a_large_file_arrives_whole_while_keys_are_exchanged_again(sshd_farm, connect, tmp_path, cipher):
+    farm = sshd_farm(1, sshd_config=f"RekeyLimit 1M\nCiphers {cipher}\n")
+    data, transport = os.urandom(12 << 20), connect(farm)
+    transport.put(data, str(tmp_path / "large"))
+    assert (tmp_path / "large").read_bytes() == data
+    assert transport.get(str(tmp_path / "large")) == data
+    assert farm.nodes[0].connections == 1
+
+
 def test_a_connection_lost_while_a_file_is_sent_leaves_the_old_file(sshd_farm, connect, tmp_path):
     farm = sshd_farm(1)
     path = tmp_path / "f"
