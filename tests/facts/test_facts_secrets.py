@@ -7,7 +7,7 @@ import json
 import pytest
 
 from clusterctl import json_text
-from clusterctl.facts import nfs, software, storage, system
+from clusterctl.facts import limits, nfs, software, storage, system
 from clusterctl.facts.base import Section, Sections
 from clusterctl.facts.recording.scrub import scrubbed_json
 
@@ -28,6 +28,18 @@ SECRET = "canarySecret"
             f"/etc/apt/sources.list:deb https://me:{SECRET}@x{SECRET}@repo/debian bookworm main",
             lambda sections: software.parse(sections).repositories,
             "https://repo/debian",
+        ),
+        (
+            "config",
+            f"/etc/ssh/sshd_config:SetEnv LANG=C HF_TOKEN={SECRET}",
+            lambda sections: limits.parse(sections).sshd,
+            "LANG=C",
+        ),
+        (
+            "system",
+            f"/proc/cmdline:netroot=iscsi:me:{SECRET}@10.0.0.1::3260:0:iqn.2009-01.com.example:disk iommu=pt",
+            lambda sections: system.parse(sections, None).cmdline.value,
+            "iommu=pt",
         ),
         (
             "mounts",

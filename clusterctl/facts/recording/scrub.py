@@ -44,8 +44,19 @@ _TOKENS = re.compile(
     r"|sk-[A-Za-z0-9_-]{20,}|eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"
     r")(?![A-Za-z0-9_])"
 )
+# Where a login stands without a scheme: dracut's netroot=iscsi:USER:PASSWORD@.. and root=cifs:.., a proxy's name.
+_LOGIN = re.compile(
+    r"(?i)(?:(?<![a-z0-9])(?:iscsi:(?=[^\s@]{1,1000}@(?:[^\s:]{0,300}:){4})|cifs:)|proxy=)"
+    r"([^\s@/\"'\\:]{1,200}:(?!//)[^\s@\"'\\]{1,1000})@"
+)
+_SPOKEN = re.compile(
+    r"\b(?:sshpass[ \t]{1,4}-p[ \t]{0,4}|crypto[ \t][^\n]{0,200}?\bpw[ \t]{1,4})([^\s\"']{1,200})"
+)
+"""Passwords behind a word and no name: of sshpass in a ProxyCommand, of ntpd's keys."""
 _PASSWORD_HASH = re.compile(r"\$(?:1|2[aby]|5|6|y|gy|7)\$[A-Za-z0-9./$=,]{8,}")
 
+# Short names that are a secret's only where they are a whole word of the name: not BYPASS, not module.sig_enforce.
+_SHORT = re.compile(r"(?i)(?:.*[._-])?(?:pass|pw|pwd|rootpw|bindpw|psk|sig|signature|proxy[_-]?user)")
 # Names that look like a secret's and are settings: what they say is judged, or tells nothing.
 _SETTINGS = re.compile(
     r"(?i)(?:.*(?:auth(?:entication|orization[_-]plugins|orizedkeys\w*|or|ors|ority)|passwordauthentication"
@@ -60,7 +71,8 @@ def _stars(text: str) -> str:
 
 
 def _is_secret(name: str) -> bool:
-    return names_a_secret(name.replace("-", "_")) and _SETTINGS.fullmatch(name) is None
+    named = names_a_secret(name.replace("-", "_")) or _SHORT.fullmatch(name) is not None
+    return named and _SETTINGS.fullmatch(name) is None
 
 
 def _masked(value: str) -> str:
@@ -88,6 +100,8 @@ class Scrubber:
         text = self._each(_QUOTED_VALUE, "named value", text, lambda m: self._named(m, 1, 3))
         if '\\"' in text:
             text = self._each(_ESCAPED_VALUE, "named value", text, lambda m: self._named(m, 1, 3))
+        text = self._each(_LOGIN, "login", text, lambda m: _around(m, 1, _stars(m[1])))
+        text = self._each(_SPOKEN, "password", text, lambda m: _around(m, 1, _stars(m[1])))
         text = self._each(_HEADER, "authorization", text, lambda m: _around(m, 2, _stars(m[2])))
         text = self._assigned(_ASSIGNED, text)
         text = self._assigned(_KEYED, text)
