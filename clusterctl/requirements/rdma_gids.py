@@ -40,6 +40,11 @@ def index_of(facts: NodeFacts, device: RdmaDevice, port: RdmaPort) -> int | None
     return next((gid.index for gid in entries if gid.netdev in own), entries[0].index if entries else None)
 
 
+def speaks_iwarp(device: RdmaDevice) -> bool:
+    """Whether a device speaks iWARP (Chelsio's, Intel's X722, E810 when told so), whose entries have no type."""
+    return device.node_type == "RNIC"
+
+
 def _is_index(text: str) -> bool:
     return text.strip().isdecimal() and len(text) <= 9
 
@@ -57,6 +62,9 @@ def faults(facts: NodeFacts, device: RdmaDevice, port: RdmaPort) -> tuple[tuple[
     if port.link_layer != "Ethernet" or port.state != "ACTIVE":
         return (), ()
     name = f"{device.name} port {port.number}"
+    if speaks_iwarp(device):
+        # NCCL connects queue pairs by itself, and iWARP only by way of the connection manager (rdma_cm(7)).
+        return (), (f"{name} speaks iWARP, which NCCL does not: leave it out with rdma_devices",)
     entries = usable(port)
     if not entries:
         only_v1 = any(gid.type not in (None, "RoCE v2") for gid in port.gids)

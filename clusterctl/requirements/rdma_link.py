@@ -66,7 +66,7 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
         names = some([device.name for device in reading.value])
         reason = f"rdma_devices {node.rdma_devices!r} means none of the devices there are: {names}"
         return Verdict(NAME, Status.UNMET, reason, evidence)
-    faults, warnings = _state_faults(ports, node, fleet)
+    faults, warnings = _state_faults(facts, ports, node, fleet)
     missing = rdma_ports.named_but_missing(node.rdma_devices, reading.value)
     if missing:
         faults.append(f"rdma_devices names {some(missing)}, which is not there")
@@ -81,6 +81,10 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
         wrong, odd = rdma_gids.faults(facts, device, port)
         faults += wrong
         warnings += odd
+    if all(rdma_gids.speaks_iwarp(device) for device, _ in ports):
+        faults.append(
+            "all its RDMA devices speak iWARP, and NCCL only InfiniBand and RoCE: set NCCL_IB_DISABLE=1"
+        )
     indices = frozenset(rdma_fleet.usual(fleet).gid_indices)
     for wrong, odd in (
         rdma_gids.index_faults(facts, node, ports, indices),
@@ -117,11 +121,19 @@ def _no_device(cards: tuple[PciDevice, ...]) -> str:
     return f"PCI shows InfiniBand cards that are no RDMA device, so NCCL does not see them: {named}; {hint}"
 
 
-def _state_faults(ports: tuple[Port, ...], node: Node, fleet: Fleet) -> tuple[list[str], list[str]]:
+def _state_faults(
+    facts: NodeFacts, ports: tuple[Port, ...], node: Node, fleet: Fleet
+) -> tuple[list[str], list[str]]:
     """Return the ports that are down or too slow, and those that are only not cabled."""
     faults: list[str] = []
     spare: list[str] = []
-    up = {rdma_ports.card(device) for device, port in ports if _fault(device, port, None) is None}
+    # A card is in use by its management port as well, which is none of those that are judged.
+    up = {
+        rdma_ports.card(device)
+        for device in facts.rdma.devices.or_else(())
+        for port in device.ports
+        if _fault(device, port, None) is None
+    }
     for device, port in ports:
         fault = _fault(device, port, node.requirements.rdma_link.min_rate_gbps)
         if fault is None:

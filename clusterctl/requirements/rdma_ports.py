@@ -100,7 +100,10 @@ def ports(facts: NodeFacts, node: Node) -> tuple[Port, ...]:
         return tuple((d, p) for d in devices for p in d.ports if chosen(d.name, p.number, node.rdma_devices))
     own = [device for device in devices if not _is_to_be_given_away(facts, device)] or devices
     kept = [device for device in own if not serves_management(facts, device)]
-    return tuple((d, p) for d in kept or own for p in d.ports)
+    management = {card(device) for device in own if device not in kept}
+    # Another port of that very card without a cable is no training network beside it.
+    idle = all(card(d) in management and all(p.state != "ACTIVE" for p in d.ports) for d in kept)
+    return tuple((d, p) for d in (own if idle else kept) for p in d.ports)
 
 
 def devices(facts: NodeFacts, node: Node) -> tuple[RdmaDevice, ...]:
@@ -138,7 +141,9 @@ def serves_management(facts: NodeFacts, device: RdmaDevice) -> bool:
     route = facts.network.default_route.value
     if route is None or not all(port.link_layer == "Ethernet" for port in device.ports):
         return False
-    return not netdevs(facts, device).isdisjoint((route, route.partition(".")[0]))
+    # Of a VLAN or bridge by another name only the device's table knows that it stands on it.
+    on = {gid.netdev for port in device.ports for gid in port.gids}
+    return not (netdevs(facts, device) | on).isdisjoint((route, route.partition(".")[0]))
 
 
 def netdevs(facts: NodeFacts, device: RdmaDevice) -> frozenset[str]:

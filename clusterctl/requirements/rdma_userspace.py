@@ -31,6 +31,10 @@ PROVIDERS = {
     "cxgb4": "cxgb4",
     "qede": "qedr",
     "hns3": "hns",
+    "hfi1": "hfi1verbs",
+    "mana": "mana",
+    "erdma": "erdma",
+    "ionic": "ionic",
 }
 """Kernel driver of the PCI function -> provider in rdma-core."""
 
@@ -39,6 +43,11 @@ def _missing_provider(facts: NodeFacts, device: RdmaDevice) -> str | None:
     pci = facts.pci.device(device.pci_address) if device.pci_address is not None else None
     provider = PROVIDERS.get(pci.driver or "") if pci is not None else None
     return provider if provider is not None and provider not in facts.rdma.providers else None
+
+
+def _has_device_files(facts: NodeFacts) -> bool:
+    """Whether programs can open a device: those of connection and subnet managers (rdma_cm, umad0) do not do."""
+    return any("uverbs" in path.rpartition("/")[2] for path in facts.rdma.uverbs)
 
 
 def _by_hand(facts: NodeFacts) -> str:
@@ -82,7 +91,7 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
         return Verdict(
             NAME, Status.UNMET, f"libibverbs lacks the provider {some(named)}{_by_hand(facts)}", evidence
         )
-    if not rdma.uverbs:
+    if not _has_device_files(facts):
         why = "start it with --device /dev/infiniband" if facts.in_container else "ib_uverbs is not loaded"
         reason = f"there are no device files below /dev/infiniband ({why})"
         return Verdict(NAME, Status.UNMET, reason, evidence)
@@ -100,7 +109,7 @@ def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
     if judge(facts, node, fleet).status is not Status.UNMET:
         return ()
     found: list[Step] = []
-    if not facts.rdma.uverbs and not facts.in_container:
+    if not _has_device_files(facts) and not facts.in_container:
         found.append(LoadModule("Load ib_uverbs", "ib_uverbs"))
     complete = facts.rdma.libibverbs is not None and bool(facts.rdma.providers)
     complete = complete and not any(_missing_provider(facts, d) for d in rdma_ports.devices(facts, node))

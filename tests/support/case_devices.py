@@ -103,7 +103,7 @@ def _on(word):
 
 
 def rdma_device(text):
-    """``NAME [pci=ADDRESS] [guid=..] [fw=..] [board=..] [netdev=..] PORT...``.
+    """``NAME [pci=ADDRESS] [guid=..] [fw=..] [board=..] [netdev=..] [type=..] PORT...``.
 
     A port is ``1:ACTIVE:LinkUp:400:InfiniBand`` and may end in ``:WIDTH``; ``gid=PORT/INDEX/GID/TYPE/NETDEV`` and
     ``count=PORT/NAME/VALUE`` add to one.
@@ -134,7 +134,7 @@ def rdma_device(text):
             )
         )  # fmt: skip
     return RdmaDevice(
-        name, options["guid"], options["fw"], options.get("board"), "CA", options.get("pci"), 0,
+        name, options["guid"], options["fw"], options.get("board"), options.get("type", "CA"), options.get("pci"), 0,
         tuple(filter(None, options["netdev"].split(","))), tuple(ports),
     )  # fmt: skip
 
