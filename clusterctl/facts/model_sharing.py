@@ -126,7 +126,10 @@ class MountUnit(Part):
 
 @dataclass(frozen=True, slots=True)
 class MountHealth(Part):
-    """Whether a network file system answers at a path: ``ok``, ``stale``, ``hung`` or ``failed``."""
+    """Whether a network file system answers at a path: ``ok``, ``stale``, ``hung`` or ``failed``.
+
+    ``denied``: it answers, but not to this account (Kerberos without a ticket).
+    """
 
     path: str
     state: str

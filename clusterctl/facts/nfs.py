@@ -61,7 +61,11 @@ for v do
     case $q in
     0) printf 'mount ok %s\\n' "$v";;
     127) ;;
-    *) case $(t 2 stat -f -- "$f" 2>&1) in *[Ss]tale*) q=stale;; *) q=failed;; esac
+    *) case $(t 2 stat -f -- "$f" 2>&1) in
+       *[Ss]tale*) q=stale;;
+       *'Permission denied'*|*'key not available'*|*'ey has expired'*) q=denied;;
+       *) q=failed;;
+       esac
        printf 'mount %s %s\\n' $q "$v";;
     esac;;
   *) kill -9 $p; printf 'mount hung %s\\n' "$v";;
@@ -105,7 +109,7 @@ def parse(sections: Sections) -> Nfs:
     for line in config_lines(section, "/etc/systemd/system/"):
         units.setdefault(line.path.rsplit("/", 1)[-1], []).append(line.text)
     words = [line.split(" ", 2) for line in section.text.splitlines()]
-    threads = [int(w[1]) for w in words if w[0] == "threads" and len(w) == 2 and w[1].isdigit()]
+    threads = [int(w[1]) for w in words if w[0] == "threads" and len(w) == 2 and w[1].isdecimal()]
     wanted = {w[1] for w in words if w[0] == "wants" and len(w) == 2}
     exported = [line.text.split(None, 1) for line in config_lines(section, "/var/lib/nfs/etab")]
     return Nfs(

@@ -25,7 +25,6 @@ TITLE = "All nodes share a folder"
 READS = frozenset({"network", "nfs", "software", "ssh_mesh", "storage", "system"})
 
 SERVER_UNIT = "nfs-server.service"
-_REMOTE = ("nfs", "nfs4")
 
 
 def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
@@ -57,7 +56,7 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     what = wish.what(node, fleet)
     warnings = wish.numbers(node, facts, fleet)
     evidence["export"] = what
-    problem = _mount_problem(facts, node, what)
+    problem = _mount_problem(facts, node, fleet, what)
     if problem is None:
         return Verdict(NAME, Status.MET, f"{what} is mounted at {path} and answers", evidence, warnings)
     if mounts.mounted_at(facts, path) is None:
@@ -72,7 +71,7 @@ def _waiting(facts: NodeFacts, node: Node) -> str | None:
     return mounts.automount_waiting(facts, wish.path(node))
 
 
-def _mount_problem(facts: NodeFacts, node: Node, what: str | None) -> str | None:
+def _mount_problem(facts: NodeFacts, node: Node, fleet: Fleet, what: str | None) -> str | None:
     """Say what is wrong with a client's mount; None when it is right."""
     path = wish.path(node)
     if what is None:
@@ -80,7 +79,7 @@ def _mount_problem(facts: NodeFacts, node: Node, what: str | None) -> str | None
     found = mounts.mounted_at(facts, path)
     if found is None:
         return f"{what} is not mounted at {path}"
-    if found.fstype not in _REMOTE or not mounts.same_source(found.source, what):
+    if not mounts.is_export(found, what, wish.server_addresses(node, fleet)):
         return f"{found.source} ({found.fstype}) is mounted at {path}, not {what}: unmount it first"
     state = facts.nfs.state_of(path)
     unit = mounts.unit_name(path)
@@ -176,7 +175,7 @@ def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
         return ()
     if mounted is not None:
         # Only what starts it at boot can be put right under a mount in use.
-        own = mounted.fstype in _REMOTE and mounts.same_source(mounted.source, what)
+        own = mounts.is_export(mounted, what, wish.server_addresses(node, fleet))
         healthy = facts.nfs.state_of(path) not in ("hung", "stale", "failed")
         return _unit_steps(facts, node, what, remote=True) if own and healthy else ()
     name = "nfs-common" if manager(facts) == "apt" else "nfs-utils"

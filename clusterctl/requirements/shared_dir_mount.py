@@ -20,6 +20,7 @@ WAY_UNIT = f"{UNIT_FOLDER}/clusterctl-way-to@.service"
 BIND = "bind"
 """The options of a unit that binds a folder of the same node."""
 _AUTOMOUNT = "autofs"
+_REMOTE = ("nfs", "nfs4")
 _VERSION = ("vers=", "nfsvers=", "v3", "v4")
 
 
@@ -49,14 +50,22 @@ def source(host: str, folder: str) -> str:
     return f"[{address}]:{folder}" if address is not None and address.version == 6 else f"{host}:{folder}"
 
 
-def same_source(one: str, other: str) -> bool:
-    """Whether two ``host:/folder`` are the same as far as their text tells."""
+def is_export(mount: Mount, what: str, addresses: tuple[str, ...]) -> bool:
+    """Whether a mount is this ``host:/folder``: by its text, or because its server has one of these addresses.
 
-    def parts(text: str) -> tuple[str, str]:
-        host, _, folder = text.rpartition(":/")
-        return host.strip("[]").lower(), normal(f"/{folder}")
+    Who mounts by a name in fstab has the address among the options (nfs(5), addr).
+    """
+    if mount.fstype not in _REMOTE:
+        return False
+    (host, folder), (wanted, wanted_folder) = _parts(mount.source), _parts(what)
+    at = [literal(option.removeprefix("addr=")) for option in mount.options if option.startswith("addr=")]
+    known = [number for address in (wanted, *addresses) if (number := literal(address)) is not None]
+    return folder == wanted_folder and (host == wanted or any(number in known for number in at))
 
-    return parts(one) == parts(other)
+
+def _parts(text: str) -> tuple[str, str]:
+    host, _, folder = text.rpartition(":/")
+    return host.strip("[]").lower(), normal(f"/{folder}")
 
 
 def options(extra: tuple[str, ...], *, own_server: bool) -> str:
@@ -108,7 +117,13 @@ def _mounts(facts: NodeFacts) -> tuple[Mount, ...]:
 def mounted_at(facts: NodeFacts, path: str) -> Mount | None:
     """Return what is mounted at a path: the last one, which hides those before it. An automount is no mount."""
     found = [mount for mount in _mounts(facts) if mount.target == normal(path) and mount.fstype != _AUTOMOUNT]
-    return found[-1] if found else None
+    # What an automount brought stands in both lists, with its options in one.
+    same = (
+        m
+        for m in reversed(found)
+        if m.options and (m.source, m.fstype) == (found[-1].source, found[-1].fstype)
+    )
+    return next(same, found[-1]) if found else None
 
 
 def _holder(facts: NodeFacts, path: str, *, automounts: bool) -> Mount | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterctl.requirements import shared_dir_mount as mounts
-from clusterctl.requirements.addresses import reachable_address
+from clusterctl.requirements.addresses import reachable_address, source_addresses
 
 if TYPE_CHECKING:
     from clusterctl.facts.model import NodeFacts
@@ -52,6 +52,14 @@ def what(node: Node, fleet: Fleet) -> str | None:
         return settings.export
     host = reachable_address(exporting, fleet.facts.get(exporting.name))
     return None if host is None else mounts.source(host, folder(node))
+
+
+def server_addresses(node: Node, fleet: Fleet) -> tuple[str, ...]:
+    """Return the addresses, in numbers, of the node that exports; none where it is no node of the inventory."""
+    exporting = server(node, fleet)
+    if node.requirements.shared_dir.export is not None or exporting is None:
+        return ()
+    return source_addresses(exporting, fleet.facts.get(exporting.name) or fleet.earlier.get(exporting.name))
 
 
 def folder(node: Node) -> str:

@@ -19,6 +19,7 @@ sysfs /sys sysfs rw 0 0
 10.0.0.1:/good /good nfs4 rw 0 0
 10.0.0.1:/two\\040words /mnt/two\\040words nfs rw 0 0
 10.0.0.1:/stale /stale nfs4 rw 0 0
+10.0.0.1:/krb5 /krb5 nfs4 rw,sec=krb5 0 0
 10.0.0.2:/hung2 /hung2 nfs4 rw 0 0
 systemd-1 /proc/sys/fs/binfmt_misc autofs rw,direct 0 0
 systemd-1 /auto autofs rw,direct 0 0
@@ -36,6 +37,7 @@ for last; do :; done
 case $last in
 /hung*) echo $$ >>"$PIDS"; exec sleep 300;;
 /stale) echo "stat: cannot read file system information for '/stale': Stale file handle" >&2; exit 1;;
+/krb5) echo "stat: cannot read file system information for '/krb5': Permission denied" >&2; exit 1;;
 /good|'/mnt/two words') exit 0;;
 /auto) grep -q 'auto nfs4' "$MOUNTS" || echo "10.0.0.1:/auto /auto nfs4 rw,vers=4.1 0 0" >>"$MOUNTS"; exit 0;;
 /unknown) echo "10.0.0.1:/unknown /unknown nfs4 rw 0 0" >>"$MOUNTS"; exit 0;;
@@ -82,6 +84,7 @@ def test_healthy_stale_and_hung_mounts_are_told_apart_in_time(
         "/good": "ok",
         "/mnt/two words": "ok",
         "/stale": "stale",
+        "/krb5": "denied",
         "/hung": "hung",
         "/hung2": "hung",
         "/auto": "ok",

@@ -116,6 +116,7 @@ DEFAULTS = {
     "sysctls": {},
     "sysctl_section": "ok",
     "host_config": [],
+    "kept_config": "absent",
     "numa": 1,
     "numa_balancing": 0,
     "clock": {},
@@ -222,6 +223,8 @@ def _sections(f):
     managed = [
         SectionNote("managed", ReadStatus(word), 0, "", False) for word in f["managed_section"].split()
     ]
+    if f["kept_config"] != "absent":
+        managed.append(SectionNote("kept_config", ReadStatus(f["kept_config"]), None, "", False))
     if f["sysctl_section"] == "read-only":
         return (*managed, SectionNote("sysctl", ReadStatus.OK, 0, "/proc/sys is read-only", False))
     return (*managed, SectionNote("sysctl", ReadStatus(f["sysctl_section"]), 0, "", False))
@@ -243,7 +246,9 @@ def _ssh_mesh(f):
 def _mounts(lines):
     if isinstance(lines, str):
         return reading(lines)
-    return Reading(tuple(Mount(w[0], w[1], w[2], ("rw",)) for w in map(str.split, lines)))
+    """``SOURCE TARGET TYPE [OPTIONS]``; or a status word."""
+    words = (f"{line} rw".split()[:4] for line in lines)
+    return Reading(tuple(Mount(w[0], w[1], w[2], tuple(w[3].split(","))) for w in words))
 
 
 def facts_of(case):
