@@ -46,17 +46,22 @@ def _daemon(facts: NodeFacts) -> str | None:
     )
 
 
-def _overriding(facts: NodeFacts) -> tuple[str, ...]:
-    """Files that pam_limits reads after ours and that set memlock again."""
+def _overriding(facts: NodeFacts, node: Node) -> tuple[str, ...]:
+    """Lines that pam_limits prefers to ours: of files that it reads later, and for the account or its groups alone."""
     ours = PurePosixPath(LIMITS).name
-    later = {
-        line.path
-        for line in facts.limits.configured
-        if "/limits.d/" in line.path
-        and "memlock" in line.text.split()
-        and PurePosixPath(line.path).name > ours
-    }
-    return tuple(f"{path} sets memlock too, and is read later" for path in sorted(later))
+    later: set[str] = set()
+    special: set[str] = set()
+    for line in facts.limits.configured:
+        words = line.text.split()
+        if "memlock" not in words or words[-1] in ("unlimited", "infinity", "-1") or line.path == LIMITS:
+            continue
+        if "/limits.d/" in line.path and PurePosixPath(line.path).name > ours:
+            later.add(f"{line.path} sets memlock too, and is read later")
+        elif words[0].startswith(("@", "%")) or words[0] == node.user:
+            special.add(
+                f"{line.path} sets memlock for {words[0]}, which goes before the wildcard (limits.conf(5))"
+            )
+    return (*sorted(later), *sorted(special))
 
 
 def _without_pam(facts: NodeFacts) -> str | None:
@@ -114,7 +119,7 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     without_pam = _without_pam(facts)
     if without_pam is not None:
         reason += f"; {without_pam}"
-    warnings = (*_overriding(facts), *_lowered_by_shell(facts), *also)
+    warnings = (*_overriding(facts, node), *_lowered_by_shell(facts), *also)
     if node.connection == "local":
         warnings = (*warnings, "a session that is open keeps its limit: log in again after the change")
     return Verdict(NAME, Status.UNMET, reason, evidence, warnings)

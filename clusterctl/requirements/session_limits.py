@@ -33,14 +33,15 @@ def warnings(facts: NodeFacts, fleet: Fleet) -> tuple[str, ...]:
     if shm is not None and shm.size_bytes < SHM_BYTES:
         said = f"/dev/shm has {shm.size_bytes >> 20} MiB, eight ranks want 1 GiB"
         found.append(said + (": start the container with --ipc host" if facts.in_container else ""))
-    removes = [
-        line.path
+    settings = [
+        (line.path, value.strip().lower())
         for line in facts.host_config
-        if line.path.startswith("/etc/systemd/logind")
-        and line.text.replace(" ", "").lower() == "removeipc=yes"
+        for name, _, value in [line.text.partition("=")]
+        if line.path.startswith("/etc/systemd/logind") and name.strip() == "RemoveIPC"
     ]
-    if removes:
+    # Drop-ins are read after the main file, and the last word counts.
+    if settings and settings[-1][1] in ("yes", "y", "true", "t", "on", "1"):
         found.append(
-            f"{removes[-1]} sets RemoveIPC=yes: shared memory goes when the user's last session ends"
+            f"{settings[-1][0]} sets RemoveIPC=yes: shared memory goes when the user's last session ends"
         )
     return tuple(found)

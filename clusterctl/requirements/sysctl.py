@@ -12,7 +12,10 @@ from clusterctl.requirements.base import Step, WriteFile, WriteValue
 from clusterctl.requirements.rendering import render
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model import NodeFacts
+    from clusterctl.facts.model import ConfigLine, NodeFacts
+
+_FOLDERS = ("/etc/", "/run/", "/usr/local/lib/", "/usr/lib/")
+"""Of files of one name in several of these only the first counts (sysctl.d(5))."""
 
 Kind = Literal["least", "exact", "range", "ports"]
 """``least``: each number at least; ``range``: at least as wide; ``ports``: these among others; else ``exact``."""
@@ -112,23 +115,37 @@ def not_kept(facts: NodeFacts, path: str, wanted: tuple[Wanted, ...]) -> tuple[W
 def overriding(facts: NodeFacts, path: str, wanted: tuple[Wanted, ...]) -> tuple[str, ...]:
     """Say which files, read after ours at boot, set a lesser value.
 
-    sysctl.d(5): files of all folders sorted by name, the last one wins; /etc/sysctl.conf comes last (it is
-    99-sysctl.conf on Debian, and procps reads it after all others).
+    sysctl.d(5): files of all folders sorted by name, of one name that of the first folder only, and the last word
+    counts; /etc/sysctl.conf comes last (it is 99-sysctl.conf on Debian, and procps reads it after all others).
     """
-    ours = PurePosixPath(path).name
     by_name = {item.name: item for item in wanted}
-    found: dict[str, list[str]] = {}
-    for line in facts.host_config:
-        if "sysctl" not in line.path or line.path == path or "=" not in line.text:
-            continue
+    said: dict[str, tuple[str, str]] = {}
+    for line in sorted(_read_at_boot(facts), key=lambda line: _order(line.path)):
         name, value = _split(line.text.lstrip("-"))
-        item = by_name.get(name.replace("/", "."))
-        last = line.path == "/etc/sysctl.conf" or PurePosixPath(line.path).name > ours
-        if item is not None and last and not item.satisfied(value):
-            found.setdefault(line.path, []).append(f"{item.name} to {value}")
+        said[name.replace("/", ".")] = line.path, value
+    found: dict[str, list[str]] = {}
+    for name, (at, value) in said.items():
+        item = by_name.get(name)
+        if item is not None and _order(at) > _order(path) and not item.satisfied(value):
+            found.setdefault(at, []).append(f"{name} to {value}")
     return tuple(
         f"{at} is read later at boot and sets {', '.join(what)}" for at, what in sorted(found.items())
     )
+
+
+def _order(path: str) -> tuple[bool, str]:
+    return path == "/etc/sysctl.conf", PurePosixPath(path).name
+
+
+def _read_at_boot(facts: NodeFacts) -> list[ConfigLine]:
+    """Return the settings of files that no other of the same name hides."""
+    lines = [line for line in facts.host_config if "sysctl" in line.path and "=" in line.text]
+    shown: dict[str, str] = {}
+    for folder in _FOLDERS:
+        for line in lines:
+            if line.path.startswith(folder):
+                shown.setdefault(PurePosixPath(line.path).name, line.path)
+    return [line for line in lines if shown.get(PurePosixPath(line.path).name) == line.path]
 
 
 def _split(line: str) -> tuple[str, str]:
