@@ -24,8 +24,8 @@ FAMILIES = (PARAMETER, "package", "modprobe option", "service", "module")
 """Labels that begin with these exist per node: where a family was read, what it does not name is ``absent``."""
 
 _OWN_PARAMETERS = re.compile(
-    r"(BOOT_IMAGE|initrd|root|resume|resume_offset|ip|nfsroot|rd\.(lvm|luks|md|dm)\b.*|ostree|hostname|"
-    r"systemd\.(hostname|machine_id)|cloud-config-url|ds|BOOTIF|wwid|netroot|(rd\.)?iscsi[._].*|inst\..*|"
+    r"(BOOT_IMAGE|initrd|boot|root|resume|resume_offset|ip|ifname|nfsroot|rd\.(lvm|md|dm)\b.*|(rd\.)?luks\b.*|ostree|"
+    r"hostname|systemd\.(hostname|machine_id)|cloud-config-url|ds|BOOTIF|wwid|netroot|(rd\.)?iscsi[._].*|inst\..*|"
     r"crashkernel)(=.*)?"
 )
 _MODULES = ("nvidia_peermem", "nv_peer_mem", "gdrdrv", "nvidia_fs", "rdma_rxe", "nouveau", "nvme_rdma")
@@ -82,9 +82,9 @@ def comparable(facts: NodeFacts) -> Comparable:
         families["package"] = {p.name: p.version for p in facts.software.packages.value if p.name not in told}
     if facts.services.units.value is not None:
         families["service"] = {
-            unit.name.removesuffix(".service"): unit.active
+            unit.name.removesuffix(".service"): "active" if unit.active == "reloading" else unit.active
             for unit in facts.services.units.value
-            if unit.load != "not-found" and unit.active in ("active", "inactive", "failed")
+            if unit.load != "not-found" and unit.active
         }
     if facts.modules.loaded.value is not None:
         loaded = {module.name for module in facts.modules.loaded.value}
@@ -119,7 +119,9 @@ def _hardware(facts: NodeFacts) -> dict[str, str]:
         lambda c: f"{c.sockets} sockets, {c.cores} cores, {c.threads} threads",
     )
     _put(found, "NUMA nodes", facts.cpu.numa_nodes, lambda nodes: str(len(nodes)))
-    _put(found, MEMORY, facts.memory.total_bytes, lambda size: f"{size / 2**30:.0f} GiB")
+    if facts.memory.total_bytes.value is not None:
+        # Compared as a number: there is no word for a node that has none.
+        found[MEMORY] = f"{facts.memory.total_bytes.value / 2**30:.0f} GiB"
     if facts.pci.devices.value is not None:
         gpus = facts.pci.nvidia_gpus
         found["GPUs on the bus"] = _counted([f"{gpu.vendor}:{gpu.device}" for gpu in gpus])
@@ -165,7 +167,11 @@ def _gpus(facts: NodeFacts) -> dict[str, str]:
 
 def _fabric(facts: NodeFacts) -> dict[str, str]:
     found: dict[str, str] = {}
-    devices = [device for device in facts.rdma.devices.or_else(()) if not device.is_virtual]
+    devices = [
+        device
+        for device in facts.rdma.devices.or_else(())
+        if not (device.is_virtual or _is_given_away(facts, device.pci_address))
+    ]
     if facts.rdma.devices.value is not None or facts.rdma.devices.status is ReadStatus.ABSENT:
         found["RDMA devices"] = _counted([device.board_id or "unnamed board" for device in devices])
     boards = sorted({device.board_id for device in devices if device.board_id})
@@ -173,12 +179,21 @@ def _fabric(facts: NodeFacts) -> dict[str, str]:
         of_board = [device for device in devices if device.board_id == board]
         found[f"firmware of {board}"] = _distinct(device.fw_ver for device in of_board if device.fw_ver)
         found[f"link layer of {board}"] = _distinct(p.link_layer for device in of_board for p in device.ports)
-    for interface in facts.network.interfaces.or_else(()):
-        if interface.pci_address is not None or interface.driver == "bonding":
+    interfaces = facts.network.interfaces.or_else(())
+    # A bond has no device of its own; its speed tells of a leg that is down.
+    above = {interface.master for interface in interfaces if interface.pci_address is not None}
+    for interface in interfaces:
+        if interface.pci_address is not None or interface.name in above:
             found[f"MTU of {interface.name}"] = str(interface.mtu)
             if interface.speed_mbps is not None and interface.operstate == "up":
                 found[f"speed of {interface.name}"] = f"{interface.speed_mbps} Mb/s"
     return found
+
+
+def _is_given_away(facts: NodeFacts, address: str | None) -> bool:
+    """Whether a device is a virtual function of this machine's, which comes and goes with guests and pods."""
+    function = facts.pci.device(address) if address is not None else None
+    return function is not None and function.physical_function is not None
 
 
 def _software(facts: NodeFacts) -> dict[str, str]:

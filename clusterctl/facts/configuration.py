@@ -17,6 +17,8 @@ SYSCTLS = (
     *("kernel.numa_balancing", "vm.swappiness", "vm.max_map_count", "fs.file-max", "vm.nr_hugepages"),
 )
 READ_ONLY = "/proc/sys is read-only"
+KEPT = "kept_config"
+"""The section of configuration that only root may read."""
 MANAGED = (
     *(
         "/etc/security/limits.d/*clusterctl*",
@@ -46,12 +48,32 @@ FRAGMENTS = (
 [ "$W" != root ] || [ -w /proc/sys/kernel/hostname ] || echo '{READ_ONLY}' >&2""",
         files=tuple("/proc/sys/" + name.replace(".", "/") for name in SYSCTLS),
     ),
+    # Some sites and distributions keep chrony.conf to root and chrony's own group. Whom sudo has made root (when the
+    # probe is sent once more with a password) nothing is kept from, and he is asked for what was kept from the account.
+    Fragment(
+        KEPT,
+        """\
+r "grep -HsE '^[[:space:]]*[^!#;%[:space:]]' /etc/chrony.conf /etc/chrony/chrony.conf /etc/chrony/conf.d/*.conf \
+  /etc/chrony/sources.d/*.sources /etc/chrony.d/*.conf /etc/chrony.d/*.sources"
+n $?""",
+        needs="""\
+k=; [ ! -d /etc/chrony ] || [ -x /etc/chrony ] || k=1
+for f in /etc/chrony.conf /etc/chrony/chrony.conf; do
+  if [ -e $f ] && { [ ! -r $f ] || [ "${SUDO_UID:-}" ]; }; then k=1; fi
+done; [ "$k" ]""",
+        missing="chrony's files, where there are any, are not kept to root",
+        root=True,
+    ),
     Fragment(
         "cluster_file",
-        "t 10 sha256sum /etc/sysconfig/rdma/*",
+        """\
+k=; [ -r /etc/sysconfig/rdma ] && [ -x /etc/sysconfig/rdma ] || k=1
+for f in /etc/sysconfig/rdma/*; do if [ -e "$f" ] && [ ! -r "$f" ]; then k=1; fi; done
+if [ "$k" ]; then r 'sha256sum /etc/sysconfig/rdma/*'; else t 10 sha256sum /etc/sysconfig/rdma/*; fi""",
         needs="[ -d /etc/sysconfig/rdma ]",
         missing="/etc/sysconfig/rdma is not there",
         limit_bytes=16 * 1024,
+        root=True,
     ),
     Fragment(
         "managed",
@@ -78,12 +100,14 @@ def parse_sysctls(sections: Sections) -> tuple[Sysctl, ...]:
 
 def parse_config(sections: Sections) -> tuple[ConfigLine, ...]:
     """Return the lines of kernel parameters, of time services and of NCCL's own file."""
-    return config_lines(
+    found = config_lines(
         sections["config"],
         *("/etc/sysctl", "/run/sysctl.d/", "/usr/local/lib/sysctl.d/", "/usr/lib/sysctl.d/"),
         *("/etc/chrony", "/etc/systemd/timesyncd", "/etc/ntp", "/etc/nccl.conf"),
         "/etc/systemd/logind",
     )
+    kept = config_lines(sections[KEPT], "/etc/chrony")
+    return found + tuple(line for line in kept if line not in found)
 
 
 def _sums(text: str) -> tuple[FileSum, ...]:

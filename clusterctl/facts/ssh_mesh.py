@@ -25,7 +25,9 @@ _CLIENT_WORDS = (
 
 # A node without the folder of mesh keys costs one shell function and no program. LOGNAME decides between accounts
 # that share a number. Debian's sshd lets a group write whose one member is the account itself (user-group-modes.patch).
-# Own texts are printed with their length, since they may hold any line.
+# What the server allows may hang on the address that a login comes from and to (Match): the node's own, at which the
+# controller has reached it, stands for those of the other nodes. Own texts are printed with their length, since they
+# may hold any line.
 FRAGMENTS = (
     Fragment(
         "ssh_mesh",
@@ -51,7 +53,10 @@ for f in $k/*.pub /etc/ssh/ssh_host_*_key.pub; do
 done
 a=.ssh/authorized_keys
 case $p in *[!A-Za-z0-9_.@-]*) echo 'sshd-unknown the name of the account is unusual';; *)
-  if x=$(r "sshd -T -C user=$p,host=localhost,addr=127.0.0.1" 2>&1)
+  b=${{SSH_CONNECTION:-}}; b=${{b#* }}; b=${{b#* }}; d=${{b##* }}; b=${{b%% *}}
+  case $b in ''|*[!0-9A-Fa-f:.]*) b=127.0.0.1;; esac
+  case $d in ''|*[!0-9]*) d=22;; esac
+  if x=$(r "sshd -T -C user=$p,host=$b,addr=$b,laddr=$b,lport=$d" 2>&1)
   then
     IFS=$N; set -f
     for v in $x; do
@@ -106,6 +111,12 @@ def _login(words: str) -> Login:
     return Login(user, int(uid), home)
 
 
+def _taken(text: str, size: int) -> tuple[str, str]:
+    """Split a line or more of this many bytes (the shell's measure) from what follows its newline."""
+    found = text[:size].encode()[:size].decode(errors="ignore")
+    return f"{found}\n", text[len(found) + 1 :]
+
+
 def _without_login(line: str) -> str:
     # A proxy's password may stand in its command; the other words are judged as they are.
     return scrubbed(line) if line.lower().startswith("proxycommand") else line
@@ -151,14 +162,14 @@ def parse(sections: Sections) -> SshMesh:
         elif kind == "sum":
             digest, _, path = words.partition(" ")
             own.append(OwnText(path, None, digest))
-        elif kind == "own":
+        elif kind == "own" and words.partition(" ")[0].isdecimal():
             length, _, path = words.partition(" ")
-            own.append(OwnText(path, rest[: int(length)] + "\n"))
-            rest = rest[int(length) + 1 :]
+            text, rest = _taken(rest, int(length))
+            own.append(OwnText(path, text))
         elif kind == "client":
             path, _, text = words.partition(":")
             client.append(ConfigLine(path, _without_login(" ".join(text.split()))))
-        elif kind == "alone" and words.isdigit():
+        elif kind == "alone" and words.isdecimal():
             alone = int(words)
         elif found := re.fullmatch(r"([-dlbcps][rwxsStT-]{9})\S* +\d+ (\d+) +(\d+) .*? (/.*)", line):
             modes.append(PathMode(found[4].partition(" -> ")[0], found[1], int(found[2]), int(found[3])))

@@ -25,6 +25,8 @@ FRAGMENTS = (
         "system",
         f"""\
 for f in /.dockerenv /run/.containerenv /run/systemd/system {_EFI}; do [ -e "$f" ] && echo "exists $f"; done
+v=; {{ read -r v </etc/hosts; }} 2>/dev/null
+case $v in '# Kubernetes-managed'*) echo 'exists kubernetes';; esac
 [ -r {_ARCH} ] || {{ printf 'machine '; uname -m; }}
 v=; {{ read -r v <{_ARCH}; }} 2>/dev/null
 if [ ! -d {_DMI} ] && [ "$v" != x86_64 ] && command -v systemd-detect-virt >/dev/null 2>&1
@@ -59,6 +61,8 @@ _DMI_WORDS = (
     ("Microsoft Corporation Virtual", "microsoft"),
 )
 """DMI vendor and product words of virtual machines (systemd, src/basic/virt.c), for nodes without systemd."""
+_FIRST_IN_CONTAINERS = ("catatonit", "docker-init", "dumb-init", "pause", "sleep", "sshd", "tail", "tini")
+"""What no machine boots: with cgroups of their own (v2) containers of containerd leave no other trace of an engine."""
 _ALSO_BARE = ("amazon", "google")
 """Clouds that put the same words on machines that they let without a hypervisor."""
 
@@ -99,6 +103,8 @@ def _container(files: Files, exists: set[str]) -> str:
         return "docker"
     if "/run/.containerenv" in exists:
         return "podman"
+    if "kubernetes" in exists:
+        return "kubernetes"
     groups = files.text("/proc/1/cgroup") or ""
     for word, name in (
         ("kubepods", "kubernetes"),
@@ -108,7 +114,7 @@ def _container(files: Files, exists: set[str]) -> str:
     ):
         if re.search(rf"[:/]{word}", groups):
             return name
-    return "none"
+    return "other" if files.text("/proc/1/comm") in _FIRST_IN_CONTAINERS else "none"
 
 
 def _virtualization(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from clusterctl.facts.configuration import KEPT
+from clusterctl.facts.model import ReadStatus
 from clusterctl.requirements.base import Command, EnableUnit, RestartUnit, Step, WriteBlock, WriteFile
 from clusterctl.requirements.packages import install
 from clusterctl.requirements.rendering import render
@@ -97,14 +99,18 @@ def others(node: Node) -> tuple[str, ...]:
 def missing(facts: NodeFacts, node: Node, kind: Kind) -> str | None:
     """Say what the service's configuration lacks of what the inventory wants; None when nothing."""
     folders = {"chrony": "/etc/chrony", "ntpd": "/etc/ntp", "timesyncd": "/etc/systemd/timesyncd"}
-    lines = [line.text.split() for line in facts.host_config if line.path.startswith(folders[kind])]
+    texts = [line.text for line in facts.host_config if line.path.startswith(folders[kind])]
+    lines = [text.lower().split() for text in texts]
+    asked: set[str] = set()
     if kind == "timesyncd":
-        asked = {
-            word.removeprefix("NTP=") for words in lines if words[0].startswith("NTP=") for word in words
-        }
+        for text in texts:
+            name, equals, value = text.partition("=")
+            if equals and name.strip() == "NTP":
+                # An empty one takes back those before it (timesyncd.conf(5)).
+                asked = {*asked, *value.lower().split()} if value.strip() else set()
     else:
         asked = {words[1] for words in lines if words[0] in ("server", "pool", "peer") and len(words) > 1}
-    lacking = [server for server in others(node) if server not in asked]
+    lacking = [server for server in others(node) if server.lower() not in asked]
     if lacking:
         return f"{kind} is not told to ask {', '.join(lacking)}"
     if serves(node) and kind != "chrony":
@@ -112,6 +118,14 @@ def missing(facts: NodeFacts, node: Node, kind: Kind) -> str | None:
     if serves(node) and not ({"local", "allow"} <= {words[0] for words in lines}):
         return f"{kind} does not serve the time to the other nodes"
     return None
+
+
+def unseen(facts: NodeFacts, node: Node) -> str | None:
+    """Say why it is not known whom chrony asks, where the inventory says whom it is to ask."""
+    kept = any(note.name == KEPT and note.status is ReadStatus.DENIED for note in facts.sections)
+    if not kept or not node.requirements.time_sync.servers:
+        return None
+    return "whom chrony asks is not known: its configuration needs root to be read"
 
 
 def bring(facts: NodeFacts, node: Node) -> tuple[Step, ...]:

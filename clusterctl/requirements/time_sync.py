@@ -31,7 +31,7 @@ def _service_fault(facts: NodeFacts, node: Node) -> str | None:
         return None
     kind = running[0].kind
     lacking = time_daemon.missing(facts, node, kind)
-    if lacking is not None:
+    if lacking is not None and not (kind == "chrony" and time_daemon.unseen(facts, node)):
         return lacking
     if facts.clock.synchronized.value is False:
         return f"{running[0].unit.name} runs, but is not in step with any time server"
@@ -98,6 +98,9 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     if clock.synchronized.value is None:
         reason = because("the time service's account", clock.synchronized)
         return Verdict(NAME, Status.UNKNOWN, reason, evidence, warnings)
+    unseen = time_daemon.unseen(facts, node)
+    if clock.source == "chrony" and unseen is not None:
+        return Verdict(NAME, Status.UNKNOWN, unseen, evidence, warnings)
     reason = f"{clock.source} keeps the clock, {time_offset.span(clock.offset_s)} off"
     return Verdict(NAME, Status.MET, reason, evidence, warnings)
 

@@ -197,6 +197,83 @@ def test_a_chrony_that_answers_root_alone_is_asked_as_root(
     assert "506 Cannot talk to daemon" in refused.clock.synchronized.detail
 
 
+def test_a_configuration_of_chrony_that_is_kept_to_root_is_read_as_root(
+    shell: tuple[str, ...], probe_run: Probe, namespaces: None, open_folder: Path
+) -> None:
+    etc = open_folder / "etc"
+    for name, text in (
+        ("chrony.conf", "# time\nserver 10.0.0.9 iburst\n"),
+        ("sysconfig/rdma/cluster", "n1\n"),
+    ):
+        (etc / name).parent.mkdir(parents=True, exist_ok=True)
+        (etc / name).write_text(text)
+        (etc / name).chmod(0)
+        os.chown(etc / name, 65534, 65534)
+    over_etc = ("unshare", "-m", "sh", "-c", f'mount --bind {etc} /etc && exec "$@"', "sh")
+    _, denied = probe_run((*over_etc, *AS_NOBODY, *shell), allow_sudo=False)
+    assert not _of_chrony(denied)
+    kept = next(note for note in denied.sections if note.name == "kept_config")
+    assert (kept.status, denied.rdma_files.status) == (ReadStatus.DENIED, ReadStatus.DENIED)
+    sudo = open_folder / "sudo"
+    # This sudo changes no user: nobody owns the files, and may read them once it was let in.
+    sudo.write_text(
+        f'#!/bin/sh\nwhile [ "$1" != "${{1#-}}" ]; do shift; done\nk="{etc}/chrony.conf {etc}/sysconfig/rdma/cluster"\n'
+        'chmod 400 $k\n"$@"; e=$?\nchmod 0 $k\nexit $e\n'
+    )
+    sudo.chmod(0o755)
+    env = {"PATH": f"{open_folder}:{os.environ['PATH']}"}
+    _, seen = probe_run((*over_etc, *AS_NOBODY, *shell), env=env)
+    assert _of_chrony(seen) == [("/etc/chrony.conf", "server 10.0.0.9 iburst")]
+    assert [file.path for file in seen.rdma_files.value] == ["/etc/sysconfig/rdma/cluster"]
+    # Asked again as root, with a password, nothing is kept from the one who asks.
+    for name in ("chrony.conf", "sysconfig/rdma/cluster"):
+        (etc / name).chmod(0o400)
+    answer, again = probe_run((*over_etc, *shell), env={**os.environ, "SUDO_UID": "65534"})
+    assert "server 10.0.0.9" in answer.sections["kept_config"].text
+    assert _of_chrony(again) == _of_chrony(seen)
+
+
+def _of_chrony(facts: Any) -> list[tuple[str, str]]:
+    return [(line.path, line.text) for line in facts.host_config if "chrony" in line.path]
+
+
+@pytest.mark.parametrize(
+    ("connection", "root_login"),
+    [
+        ("10.9.9.9 50000 10.0.0.2 22", "without-password"),
+        ("10.9.9.9 50000 192.168.0.2 2222", "no"),
+        ("fd00::9 50000 fd00::2 22", "without-password"),
+        ("", "no"),
+        ("10.9.9.9 50000 $(reboot) 22", "no"),
+    ],
+)
+def test_the_server_is_asked_about_logins_from_where_the_other_nodes_are(
+    connection: str,
+    root_login: str,
+    shell: tuple[str, ...],
+    probe_run: Probe,
+    namespaces: None,
+    open_folder: Path,
+) -> None:
+    """A real sshd whose settings hang on addresses and ports: 127.0.0.1 would get another answer."""
+    etc = open_folder / "etc"
+    (etc / "clusterctl" / "ssh").mkdir(parents=True)
+    (etc / "ssh").mkdir()
+    (etc / "passwd").write_text("root:x:0:0::/root:/bin/sh\nsshd:x:100:65534::/run/sshd:/usr/sbin/nologin\n")
+    subprocess.run(
+        ("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", etc / "ssh" / "ssh_host_ed25519_key"),
+        check=True,
+    )
+    (etc / "ssh" / "sshd_config").write_text(
+        "HostKey /etc/ssh/ssh_host_ed25519_key\nPermitRootLogin no\n"
+        "Match Address 10.0.0.0/8,fd00::/8 LocalPort 22\n  PermitRootLogin prohibit-password\n"
+    )
+    over = 'mount -t tmpfs none /run && mkdir /run/sshd && exec "$@"'
+    over_etc = ("unshare", "-m", "sh", "-c", f"mount --bind {etc} /etc && {over}", "sh")
+    _, facts = probe_run((*over_etc, *shell), env={**os.environ, "SSH_CONNECTION": connection})
+    assert facts.ssh_mesh.setting("permitrootlogin") == root_login, facts.ssh_mesh.sshd
+
+
 @pytest.mark.parametrize(
     ("members", "others", "is_debian", "own_group"),
     [

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import facts_recorded as recorded
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clusterctl.facts import document, gather, probe
+from clusterctl.facts import document, gather, probe, ssh_mesh
 from clusterctl.facts.base import ReadStatus, Section, Sections
 from clusterctl.facts.clock import Exchange
+from clusterctl.facts.drift import drift
 from clusterctl.facts.model_host import RootAccess
 from clusterctl.facts.subjects import FRAGMENTS
+from clusterctl.inventory.model import Node
+from clusterctl.requirements.catalog import ALL
+from clusterctl.requirements.fleet import Fleet
+from clusterctl.requirements.judge import judge_node
 
+WANTED = {"ssh_mesh": {"require": True}, "shared_dir": {"path": "/shared", "server": "b"}}
 NAMES = tuple(fragment.name for fragment in FRAGMENTS)
 STATUSES = st.sampled_from([0, 0, 0, 1, 2, 77, 124, 127, 137, -1, None])
 
@@ -73,6 +80,45 @@ def test_no_output_breaks_the_parsers(sections: Sections, timed: bool) -> None:
     )
     assert document.from_document(document.to_document(facts)) == facts
     assert len(document.fold_key(facts)) == 64
+
+
+@pytest.mark.parametrize("number", ["²", "9" * 5000, "--5", "x", ""])
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("ssh_mesh", "login root 0 /root\nown {} /root/.ssh/authorized_keys\nalone {}\nsshd port {}"),
+        ("ssh_mesh", "login root {} /root\n-rw-r--r-- 1 {} {} 5 Jan 1 1970 /root"),
+        ("nfs", "threads {}"),
+        ("system", "/proc/sys/kernel/osrelease:{}.{}"),
+        (
+            "rdma",
+            "mlx5_0/node_guid:1\nmlx5_0/ports/{}/state:4: ACTIVE\nmlx5_0/ports/1/counters/link_downed:{}",
+        ),
+        ("memory", "/proc/uptime:1"),
+        ("nothing", "\n{nonce} end nothing {}\n\n{nonce} begin root -\n{} root\n\n{nonce} end root {}"),
+    ],
+)
+def test_what_is_no_number_ends_no_check(name: str, line: str, number: str) -> None:
+    """A node that prints such things is judged, and held against the others, as far as it is understood."""
+    nonce = "0c" * 16
+    said = line.replace("{nonce}", nonce).replace("{}", number)
+    answer = probe.split(
+        f"\n{nonce} begin {name} -\n{said}\n\n{nonce} end {name} 0\n\n{nonce} done 1\n", nonce
+    )
+    strange = gather.facts_from("a", answer.sections, answer.root, gathered_at=1.0, duration_s=1.0)
+    nodes = [Node(name=name, address=name, requirements=WANTED) for name in ("a", "b")]
+    fleet = Fleet(tuple(nodes), {"a": strange, "b": replace(strange, name="b")})
+    assert len(judge_node(strange, nodes[0], fleet=fleet)) == len(ALL)
+    for requirement in ALL.values():
+        requirement.steps(strange, nodes[0], fleet)
+    assert drift(fleet.facts, nodes) == ()
+
+
+def test_own_texts_are_measured_in_bytes_as_the_shell_does() -> None:
+    text = "login root 0 /root\nown 8 /a\nf\u00fcr you\nown 2 /b\nok\ntool ssh\n"
+    mesh = ssh_mesh.parse(Sections({"ssh_mesh": Section("ssh_mesh", text)}))
+    assert [(own.path, own.text) for own in mesh.own] == [("/a", "f\u00fcr you\n"), ("/b", "ok\n")]
+    assert mesh.tools == ("ssh",)
 
 
 @settings(max_examples=200, deadline=None)

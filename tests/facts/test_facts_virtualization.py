@@ -20,6 +20,24 @@ def _vm(vendor: str, product: str, machine: str, hypervisor: bool | None, *more:
 
 
 @pytest.mark.parametrize(
+    ("said", "container"),
+    [
+        ("/proc/1/comm:systemd\n/proc/1/cgroup:0::/init.scope", "none"),
+        ("/proc/1/comm:init\n/proc/1/cgroup:0::/", "none"),
+        ("/proc/1/comm:sshd\n/proc/1/cgroup:0::/", "other"),
+        ("/proc/1/comm:bash\n/proc/1/cgroup:0::/\nexists kubernetes", "kubernetes"),
+        ("/proc/1/comm:sshd\n/proc/1/cgroup:0::/kubepods.slice/x", "kubernetes"),
+        ("/proc/1/comm:systemd\nexists /.dockerenv", "docker"),
+    ],
+)
+def test_a_container_is_known_whatever_runs_it(said, container):
+    """Taken for a machine, a pod would be told to change what is its host's."""
+    found = system.parse(Sections({"system": Section("system", f"{said}\n")}), False).virtualization.value
+    assert found is not None
+    assert found.container == container
+
+
+@pytest.mark.parametrize(
     ("vendor", "product", "machine", "hypervisor", "vm"),
     [
         ("Amazon EC2", "p5.48xlarge", "x86_64", True, "amazon"),

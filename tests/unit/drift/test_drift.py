@@ -17,11 +17,13 @@ from clusterctl.facts.comparable import comparable
 from clusterctl.facts.drift import drift, render, to_document
 from clusterctl.facts.model import (
     GpuDriver,
+    Interface,
     Limit,
     NodeFacts,
     Package,
     Pci,
     PciDevice,
+    RdmaDevice,
     RootAccess,
     Unit,
 )
@@ -116,7 +118,13 @@ def test_what_one_node_lacks_is_absent_there():
 def test_kernel_parameters_count_but_not_those_that_name_a_disk():
     fleet = _fleet(3)
     for number, (name, facts) in enumerate(fleet.items()):
-        words = ("BOOT_IMAGE=/vmlinuz", f"root=UUID={number}", "ro", *(["iommu=pt"] if number else []))
+        own = (
+            f"root=UUID={number}",
+            f"boot=UUID={number}",
+            f"luks.uuid={number}",
+            f"ifname=lan:00:0{number}",
+        )
+        words = ("BOOT_IMAGE=/vmlinuz", *own, "ro", *(["iommu=pt"] if number else []))
         fleet[name] = replace(facts, system=replace(facts.system, cmdline=Reading(words)))
     assert render(drift(fleet), fleet) == "gpu[02-03] ok; gpu01: kernel parameter iommu absent, others pt"
 
@@ -253,6 +261,59 @@ def test_what_differs_by_nature_is_not_compared():
     labels = {label.split()[0] for facts in fleet.values() for label in comparable(facts).values}
     assert not labels & {"hostname", "uptime", "boot", "address"}
     assert [d.fact for d in drift(fleet)] == ["service docker"]
+
+
+def test_a_service_on_its_way_is_not_absent():
+    fleet = _fleet(3)
+    for name, state in zip(fleet, ("active", "reloading", "activating"), strict=True):
+        units = Reading((Unit("docker.service", "loaded", state, "enabled"),))
+        fleet[name] = replace(fleet[name], services=replace(fleet[name].services, units=units))
+    assert render(drift(fleet), fleet) == "gpu[01-02] ok; gpu03: service docker activating, others active"
+
+
+def test_a_node_whose_memory_is_not_told_is_compared_in_all_else():
+    fleet = _fleet(3)
+    for name in fleet:
+        fleet[name] = replace(
+            fleet[name],
+            memory=replace(
+                fleet[name].memory,
+                total_bytes=Reading(None, ReadStatus.ABSENT) if name == "gpu03" else Reading(1 << 40),
+            ),
+        )
+    fleet["gpu03"] = _nccl(fleet["gpu03"], "2.21")
+    assert [d.fact for d in drift(fleet)] == ["NCCL"]
+
+
+def _interface(name: str, speed: int, pci: str | None = None, master: str | None = None) -> Interface:
+    return Interface(name, "up", 9000, "", speed, None, pci, None, master, ())
+
+
+def test_a_bond_with_a_leg_less_is_drift_and_a_bridge_of_containers_is_not():
+    fleet = _fleet(3)
+    for name, facts in fleet.items():
+        found = (
+            _interface("bond0", 100000 if name == "gpu02" else 200000),
+            _interface("cni0", 10000 if name == "gpu01" else 20000),
+            _interface("eth0", 100000, "0000:41:00.0", "bond0"),
+            _interface("veth1", 10000, None, "cni0"),
+        )
+        fleet[name] = replace(facts, network=replace(facts.network, interfaces=Reading(found)))
+    assert render(drift(fleet), fleet) == (
+        "gpu[01,03] ok; gpu02: speed of bond0 100000 Mb/s, others 200000 Mb/s"
+    )
+
+
+def test_virtual_functions_that_are_lent_to_pods_are_no_drift():
+    fleet = _fleet(3)
+    function = replace(_gpu(1), address="0000:41:00.1", physical_function="0000:41:00.0")
+    device = RdmaDevice("mlx5_1", "", "28", "MT_838", "CA", function.address, 0, (), ())
+    own = replace(device, name="mlx5_0", pci_address="0000:41:00.0")
+    for name, facts in fleet.items():
+        pci = Pci(Reading((*facts.pci.devices.value, function)))
+        devices = (own, device) if name == "gpu02" else (own,)
+        fleet[name] = replace(facts, pci=pci, rdma=replace(facts.rdma, devices=Reading(devices)))
+    assert [d.fact for d in drift(fleet)] == []
 
 
 def test_limits_and_switches_are_said_in_words():
