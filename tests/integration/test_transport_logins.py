@@ -198,7 +198,7 @@ def ssh_config(small_farm):
     """A function that has the farm's clients read this ssh_config until the test is over."""
     file = small_farm.directory / "ssh_config"
     yield file.write_text
-    file.unlink(missing_ok=True)
+    file.write_text("")
 
 
 def test_a_key_in_the_agent(small_farm, connect, tmp_path, monkeypatch):
