@@ -252,7 +252,7 @@ def test_a_full_disk_is_named(tmp_path):
     with Store.open(tmp_path) as results:
         pages = results._connection.execute("PRAGMA page_count").fetchone()[0]
         results._connection.execute(f"PRAGMA max_page_count = {pages}")
-        with pytest.raises(ResultError, match="full") as caught:
+        with pytest.raises(ResultError, match="database or disk is full") as caught:
             results.save(record.from_document(document(benchmark="x" * 100_000)))
     assert caught.value.hint
     save(tmp_path, document())
