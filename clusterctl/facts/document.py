@@ -64,11 +64,11 @@ def fleet_to_document(facts: HostMap[NodeFacts], subjects: frozenset[str] | None
     return {"schema": "clusterctl.fleet-facts/1", **asked, "nodes": nodes}
 
 
-def from_document(document: Mapping[str, Any]) -> NodeFacts:
+def from_document(document: object) -> NodeFacts:
     """Return the facts of a document; raise FactsError where it is not one, naming the key."""
     from pydantic import ValidationError
 
-    if document.get("schema") != SCHEMA:
+    if not isinstance(document, Mapping) or document.get("schema") != SCHEMA:
         raise FactsError(
             f"not a document of the schema {SCHEMA}", hint="gather the facts again: clusterctl check"
         )

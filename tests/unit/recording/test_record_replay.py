@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -124,6 +125,13 @@ def _edit(path: Path, **changes: object) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
+def _forge(bug: Path, name: str, text: str) -> None:
+    """Write a member and its sum, as one does who means harm."""
+    (bug / name).write_text(text)
+    files = json.loads((bug / "record.json").read_text())["files"]
+    _edit(bug / "record.json", files={**files, name: hashlib.sha256(text.encode()).hexdigest()})
+
+
 DAMAGE = {
     "changed since": lambda bug: (bug / "nodes/n1/answer-1.out").write_bytes(b"other bytes"),
     "has no nodes/n2/answer-1.out": lambda bug: (bug / "nodes/n2/answer-1.out").unlink(),
@@ -134,6 +142,7 @@ DAMAGE = {
     "schema None": lambda bug: (bug / "record.json").write_text("{}"),
     "record.json: nodes": lambda bug: _edit(bug / "record.json", nodes="none"),
     "its nodes are not those": lambda bug: _edit(bug / "record.json", nodes=[]),
+    "earlier.json: not a document": lambda bug: _forge(bug, "earlier.json", '{"n1": []}'),
     "outside of it": lambda bug: _edit(bug / "record.json", files={"../../etc/passwd": "0"}),
     "is a link": lambda bug: (
         (bug / "report.json").unlink(),
