@@ -35,6 +35,7 @@ PROVEN = {
     "clusterctl/images/distribute.py": (
         "ImageError",
     ),  # the node's own docker, from the registry of the image's name
+    "clusterctl/images/engine.py": ("urllib3.exceptions.HTTPError",),  # what docker's client raises, by name
     # Hints to the reader.
     "clusterctl/artifacts/dockerfile.py": ("as for docker pull",),
     "clusterctl/images/wheel.py": ("pip install",),
