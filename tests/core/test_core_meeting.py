@@ -126,7 +126,7 @@ def test_by_a_root_address(program: Callable[..., Any]) -> None:
 def test_by_the_name_of_rank_0s_host(program: Callable[..., Any], preload: Callable[[str], Path]) -> None:
     """Which stands for an address of the loopback there, and for another one on the other hosts."""
     own_name = {"CCORE_ROOT_ADDR": "gpu01", "LD_PRELOAD": str(preload("own_name"))}
-    others = {"CCORE_ROOT_ADDR": "127.0.0.5", "CCORE_INIT_TIMEOUT_S": "20"}
+    others = {"CCORE_ROOT_ADDR": "127.0.0.5"}
     ended = program(
         "meet.py", "environment", size=3, per_rank=lambda rank: others if rank == 2 else own_name
     ).finish()
@@ -136,7 +136,7 @@ def test_by_the_name_of_rank_0s_host(program: Callable[..., Any], preload: Calla
 def test_signals_do_not_end_attempts_to_connect(
     program: Callable[..., Any], preload: Callable[[str], Path]
 ) -> None:
-    interrupted = {"LD_PRELOAD": str(preload("slow_connect")), "CCORE_INIT_TIMEOUT_S": "20"}
+    interrupted = {"LD_PRELOAD": str(preload("slow_connect"))}
     ended = program("meet.py", "environment", size=2, per_rank=lambda _: interrupted).finish()
     assert [one.output for one in ended] == [f"rank {rank} of 2: 3\n" for rank in range(2)]
 
