@@ -14,6 +14,8 @@ from clusterctl.benchmarks.key import hardware_name
 # 20261122T015714Z-bench-1a2b, as clusterctl.rundir names runs.
 _STAMP = re.compile(r"^(\d{8}T\d{6}Z)-")
 HIGH = "busbw_gbps"
+# What is more is no number of ranks, and at some point none that a database holds.
+_MOST_RANKS = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,10 @@ def _figure(document: Mapping[str, Any]) -> tuple[float | None, str | None]:
 def _size(proof: Mapping[str, Any], key: Mapping[str, str]) -> tuple[int | None, int | None]:
     """Return the ranks and nodes of the largest launch that reported."""
     if key:
-        return int(key["np"]), int(key["nodes"])
+        np, nodes = int(key["np"]), int(key["nodes"])
+        if max(np, nodes) >= _MOST_RANKS:
+            raise ValueError(f"{np} ranks on {nodes} nodes"[:80])
+        return np, nodes
     ranks = proof.get("ranks") or ()
     return (len(ranks), len({rank.get("host") for rank in ranks})) if ranks else (None, None)
 

@@ -135,6 +135,10 @@ SPOILT = {
     "a list for a word": json.dumps(
         {"schema": "clusterctl.bench/1", "run": "a", "benchmark": "b", "library": ["c"], "launcher": "d", "status": ""}
     ),
+    "more ranks than a database can count": json.dumps(
+        {"schema": "clusterctl.bench/1", "run": "a", "benchmark": "b", "library": "c", "launcher": "d", "status": "ok",
+         "proof": {"keys": {"1": {"np": str(10**30), "nodes": "1"}}}}
+    ),
     "a list": "[1]",
     "deep": "[" * 100000,
     "wrong types": '{"schema": "clusterctl.bench/1", "run": "r", "benchmark": "b", "library": "l", "launcher": "l",'
