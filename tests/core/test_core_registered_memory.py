@@ -38,7 +38,7 @@ def test_results_are_those_of_ordinary_memory(program: Program, size: int, nodes
 
 
 def test_what_it_is_made_of_can_never_be_run(environment: dict[str, str]) -> None:
-    """Hosts with vm.memfd_noexec=2 make no other such files."""
+    """Linux 6.3 to 6.5 with vm.memfd_noexec=2 makes no other such files."""
     if tuple(map(int, re.findall(r"\d+", os.uname().release)[:2])) < (6, 3):
         pytest.skip("Linux 6.3 brought it")
     code = """

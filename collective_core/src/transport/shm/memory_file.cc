@@ -9,7 +9,7 @@
 namespace ccore {
 namespace {
 
-// That nothing in it is ever run. Linux 6.3 has it, and hosts with vm.memfd_noexec=2 make no others.
+// That nothing in it is ever run. Linux has it since 6.3, and up to 6.5 hosts with vm.memfd_noexec=2 make no others.
 constexpr unsigned kNoExecSeal = 0x0008U;
 
 }  // namespace
