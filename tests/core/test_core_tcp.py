@@ -17,7 +17,9 @@ from shaped_networks import Networks
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 DEADLINE_S = 3
-"""Of every operation of endless.py."""
+"""Of every operation of endless.py that is cut off."""
+PATIENCE_S = 30
+"""Of every other one."""
 
 # The shell execs twice, so that the process that the test knows is the rank.
 INSIDE = ("sh", "-c", 'exec ip netns exec "$TEST_NETNS" "$@"', "inside", sys.executable)
@@ -89,7 +91,8 @@ def test_a_rail_that_is_cut_ends_both_ranks(networks: Networks, ranks: Any, rail
         report = json.loads(one.output.splitlines()[-1])
         assert report["code"] in ("REMOTE", "TIMEOUT")
         assert "rank 1 (host" in report["text"] or "rank 0 (host" in report["text"], report
-        assert report["after_s"] < DEADLINE_S + 1
+        # The kernel notices at the first retransmission beyond its patience, and the pauses between them double.
+        assert report["after_s"] < PATIENCE_S / 2
 
 
 def test_a_host_that_is_cut_off_is_named_at_the_deadline(networks: Networks, ranks: Any) -> None:
