@@ -6,6 +6,7 @@ Every call hands the interpreter to another thread and must win it back, which c
 from __future__ import annotations
 
 import contextlib
+import struct
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from clusterctl.transport.lean_paramiko import paramiko
 
 _READ_BYTES = 65536
+_HEAD = struct.Struct(">IB")
 # The stubs leave out what subclasses are meant to override.
 _BASE: Any = paramiko.packet.Packetizer
 
@@ -47,13 +49,27 @@ class Packets(_BASE):  # type: ignore[misc]
         self._writing = threading.Lock()
         self._held: list[bytes] = []
         self._gatherer: int | None = None
+        self._aead_block_bytes = 0
 
     def start_handshake(self, timeout: float) -> None:
         """Start no timer: paramiko's is a thread of its own, and ``Wire.negotiate`` keeps the time."""
 
-    def set_outbound_cipher(self, *args: Any, sdctr: bool = False, aead: bool = False, **more: Any) -> None:
-        """Pad with zeros under AES-GCM, as paramiko does under AES-CTR: random bytes are a system call per packet."""
-        super().set_outbound_cipher(*args, sdctr=sdctr or aead, aead=aead, **more)
+    def set_outbound_cipher(self, block_engine: Any, block_size: int, *args: Any, **more: Any) -> None:
+        """Note how packets are padded; called by paramiko when keys have been exchanged."""
+        super().set_outbound_cipher(block_engine, block_size, *args, **more)
+        self._aead_block_bytes = block_size if more.get("aead") else 0
+
+    def _build_packet(self, payload: bytes) -> bytes:
+        """Put a packet together (RFC 4253 6) in one copy; for AES-GCM with zeros at its end.
+
+        paramiko has them for AES-CTR, and else random bytes, which are one more system call for each packet.
+        """
+        block = self._aead_block_bytes
+        if not block:
+            return bytes(super()._build_packet(payload))
+        # The length itself is not encrypted (RFC 5647 7.3), and does not count.
+        padding = 3 + block - (len(payload) + 4) % block
+        return b"".join((_HEAD.pack(1 + len(payload) + padding, padding), payload, bytes(padding)))
 
     def write_all(self, out: bytes) -> None:
         """Write a packet, and those that were held back before it; hold back those of a thread that gathers."""

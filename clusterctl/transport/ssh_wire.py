@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import re
 import socket
+import struct
 import threading
 from typing import Any
 
@@ -33,6 +34,25 @@ def _ranked(names: tuple[str, ...], first: tuple[str, ...], never: str) -> tuple
     return (*(name for name in first if name in usable), *(name for name in usable if name not in first))
 
 
+class _Data:
+    """The message that carries a channel's data (RFC 4254 5.2), copied once."""
+
+    _HEAD = struct.Struct(">BII")
+
+    def __init__(self, channel: int) -> None:
+        self._channel = channel
+        self._data: Any = b""
+
+    def add_string(self, data: Any) -> None:
+        """Take the data; called by paramiko's channel."""
+        self._data = data
+
+    def asbytes(self) -> bytes:
+        """Return the message; called by paramiko's packetizer."""
+        head = self._HEAD.pack(paramiko.common.MSG_CHANNEL_DATA, self._channel, len(self._data))
+        return b"".join((head, self._data))
+
+
 class _Channel(paramiko.Channel):
     """A channel that sends nothing after its CLOSE, and much at once; paramiko's own become one by ``orderly``."""
 
@@ -49,12 +69,14 @@ class _Channel(paramiko.Channel):
         of room. While this one waits for more of it, three quarters of the window are on their way.
         """
         wire: Any = self.transport
+        # No view of a file that is mapped: until the last one is gone, it could not be closed.
+        left = memoryview(data) if isinstance(data, bytes) else data
         done, packet_bytes = 0, self.out_max_packet_size - _HEAD_BYTES
         while done < len(data):
             end = done + self._room(min(_GATHERED_PACKETS * packet_bytes, len(data) - done))
             with wire.packetizer.gathered():
                 while done < end:
-                    sent = self.send(data[done : min(done + packet_bytes, end)])
+                    sent = self._send(left[done : min(done + packet_bytes, end)], _Data(self.remote_chanid))
                     if sent == 0:
                         raise OSError("the channel is closed")
                     done += sent
@@ -72,7 +94,7 @@ class _Channel(paramiko.Channel):
                 self.out_buffer_cv.wait()
             raise OSError("the channel is closed")
 
-    def _send(self, data: bytes, message: Any) -> int:
+    def _send(self, data: bytes | bytearray | memoryview, message: Any) -> int:
         with self.order.sending():
             return int(super()._send(data, message))  # type: ignore[misc]
 
