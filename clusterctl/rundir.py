@@ -45,7 +45,7 @@ def write_atomically(path: Path, data: bytes, mode: int = 0o600) -> None:
         os.close(directory)
 
 
-def is_folder(path: Path) -> bool:
+def is_run_folder(path: Path) -> bool:
     """Whether there is a folder; ConfigError where nobody can tell, as below one that belongs to somebody else."""
     try:
         return path.is_dir()
@@ -89,7 +89,7 @@ class RunDir:
         kind = f"-{verb}-" if verb else "-"
         problem = f"there is no run {name!r} in {base}"
         for candidate in (base / name, Path(name)):
-            if is_folder(candidate):
+            if is_run_folder(candidate):
                 # A link to a run, or "." in its folder, is that run: nodes know it by the folder's name.
                 real = candidate.resolve()
                 if verb is None or kind in real.name:

@@ -34,12 +34,12 @@ def refuse_unknown(run: str, outcomes: HostMap[UndoOutcome]) -> None:
     Where no node answered that is the failure to tell.
     """
     from clusterctl.inventory import nodeset
-    from clusterctl.rundir import default_root, is_folder
+    from clusterctl.rundir import default_root, is_run_folder
 
     name = run_id(run) or ""
     answered = {node: o for node, o in outcomes.values_by_node.items() if o.failure is None}
     folders = (Path(run), default_root() / name)
-    if not answered or any(o.known is None for o in answered.values()) or any(map(is_folder, folders)):
+    if not answered or any(o.known is None for o in answered.values()) or any(map(is_run_folder, folders)):
         return
     holders: dict[str, list[str]] = {}
     for node, outcome in answered.items():

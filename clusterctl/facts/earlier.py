@@ -13,6 +13,7 @@ from clusterctl.errors import FactsError
 from clusterctl.facts.document import from_document
 from clusterctl.facts.model import NodeFacts
 from clusterctl.inventory.model import Node
+from clusterctl.inventory.user_paths import is_file
 
 RUNS_LOOKED_AT = 8
 """The newest runs with facts; what is older than these is not looked for."""
@@ -65,7 +66,7 @@ class EarlierFacts(Mapping[str, NodeFacts]):
             names = sorted((p.name for p in self._root.iterdir() if _RUN.fullmatch(p.name)), reverse=True)
         except OSError:
             return []
-        recorded = (n for n in names if n != self._present and _is_file(self._root / n / "facts.json"))
+        recorded = (n for n in names if n != self._present and is_file(self._root / n / "facts.json"))
         return [name for name, _ in zip(recorded, range(RUNS_LOOKED_AT), strict=False)]
 
     def _facts(self, run: str) -> dict[str, Any]:
@@ -96,13 +97,6 @@ class EarlierFacts(Mapping[str, NodeFacts]):
         return (
             isinstance(asked, list) and self._subjects is not None and self._subjects <= set(map(str, asked))
         )
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError:  # a run of somebody else's, who may have used sudo
-        return False
 
 
 def _read(path: Path) -> dict[str, Any]:
