@@ -137,32 +137,41 @@ def test_the_probe_finds_its_way_to_root_by_sudo(
     assert plain.root.way == "none"
 
 
-def test_what_only_root_may_read_of_docker_is_not_taken_for_missing(
-    shell: tuple[str, ...], probe_run: Probe, namespaces: None, open_folder: Path
-) -> None:
-    """Sites keep daemon.json to root: taken for an empty one, it would be written without their settings."""
-    etc = open_folder / "etc"
-    for name, text in (
-        ("docker/daemon.json", '{"data-root": "/data"}\n'),
-        ("cdi/nvidia.yaml", "kind: nvidia.com/gpu\npath: /lib/libcuda.so.580.95.05\n"),
-    ):
-        (etc / name).parent.mkdir(parents=True)
+def _over_etc(etc: Path) -> tuple[str, ...]:
+    """The words before a command that sees a folder in the place of /etc."""
+    return ("unshare", "-m", "sh", "-c", f'mount --bind {etc} /etc && exec "$@"', "sh")
+
+
+def _kept_to_root(folder: Path, files: dict[str, str]) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Make an /etc whose files root alone may read; return the words of ``_over_etc``, and where sudo lets in."""
+    etc, sudo = folder / "etc", folder / "sudo"
+    for name, text in files.items():
+        (etc / name).parent.mkdir(parents=True, exist_ok=True)
         (etc / name).write_text(text)
         (etc / name).chmod(0)
         os.chown(etc / name, 65534, 65534)
-    kept = f"{etc}/docker/daemon.json {etc}/cdi/nvidia.yaml"
-    over_etc = ("unshare", "-m", "sh", "-c", f'mount --bind {etc} /etc && exec "$@"', "sh")
-    _, denied = probe_run((*over_etc, *AS_NOBODY, *shell), allow_sudo=False)
-    assert denied.docker.daemon_config.status is ReadStatus.DENIED
-    assert "become: none" in denied.docker.cdi_unseen
-    sudo = open_folder / "sudo"
+    kept = " ".join(str(etc / name) for name in files)
     # This sudo changes no user: nobody owns the files, and may read them once it was let in.
     sudo.write_text(
         f'#!/bin/sh\nwhile [ "$1" != "${{1#-}}" ]; do shift; done\nchmod 400 {kept}\n"$@"; e=$?\n'
         f"chmod 0 {kept}\nexit $e\n"
     )
     sudo.chmod(0o755)
-    env = {"PATH": f"{open_folder}:{os.environ['PATH']}"}
+    return _over_etc(etc), {"PATH": f"{folder}:{os.environ['PATH']}"}
+
+
+def test_what_only_root_may_read_of_docker_is_not_taken_for_missing(
+    shell: tuple[str, ...], probe_run: Probe, namespaces: None, open_folder: Path
+) -> None:
+    """Sites keep daemon.json to root: taken for an empty one, it would be written without their settings."""
+    kept = {
+        "docker/daemon.json": '{"data-root": "/data"}\n',
+        "cdi/nvidia.yaml": "kind: nvidia.com/gpu\npath: /lib/libcuda.so.580.95.05\n",
+    }
+    over_etc, env = _kept_to_root(open_folder, kept)
+    _, denied = probe_run((*over_etc, *AS_NOBODY, *shell), allow_sudo=False)
+    assert denied.docker.daemon_config.status is ReadStatus.DENIED
+    assert "become: none" in denied.docker.cdi_unseen
     _, seen = probe_run((*over_etc, *AS_NOBODY, *shell), env=env)
     assert seen.docker.daemon_config.value == '{"data-root": "/data"}'
     assert seen.docker.daemon_mode == 0o400
@@ -200,34 +209,18 @@ def test_a_chrony_that_answers_root_alone_is_asked_as_root(
 def test_a_configuration_of_chrony_that_is_kept_to_root_is_read_as_root(
     shell: tuple[str, ...], probe_run: Probe, namespaces: None, open_folder: Path
 ) -> None:
-    etc = open_folder / "etc"
-    for name, text in (
-        ("chrony.conf", "# time\nserver 10.0.0.9 iburst\n"),
-        ("sysconfig/rdma/cluster", "n1\n"),
-    ):
-        (etc / name).parent.mkdir(parents=True, exist_ok=True)
-        (etc / name).write_text(text)
-        (etc / name).chmod(0)
-        os.chown(etc / name, 65534, 65534)
-    over_etc = ("unshare", "-m", "sh", "-c", f'mount --bind {etc} /etc && exec "$@"', "sh")
+    files = {"chrony.conf": "# time\nserver 10.0.0.9 iburst\n", "sysconfig/rdma/cluster": "n1\n"}
+    over_etc, env = _kept_to_root(open_folder, files)
     _, denied = probe_run((*over_etc, *AS_NOBODY, *shell), allow_sudo=False)
     assert not _of_chrony(denied)
     kept = next(note for note in denied.sections if note.name == "kept_config")
     assert (kept.status, denied.rdma_files.status) == (ReadStatus.DENIED, ReadStatus.DENIED)
-    sudo = open_folder / "sudo"
-    # This sudo changes no user: nobody owns the files, and may read them once it was let in.
-    sudo.write_text(
-        f'#!/bin/sh\nwhile [ "$1" != "${{1#-}}" ]; do shift; done\nk="{etc}/chrony.conf {etc}/sysconfig/rdma/cluster"\n'
-        'chmod 400 $k\n"$@"; e=$?\nchmod 0 $k\nexit $e\n'
-    )
-    sudo.chmod(0o755)
-    env = {"PATH": f"{open_folder}:{os.environ['PATH']}"}
     _, seen = probe_run((*over_etc, *AS_NOBODY, *shell), env=env)
     assert _of_chrony(seen) == [("/etc/chrony.conf", "server 10.0.0.9 iburst")]
     assert [file.path for file in seen.rdma_files.value] == ["/etc/sysconfig/rdma/cluster"]
     # Asked again as root, with a password, nothing is kept from the one who asks.
-    for name in ("chrony.conf", "sysconfig/rdma/cluster"):
-        (etc / name).chmod(0o400)
+    for name in files:
+        (open_folder / "etc" / name).chmod(0o400)
     answer, again = probe_run((*over_etc, *shell), env={**os.environ, "SUDO_UID": "65534"})
     assert "server 10.0.0.9" in answer.sections["kept_config"].text
     assert _of_chrony(again) == _of_chrony(seen)
@@ -300,8 +293,7 @@ def test_a_group_of_the_account_alone_is_seen_where_sshd_lets_it_write(
     (etc / "group").write_text(f"root:x:0:\nalice:x:1500:{members}\nusers:x:100:alice,bob\n")
     if is_debian:
         (etc / "debian_version").write_text("12.10\n")
-    over_etc = ("unshare", "-m", "sh", "-c", f'mount --bind {etc} /etc && exec "$@"', "sh")
-    _, facts = probe_run((*over_etc, *AS_NOBODY, "sh"), allow_sudo=False)
+    _, facts = probe_run((*_over_etc(etc), *AS_NOBODY, "sh"), allow_sudo=False)
     assert facts.ssh_mesh.login.value.user == "alice"
     assert facts.ssh_mesh.modes[0].path == "/tmp"
     assert facts.ssh_mesh.own_group == own_group
