@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,18 +42,28 @@ def wrote(runs: Path, run: str, nodes: dict[str, Any], inventory: Inventory | No
     (folder / "inventory.json").write_text((inventory or fleet()).model_dump_json())
 
 
-def test_a_run_of_somebody_elses_counts_as_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wrote(tmp_path, "20260101T000000Z-check-0001", {"n1": to_document(facts("n1", 100.0))})
-    wrote(tmp_path, "20260102T000000Z-check-0001", {"n1": to_document(facts("n1", 200.0))})
-    is_file = Path.is_file
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    """Let this process look at files as a user who owns none of them."""
+    us = os.geteuid()
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(us)
 
-    def may_look(path: Path) -> bool:
-        if path.parent.name.startswith("20260102"):
-            raise PermissionError(13, "Permission denied")
-        return is_file(path)
 
-    monkeypatch.setattr(Path, "is_file", may_look)
-    assert EarlierFacts(tmp_path, fleet().nodes, present="now")["n1"].gathered_at == 100.0
+def test_a_run_of_somebody_elses_counts_as_not_there() -> None:
+    # Outside of pytest's own folders, which nobody else may enter.
+    with tempfile.TemporaryDirectory() as folder:
+        runs = Path(folder)
+        wrote(runs, "20260101T000000Z-check-0001", {"n1": to_document(facts("n1", 100.0))})
+        wrote(runs, "20260102T000000Z-check-0001", {"n1": to_document(facts("n1", 200.0))})
+        runs.chmod(0o755)
+        (runs / "20260102T000000Z-check-0001").chmod(0o700)
+        assert EarlierFacts(runs, fleet().nodes, present="now")["n1"].gathered_at == 200.0
+        with as_nobody():
+            assert EarlierFacts(runs, fleet().nodes, present="now")["n1"].gathered_at == 100.0
 
 
 def test_the_newest_run_that_saw_a_node_counts(tmp_path: Path) -> None:
