@@ -15,8 +15,10 @@ import torch.distributed as dist
 from torch import Tensor
 
 ROOT = 0
-# Small whole numbers, so that sums are exact in every type for up to 64 ranks.
+# What ranks put at a position are whole numbers below this.
 _PATTERN = 3
+# A sum over all ranks is at most this: bfloat16 holds all whole numbers up to 256.
+_LARGEST_SUM = 192
 
 
 @dataclass(frozen=True)
@@ -72,17 +74,26 @@ def make(chosen: Collective, count: int, dtype: torch.dtype, device: torch.devic
     return Buffers(send, recv, count, rank, size)
 
 
+def values(chosen: Collective, buffers: Buffers) -> Callable[[int, int], Tensor]:
+    """Return what each rank puts into each part (``of(rank, part)``), so that sums are exact in every type."""
+    # Of many ranks only some put something at a position, each of them in its turn.
+    period = max(_PATTERN, -(-_PATTERN * buffers.size // _LARGEST_SUM)) if chosen.reduces else _PATTERN
+    # Two bytes per element, and sums made one rank after another: checking 8 GiB must fit beside them on a GPU.
+    turn = torch.arange(period, dtype=torch.int16, device=buffers.send.device)
+    pattern = turn.repeat(-(-buffers.count // period))[: buffers.count]
+
+    def of(rank: int, part: int) -> Tensor:
+        found = (pattern + (rank + part) % period) % period
+        return found if period == _PATTERN else found.mul_(found < _PATTERN)
+
+    return of
+
+
 def count_wrong(chosen: Collective, buffers: Buffers) -> int:
     """Fill the buffers, call once, and return how many elements are wrong on all ranks together."""
     send = buffers.send
     parts = buffers.size if chosen.sends else 1
-    # Two bytes per element, and sums made one rank after another: checking 8 GiB must fit beside them on a GPU.
-    turn = torch.arange(_PATTERN, dtype=torch.int16, device=send.device)
-    pattern = turn.repeat(-(-buffers.count // _PATTERN))[: buffers.count]
-
-    def of(rank: int, part: int) -> Tensor:
-        return (pattern + (rank + part) % _PATTERN) % _PATTERN
-
+    of = values(chosen, buffers)
     if not chosen.in_place:
         buffers.recv.fill_(-1 if buffers.recv.dtype.is_signed else 99)
     send.copy_(torch.cat([of(buffers.rank, part) for part in range(parts)]).to(send.dtype))

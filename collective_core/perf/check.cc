@@ -12,14 +12,15 @@ namespace {
 // Element i depends on i modulo this prime only, so a shifted or repeated block cannot pass as right.
 constexpr size_t kPeriod = 4099;
 
-// What rank contributes at i: small whole numbers. Of what is copied all are below 113, another prime. For sums
-// of up to 60 ranks the sums stay below 121, exact in bf16 (8 bits of mantissa) and without overflow in i8; for
-// more ranks the numbers are 0 or 1.
+// What rank contributes at i: small whole numbers. Of what is copied all are below 113, another prime. Sums stay
+// below 121, exact in bf16 (8 bits of mantissa) and without overflow in i8; of more than 60 ranks at most 60, in
+// turn, contribute 1 at a position, and the others 0.
 int contribution(size_t i, const Inputs& inputs, int rank) {
   const auto n = static_cast<size_t>(inputs.nranks);
   const auto r = static_cast<size_t>(rank);
   if (!inputs.reduces) return static_cast<int>((i + 7 * r) % 113);
   if (inputs.op == CC_PROD) return i % n == r ? 2 : 1;
+  if (n > 60) return (i + r) % ((n + 59) / 60) == 0 ? 1 : 0;
   const size_t span = std::max<size_t>(2, 120 / n);
   return static_cast<int>((i + 7 * r) % std::min<size_t>(span, 100));
 }

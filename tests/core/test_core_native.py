@@ -44,6 +44,7 @@ CASES = (
     "memory",
     "n-trees",
     "packing",
+    "perf-check",
     "stripes",
     "stripes-faulty",
     "topk",

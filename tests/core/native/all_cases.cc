@@ -22,6 +22,7 @@ CaseTable case_table() {
       {"memory", memory},
       {"n-trees", n_trees},
       {"packing", packing},
+      {"perf-check", perf_check},
       {"receive-any", receive_any},
       {"recorder", recorder},
       {"reduction", reduction},

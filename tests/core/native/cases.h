@@ -43,6 +43,7 @@ void tuner_cache();
 void tuner_comm();
 void memory();
 void packing();
+void perf_check();
 void n_trees();
 void aborts();
 void matrix(const std::string& layout, int nranks);

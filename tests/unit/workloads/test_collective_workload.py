@@ -54,6 +54,22 @@ def test_wrong_elements_are_counted(alone, name):
     assert collectives.count_wrong(dataclasses.replace(real, call=spoil), buffers) == 2
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+@pytest.mark.parametrize("size", [2, 200, 1000, 5000])
+def test_sums_of_any_number_of_ranks_are_exact_in_every_type(size, dtype):
+    """Added one rank after another in the type's own arithmetic, as a ring does; and no rank may be left out."""
+    chosen, count = collectives.ALL["all_reduce"], 100
+    tensor = torch.zeros(count, dtype=dtype)
+    buffers = collectives.Buffers(tensor, tensor, count, 0, size)
+    of = collectives.values(chosen, buffers)
+    for rank in range(size):
+        put = of(rank, 0).to(dtype)
+        assert put.any()
+        tensor += put
+    assert torch.equal(tensor, chosen.expected(buffers, of).to(dtype))
+    assert tensor.max() <= 256
+
+
 @pytest.mark.parametrize("name", sorted(collectives.ALL))
 def test_every_collective_between_two_ranks(name):
     port = _free_port()
