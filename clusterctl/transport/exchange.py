@@ -6,6 +6,7 @@ conversation must end. Nothing here reads or writes anything itself. One thread 
 
 from __future__ import annotations
 
+import re
 import secrets
 import time
 from collections.abc import Callable
@@ -19,6 +20,8 @@ _log = log.get(__name__)
 MAX_OUTPUT_BYTES = 64 * 1024 * 1024
 _MAX_NOISE_BYTES = 1024 * 1024
 SUDO_START_TIMEOUT_S = 30.0
+# Of thousands of digits Python makes no number.
+_PROCESS_ID = re.compile(rb"[1-9][0-9]{0,9}")
 
 
 def token() -> str:
@@ -84,7 +87,7 @@ class Exchange:
             if at < 0 or end < 0:
                 return
             number = bytes(self._noise[at + len(self._marker) : end])
-            self.pid = int(number) if number.isdigit() else None
+            self.pid = int(number) if _PROCESS_ID.fullmatch(number) else None
             data = bytes(self._noise[end + 1 :])
             del self._noise[at:]
             self.started = True

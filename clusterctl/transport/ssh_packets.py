@@ -14,6 +14,8 @@ from typing import Any
 from clusterctl.transport.lean_paramiko import paramiko
 
 _READ_BYTES = 65536
+_LARGEST_PACKET_BYTES = 256 * 1024
+"""As in OpenSSH (PACKET_MAX_SIZE): channels take 32 KiB at once, and lists of algorithms are a few."""
 _HEAD = struct.Struct(">IB")
 # The stubs leave out what subclasses are meant to override.
 _BASE: Any = paramiko.packet.Packetizer
@@ -53,6 +55,12 @@ class Packets(_BASE):  # type: ignore[misc]
 
     def start_handshake(self, timeout: float) -> None:
         """Start no timer: paramiko's is a thread of its own, and ``Wire.negotiate`` keeps the time."""
+
+    def read_all(self, n: int, check_rekey: bool = False) -> bytes:
+        """Read a packet's rest; raise SSHException for one that no server sends, which would be kept whole."""
+        if n > _LARGEST_PACKET_BYTES:
+            raise paramiko.SSHException(f"it announced a packet of {n} bytes")
+        return bytes(super().read_all(n, check_rekey))
 
     def set_outbound_cipher(self, block_engine: Any, block_size: int, *args: Any, **more: Any) -> None:
         """Note how packets are padded; called by paramiko when keys have been exchanged."""

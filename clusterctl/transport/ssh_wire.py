@@ -149,6 +149,17 @@ class Wire(paramiko.Transport):
     def _log(self, level: int, msg: Any, *args: Any) -> None:
         """Say nothing: a failure is a value here, and tells its reason itself."""
 
+    def get_exception(self) -> Exception | None:
+        """Return what ended the connection; asked for by paramiko wherever it raises what its thread ran into.
+
+        That may be anything where a server sends what is no SSH: a word that is no UTF-8 (UnicodeDecodeError), a
+        message that nobody knows (KeyError). It is that node's failure, and no bug that ends the run.
+        """
+        error: Exception | None = super().get_exception()
+        if error is None or isinstance(error, WIRE_ERRORS):
+            return error
+        return paramiko.SSHException(f"it sent what cannot be understood ({type(error).__name__})")
+
     def _parse_debug(self, message: Any) -> None:
         """Pass over what the server tells its developers; paramiko would take it apart byte by byte."""
 

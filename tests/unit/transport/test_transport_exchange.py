@@ -39,6 +39,14 @@ def test_noise_before_the_start_is_no_output_even_in_pieces():
     assert exchange.completed(0).stdout == b"out"
 
 
+@pytest.mark.parametrize("number", [b"9" * 5000, b"-1", b"0", "٣".encode(), b""])
+def test_a_process_id_that_is_none_is_not_kept(number):
+    exchange = Exchange("n", ARGV, marker="m4rk")
+    exchange.feed_stdout(b"m4rk " + number + b"\nout")
+    assert (exchange.started, exchange.pid) == (True, None)
+    assert exchange.completed(0).stdout == b"out"
+
+
 def test_a_shell_that_runs_nothing_is_a_protocol_failure_with_its_words():
     exchange = Exchange("n", ARGV, marker="m")
     exchange.feed_stdout(b"This account is currently not available.\n")
