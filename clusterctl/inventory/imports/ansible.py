@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
+from clusterctl.errors import InventoryError
 from clusterctl.inventory.imports import ansible_ini, ansible_settings, ansible_yaml
 from clusterctl.inventory.imports.ansible_tree import Tree, Variable, Variables
-from clusterctl.inventory.imports.found import Found, FoundNode, Note, Source
+from clusterctl.inventory.imports.found import Found, FoundNode, Note, Source, whole_number
 
 _SUFFIXES = ("", ".yml", ".yaml", ".json")
 _BUILT_IN = ("all", "ungrouped")
+_DEEPEST = 100
+"""How many groups may be in one another; those of people are in three or four."""
 
 
 def read(source: Source) -> Found:
@@ -74,6 +77,8 @@ class _Resolver:
             return self.depths.setdefault("all", 0)
         if name in below:
             return 0  # a circle of groups; Ansible refuses it, and found() says so
+        if len(below) > _DEEPEST:
+            raise InventoryError(f"{self.source.name}: groups are nested more than {_DEEPEST} levels deep")
         if name not in self.depths:
             parents = [self.depth(parent, (*below, name)) for parent in self.parents[name]]
             self.depths[name] = max(parents, default=0) + 1
@@ -82,7 +87,10 @@ class _Resolver:
     def priority(self, name: str) -> int:
         variable = self.tree.groups[name].variables.get("ansible_group_priority")
         value = variable.value if variable is not None else 1
-        return int(value) if isinstance(value, int) or str(value).removeprefix("-").isdecimal() else 1
+        if isinstance(value, int):
+            return int(value)
+        digits = str(value).removeprefix("-")
+        return (-1 if digits != value else 1) * whole_number(digits) if digits.isdecimal() else 1
 
     def groups_of(self, host: str) -> list[str]:
         """Return a host's groups and their ancestors, in the order in which their variables apply."""
@@ -144,10 +152,11 @@ class _Resolver:
             nodes.append(FoundNode(host, file, line, address if address != host else None, settings))
         kept = {node.name for node in nodes}
         groups = {}
+        of_host = {host: frozenset(self.groups_of(host)) for host in self.tree.hosts if host in kept}
         for name, group in self.tree.groups.items():
             if name in _BUILT_IN:
                 continue
-            members = tuple(host for host in self.tree.hosts if host in kept and name in self.groups_of(host))
+            members = tuple(host for host, within in of_host.items() if name in within)
             if members:
                 groups[name] = members
             else:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from clusterctl.inventory.imports.ansible_tree import Variable
-from clusterctl.inventory.imports.found import Note, Setting
+from clusterctl.inventory.imports.found import Note, Setting, whole_number
 from clusterctl.inventory.imports.proxy import jump_of_proxy_command
 from clusterctl.inventory.secret_names import names_a_secret
 
@@ -63,7 +63,7 @@ def mapped(
     address = _text(variables, _ADDRESS, left)
     port = _text(variables, _PORT, left)
     if port is not None and port.isdecimal():
-        settings["port"] = int(port)
+        settings["port"] = whole_number(port)
     elif port is not None:
         left.add(f"the port {port[:20]!r} is not carried over: it is no number", _last(variables, _PORT))
     for names, key in ((_USER, "user"), (_KEY, "identity_file")):
@@ -161,7 +161,7 @@ def _ssh_arguments(
         elif key == "userknownhostsfile" and value != "/dev/null":
             settings["known_hosts"] = value
         elif key == "port" and value.isdecimal():
-            settings.setdefault("port", int(value))
+            settings.setdefault("port", whole_number(value))
         elif key == "user":
             settings.setdefault("user", value)
         elif key not in _OWN_OPTIONS and key not in ("-C", "-q"):

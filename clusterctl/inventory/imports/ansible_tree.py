@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from clusterctl.errors import InventoryError
-from clusterctl.inventory.imports.found import Note
+from clusterctl.inventory.imports.found import Note, whole_number
 from clusterctl.inventory.nodeset import MAX_NODES
 
 _RANGE = re.compile(r"\[(?P<first>[0-9]*|[A-Za-z]):(?P<last>[0-9]+|[A-Za-z])(?::(?P<step>[0-9]+))?\]")
@@ -98,7 +98,7 @@ def _expanded(pattern: str) -> list[str]:
 
 
 def _items(match: re.Match[str], pattern: str) -> list[str]:
-    first, last, step = match["first"] or "0", match["last"], int(match["step"] or 1)
+    first, last, step = match["first"] or "0", match["last"], whole_number(match["step"] or "1")
     if step == 0:
         raise ValueError(f"{pattern!r} has a range with a step of 0")
     if first.isdigit() and last.isdigit():

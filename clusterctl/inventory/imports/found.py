@@ -6,11 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 Setting = str | int
+_MOST_DIGITS = 18
 
 
 def printable(text: str) -> str:
     """Return the text on one line, with a ``?`` for every character that is not shown."""
     return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def whole_number(digits: str) -> int:
+    """Return what decimal digits say; one that no setting may be for more of them than Python makes a number of."""
+    return int(digits) if len(digits) <= _MOST_DIGITS else 10**_MOST_DIGITS
 
 
 @dataclass(frozen=True, slots=True, order=True)

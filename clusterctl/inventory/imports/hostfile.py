@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from clusterctl.inventory.imports.found import Found, FoundNode, Note, Setting, Source
+from clusterctl.inventory.imports.found import Found, FoundNode, Note, Setting, Source, whole_number
 
 _COUNTED = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%\w]+\]|[^:\s]+):(?P<count>[0-9]+)")
 _PAIR = re.compile(r"([A-Za-z_-]+)\s*=\s*([^\s,]*),?")
@@ -65,14 +65,14 @@ def _node(content: str, file: str, line: int, notes: list[Note]) -> FoundNode | 
     user, at, host = first.rpartition("@")
     counted = _COUNTED.fullmatch(host)
     if counted is not None:
-        host, settings["slots"] = counted["host"], int(counted["count"])
+        host, settings["slots"] = counted["host"], whole_number(counted["count"])
     if at:
         settings["user"] = user
     host = host.strip("[]")
     for key, value in _PAIR.findall(rest):
         name = key.lower()
-        if name in _SLOTS and value.isdecimal() and int(value):
-            settings["slots"] = int(value)
+        if name in _SLOTS and value.isdecimal() and whole_number(value):
+            settings["slots"] = whole_number(value)
         elif name in _USER and value:
             settings["user"] = value
         elif name in _MAX:

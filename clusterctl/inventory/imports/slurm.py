@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from clusterctl.inventory import nodeset
-from clusterctl.inventory.imports.found import Found, FoundNode, Note, Setting, Source
+from clusterctl.inventory.imports.found import Found, FoundNode, Note, Setting, Source, whole_number
 
 _RECORD = re.compile(r"^\s*NodeName=", re.IGNORECASE | re.MULTILINE)
 _PAIR = re.compile(
@@ -179,7 +179,7 @@ def _records(text: str) -> Iterator[tuple[int, str]]:
 def _gpus(gres: str) -> int | None:
     """Return the sum of GPUs in ``gpu:h100:8(S:0-1),nic:2``; None where none are named."""
     counts = [
-        int(match[1] or 1)
+        whole_number(match[1] or "1")
         for match in (_GPUS.fullmatch(part.strip()) for part in _COMMA.split(gres))
         if match is not None
     ]

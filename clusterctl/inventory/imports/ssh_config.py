@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from clusterctl.inventory.imports.found import Found, FoundNode, Note, Setting, Source
+from clusterctl.inventory.imports.found import Found, FoundNode, Note, Setting, Source, whole_number
 from clusterctl.inventory.imports.proxy import jump_of_proxy_command
 from clusterctl.inventory.user_paths import at_home
 
@@ -138,7 +138,7 @@ class _Reader:
                     options.setdefault(key, value)  # ssh_config(5): the first value obtained counts
         settings: dict[str, Setting] = {}
         if options.get("port", "").isdecimal():
-            settings["port"] = int(options["port"])
+            settings["port"] = whole_number(options["port"])
         for key, setting in (
             ("user", "user"),
             ("identityfile", "identity_file"),

@@ -354,6 +354,32 @@ def test_what_only_looks_like_a_number_is_none(text: str) -> None:
     assert [(node.name, node.port, node.slots) for node in inventory.nodes] == [("ok", None, None)]
 
 
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("[g]\nok ansible_port=9\n[g:vars]\nansible_group_priority=9\n", kinds.Kind.ansible),
+        ("[g]\nok ansible_ssh_common_args='-p 9'\n", kinds.Kind.ansible),
+        ("[g]\nok\nw[1:2:9]\n", kinds.Kind.ansible),
+        ("ok slots=9\nok slots=9\n", kinds.Kind.hostfile),
+        ("ok:9\n", kinds.Kind.hostfile),
+        ("NodeName=ok Gres=gpu:h100:9\n", kinds.Kind.slurm),
+        ("Host ok\n  Port 9\n", kinds.Kind.ssh_config),
+    ],
+)
+def test_a_number_of_thousands_of_digits_is_left_behind_and_no_error_of_python(
+    text: str, kind: kinds.Kind
+) -> None:
+    inventory, _ = from_text(text.replace("9", "9" * 5000), kind)
+    first = inventory.nodes[0]
+    assert (first.name, first.port, first.slots, first.gpus) == ("ok", None, None, None)
+
+
+def test_groups_that_are_nested_without_end_are_refused() -> None:
+    text = "[g3000]\nok\n" + "".join(f"[g{n}:children]\ng{n + 1}\n" for n in reversed(range(3000)))
+    with pytest.raises(InventoryError, match="groups are nested more than"):
+        from_text(text, kinds.Kind.ansible)
+
+
 def test_nothing_is_run_and_nothing_else_is_guessed() -> None:
     with pytest.raises(InventoryError, match="is a program"):
         kinds.detect(Source("inventory.py", "#!/usr/bin/env python3\n"))
