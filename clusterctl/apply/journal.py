@@ -212,6 +212,7 @@ def before(run: RunDir, planned: Mapping[str, Mapping[str, tuple[str, str]]]) ->
     path: Path = run.path / "apply.journal.jsonl"
     changed: dict[tuple[str, str], bool] = {}
     ended: dict[str, set[str]] = {}
+    begun: dict[str, frozenset[str]] = {}
     lines = path.read_bytes().splitlines() if path.exists() else []
     for raw in lines:
         try:
@@ -220,10 +221,15 @@ def before(run: RunDir, planned: Mapping[str, Mapping[str, tuple[str, str]]]) ->
             continue  # the last line of a run that was cut off in the middle of writing it
         event, node, key = entry["event"], entry["node"], entry["key"]
         over = ended.setdefault(node, set())
-        if event == Event.JOURNAL.value:
+        if event == Event.PLANNED.value:
+            # An earlier round's end is none of this one: no fact tells of a restart that is still to come.
+            begun[node] = frozenset(entry["detail"].split())
+            over -= begun[node]
+        elif event == Event.JOURNAL.value:
             state, _, key = entry["detail"].partition(" ")
             changed[node, key] = changed.get((node, key), False) or state == "done"
-            over |= {key} if state == "done" else set()
+            # The node speaks before it goes on: of what it is to do now, as an earlier round left it.
+            over |= {key} - begun.get(node, frozenset()) if state == "done" else set()
         elif event == Event.CHANGED.value:
             changed[node, key] = True
         elif event == Event.FAILED.value:

@@ -13,6 +13,8 @@ from clusterctl.facts.recording.scrub import scrubbed
 class Event(str, Enum):
     """What a record tells. Those with number 0 speak of the whole run."""
 
+    PLANNED = "planned"
+    """What the controller is about to have done on a node: the keys of the steps. No node says it."""
     START = "start"
     """The runner is at work; the detail is the node's boot id."""
     JOURNAL = "journal"

@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from clusterctl.apply import journal, reboot, script
-from clusterctl.apply.engine import Engine, Prepared, Result, fleet_of, judged, merge, planned_next
+from clusterctl.apply.engine import Engine, Prepared, Result, fleet_of, judged, merge, named, planned_next
 from clusterctl.apply.execute import NodeOutcome, StepStatus
 from clusterctl.apply.journal import RunJournal
 from clusterctl.apply.on_node import OnNode, left_out
 from clusterctl.apply.reboot import BOOT_ID
-from clusterctl.apply.records import Record
+from clusterctl.apply.records import Event, Record
 from clusterctl.errors import ClusterctlError, PlanError
 from clusterctl.facts.model import NodeFacts
 from clusterctl.inventory.model import Node
@@ -168,6 +168,7 @@ class Rounds:
         others = (self._nodes[name] for name in plans if name != node.name)
         behind = tuple(other.name for other in others if reboot.is_way_to(node, other))
         try:
+            record("", Record(0, Event.PLANNED, " ".join(named(plan))))
             outcome = OnNode(engine, node, header, deadline, record, behind).run(transport, plan)
         except ClusterctlError as error:
             # Now, not when the others of its round have ended: until then one after the other would be started.

@@ -20,7 +20,7 @@ from clusterctl.apply.rolling import Rolling
 from clusterctl.apply.undo import Undo
 from clusterctl.cli import bootstrap as bootstrap_verb
 from clusterctl.inventory import load
-from clusterctl.requirements.base import Command, InstallPackages, Reboot, WriteBlock, WriteFile
+from clusterctl.requirements.base import Command, InstallPackages, Reboot, RestartUnit, WriteBlock, WriteFile
 from clusterctl.rundir import RunDir
 
 
@@ -243,6 +243,35 @@ def test_what_was_seen_to_by_hand_before_a_run_goes_on_is_left_as_it_is(site):
     result, _ = made.resume(steps)
     assert [status for status, _ in _steps(result)] == ["skipped", "skipped"]
     assert conf.read_text() == "by hand\n"
+
+
+def test_a_restart_that_a_later_round_did_not_come_to_is_made_when_the_run_goes_on(site):
+    made = site()
+    conf, restarted, cut = (made.node.root / name for name in ("conf", "restarted", "cut"))
+    # The runner ends right before its second restart, all files of which are there by then.
+    made.node.program(
+        "systemctl",
+        f"""case $1 in
+  is-active) echo active ;;
+  daemon-reload) ! grep -q two {conf} || [ -e {cut} ] || {{
+    touch {cut}
+    kill -9 "$(awk '/^PPid:/ {{ print $2 }}' "/proc/$PPID/status")"; }} ;;
+  try-restart) cat {conf} >>{restarted} ;;
+esac""",
+    )
+    restart = RestartUnit("restart it", "x.service")
+    rounds = [
+        [WriteFile("a file", str(conf), f"{text}\n"), made.proof(lines), restart]
+        for lines, text in enumerate(("one", "two"), start=1)
+    ]
+    result, _ = made.bootstrap(*rounds)
+    assert result.outcomes["node01"].failure.kind.value == "lost"
+    assert restarted.read_text() == "one\n"
+    result, prepared = made.resume(*rounds)
+    assert [planned.step for planned in prepared.plan.nodes[0].steps] == [restart]
+    assert _steps(result) == [("changed", "")]
+    assert restarted.read_text() == "one\ntwo\n"
+    assert made.resume(*rounds)[1].plan.is_empty
 
 
 def test_a_reboot_that_was_not_allowed_is_skipped_and_says_how_to_allow_it(rebooting):

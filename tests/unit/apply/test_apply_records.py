@@ -223,10 +223,17 @@ def test_steps_that_came_to_an_end_are_told_from_those_cut_off(tmp_path):
         }.items():
             for event in events:
                 writer.add("n", key, Record(1, event))
+        # A round after those: what the node says of its journal is how the round before left it.
+        for key in ("planned", "done-now"):
+            writer.add("n", key, Record(1, Event.CHANGED))
+        writer.add("n", "", Record(0, Event.PLANNED, "planned done-now"))
+        writer.add("n", "", Record(0, Event.JOURNAL, "done planned"))
+        writer.add("n", "", Record(0, Event.JOURNAL, "done unheard"))
+        writer.add("n", "done-now", Record(1, Event.CHANGED))
     told = journal.before(
         run, {"n": {"changed": ("a", "b"), "changed, then cut in another round": ("a", "c")}}
     )
-    assert told.ended == {"n": {"changed", "failed", "so"}}
+    assert told.ended == {"n": {"changed", "failed", "so", "unheard", "done-now"}}
     assert [step.description for step in told.changed["n"]] == ["b", "c"]
 
 
