@@ -95,7 +95,8 @@ def arguments(
     step = planned.step
     if isinstance(step, WriteFile):
         digest = hashlib.sha256(step.content.encode()).hexdigest()
-        return (step.path, f"{step.mode:o}", digest, step.content)
+        made_from = () if step.made_from is None else (step.made_from,)
+        return (step.path, f"{step.mode:o}", digest, step.content, *made_from)
     if isinstance(step, WriteBlock):
         text = step.content if not step.content or step.content.endswith("\n") else step.content + "\n"
         digest = hashlib.sha256(text.encode()).hexdigest()
@@ -192,10 +193,11 @@ def _batched(plan: NodePlan, calls: Sequence[tuple[str, ...]], left_over: frozen
 
     for planned, call in zip(plan.steps, calls, strict=True):
         step, left = planned.step, call[2] in left_over
-        if left or not isinstance(step, WriteFile) or step.path in pending:
+        path = step.path if isinstance(step, WriteFile) and step.made_from is None and not left else None
+        if path is None or path in pending:
             yield from flushed()
-        if isinstance(step, WriteFile) and not left:
-            pending[step.path] = call
+        if path is not None:
+            pending[path] = call
         else:
             yield f"  {'left_over' if left else 'step'} " + " ".join(map(quote, call))
     yield from flushed()

@@ -61,7 +61,8 @@ def _shown(planned: PlannedStep) -> PlannedStep:
     step = planned.step
     if not daemon_json.is_written_by(step):
         return planned
-    return replace(planned, step=replace(step, content=daemon_json.recorded(step.content)))
+    # The sum of the whole text would let a secret be guessed.
+    return replace(planned, step=replace(step, content=daemon_json.recorded(step.content), made_from=None))
 
 
 def from_document(document: Any) -> Plan:

@@ -37,12 +37,17 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class WriteFile:
-    """Make a file have this content and mode; undo restores the old bytes, mode and owner, or removes it."""
+    """Make a file have this content and mode; undo restores the old bytes, mode and owner, or removes it.
+
+    ``made_from``: of a content that keeps what the node's file said, the SHA-256 of that without its blanks. A file
+    that says something else by then is left alone.
+    """
 
     description: str
     path: str
     content: str
     mode: int = 0o644
+    made_from: str | None = field(default=None, compare=False)
     kind: Literal["write-file"] = "write-file"
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clusterctl.requirements import cdi_specification, daemon_json, docker, nvidia_repository, packages
-from clusterctl.requirements.base import Command, Json, RestartUnit, Status, Step, Verdict, WriteFile
+from clusterctl.requirements.base import Command, Json, RestartUnit, Status, Step, Verdict
 from clusterctl.requirements.gpus import own_gpus
 from clusterctl.requirements.wording import because
 
@@ -133,7 +133,7 @@ def _docker_gap(facts: NodeFacts, node: Node, fleet: Fleet) -> _Gap | None:
     if any(daemon_json.is_written_by(step) for step in docker.steps(facts, node, fleet)):
         return _Gap(f"{reason}; the requirement docker changes {daemon_json.PATH} first")
     text, path = daemon_json.merged(old, wanted), daemon_json.PATH
-    write = (WriteFile(f"Write {' and '.join(wanted)} into {path}", path, text, daemon_json.mode(facts)),)
+    write = (daemon_json.write(facts, f"Write {' and '.join(wanted)} into {path}", text),)
     return _Gap(reason, _configure(facts, () if text == daemon_json.merged(old, {}) else write, restart=cdi))
 
 

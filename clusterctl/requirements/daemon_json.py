@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from clusterctl.facts.model import NodeFacts
 
 PATH = "/etc/docker/daemon.json"
+_WITHOUT_BLANKS = dict.fromkeys(map(ord, " \t\r\n\f\v"))
 
 
 def read(facts: NodeFacts) -> dict[str, Any] | None:
@@ -45,9 +47,19 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
-def mode(facts: NodeFacts) -> int:
-    """Return the permissions to write it with: a site may keep it to root for a proxy's password in it."""
+def write(facts: NodeFacts, description: str, text: str) -> WriteFile:
+    """Return the step that writes what ``merged`` has made of the file, if it still says what was read."""
+    return WriteFile(description, PATH, text, _mode(facts), _sum(facts.docker.daemon_config.value or ""))
+
+
+def _mode(facts: NodeFacts) -> int:
+    # A site may keep it to root for a proxy's password in it.
     return 0o644 if facts.docker.daemon_mode is None else facts.docker.daemon_mode
+
+
+def _sum(text: str) -> str:
+    # Without blanks, as files.sh takes it: the ends of lines are not facts.
+    return hashlib.sha256(text.translate(_WITHOUT_BLANKS).encode(errors="replace")).hexdigest()
 
 
 def is_written_by(step: Step) -> TypeGuard[WriteFile]:
@@ -66,12 +78,11 @@ def recorded(text: str) -> str:
 
 
 def restored(stored: str, facts: NodeFacts) -> str | None:
-    """Return the text that a stored one stands for; None where only the node's file could tell, and is another one."""
+    """Return the text that a stored one stands for, which is the node's file; None where that is another one."""
     standing = facts.docker.daemon_config.value
     if standing is not None and recorded(f"{standing}\n").rstrip("\n") == stored.rstrip("\n"):
         return f"{standing}\n"
-    # Without stars nothing was taken out; and with a secret in it it is the plan of a version that took out none.
-    return stored if "*" not in stored or recorded(stored) != stored else None
+    return None
 
 
 def _deep(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from clusterctl.requirements import daemon_json, docker_install
-from clusterctl.requirements.base import EnableUnit, Json, RestartUnit, Status, Step, Verdict, WriteFile
+from clusterctl.requirements.base import EnableUnit, Json, RestartUnit, Status, Step, Verdict
 from clusterctl.requirements.wording import because
 
 if TYPE_CHECKING:
@@ -157,11 +157,6 @@ def _defaults(facts: NodeFacts) -> tuple[Step, ...]:
     limit = {"Name": "memlock", "Hard": -1, "Soft": -1}
     text = daemon_json.merged(found, {"default-ulimits": {"memlock": limit}})
     return (
-        WriteFile(
-            f"Let containers lock memory by default in {daemon_json.PATH}",
-            daemon_json.PATH,
-            text,
-            daemon_json.mode(facts),
-        ),
+        daemon_json.write(facts, f"Let containers lock memory by default in {daemon_json.PATH}", text),
         RestartUnit(f"Restart {UNIT}, on which no container runs", UNIT),
     )

@@ -67,7 +67,7 @@ finish_torn() { # end a change in place that a crash may have torn: $whole is th
   flush "$target" && rm -f "$whole"
 }
 
-so_write_file() { # PATH MODE SHA256 CONTENT
+so_write_file() { # PATH MODE SHA256 CONTENT [MADE-FROM]
   real_path "$1" || return 1
   scratch_for
   [ ! -f "$whole" ] || return 1
@@ -84,10 +84,23 @@ prior_write_file() {
   keep target "$target" && keep wrote "$3
 " || return 1
   if [ -e "$target" ]; then
-    cp -a "$target" "$new/prior"
+    cp -a "$target" "$new/prior" || return 1
   else
-    missing_folders "${target%/*}" && keep folders "$missing" && keep absent ''
+    missing_folders "${target%/*}" && keep folders "$missing" && keep absent '' || return 1
   fi
+  [ -z "${5-}" ] || [ "$(cat "$new/prior" 2>/dev/null | tr -d ' \t\r\n\f\v' | sum)" = "$5" ] || {
+    reason="$target was changed after it had been looked at, and is left as it is: plan anew from what it says now"
+    return 1
+  }
+}
+
+left_alone_since() { # SHA256: has nobody else changed $target since this run noted what it was? or $reason says so
+  [ -e "$target" ] || return 0
+  found=$(sum_of "$target")
+  [ "$found" != "$1" ] && ! ours "$found" || return 0
+  [ ! -e "$entry/prior" ] || [ "$found" != "$(sum_of "$entry/prior")" ] || return 0
+  reason="$target was changed by others after this run had begun with it, and is left as it is (a new run plans anew)"
+  return 1
 }
 
 missing_folders() { # FOLDER -> $missing, deepest first, one per line
@@ -109,7 +122,7 @@ do_write_file() {
   scratch_for
   make_folder || return 1
   finish_torn
-  claim "$3" || return 1
+  left_alone_since "$3" && claim "$3" || return 1
   if ! fill printf '%s' "$4" || { [ -e "$target" ] && ! like "$target"; } || ! chmod "$2" "$scratch" || ! move_in; then
     because "cannot write $target"
     rm -f "$scratch"
@@ -208,6 +221,11 @@ prior_put_tree() {
 }
 
 do_put_tree() {
+  if [ -n "$again" ] && is_there "$1" && ! is_our_tree "$1" && { [ ! -e "$entry/existed" ] || is_there "$entry/prior"; } &&
+    ! diff -r "$entry/prior" "$1"; then
+    reason="$1 was put there by others after this run had begun with it, and is left as it is"
+    return 1
+  fi
   claim "$2" || return 1
   reason="cannot unpack below ${1%/*} (disk full or read-only?)"
   mkdir -p "${1%/*}" && rm -rf "$1.clusterctl-new" && mkdir "$1.clusterctl-new" || return 1

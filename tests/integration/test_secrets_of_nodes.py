@@ -19,7 +19,7 @@ from clusterctl.apply.undo import Undo
 from clusterctl.facts.base import Reading, absent
 from clusterctl.inventory import load
 from clusterctl.requirements import daemon_json
-from clusterctl.requirements.base import Status, Verdict, WriteFile
+from clusterctl.requirements.base import Status, Verdict
 from clusterctl.rundir import RunDir
 
 CANARY = "canaryDaemonProxy"
@@ -44,7 +44,7 @@ class Memlock:
     def steps(self, facts, node, fleet):
         limit = {"default-ulimits": {"memlock": {"Name": "memlock", "Hard": -1, "Soft": -1}}}
         text = daemon_json.merged(daemon_json.read(facts), limit)
-        return (WriteFile("Let containers lock memory", daemon_json.PATH, text, 0o600),)
+        return (daemon_json.write(facts, "Let containers lock memory", text),)
 
 
 @pytest.fixture
@@ -63,7 +63,8 @@ def site(sshd_farm, tmp_path, monkeypatch):
     def with_file(facts):
         text = path.read_text().removesuffix("\n") if path.exists() else None
         found = absent("not there") if text is None else Reading(text)
-        return dataclasses.replace(facts, docker=dataclasses.replace(facts.docker, daemon_config=found))
+        docker = dataclasses.replace(facts.docker, daemon_config=found, daemon_mode=0o600)
+        return dataclasses.replace(facts, docker=docker)
 
     made = toy.engine(root)
     gather = made.gather
@@ -131,6 +132,24 @@ def test_a_run_that_was_cut_off_before_its_step_merges_the_real_file(site):
     bootstrap.apply(engine, bootstrap.prepare_resumed(engine, run), run)
     assert json.loads(path.read_text())["http-proxy"] == json.loads(BEFORE)["http-proxy"]
     _keeps_no_secret(run)
+
+
+@pytest.mark.parametrize("before", [BEFORE, None])
+def test_what_somebody_writes_while_the_operator_reads_the_plan_is_planned_in_and_not_lost(site, before):
+    engine, inventory, path, run = site
+    if before is None:
+        path.unlink()
+    prepared = bootstrap.prepare(engine, inventory, Options(), run)
+    theirs = {**json.loads(before or "{}"), "debug": True}
+    path.write_text(json.dumps(theirs))
+    (outcome,) = bootstrap.apply(engine, prepared, run).outcomes.values()
+    assert [(s.round, s.status.value) for s in outcome.steps] == [(1, "failed"), (2, "changed")]
+    assert "was changed after it had been looked at" in outcome.steps[0].reason
+    assert {key: json.loads(path.read_text())[key] for key in theirs} == theirs
+    assert daemon_json.PATH in run.file("plan").read_text()
+    assert '"made_from": null' in run.file("plan").read_text()
+    _undo(engine, inventory)
+    assert json.loads(path.read_text()) == theirs
 
 
 def _refuse(node):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
+
+import pytest
 
 from clusterctl.requirements.base import Command, PutTree, WriteFile, WriteValue
 
@@ -82,6 +85,48 @@ def test_a_file_changed_by_hand_is_kept_unless_forced(runner):
     # The run is not undone, so a forced undo finds it again.
     assert (1, "changed") in runner.undo(force=True).events(1)
     assert path.read_text() == "old\n"
+
+
+def test_a_file_that_no_longer_says_what_its_text_was_made_from_is_left_alone(runner):
+    path = runner.root / "conf"
+    path.write_text("{\n}\n")
+    step = WriteFile("x", str(path), "{new}\n", made_from=hashlib.sha256(b"{}").hexdigest())
+    other = WriteFile("y", str(runner.root / "other"), "new\n")
+    path.write_text("{theirs}\n")
+    ran = runner.apply(other, step, requirement="a")
+    assert ran.events(2) == [(2, "failed")]
+    assert "was changed after it had been looked at" in ran.detail("failed")
+    assert path.read_text() == "{theirs}\n"
+    path.write_text("{\r\n} \n\n")
+    assert runner.apply(step).events(1) == [(1, "begin"), (1, "changed")]
+    # The run's own text is no change of somebody else's.
+    again = WriteFile("x", str(path), "{newer}\n", made_from=hashlib.sha256(b"{new}").hexdigest())
+    assert runner.apply(again).events(1) == [(1, "begin"), (1, "changed")]
+    runner.undo()
+    assert path.read_bytes() == b"{\r\n} \n\n"
+
+
+@pytest.mark.parametrize("before", ["old\n", None])
+def test_a_file_changed_by_hand_before_a_run_goes_on_is_left_alone(runner, before):
+    path = runner.root / "conf"
+    if before is not None:
+        path.write_text(before)
+    step = WriteFile("x", str(path), "ours\n")
+    runner.apply(step)
+    path.write_text("someone's\n")
+    ran = runner.apply(step)
+    assert ran.events(1) == [(1, "begin"), (1, "failed")]
+    assert "was changed by others after this run had begun with it" in ran.detail("failed")
+    assert path.read_text() == "someone's\n"
+    assert (1, "failed") in runner.undo().events(1)
+    # What stood there before the run, or nothing, is what a power loss leaves.
+    path.unlink()
+    assert (1, "changed") in runner.apply(step).events(1)
+    path.write_text(before or "ours\n")
+    path.chmod(0o600)
+    assert (1, "changed") in runner.apply(step).events(1)
+    runner.undo()
+    assert runner.contents() == ({} if before is None else {"conf": b"old\n"})
 
 
 def test_a_new_file_changed_by_hand_is_not_removed_unless_forced(runner):
@@ -180,6 +225,23 @@ def test_a_tree_of_somebody_else_or_of_a_later_run_is_not_what_an_undo_takes_awa
     assert runner.contents() == {"tree/by hand": b"h\n"}
     assert (1, "changed") in runner.undo("run1", force=True).events(1)
     assert runner.snapshot() == before
+
+
+def test_a_tree_that_somebody_puts_there_before_a_run_goes_on_is_left_alone(runner, tmp_path):
+    source, tree = tmp_path / "source", runner.root / "tree"
+    source.mkdir()
+    (source / "f").write_text("new\n")
+    put = PutTree("put", str(source), str(tree))
+    runner.apply(put)
+    shutil.rmtree(tree)
+    tree.mkdir()
+    (tree / "by hand").write_text("h\n")
+    ran = runner.apply(put)
+    assert ran.events(1) == [(1, "begin"), (1, "failed")]
+    assert "was put there by others after this run had begun with it" in ran.detail("failed")
+    assert runner.contents() == {"tree/by hand": b"h\n"}
+    shutil.rmtree(tree)
+    assert (1, "changed") in runner.apply(put).events(1)
 
 
 def test_a_link_where_a_tree_goes_comes_back_as_a_link(runner, tmp_path):
