@@ -6,7 +6,7 @@ import json
 import os
 import secrets
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -47,8 +47,12 @@ def write_atomically(path: Path, data: bytes, mode: int = 0o600) -> None:
 
 def is_run_folder(path: Path) -> bool:
     """Whether there is a folder; ConfigError where nobody can tell, as below one that belongs to somebody else."""
+    return _found(path.is_dir, path)
+
+
+def _found(look: Callable[[], bool], path: Path) -> bool:
     try:
-        return path.is_dir()
+        return look()
     except OSError as error:
         raise ConfigError(f"cannot look at {path}: {error.strerror}", hint=_HINT_OTHERS) from None
 
@@ -99,6 +103,10 @@ class RunDir:
         raise UsageError(
             problem, hint="the latest are: " + ", ".join(known) if known else "none has been recorded there"
         )
+
+    def holds(self, name: str) -> bool:
+        """Whether the run has a file of this name; ConfigError where that cannot be told."""
+        return _found((self.path / name).is_file, self.path / name)
 
     def file(self, stage: str) -> Path:
         """Return the path of one stage's JSON file."""

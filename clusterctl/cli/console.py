@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import sys
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
@@ -56,6 +57,28 @@ def _written() -> Iterator[None]:
             f"standard output cannot be written: {error.strerror}",
             hint="is the disk full? the output is cut off",
         ) from error
+
+
+@contextlib.contextmanager
+def written_by_others() -> Iterator[None]:
+    """Let what Typer itself writes to stdout, which is help, fail as what is written here does."""
+    out, err = sys.stdout, sys.stderr
+    try:
+        yield
+    except (OSError, SystemExit) as ended:
+        # Of a pipe that nobody reads Typer makes exit code 1, behind streams of its own that keep it quiet.
+        sys.stdout, sys.stderr = out, err
+        error = ended.__context__ if isinstance(ended, SystemExit) else ended
+        if not isinstance(error, OSError) or not _is_typers(error):
+            raise error or ended from None
+        with _written():
+            raise error from None
+
+
+def _is_typers(error: BaseException) -> bool:
+    """Whether it arose in Typer's own code, or in that of click."""
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    return str(frame.f_globals.get("__name__")).partition(".")[0] in ("typer", "click")
 
 
 def emit_json(document: Mapping[str, Any]) -> None:

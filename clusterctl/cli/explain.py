@@ -15,7 +15,7 @@ import typer
 from clusterctl.cli import console
 from clusterctl.cli import options as cli
 from clusterctl.errors import ConfigError, UsageError
-from clusterctl.inventory.user_paths import is_folder
+from clusterctl.inventory.user_paths import is_file, is_folder
 
 if TYPE_CHECKING:
     from clusterctl.report.known_errors.scan import Scan
@@ -63,10 +63,16 @@ def _files(log: str) -> list[str]:
     if log == STANDARD_INPUT or not is_folder(log):
         return [log]
     # Unlike Path.rglob it goes on where a folder is removed, or may not be read, meanwhile.
+    closed: list[OSError] = []
     there = (
-        Path(folder, name) for folder, _, names in os.walk(log) for name in names if name.endswith(".log")
+        Path(folder, name)
+        for folder, _, names in os.walk(log, onerror=closed.append)
+        for name in names
+        if name.endswith(".log")
     )
-    found = sorted(str(path) for path in there if path.is_file())
+    found = sorted(str(path) for path in there if is_file(path))
+    for error in closed:
+        console.talk(f"not looked into: {error.filename}: {error.strerror}")
     if not found:
         raise UsageError(f"{log}: no *.log file in this folder", hint="name the files themselves")
     return found

@@ -69,12 +69,9 @@ def _document(message: str, exit_code: int, hint: str | None = None) -> dict[str
 def _hoisted(arguments: Sequence[str]) -> list[str]:
     """Put ``-v`` and ``-q`` before the verb, where they belong, from wherever people write them.
 
-    Not from behind ``--``, nor from among the words of a program that stands there without it: they may be its own.
+    Not from among the words of a program: they may be its own.
     """
-    end = arguments.index("--") if "--" in arguments else len(arguments)
-    own = [word for word in arguments[:end] if not verbs.is_talk(word)]
-    if end == len(arguments) and verbs.takes_a_program(own):
-        end = arguments.index(own[0])
+    end = verbs.end_of_own_talk(arguments)
     talk_first = sorted(arguments[:end], key=lambda word: not verbs.is_talk(word))
     return [*talk_first, *arguments[end:]]
 
@@ -121,27 +118,31 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def _inventory_hint(error: Any) -> str | None:
-    """Say how a verb takes its inventory where it was given as another verb takes it; None where that is not it."""
+def _hint(error: Any) -> str | None:
+    """Say how a verb takes what was given as another verb, or a program, takes it; None where that is not it."""
     context: Any = getattr(error, "ctx", None)
     if context is None:
         return None
+    unknown = getattr(error, "option_name", None)
+    if unknown is not None and verbs.takes_a_program(context.command_path.partition(" ")[2]):
+        own = f", {unknown} of clusterctl before the verb" if verbs.is_talk(unknown) else ""
+        return f"a program and its options stand behind '--'{own}"
     taken = [one for one in context.command.params if one.name == "inventory"]
     if not taken:
         return None
     if taken[0].param_type_name == "option":
         wrong, form = "unexpected extra argument" in error.format_message(), "-i INVENTORY"
     else:
-        wrong, form = getattr(error, "option_name", None) in ("-i", "--inventory"), "INVENTORY"
+        wrong, form = unknown in ("-i", "--inventory"), "INVENTORY"
     return f"an inventory is given as: {context.command_path} {form}" if wrong else None
 
 
 def _run(arguments: list[str]) -> int:
-    # Behind -- it is a word of the program that is to run.
-    as_json = "--json" in arguments[: arguments.index("--") if "--" in arguments else None]
+    as_json = "--json" in arguments[: verbs.end_of_own(arguments)]
     try:
         app = application(verbs.named_in(arguments))
-        outcome = app(args=arguments, prog_name="clusterctl", standalone_mode=False)
+        with console.written_by_others():
+            outcome = app(args=arguments, prog_name="clusterctl", standalone_mode=False)
     except ClusterctlError as error:
         if as_json:
             console.emit_json(_document(error.message, error.exit_code, error.hint))
@@ -150,7 +151,7 @@ def _run(arguments: list[str]) -> int:
             console.talk(f"hint: {error.hint}")
         return error.exit_code
     except ClickException as error:
-        hint = _inventory_hint(error)
+        hint = _hint(error)
         if as_json:
             console.emit_json(_document(error.format_message(), int(error.exit_code), hint))
         said = io.StringIO()

@@ -43,9 +43,28 @@ def named_in(arguments: Sequence[str]) -> str | None:
     return first if any(first == name for name, _, _ in _IN_ORDER) else None
 
 
-def takes_a_program(arguments: Sequence[str]) -> bool:
-    """Whether what the command line begins with takes the words of a program, some of which may look like options."""
-    return " ".join(arguments).startswith(_WITH_A_PROGRAM)
+def takes_a_program(verb: str) -> bool:
+    """Whether the verb takes the words of a program, some of which may look like options."""
+    return verb in _WITH_A_PROGRAM
+
+
+def end_of_own(arguments: Sequence[str]) -> int:
+    """Return where ``--`` ends what is said to clusterctl itself: behind it are the words of a program."""
+    return arguments.index("--") if "--" in arguments else len(arguments)
+
+
+def end_of_own_talk(arguments: Sequence[str]) -> int:
+    """Return up to where ``-v`` and ``-q`` are surely ours.
+
+    That is ``--``; where a verb takes the words of a program and there is none, the first word behind the verb.
+    """
+    end = end_of_own(arguments)
+    places = [at for at, word in enumerate(arguments) if not is_talk(word)]
+    for words in (1, 2):
+        verb = " ".join(arguments[at] for at in places[:words])
+        if end == len(arguments) and takes_a_program(verb) and len(places) > words:
+            return places[words]
+    return end
 
 
 def add_to(application: typer.Typer, verb: str | None) -> None:

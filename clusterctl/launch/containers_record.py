@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -87,12 +88,16 @@ def those_up(name: str | None, root: Path | None) -> RunDir:
     base = root if root is not None else default_root()
     if name is not None:
         run = RunDir.open(name, root)
-        if not (run.path / INVENTORY).is_file():
+        if not run.holds(INVENTORY):
             raise LaunchError(f"no containers of {run.id} are up", hint="clusterctl up starts them")
         return run
     runs = sorted(path.parent for path in base.glob(f"*/{INVENTORY}"))
     if not runs:
-        raise LaunchError(f"no containers are up, as far as {base} tells", hint="clusterctl up starts them")
+        closed = [path.name for path in sorted(base.glob("*-up-*")) if not os.access(path, os.X_OK)]
+        hint = f"{closed[-1]} is somebody else's (with sudo?): go on with it as they" if closed else None
+        raise LaunchError(
+            f"no containers are up, as far as {base} tells", hint=hint or "clusterctl up starts them"
+        )
     if len(runs) > 1:
         names = ", ".join(path.name for path in runs)
         raise UsageError(f"containers of {len(runs)} runs are up: {names}", hint="say which: --run RUN")

@@ -7,11 +7,13 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from pydantic import ValidationError
+
 from clusterctl import log
-from clusterctl.errors import ClusterctlError, LaunchError
+from clusterctl.errors import ConfigError, LaunchError
 from clusterctl.inventory.model import Inventory, Node
 from clusterctl.launch import containers_keys, containers_record
-from clusterctl.launch.containers import Containers, Ready, Started, wait_ssh
+from clusterctl.launch.containers import LABEL, Containers, Ready, Started, wait_ssh
 from clusterctl.launch.containers_files import Peer, known_hosts
 from clusterctl.rundir import RunDir
 from clusterctl.transport.base import Failure, FailureKind, HostMap, Transport
@@ -199,5 +201,9 @@ def nodes_of(run: RunDir) -> Inventory:
     """Return the inventory of the nodes that a run's containers are on."""
     try:
         return Inventory.model_validate(run.read("inventory"))
-    except ValueError as error:
-        raise ClusterctlError(f"{run.file('inventory')} is damaged: {error}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ConfigError(
+            f"{run.file('inventory')} is damaged: {'.'.join(map(str, first['loc']))}: {first['msg']}",
+            hint=f"on each node: docker rm -f $(docker ps -aq --filter label={LABEL}={run.id})",
+        ) from None

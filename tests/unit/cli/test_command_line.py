@@ -51,7 +51,15 @@ def test_v_and_q_stand_anywhere_but_among_the_words_of_a_program(capsys):
     assert cli.main([*line, "--", "nvidia-smi", "-q"]) == 0
     assert "nvidia-smi -q" in capsys.readouterr().out
     assert cli.main([*line, "nvidia-smi", "-q"]) == 2
-    assert "No such option: -q" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "No such option: -q" in said
+    assert "options stand behind '--', -q of clusterctl before the verb" in said
+    assert cli.main(["render", "-v", "mpirun", "-q", *line[2:], "nvidia-smi"]) == 0
+
+
+def test_words_that_look_like_a_programs_options_are_told_where_they_stand(capsys):
+    assert cli.main(["exec", "nvidia-smi", "-L"]) == 2
+    assert capsys.readouterr().err.endswith("hint: a program and its options stand behind '--'\n")
 
 
 def test_verbose_names_the_commands(capsys):

@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,19 @@ def test_what_cannot_be_read_is_said(tmp_path: Path, capsys: pytest.CaptureFixtu
     (tmp_path / "cut.gz").write_bytes(gzip.compress(b"x" * 10000)[:20])
     assert cli.main(["explain", str(tmp_path / "cut.gz")]) == 3
     assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_folder_that_may_not_be_looked_into_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def walk(top: str, onerror: Callable[[OSError], object]) -> Iterator[tuple[str, list[str], list[str]]]:
+        yield top, ["closed"], ["a.log"]
+        onerror(PermissionError(13, "Permission denied", f"{top}/closed"))
+
+    (tmp_path / "a.log").write_text(ERROR)
+    monkeypatch.setattr("clusterctl.cli.explain.os.walk", walk)
+    assert cli.main(["explain", str(tmp_path)]) == 0
+    assert capsys.readouterr().err == f"not looked into: {tmp_path}/closed: Permission denied\n"
 
 
 def test_a_damaged_compressed_log_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

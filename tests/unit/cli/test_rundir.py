@@ -40,6 +40,8 @@ def test_what_cannot_be_looked_at_or_read_is_a_config_error(tmp_path: Path) -> N
     with pytest.raises(ConfigError, match=r"cannot look at .*: File name too long"):
         RunDir.open("x" * 300, tmp_path)
     run = RunDir.create("check", tmp_path)
+    with pytest.raises(ConfigError, match=r"cannot look at .*: File name too long"):
+        run.holds("x" * 300)
     run.file("plan").mkdir()
     with pytest.raises(ConfigError, match=r"cannot read .*plan\.json: Is a directory"):
         run.read("plan")

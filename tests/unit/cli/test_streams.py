@@ -30,7 +30,7 @@ def shell(line: str, *arguments: str, folder: Path) -> subprocess.CompletedProce
 LONG = ("render", "ssh-config", "-i", "many.yaml")
 
 
-@pytest.mark.parametrize("arguments", [CHECK, (*CHECK, "--json"), ("--version",), LONG])
+@pytest.mark.parametrize("arguments", [CHECK, (*CHECK, "--json"), ("--version",), ("--help",), LONG])
 def test_a_reader_that_has_gone(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     """The pipe's other end is closed before the command says anything, be it less or more than a buffer."""
     (tmp_path / "many.yaml").write_text("version: 1\nnodes: [{name: 'n[1-900]'}]\n")
@@ -41,10 +41,18 @@ def test_a_reader_that_has_gone(tmp_path: Path, arguments: tuple[str, ...]) -> N
 
 
 @pytest.mark.parametrize(
-    "arguments", [CHECK, (*CHECK, "--json"), ("--version",), ("check", "no.yaml", "--json")]
+    ("line", "arguments"),
+    [
+        ('"$@" >/dev/full', CHECK),
+        ('"$@" >/dev/full', (*CHECK, "--json")),
+        ('"$@" >/dev/full', ("--version",)),
+        ('"$@" >/dev/full', ("check", "no.yaml", "--json")),
+        ('"$@" >/dev/full', ("bench", "--help")),
+        ('PYTHONUNBUFFERED=1 "$@" >/dev/full', ("--help",)),
+    ],
 )
-def test_a_full_disk_is_said_and_no_success(tmp_path: Path, arguments: tuple[str, ...]) -> None:
-    done = shell('"$@" >/dev/full', *arguments, folder=tmp_path)
+def test_a_full_disk_is_said_and_no_success(tmp_path: Path, line: str, arguments: tuple[str, ...]) -> None:
+    done = shell(line, *arguments, folder=tmp_path)
     assert done.returncode == 3
     assert done.stderr.count("error: standard output cannot be written: No space left on device") == 1
     assert "Exception" not in done.stderr and "Traceback" not in done.stderr

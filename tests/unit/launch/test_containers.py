@@ -18,7 +18,7 @@ from clusterctl.launch import containers_files as files
 from clusterctl.launch import containers_keys, containers_record
 from clusterctl.launch.containers import Containers, env_file, parse, refusal
 from clusterctl.launch.containers_fit import CLUSTER_FILE, Found, fit
-from clusterctl.launch.containers_up import mesh_script
+from clusterctl.launch.containers_up import mesh_script, nodes_of
 from clusterctl.rundir import RunDir
 from clusterctl.transport.local import LocalTransport
 
@@ -200,6 +200,18 @@ def test_those_that_are_up_are_found_and_doubt_is_asked_about(tmp_path):
     containers_record.forget(two)
     with pytest.raises(LaunchError, match="no containers of"):
         containers_record.those_up(two.id, tmp_path)
+
+
+def test_a_run_that_is_somebody_elses_or_damaged_is_an_error_in_words(tmp_path, monkeypatch):
+    run = RunDir.create("up", tmp_path)
+    monkeypatch.setattr(containers_record.os, "access", lambda *_: False)
+    with pytest.raises(LaunchError, match="no containers are up") as raised:
+        containers_record.those_up(None, tmp_path)
+    assert raised.value.hint == f"{run.id} is somebody else's (with sudo?): go on with it as they"
+    run.write("inventory", {"nodes": "n1"})
+    with pytest.raises(ConfigError, match=r"inventory\.json is damaged: nodes: ") as damaged:
+        nodes_of(run)
+    assert f"={run.id})" in str(damaged.value.hint)
 
 
 def test_the_mesh_is_asked_at_once_and_a_name_is_no_command():
