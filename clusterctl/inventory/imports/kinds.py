@@ -6,7 +6,7 @@ from collections.abc import Callable
 from enum import Enum
 
 from clusterctl.errors import InventoryError
-from clusterctl.inventory.imports import ansible, ansible_ini, hostfile, slurm, ssh_config
+from clusterctl.inventory.imports import ansible, ansible_ini, hostfile, slurm, spreadsheet, ssh_config
 from clusterctl.inventory.imports.found import Found, Source
 
 
@@ -48,6 +48,13 @@ def detect(source: Source) -> Kind:
         return Kind.ssh_config
     if ansible_ini.looks_like(source.text) or ansible.looks_like_yaml(source.text):
         return Kind.ansible
+    table = spreadsheet.problem(source.text)
+    if table is not None:
+        raise InventoryError(
+            f"{source.name}:{table}",
+            hint="it can be read as one name a line, or as 'ADDRESS NAME slots=8', without a heading; "
+            "--from slurm or hostfile where these are names",
+        )
     if hostfile.looks_like(source.text):
         return Kind.hostfile
     lines = [line.partition("#")[0].split() for line in source.text.splitlines()]

@@ -49,8 +49,11 @@ class _Block:
 
 
 def looks_like(text: str) -> bool:
-    """Tell whether a line begins a Host section."""
-    return re.search(r"^\s*Host[\s=]+\S", text, re.IGNORECASE | re.MULTILINE) is not None
+    """Tell whether a line begins a Host section, and none begins with a word that is no keyword (gpu01)."""
+    lines = [line for raw in text.splitlines() if (line := raw.strip()) and not line.startswith("#")]
+    return any(re.match(r"Host[\s=]+\S", line, re.IGNORECASE) for line in lines) and all(
+        re.match(r"(?:[A-Za-z]+|PKCS11Provider)(?![\w.:-])", line, re.IGNORECASE) for line in lines
+    )
 
 
 def read(source: Source) -> Found:

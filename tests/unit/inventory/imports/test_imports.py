@@ -7,6 +7,7 @@ it (the INI one without its encrypted file, which Ansible does not open without 
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 
 from clusterctl.cli.inventory import _source, converted
 from clusterctl.errors import InventoryError
-from clusterctl.inventory import load
+from clusterctl.inventory import load, nodeset
 from clusterctl.inventory.imports import ansible, kinds
 from clusterctl.inventory.imports.found import Found, Note, Source
 from clusterctl.inventory.model import Become, Inventory
@@ -388,6 +389,37 @@ def test_nothing_is_run_and_nothing_else_is_guessed() -> None:
     assert kinds.detect(Source("names", "# two of them\ngpu01 # the first\n\ngpu02\n")) is kinds.Kind.slurm
     with pytest.raises(InventoryError, match="no node was found"):
         kinds.read(Source("empty", "# nothing\n"), kinds.Kind.hostfile)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("name,address,gpus\ngpu1,10.0.0.1,8\n", "1: 'name,address,gpus' reads as the heading"),
+        ('"hostname";"ip"\n"gpu1";"10.0.0.1"\n', '1: \'"hostname";"ip"\' reads as the heading'),
+        ("# rack A\nhostname\ngpu1\n", "2: 'hostname' reads as the heading"),
+        ("HOST SLOTS\ngpu1 slots=8\n", "1: 'HOST SLOTS' reads as the heading"),
+        ("host ip\ngpu-1 10.0.0.1\n", "1: 'host ip' reads as the heading"),
+        ("gpu1,10.0.0.1\n", "1: 'gpu1,10.0.0.1' reads as fields of one node"),
+        ("gpu1,A\ngpu2,8\n", "2: 'gpu2,8' reads as fields of one node"),
+    ],
+)
+def test_fields_and_headings_of_a_table_are_no_nodes(text: str, line: str) -> None:
+    with pytest.raises(InventoryError, match=rf"^pasted:{re.escape(line)}"):
+        from_text(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("gpu[1-2,4],gpu7\n", "gpu[1-2,4,7]"),
+        ("10.0.0.1,10.0.0.2\n", "10.0.0.[1-2]"),
+        ("node\n", "node"),
+        ("gpu\ncpu\n", "gpu,cpu"),
+        ("Host node\n  HostName 10.0.0.1\n  PKCS11Provider none\n", "node"),
+    ],
+)
+def test_names_are_not_taken_for_a_table(text: str, names: str) -> None:
+    assert tuple(node.name for node in from_text(text)[0].nodes) == nodeset.expand(names)
 
 
 def test_a_node_that_an_inventory_would_refuse_does_not_keep_out_the_others() -> None:

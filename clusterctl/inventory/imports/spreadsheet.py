@@ -1,0 +1,43 @@
+"""Tables of somebody's own, as spreadsheets save them: no tool's inventory, though their words could pass for names."""
+
+from __future__ import annotations
+
+import re
+from ipaddress import ip_address
+
+_BETWEEN = re.compile(r"[\s,;|]+")
+# Not those within brackets: gpu[01-03,07] is one expression.
+_COMMA = re.compile(r",(?![^\[]*\])")
+_WHO = re.compile(
+    r"(?:host|node|server|machine|inventory)?[_-]?(?:name|host|node|server|machine)s?"
+    r"|(?:host|node|ip|ipv4|ipv6)?[_-]?(?:address|addr|ip)(?:es)?|ipv4|ipv6|fqdn|dns",
+    re.IGNORECASE,
+)
+_WHAT = re.compile(r"gpus?|slots?|cpus?|user|username|port|rack|role|group", re.IGNORECASE)
+
+
+def problem(text: str) -> str | None:
+    """Say where the text is such a table; None for lists of names, of expressions, and for hostfiles."""
+    lines = [(number, raw.partition("#")[0].strip()) for number, raw in enumerate(text.splitlines(), start=1)]
+    lines = [(number, line) for number, line in lines if line]
+    if len(lines) > 1 and _is_heading(lines[0][1]):
+        return f"{lines[0][0]}: {lines[0][1][:60]!r} reads as the heading of a table"
+    for number, line in lines:
+        fields = [field.strip() for field in _COMMA.split(line) if field.strip()]
+        addresses = sum(map(_is_address, fields))
+        if len(fields) > 1 and (any(map(str.isdecimal, fields)) or 0 < addresses < len(fields)):
+            return f"{number}: {line[:60]!r} reads as fields of one node, not as names of several"
+    return None
+
+
+def _is_heading(line: str) -> bool:
+    words = [word.strip("\"'") for word in _BETWEEN.split(line)]
+    return any(map(_WHO.fullmatch, words)) and all(_WHO.fullmatch(w) or _WHAT.fullmatch(w) for w in words)
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
