@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from clusterctl.facts.base import Fragment, Sections, Unparsable
 from clusterctl.facts.limits import config_lines
-from clusterctl.facts.model_host import ConfigLine
 from clusterctl.facts.model_services import Package, Software, Tool
+from clusterctl.facts.recording.scrub import scrubbed
 
 TOOLS = (
     *("apt-get", "dnf", "yum", "zypper", "dpkg-query", "rpm", "sudo", "systemctl", "curl"),
@@ -113,7 +114,7 @@ def parse(sections: Sections) -> Software:
         packages=packages,
         repositories=tuple(
             # An address may carry a user and password; facts are written to disk.
-            ConfigLine(line.path, re.sub(r"//[^/\s]*@", "//", line.text))
+            replace(line, text=scrubbed(line.text))
             for line in config_lines(sections["config"], "/etc/apt/", "/etc/yum.repos.d/")
         ),
     )

@@ -27,7 +27,7 @@ SECRET = "canarySecret"
             "config",
             f"/etc/apt/sources.list:deb https://me:{SECRET}@x{SECRET}@repo/debian bookworm main",
             lambda sections: software.parse(sections).repositories,
-            "https://repo/debian",
+            "@repo/debian",
         ),
         (
             "config",
