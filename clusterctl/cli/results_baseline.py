@@ -135,4 +135,4 @@ def catalogue(as_json: cli.JsonOption = False) -> None:
     if as_json:
         console.emit_json({"schema": "clusterctl.catalogue/1", "rows": [row.model_dump() for row in rows]})
     else:
-        console.data(baseline_table.published(rows))
+        console.data(baseline_table.published(rows, console.width()))

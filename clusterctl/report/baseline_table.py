@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from clusterctl.benchmarks.key import ABSENT
-from clusterctl.report.table import columns, size
+from clusterctl.report.table import columns, fits, size, with_notes
 from clusterctl.results.baseline import Baseline, Entry
 from clusterctl.results.catalogue import Published
 
@@ -36,12 +36,16 @@ def render(baseline: Baseline) -> str:
     return "\n\n".join(_entry(entry) for entry in baseline.entries) or "an empty baseline"
 
 
-def published(rows: Sequence[Published]) -> str:
-    """Return the catalogue of published figures."""
+def published(rows: Sequence[Published], width: int | None = None) -> str:
+    """Return the catalogue of published figures; where that is wider than ``width``, sources on lines of their own."""
     cells = [
         [row.hardware, row.collective, str(row.np), str(row.nodes), size(row.size_bytes), f"{row.busbw_gbps:g}",
          row.provenance, row.source]
         for row in rows
     ]  # fmt: skip
     heads = ["hardware", "collective", "ranks", "nodes", "size", "busbw GB/s", "provenance", "source"]
-    return columns(heads, cells, left=(0, 1, 6, 7))
+    text = columns(heads, cells, left=(0, 1, 6, 7))
+    if width is None or fits(text, width):
+        return text
+    figures = columns(heads[:-2], [row[:-2] for row in cells], left=(0, 1))
+    return with_notes(figures, [f"{row.provenance}: {row.source}" for row in rows], width)

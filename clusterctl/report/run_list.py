@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -56,20 +55,16 @@ def render(runs: Sequence[Summary], width: int | None = None) -> str:
     ]
     heads = ["run", "benchmark", "library", "launcher", "ranks", "nodes", "best", "status", "hardware"]
     text = columns(heads, rows, left=(0, 1, 2, 3, 7, 8))
-    if width is None or max(map(len, text.splitlines())) <= width:
+    if width is None or table.fits(text, width):
         return text
     first = (0, 1, 6, 7)
     lines = columns([heads[i] for i in first], [[row[i] for i in first] for row in rows], left=(0, 1, 3))
-    head, *told = lines.splitlines()
-    return "\n".join(
-        [head, *(f"{line}\n{_ran_on(row, width)}" for line, row in zip(told, rows, strict=True))]
-    )
+    return table.with_notes(lines, [_ran_on(row) for row in rows], width)
 
 
-def _ran_on(row: Sequence[str], width: int) -> str:
+def _ran_on(row: Sequence[str]) -> str:
     library, launcher, ranks, nodes, hardware = row[2], row[3], row[4], row[5], row[8]
-    text = f"{library}, {launcher}, ranks {ranks}, nodes {nodes}, {hardware}"
-    return textwrap.fill(text, max(20, width), initial_indent="    ", subsequent_indent="    ")
+    return f"{library}, {launcher}, ranks {ranks}, nodes {nodes}, {hardware}"
 
 
 def shown(record: Record) -> str:

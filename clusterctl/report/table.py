@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 
 from clusterctl.benchmarks.scaling import percent
@@ -34,6 +35,19 @@ def columns(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequ
         ).rstrip()
         for row in cells
     )
+
+
+def fits(table: str, width: int) -> bool:
+    """Whether no line is wider."""
+    return max(map(len, table.splitlines())) <= width
+
+
+def with_notes(table: str, notes: Sequence[str], width: int) -> str:
+    """Return a table with a note below each of its rows, for what has no room beside them."""
+    head, *rows = table.splitlines()
+    indent = " " * 4
+    told = (textwrap.fill(n, max(20, width), initial_indent=indent, subsequent_indent=indent) for n in notes)
+    return "\n".join([head, *(f"{row}\n{note}" for row, note in zip(rows, told, strict=True))])
 
 
 def _figure(value: float | None, digits: int = 2) -> str:

@@ -171,3 +171,12 @@ def test_a_list_is_no_wider_than_the_terminal(runs, capsys, monkeypatch):
     assert max(map(len, lines)) <= 80
     assert [line.split()[0] for line in lines if not line.startswith(" ")][:2] == ["run", OTHER]
     assert lines[1].split()[-1] == "ok" and lines[2].startswith("    nccl, ")
+
+
+def test_the_catalogue_is_no_wider_than_the_terminal(capsys, monkeypatch):
+    whole = call(capsys, "baseline", "catalogue")[1].splitlines()
+    monkeypatch.setattr("clusterctl.cli.console.width", lambda: 80)
+    lines = call(capsys, "baseline", "catalogue")[1].splitlines()
+    assert max(map(len, lines)) <= 80 < max(map(len, whole))
+    told = " ".join(" ".join(lines).split())
+    assert all(word in told for line in whole[1:] for word in line.split())
