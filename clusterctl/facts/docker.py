@@ -28,6 +28,7 @@ _ASK = (
     f"then curl -sS --max-time 15 --unix-socket {_SOCKET} http://localhost/info; "
     "else $T docker info --format '{{json .}}'; fi"
 )
+_PID = "/var/run/docker.pid"
 _DAEMON = "/etc/docker/daemon.json"
 _SPECS = " ".join(
     f"{folder}/*.{kind}" for folder in ("/etc/cdi", "/var/run/cdi") for kind in ("yaml", "json")
@@ -43,11 +44,14 @@ for f in {_SPECS}; do [ -e "$f" ] && {{ echo "file $f"; set -- "$@" "$f"; }}; do
 FRAGMENTS = (
     Fragment(
         "docker",
+        # dockerd looks for the toolkit's hook when it starts; the hook's ctime is when it was installed.
         f"""\
 command -v docker >/dev/null 2>&1 && {{ printf 'binary '; command -v docker; }}
 [ -S {_SOCKET} ] && echo "socket {_SOCKET}"
 [ -w {_SOCKET} ] && echo "writable {_SOCKET}"
 for f in /run/user/[0-9]*/docker.sock; do [ -S "$f" ] && echo "rootless $f"; done
+h=$(command -v nvidia-container-runtime-hook 2>/dev/null) && [ -e {_PID} ] &&
+  [ "$(find "$h" -newercm {_PID} 2>/dev/null)" ] && echo hook-came-later
 return 0""",
     ),
     # Sites keep daemon.json and its folder to root, and toolkits before 1.13.2 the specifications: what the login may
@@ -178,4 +182,5 @@ def parse(sections: Sections) -> Docker:
         rootless=tuple(words.get("rootless", ())),
         cdi_unseen=_unseen(private, "/cdi"),
         daemon_mode=_mode(private.text),
+        hook_came_later="hook-came-later" in words,
     )

@@ -127,6 +127,8 @@ class Docker(Part):
     """Why there may be CDI specifications that were not seen; empty where all were."""
     daemon_mode: int | None = None
     """The permissions of /etc/docker/daemon.json."""
+    hook_came_later: bool = False
+    """Whether the toolkit's hook is newer than the engine's process, which looked for it when it started."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,8 +76,9 @@ class ContainerToolkitSettings(Model):
 
     require: bool | None = None
     """Unset: wherever docker is required and GPUs are there."""
-    cdi: bool = True
-    """Keep a CDI specification that fits the driver."""
+    cdi: bool | None = None
+    """Keep a CDI specification that fits the driver. Unset: one is made where docker has no other way to give GPUs, or
+    ``container.gpus`` is ``cdi``; where docker knows the runtime ``nvidia``, that there is none is a warning."""
 
 
 class NetworkBufferSettings(Model):

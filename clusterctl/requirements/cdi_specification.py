@@ -53,6 +53,8 @@ class Gap:
 
     reason: str
     steps: tuple[Step, ...] = ()
+    is_stale: bool = False
+    """There is one, for another driver: who reads it fails."""
 
 
 def _is_volatile(path: str) -> bool:
@@ -134,9 +136,8 @@ def gap(facts: NodeFacts) -> Gap | None:
         (path, version), *_ = stale.items()
         assert facts.gpu.driver.value is not None
         reason = f"{path} is for driver {version}, but {facts.gpu.driver.value.version} is loaded"
-        return Gap(
-            reason, _refresh(facts) if unit is not None and _is_volatile(path) else _generate(facts, path)
-        )
+        mend = _refresh(facts) if unit is not None and _is_volatile(path) else _generate(facts, path)
+        return Gap(reason, mend, is_stale=True)
     if all(_is_volatile(path) for path in paths) and (unit is None or unit.enabled == "disabled"):
         static = [path for path in facts.docker.cdi_specs if not _is_volatile(path)]
         if not static:

@@ -63,12 +63,31 @@ def _by_hook(facts: NodeFacts, node: Node) -> bool:
         and _version(engine) < FIRST_CDI
         and "nvidia" not in engine.runtimes
         and facts.software.tool(HOOK) is not None
+        and not facts.docker.hook_came_later
         and node.container.gpus != "cdi"
     )
 
 
+def _is_cdi_wanted(node: Node) -> bool:
+    return node.requirements.container_toolkit.cdi is not False
+
+
+def _is_cdi_asked_for(facts: NodeFacts, node: Node) -> bool:
+    """Whether somebody counts on CDI: the inventory in as many words, its container, or docker's own settings."""
+    features = (daemon_json.read(facts) or {}).get("features")
+    return (
+        node.requirements.container_toolkit.cdi is True
+        or node.container.gpus == "cdi"
+        or (isinstance(features, dict) and features.get("cdi") is True)
+    )
+
+
+def _lacks_toolkit(facts: NodeFacts) -> bool:
+    return facts.docker.toolkit.value is None and facts.software.tool("nvidia-ctk") is None
+
+
 def _toolkit_gap(facts: NodeFacts, node: Node) -> _Gap | None:
-    if facts.docker.toolkit.value is not None or facts.software.tool("nvidia-ctk") is not None:
+    if not _lacks_toolkit(facts):
         return None
     install = packages.install(facts, node, f"Install {PACKAGE}", PACKAGE)
     old = " (nvidia-docker2 is, which it replaces)" if facts.software.package("nvidia-docker2") else ""
@@ -85,7 +104,7 @@ def _needs(facts: NodeFacts, node: Node) -> tuple[bool, bool]:
     engine = _engine(facts)
     assert engine is not None
     has_runtime = "nvidia" in engine.runtimes
-    wants_cdi = node.requirements.container_toolkit.cdi
+    wants_cdi = _is_cdi_wanted(node)
     if _version(engine) < FIRST_CDI:
         return not has_runtime and not _by_hook(facts, node), False
     if _serves_cdi(facts):
@@ -102,7 +121,9 @@ def _docker_gap(facts: NodeFacts, node: Node, fleet: Fleet) -> _Gap | None:
         return None
     said = []
     if runtime:
-        said.append("docker knows no runtime called nvidia")
+        later = facts.docker.hook_came_later and _version(engine) < FIRST_CDI
+        started = f", and was started before {HOOK} came" if later else ""
+        said.append(f"docker knows no runtime called nvidia{started}")
     if cdi:
         since = (
             "which needs features.cdi before 28.2"
@@ -152,13 +173,37 @@ def _configure(facts: NodeFacts, write: tuple[Step, ...], *, restart: bool) -> t
     )
 
 
-def _cdi_gap(facts: NodeFacts, node: Node) -> _Gap | None:
+def _specification_gap(facts: NodeFacts, node: Node) -> cdi_specification.Gap | None:
     engine = _engine(facts)
-    somebody = facts.software.tool("podman") is not None or engine is None or _version(engine) >= FIRST_CDI
-    if not node.requirements.container_toolkit.cdi or not somebody or facts.docker.cdi_unseen:
+    somebody = _has_podman(facts) or engine is None or _version(engine) >= FIRST_CDI
+    if not _is_cdi_wanted(node) or not somebody or facts.docker.cdi_unseen or _lacks_toolkit(facts):
+        # A new toolkit brings a service that keeps the specification; what is left to do shows once it is there.
         return None
-    found = cdi_specification.gap(facts)
-    if found is None:
+    return cdi_specification.gap(facts)
+
+
+def _has_podman(facts: NodeFacts) -> bool:
+    return facts.software.tool("podman") is not None
+
+
+def _does_without(facts: NodeFacts, node: Node, found: cdi_specification.Gap) -> bool:
+    """Whether containers get the GPUs all the same: by docker's runtime, which needs no specification.
+
+    One for another driver is in the way of whoever reads it: a docker that serves CDI, where --gpus goes through the
+    file as well, and podman.
+    """
+    engine = _engine(facts)
+    return (
+        engine is not None
+        and "nvidia" in engine.runtimes
+        and not _is_cdi_asked_for(facts, node)
+        and not (found.is_stale and (_serves_cdi(facts) or _has_podman(facts)))
+    )
+
+
+def _cdi_gap(facts: NodeFacts, node: Node) -> _Gap | None:
+    found = _specification_gap(facts, node)
+    if found is None or _does_without(facts, node, found):
         return None
     # moby #50228: with the hook there, --gpus goes through the specification as well.
     also = (
@@ -177,6 +222,13 @@ def _warnings(facts: NodeFacts, node: Node) -> tuple[str, ...]:
         warnings.append(
             f"docker knows no runtime called nvidia: --gpus all works by {HOOK} (if docker was started after the "
             "toolkit came), --runtime=nvidia does not"
+        )
+    found = _specification_gap(facts, node)
+    if found is not None and _does_without(facts, node, found):
+        podman = ", as podman does" if _has_podman(facts) else ""
+        warnings.append(
+            f"{found.reason}: docker's --gpus and --runtime=nvidia need none, --device nvidia.com/gpu=all does"
+            f"{podman}; with requirements.container_toolkit.cdi: true bootstrap sees to it"
         )
     if facts.software.package("nvidia-docker2") is not None:
         warnings.append(
@@ -205,14 +257,12 @@ def _not_wanted(facts: NodeFacts, node: Node) -> Verdict | None:
 
 
 def _gaps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[_Gap, ...]:
-    toolkit = _toolkit_gap(facts, node)
-    # A new toolkit brings a service that keeps the specification; what is left to do shows once it is there.
-    found = (toolkit, _docker_gap(facts, node, fleet), _cdi_gap(facts, node) if toolkit is None else None)
+    found = (_toolkit_gap(facts, node), _docker_gap(facts, node, fleet), _cdi_gap(facts, node))
     return tuple(gap for gap in found if gap is not None)
 
 
 def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
-    """Met when the toolkit is there, docker has its runtime or serves CDI, and the specification fits the driver."""
+    """Met when the toolkit is there, and docker has its runtime, or serves CDI by a specification that fits."""
     settled = _not_wanted(facts, node)
     if settled is not None:
         return settled
@@ -231,7 +281,7 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     if engine is None and facts.docker.binary is not None and not docker.is_podman(facts):
         reason = because("the docker engine's account", facts.docker.engine)
         return Verdict(NAME, Status.UNKNOWN, reason, evidence, warnings)
-    if facts.docker.cdi_unseen and node.requirements.container_toolkit.cdi:
+    if facts.docker.cdi_unseen and _is_cdi_wanted(node):
         reason = f"the CDI specifications could not be read ({facts.docker.cdi_unseen})"
         return Verdict(NAME, Status.UNKNOWN, reason, evidence, warnings)
     ways = []

@@ -179,6 +179,23 @@ def test_what_only_root_may_read_of_docker_is_not_taken_for_missing(
     assert seen.docker.cdi_drivers == (("/etc/cdi/nvidia.yaml", "580.95.05"),)
 
 
+def test_a_hook_that_docker_cannot_have_found_is_told(
+    probe_run: Probe, namespaces: None, open_folder: Path
+) -> None:
+    """dockerd looks for it when it starts, which is when it writes its PID file."""
+    hook = open_folder / "nvidia-container-runtime-hook"
+    hook.write_text("#!/bin/sh\n")
+    hook.chmod(0o755)
+    env = {"PATH": f"{open_folder}:{os.environ['PATH']}"}
+
+    def found(started: str) -> bool:
+        script = f'mount -t tmpfs none /run && touch -d "{started}" /run/docker.pid && exec "$@"'
+        _, facts = probe_run(("unshare", "-m", "sh", "-c", script, "sh", "sh"), env=env)
+        return bool(facts.docker.hook_came_later)
+
+    assert (found("1 hour ago"), found("1 hour")) == (True, False)
+
+
 def test_a_chrony_that_answers_root_alone_is_asked_as_root(
     shell: tuple[str, ...], probe_run: Probe, namespaces: None, open_folder: Path
 ) -> None:

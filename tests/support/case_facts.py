@@ -160,7 +160,7 @@ def _docker(docker):
         tuple(specs), tuple(["nvidia.com/gpu"] if specs else []),
         tuple((path, version) for path, version in specs.items() if version),
         reading(docker.get("toolkit", "absent")), tuple(docker.get("rootless", "").split()),
-        docker.get("cdi_unseen", ""), docker.get("daemon_mode"),
+        docker.get("cdi_unseen", ""), docker.get("daemon_mode"), docker.get("hook_came_later", False),
     )  # fmt: skip
 
 
