@@ -166,7 +166,10 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     ports = _ports(facts, node)
     evidence["words"] = {port.address: _word(port) for port in ports.on_paths}
     if facts.in_vm and node.requirements.acs.in_vm == "leave":
-        reason = "inside a virtual machine ACS isolates the devices passed through; it is left alone"
+        reason = (
+            "inside a virtual machine ACS isolates the devices passed through; it is left alone (NICs reach GPUs there "
+            "with ATS, which the host's mlxconfig turns on: ATS_ENABLED=1)"
+        )
         return Verdict(NAME, Status.NOT_APPLICABLE, reason, evidence)
     if not ports.on_paths and ports.left_alone:
         named = some([port.address for port in ports.left_alone])

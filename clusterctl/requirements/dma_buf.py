@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterctl.requirements import rdma_ports
+from clusterctl.requirements import nccl_settings, rdma_ports
 
 if TYPE_CHECKING:
     from clusterctl.facts.model import NodeFacts
@@ -65,7 +65,8 @@ def missing_conditions(facts: NodeFacts, node: Node) -> tuple[str, ...]:
             missing.append(
                 f"{module} of kernel {facts.system.kernel.value} does not register DMA-BUF memory (from {first} on)"
             )
-    return tuple(dict.fromkeys(missing))
+    off = nccl_settings.turns_dma_buf_off(facts, node)
+    return tuple(dict.fromkeys([*missing, *([off] if off else [])]))
 
 
 def _is_too_old(facts: NodeFacts, driver: str) -> bool:

@@ -38,3 +38,32 @@ def topology_warnings(facts: NodeFacts, node: Node) -> tuple[str, ...]:
         "machine costs most of the bandwidth (AzNHC #142): unset it"
     )
     return (said,)
+
+
+def _number(text: str) -> int | None:
+    """Return a number as NCCL reads it (strtoll); of what is none it takes the default."""
+    try:
+        return int(text.strip(), 0)
+    except ValueError:
+        return None
+
+
+def turns_rdma_off(facts: NodeFacts, node: Node) -> str | None:
+    """Say which setting keeps NCCL from using RDMA devices at all; None where none does."""
+    place, text = next(given(facts, node, "NCCL_IB_DISABLE"), ("", ""))
+    if _number(text):
+        return f"{place} sets NCCL_IB_DISABLE={text}"
+    place, text = next(given(facts, node, "NCCL_NET"), ("", ""))
+    return f"{place} sets NCCL_NET={text}" if text.strip().lower() == "socket" else None
+
+
+def turns_dma_buf_off(facts: NodeFacts, node: Node) -> str | None:
+    """Say which setting keeps NCCL from DMA-BUF; None where none does."""
+    place, text = next(given(facts, node, "NCCL_DMABUF_ENABLE"), ("", ""))
+    return f"{place} sets NCCL_DMABUF_ENABLE={text}" if _number(text) == 0 else None
+
+
+def turns_gpudirect_off(facts: NodeFacts, node: Node) -> str | None:
+    """Say which setting lets NICs reach no GPU, however near; None where none does."""
+    place, text = next(given(facts, node, "NCCL_NET_GDR_LEVEL"), ("", ""))
+    return f"{place} sets NCCL_NET_GDR_LEVEL={text}" if text.strip().upper() in ("LOC", "0") else None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clusterctl.facts.gpu_models import why_no_gpudirect
-from clusterctl.requirements import data_direct, efa, out_of_tree, peermem_notes
+from clusterctl.requirements import data_direct, efa, nccl_settings, out_of_tree, peermem_notes
 from clusterctl.requirements.base import Command, Json, Status, Step, Verdict
 from clusterctl.requirements.dma_buf import missing_conditions
 from clusterctl.requirements.gpus import own_gpus, why_none
@@ -23,7 +23,20 @@ if TYPE_CHECKING:
 
 NAME = "peermem"
 TITLE = "GPUDirect RDMA: NICs reach GPU memory"
-READS = frozenset({"gpu", "modules", "network", "pci", "rdma", "services", "software", "system", "versions"})
+READS = frozenset(
+    {
+        "configuration",
+        "gpu",
+        "modules",
+        "network",
+        "pci",
+        "rdma",
+        "services",
+        "software",
+        "system",
+        "versions",
+    }
+)
 
 NVIDIA = "nvidia_peermem"
 LEGACY = "nv_peer_mem"
@@ -235,6 +248,8 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     warnings = decision.warnings
     if decision.status in (Status.MET, Status.UNMET):
         warnings += peermem_notes.distance(facts) + data_direct.warnings(facts)
+        off = nccl_settings.turns_gpudirect_off(facts, node)
+        warnings += (f"{off}: NCCL goes through host memory all the same; unset it",) if off else ()
         chosen = node.requirements.peermem.mechanism
         relies = chosen == "nvidia-peermem" or (chosen == "auto" and bool(missing_conditions(facts, node)))
         alone = _is_loaded(facts, NVIDIA) and not _is_loaded(facts, LEGACY)

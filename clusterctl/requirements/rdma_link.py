@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from clusterctl.inventory.field_types import too_many_hcas
 from clusterctl.requirements import rdma_counters, rdma_fleet, rdma_gids, rdma_ports
 from clusterctl.requirements.base import Json, Status, Step, Verdict
-from clusterctl.requirements.nccl_settings import given, topology_warnings
+from clusterctl.requirements.nccl_settings import given, topology_warnings, turns_rdma_off
 from clusterctl.requirements.wording import because, some
 
 if TYPE_CHECKING:
@@ -81,7 +81,10 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
         wrong, odd = rdma_gids.faults(facts, device, port)
         faults += wrong
         warnings += odd
-    if all(rdma_gids.speaks_iwarp(device) for device, _ in ports):
+    off = turns_rdma_off(facts, node)
+    if not all(rdma_gids.speaks_iwarp(device) for device, _ in ports):
+        warnings += [f"{off}: NCCL uses none of these ports, but sockets; unset it"] if off else []
+    elif off is None:
         faults.append(
             "all its RDMA devices speak iWARP, and NCCL only InfiniBand and RoCE: set NCCL_IB_DISABLE=1"
         )
