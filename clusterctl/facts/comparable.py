@@ -87,8 +87,7 @@ def comparable(facts: NodeFacts) -> Comparable:
             if unit.load != "not-found" and unit.active
         }
     if facts.modules.loaded.value is not None:
-        loaded = {module.name for module in facts.modules.loaded.value}
-        families["module"] = {name: "loaded" for name in _MODULES if name in loaded}
+        families["module"] = {name: "loaded" for name in _MODULES if facts.modules.is_loaded(name)}
         options = [line.text.split(maxsplit=2) for line in facts.modules.options]
         families["modprobe option"] = {
             words[1]: words[2] for words in options if len(words) == 3 and words[0] == "options"

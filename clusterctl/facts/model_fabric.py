@@ -30,12 +30,17 @@ class KernelModules(Part):
     """Lines of modprobe.d about NVIDIA, peer memory and RDMA modules."""
     headers: Reading[str]
     """The folder with the running kernel's build files."""
+    built_in: tuple[str, ...] = ()
+    """Names (underscores) of RDMA modules that are part of the kernel, which are not among the loaded ones."""
 
     def is_loaded(self, name: str) -> bool | None:
-        """Whether a module is loaded (dashes and underscores are the same); None when that is not known."""
+        """Whether a module is loaded or built in (dashes and underscores are the same); None when that is not known."""
+        wanted = name.replace("-", "_")
+        if wanted in self.built_in:
+            return True
         if self.loaded.value is None:
             return None
-        return name.replace("-", "_") in {module.name for module in self.loaded.value}
+        return wanted in {module.name for module in self.loaded.value}
 
     def is_installed(self, name: str) -> bool | None:
         """Whether modprobe could load an out-of-tree or NVIDIA module; None when that is not known."""
@@ -154,7 +159,7 @@ class Network(Part):
     interfaces: Reading[tuple[Interface, ...]]
     addresses_known: bool
     default_route: Reading[str]
-    """The interface of the IPv4 default route."""
+    """The interface of the IPv4 default route; where there is none, of that of IPv6."""
 
     def interface(self, name: str) -> Interface | None:
         """Return the interface of this name."""

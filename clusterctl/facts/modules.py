@@ -23,6 +23,11 @@ from clusterctl.facts.model_fabric import GpuDirect, KernelModule, KernelModules
 _PEERS = "/sys/kernel/mm/memory_peers"
 _SYMBOL = "ib_register_peer_memory_client"
 _DMABUF = "ibv_reg_dmabuf_mr"
+_CLASSES = {
+    "/sys/class/infiniband_mad/abi_version": "ib_umad",
+    "/sys/class/infiniband_verbs/abi_version": "ib_uverbs",
+}
+"""What is there as soon as a module runs, also where the kernel has it built in and lists no modules of its own."""
 
 FRAGMENTS = (
     Fragment(
@@ -30,10 +35,11 @@ FRAGMENTS = (
         files=(
             *("/proc/modules", f"{_PEERS}/nv_mem/version", f"{_PEERS}/nv_mem_nc/version"),
             *("/sys/module/nvidia_peermem/version", "/sys/module/ib_core/version"),
-            *("/sys/module/ib_core/taint", "/sys/module/mlx5_core/version"),
+            *("/sys/module/ib_core/taint", "/sys/module/mlx5_core/version", *_CLASSES),
         ),
     ),
-    # Only what is out of tree or NVIDIA's is listed: the kernel's own thousands of modules decide nothing.
+    # Only what is out of tree or NVIDIA's is listed, and what of RDMA is built in: the kernel's own thousands of modules
+    # decide nothing. Lines of modules.dep have a colon, those of modules.builtin none.
     Fragment(
         "modules_disk",
         """\
@@ -41,7 +47,9 @@ d=/lib/modules/$K
 if [ -e "$d/build/Makefile" ]; then echo "headers $d/build"; fi
 if [ -r "$d/modules.dep" ]; then
   echo "modules.dep"
-  grep -oE '^(updates|extra|weak-updates|misc)/[^:]*:|^([^: ]*/)?[^:/ ]*(nvidia|peer[-_]?mem)[^:/ ]*:' "$d/modules.dep"
+  grep -hosE \
+    '^(updates|extra|weak-updates|misc)/[^:]*:|^([^: ]*/)?[^:/ ]*(nvidia|peer[-_]?mem)[^:/ ]*:|'\
+'^kernel/drivers/(infiniband|nvme)/[^: ]*$' "$d/modules.dep" "$d/modules.builtin"
 fi
 return 0""",
         needs='[ -d "/lib/modules/$K" ]',
@@ -122,6 +130,13 @@ def _installed(section: Section) -> Reading[tuple[str, ...]]:
     return Reading(tuple(sorted({_module_name(path) for path in paths})))
 
 
+def _built_in(files: Files, disk: Section, loaded: Reading[tuple[KernelModule, ...]]) -> tuple[str, ...]:
+    paths = re.findall(r"^kernel/\S+\.ko$", disk.text, re.MULTILINE)
+    running = {module for path, module in _CLASSES.items() if files.text(path)}
+    found = running - {module.name for module in loaded.or_else(())}
+    return tuple(sorted(found | {_module_name(path) for path in paths}))
+
+
 def _headers(section: Section) -> Reading[str]:
     if section.status is not ReadStatus.OK and section.status is not ReadStatus.EMPTY:
         return Reading(None, section.status, section.detail)
@@ -132,7 +147,7 @@ def _headers(section: Section) -> Reading[str]:
 def _loaded(files: Files, section: Section) -> Reading[tuple[KernelModule, ...]]:
     if "/proc/modules" in files.lines:
         return read_text("\n".join(files.lines["/proc/modules"]), parse_loaded, cut=section.cut)
-    if section.status is ReadStatus.EMPTY:
+    if section.status is ReadStatus.EMPTY or not _CLASSES.keys().isdisjoint(files.lines):
         return Reading((), ReadStatus.OK, "no module is loaded, or the kernel has no modules")
     return files.one("/proc/modules", parse_loaded)
 
@@ -151,12 +166,15 @@ def parse_modules(sections: Sections) -> KernelModules:
     boot = ("/etc/modules", "/usr/lib/modules-load.d/", "/run/modules-load.d/", "/etc/systemd/system/")
     words = re.compile(r"nvidia|peer_?mem|mlx|ib_|rdma|rxe|nouveau")
     options = config_lines(config, "/etc/modprobe.d/", "/usr/lib/modprobe.d/")
+    files = Files(section)
+    loaded = _loaded(files, section)
     return KernelModules(
-        loaded=_loaded(Files(section), section),
+        loaded=loaded,
         installed=_installed(disk),
         at_boot=config_lines(config, *boot),
         options=tuple(line for line in options if words.search(line.text)),
         headers=_headers(disk),
+        built_in=_built_in(files, disk, loaded),
     )
 
 

@@ -8,9 +8,19 @@ from clusterctl.facts.base import Files, Fragment, Reading, ReadStatus, Section,
 from clusterctl.facts.model_fabric import Interface, Network
 from clusterctl.facts.pci import BDF
 
+_ROUTES_6 = "/proc/net/ipv6_route"
+_ALL = "0" * 32
+"""The network of all addresses, as the kernel lists it."""
+_REJECTS = 0x200
+"""RTF_REJECT (Linux, uapi/linux/route.h): the kernel's own default route to nowhere."""
+
 FRAGMENTS = (
+    # A node may have thousands of IPv6 routes: they are gone through only where IPv4 has no way out.
     Fragment(
         "network",
+        f"""\
+v=; {{ while read -r x d y; do [ "$d" != 00000000 ] || v=1; done </proc/net/route; }} 2>/dev/null
+[ "$v" ] || {{ grep -Hs '^{_ALL} 00 ' {_ROUTES_6}; n $?; }}""",
         needs="[ -d /sys/class/net ]",
         missing="/sys/class/net is not there",
         files=(
@@ -86,8 +96,27 @@ def parse_default_route(text: str) -> str:
     return min(routes)[1]
 
 
+def parse_default_route_6(text: str) -> str:
+    """Return the interface of the default route with the lowest metric in /proc/net/ipv6_route.
+
+    Routers announce themselves on every network: of several interfaces with one metric none is the way to the node.
+    """
+    routes = []
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) >= 10 and words[0] == _ALL and words[1] == "00" and not int(words[8], 16) & _REJECTS:
+            routes.append((int(words[5], 16), words[9]))
+    nearest = {name for metric, name in routes if metric == min(routes)[0]}
+    if len(nearest) != 1:
+        raise Unparsable("several IPv6 default routes are alike" if nearest else "there is no default route")
+    return nearest.pop()
+
+
 def _default_route(section: Section) -> Reading[str]:
-    reading = Files(section).one("/proc/net/route", parse_default_route)
+    files = Files(section)
+    reading = files.one("/proc/net/route", parse_default_route)
+    if reading.value is None and _ROUTES_6 in files.lines:
+        reading = files.one(_ROUTES_6, parse_default_route_6)
     if reading.status is ReadStatus.UNPARSABLE:
         return Reading(None, ReadStatus.ABSENT, reading.detail)
     return reading

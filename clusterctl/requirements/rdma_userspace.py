@@ -50,6 +50,14 @@ def _has_device_files(facts: NodeFacts) -> bool:
     return any("uverbs" in path.rpartition("/")[2] for path in facts.rdma.uverbs)
 
 
+def _why_no_device_files(facts: NodeFacts) -> str:
+    if facts.in_container:
+        return "start it with --device /dev/infiniband"
+    if facts.modules.is_loaded("ib_uverbs"):
+        return "ib_uverbs is there, so it is devtmpfs or udev that should make them"
+    return "ib_uverbs is not loaded"
+
+
 def _by_hand(facts: NodeFacts) -> str:
     """What the operator must do where bootstrap installs nothing."""
     ofed = facts.gpudirect.ofed_version.value
@@ -92,8 +100,7 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
             NAME, Status.UNMET, f"libibverbs lacks the provider {some(named)}{_by_hand(facts)}", evidence
         )
     if not _has_device_files(facts):
-        why = "start it with --device /dev/infiniband" if facts.in_container else "ib_uverbs is not loaded"
-        reason = f"there are no device files below /dev/infiniband ({why})"
+        reason = f"there are no device files below /dev/infiniband ({_why_no_device_files(facts)})"
         return Verdict(NAME, Status.UNMET, reason, evidence)
     if rdma.listed.value is not None or rdma.listed.status.value == "empty":
         unlisted = [device.name for device in devices if device.name not in rdma.listed.or_else(())]
@@ -109,7 +116,8 @@ def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
     if judge(facts, node, fleet).status is not Status.UNMET:
         return ()
     found: list[Step] = []
-    if not _has_device_files(facts) and not facts.in_container:
+    there = _has_device_files(facts) or facts.modules.is_loaded("ib_uverbs")
+    if not there and not facts.in_container:
         found.append(LoadModule("Load ib_uverbs", "ib_uverbs"))
     complete = facts.rdma.libibverbs is not None and bool(facts.rdma.providers)
     complete = complete and not any(_missing_provider(facts, d) for d in rdma_ports.devices(facts, node))

@@ -454,3 +454,16 @@ def test_the_probe_starts_few_processes(tmp_path: Path, tier_unavailable: Callab
 
 def _with_sys(tree: Path) -> tuple[str, ...]:
     return ("unshare", "-m", "sh", "-c", f'mount --bind {tree} /sys && exec "$@"', "sh")
+
+
+def test_the_way_out_of_a_node_without_ipv4_is_seen(
+    shell: tuple[str, ...], probe_run: Probe, tier_unavailable: Callable[[str], None]
+) -> None:
+    links = "ip link add eth0 type veth peer name eth1 && ip link set lo up && ip link set eth0 up"
+    routes = "ip -6 route add default dev eth0 metric 7"
+    alone = ("unshare", "-n", "sh", "-c", f'{links} && {routes} && exec "$@"', "sh")
+    made = subprocess.run((*alone, "true"), capture_output=True, text=True, timeout=20, check=False)
+    if made.returncode:
+        tier_unavailable(f"no links in a network namespace: {made.stderr.strip()}")
+    _, facts = probe_run((*alone, *shell))
+    assert facts.network.default_route.value == "eth0"

@@ -86,6 +86,7 @@ DEFAULTS = {
     "pci": [],
     "driver": "absent",
     "modules": "",
+    "built_in": "",
     "installed": "",
     "at_boot": [],
     "modprobe": [],
@@ -300,7 +301,7 @@ def facts_of(case):
             Reading(tuple(f["installed"].split())),
             tuple(ConfigLine("/etc/modules-load.d/x.conf", name) for name in f["at_boot"]),
             tuple(ConfigLine("/etc/modprobe.d/x.conf", line) for line in f["modprobe"]),
-            reading(f["headers"]),
+            reading(f["headers"]), tuple(f["built_in"].split()),
         ),
         gpudirect=GpuDirect(
             reading(f["nv_peer_mem"]), reading(f["nvidia_peermem"]), reading(f["peer_memory_api"]),
