@@ -53,7 +53,7 @@ class Package(Part):
 class Software(Part):
     """Programs found on the PATH (system folders included) and packages, of those that matter here."""
 
-    manager: str | None  # apt | dnf | zypper
+    manager: str | None  # apt | dnf | yum (without dnf) | zypper
     tools: tuple[Tool, ...]
     packages: Reading[tuple[Package, ...]]
     repositories: tuple[ConfigLine, ...] = ()

@@ -38,8 +38,8 @@ FRAGMENTS = (
             *("/sys/module/ib_core/taint", "/sys/module/mlx5_core/version", *_CLASSES),
         ),
     ),
-    # Only what is out of tree or NVIDIA's is listed, and what of RDMA is built in: the kernel's own thousands of modules
-    # decide nothing. Lines of modules.dep have a colon, those of modules.builtin none.
+    # Only what is out of tree or NVIDIA's is listed, and what of RDMA is built in: the kernel's own thousands of
+    # modules decide nothing. Lines of modules.dep have a colon, those of modules.builtin none.
     Fragment(
         "modules_disk",
         """\

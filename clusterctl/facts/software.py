@@ -40,7 +40,7 @@ RPM = (
     *("nvidia-fabric-manager", "nvidia-fabricmanager", "libnccl", "nvidia-docker2", "nvlsm"),
     *("nvidia-open", "cuda-drivers"),
 )
-_MANAGERS = (("apt-get", "apt"), ("dnf", "dnf"), ("yum", "dnf"), ("zypper", "zypper"))
+_MANAGERS = (("apt-get", "apt"), ("dnf", "dnf"), ("yum", "yum"), ("zypper", "zypper"))
 
 FRAGMENTS = (
     Fragment(

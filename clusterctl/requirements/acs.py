@@ -25,6 +25,7 @@ from clusterctl.requirements.base import (
 from clusterctl.requirements.boot_unit import BootUnit
 from clusterctl.requirements.data_direct import has_connectx_8
 from clusterctl.requirements.gpus import GIVEN_AWAY
+from clusterctl.requirements.packages import by_hand
 from clusterctl.requirements.pci_path import bridges_on_paths, select
 from clusterctl.requirements.rendering import render
 from clusterctl.requirements.wording import because, some
@@ -142,6 +143,11 @@ def _warnings(facts: NodeFacts, gpus: tuple[PciDevice, ...], ports: _Ports) -> t
     return tuple(warnings)
 
 
+def _by_hand(facts: NodeFacts) -> str:
+    """Say what must be installed before anything can be changed; empty where setpci is there, or can be brought."""
+    return by_hand(facts, "pciutils") if facts.software.tool("setpci") is None else ""
+
+
 def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     """Met when no port on a GPU's paths redirects; ``source-validation`` alone is harmless.
 
@@ -199,7 +205,8 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
             named += (
                 f", and {AT_BOOT.unit}, which is to clear it, failed at boot (journalctl -u {AT_BOOT.unit})"
             )
-        return Verdict(NAME, Status.UNMET, f"redirection is on at {named}", evidence, warnings)
+        reason = f"redirection is on at {named}{_by_hand(facts)}"
+        return Verdict(NAME, Status.UNMET, reason, evidence, warnings)
     if ports.unreadable:
         return Verdict(NAME, Status.UNKNOWN, some([reason for _, reason in ports.unreadable], 2), evidence)
     persists = node.requirements.acs.persist and not _has_owner(facts)
@@ -222,7 +229,7 @@ def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
     sees to the boot, the ports are cleared now and nothing is put beside it.
     """
     ports = _ports(facts, node)
-    if judge(facts, node, fleet).status is not Status.UNMET:
+    if judge(facts, node, fleet).status is not Status.UNMET or _by_hand(facts):
         return ()
     found: list[Step] = []
     if facts.software.tool("setpci") is None and facts.software.manager in ("apt", "dnf"):

@@ -91,7 +91,7 @@ def _toolkit_gap(facts: NodeFacts, node: Node) -> _Gap | None:
         return None
     install = packages.install(facts, node, f"Install {PACKAGE}", PACKAGE)
     old = " (nvidia-docker2 is, which it replaces)" if facts.software.package("nvidia-docker2") else ""
-    reason = f"the NVIDIA Container Toolkit is not installed{old}"
+    reason = f"the NVIDIA Container Toolkit is not installed{old}{packages.by_hand(facts, 'it')}"
     repository = nvidia_repository.toolkit_repository(facts)
     if install is None or (repository is None and install.folder is None):
         return _Gap(reason)
@@ -300,5 +300,9 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
 def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
     """Install the toolkit, tell docker of it, and make a CDI specification for the driver that is loaded."""
     if judge(facts, node, fleet).status is not Status.UNMET:
+        return ()
+    toolkit = _toolkit_gap(facts, node)
+    if toolkit is not None and not toolkit.steps:
+        # Docker is told of no runtime that is not there and cannot be brought.
         return ()
     return tuple(step for gap in _gaps(facts, node, fleet) for step in gap.steps)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterctl.requirements.packages import Repository, SigningKey, install, manager, repository
+from clusterctl.requirements.packages import Repository, SigningKey, by_hand, install, manager, repository
 
 if TYPE_CHECKING:
     from clusterctl.facts.model import NodeFacts
@@ -96,7 +96,7 @@ def hint(facts: NodeFacts, node: Node) -> str:
             "install docker beside it by hand"
         )
     if manager(facts) is None:
-        return "; install it by hand (clusterctl knows apt and dnf)"
+        return by_hand(facts, "it")
     if not names(facts, node):
         return (
             "; this distribution has no docker of its own: set requirements.docker.source to docker "

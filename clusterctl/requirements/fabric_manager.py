@@ -17,6 +17,7 @@ from clusterctl.facts.model import ReadStatus
 from clusterctl.requirements import fabric_manager_install
 from clusterctl.requirements.base import EnableUnit, Json, LoadModule, Status, Step, Verdict, WriteFile
 from clusterctl.requirements.gpus import own_gpus
+from clusterctl.requirements.packages import by_hand
 from clusterctl.requirements.wording import because, some
 
 if TYPE_CHECKING:
@@ -207,6 +208,7 @@ def _managed_here(facts: NodeFacts, node: Node, nvlink_5: bool) -> _Decision:
     if found != version:
         if found is None:
             reason = f"there are NVSwitches, but no fabric manager is installed (driver {version})"
+            reason += by_hand(facts, "it")
         else:
             reason = (
                 f"the fabric manager is {found}, the driver {version}: they must be equal to the last digit"

@@ -32,7 +32,8 @@ class Offer:
 
 def without_nouveau(facts: NodeFacts) -> tuple[Step, ...]:
     """Return the steps that keep nouveau from being loaded at the next boot, from the initramfs as well."""
-    rebuild = {"apt": ("update-initramfs", "-u"), "dnf": ("dracut", "--force")}.get(
+    dracut = ("dracut", "--force")
+    rebuild = {"apt": ("update-initramfs", "-u"), "dnf": dracut, "yum": dracut}.get(
         facts.software.manager or ""
     )
     text = "# Written by clusterctl (requirement gpu-driver).\nblacklist nouveau\noptions nouveau modeset=0\n"

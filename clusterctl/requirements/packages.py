@@ -58,6 +58,14 @@ def manager(facts: NodeFacts) -> Manager | None:
     return "dnf" if facts.software.manager == "dnf" else None
 
 
+def by_hand(facts: NodeFacts, what: str) -> str:
+    """Say what the operator must install where clusterctl cannot; empty where it can."""
+    if manager(facts) is not None:
+        return ""
+    only = "; this node has yum without dnf" if facts.software.manager == "yum" else ""
+    return f"; install {what} by hand (clusterctl knows apt and dnf{only})"
+
+
 def kernel_headers(facts: NodeFacts) -> str | None:
     """Return the package with the running kernel's build files; None where the kernel or the manager is not known.
 
@@ -74,7 +82,7 @@ def kernel_headers(facts: NodeFacts) -> str | None:
 
 
 def install(facts: NodeFacts, node: Node, description: str, *names: str) -> InstallPackages | None:
-    """Return the step that installs packages, or None where no known manager is (zypper, apk, none).
+    """Return the step that installs packages, or None where no known manager is (yum, zypper, apk, none).
 
     They come from the inventory's folder where it names one, else from the repositories that the node has.
     """

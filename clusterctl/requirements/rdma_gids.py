@@ -1,7 +1,8 @@
 """RoCE GID tables: the entry that traffic must use, on the right interface, and NCCL_IB_GID_INDEX against it.
 
 Rules (NCCL user guide, NCCL_IB_GID_INDEX): skip zero and link-local entries, the type must
-be RoCE v2, an IPv4 address is preferred. NCCL 2.21 and later choose so by themselves.
+be RoCE v2, an IPv4 address is preferred. NCCL 2.21 and later choose so by themselves, among those of one address
+family (NCCL_IB_ADDR_FAMILY; ncclIbGetGidIndex in NCCL's src/transport/net_ib/connect.cc).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from clusterctl.requirements import nccl_settings
 from clusterctl.requirements.rdma_ports import netdevs
+from clusterctl.requirements.wording import some
 
 if TYPE_CHECKING:
     from clusterctl.facts.model import Gid, NodeFacts, RdmaDevice, RdmaPort
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from clusterctl.requirements.rdma_ports import Port
 
 VARIABLE = "NCCL_IB_GID_INDEX"
+FAMILY = "NCCL_IB_ADDR_FAMILY"
 
 _IPV4 = "0000:0000:0000:0000:0000:ffff:"
 
@@ -43,6 +46,26 @@ def index_of(facts: NodeFacts, device: RdmaDevice, port: RdmaPort) -> int | None
 def speaks_iwarp(device: RdmaDevice) -> bool:
     """Whether a device speaks iWARP (Chelsio's, Intel's X722, E810 when told so), whose entries have no type."""
     return device.node_type == "RNIC"
+
+
+def family_warnings(facts: NodeFacts, node: Node, ports: tuple[Port, ...]) -> tuple[str, ...]:
+    """Say which ports have no address of the family of which NCCL takes one: IPv4 unless it is told otherwise.
+
+    Where there is none it stays with the first entry of the table, of a link-local address.
+    """
+    if setting(facts, node) is not None:
+        return ()
+    family = next((text for _, text in nccl_settings.given(facts, node, FAMILY)), "AF_INET")
+    without = []
+    for device, port in ports:
+        entries = usable(port) if port.link_layer == "Ethernet" and port.state == "ACTIVE" else ()
+        if entries and not any(gid.gid.startswith(_IPV4) is (family != "AF_INET6") for gid in entries):
+            without.append(f"{device.name} port {port.number}")
+    if not without:
+        return ()
+    has, needs = ("IPv4", "AF_INET") if family == "AF_INET6" else ("IPv6", "AF_INET6")
+    said = f"NCCL looks for an address of {family}, and {some(without)} has {has} only: set {FAMILY}={needs}"
+    return (said,)
 
 
 def _is_index(text: str) -> bool:

@@ -101,7 +101,7 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     too_many = too_many_hcas(selector or "")
     if too_many is not None:
         warnings.append(f"NCCL_IB_HCA of {place} {too_many}")
-    warnings += topology_warnings(facts, node)
+    warnings += topology_warnings(facts, node) + rdma_gids.family_warnings(facts, node, ports)
     warnings += rdma_ports.means_more(selector, reading.value)
     earlier = fleet.earlier.get(node.name)
     added, was_reset = rdma_counters.growth(facts, earlier, ports)

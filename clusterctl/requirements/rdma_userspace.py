@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from clusterctl.requirements import rdma_ports
 from clusterctl.requirements.base import Json, LoadModule, Status, Step, Verdict
-from clusterctl.requirements.packages import install
+from clusterctl.requirements.packages import by_hand, install
 from clusterctl.requirements.wording import because, some
 
 if TYPE_CHECKING:
@@ -39,7 +39,14 @@ PROVIDERS = {
 """Kernel driver of the PCI function -> provider in rdma-core."""
 
 
+def _is_listed(facts: NodeFacts, device: RdmaDevice) -> bool:
+    """Whether ibv_devices lists a device, as it does only where library and provider are there, wherever they are."""
+    return device.name in facts.rdma.listed.or_else(())
+
+
 def _missing_provider(facts: NodeFacts, device: RdmaDevice) -> str | None:
+    if _is_listed(facts, device):
+        return None
     pci = facts.pci.device(device.pci_address) if device.pci_address is not None else None
     provider = PROVIDERS.get(pci.driver or "") if pci is not None else None
     return provider if provider is not None and provider not in facts.rdma.providers else None
@@ -66,9 +73,7 @@ def _by_hand(facts: NodeFacts) -> str:
             f"; OFED {ofed} brings its own, which the distribution's would replace: install the userspace of that "
             "release"
         )
-    if facts.software.manager not in ("apt", "dnf"):
-        return "; install rdma-core by hand (clusterctl knows apt and dnf)"
-    return ""
+    return by_hand(facts, "rdma-core")
 
 
 def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
@@ -86,10 +91,11 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     }
     if not devices:
         return Verdict(NAME, Status.NOT_APPLICABLE, "there is no RDMA device", evidence)
-    if rdma.libibverbs is None:
+    unproven = [device for device in devices if not _is_listed(facts, device)]
+    if rdma.libibverbs is None and unproven:
         reason = f"libibverbs is not installed: programs cannot use RDMA{_by_hand(facts)}"
         return Verdict(NAME, Status.UNMET, reason, evidence)
-    if not rdma.providers:
+    if not rdma.providers and unproven:
         reason = "libibverbs has no providers: it lists no device, and NCCL silently uses sockets"
         reason += _by_hand(facts)
         return Verdict(NAME, Status.UNMET, reason, evidence)
@@ -119,8 +125,10 @@ def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
     there = _has_device_files(facts) or facts.modules.is_loaded("ib_uverbs")
     if not there and not facts.in_container:
         found.append(LoadModule("Load ib_uverbs", "ib_uverbs"))
+    devices = rdma_ports.devices(facts, node)
     complete = facts.rdma.libibverbs is not None and bool(facts.rdma.providers)
-    complete = complete and not any(_missing_provider(facts, d) for d in rdma_ports.devices(facts, node))
+    complete = complete or all(_is_listed(facts, device) for device in devices)
+    complete = complete and not any(_missing_provider(facts, device) for device in devices)
     if complete or facts.gpudirect.ofed_version.value is not None:
         return tuple(found)
     names = APT_PACKAGES if facts.software.manager == "apt" else DNF_PACKAGES

@@ -12,7 +12,7 @@ from clusterctl import resources
 from clusterctl.requirements import ssh_mesh_limits as limits
 from clusterctl.requirements import ssh_mesh_texts as files
 from clusterctl.requirements.base import Command, Json, Status, Step, Verdict, WriteBlock, WriteFile
-from clusterctl.requirements.packages import install, manager
+from clusterctl.requirements.packages import by_hand, install, manager
 from clusterctl.requirements.ssh_mesh_need import Need, block_name, members, need_of, uses_drop_ins, whole
 from clusterctl.requirements.wording import because, counted, some
 from clusterctl.transport.known_hosts import fingerprint
@@ -90,7 +90,8 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
         return Verdict(NAME, Status.UNMET, reason, evidence)
     warnings = limits.doubts(node, facts, others)
     if "ssh" not in mesh.tools or "ssh-keygen" not in mesh.tools:
-        return Verdict(NAME, Status.UNMET, "OpenSSH's client is not installed", evidence, warnings)
+        reason = f"OpenSSH's client is not installed{by_hand(facts, 'it')}"
+        return Verdict(NAME, Status.UNMET, reason, evidence, warnings)
     own = files.public_key(mesh, name)
     if own is None:
         return Verdict(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from clusterctl.requirements import time_daemon, time_offset
 from clusterctl.requirements.base import Json, Status, Step, Verdict
+from clusterctl.requirements.packages import by_hand
 from clusterctl.requirements.wording import because
 
 if TYPE_CHECKING:
@@ -26,7 +27,9 @@ def _service_fault(facts: NodeFacts, node: Node) -> str | None:
         return f"{' and '.join(d.unit.name for d in running)} run both and set the same clock"
     if not running:
         if facts.services.units.value is not None or facts.clock.source == "none":
-            there = f" ({found[0].unit.name} is {found[0].unit.active})" if found else ""
+            there = (
+                f" ({found[0].unit.name} is {found[0].unit.active})" if found else by_hand(facts, "chrony")
+            )
             return f"no time service runs{there}"
         return None
     kind = running[0].kind

@@ -67,6 +67,7 @@ OS = {
     "fedora": OsRelease("fedora", (), "40", "Fedora Linux 40"),
     "trixie": OsRelease("debian", (), "13", "Debian GNU/Linux 13", "trixie"),
     "amzn": OsRelease("amzn", ("fedora",), "2023", "Amazon Linux 2023"),
+    "amzn2": OsRelease("amzn", ("centos", "rhel", "fedora"), "2", "Amazon Linux 2"),
     "sles": OsRelease("sles", ("suse",), "15.6", "SUSE Linux Enterprise Server 15"),
 }
 
