@@ -194,8 +194,9 @@ CC_API cc_result cc_unique_id_from_address(cc_unique_id* id, const char* address
  * cc_last_error(NULL) has the cause. */
 CC_API cc_result cc_comm_init_rank(cc_comm** comm, int nranks, const cc_unique_id* id, int rank,
                                    const cc_config* config);
-/* Frees the communicator. Not collective: it tells the others goodbye and does not wait for them. An
- * operation still running on another thread is aborted first. NULL is allowed. */
+/* Frees the communicator. Not collective: it tells the others goodbye and does not wait for them. Operations that
+ * other threads are in, or wait to begin, end with CC_ERROR_ABORTED first; no thread may begin a call any more, the
+ * text of that error is in cc_last_error(NULL). NULL is allowed. */
 CC_API cc_result cc_comm_destroy(cc_comm* comm);
 /* The ranks that call it with one color become a communicator of their own, in the order of key, then of rank.
  * Every rank of comm calls it, at the same place among its operations; with CC_SPLIT_NOCOLOR *part is NULL.

@@ -20,7 +20,10 @@ class Handle:
     size: int
 
     def destroy(self) -> None:
-        """Say goodbye to the others and free everything; later calls raise. Idempotent."""
+        """Say goodbye to the others and free everything; later calls raise. Idempotent.
+
+        Operations of other threads end with ABORTED. No thread may begin a call at the same time.
+        """
         handle, self._handle = self._handle, None
         if handle:
             _lib.check(self._library.cc_comm_destroy(handle))

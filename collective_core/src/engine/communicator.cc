@@ -94,7 +94,7 @@ Communicator::~Communicator() {
     return;
   }
   if (busy()) abort("the communicator was destroyed while an operation was running");
-  const std::lock_guard<std::mutex> lock(operation_mutex_);
+  turns_.wait_for_none();
   monitor_.reset();
 }
 
@@ -112,11 +112,10 @@ void Communicator::check_usable() const {
 void Communicator::run(Operation operation, int64_t timeout_ms,
                        const std::function<void(const Context&)>& body, uint64_t elements) {
   check_process();
-  const std::lock_guard<std::mutex> lock(operation_mutex_);
+  const Turns::Turn turn(&turns_);
   if (group_owner_ != std::thread::id()) {
     throw Error(CC_ERROR_INVALID_USAGE, "a group of transfers is open; no other operation runs before its end");
   }
-  const BusyMark mark(&busy_);
   check_usable();
   operation.sequence = ++sequence_;
   monitor_->set_begun(sequence_);
@@ -233,7 +232,7 @@ void Communicator::log_trace(cc_result code) const {
 
 bool Communicator::registered(uint64_t number) {
   check_process();
-  const std::lock_guard<std::mutex> lock(operation_mutex_);
+  const Turns::Turn turn(&turns_);
   return windows_.has(number);
 }
 

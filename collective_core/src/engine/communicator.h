@@ -4,7 +4,6 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 
@@ -16,6 +15,7 @@
 #include "engine/recorder.h"
 #include "engine/standoff.h"
 #include "engine/tuning.h"
+#include "engine/turns.h"
 #include "transport/shm/windows.h"
 
 namespace ccore {
@@ -23,7 +23,7 @@ namespace ccore {
 class Communicator {
  public:
   Communicator(const UniqueId& id, int rank, int nranks, const Settings& settings);
-  // Ends an operation that runs on another thread, then says goodbye.
+  // Ends what other threads have called, whether it runs or waits for its turn, then says goodbye.
   ~Communicator();
 
   // Runs body as the next operation; timeout_ms 0: the communicator's. Throws the communicator's first error.
@@ -60,7 +60,10 @@ class Communicator {
   Windows& windows() { return windows_; }
   const Recorder& recorder() const { return recorder_; }
   const Failure& failure() const { return failure_; }
-  bool busy() const { return busy_.load(std::memory_order_acquire); }
+  // Whether a thread is in it, or waits to be.
+  bool busy() const { return turns_.any(); }
+  // For a call that is not one operation.
+  Turns::Stay stay() { return Turns::Stay(&turns_); }
   void fill(int rank, cc_peer_info* info) const;
   // "4 ranks on 2 nodes, transport shm to 1, tcp to 2, cma not used: the ranks do not all share memory".
   std::string summary() const;
@@ -99,8 +102,7 @@ class Communicator {
   bool spin_;
   Failure failure_;
   std::unique_ptr<Monitor> monitor_;
-  std::mutex operation_mutex_;
-  std::atomic<bool> busy_{false};
+  Turns turns_;
   std::atomic<bool> finalized_{false};
   uint64_t sequence_ = 0;
   Recorder recorder_;

@@ -9,7 +9,7 @@ namespace ccore {
 void Communicator::transfer(Transfer transfer) {
   check_process();
   if (transfer.limit_ms <= 0) transfer.limit_ms = settings_.timeout_ms;
-  const std::lock_guard<std::mutex> lock(operation_mutex_);
+  const Turns::Turn turn(&turns_);
   check_usable();
   if (group_owner_ != std::thread::id()) {
     require_own_group();
@@ -28,7 +28,7 @@ void Communicator::transfer(Transfer transfer) {
 
 void Communicator::open_group() {
   check_process();
-  const std::lock_guard<std::mutex> lock(operation_mutex_);
+  const Turns::Turn turn(&turns_);
   check_usable();
   if (group_owner_ != std::thread::id()) throw Error(CC_ERROR_INVALID_USAGE, "a group is already open");
   group_owner_ = std::this_thread::get_id();
@@ -36,7 +36,7 @@ void Communicator::open_group() {
 
 void Communicator::advance_group(int64_t wait_ms, unsigned char* finished, size_t count) {
   check_process();
-  const std::lock_guard<std::mutex> lock(operation_mutex_);
+  const Turns::Turn turn(&turns_);
   failure_.check();
   require_own_group();
   if (count != transfers_.count()) {
@@ -50,7 +50,7 @@ void Communicator::advance_group(int64_t wait_ms, unsigned char* finished, size_
 
 void Communicator::close_group() {
   check_process();
-  const std::lock_guard<std::mutex> lock(operation_mutex_);
+  const Turns::Turn turn(&turns_);
   require_own_group();
   move_transfers(nullptr, 0);
   transfers_.clear();
@@ -66,7 +66,6 @@ void Communicator::require_own_group() const {
 
 // A failure is the end of the group too.
 void Communicator::move_transfers(const Deadline* patience, int64_t wait_ms) {
-  const BusyMark mark(&busy_);
   try {
     const auto check = [&] {
       failure_.check();

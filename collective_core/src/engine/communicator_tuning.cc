@@ -70,7 +70,7 @@ Choice Communicator::choice_of(const std::string& collective, uint64_t bytes, cc
 
 std::string Communicator::tuner_text() {
   check_process();
-  const std::lock_guard<std::mutex> lock(operation_mutex_);
+  const Turns::Turn turn(&turns_);
   return tuning_.dump();
 }
 

@@ -72,6 +72,7 @@ uint64_t register_memory(Communicator* communicator, void* memory, size_t bytes,
 }
 
 void deregister_memory(Communicator* communicator, uint64_t number, int64_t timeout_ms) {
+  const Turns::Stay stay = communicator->stay();
   if (!communicator->registered(number)) {
     throw Error(CC_ERROR_INVALID_ARGUMENT,
                 format("nothing is registered by the handle %llu", static_cast<unsigned long long>(number)));

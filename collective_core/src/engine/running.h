@@ -1,7 +1,6 @@
 // What every operation of a communicator runs in, collective or group of transfers.
 #pragma once
 
-#include <atomic>
 #include <exception>
 #include <new>
 
@@ -22,16 +21,5 @@ void told_to_all(Body body) {
     throw Error(CC_ERROR_INTERNAL, error.what());
   }
 }
-
-class BusyMark {
- public:
-  explicit BusyMark(std::atomic<bool>* flag) : flag_(flag) { flag_->store(true, std::memory_order_release); }
-  ~BusyMark() { flag_->store(false, std::memory_order_release); }
-  BusyMark(const BusyMark&) = delete;
-  BusyMark& operator=(const BusyMark&) = delete;
-
- private:
-  std::atomic<bool>* flag_;
-};
 
 }  // namespace ccore

@@ -1,6 +1,10 @@
 // Every way an operation can fail: it fails on all ranks, soon, with the right name.
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
+#include <fstream>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -173,6 +177,46 @@ void destroy_ends_a_running_operation() {
   });
 }
 
+bool sleeps(pid_t thread) {
+  std::ifstream status("/proc/self/task/" + std::to_string(thread) + "/stat");
+  std::string text;
+  std::getline(status, text);
+  return contains(text, ") S ");
+}
+
+// Whatever they wait for: the operation before theirs, or to ask something and then call one.
+void destroy_ends_those_that_are_queued() {
+  cc_unique_id id;
+  EXPECT(cc_get_unique_id(&id) == CC_SUCCESS, cc_last_error(nullptr));
+  Meeting meeting(2);
+  run_threads(2, [&](int rank) {
+    cc_comm* comm = join(id, rank, 2, layout_named("shm"));
+    int value = 1;
+    cc_mem_handle handle = 0;
+    const cc_result known = cc_mem_register(comm, &value, sizeof value, &handle, nullptr, nullptr);
+    EXPECT(known == CC_SUCCESS, last_error(comm));
+    if (rank == 0) {
+      constexpr size_t kCallers = 24;
+      std::vector<cc_result> results(kCallers, CC_SUCCESS);
+      std::vector<std::thread> callers;
+      for (size_t i = 0; i < kCallers; ++i) {
+        std::atomic<pid_t> caller{0};
+        callers.emplace_back([&, i] {
+          const cc_op_options* const none = nullptr;
+          caller = gettid();
+          results[i] = i % 2 == 0 ? cc_barrier(comm, none) : cc_mem_deregister(comm, handle, none);
+        });
+        while (caller == 0 || !sleeps(caller)) std::this_thread::yield();
+      }
+      EXPECT(cc_comm_destroy(comm) == CC_SUCCESS, "destroy");
+      for (std::thread& caller : callers) caller.join();
+      for (const cc_result result : results) EXPECT(result == CC_ERROR_ABORTED, "got ", result);
+    }
+    meeting.wait();
+    if (rank == 1) EXPECT(cc_comm_destroy(comm) == CC_SUCCESS, "destroy");
+  });
+}
+
 void bad_calls_harm_nobody() {
   run_ranks(2, layout_named("shm"), [](int rank, cc_comm* comm) {
     float x = 1;
@@ -205,6 +249,7 @@ void failures() {
     a_rank_that_left_is_named(layout);
   }
   destroy_ends_a_running_operation();
+  for (int round = 0; round < 10; ++round) destroy_ends_those_that_are_queued();
   bad_calls_harm_nobody();
 }
 
