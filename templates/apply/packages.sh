@@ -149,7 +149,7 @@ may_come_beside() { # FOLDER: as may_bring, of those packages that are there in 
 come_since() { # the first try; not what others have installed meanwhile, if dnf's table was understood
   names_of_all | comm -13 "$entry/before" - |
     if [ -s "$entry/may-bring" ]; then grep -Fx -f "$entry/may-bring" || :; else cat; fi || return 1
-  [ ! -s "$entry/beside" ] || rpms_there <"$entry/beside"
+  [ ! -s "$entry/beside" ] || sort -u "$entry/beside" | rpms_there
 }
 
 prior_install_packages() {
@@ -207,7 +207,9 @@ do_install_packages() {
   else
     [ -z "$again" ] || { rm -f "$entry/etc-brought" "$entry/brings" && removes_nothing "$@" &&
       may_bring >>"$entry/may-bring" && may_come_beside "$entry" >>"$entry/beside"; } || return 1
-    logged dnf_ install "$@" || return 1
+    logged dnf_ install "$@" && installed=1 || installed=
+    # It may have fetched newer lists than those of the table that was looked at before, and bring more by them.
+    may_bring >>"$entry/may-bring" && may_come_beside "$entry" >>"$entry/beside" && [ -n "$installed" ] || return 1
   fi
   finish_install_packages "$manager" || return 1
   reason="not installed afterwards: $*"

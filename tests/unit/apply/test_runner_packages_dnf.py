@@ -153,3 +153,24 @@ def test_what_comes_beside_another_version_of_its_own_is_brought_as_well(dnf, ta
     (folder / "dnf").write_text((folder / "dnf").read_text() + f"echo {beside} >>{folder}/installed\n")
     assert runner.apply(STEP, env=env).events(1) == [(1, "begin"), (1, "changed")]
     assert (runner.state / "journal/run1/0001/brings").read_text() == f"docker-ce\n{beside}\n"
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_what_newer_lists_bring_beside_what_was_foreseen_is_brought_as_well(dnf, works):
+    runner, folder, env = dnf
+    (folder / "table").write_text(HARMLESS_4)
+    more = HARMLESS_4.replace(
+        "Installing:\n", "Installing:\n needed-by-now  x86_64  1.0-1  docker-ce-stable  1 k\n"
+    )
+    (folder / "newer").write_text(more)
+    at_once = f"echo needed-by-now >>{folder}/installed\n{'' if works else 'exit 1'}\n"
+    (folder / "dnf").write_text(
+        (folder / "dnf").read_text().replace("exit 0 ;;", f"mv {folder}/newer {folder}/table; exit 0 ;;")
+        + at_once
+    )
+    assert runner.apply(STEP, env=env).events(1)[-1] == (1, "changed" if works else "failed")
+    runner.undo(env=env)
+    assert (
+        "-y --setopt=clean_requirements_on_remove=False remove docker-ce needed-by-now"
+        in (folder / "log").read_text()
+    )
