@@ -132,13 +132,20 @@ def say_end(ended: Ended) -> None:
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """Let SIGTERM end the ranks as Ctrl-C does."""
+    """Let SIGTERM end the ranks as Ctrl-C does, and SIGHUP of a terminal that is gone, unless nohup wards it off."""
 
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
+    def interrupt(number: int, _frame: FrameType | None) -> None:
+        if number == signal.SIGHUP:
+            # The shell and the kernel each send one, and the second must not end the clearing up.
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    heard = [signal.SIGTERM, signal.SIGHUP]
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        heard.remove(signal.SIGHUP)
+    before = {number: signal.signal(number, interrupt) for number in heard}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

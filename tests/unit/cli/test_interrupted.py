@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import signal
 import subprocess
 import sys
 import termios
@@ -14,6 +15,7 @@ import pytest
 from clusterctl.apply import bootstrap as engine_of
 from clusterctl.apply.undo import Undo, UndoOutcome
 from clusterctl.cli import bootstrap, main
+from clusterctl.cli.bench_run import terminable
 from clusterctl.rundir import RunDir
 from clusterctl.transport.base import HostMap
 
@@ -38,6 +40,28 @@ def test_an_undo_says_that_it_can_be_repeated(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(Undo, "execute", interrupted)
     assert main.main(["undo", "--yes", str(tmp_path / "inventory.yaml")]) == 130
     assert "Run undo again" in capsys.readouterr().err
+
+
+@pytest.fixture
+def hangup():
+    """What a hangup does to the tests themselves, however they were started, comes back behind each."""
+    before = signal.signal(signal.SIGHUP, lambda *_: None)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+def test_a_terminal_that_is_gone_ends_the_ranks_and_does_not_break_that_off(hangup):
+    with terminable():
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGHUP)
+        signal.raise_signal(signal.SIGHUP)  # the kernel's, after the shell's
+    assert callable(signal.getsignal(signal.SIGHUP))
+
+
+def test_what_nohup_runs_goes_on_without_its_terminal(hangup):
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with terminable():
+        signal.raise_signal(signal.SIGHUP)
 
 
 ASKING = """
