@@ -24,6 +24,8 @@ _TOLERANCE = 1.02
 # The share of the data rate that a ring reached on healthy nodes: A100 235/300, H200 367/450, B200 682/900 GB/s.
 # Source: stas00/ml-engineering, network/README.md, all_reduce_perf with NCCL_NVLS_ENABLE=0.
 RING_SHARE = {3: 0.785, 4: 0.8155, 5: 0.758}
+# mlx5 calls devices so that are two ports in one (LAG); their rate reads as that of one port (NVIDIA/nccl issue 1015).
+_BOND = "_bond_"
 _RINGS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce")
 
 
@@ -66,10 +68,15 @@ def _unknown(why: str) -> Bound:
     return Bound(None, None, why)
 
 
-def line_rate_gbps(ports: Sequence[RdmaLink]) -> float:
-    """Return the GB/s of the ports with the highest rate: slower ones beside them serve storage and management."""
+def _fastest(ports: Sequence[RdmaLink]) -> list[RdmaLink]:
+    """Return the ports with the highest rate: slower ones beside them serve storage and management."""
     top = max(port.rate_gbitps for port in ports)
-    return sum(port.rate_gbitps for port in ports if port.rate_gbitps == top) / 8
+    return [port for port in ports if port.rate_gbitps == top]
+
+
+def line_rate_gbps(ports: Sequence[RdmaLink]) -> float:
+    """Return the GB/s of the fastest ports."""
+    return sum(port.rate_gbitps for port in _fastest(ports)) / 8
 
 
 def bound(inputs: Inputs) -> Bound:
@@ -120,6 +127,9 @@ def _between(inputs: Inputs, links: NodeLinks, local: int, inside: Bound | None)
         return _unknown(
             f"{local} of {links.gpus} GPUs per node take part, and how many of the NICs serve them is not known"
         )
+    bonds = [port.device for port in _fastest(links.rdma) if _BOND in port.device]
+    if bonds:
+        return _unknown(f"the driver tells of a bond ({', '.join(bonds)}) the rate of one of its ports only")
     n, nodes = inputs.ranks, inputs.nodes
     wire = line_rate_gbps(links.rdma)
     every = sum(port.rate_gbitps for port in links.rdma) / 8

@@ -76,6 +76,19 @@ def test_nothing_is_guessed():
     )
 
 
+def test_bonded_ports_bound_nothing():
+    """Two ports of 200 Gb/s read as one, and 8 such bonds carry more than its 200 GB/s."""
+    inside = nvlink([26.562] * 18, [18] * 56, 8)[0]
+    ports = tuple(RdmaLink(f"mlx5_bond_{i}", 1, 200) for i in range(8))
+    found = expectation.judge(
+        Inputs("all_gather", 32, 4, NodeLinks(8, inside, "", ports), False, False), [(1 << 30, 350.0)]
+    )
+    assert found.verdict == "unknown" and "mlx5_bond_0" in found.reason
+    # One beside faster ports is for storage, and changes nothing.
+    links = NodeLinks(8, inside, "", (RdmaLink("mlx5_0", 1, 3200), RdmaLink("mlx5_bond_0", 1, 100)))
+    assert expectation.bound(Inputs("all_gather", 32, 4, links, False, False)).expected_gbps is not None
+
+
 @pytest.mark.parametrize(
     ("rates", "pairs", "gpus", "generation", "why"),
     [
