@@ -58,7 +58,7 @@ def sbatch_script(
         if value is not None:
             lines.append(f"export {shell.line(('export', f'{name}={value}')).removeprefix('export ')}")
     # Rank 0 is on the first node of Slurm's own order, or, where a file places the tasks, on the file's first.
-    first = '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)' if alike else hosts[0][0]
+    first = '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | sed -n 1p)' if alike else hosts[0][0]
     lines += [
         f"first={first}",
         """MASTER_ADDR=$(scontrol show node "$first" | sed -n 's/.*NodeAddr=\\([^ ]*\\).*/\\1/p')""",
