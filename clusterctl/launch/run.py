@@ -24,6 +24,7 @@ from clusterctl.launch.ranklog import RankLog
 from clusterctl.launch.ssh_mesh import Mesh
 from clusterctl.launch.watch import Watch
 from clusterctl.transport.base import Completed, Failure, FailureKind, HostMap, Transport, TransportError
+from clusterctl.transport.command import shell_text
 from clusterctl.transport.fanout import fan_out
 
 _LOG = log.get(__name__)
@@ -120,16 +121,16 @@ class Runner:
 
     def run(self, plan: LaunchPlan, launcher: Launcher, logs: Path) -> Outcome:
         """Start the ranks and wait for their end or the deadline; afterwards none of them runs anywhere."""
-        started = time.monotonic()
+        started, launching = time.monotonic(), self._node(plan.placements[0].node)
         open_files.make_room(plan.np, len(plan.placements))
         with RankLog(logs, launcher.tag) as ranklog:
-            transport = self._connect(self._node(plan.placements[0].node))
+            transport = self._connect(launching)
             ended = threading.Event()
             answer: list[Completed | Failure] = []
 
             def work() -> None:
                 try:
-                    answer.append(_start(transport, plan, launcher, ranklog))
+                    answer.append(_start(launching, transport, plan, launcher, ranklog))
                 except TransportError as error:
                     answer.append(error.failure)
                 except ClusterctlError as error:
@@ -243,16 +244,21 @@ class Runner:
             _LOG.info("%s: %s could not be removed: %s", name, self.directory, missed.message)
 
 
-def _start(transport: Transport, plan: LaunchPlan, launcher: Launcher, ranklog: RankLog) -> Completed:
+def _start(
+    node: Node, transport: Transport, plan: LaunchPlan, launcher: Launcher, ranklog: RankLog
+) -> Completed:
     """Run the launcher on the launching node to its end."""
     files = {SECRETS_FILE: secrets_file(plan), **launcher.files(plan)}
     for name, data in files.items():
         transport.put(data, f"{plan.directory}/{name}", mode=0o600)
-    command = marked(plan, launcher)
+    command, limit_s = marked(plan, launcher), plan.timeout_s + _BACKSTOP_S
     _LOG.debug("%s: %s", transport.node, shlex.join(command))
+    if node.connection == "local":
+        # Over SSH every command is guarded so. Here ranks that hang would outlive a controller that was killed.
+        command = ("sh", "-c", shell_text(command, marker=None, timeout_s=limit_s))
     return transport.run(
         command,
-        timeout_s=plan.timeout_s + _BACKSTOP_S,
+        timeout_s=limit_s,
         on_line=ranklog.line,
         max_output_bytes=_LAUNCH_BYTES + plan.np * _RANK_BYTES,
     )
