@@ -35,7 +35,7 @@ MANAGED = (
         "/etc/tmpfiles.d/*clusterctl*",
         "/etc/udev/rules.d/*clusterctl*",
     ),
-    *("/etc/chrony/*.d/*clusterctl*", "/etc/systemd/*.conf.d/*clusterctl*"),
+    *("/etc/chrony/*.d/*clusterctl*", "/etc/chrony.d/*clusterctl*", "/etc/systemd/*.conf.d/*clusterctl*"),
     *("/etc/clusterctl/*", "/usr/local/lib/clusterctl/*", "/usr/local/sbin/*clusterctl*"),
 )
 _GLOBS = " ".join(MANAGED)
@@ -48,8 +48,9 @@ FRAGMENTS = (
 [ "$W" != root ] || [ -w /proc/sys/kernel/hostname ] || echo '{READ_ONLY}' >&2""",
         files=tuple("/proc/sys/" + name.replace(".", "/") for name in SYSCTLS),
     ),
-    # Some sites and distributions keep chrony.conf to root and chrony's own group. Whom sudo has made root (when the
-    # probe is sent once more with a password) nothing is kept from, and he is asked for what was kept from the account.
+    # Some sites and distributions (SUSE's chrony.spec: 0640) keep chrony.conf to root and chrony's own group. Whom sudo
+    # has made root (when the probe is sent once more with a password) nothing is kept from, and he is asked for what
+    # was kept from the account.
     Fragment(
         KEPT,
         """\
@@ -103,7 +104,7 @@ def parse_config(sections: Sections) -> tuple[ConfigLine, ...]:
     found = config_lines(
         sections["config"],
         *("/etc/sysctl", "/run/sysctl.d/", "/usr/local/lib/sysctl.d/", "/usr/lib/sysctl.d/"),
-        *("/etc/chrony", "/etc/systemd/timesyncd", "/etc/ntp", "/etc/nccl.conf"),
+        *("/etc/chrony", "/usr/etc/chrony", "/etc/systemd/timesyncd", "/etc/ntp", "/etc/nccl.conf"),
         "/etc/systemd/logind",
     )
     kept = config_lines(sections[KEPT], "/etc/chrony")

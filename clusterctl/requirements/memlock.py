@@ -23,6 +23,9 @@ NAME = "memlock"
 TITLE = "SSH sessions may lock enough memory"
 READS = frozenset({"configuration", "docker", "limits", "services", "storage", "system"})
 
+_ROOT = "root"
+"""Of whom our file says the same as of everybody; of lines about one account the last counts."""
+
 LIMITS = "/etc/security/limits.d/90-clusterctl-memlock.conf"
 
 
@@ -57,7 +60,7 @@ def _overriding(facts: NodeFacts, node: Node) -> tuple[str, ...]:
             continue
         if "/limits.d/" in line.path and PurePosixPath(line.path).name > ours:
             later.add(f"{line.path} sets memlock too, and is read later")
-        elif words[0].startswith(("@", "%")) or words[0] == node.user:
+        elif words[0].startswith(("@", "%")) or words[0] == node.user != _ROOT:
             special.add(
                 f"{line.path} sets memlock for {words[0]}, which goes before the wildcard (limits.conf(5))"
             )

@@ -86,7 +86,8 @@ def faults(facts: NodeFacts, device: RdmaDevice, port: RdmaPort) -> tuple[tuple[
         return (), ()
     name = f"{device.name} port {port.number}"
     if speaks_iwarp(device):
-        # NCCL connects queue pairs by itself, and iWARP only by way of the connection manager (rdma_cm(7)).
+        # NCCL connects queue pairs by itself, and iWARP is connected by way of rdma_cm(7) only; nor has it writes with
+        # immediate data (RFC 5040), with which NCCL ends its messages.
         return (), (f"{name} speaks iWARP, which NCCL does not: leave it out with rdma_devices",)
     entries = usable(port)
     if not entries:

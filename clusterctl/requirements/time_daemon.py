@@ -29,8 +29,10 @@ PTP_UNITS = ("timemaster.service", "phc2sys.service", _PTP4L)
 """linuxptp's: the first two keep the system's clock; ptp4l does where the network card has none of its own."""
 
 _TIMESYNCD = "/etc/systemd/timesyncd.conf.d/90-clusterctl.conf"
-_CHRONY_FOLDER = "/etc/chrony/conf.d"
-_CHRONY = f"{_CHRONY_FOLDER}/90-clusterctl.conf"
+_CHRONY_CONF = "/etc/chrony.conf"
+_VENDORS = "/usr/etc/chrony"
+"""SUSE's files from 2026 on: its chronyd.service takes this chrony.conf while /etc has none (chrony.spec)."""
+_CHRONY_FOLDERS = ("/etc/chrony/conf.d", "/etc/chrony.d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,8 @@ def others(node: Node) -> tuple[str, ...]:
 def missing(facts: NodeFacts, node: Node, kind: Kind) -> str | None:
     """Say what the service's configuration lacks of what the inventory wants; None when nothing."""
     folders = {"chrony": "/etc/chrony", "ntpd": "/etc/ntp", "timesyncd": "/etc/systemd/timesyncd"}
-    texts = [line.text for line in facts.host_config if line.path.startswith(folders[kind])]
+    also = (_VENDORS,) if kind == "chrony" else ()
+    texts = [line.text for line in facts.host_config if line.path.startswith((folders[kind], *also))]
     lines = [text.lower().split() for text in texts]
     asked: set[str] = set()
     if kind == "timesyncd":
@@ -147,20 +150,28 @@ def configure(facts: NodeFacts, node: Node, daemon: Daemon) -> tuple[Step, ...]:
         return (WriteFile("Tell systemd-timesyncd whom to ask the time", _TIMESYNCD, text), restart)
     text = render("timesync", "chrony.conf", servers=others(node), serves=serves(node))
     said = f"Tell {daemon.kind} whom to ask the time"
-    if daemon.kind == "chrony" and _reads_folder(facts):
-        return (WriteFile(said, _CHRONY, text), restart)
+    folder = _chrony_folder(facts) if daemon.kind == "chrony" else None
+    if folder is not None:
+        return (WriteFile(said, f"{folder}/90-clusterctl.conf", text), restart)
     # No folder of its own to read: a block in the file that the distribution ships.
     return (WriteBlock(said, _main_file(facts, daemon.kind), "time-sync", text), restart)
 
 
-def _reads_folder(facts: NodeFacts) -> bool:
-    return any(line.text.split() == ["confdir", _CHRONY_FOLDER] for line in facts.host_config)
+def _chrony_folder(facts: NodeFacts) -> str | None:
+    """Return the folder of /etc from which chrony.conf reads further files; None where it reads none."""
+    for line in facts.host_config:
+        word, *places = line.text.split()
+        reads = {"confdir": "{}", "include": "{}/*.conf"}.get(word.lower())
+        for folder in _CHRONY_FOLDERS:
+            if reads is not None and reads.format(folder) in [place.rstrip("/") for place in places]:
+                return folder
+    return None
 
 
 def _main_file(facts: NodeFacts, kind: Kind) -> str:
-    known = ("/etc/chrony/chrony.conf", "/etc/chrony.conf") if kind == "chrony" else ("/etc/ntpsec/ntp.conf",)
+    known = ("/etc/chrony/chrony.conf", _CHRONY_CONF) if kind == "chrony" else ("/etc/ntpsec/ntp.conf",)
     there = {line.path for line in facts.host_config}
-    fallback = "/etc/chrony.conf" if kind == "chrony" else "/etc/ntp.conf"
+    fallback = _CHRONY_CONF if kind == "chrony" else "/etc/ntp.conf"
     return next((path for path in known if path in there), fallback)
 
 
