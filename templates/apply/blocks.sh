@@ -117,7 +117,8 @@ take_out_block() {
   fi || { because "cannot write $target"; return 1; }
   if [ -e "$entry/newline" ] && [ "$last" = "# END clusterctl $name" ] && [ -s "$scratch" ]; then
     # The file ended without a newline, which the block had to be given.
-    head -c "$(($(wc -c <"$scratch") - 1))" "$scratch" >"$scratch.cut" && mv -f "$scratch.cut" "$scratch"
+    said=$({ head -c "$(($(wc -c <"$scratch") - 1))" "$scratch" >"$scratch.cut" && mv -f "$scratch.cut" "$scratch"; } 2>&1) ||
+      { because "cannot write $target"; rm -f "$scratch" "$scratch.cut"; return 1; }
   fi
   if [ -e "$entry/absent" ] && [ ! -s "$scratch" ]; then
     rm -f "$scratch"

@@ -54,7 +54,7 @@ move_in() { # put $scratch in $target's place, durably
   [ ! -f "$target" ] || links=$(stat -c %h "$target") || return 1
   if [ "$links" -gt 1 ]; then
     # The file has other names, which a rename would leave behind with the old content.
-    mv -f "$scratch" "$whole" && flush "${target%/*}" && finish_torn
+    mv -f "$scratch" "$whole" && flush "${target%/*}" && { finish_torn || { not_torn; return 1; }; }
   else
     said=$(mv -f "$scratch" "$target" 2>&1) && flush_soon "${target%/*}"
   fi
@@ -65,6 +65,11 @@ finish_torn() { # end a change in place that a crash may have torn: $whole is th
   said=$({ cat "$whole" >"$target" && chown "$(stat -c %u:%g "$whole")" "$target" &&
     chmod "$(stat -c %a "$whole")" "$target" && touch -r "$whole" "$target"; } 2>&1) || return 1
   flush "$target" && rm -f "$whole"
+}
+
+not_torn() { # of a disk that was full in the middle of finish_torn: the old text had room there
+  [ -f "$entry/prior" ] && cat "$entry/prior" >"$target" && touch -r "$entry/prior" "$target" && flush "$target" &&
+    rm -f "$whole"
 }
 
 so_write_file() { # PATH MODE SHA256 CONTENT [MADE-FROM]
@@ -228,15 +233,21 @@ do_put_tree() {
   fi
   claim "$2" || return 1
   reason="cannot unpack below ${1%/*} (disk full or read-only?)"
-  mkdir -p "${1%/*}" && rm -rf "$1.clusterctl-new" && mkdir "$1.clusterctl-new" || return 1
-  "$3" | base64 -d | tar -xzf - -C "$1.clusterctl-new" || return 1
-  printf '%s\n' "$2" >"$1.clusterctl-new/.clusterctl-tree" || return 1
-  # What stood there is copied into the journal, which may be on another file system, before it is touched.
-  if [ -e "$entry/existed" ] && ! is_there "$entry/prior"; then
-    rm -rf "$entry/prior.new" && cp -a "$1" "$entry/prior.new" && sync &&
-      mv "$entry/prior.new" "$entry/prior" && flush "$entry" || return 1
-  fi
-  put_in_place "$1"
+  unpack_beside "$@" && keep_old_tree "$1" && put_in_place "$1" && return 0
+  # A disk that is full has no room for half of it.
+  rm -rf "$1.clusterctl-new" "$entry/prior.new"
+  return 1
+}
+
+unpack_beside() { # PATH SHA256 PAYLOAD
+  mkdir -p "${1%/*}" && rm -rf "$1.clusterctl-new" && mkdir "$1.clusterctl-new" &&
+    "$3" | base64 -d | tar -xzf - -C "$1.clusterctl-new" && printf '%s\n' "$2" >"$1.clusterctl-new/.clusterctl-tree"
+}
+
+keep_old_tree() { # PATH: into the journal, which may be on another file system, before it is touched
+  [ -e "$entry/existed" ] && ! is_there "$entry/prior" || return 0
+  rm -rf "$entry/prior.new" && cp -a "$1" "$entry/prior.new" && sync &&
+    mv "$entry/prior.new" "$entry/prior" && flush "$entry"
 }
 
 put_in_place() { # PATH: the tree that is ready beside it

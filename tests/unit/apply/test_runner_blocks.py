@@ -49,6 +49,20 @@ def test_a_block_is_added_at_the_end_and_undo_gives_back_every_byte(runner, keys
     assert runner.snapshot() == before
 
 
+def test_an_undo_on_a_full_disk_fails_and_the_next_gives_back_every_byte(runner, keys):
+    keys.write_text("no newline at its end")
+    os.utime(keys, (10**9, 10**9))
+    before = runner.snapshot()
+    runner.apply(_block(runner))
+    after = runner.contents()
+    runner.prelude = 'head() { case $1 in -c) printf n; return 1 ;; esac; command head "$@"; }\n'
+    assert runner.undo().events(1)[-1] == (1, "failed")
+    assert runner.contents() == after
+    runner.prelude = ""
+    assert runner.undo().events(1)[-1] == (1, "changed")
+    assert runner.snapshot() == before
+
+
 def test_a_new_file_has_its_mode_and_goes_with_the_folders_that_were_made(runner):
     before = runner.snapshot()
     assert (1, "changed") in runner.apply(_block(runner, mode=0o640)).events(1)

@@ -64,6 +64,23 @@ def test_a_link_stays_a_link_and_its_file_is_changed(runner):
     assert runner.snapshot() == before
 
 
+def test_a_file_with_two_names_is_not_left_torn_by_a_full_disk(runner):
+    (runner.root / "first").write_text("old\n")
+    (runner.root / "second").hardlink_to(runner.root / "first")
+    os.utime(runner.root / "first", (10**9, 10**9))
+    before = runner.snapshot()
+    step = WriteFile("x", str(runner.root / "first"), "new\n", 0o644)
+    full = 'cat() { case $1 in *-whole) printf n; return 1 ;; esac; command cat "$@"; }\n'
+    runner.prelude = full
+    assert runner.apply(step).events(1)[-1] == (1, "failed")
+    assert runner.snapshot() == before
+    runner.prelude = ""
+    assert runner.apply(step).events(1)[-1] == (1, "changed")
+    assert (runner.root / "second").read_text() == "new\n"
+    runner.undo()
+    assert runner.snapshot() == before
+
+
 def test_a_folder_in_the_way_fails_and_is_left_alone(runner):
     (runner.root / "conf").mkdir()
     before = runner.snapshot()
@@ -242,6 +259,16 @@ def test_a_tree_that_somebody_puts_there_before_a_run_goes_on_is_left_alone(runn
     assert runner.contents() == {"tree/by hand": b"h\n"}
     shutil.rmtree(tree)
     assert (1, "changed") in runner.apply(put).events(1)
+
+
+def test_a_tree_that_does_not_fit_leaves_nothing_of_itself_on_the_full_disk(runner, tmp_path):
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "f").write_text("new\n")
+    runner.prelude = 'tar() { touch "$4/half"; return 1; }\n'
+    ran = runner.apply(PutTree("put", str(source), str(runner.root / "tree")))
+    assert "cannot unpack" in ran.detail("failed")
+    assert runner.contents() == {}
 
 
 def test_a_link_where_a_tree_goes_comes_back_as_a_link(runner, tmp_path):
