@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 _MEMORY_OF_THE_CPU = re.compile(r"\bGB10\b")
 _FOR_GAMES = re.compile(r"\bGeForce\b")
+_MEMORY_OF_THE_CPU_PRODUCTS = ("2e12",)
+"""GB10."""
 _SUPERCHIP = re.compile(r"\bG[HB][23]00\b")
 _SUPERCHIP_PRODUCTS = ("2342", "2345", "2348", "2941", "31c2")
 """Three of GH200, then GB200 and GB300 (Linux, drivers/vfio/pci/nvgrace-gpu)."""
@@ -33,3 +35,8 @@ def is_joined_to_its_cpu(gpu: str | PciDevice) -> bool:
     if isinstance(gpu, str):
         return _SUPERCHIP.search(gpu) is not None
     return gpu.is_nvidia_gpu and gpu.device in _SUPERCHIP_PRODUCTS
+
+
+def shares_memory_of_its_cpu(gpu: PciDevice) -> bool:
+    """Whether a GPU on the bus has no memory of its own that a NIC could reach (GB10 of DGX Spark)."""
+    return gpu.is_nvidia_gpu and gpu.device in _MEMORY_OF_THE_CPU_PRODUCTS

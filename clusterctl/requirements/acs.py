@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from clusterctl.facts.gpu_models import is_joined_to_its_cpu
+from clusterctl.facts.gpu_models import is_joined_to_its_cpu, shares_memory_of_its_cpu
 from clusterctl.facts.model import ACS_FLAGS
 from clusterctl.requirements import rdma_ports
 from clusterctl.requirements.base import (
@@ -190,6 +190,9 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
         )
         unfit = _owner_warning(facts, "which takes away the bits that Data Direct needs")
         return Verdict(NAME, Status.NOT_APPLICABLE, reason, evidence, unfit)
+    if not node.requirements.acs.gpu_devices and all(shares_memory_of_its_cpu(gpu) for gpu in gpus):
+        reason = "these GPUs have no memory but the CPU's (GB10): nothing goes from port to port, and ACS is no matter"
+        return Verdict(NAME, Status.NOT_APPLICABLE, reason, evidence)
     if not node.requirements.acs.gpu_devices and all(is_joined_to_its_cpu(gpu) for gpu in gpus):
         reason = "NICs reach these GPUs through the CPU (NVLink-C2C), not from port to port: ACS is no matter"
         return Verdict(NAME, Status.NOT_APPLICABLE, reason, evidence)

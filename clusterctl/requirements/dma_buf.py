@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterctl.requirements import nccl_settings, rdma_ports
+from clusterctl.requirements import nccl_settings, rdma_gids, rdma_ports
+from clusterctl.requirements.wording import some
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model import NodeFacts
+    from clusterctl.facts.model import NodeFacts, RdmaDevice
     from clusterctl.inventory.model import Node
 
 MIN_KERNEL = (5, 12)
@@ -31,10 +32,7 @@ _RDMA_SIDE = {"ice": "irdma", "bnxt_en": "bnxt_re"}
 
 
 def missing_conditions(facts: NodeFacts, node: Node) -> tuple[str, ...]:
-    """Return what stands in the way of DMA-BUF, in words; empty when all conditions hold.
-
-    Of NICs only those count that the node is to use: a management port of another maker sees no GPU.
-    """
+    """Return what stands in the way of DMA-BUF, in words; empty when all conditions hold."""
     missing = []
     kernel = facts.system.kernel_version
     if kernel is None:
@@ -53,20 +51,60 @@ def missing_conditions(facts: NodeFacts, node: Node) -> tuple[str, ...]:
         missing.append("whether libibverbs has ibv_reg_dmabuf_mr is not known")
     elif not facts.gpudirect.verbs_dmabuf.value:
         missing.append("libibverbs lacks ibv_reg_dmabuf_mr (rdma-core before 34)")
-    for device in rdma_ports.devices(facts, node):
+    hindered = _hindered(facts, node)
+    if _hinder_all(facts, node, hindered):
+        missing += dict.fromkeys(hindered.values())
+    off = nccl_settings.turns_dma_buf_off(facts, node)
+    return (*missing, off) if off else tuple(missing)
+
+
+def nic_warnings(facts: NodeFacts, node: Node) -> tuple[str, ...]:
+    """Name the NICs that do not register DMA-BUF memory where others do: a board's own port, or one for storage."""
+    hindered = _hindered(facts, node)
+    if not hindered or _hinder_all(facts, node, hindered):
+        return ()
+    why = "; ".join(dict.fromkeys(hindered.values()))
+    return (
+        f"no GPUDirect by {some(list(hindered))}, should NCCL use it (rdma_devices says what is used): {why}",
+    )
+
+
+def _hinder_all(facts: NodeFacts, node: Node, hindered: dict[str, str]) -> bool:
+    """Whether those are the NICs: without a word of the inventory some that others go by are no hindrance."""
+    return node.rdma_devices is not None or len(hindered) == len(_used(facts, node))
+
+
+def _used(facts: NodeFacts, node: Node) -> tuple[RdmaDevice, ...]:
+    """Return the NICs that the node is to use; of those that nobody named, the ones that NCCL can.
+
+    NCCL skips ports that are not active, like the second one of a board's own card, and speaks no iWARP.
+    """
+    found = tuple(device for device in rdma_ports.devices(facts, node) if not device.is_virtual)
+    if node.rdma_devices is not None:
+        return found
+    fit = (d for d in found if not rdma_gids.speaks_iwarp(d) and any(p.state == "ACTIVE" for p in d.ports))
+    return tuple(fit) or found
+
+
+def _hindered(facts: NodeFacts, node: Node) -> dict[str, str]:
+    """Return the NICs whose drivers do not register DMA-BUF memory, and why."""
+    found = {}
+    for device in _used(facts, node):
         pci = facts.pci.device(device.pci_address) if device.pci_address is not None else None
-        if pci is not None and pci.driver not in NIC_DRIVERS:
-            missing.append(
+        if pci is None:
+            continue
+        if pci.driver not in NIC_DRIVERS:
+            found[device.name] = (
                 f"the NIC driver {pci.driver} of {device.name} is not known to register DMA-BUF memory"
             )
-        elif pci is not None and pci.driver is not None and _is_too_old(facts, pci.driver):
+        elif _is_too_old(facts, pci.driver):
             first = ".".join(map(str, NIC_DRIVERS[pci.driver]))
             module = _RDMA_SIDE.get(pci.driver, pci.driver)
-            missing.append(
-                f"{module} of kernel {facts.system.kernel.value} does not register DMA-BUF memory (from {first} on)"
+            kernel = facts.system.kernel.value
+            found[device.name] = (
+                f"{module} of kernel {kernel} does not register DMA-BUF memory (from {first} on)"
             )
-    off = nccl_settings.turns_dma_buf_off(facts, node)
-    return tuple(dict.fromkeys([*missing, *([off] if off else [])]))
+    return found
 
 
 def _is_too_old(facts: NodeFacts, driver: str) -> bool:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clusterctl.facts.gpu_models import why_no_gpudirect
-from clusterctl.requirements import data_direct, efa, nccl_settings, out_of_tree, peermem_notes
+from clusterctl.requirements import data_direct, efa, nccl_settings, out_of_tree, peermem_notes, rdma_gids
 from clusterctl.requirements.base import Command, Json, Status, Step, Verdict
-from clusterctl.requirements.dma_buf import missing_conditions
+from clusterctl.requirements.dma_buf import missing_conditions, nic_warnings
 from clusterctl.requirements.gpus import own_gpus, why_none
 from clusterctl.requirements.wording import because, some
 
@@ -66,7 +66,7 @@ def _dma_buf(facts: NodeFacts, node: Node) -> _Decision:
     if missing:
         return _Decision(Status.UNMET, f"DMA-BUF is not possible: {'; '.join(missing)}")
     reason = f"DMA-BUF: kernel {facts.system.kernel.value}, open GPU kernel modules, ibv_reg_dmabuf_mr"
-    return _Decision(Status.MET, reason)
+    return _Decision(Status.MET, reason, (), nic_warnings(facts, node))
 
 
 def _at_boot(facts: NodeFacts, module: str) -> tuple[Step, ...]:
@@ -164,8 +164,11 @@ def _automatic(facts: NodeFacts, node: Node) -> _Decision:
     found = facts.rdma.devices
     if found.is_unknown:
         return _Decision(Status.UNKNOWN, because("the list of RDMA devices", found))
-    if all(device.is_virtual for device in found.or_else(())):
+    cards = [device for device in found.or_else(()) if not device.is_virtual]
+    if not cards:
         return _Decision(Status.NOT_APPLICABLE, "there is no RDMA NIC")
+    if all(rdma_gids.speaks_iwarp(device) for device in cards):
+        return _Decision(Status.NOT_APPLICABLE, "all RDMA NICs here speak iWARP, which NCCL does not")
     reasons = [why_no_gpudirect(gpu.name) for gpu in facts.gpu.devices.or_else(())]
     if reasons and all(reasons):
         return _Decision(Status.NOT_APPLICABLE, str(reasons[0]))
@@ -184,7 +187,8 @@ def _automatic(facts: NodeFacts, node: Node) -> _Decision:
         )
     by_dma_buf = _dma_buf(facts, node)
     if by_dma_buf.status is Status.MET:
-        return _Decision(by_dma_buf.status, by_dma_buf.reason, (), efa.dma_buf_warnings(facts, node))
+        warnings = (*by_dma_buf.warnings, *efa.dma_buf_warnings(facts, node))
+        return _Decision(by_dma_buf.status, by_dma_buf.reason, (), warnings)
     why = by_dma_buf.reason
     if efa.is_the_way(facts, node):
         return _by_efa(facts, why)
@@ -230,7 +234,8 @@ def _decide(facts: NodeFacts, node: Node) -> _Decision:
         decision = _nvidia_peermem(facts)
     else:
         decision = _built(facts, node)
-    return _Decision(decision.status, decision.reason, decision.steps, _chosen_warnings(facts, node))
+    warnings = (*decision.warnings, *_chosen_warnings(facts, node))
+    return _Decision(decision.status, decision.reason, decision.steps, warnings)
 
 
 def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
