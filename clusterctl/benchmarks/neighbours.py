@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-_LINE = re.compile(r"^#\s*Neighbours of rank (?P<rank>\d+) on (?P<host>\S+): (?P<speeds>.*)$")
-_SPEED = re.compile(r"([\d.]+) GB/s with (\d+)")
-_SIZE = re.compile(r"^#\s*Neighbours: (\d+) bytes")
+_LINE = re.compile(r"^#\s*Neighbours of rank (?P<rank>\d{1,9}) on (?P<host>\S+): (?P<speeds>.*)$")
+_SPEED = re.compile(r"(\d+(?:\.\d+)?) GB/s with (\d{1,9})\b")
+_SIZE = re.compile(r"^#\s*Neighbours: (\d{1,18}) bytes")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ up it says nothing (nccl-tests issue 115).
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -87,7 +88,7 @@ def _layout(line: str) -> _Layout | None:
     first, second = starts
     length = second - first
     leading = tuple(words[:first])
-    if any(word not in _LEADING for word in leading) or words.count("busbw") != 2:
+    if any(word not in _LEADING for word in leading) or {words.count("algbw"), words.count("busbw")} != {2}:
         return None
     # Of what follows the second half (a timestamp), only as much belongs to it as the first half has.
     return _Layout(leading, (tuple(words[first:second]), tuple(words[second : second + length])))
@@ -138,13 +139,20 @@ def _row(layout: _Layout, line: str) -> Row | None:
                 _half(layout.halves[0], cells[middle:cut]),
                 _half(layout.halves[1], cells[cut:]),
             )
-        except ValueError:
+        except (ValueError, OverflowError):
             continue
     return None
 
 
+def _is_finite(row: Row) -> bool:
+    halves = (row.out_of_place, row.in_place)
+    figures = [value for half in halves for value in (half.time_us, half.algbw_gbps, half.busbw_gbps)]
+    return all(math.isfinite(value) for value in figures if value is not None)
+
+
 def _judge(
     rows: Sequence[Row],
+    endless: Sequence[Row],
     ranks: Sequence[RankProof],
     tables: int,
     out_of_bounds: int | None,
@@ -160,7 +168,11 @@ def _judge(
                 hint="the program was built without MPI (or for another): build it with MPI=1",
             )
         )
-    if not rows:
+    if endless:
+        # Held against a baseline it would be below none.
+        message = f"the row of {endless[0].size_bytes} bytes holds a figure that is no finite number"
+        faults.append(Fault(FaultKind.UNPARSABLE, message))
+    elif not rows:
         faults.append(Fault(FaultKind.UNPARSABLE, "the output holds no row of results"))
     if out_of_bounds is None:
         faults.append(
@@ -216,7 +228,9 @@ def parse(text: str) -> Sweep:
             libraries[match[0].lstrip("# ").strip()] = None
         elif layout is not None and (row := _row(layout, line)) is not None:
             rows.append(row)
-    rows = _with_cut_rows(rows, layout, text)
+    found_rows = _with_cut_rows(rows, layout, text)
+    rows = [row for row in found_rows if _is_finite(row)]
+    endless = [row for row in found_rows if not _is_finite(row)]
     return Sweep(
         tuple(rows),
         tuple(sorted(ranks, key=lambda rank: rank.rank)),
@@ -224,5 +238,5 @@ def parse(text: str) -> Sweep:
         out_of_bounds,
         tuple(libraries),
         tuple(transports),
-        _judge(rows, ranks, tables, out_of_bounds, verdict),
+        _judge(rows, endless, ranks, tables, out_of_bounds, verdict),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -95,6 +96,7 @@ class TrainingRun:
         return "sequence" if self.settings.get("sample") == "sequence" else "image"
 
 
+_FIGURES = ("samples_per_s_mean", "samples_per_s_spread", "loss_first", "loss_last")
 _SETTINGS = (
     *("model", "sample", "parameters", "device", "precision", "channels_last", "batch_size"),
     *("image_size", "phase", "sequence_length", "predictions", "optimizer", "data"),
@@ -112,9 +114,17 @@ def _records(text: str) -> list[dict[str, Any]]:
             record = json.loads(rest)
         except ValueError:
             continue
-        if isinstance(record, dict) and isinstance(record.get("rank"), int):
+        if isinstance(record, dict) and isinstance(record.get("rank"), int) and _is_whole(record):
             found.append(record)
     return found
+
+
+def _is_whole(record: dict[str, Any]) -> bool:
+    """Whether a rank's result has all its figures, and they are numbers; one that has not is none."""
+    if not isinstance(record.get("pid", 0), int) or not isinstance(record.get("proof") or {}, dict):
+        return False
+    figures = [record.get(name) for name in _FIGURES] if record.get("kind") == "rank" else []
+    return all(isinstance(figure, int | float) and abs(figure) <= sys.float_info.max for figure in figures)
 
 
 def _libraries(records: list[dict[str, Any]]) -> tuple[str, ...]:
@@ -122,7 +132,7 @@ def _libraries(records: list[dict[str, Any]]) -> tuple[str, ...]:
     for record in records:
         proof = record.get("proof") or {}
         if proof.get("version"):
-            paths = " ".join(proof.get("libraries") or ())
+            paths = " ".join(map(str, proof.get("libraries") or ()))
             lines[f"{proof.get('backend')} {proof['version']} {paths}".strip()] = None
     return tuple(lines)
 
@@ -155,7 +165,7 @@ def parse(text: str) -> TrainingRun:
         )
     if not finished and not faults:
         faults.append(Fault(FaultKind.UNPARSABLE, "no rank recorded a result"))
-    digests = {r["rank"]: r.get("parameters_digest") for r in finished}
+    digests = {r["rank"]: str(r.get("parameters_digest")) for r in finished}
     if len(set(digests.values())) > 1:
         odd = next(rank for rank, digest in digests.items() if digest != digests[min(digests)])
         faults.append(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -140,7 +140,7 @@ def script(
 
 
 def parse(node: Node, text: str) -> Readiness:
-    """Read the probe's answer; raise LaunchError when it is cut short."""
+    """Read the probe's answer; raise LaunchError when it is cut short, or none that a probe gives."""
     said: dict[str, list[str]] = {}
     for line in text.splitlines():
         name, tab, value = line.partition("\t")
@@ -148,7 +148,13 @@ def parse(node: Node, text: str) -> Readiness:
             said.setdefault(name, []).append(value)
     if said.get("end") != ["ok"]:
         raise LaunchError(f"{node.name} did not finish answering what it has for a launch")
+    try:
+        return _readiness(node, said)
+    except ValueError as error:
+        raise LaunchError(f"{node.name} answers with what is no number: {error!s:.120}") from None
 
+
+def _readiness(node: Node, said: Mapping[str, Sequence[str]]) -> Readiness:
     def one(name: str) -> str | None:
         return said[name][0] if name in said else None
 

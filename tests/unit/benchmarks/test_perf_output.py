@@ -56,6 +56,21 @@ def test_a_row_that_is_cut_in_two_is_not_half_read():
     assert perf_output.parse(text).rows == ()
 
 
+@pytest.mark.parametrize("figure", ["nan", "-nan", "inf"])
+def test_a_figure_that_is_no_finite_number_is_a_fault(figure):
+    text = (CASES / "layout-with-root-only.txt").read_text().replace("5.32    5.32", f"5.32    {figure}")
+    sweep = perf_output.parse(text)
+    assert sweep.rows == ()
+    assert [fault.kind.value for fault in sweep.faults] == ["unparsable"]
+    assert "bytes holds a figure that is no finite number" in sweep.faults[0].message
+
+
+def test_endless_counts_and_headers_cut_short_are_no_rows():
+    text = (CASES / "layout-with-root-only.txt").read_text()
+    assert perf_output.parse(text.replace("5.32       0\n", "5.32     inf\n")).rows == ()
+    assert perf_output.parse(text.replace("algbw", "-----")).rows == ()
+
+
 @pytest.mark.parametrize(
     ("said", "value"),
     [("1.5e+02", 150.0), ("97.25 OK", 97.25), ("-nan", None), ("n1:4:4 [0] NCCL INFO x", None)],

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from clusterctl.benchmarks.training import Training, parse
 from clusterctl.workloads.records import MARK
 
@@ -42,6 +44,21 @@ def test_two_ranks():
 def test_records_are_found_behind_tags_and_broken_ones_are_not_half_read():
     text = f'[1,0]<stdout>:{start(0)}\n{finished(0)}\n{MARK}{{"kind": "rank", "rank": 1, \n{MARK}[1]\n{MARK}{{}}\n'
     run = parse(text)
+    assert [rate.rank for rate in run.rates] == [0]
+
+
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        {"samples_per_s_mean": float("nan")},
+        {"loss_last": None},
+        {"loss_first": 10**400},
+        {"pid": "x"},
+        {"proof": 1},
+    ],
+)
+def test_a_result_without_all_its_figures_is_none(spoilt):
+    run = parse("\n".join([finished(0), finished(1, **spoilt)]))
     assert [rate.rank for rate in run.rates] == [0]
 
 

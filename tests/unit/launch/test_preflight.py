@@ -42,6 +42,12 @@ def test_cores_are_the_machines_whatever_a_shell_says_to_openmp(monkeypatch, tmp
     assert found.cores == len(os.sched_getaffinity(0))
 
 
+@pytest.mark.parametrize("line", ["cores\tmany", "ports\t1F90 ²", "rdma_port\tmlx5_0", "ssh\ta 1 b x"])
+def test_an_answer_that_is_none_is_the_nodes_error(line):
+    with pytest.raises(LaunchError, match="n answers with what is no number"):
+        preflight.parse(Node(name="n", address="n"), f"{line}\nlinks\tasked\nend\tok\n")
+
+
 def test_a_folder_that_cannot_be_made_is_a_fault(tmp_path):
     there = answer_of(Node(name="n", address="n"), tmp_path / "no" / "such" / "place")
     (fault,) = preflight.judge([there], Needs())
