@@ -266,6 +266,71 @@ for send, recv in ((even, even), (numpy.zeros(2, ">f4"),) * 2, ([1, 2], [1, 2]),
     assert done.stdout.split() == ["INVALID_ARGUMENT"] * 6, done.stdout + done.stderr
 
 
+def test_a_number_is_no_array(environment: dict[str, str]) -> None:
+    """Its memory, as numpy shows it, is a copy that is gone again: what was sent was whatever came to lie there."""
+    code = """
+import numpy
+from collective_core import CollectiveCoreError
+from collective_core.communicator import Communicator, get_unique_id
+comm = Communicator(0, 1, get_unique_id())
+array = numpy.ones(1, "f4")
+for send, recv in ((array.sum(), array), (array, numpy.float32(1))):
+    try:
+        comm.all_reduce(send, recv)
+    except CollectiveCoreError as error:
+        print(error)
+comm.all_reduce(numpy.asarray(array.sum()), array)
+"""
+    done = run_python(code, environment)
+    refused = "invalid_argument: float32 is a number: make it an array of one\n"
+    assert (done.stdout, done.stderr) == (2 * refused, "")
+
+
+def test_what_ctypes_has_of_no_use_here_is_refused(environment: dict[str, str]) -> None:
+    code = """
+import ctypes
+from collective_core import CollectiveCoreError
+from collective_core.communicator import Communicator, get_unique_id
+comm = Communicator(0, 1, get_unique_id())
+little, big = ctypes.c_int32.__ctype_le__, ctypes.c_int32.__ctype_be__
+foreign = big if little is ctypes.c_int32 else little
+for element in (ctypes.c_char, ctypes.c_wchar, ctypes.c_short, ctypes.c_void_p, ctypes.py_object, foreign):
+    array = (element * 2)()
+    try:
+        comm.all_reduce(array, array)
+    except CollectiveCoreError as error:
+        print(error.code.name)
+square = ((ctypes.c_double * 2) * 3)((1, 2), (3, 4), (5, 6))
+twin = ((ctypes.c_double * 2) * 3)()
+comm.all_reduce(square, twin)
+print([list(row) for row in twin])
+"""
+    done = run_python(code, environment)
+    told = "INVALID_ARGUMENT\n" * 6 + "[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]\n"
+    assert done.stdout == told, done.stdout + done.stderr
+
+
+def test_a_color_that_does_not_fit_joins_no_other(environment: dict[str, str]) -> None:
+    code = """
+from collective_core import CollectiveCoreError
+from collective_core.communicator import Communicator, get_unique_id
+comm = Communicator(0, 1, get_unique_id())
+for color, key in ((1 << 32, 0), (-1, 0), (0, 1 << 31)):
+    try:
+        comm.split(color, key)
+    except CollectiveCoreError as error:
+        print(error)
+print(comm.split((1 << 31) - 1, -(1 << 31)).size, comm.split(None))
+"""
+    done = run_python(code, environment)
+    assert done.stdout.splitlines() == [
+        "invalid_argument: color 4294967296 is not from 0 to 2^31 - 1",
+        "invalid_argument: color -1 is not from 0 to 2^31 - 1",
+        "invalid_argument: key 2147483648 does not fit 32 bits",
+        "1 None",
+    ], done.stdout + done.stderr
+
+
 def test_a_missing_library_says_what_to_do(environment: dict[str, str], tmp_path: Path) -> None:
     code = "import collective_core.communicator as c; c.get_unique_id()"
     missing = {**environment, "CCORE_LIBRARY": str(tmp_path / "none.so")}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import sys
 from ctypes import sizeof
 from dataclasses import dataclass
 from typing import Any
@@ -35,6 +36,11 @@ _TYPESTRS = {
 }
 
 
+# By the codes of ctypes.
+_CTYPES = {**dict.fromkeys("fd", "f"), **dict.fromkeys("bhilq", "i"), **dict.fromkeys("?BHILQ", "u")}
+_FOREIGN = "__ctype_be__" if sys.byteorder == "little" else "__ctype_le__"
+
+
 def as_buffer(array: Any, *, written: bool = False) -> Buffer:
     """Take a Buffer, a C-contiguous numpy array or a ctypes array as memory; raises CollectiveCoreError.
 
@@ -44,15 +50,14 @@ def as_buffer(array: Any, *, written: bool = False) -> Buffer:
     if isinstance(array, Buffer):
         return array
     if isinstance(array, ctypes.Array):
-        view = memoryview(array).cast("B")
-        kind = {"f": "f", "d": "f"}.get(array._type_._type_, "i" if _is_signed(array) else "u")
-        dtype = _TYPESTRS[f"{kind}{sizeof(array._type_)}"]
-        return Buffer(ctypes.addressof(array), view.nbytes // sizeof(array._type_), dtype, array)
+        return _of_ctypes(array)
     interface = getattr(array, "__array_interface__", None)
-    if interface is None:
+    if interface is None or not isinstance(interface.get("data"), tuple):
         raise CollectiveCoreError(
             Result.INVALID_ARGUMENT, f"{type(array).__name__} is not an array in host memory"
         )
+    # numpy shows a copy of it, which lives no longer than the interface does.
+    expect(hasattr(array, "__setitem__"), f"{type(array).__name__} is a number: make it an array of one")
     if interface.get("strides") is not None:
         raise CollectiveCoreError(Result.INVALID_ARGUMENT, "the array is not C-contiguous")
     dtype_or_none = _TYPESTRS.get(interface["typestr"][1:])
@@ -63,8 +68,16 @@ def as_buffer(array: Any, *, written: bool = False) -> Buffer:
     return Buffer(address, math.prod(interface["shape"]), dtype_or_none, array)
 
 
-def _is_signed(array: Any) -> bool:
-    return bool(array._type_(-1).value < 0)
+def _of_ctypes(array: Any) -> Buffer:
+    """Take a ctypes array, which may be one of arrays."""
+    element: Any = array._type_
+    while issubclass(element, ctypes.Array):
+        element = element._type_
+    dtype = _TYPESTRS.get(f"{_CTYPES.get(getattr(element, '_type_', ''))}{sizeof(element)}")
+    foreign = sizeof(element) > 1 and getattr(element, _FOREIGN, None) is element
+    if dtype is None or foreign:
+        raise CollectiveCoreError(Result.INVALID_ARGUMENT, f"unsupported element type {element.__name__}")
+    return Buffer(ctypes.addressof(array), sizeof(array) // sizeof(element), dtype, array)
 
 
 def expect(condition: bool, text: str) -> None:

@@ -6,7 +6,7 @@ from ctypes import byref, c_int, c_void_p, sizeof
 from typing import Any
 
 from collective_core import _lib, environment, meeting
-from collective_core.buffers import Buffer, as_buffer
+from collective_core.buffers import Buffer, as_buffer, expect
 from collective_core.collectives import Collectives
 from collective_core.enums import Dtype, Operation, Redop, Transport
 from collective_core.errors import CollectiveCoreError, Result
@@ -119,6 +119,9 @@ class Communicator(Collectives, Transfers, Observation):
         All ranks call it. With color None this rank joins none. `changes` are keywords of the constructor; what is
         not named stays as it is here.
         """
+        # ctypes would take the last bits of any other, and so put ranks together that are to be apart.
+        expect(color is None or 0 <= color < 1 << 31, f"color {color} is not from 0 to 2^31 - 1")
+        expect(-(1 << 31) <= key < 1 << 31, f"key {key} does not fit 32 bits")
         config = _config(**changes)
         handle = c_void_p()
         wanted = _NO_COLOR if color is None else color
