@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from clusterctl.report.visible import visible
-from clusterctl.results.record import Record
+from clusterctl.results.record import Record, key_text
 
 HEADS = (
     *("run", "started_at", "benchmark", "library", "launcher", "status", "hardware", "np", "nodes"),
@@ -45,8 +45,26 @@ def _lines(record: Record) -> Iterator[dict[str, Any]]:
             "efficiency": point.get("efficiency"),
         }
         yield {**first, "np": point["np"], "nodes": point["nodes"], **figures}
+    # The figures of a run with variants are those of its first.
+    for variant in (record.document.get("variants") or ())[1:]:
+        yield from _of_variant(variant, first)
     if not rows and not points:
         yield first
+
+
+def _of_variant(variant: dict[str, Any], first: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the medians of a variant; which it is, its library and its key say."""
+    keys = variant["keys"]
+    key = key_text(keys[max(keys, key=int)]) if keys else None
+    own = {**first, "library": variant["library"], "key": key}
+    for row in variant["rows"]:
+        speed = row["busbw_gbps"] and row["busbw_gbps"]["median"]
+        figures = {"time_us": row["time_us"]["median"], "busbw_gbps": speed, "wrong": row["wrong"]}
+        yield {**own, "size_bytes": row["size_bytes"], **figures}
+    for point in variant["points"]:
+        value, np = point["samples_per_s"]["median"], point["np"]
+        figures = {"samples_per_s": value, "samples_per_s_per_rank": value / np}
+        yield {**own, "np": np, "nodes": point["nodes"], **figures, "efficiency": point["efficiency"]}
 
 
 def _cell(value: object) -> object:

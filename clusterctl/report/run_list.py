@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from clusterctl.errors import ResultError
-from clusterctl.report import table
+from clusterctl.report import table, variants_table
 from clusterctl.report.table import columns
 from clusterctl.results.model import BenchResult
 from clusterctl.results.record import Record, Summary
@@ -71,13 +71,14 @@ def shown(record: Record) -> str:
     """Return one stored run as ``bench`` printed it, with when it ran and what went wrong."""
     summary = record.summary
     try:
-        text = table.render(BenchResult.model_validate(dict(record.document)))
+        result = BenchResult.model_validate(dict(record.document))
     except ValidationError as error:
         raise ResultError(
             f"run {summary.run} was stored by clusterctl {summary.clusterctl_version or '(unknown)'}, "
             f"whose result this one cannot read: {error.errors()[0]['msg']}",
             hint="--json shows it as it was stored",
         ) from None
+    text = variants_table.render(result) if result.variants else table.render(result)
     lines = [f"run {summary.run}, {summary.started_at}, {summary.status}", text]
     for failure in (record.document.get("proof") or {}).get("failures") or ():
         lines.append(f"failed: {failure['kind']}: {failure['message']}")

@@ -1,5 +1,7 @@
 """Variants in the result: medians over repeats, their spread, ratios to the first, and the table of them."""
 
+import csv
+import io
 import json
 from dataclasses import replace
 
@@ -15,7 +17,8 @@ from clusterctl.launch.measure import Measured, TrainingPoint
 from clusterctl.launch.request import Request
 from clusterctl.launch.trust import Trust
 from clusterctl.launch.variants import Variant
-from clusterctl.report import variants_table
+from clusterctl.report import bench_csv, run_list, variants_table
+from clusterctl.results import record
 from clusterctl.results.variants import from_interleaved, spread
 
 PROOF = (RankProof(0, "gpu1", 7, "cuda:0 H200"), RankProof(1, "gpu1", 8, "cuda:1 H200"))
@@ -63,6 +66,12 @@ TWO = interleaved(
     (Variant("ccore", "ccore"), [sweep("ccore", 5.0, 300.0), sweep("ccore", 5.0, 100.0), sweep("ccore", 8.0, 200.0)]),
 )  # fmt: skip
 
+TWO_TRAININGS = interleaved(
+    (Variant("gloo", "gloo"), [training("gloo", 100.0, 180.0)]),
+    (Variant("ccore", "ccore"), [training("ccore", 110.0, 200.0)]),
+    repeats=1,
+)
+
 
 def test_the_spread_of_repeats():
     found = spread([10.0, 30.0, 20.0])
@@ -95,6 +104,36 @@ def test_the_table_shows_median_bounds_and_ratio():
         "1 KiB      20.0 (10.0-30.0)        0.05        5.0 (5.0-8.0)        0.20  4.000",
         "1 MiB  900.0 (800.0-1000.0)        1.17  200.0 (100.0-300.0)        5.24  4.500",
     ]
+
+
+def test_a_stored_run_is_shown_with_all_its_variants():
+    result = from_interleaved(TWO, "20261120T091500Z-bench-c0de")
+    head, *table = run_list.shown(record.from_document(result.document())).splitlines()
+    assert head == "run 20261120T091500Z-bench-c0de, 2026-11-20T09:15:00Z, ok"
+    assert table == variants_table.render(result).splitlines()
+
+
+def test_csv_has_the_medians_of_every_variant():
+    both = [
+        from_interleaved(TWO, "20261120T091500Z-bench-c0de"),
+        from_interleaved(TWO_TRAININGS, "20261120T091500Z-bench-beef"),
+    ]
+    text = bench_csv.render(record.from_document(one.document()) for one in both)
+    lines = list(csv.DictReader(io.StringIO(text)))
+    assert [
+        (line["library"], json.loads(line["key"])["library"], line["size_bytes"], line["time_us"])
+        for line in lines[:4]
+    ] == [
+        ("gloo", "gloo", "1024", "20.0"), ("gloo", "gloo", "1048576", "900.0"),
+        ("ccore", "ccore", "1024", "5.0"), ("ccore", "ccore", "1048576", "200.0"),
+    ]  # fmt: skip
+    assert [
+        (line["library"], line["np"], line["samples_per_s"], line["samples_per_s_per_rank"])
+        for line in lines[4:]
+    ] == [
+        ("gloo", "1", "100.0", "100.0"), ("gloo", "2", "180.0", "90.0"),
+        ("ccore", "1", "110.0", "110.0"), ("ccore", "2", "200.0", "100.0"),
+    ]  # fmt: skip
 
 
 def test_wrong_elements_of_any_repeat_are_counted():
