@@ -30,7 +30,7 @@ def down(
 
     Exit code 0; 5: a node is not reachable (repeat it later, or --force); 10: a container cannot be removed.
     """
-    from clusterctl.cli.session import session_of
+    from clusterctl.cli.session import say_failures, session_of
     from clusterctl.launch import containers_record, containers_up
     from clusterctl.rundir import RunDir
     from clusterctl.transport.base import FailureKind
@@ -53,11 +53,7 @@ def down(
         )
     else:
         console.talk(f"{removed} containers of {run.id} are gone")
-    for name, failure in failures.items():
-        prefix = "" if failure.message.startswith(name) else f"{name}: "
-        console.talk(f"failed: {prefix}{failure.message}")
-    for hint in dict.fromkeys(failure.hint for failure in failures.values() if failure.hint):
-        console.talk(f"hint: {hint}")
+    say_failures(failures)
     if failures and not force:
         console.talk("hint: repeat clusterctl down when they answer, or give --force to forget them")
     away = all(failure.kind is not FailureKind.ERROR for failure in failures.values())

@@ -83,6 +83,18 @@ def require_image(name: str | None) -> None:
         raise UsageError(f"{name!r} is no name of an image", hint="it is written registry/name:tag")
 
 
+def require_volumes(volumes: Sequence[str]) -> None:
+    """Raise UsageError for a --volume that an inventory could not hold: 'down' reads the run's again."""
+    from clusterctl.inventory.shapes import shape_of
+
+    for volume in volumes:
+        if re.fullmatch(r"[^\s-]\S*", volume) is None:
+            raise UsageError(
+                f"--volume {volume!r} is not {shape_of(('volumes',))}",
+                hint="give the folder another name, or a link to it, without spaces",
+            )
+
+
 def names(texts: Sequence[str] | None) -> tuple[str, ...] | None:
     """Split a comma-separated option, given any number of times; None stays None.
 

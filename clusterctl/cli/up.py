@@ -54,6 +54,7 @@ def up(
     from clusterctl.rundir import RunDir
 
     cli.require_image(image)
+    cli.require_volumes(volume or ())
     session = open_session(inventory, limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys)
     wanted = _with_wishes(session.inventory, image, tuple(volume or ()), privileged)
     run = RunDir.create("up", runs)
@@ -154,6 +155,8 @@ def _say(found: tuple[Container, ...], run: RunDir) -> None:
 
 
 def _say_failed(error: UpFailed, run: RunDir, as_json: bool) -> int:
+    from clusterctl.cli.session import say_failures
+    from clusterctl.inventory import nodeset
     from clusterctl.transport.base import FailureKind
 
     unreachable = all(failure.kind is not FailureKind.ERROR for failure in error.failures.values())
@@ -170,13 +173,10 @@ def _say_failed(error: UpFailed, run: RunDir, as_json: bool) -> int:
     run.write("launch", document)
     if as_json:
         console.emit_json(document)
-    for name, failure in error.failures.items():
-        prefix = "" if failure.message.startswith(name) else f"{name}: "
-        console.talk(f"failed: {prefix}{failure.message}")
-    for hint in dict.fromkeys(failure.hint for failure in error.failures.values() if failure.hint):
-        console.talk(f"hint: {hint}")
+    say_failures(error.failures)
     if error.left:
-        console.talk(f"containers may be left on {', '.join(error.left)}: clusterctl down --run {run.id}")
+        left = nodeset.fold(list(error.left))
+        console.talk(f"containers may be left on {left}: clusterctl down --run {run.id}")
     else:
         console.talk("nothing is left of it on the nodes")
     return code

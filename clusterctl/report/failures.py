@@ -15,12 +15,13 @@ if TYPE_CHECKING:
 
 KINDS_SHOWN = 20
 _ALL_NAMES = 10**6
-# Messages of transports begin with the node's name and, in brackets, where it is.
+# Messages of transports begin with the node's name and, in brackets, where it is; some of others with the name.
 _WHERE = re.compile(r"\S+ \(([^()]*)\): ")
 
 
 def _add(kinds: Kinds, key: tuple[str, ...], message: str, name: str) -> None:
     """Add a message; where it begins with its node's name, only the address is left of that, and is not compared."""
+    message = message.removeprefix(f"{name}: ")
     found = _WHERE.match(message)
     if found is None or not message.startswith(f"{name} ("):
         kinds.add(key, message, name)

@@ -103,6 +103,12 @@ def test_what_is_no_image_is_not_taken_for_one(verb, name, capsys):
     assert f"{name!r} is no name of an image" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("volume", ["", "-v", "/my data:/data"])
+def test_a_volume_that_down_could_not_read_again_is_refused(volume, capsys):
+    assert cli.main(["up", f"--volume={volume}", "--image", "a"]) == 2
+    assert "is not /on/the/host:/in/the/container[:ro], without spaces" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "form"),
     [

@@ -47,6 +47,13 @@ def test_where_a_node_is_does_not_keep_it_from_its_like(addresses: tuple[str, st
     assert len(list(failure_lines(failures))) == 1
 
 
+def test_a_name_in_front_of_a_message_is_not_said_twice() -> None:
+    failures = {
+        name: Failure(FailureKind.ERROR, f"{name}: the docker engine does not answer") for name in ("a", "b")
+    }
+    assert list(failure_lines(failures)) == ["a,b (2): error: the docker engine does not answer"]
+
+
 def test_different_reasons_stay_apart_and_a_hint_for_both_is_said_once() -> None:
     lines = list(
         failure_lines(
