@@ -42,7 +42,7 @@ step() { # SEQ REQUIREMENT KEY KIND DESCRIPTION ARGUMENTS...
   if "so_$kind" "$@"; then
     if [ -n "$entry" ] && [ ! -e "$entry/done" ]; then
       # Cut off between the change and its mark, and maybe before what undo needs to know of it was noted.
-      if [ "$kind" = install_packages ] && ! finish_install_packages "$1"; then
+      if [ "$kind" = install_packages ] && ! finish_install_packages "$1" late; then
         fail "$seq" "$requirement"
       elif close_entry; then record "$seq" changed; else reason='the journal cannot be written'; fail "$seq" "$requirement"; fi
     else

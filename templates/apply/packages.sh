@@ -211,18 +211,18 @@ do_install_packages() {
     # It may have fetched newer lists than those of the table that was looked at before, and bring more by them.
     may_bring >>"$entry/may-bring" && may_come_beside "$entry" >>"$entry/beside" && [ -n "$installed" ] || return 1
   fi
-  finish_install_packages "$manager" || return 1
+  finish_install_packages "$manager" "$again" || return 1
   reason="not installed afterwards: $*"
 }
 
-finish_install_packages() { # MANAGER: note what undo has to know of an installation that was made, once
+finish_install_packages() { # MANAGER LATE: note what undo has to know of an installation that was made, once
   [ ! -f "$entry/etc-brought" ] || return 0
   reason='what the packages have brought cannot be noted in the journal'
   if [ "$1" != apt ] && [ ! -f "$entry/brings" ]; then
     come_since >"$entry/brings.tmp" && flush "$entry/brings.tmp" &&
       mv -f "$entry/brings.tmp" "$entry/brings" || return 1
   fi
-  note_remains "$1"
+  note_remains "$1" "$2"
 }
 
 undo_install_packages() {
@@ -231,7 +231,7 @@ undo_install_packages() {
   wait_for_manager "$manager" || return 1
   if [ "$manager" = apt ]; then mend_dpkg || return 1; fi
   # Cut off between the installation and what there was to note of it.
-  finish_install_packages "$manager" || return 1
+  finish_install_packages "$manager" late || return 1
   set --
   if [ "$manager" = apt ]; then
     # Half installed ones too: all but those that are not there (n) or only configured (c).

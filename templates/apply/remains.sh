@@ -61,8 +61,9 @@ THEIRS='
     if ($0 in owned || folder in theirs || ($0 in points && points[$0] in owned)) { theirs[$0] = 1; print }
   }'
 
-note_remains() { # MANAGER; into $entry, right after the installation: what is new, and of files what they held
+note_remains() { # MANAGER LATE; into $entry, after the installation: what is new, and of files what they held
   what_they_say "$1" || return 1
+  late=$2
   for database in passwd group; do
     of_kind=users
     [ "$database" = passwd ] || of_kind=groups
@@ -78,6 +79,8 @@ note_remains() { # MANAGER; into $entry, right after the installation: what is n
   # Folders and links are named without a sum.
   set -- "$entry/owned.tmp" "$entry/said.tmp" "$entry/links.tmp" "$entry/etc.tmp"
   awk "$THEIRS" "$@" | while IFS= read -r left_path; do
+    # Long after a crash a file that no package owns may be anybody's, or hold by now what somebody has put into it.
+    [ -z "$late" ] || [ ! -f "$left_path" ] || [ -h "$left_path" ] || grep -Fqx -e "$left_path" "$1" || continue
     found_sum=-
     [ -h "$left_path" ] || found_sum=$(sum_of "$left_path")
     printf '%s %s\n' "${found_sum:--}" "$left_path"

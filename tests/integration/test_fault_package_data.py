@@ -170,6 +170,23 @@ def test_undo_keeps_an_engines_data_and_what_others_made_meanwhile_and_nothing_e
 
 
 @pytest.mark.timeout(300)
+def test_what_is_put_beside_a_package_after_a_crash_before_its_files_were_noted_is_nobodys_but_theirs(node):
+    run, outcome = node.install("clusterctl-test-engine")
+    assert outcome.status.value == "changed", outcome
+    # As a power loss leaves it, right after the installation.
+    (entry,) = (node.made.state / "journal" / run.id).glob("[0-9]*")
+    for name in ("done", "etc-brought", "users-brought", "groups-brought"):
+        (entry / name).unlink()
+    node.look("echo theirs >/etc/clusterctl-test-engine/by-hand; echo theirs >>/etc/clusterctl-test-named")
+    undone = node.undo(run)
+    assert undone.status.value == "changed", undone
+    assert node.look("cat /etc/clusterctl-test-engine/by-hand; tail -n 1 /etc/clusterctl-test-named") == (
+        "theirs\ntheirs\n"
+    )
+    assert "/etc/clusterctl-test-link" not in node.there()
+
+
+@pytest.mark.timeout(300)
 def test_a_package_whose_purge_would_empty_a_folder_of_the_site_is_removed_only(node):
     run, outcome = node.install("clusterctl-test-keeper")
     assert outcome.status.value == "changed", outcome
