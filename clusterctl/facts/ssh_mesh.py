@@ -95,7 +95,8 @@ for f in $k/*."$p".pub; do
   done
   own /etc/ssh/ssh_config "$(block /etc/ssh/ssh_config "$m")"
 done
-grep -HsiE '^[[:space:]]*({"|".join(_CLIENT_WORDS)})[[:space:]=]' "$h/.ssh/config" /etc/ssh/ssh_config |
+grep -HsiE '^[[:space:]]*({"|".join(_CLIENT_WORDS)})[[:space:]=]' "$h/.ssh/config" /etc/ssh/ssh_config \
+  /usr/etc/ssh/ssh_config |
   while IFS= read -r v; do printf 'client %s\\n' "$v"; done
 return 0""",
         needs="[ -r /etc/passwd ]",

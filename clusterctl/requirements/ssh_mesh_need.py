@@ -89,11 +89,14 @@ def members(fleet: Fleet, name: str) -> tuple[Node, ...]:
 
 
 def uses_drop_ins(facts: NodeFacts) -> bool:
-    """Whether ssh reads /etc/ssh/ssh_config.d (OpenSSH of Debian 11, Ubuntu 20.04 and RHEL 8 on)."""
+    """Whether ssh reads /etc/ssh/ssh_config.d (OpenSSH of Debian 11, Ubuntu 20.04 and RHEL 8 on).
+
+    SUSE's takes the ssh_config of /usr/etc while /etc has none, and one made there would hide it.
+    """
+    paths = {line.path for line in facts.ssh_mesh.client}
+    main = next((path for path in ("/etc/ssh/ssh_config", "/usr/etc/ssh/ssh_config") if path in paths), None)
     return any(
-        line.path == "/etc/ssh/ssh_config"
-        and line.text.lower().startswith("include")
-        and "ssh_config.d/" in line.text
+        line.path == main and line.text.lower().startswith("include") and "ssh_config.d/" in line.text
         for line in facts.ssh_mesh.client
     )
 
