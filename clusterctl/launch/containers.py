@@ -259,6 +259,7 @@ def parse(node: Node, text: str, taken: str | None) -> Found:
         gpus="gpus" in said,
         cdi_spec="cdi_spec" in said,
         name_taken=taken,
+        gpu_hook="gpu_hook" in said,
     )
 
 

@@ -26,6 +26,8 @@ class Found:
     cdi_spec: bool
     name_taken: str | None
     """The id of a container that has the name already."""
+    gpu_hook: bool = False
+    """Whether the container toolkit's hook is there, through which docker serves --gpus without a runtime."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,7 @@ def _gpus(node: Node, found: Found, engine: EngineInfo, notes: list[str], proble
         return "cdi"
     if by_cdi:
         return "cdi"
-    if "nvidia" in engine.runtimes:
+    if "nvidia" in engine.runtimes or (found.gpus and found.gpu_hook):
         return "all"
     if found.gpus or asked:
         problems.append(

@@ -12,6 +12,8 @@ printf '%s' "$PATHS" | while IFS= read -r path; do
 done
 [ -f "$CLUSTER_FILE" ] && say cluster_file yes
 [ -e /dev/nvidiactl ] && say gpus yes
+# Through which dockerd serves --gpus where it knows no runtime called nvidia (moby daemon/nvidia_linux.go).
+command -v nvidia-container-runtime-hook >/dev/null 2>&1 && say gpu_hook yes
 for folder in $CDI_DIRS; do
   grep -q -s 'nvidia.com/gpu' "$folder"/* && say cdi_spec yes && break
 done

@@ -65,6 +65,11 @@ def test_gpus_come_by_cdi_where_docker_and_the_node_know_it(spec, dirs, runtimes
     assert (result.container.gpus, result.problems) == (expected, ())
 
 
+def test_gpus_come_by_the_toolkits_hook_where_docker_was_told_of_no_runtime():
+    result = fitted({}, found=replace(FOUND, gpus=True, gpu_hook=True))
+    assert (result.container.gpus, result.problems) == ("all", ())
+
+
 def test_gpus_that_docker_cannot_give_are_a_problem_and_no_silence():
     assert problems(fitted({}, found=replace(FOUND, gpus=True))) == ["docker cannot give GPUs to containers"]
 
@@ -126,6 +131,8 @@ def test_a_probe_is_read():
     found = parse(Node(name="n", address="jump.example"), text, None)
     assert (found.address, sorted(found.ports)) == ("10.0.0.1", [22, 2222])
     assert found.absent == {"/dev/infiniband"}
+    assert not found.gpu_hook
+    assert parse(Node(name="n", address="a"), f"gpu_hook\tyes\n{text}", None).gpu_hook
 
 
 def test_the_environment_survives_a_shell_and_leaves_the_sessions_own_alone(tmp_path):
