@@ -36,12 +36,15 @@ _KEYED = re.compile(
 )
 _VALUE = re.compile(r"\"[^\"\\\n]*\"|'[^'\\\n]*'|[^\s\"',;&\\<>\[\]{}()|*=][^\s\"',;&\\<>]*")
 _OPTION = re.compile(r"(?<!\S)--([A-Za-z][A-Za-z0-9-]{2,60})[ \t]([^\s\"'\\-][^\s\"'\\]*)")
-_HEADER = re.compile(r"(?i)\b(bearer|authorization:[ \t]{0,4}basic)[ \t]{1,4}([A-Za-z0-9._~+/=-]{8,})")
+_HEADER = re.compile(
+    r"(?i)\b(bearer|authorization:[ \t]{0,4}(?:basic|token|api-?key|key))[ \t]{1,4}([A-Za-z0-9._~+/=-]{8,})"
+)
 _TOKENS = re.compile(
     r"(?<![A-Za-z0-9_])(?:"
     r"gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}|hf_[A-Za-z0-9]{16,}"
     r"|(?:AKIA|ASIA)[A-Z0-9]{16}|xox[abeoprs]-[A-Za-z0-9-]{10,}|nvapi-[A-Za-z0-9_-]{20,}|dckr_pat_[A-Za-z0-9_-]{16,}"
-    r"|sk-[A-Za-z0-9_-]{20,}|eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"
+    r"|sk-[A-Za-z0-9_-]{20,}|hvs\.[A-Za-z0-9_-]{20,}|glsa_[A-Za-z0-9_]{20,}|npm_[A-Za-z0-9]{20,}"
+    r"|pypi-[A-Za-z0-9_-]{20,}|AGE-SECRET-KEY-1[A-Z0-9]{20,}|eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"
     r")(?![A-Za-z0-9_])"
 )
 # Where a login stands without a scheme: dracut's netroot=iscsi:USER:PASSWORD@.. and root=cifs:.., a proxy's name.
@@ -50,13 +53,19 @@ _LOGIN = re.compile(
     r"([^\s@/\"'\\:]{1,200}:(?!//)[^\s@\"'\\]{1,1000})@"
 )
 _SPOKEN = re.compile(
-    r"\b(?:sshpass[ \t]{1,4}-p[ \t]{0,4}|crypto[ \t][^\n]{0,200}?\bpw[ \t]{1,4})([^\s\"']{1,200})"
+    r"(?:\b(?:sshpass[ \t]{1,4}-p[ \t]{0,4}|crypto[ \t][^\n]{0,200}?\bpw[ \t]{1,4}"
+    r"|machine[ \t]{1,4}\S{1,200}[ \t]{1,4}login[ \t]{1,4}\S{1,200}[ \t]{1,4}password[ \t]{1,4}"
+    r"|user(?:name)?=[^\s,%=]{1,200}%)"
+    r"|\bcurl[ \t](?:[^\n]{0,200}?[ \t])?(?:-u|--user)[ \t]{1,4}[\"']?[^\s:\"']{1,200}:)([^\s\"',]{1,200})"
 )
-"""Passwords behind a word and no name: of sshpass in a ProxyCommand, of ntpd's keys."""
+"""Passwords behind a word and no name: of sshpass in a ProxyCommand, of ntpd's keys, of a netrc file, of smbclient's
+``user=me%password``, of curl."""
 _PASSWORD_HASH = re.compile(r"\$(?:1|2[aby]|5|6|y|gy|7)\$[A-Za-z0-9./$=,]{8,}")
 
 # Short names that are a secret's only where they are a whole word of the name: not BYPASS, not module.sig_enforce.
-_SHORT = re.compile(r"(?i)(?:.*[._-])?(?:pass|pw|pwd|rootpw|bindpw|psk|sig|signature|proxy[_-]?user)")
+_SHORT = re.compile(
+    r"(?i)(?:.*[._-])?(?:(?:root|db|pg)?pass|pw|pwd|rootpw|bindpw|psk|sig|signature|proxy[_-]?user)"
+)
 # Names that look like a secret's and are settings: what they say is judged, or tells nothing.
 _SETTINGS = re.compile(
     r"(?i)(?:.*(?:auth(?:entication|orization[_-]plugins|orizedkeys\w*|or|ors|ority)|passwordauthentication"
