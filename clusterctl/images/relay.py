@@ -6,6 +6,7 @@ the one archive, and is taken out again at the end; its private half never leave
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from clusterctl.errors import ImageError
 from clusterctl.images.archive import DECOMPRESS, Archive
 from clusterctl.images.on_node import NodeEngine, NodeImage, brief, require
 from clusterctl.inventory.model import Node
+from clusterctl.transport.answers import understanding
 from clusterctl.transport.base import Completed, Transport
 
 PIECE_BYTES = 16 << 20
@@ -23,6 +25,10 @@ _SLOWEST_BYTES_PER_S = 1 << 20
 """A way that is slower than this is given up."""
 _MARGIN = 1.05
 _FULL = "make room: docker system prune removes what no container uses"
+# What a node says of itself and others get: a word of ssh's command line, lines of authorized_keys and known_hosts.
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+\\-]*[$]?")
+_ADDRESS = re.compile(r"[0-9A-Fa-f:.]+(?:%[A-Za-z0-9_.-]+)?")
+_KEY = re.compile(r"[a-z0-9][a-z0-9@.-]* [A-Za-z0-9+/]+={0,2}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +63,8 @@ def prepare(node: Node, engine: NodeEngine, token: str) -> Relay:
         "DOCKER_ROOT": engine.info.root_dir,
     }
     done = engine.transport.run(("sh", "-s"), stdin=_script("relay_prepare.sh", values), timeout_s=_TIMEOUT_S)
-    return parse(node, token, done.text)
+    with understanding(node.name, "what it has for an image"):
+        return parse(node, token, done.text)
 
 
 def parse(node: Node, token: str, text: str) -> Relay:
@@ -82,21 +89,29 @@ def parse(node: Node, token: str, text: str) -> Relay:
 
     # Where the node was reached and on which port: right behind forwarded ports and jump hosts, too.
     connection = one("connection").split()
-    accepted, port = (connection[2], int(connection[3])) if len(connection) == 4 else (node.address, 22)
+    accepted, port = (connection[2], int(connection[3])) if len(connection) == 4 else ("127.0.0.1", 22)
+    told = one("interface_address") or ("" if accepted.startswith("127.") else accepted)
     return Relay(
         node=node.name,
         base=one("base"),
         work=f"{one('base')}/{token}",
-        user=one("user"),
-        address=one("interface_address") or (node.address if accepted.startswith("127.") else accepted),
+        user=_fit_to_travel(node, "account", one("user"), _USER),
+        address=_fit_to_travel(node, "address", told, _ADDRESS) if told else node.address,
         port=port,
-        key=said.get("key", [None])[0],
-        host_keys=tuple(said.get("host_key", ())),
+        key=_fit_to_travel(node, "key", one("key"), _KEY) if "key" in said else None,
+        host_keys=tuple(_fit_to_travel(node, "host key", key, _KEY) for key in said.get("host_key", ())),
         has_zstd=one("zstd") == "yes",
         free_spool_bytes=free("free_spool"),
         free_docker_bytes=free("free_docker"),
         one_disk=one("spool_device") == one("docker_device"),
     )
+
+
+def _fit_to_travel(node: Node, what: str, word: str, allowed: re.Pattern[str]) -> str:
+    """Return a word that other nodes get, as part of a command or a file; raise ImageError for one that says more."""
+    if not allowed.fullmatch(word):
+        raise ImageError(f"{node.name}: its {what} {word[:60]!r} is none that other nodes may be told")
+    return word
 
 
 def require_room(relay: Relay, image: NodeImage, archive_bytes: int) -> None:
@@ -161,7 +176,8 @@ def have(transport: Transport, relay: Relay, archive: Archive) -> int:
     text = require(
         _receive(transport, relay, archive, "have"), f"{relay.node}: the archive cannot be looked at"
     )
-    return int(text)
+    with understanding(relay.node, "how much of the archive it has"):
+        return int(text)
 
 
 def _receive(
@@ -209,7 +225,8 @@ def pass_on(transport: Transport, source: Relay, target: Relay, archive: Archive
         ("sh", "-s"), stdin=_script("relay_send.sh", values), timeout_s=_patience_s(archive.size_bytes)
     )
     text = require(done, f"{source.node} cannot send to {target.node}")
-    return int(text.split()[-1])
+    with understanding(source.node, "how much it sent"):
+        return int(text.split()[-1])
 
 
 def load(engine: NodeEngine, relay: Relay, archive: Archive, name: str, wanted: NodeImage) -> None:

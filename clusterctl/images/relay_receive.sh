@@ -18,7 +18,9 @@ case $1 in
     have
     ;;
   add)
-    # $2 where the piece begins, $3 its length: a piece of another round would spoil what is there.
+    # $2 where the piece begins, $3 its length: a piece of another round would spoil what is there. Another node says so,
+    # and bash runs commands that stand in what it reckons with.
+    case ${2:-x}${3:-x} in *[!0-9]*) echo "a piece is told by two numbers" >&2; exit 1 ;; esac
     at=$(($(have)))
     [ "$at" -eq "$2" ] || { echo "the archive here has $at bytes, not $2" >&2; exit 1; }
     exec 3<&0

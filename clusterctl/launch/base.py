@@ -15,7 +15,7 @@ MapBy = Literal["slot", "node"]
 TOKEN_VARIABLE = "CLUSTERCTL_LAUNCH"
 SECRETS_FILE = "private.sh"
 # How a line tells whose it is: ``[job,rank]<stdout>:``, as Open MPI 4 writes it and as others are made to.
-TAG = re.compile(r"\[\d+,(\d+)\]<(stdout|stderr)>:")
+TAG = re.compile(r"\[\d+,(\d{1,9})\]<(stdout|stderr)>:")
 # By these a process knows its place among ranks. Around clusterctl they are another launch's (a shell of srun, a batch
 # script, a pod of a job), and ranks would take them for their own.
 _OTHERS_PLACES = (

@@ -9,20 +9,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from pydantic import TypeAdapter
+
 from clusterctl.artifacts.docker_run import docker_run_argv
 from clusterctl.errors import LaunchError
 from clusterctl.images.engine import hint as engine_hint
 from clusterctl.images.on_node import EngineInfo, NodeEngine, NodeImage, brief, open_engine, require
+from clusterctl.inventory.field_types import Address
 from clusterctl.inventory.model import Node
 from clusterctl.inventory.secret_names import names_a_secret
 from clusterctl.launch import containers_files as files
 from clusterctl.launch.containers_fit import CLUSTER_FILE, Fitted, Found, fit
 from clusterctl.launch.containers_keys import Key
+from clusterctl.transport.answers import understanding
 from clusterctl.transport.base import Failure, FailureKind, HostMap, Transport
 from clusterctl.transport.fanout import fan_out
 
 T = TypeVar("T")
 LABEL = "clusterctl.up"
+_ADDRESS: TypeAdapter[str] = TypeAdapter(Address)
 _PROBE_TIMEOUT_S = 60.0
 _CREATE_TIMEOUT_S = 300.0
 _REMOVE_TIMEOUT_S = 120.0
@@ -96,7 +101,8 @@ class Containers:
                 taken = require(engine.docker(*words), what, LaunchError).split()
             script = _probe_script(node, engine.info)
             done = transport.run(("sh", "-s"), stdin=script, timeout_s=_PROBE_TIMEOUT_S)
-            found = parse(node, done.text, taken[0] if taken else None)
+            with understanding(node.name, "what it has for a container"):
+                found = parse(node, done.text, taken[0] if taken else None)
             return Ready(
                 node,
                 engine.as_root,
@@ -252,7 +258,8 @@ def parse(node: Node, text: str, taken: str | None) -> Found:
     near = node.address if accepted.startswith("127.") else accepted
     return Found(
         host=one("host") or node.name,
-        address=one("interface_address") or near,
+        # It stands in the known_hosts of all others, where a pattern would vouch for more than this node.
+        address=_ADDRESS.validate_python(one("interface_address") or near),
         ports=frozenset(int(port, 16) for port in one("ports").split()),
         absent=frozenset(said.get("absent", ())),
         cluster_file="cluster_file" in said,

@@ -27,7 +27,7 @@ _ASK = r"""ask() {
   said=$(ssh "$2" ulimit -l 2>&1 </dev/null)
   printf '%s\t%s\t%s\n' "$1" "$?" "$(printf %s "$said" | tr '\n\t' '  ')"
 }"""
-_ANSWER = re.compile(r"^(\d+)\t(\d+)\t(.*)$")
+_ANSWER = re.compile(r"^(\d{1,7})\t(\d{1,7})\t(.*)$")
 
 
 class UpFailed(LaunchError):

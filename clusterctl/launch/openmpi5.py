@@ -9,7 +9,7 @@ from clusterctl.launch import openmpi4, ssh_mesh
 from clusterctl.launch.base import LaunchPlan
 
 # 5.0 puts a space behind the colon that 4 did not.
-_TAG = re.compile(r"\[\d+,(\d+)\]<(stdout|stderr)>: ?")
+_TAG = re.compile(r"\[\d+,(\d{1,9})\]<(stdout|stderr)>: ?")
 
 
 class OpenMpi5:

@@ -23,6 +23,7 @@ from clusterctl.launch.processes import RankProcess
 from clusterctl.launch.ranklog import RankLog
 from clusterctl.launch.ssh_mesh import Mesh
 from clusterctl.launch.watch import Watch
+from clusterctl.transport.answers import understanding
 from clusterctl.transport.base import Completed, Failure, FailureKind, HostMap, Transport, TransportError
 from clusterctl.transport.command import shell_text
 from clusterctl.transport.fanout import fan_out
@@ -78,7 +79,8 @@ class Runner:
             python = sys.executable if node.connection == "local" else "python3"
             script = preflight.script(node, self.directory, python, self._known_hosts, perf_program)
             done = transport.run(_SHELL, stdin=script, timeout_s=_PROBE_TIMEOUT_S)
-            answer = preflight.parse(node, done.text)
+            with understanding(node.name, "what it has"):
+                answer = preflight.parse(node, done.text)
             if answer.fault is None:
                 for name, data in staged.items():
                     transport.put(data, f"{self.directory}/{name}", mode=0o600)
@@ -210,9 +212,10 @@ class Runner:
     def _inspect(self, plan: LaunchPlan) -> HostMap[tuple[RankProcess, ...]]:
         script = processes.inspect_script(plan.token)
 
-        def work(_: Node, transport: Transport) -> tuple[RankProcess, ...]:
+        def work(node: Node, transport: Transport) -> tuple[RankProcess, ...]:
             done = transport.run(_SHELL, stdin=script, timeout_s=_INSPECT_TIMEOUT_S)
-            return processes.parse_inspection(done.text)
+            with understanding(node.name, "its ranks"):
+                return processes.parse_inspection(done.text)
 
         return fan_out(self._members(plan), self._connect, work, fanout=self._fanout)
 

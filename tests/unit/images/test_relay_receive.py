@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
+from clusterctl.errors import ImageError
 from clusterctl.images import relay
+from clusterctl.inventory.model import Node
 
 SCRIPT = Path(relay.__file__).with_name("relay_receive.sh")
 DATA = bytes(range(256)) * 64
@@ -76,3 +79,69 @@ def test_what_arrived_wrong_is_thrown_away(node):
     assert wrong.returncode == 1 and b"its checksum is" in wrong.stderr
     assert not part.exists()
     assert ask("sh").returncode == 1
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_a_request_of_another_node_is_never_reckoned_with_unless_it_is_a_number(node, shell, tmp_path):
+    """On the RHEL family sh is bash, which runs a command that stands in a sum."""
+    _, _, part = node
+    seen = tmp_path / "seen"
+    script = str(tmp_path / "token" / "receive.sh")
+    for request in (
+        f"add 0 a[$(touch${{IFS}}{seen})]",
+        f"add a[$(touch${{IFS}}{seen})] 5",
+        "add 0",
+        "add",
+        "add -1 5",
+    ):
+        done = subprocess.run(
+            (shell, script, str(tmp_path), SUM, str(len(DATA))),
+            env={"PATH": os.environ["PATH"], "SSH_ORIGINAL_COMMAND": request},
+            input=b"bytes", capture_output=True, timeout=30, check=False,
+        )  # fmt: skip
+        assert (done.returncode, done.stderr) == (1, b"a piece is told by two numbers\n"), request
+    assert not seen.exists()
+    assert not part.exists()
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_what_the_next_node_says_is_never_reckoned_with_unless_it_is_a_number(shell, tmp_path):
+    seen, asked = tmp_path / "seen", tmp_path / "asked"
+    ssh = tmp_path / "ssh"
+    ssh.write_text(f"#!/bin/sh\necho \"$*\" >>{asked}\necho 'a[$(touch {seen})]'\n")
+    ssh.chmod(0o755)
+    values = {
+        "WORK": str(tmp_path),
+        "ADDRESS": "me@10.0.0.2",
+        "PORT": "22",
+        "ARCHIVE": "/dev/null",
+        "SIZE": "9",
+    }
+    done = subprocess.run(
+        (shell, "-s"), input=relay._script("relay_send.sh", values), capture_output=True, timeout=30, check=False,
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (1, b"it did not say how much it has\n")
+    assert not seen.exists()
+    assert asked.read_text().endswith(" -- me@10.0.0.2 have\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [
+        ("user", "-oProxyCommand=touch /tmp/seen;"), ("user", "a b"), ("user", ""), ("interface_address", "*"),
+        ("interface_address", "10.0.0.2,10.0.0.3"), ("connection", "10.0.0.9 5000 -oX=y 22"),
+        ("key", 'ssh-ed25519 AAAA" command="x'), ("key", "AAAA"), ("host_key", "@cert-authority * ssh-ed25519 AAAA"),
+    ],
+)  # fmt: skip
+def test_what_a_node_says_of_itself_is_no_option_and_no_pattern_on_others(name, word):
+    said = {
+        "base": "/var/tmp/x",
+        "user": "me",
+        "key": "ssh-ed25519 AAAA",
+        "host_key": "ssh-ed25519 AAAA",
+        name: word,
+    }
+    text = "".join(f"{key}\t{value}\n" for key, value in said.items()) + "end\tok\n"
+    with pytest.raises(ImageError, match="is none that other nodes may be told"):
+        relay.parse(Node(name="n1", address="10.0.0.2"), "t0ken", text)
