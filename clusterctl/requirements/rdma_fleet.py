@@ -80,7 +80,7 @@ def _count(fleet: Fleet) -> Usual:
             if port.state != "ACTIVE":
                 continue
             index = index_of(facts, device, port)
-            if index is not None:
+            if index is not None and port.link_layer != "InfiniBand":
                 usual.gid_indices[index] += 1
             if kind is not None:
                 usual.rates[kind][port.rate] += 1

@@ -118,6 +118,7 @@ def index_faults(
     """Return what is wrong with a fixed NCCL_IB_GID_INDEX, and what is only odd.
 
     ``elsewhere``: the right indices of the fleet's ports; one number for all cannot be right where they differ.
+    It says nothing of InfiniBand, where NCCL goes by LID (ncclIbRtrQp, ncclIbGetGidIndex).
     """
     found = setting(facts, node)
     if found is None:
@@ -126,11 +127,12 @@ def index_faults(
     wrong = []
     for device, port in ports:
         right = index_of(facts, device, port)
-        if port.state != "ACTIVE" or right is None or port.link_layer not in ("Ethernet", "InfiniBand"):
+        if port.state != "ACTIVE" or right is None or port.link_layer != "Ethernet":
             continue
-        fits = index == 0 if port.link_layer == "InfiniBand" else index in {g.index for g in usable(port)}
-        if not fits:
+        if index not in {gid.index for gid in usable(port)}:
             wrong.append(f"{device.name} port {port.number} needs {right}")
+    if all(port.link_layer == "InfiniBand" for _, port in ports):
+        return (), (f"{place} sets {VARIABLE}={index}, which says nothing of InfiniBand: unset it",)
     if wrong:
         return (f"{place} sets {VARIABLE}={index}, but {', '.join(wrong)}: unset it (NCCL 2.21 chooses)",), ()
     if len(elsewhere) > 1:
