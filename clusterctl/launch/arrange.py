@@ -55,7 +55,9 @@ def arrange(request: Request, answers: Sequence[Readiness], runner: Runner) -> A
     archive = f"{runner.directory}/{ARCHIVE}"
     if request.training is None:
         choosing = choose.comparable_program if request.same_program else choose.collective_program
-        program = choosing(request.collective, library, answers, archive)
+        program = choose.told_of_deadline(
+            choosing(request.collective, library, answers, archive), request.timeout_s
+        )
     else:
         program = choose.torch_program(answers, archive, "training")
     return Arrangement(

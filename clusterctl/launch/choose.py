@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from clusterctl.artifacts.env import Communication, Library, variables
 from clusterctl.artifacts.ranks import agreed, agreed_env
@@ -162,6 +162,14 @@ def comparable_program(name: str, chosen: Library, answers: Sequence[Readiness],
     """Return the torch program, called the same way for every library: only the library differs."""
     found = torch_program(answers, archive, "collective")
     return Program((*found.words, name, "--backend", chosen), torch=True, perf=False)
+
+
+def told_of_deadline(program: Program, timeout_s: float) -> Program:
+    """Return the program with how long its ranks are waited for: just before, a rank's log gets where it hangs.
+
+    Only the torch program writes that; -T of nccl-tests ends a test instead.
+    """
+    return replace(program, words=(*program.words, "-T", f"{timeout_s:g}")) if program.torch else program
 
 
 def mapping(asked: MapBy | None, answers: Sequence[Readiness]) -> MapBy:

@@ -102,7 +102,11 @@ def test_a_collective_uses_a_binary_where_all_nodes_have_it_else_torch():
         "-G",
         "auto",
     )
-    assert choose.collective_program("all_reduce", "gloo", [core], archive).torch
+    gloo = choose.collective_program("all_reduce", "gloo", [core], archive)
+    assert gloo.torch
+    assert choose.told_of_deadline(gloo, 90.0).words == (*gloo.words, "-T", "90")
+    tests = choose.collective_program("all_reduce", "nccl", [nccl, nccl], archive)
+    assert choose.told_of_deadline(tests, 90.0) == tests
 
 
 def test_a_named_binary_that_is_absent_is_asked_for_by_the_preflight_not_replaced():
