@@ -38,6 +38,11 @@ class Arrangement:
         )  # fmt: skip
         return preflight.judge(self.answers, needs)
 
+    def notes(self) -> tuple[str, ...]:
+        """Return what need not be in the way, and may be."""
+        unlike = preflight.unlike_torch(self.answers) if self.program.torch else None
+        return (unlike,) if unlike else ()
+
     def plan(self, np: int, words: tuple[str, ...]) -> LaunchPlan:
         """Return the launch of this many ranks of a program, with the request's variables over all others."""
         chosen = choose.plan(

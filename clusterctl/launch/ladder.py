@@ -85,7 +85,8 @@ class Ladder:
         chosen = arrange(self._request, answers, self._runner)
         launcher, program = chosen.launcher, chosen.program
         self._launcher, self._library = launcher.name, chosen.library
-        self._rung(chosen.unmet(), f"{launcher.name}, {chosen.library}, {Path(program.words[0]).name}")
+        words = (launcher.name, chosen.library, Path(program.words[0]).name, *chosen.notes())
+        self._rung(chosen.unmet(), ", ".join(words))
         named = chosen.plan(chosen.np, ("uname", "-n"))
         self._mesh(named, launcher, chosen.answers)
         hosts = self._ranks_start(named, launcher)

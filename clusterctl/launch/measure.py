@@ -171,6 +171,8 @@ class Measurement:
         faults = chosen.unmet()
         if faults:
             return self._failed(faults, chosen)
+        for note in chosen.notes():
+            self._say(f"note: {note}")
         environment = dict(request.environment)
         require_reader(chosen.library, environment)
         for name in without_effect(environment, len(answers)):

@@ -208,6 +208,17 @@ def judge(answers: Sequence[Readiness], needs: Needs) -> tuple[Fault, ...]:
     return tuple(_differing(answers, needs.mpirun))
 
 
+def unlike_torch(answers: Sequence[Readiness]) -> str | None:
+    """Say which nodes have which torch, where they differ: its libraries do as well, and their ranks may never meet."""
+    by_version: dict[str, list[str]] = {}
+    for answer in answers:
+        by_version.setdefault(answer.torch or "not there", []).append(answer.node.name)
+    if len(by_version) < 2:
+        return None
+    said = "; ".join(f"{version} on {nodeset.fold(names)}" for version, names in by_version.items())
+    return f"torch differs between nodes, and ranks may hang for it: {said}"
+
+
 def _slurm(answers: Sequence[Readiness]) -> Iterator[Fault]:
     """Only the launching node needs srun; but Slurm must have all nodes, under the inventory's names."""
     first = answers[0]

@@ -155,3 +155,9 @@ def test_slurm_must_have_the_nodes_under_the_inventorys_names(here, change, word
     ]
     faults = preflight.judge(answers, Needs(srun=True))
     assert [words in fault.message for fault in faults] == ([True] if words else [])
+
+
+def test_torches_that_differ_are_told_with_their_nodes(here):
+    other = [replace(here, node=Node(name=f"n{i}", address="n"), torch=f"2.{i // 2}") for i in range(4)]
+    assert preflight.unlike_torch(other[:2]) is None
+    assert preflight.unlike_torch(other).endswith(": 2.0 on n[0-1]; 2.1 on n[2-3]")
