@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from clusterctl.facts.model import NodeFacts
 
 CONNECTX_8 = ("15b3", "1023")
+FUNCTION = ("15b3", "2100")
+"""The DMA engine beside a ConnectX-8 (Linux, drivers/infiniband/hw/mlx5/data_direct.c); its class is InfiniBand's."""
 
 
 def has_connectx_8(facts: NodeFacts) -> bool:

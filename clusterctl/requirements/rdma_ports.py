@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from clusterctl.requirements import data_direct
 from clusterctl.requirements.gpus import GIVEN_AWAY
 
 if TYPE_CHECKING:
@@ -71,7 +72,8 @@ def named_but_missing(selector: str | None, devices: tuple[RdmaDevice, ...]) -> 
 def without_device(facts: NodeFacts) -> tuple[tuple[PciDevice, ...], tuple[PciDevice, ...]]:
     """Return InfiniBand cards on the bus without an RDMA device; and others like those that have one.
 
-    Functions of guests are left out, and of the others those whose slot has a device: a bond of two ports has one.
+    Functions of guests and of Data Direct are left out, and of the others those whose slot has a device: a bond of two
+    ports has one.
     """
     if facts.in_container:
         return (), ()
@@ -82,7 +84,10 @@ def without_device(facts: NodeFacts) -> tuple[tuple[PciDevice, ...], tuple[PciDe
     bare = [
         d
         for d in devices
-        if d.address not in serving and d.physical_function is None and d.driver not in GIVEN_AWAY
+        if d.address not in serving
+        and d.physical_function is None
+        and d.driver not in GIVEN_AWAY
+        and (d.vendor, d.device) != data_direct.FUNCTION
     ]
     infiniband = [d for d in bare if d.class_code.startswith(_INFINIBAND)]
     others = [
