@@ -9,8 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from clusterctl.facts.gpu_models import is_joined_to_its_cpu
 from clusterctl.requirements import nvidia_repository
 from clusterctl.requirements.base import Command, InstallPackages, Step, WriteFile
+from clusterctl.requirements.gpus import own_gpus
 from clusterctl.requirements.packages import kernel_headers
 
 if TYPE_CHECKING:
@@ -19,6 +21,13 @@ if TYPE_CHECKING:
 
 PIN = "/etc/apt/preferences.d/clusterctl-nvidia-driver"
 NO_NOUVEAU = "/etc/modprobe.d/clusterctl-no-nouveau.conf"
+
+# NVIDIA Driver Installation Guide, "Kernel Modules": the open modules know GPUs from Turing on, the proprietary ones
+# none of Grace Hopper or Blackwell. Product numbers grow with the generations.
+_TURING = 0x1E00
+_BLACKWELL = 0x2900
+LAST_BRANCH_BEFORE_TURING = 580
+"""The last one that knows Maxwell, Pascal and Volta (NVIDIA, "UNIX graphics feature deprecation schedule")."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +73,43 @@ def _headers(facts: NodeFacts) -> tuple[str, ...]:
     return (name,) if facts.modules.headers.value is None and name is not None else ()
 
 
+def _is_before_turing(facts: NodeFacts) -> bool:
+    """Whether all GPUs are; an old display card beside others decides nothing."""
+    return all(int(gpu.device, 16) < _TURING for gpu in own_gpus(facts))
+
+
+def _takes_proprietary(facts: NodeFacts, node: Node) -> bool:
+    return node.requirements.gpu_driver.flavour == "proprietary" or _is_before_turing(facts)
+
+
+def _unfit(facts: NodeFacts, node: Node) -> str:
+    """Say why no driver that the inventory allows would drive these GPUs; empty where one does."""
+    settings = node.requirements.gpu_driver
+    named = ", ".join(sorted({f"{gpu.vendor}:{gpu.device}" for gpu in own_gpus(facts)}))
+    new = any(int(gpu.device, 16) >= _BLACKWELL or is_joined_to_its_cpu(gpu) for gpu in own_gpus(facts))
+    if settings.flavour == "proprietary" and new:
+        return (
+            f"only the open kernel modules drive these GPUs ({named}): set gpu_driver.flavour to open or any"
+        )
+    if not _is_before_turing(facts):
+        return ""
+    if settings.flavour == "open":
+        return f"the open kernel modules drive no GPU before Turing ({named}): set gpu_driver.flavour to any"
+    branch = None if settings.version is None else int(settings.version.partition(".")[0])
+    latest = branch is None and settings.install == "nvidia"
+    if latest or (branch or 0) > LAST_BRANCH_BEFORE_TURING:
+        return (
+            f"{LAST_BRANCH_BEFORE_TURING} is the last branch that drives GPUs before Turing ({named}): set "
+            f"gpu_driver.version to '{LAST_BRANCH_BEFORE_TURING}' or older"
+        )
+    return ""
+
+
 def _from_distribution(facts: NodeFacts, node: Node) -> Offer:
     system = facts.system.os.value
     settings = node.requirements.gpu_driver
     folder = node.requirements.packages.folder
-    proprietary = settings.flavour == "proprietary"
+    proprietary = _takes_proprietary(facts, node)
     if system is not None and system.id == "ubuntu":
         if settings.version is None:
             return Offer(
@@ -96,7 +137,7 @@ def _from_nvidia(facts: NodeFacts, node: Node) -> Offer:
     if repository is None and (folder is None or manager not in ("apt", "dnf")):
         where = nvidia_repository.distribution(facts) or "this distribution"
         return Offer(why_not=f"no pinned key is known for NVIDIA's repository of {where}")
-    proprietary = settings.flavour == "proprietary"
+    proprietary = _takes_proprietary(facts, node)
     package = "cuda-drivers" if proprietary else "nvidia-open"
     found: list[Step] = [] if repository is None else [*nvidia_repository.steps(facts, node, repository)]
     if manager == "apt":
@@ -126,6 +167,9 @@ def offer(facts: NodeFacts, node: Node) -> Offer:
     source = node.requirements.gpu_driver.install
     if source == "never":
         return Offer(why_not="the inventory does not ask for it")
+    unfit = _unfit(facts, node)
+    if unfit:
+        return Offer(why_not=unfit)
     offered = _from_distribution(facts, node) if source == "distribution" else _from_nvidia(facts, node)
     if offered.steps and facts.system.secure_boot.value:
         note = (
