@@ -167,5 +167,8 @@ class Reader:
                         raise damaged(self._path, f"it holds more than {LARGEST_BYTES} bytes")
                     members[info.name.removeprefix("./").partition("/")[2] or info.name] = stream.read()
         except (tarfile.TarError, EOFError, OSError, gzip.BadGzipFile) as error:
-            raise damaged(self._path, str(error) or "it is no tar file") from None
+            # Of a file that is none, tarfile says in many lines what it tried to read it as.
+            why = str(error).partition(":\n")[0]
+            none = not why or "could not be opened" in why
+            raise damaged(self._path, "it is no tar file" if none else why) from None
         return members

@@ -167,7 +167,7 @@ def test_what_is_no_recording_is_named(tmp_path: Path) -> None:
     (tmp_path / "text.tar.gz").write_text("not a tar file")
     for name, words in (
         ("folder", "has no record.json"),
-        ("text.tar.gz", "not a whole recording"),
+        ("text.tar.gz", "not a whole recording: it is no tar file\n"),
         ("nothing", "there is no recording"),
     ):
         done = run("check", "--replay", name, folder=tmp_path)
