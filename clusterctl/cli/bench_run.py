@@ -121,10 +121,11 @@ _NAMES = ("variant", "repeat", "np")
 
 def say_end(ended: Ended) -> None:
     """Say on stderr what went wrong, what to do, and where everything is kept."""
-    for fault in ended.faults:
-        console.talk(f"failed: {fault.kind.value}: {fault.message}")
-    for hint in dict.fromkeys(fault.hint for fault in ended.faults if fault.hint):
-        console.talk(f"hint: {hint}")
+    from clusterctl.report.failures import fault_lines
+    from clusterctl.results.model import fault_document
+
+    for line in fault_lines(map(fault_document, ended.faults)):
+        console.talk(line)
     if ended.faults and any(ended.run.path.rglob("*.log")):
         console.talk(f"hint: what else the logs say: clusterctl explain {ended.run.path}")
     console.talk(f"run folder: {ended.run.path}")

@@ -32,7 +32,8 @@ def named(names: Sequence[str], limit: int = NAMES_CHARACTERS) -> str:
     return f"{text} ({len(names)})" if len(names) > 1 else text
 
 
-def _shape(text: str) -> str:
+def shape(text: str) -> str:
+    """Return the text without what differs between nodes that are in the same state."""
     return _OWN.sub("#", text)
 
 
@@ -44,7 +45,7 @@ class Kinds:
 
     def add(self, key: tuple[str, ...], text: str, node: str, *, like: str | None = None) -> None:
         """Add a node's text; ``like`` is the part of it that must be of one shape (None: all of it)."""
-        kind = (*key, _shape(text if like is None else like))
+        kind = (*key, shape(text if like is None else like))
         first, nodes, differs = self.found.get(kind, (text, [], False))
         nodes.append(node)
         self.found[kind] = (first, nodes, differs or text != first)

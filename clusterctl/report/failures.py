@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from clusterctl.report.check_table import Kinds, named
+from clusterctl.report.check_table import Kinds, named, shape
 
 if TYPE_CHECKING:
     from clusterctl.facts.model import NodeFacts
@@ -17,6 +17,7 @@ KINDS_SHOWN = 20
 _ALL_NAMES = 10**6
 # Messages of transports begin with the node's name and, in brackets, where it is; some of others with the name.
 _WHERE = re.compile(r"\S+ \(([^()]*)\): ")
+_PLACE = re.compile(r"\([^()]*\)")
 
 
 def _add(kinds: Kinds, key: tuple[str, ...], message: str, name: str) -> None:
@@ -53,6 +54,29 @@ def failure_lines(failures: Mapping[str, Failure]) -> Iterator[str]:
     if more > 1:
         rest = [name for _, (_, names, _) in shown[KINDS_SHOWN:] for name in names]
         yield f"... and {more} more kinds of failures (--json has them all): {named(rest, _ALL_NAMES)}"
+
+
+def fault_lines(faults: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield what went wrong in a run and then what to do, each once; nodes that failed alike share a line.
+
+    Each fault is one of a ``clusterctl.bench/1`` document's ``proof``.
+    """
+    alike: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for fault in (every := list(faults)):
+        message, node = fault["message"], fault.get("node")
+        like = message
+        # Those of ranks stay apart: which ranks they were says something.
+        if isinstance(node, str) and fault.get("rank") is None:
+            like = shape(_PLACE.sub("", message).replace(node, ""))
+        alike.setdefault((fault["kind"], like), []).append(fault)
+    for first, *others in alike.values():
+        nodes = list(
+            dict.fromkeys(fault["node"] for fault in others if fault.get("node") != first.get("node"))
+        )
+        more = f" [{named(nodes, _ALL_NAMES)} alike, but for names and figures]" if nodes else ""
+        yield f"failed: {first['kind']}: {first['message']}{more}"
+    for hint in dict.fromkeys(fault["hint"] for fault in every if fault.get("hint")):
+        yield f"hint: {hint}"
 
 
 def rootless_lines(

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from clusterctl.errors import ResultError
 from clusterctl.report import table, variants_table
+from clusterctl.report.failures import fault_lines
 from clusterctl.report.table import columns
 from clusterctl.results.model import BenchResult
 from clusterctl.results.record import Record, Summary
@@ -80,10 +81,7 @@ def shown(record: Record) -> str:
         ) from None
     text = variants_table.render(result) if result.variants else table.render(result)
     lines = [f"run {summary.run}, {summary.started_at}, {summary.status}", text]
-    for failure in (record.document.get("proof") or {}).get("failures") or ():
-        lines.append(f"failed: {failure['kind']}: {failure['message']}")
-        lines += [f"hint: {failure['hint']}"] if failure.get("hint") else []
-    return "\n".join(lines)
+    return "\n".join([*lines, *fault_lines(result.proof.get("failures") or ())])
 
 
 def exported(records: Sequence[Record]) -> dict[str, Any]:

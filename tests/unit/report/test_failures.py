@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from clusterctl.facts.model_host import RootAccess
-from clusterctl.report.failures import KINDS_SHOWN, failure_lines, rootless_lines, step_lines
+from clusterctl.report.failures import KINDS_SHOWN, failure_lines, fault_lines, rootless_lines, step_lines
 from clusterctl.requirements.base import Status, Verdict
 from clusterctl.transport.base import Failure, FailureKind
 
@@ -115,4 +115,23 @@ def test_what_steps_say_is_one_line_for_nodes_alike() -> None:
     assert list(step_lines([*told, ("gpu007", other, "it failed")])) == [
         f"gpu[000-499] (500): docker: Install docker.io: {told[0][2]} [others differ in names or figures]",
         "gpu007: docker: Start docker: it failed",
+    ]
+
+
+def test_of_a_run_nodes_that_failed_alike_share_a_line_and_ranks_do_not() -> None:
+    away = [
+        {"kind": "node-unreachable", "node": name, "rank": None, "hint": "is sshd running?",
+         "message": f"{name} cannot be used: {name} (root@{name}.example.org:22): connection refused"}
+        for name in ("alpha", "beta", "gpu7")
+    ]  # fmt: skip
+    died = [
+        {"kind": "rank-died", "node": "alpha", "rank": rank, "hint": None, "message": f"rank {rank} died"}
+        for rank in (0, 1)
+    ]
+    others = "[beta,gpu7 (2) alike, but for names and figures]"
+    assert list(fault_lines([*away, *died])) == [
+        f"failed: node-unreachable: {away[0]['message']} {others}",
+        "failed: rank-died: rank 0 died",
+        "failed: rank-died: rank 1 died",
+        "hint: is sshd running?",
     ]
