@@ -13,6 +13,7 @@ from typing import Any
 
 from clusterctl.errors import ClusterctlError, ImageError
 from clusterctl.images import engine
+from clusterctl.transport.answers import understanding
 from clusterctl.transport.base import Completed, Transport
 
 _ASK_TIMEOUT_S = 60.0
@@ -71,7 +72,8 @@ class NodeEngine:
         if done.returncode != 0 and "no such image" in done.error_text.lower():
             return None
         require(done, f"{self.transport.node}: docker cannot say whether it has {name}")
-        return image_of(json.loads(done.text)[0])
+        with understanding(self.transport.node, f"the image {name}"):
+            return image_of(json.loads(done.text)[0])
 
 
 _PLAIN = {"LC_ALL": "C", "DOCKER_CLI_HINTS": "false"}
@@ -106,14 +108,15 @@ def open_engine(transport: Transport, failure: type[ClusterctlError] = ImageErro
             hint="clusterctl bootstrap INVENTORY --only docker installs and starts it",
         )
     said = _document(done.text)
-    problems = said.get("ServerErrors") or ([] if said.get("ServerVersion") else [done.error_text])
-    if problems:
-        raise failure(
-            f"{node}: the docker engine does not answer: {brief(str(problems[0]))}",
-            hint="systemctl start docker; journalctl -u docker says why it does not run",
-        )
-    info = info_of(said)
-    found = re.match(r"(\d+)\.(\d+)", info.version)
+    with understanding(node, "its docker engine"):
+        problems = said.get("ServerErrors") or ([] if said.get("ServerVersion") else [done.error_text])
+        if problems:
+            raise failure(
+                f"{node}: the docker engine does not answer: {brief(str(problems[0]))}",
+                hint="systemctl start docker; journalctl -u docker says why it does not run",
+            )
+        info = info_of(said)
+    found = re.match(r"(\d{1,9})\.(\d{1,9})", info.version)
     if found and (int(found[1]), int(found[2])) < engine.OLDEST:
         oldest = ".".join(map(str, engine.OLDEST))
         raise failure(
@@ -126,7 +129,7 @@ def open_engine(transport: Transport, failure: type[ClusterctlError] = ImageErro
 def _document(text: str) -> dict[str, Any]:
     try:
         found = json.loads(text)
-    except ValueError:
+    except (RecursionError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +16,10 @@ from clusterctl.images import library as libraries
 from clusterctl.images.build import LABEL
 from clusterctl.images.library import Library
 from clusterctl.inventory.model import Node
+from clusterctl.transport.answers import understanding
 from clusterctl.transport.base import Completed, HostMap, Transport
+
+_PID = re.compile(r"[0-9]{1,10}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +64,9 @@ def ask(node: Node, transport: Transport, *, library: str | None, slots: int, ti
             f"{node.name}: its container has no name", hint="set container.name in the inventory, then up"
         )
     state = _inspect(node, transport, name, timeout_s)
-    labels = state["Config"].get("Labels") or {}
+    with understanding(node.name, f"the container {name}"):
+        labels = dict(state["Config"].get("Labels") or {})
+        image_id = str(state["Image"])
     known = _library(node, library or labels.get(LABEL))
     said = _docker(
         transport,
@@ -83,7 +89,7 @@ def ask(node: Node, transport: Transport, *, library: str | None, slots: int, ti
             f"{node.name}: the container {name} cannot be asked: {said.error_text.strip()[-300:]}"
         )
     expected = labels.get(f"{LABEL}.sha256") if labels.get(LABEL) == known.name else None
-    image = _layers(node, transport, str(state["Image"]), timeout_s)
+    image = _layers(node, transport, image_id, timeout_s)
     return parse(said.text, container=name, image=image, library=known.name, expected_sha256=expected)
 
 
@@ -92,7 +98,7 @@ def parse(text: str, *, container: str, image: str, library: str, expected_sha25
     ranks, versions, errors = [], [], []
     for line in text.splitlines():
         fields = line.split("\t")
-        if fields[0] == "rank" and len(fields) == 5 and fields[2].isdecimal():
+        if fields[0] == "rank" and len(fields) == 5 and _PID.fullmatch(fields[2]):
             ranks.append(RankProof(fields[1], int(fields[2]), fields[3], fields[4]))
         elif fields[0] == "version" and len(fields) == 2:
             versions.append(fields[1])
@@ -172,8 +178,10 @@ def _inspect(node: Node, transport: Transport, name: str, timeout_s: float) -> d
             f"{node.name}: there is no container {name}" if missing else f"{node.name}: {message}",
             hint="clusterctl up starts it" if missing else None,
         )
-    state: dict[str, Any] = json.loads(said.text)[0]
-    if not state["State"]["Running"]:
+    with understanding(node.name, f"the container {name}"):
+        state: dict[str, Any] = json.loads(said.text)[0]
+        running = state["State"]["Running"]
+    if not running:
         raise ImageError(
             f"{node.name}: the container {name} does not run", hint=f"docker logs {name} says why"
         )
@@ -189,7 +197,8 @@ def _layers(node: Node, transport: Transport, image: str, timeout_s: float) -> s
             f"{node.name}: the image of its container is gone: {said.error_text.strip()[-300:]}",
             hint="clusterctl down, image distribute, up",
         )
-    return "sha256:" + hashlib.sha256("\n".join(json.loads(said.text)).encode()).hexdigest()
+    with understanding(node.name, "the layers of its container's image"):
+        return "sha256:" + hashlib.sha256("\n".join(json.loads(said.text)).encode()).hexdigest()
 
 
 def _docker(transport: Transport, argv: tuple[str, ...], timeout_s: float, stdin: bytes = b"") -> Completed:

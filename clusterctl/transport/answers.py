@@ -12,11 +12,12 @@ from clusterctl.transport.base import Failure, FailureKind, TransportError
 def understanding(node: str, what: str) -> Iterator[None]:
     """Read what a node answered inside; raise TransportError (``protocol``) for words that are no numbers and the like.
 
-    Scripts of ours answer as they should, and a node in hostile hands as it likes.
+    Scripts of ours answer as they should, docker nearly always, and a node in hostile hands as it likes: keep what is
+    inside small, as what it runs into is told without its place.
     """
     try:
         yield
-    except (ArithmeticError, LookupError, ValueError) as error:
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         said = " ".join(str(error).split())[:120]
         raise TransportError(
             Failure(

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from clusterctl.errors import ClusterctlError
 from clusterctl.images import relay
 from clusterctl.images.archive import Archive
+from clusterctl.images.on_node import EngineInfo, NodeEngine, open_engine
 from clusterctl.inventory.model import Node
 from clusterctl.launch import containers
 from clusterctl.launch.run import Runner
@@ -60,7 +62,7 @@ def test_a_node_that_answers_nonsense_before_a_launch_is_left_out_by_name(change
     ready, faults = runner.prepare({})
     assert [one.node.name for one in ready] == ["good"]
     assert [fault.node for fault in faults] == ["bad"]
-    assert "bad: what it answered when asked for what it has cannot be understood" in faults[0].message
+    assert faults[0].message.startswith("bad cannot be used: bad")
 
 
 @pytest.mark.parametrize("text", ["", "all of it", MANY])
@@ -78,3 +80,20 @@ def test_a_relay_that_counts_in_words_is_its_own_failure(text):
 def test_a_container_is_at_one_address_and_at_no_pattern(said):
     with pytest.raises(ValueError):  # which is the node's failure, as above
         containers.parse(Node(name="n1", address="10.0.0.1"), f"{said}\nend\tok\n", None)
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "{}", "[5]", "", "[" * 100_000, '[{"Id": 1, "RootFS": {"Layers": 5}}]']
+)
+def test_an_engine_that_answers_nonsense_is_its_own_failure(text):
+    engine = NodeEngine(Answering("n1", text), False, EngineInfo("28.2.2", "amd64", "/x", (), ()))
+    with pytest.raises(TransportError, match="n1: what it answered when asked for the image i:1"):
+        engine.image("i:1")
+
+
+@pytest.mark.parametrize(
+    "text", ['{"ServerVersion": "28", "CDISpecDirs": 5}', '{"ServerErrors": {"a": 1}}', "[" * 100_000]
+)
+def test_an_engine_that_says_nonsense_of_itself_is_its_own_failure(text):
+    with pytest.raises(ClusterctlError, match="n1: "):
+        open_engine(Answering("n1", text))
