@@ -201,9 +201,21 @@ def _does_without(facts: NodeFacts, node: Node, found: cdi_specification.Gap) ->
     )
 
 
+def _is_engine_unseen(facts: NodeFacts) -> bool:
+    """Whether docker is there and gave no account of itself: it may well know the runtime."""
+    return (
+        facts.docker.binary is not None and facts.docker.engine.value is None and not docker.is_podman(facts)
+    )
+
+
+def _may_do_without(facts: NodeFacts, node: Node, found: cdi_specification.Gap) -> bool:
+    unseen = _is_engine_unseen(facts) and not found.is_stale and not _is_cdi_asked_for(facts, node)
+    return unseen or _does_without(facts, node, found)
+
+
 def _cdi_gap(facts: NodeFacts, node: Node) -> _Gap | None:
     found = _specification_gap(facts, node)
-    if found is None or _does_without(facts, node, found):
+    if found is None or _may_do_without(facts, node, found):
         return None
     # moby #50228: with the hook there, --gpus goes through the specification as well.
     also = (
@@ -278,7 +290,7 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     warnings = _warnings(facts, node)
     if gaps:
         return Verdict(NAME, Status.UNMET, "; ".join(gap.reason for gap in gaps), evidence, warnings)
-    if engine is None and facts.docker.binary is not None and not docker.is_podman(facts):
+    if _is_engine_unseen(facts):
         reason = because("the docker engine's account", facts.docker.engine)
         return Verdict(NAME, Status.UNKNOWN, reason, evidence, warnings)
     if facts.docker.cdi_unseen and _is_cdi_wanted(node):
