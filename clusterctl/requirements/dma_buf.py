@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from clusterctl.facts.model import ReadStatus
 from clusterctl.requirements import nccl_settings, rdma_gids, rdma_ports
 from clusterctl.requirements.wording import some
 
@@ -47,10 +48,11 @@ def missing_conditions(facts: NodeFacts, node: Node) -> tuple[str, ...]:
     driver = facts.gpu.driver.value
     if driver is not None and _branch(driver.version) < MIN_DRIVER:
         missing.append(f"driver {driver.version} is older than {MIN_DRIVER}")
-    if facts.gpudirect.verbs_dmabuf.value is None:
-        missing.append("whether libibverbs has ibv_reg_dmabuf_mr is not known")
-    elif not facts.gpudirect.verbs_dmabuf.value:
+    verbs = facts.gpudirect.verbs_dmabuf
+    if verbs.value is False:
         missing.append("libibverbs lacks ibv_reg_dmabuf_mr (rdma-core before 34)")
+    elif verbs.value is None and verbs.status is not ReadStatus.ABSENT:
+        missing.append("whether libibverbs has ibv_reg_dmabuf_mr is not known")
     hindered = _hindered(facts, node)
     if _hinder_all(facts, node, hindered):
         missing += dict.fromkeys(hindered.values())
@@ -58,7 +60,20 @@ def missing_conditions(facts: NodeFacts, node: Node) -> tuple[str, ...]:
     return (*missing, off) if off else tuple(missing)
 
 
-def nic_warnings(facts: NodeFacts, node: Node) -> tuple[str, ...]:
+def warnings(facts: NodeFacts, node: Node) -> tuple[str, ...]:
+    """Return what to know where DMA-BUF is possible: of the library that programs bring along, and of single NICs."""
+    return (*_library_warnings(facts), *_nic_warnings(facts, node))
+
+
+def _library_warnings(facts: NodeFacts) -> tuple[str, ...]:
+    """Say that there is no libibverbs: kernel and drivers decide, and containers bring their own library."""
+    if facts.gpudirect.verbs_dmabuf.status is not ReadStatus.ABSENT:
+        return ()
+    said = "there is no libibverbs where it usually is (rdma-userspace): it needs ibv_reg_dmabuf_mr (rdma-core 34)"
+    return (said,)
+
+
+def _nic_warnings(facts: NodeFacts, node: Node) -> tuple[str, ...]:
     """Name the NICs that do not register DMA-BUF memory where others do: a board's own port, or one for storage."""
     hindered = _hindered(facts, node)
     if not hindered or _hinder_all(facts, node, hindered):

@@ -10,9 +10,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clusterctl.facts.gpu_models import why_no_gpudirect
-from clusterctl.requirements import data_direct, efa, nccl_settings, out_of_tree, peermem_notes, rdma_gids
+from clusterctl.requirements import (
+    data_direct,
+    dma_buf,
+    efa,
+    nccl_settings,
+    out_of_tree,
+    peermem_notes,
+    rdma_gids,
+)
 from clusterctl.requirements.base import Command, Json, Status, Step, Verdict
-from clusterctl.requirements.dma_buf import missing_conditions, nic_warnings
+from clusterctl.requirements.dma_buf import missing_conditions
 from clusterctl.requirements.gpus import own_gpus, why_none
 from clusterctl.requirements.wording import because, some
 
@@ -65,8 +73,9 @@ def _dma_buf(facts: NodeFacts, node: Node) -> _Decision:
     missing = missing_conditions(facts, node)
     if missing:
         return _Decision(Status.UNMET, f"DMA-BUF is not possible: {'; '.join(missing)}")
-    reason = f"DMA-BUF: kernel {facts.system.kernel.value}, open GPU kernel modules, ibv_reg_dmabuf_mr"
-    return _Decision(Status.MET, reason, (), nic_warnings(facts, node))
+    has_verbs = ", ibv_reg_dmabuf_mr" if facts.gpudirect.verbs_dmabuf.value else ""
+    reason = f"DMA-BUF: kernel {facts.system.kernel.value}, open GPU kernel modules{has_verbs}"
+    return _Decision(Status.MET, reason, (), dma_buf.warnings(facts, node))
 
 
 def _at_boot(facts: NodeFacts, module: str) -> tuple[Step, ...]:
