@@ -23,6 +23,7 @@ DEFAULT_CONNECT_TIMEOUT_S = 10.0
 _AGENT_VARIABLE = "SSH_AUTH_SOCK"
 _MAX_JUMPS = 8
 _LAST_PORT = 65535
+_LONGEST_S = 2**31 - 1
 _UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _FAMILIES: Mapping[str, Literal["any", "inet", "inet6"]] = {"inet": "inet", "inet6": "inet6"}
 _TOKEN = re.compile(r"%(.)|\$\{(\w+)\}")
@@ -80,7 +81,9 @@ def _port(options: Options, host: str) -> int | None:
     if value is None:
         return None
     if not _is_port(value):
-        raise ConfigError(f"ssh_config: port of {host} is {value!r}, not a number from 1 to {_LAST_PORT}")
+        raise ConfigError(
+            f"ssh_config: port of {host} is {value[:60]!r}, not a number from 1 to {_LAST_PORT}"
+        )
     return int(value)
 
 
@@ -94,10 +97,12 @@ def _seconds(options: Options, host: str) -> int | None:
     value = _text(options, "connecttimeout")
     if value is None:
         return None
-    if not re.fullmatch(r"(\d+[smhdw]?)+", value, re.IGNORECASE):
-        raise ConfigError(f"ssh_config: connecttimeout of {host} is {value!r}, not a time")
-    parts = re.findall(r"(\d+)([smhdw]?)", value.lower())
-    return sum(int(number) * _UNITS_S[unit] for number, unit in parts) or None
+    parts = re.findall(r"([0-9]{1,10})([smhdw]?)", value.lower())
+    seconds = sum(int(number) * _UNITS_S[unit] for number, unit in parts)
+    # ssh refuses what is no int of C, and a socket of Python's what is some centuries.
+    if seconds > _LONGEST_S or not parts or "".join(map("".join, parts)) != value.lower():
+        raise ConfigError(f"ssh_config: connecttimeout of {host} is {value[:60]!r}, not a time")
+    return seconds or None
 
 
 def _identities(options: Options, own: str | None, tokens: Mapping[str, str]) -> tuple[str, ...]:

@@ -178,6 +178,9 @@ def test_families_of_addresses(target):
     ("text", "settings"),
     [
         ("Host *\n  ConnectTimeout soon\n", {}),
+        ("Host *\n  ConnectTimeout 99999999999\n", {}),
+        (f"Host *\n  ConnectTimeout {'9' * 5000}\n", {}),
+        (f"Host *\n  ConnectTimeout {'0' * 50}soon\n", {}),
         ("Host *\n  Port -1\n", {}),
         ("Host *\n  Port 99999\n", {}),
         ("Host *\n  ProxyJump b:99999\n", {}),
