@@ -98,10 +98,12 @@ class Exchange:
 
     def feed_stderr(self, data: bytes) -> None:
         """Take what the command wrote to standard error; sudo's question is counted and left out."""
+        # What was looked at is not looked at again: a node that asks for nothing may write for long.
+        at = max(0, len(self._stderr) - len(self._prompt or b""))
         self._stderr += data
         if self.started or self._prompt is None:
             return
-        while (at := self._stderr.find(self._prompt)) >= 0:
+        while (at := self._stderr.find(self._prompt, at)) >= 0:
             del self._stderr[at : at + len(self._prompt)]
             self._prompts += 1
 

@@ -118,6 +118,30 @@ def test_without_a_question_the_password_is_not_sent(password):
     assert exchange.completed(0).stderr == b"ask?", "what the command says is its own"
 
 
+@pytest.mark.parametrize("size", [1, 5, 7, 100])
+def test_the_question_is_found_in_pieces_of_any_size_and_left_out(password, size):
+    exchange = Exchange("n", ARGV, marker="m4rk", prompt="pr0mpt", password=password, may_need_sudo=True)
+    said = b"Lecture: be careful. pr0mppr0mpt and so on"
+    for begin in range(0, len(said), size):
+        exchange.feed_stderr(said[begin : begin + size])
+    assert exchange.take_input() == (b"s3cret'$(x)\n", False)
+    exchange.feed_stdout(b"m4rk 7\n")
+    assert exchange.completed(0).stderr == b"Lecture: be careful. pr0mp and so on"
+
+
+def test_a_flood_before_the_start_is_looked_through_once(password):
+    exchange = Exchange(
+        "n", ARGV, marker="m4rk", prompt="c" * 27 + "f", password=password, may_need_sudo=True
+    )
+    began = time.process_time()
+    for _ in range(250):
+        exchange.feed_stderr(b"c" * 131072)
+    exchange.feed_stderr(b"f")
+    assert exchange.take_input()[0]
+    # Looked through anew each time it took 4 s and more.
+    assert time.process_time() - began < 2
+
+
 def test_a_second_question_means_a_wrong_password_which_is_tried_nowhere_else(password):
     exchange = asking(password)
     exchange.feed_stderr(b"ask?")
