@@ -92,7 +92,8 @@ class RunDir:
         base = root if root is not None else default_root()
         kind = f"-{verb}-" if verb else "-"
         problem = f"there is no run {name!r} in {base}"
-        for candidate in (base / name, Path(name)):
+        # No name at all, a script's unset variable most likely, would be the folder of all runs.
+        for candidate in (base / name, Path(name)) if name else ():
             if is_run_folder(candidate):
                 # A link to a run, or "." in its folder, is that run: nodes know it by the folder's name.
                 real = candidate.resolve()

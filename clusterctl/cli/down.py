@@ -36,7 +36,7 @@ def down(
     from clusterctl.transport.base import FailureKind
 
     # A failed up may have left containers without an inventory of them: a run that is named is enough.
-    run = RunDir.open(run_name, runs, "up") if run_name else containers_record.those_up(None, runs)
+    run = containers_record.those_up(None, runs) if run_name is None else RunDir.open(run_name, runs, "up")
     inventory = containers_up.nodes_of(run)
     session = session_of(inventory, fanout=fanout, accept_new_host_keys=accept_new_host_keys)
     outcome = containers_up.take_down(inventory, session.connect, run, fanout=session.fanout, force=force)

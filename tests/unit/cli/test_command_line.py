@@ -9,6 +9,9 @@ import pytest
 
 from clusterctl.cli import main as cli
 from clusterctl.cli.session import open_session
+from clusterctl.inventory import load
+from clusterctl.inventory.secret_names import recorded
+from clusterctl.rundir import RunDir
 
 INVENTORY = "version: 1\nnodes: [{name: 'n[1-4]', slots: 1, address: '10.0.0.[1-4]'}]\n"
 
@@ -87,6 +90,18 @@ def test_the_run_of_another_verb_is_refused(folder, capsys):
     for words in (["down", "--force", "--run", run], ["bootstrap", "--resume", run]):
         assert cli.main(words) == 2
         assert f"{run} is no run of '{words[0].replace('down', 'up')}'" in capsys.readouterr().err
+
+
+def test_no_name_of_a_run_is_not_the_only_run_there_is(folder, capsys):
+    """A script's unset variable, as in down --run "$RUN"."""
+    up = RunDir.create("up", folder / "runs")
+    up.write("inventory", recorded(load.load(folder / "four.yaml")))
+    (up.path / "containers.yaml").write_text(INVENTORY)
+    for words in (["down", "--force"], ["exec"], ["bootstrap"]):
+        option = "--resume" if words == ["bootstrap"] else "--run"
+        assert cli.main([*words, option, "", *(["--", "true"] if words == ["exec"] else [])]) == 2
+        assert "error: there is no run '' in runs" in capsys.readouterr().err
+    assert (up.path / "containers.yaml").exists()
 
 
 def test_an_export_in_a_pipe_has_the_ends_of_lines_of_one(capsys):
