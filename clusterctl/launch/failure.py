@@ -21,6 +21,9 @@ _SIGNALS = {
     4: "bad instruction",
 }
 
+# How the perf programs of a library begin to speak of it.
+_TITLES = {"nccl": ("nccl-tests version", "NCCL version"), "ccore": ("collective_core version",)}
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -170,6 +173,21 @@ def check_ranks(ranks: Sequence[RankProof], np: int) -> tuple[Fault, ...]:
         )
     if len(reported) > np or len(ranks) != np:
         return (Fault(FaultKind.DUPLICATE_RANKS, f"{len(ranks)} ranks reported, but {np} were asked for"),)
+    return ()
+
+
+def check_library(library: str, said: Iterable[str]) -> tuple[Fault, ...]:
+    """Return a fault when the program measured another library than the one asked for, by what it says of itself."""
+    for other, titles in _TITLES.items():
+        line = next((line for line in said if line.startswith(titles)), None)
+        if line is not None and other != library:
+            return (
+                Fault(
+                    FaultKind.MISSING_PROGRAM,
+                    f"{library} was to be measured, but the program is one of {other} ({line})",
+                    hint=f"choose --library {other}, or mend 'all_reduce_perf' in the inventory",
+                ),
+            )
     return ()
 
 

@@ -131,6 +131,7 @@ class Ladder:
         causes, printed = self._launch(plan, launcher, "8-bytes")
         sweep = _SWEEP.parse(RankText(printed).merged)
         faults = merge(causes, sweep.faults, failure.check_ranks(sweep.ranks, plan.np))
+        faults = faults or failure.check_library(self._library or "", sweep.libraries)
         took = next((row.out_of_place.time_us or row.in_place.time_us for row in sweep.rows), None)
         self._rung(faults, f"{_COLLECTIVE} right in {took:.0f} us" if took else f"{_COLLECTIVE} right")
 

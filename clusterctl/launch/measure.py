@@ -220,6 +220,7 @@ class Measurement:
         proven = self._trust(plan, outcome, chosen)
         sweep = trust.named(CollectiveSweep().parse(RankText(dict(outcome.stdout_by_rank)).merged), proven)
         faults = merge(causes, sweep.faults, failure.check_ranks(sweep.ranks, plan.np))
+        faults = faults or failure.check_library(chosen.library, sweep.libraries)
         neighbours = beside.parse(plan, outcome)
         if not neighbours.ranks and not faults and not self._one_of_many:
             neighbours = self._beside(chosen, plan)

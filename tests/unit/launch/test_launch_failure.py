@@ -6,7 +6,7 @@ import pytest
 
 from clusterctl.benchmarks.base import RankProof
 from clusterctl.launch.base import LaunchPlan, Placement
-from clusterctl.launch.failure import Outcome, check_ranks, classify
+from clusterctl.launch.failure import Outcome, check_library, check_ranks, classify
 from clusterctl.launch.notices import gave_up
 from clusterctl.launch.processes import RankProcess, end_script, inspect_script, parse_inspection
 from clusterctl.transport.base import Failure, FailureKind
@@ -143,6 +143,25 @@ def test_the_ranks_that_reported_must_be_those_asked_for():
     assert double.kind.value == "duplicate-ranks"
     (more,) = check_ranks(ranks(0, 1), 1)
     assert more.kind.value == "duplicate-ranks"
+
+
+@pytest.mark.parametrize(
+    ("library", "said", "right"),
+    [
+        ("nccl", "nccl-tests version 2.19.6 nccl-headers=22803", True),
+        ("nccl", "Library nccl 2.28.3 /lib/libnccl.so.2", True),
+        ("ccore", "collective_core version 0.1.0 (columns of nccl-tests)", True),
+        ("gloo", "Library gloo torch 2.13", True),
+        ("ccore", "nccl-tests version 2.19.6 nccl-headers=22803", False),
+        ("ccore", "NCCL version 2.28.3+cuda13.0", False),
+        ("nccl", "collective_core version 0.1.0 (columns of nccl-tests)", False),
+    ],
+)
+def test_a_program_of_another_library_is_no_measurement_of_this_one(library, said, right):
+    """The all_reduce_perf that the inventory names is nccl-tests', say, and --library ccore is asked for."""
+    found = check_library(library, ["torch 2.13", said])
+    assert [fault.kind.value for fault in found] == ([] if right else ["missing-program"])
+    assert right or f"{library} was to be measured" in found[0].message
 
 
 def test_processes_of_a_launch_are_read_with_their_state():
