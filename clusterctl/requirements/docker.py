@@ -19,6 +19,7 @@ TITLE = "The docker engine answers"
 READS = frozenset({"docker", "services", "software", "system"})
 
 UNIT = "docker.service"
+SOCKET = "docker.socket"
 
 
 def is_podman(facts: NodeFacts) -> bool:
@@ -45,7 +46,17 @@ def _warnings(facts: NodeFacts) -> tuple[str, ...]:
             f"an engine without root runs as well ({facts.docker.rootless[0]}): it can neither raise memlock "
             "nor use the host's network as RDMA needs; clusterctl uses the system's"
         )
+    if facts.docker.engine.value is not None and not in_snap(facts) and not _starts_at_boot(facts):
+        found.append(
+            f"{UNIT} runs and is not enabled, nor is {SOCKET}: the next boot leaves it off (systemctl enable docker)"
+        )
     return tuple(found)
+
+
+def _starts_at_boot(facts: NodeFacts) -> bool:
+    """Whether systemd starts the engine at boot or for its first client, as far as is known: its packages differ."""
+    unit, socket = facts.services.unit(UNIT), facts.services.unit(SOCKET)
+    return unit is None or unit.enabled != "disabled" or (socket is not None and socket.enabled == "enabled")
 
 
 def _gap(facts: NodeFacts, node: Node) -> str | None:
