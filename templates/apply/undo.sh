@@ -82,7 +82,37 @@ say_packages() { # all that goes with the step at $entry, if packages came with 
   done
 }
 
+later_runs() { # -> $later, the folders of the runs since this one that have not been undone
+  later=
+  read -r own_order <"$STATE/journal/$RUN/order" || return 0
+  for found in "$STATE"/journal/*/order; do
+    [ ! -e "${found%/order}/undone" ] && read -r found_order <"$found" || continue
+    [ "$found_order" -le "$own_order" ] || later="$later ${found%/order}"
+  done
+}
+
+made_again() { # by a later run, so that what stands there is that run's? or there is nothing to take back
+  [ -n "$later" ] && [ -z "$FORCE" ] || return 1
+  case $kind in
+    restart_unit | reboot) return 1 ;;
+    command) [ -s "$entry/undo" ] || return 1 ;;
+  esac
+  kept key; own_key=${value%"$newline"}
+  made_order=0
+  for later_run in $later; do
+    read -r found_order <"$later_run/order" && [ "$found_order" -gt "$made_order" ] || continue
+    for found in "$later_run"/[0-9]*; do
+      found_key=
+      [ -e "$found/undone" ] || [ ! -f "$found/key" ] || read -r found_key <"$found/key" || :
+      [ "$found_key" != "$own_key" ] || { made_by=${later_run##*/} made_order=$found_order; break; }
+    done
+  done
+  [ "$made_order" != 0 ] || return 1
+  reason="run $made_by has made this change since: undo it first, or take it back all the same with --force"
+}
+
 undo_step() {
+  ! made_again || return 1
   [ "$kind" != restart_unit ] || { reload=1 && read_units_again; }
   "undo_$kind"
 }
@@ -93,6 +123,7 @@ main_undo() {
   record 0 run "$RUN"
   rm -rf "$STATE/journal/$RUN/.new"
   entries_reversed
+  later_runs
   left= working='|'
   for number in $entries; do
     entry=$STATE/journal/$RUN/$number

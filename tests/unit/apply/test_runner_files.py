@@ -227,18 +227,19 @@ def test_a_tree_of_somebody_else_or_of_a_later_run_is_not_what_an_undo_takes_awa
     tree.mkdir()
     (tree / "mine").write_text("mine\n")
     before = runner.snapshot()
-    for run in ("run1", "run2"):
-        (source / "f").write_text(f"{run}\n")
+    for run, text in (("run1", "1\n"), ("run2", "2\n"), ("run3", "1\n")):
+        (source / "f").write_text(text)
         runner.apply(PutTree("put", str(source), str(tree)), run=run)
-    refused = runner.undo("run1")
-    assert "is not what this run put there" in refused.detail("failed")
-    assert (tree / "f").read_text() == "run2\n"
-    runner.undo("run2")
-    assert (tree / "f").read_text() == "run1\n"
+    for later in ("run3", "run2"):
+        there = (tree / "f").read_text()
+        assert f"run {later} has made this change since" in runner.undo("run1").detail("failed")
+        assert (tree / "f").read_text() == there
+        assert (1, "changed") in runner.undo(later).events(1)
+    assert (tree / "f").read_text() == "1\n"
     shutil.rmtree(tree)
     tree.mkdir()
     (tree / "by hand").write_text("h\n")
-    assert (1, "failed") in runner.undo("run1").events(1)
+    assert "is not what this run put there" in runner.undo("run1").detail("failed")
     assert runner.contents() == {"tree/by hand": b"h\n"}
     assert (1, "changed") in runner.undo("run1", force=True).events(1)
     assert runner.snapshot() == before

@@ -11,7 +11,7 @@ import pytest
 
 from clusterctl.apply import script
 from clusterctl.plan.model import NodePlan, PlannedStep
-from clusterctl.requirements.base import Command, WriteFile
+from clusterctl.requirements.base import Command, WriteFile, WriteValue
 
 
 def test_undo_is_repeatable_and_leaves_a_short_history(runner):
@@ -35,6 +35,29 @@ def test_the_latest_run_is_undone_first_and_each_gives_back_its_own_prior(runner
     assert path.read_text() == "1"
     assert runner.undo().detail("run") == "zz"
     assert path.read_text() == "0"
+
+
+def test_what_a_later_run_has_made_again_is_not_taken_back_with_an_earlier_one(runner):
+    value, mark, mended = (runner.root / name for name in ("value", "mark", "mended"))
+    steps = (
+        WriteValue("v", str(value), "b", "a"),
+        Command("c", ("touch", str(mark)), ("rm", "-f", str(mark)), ("test", "-e", str(mark))),
+        Command("without an undo", ("touch", str(mended)), None),
+    )
+    for run in ("early", "late"):
+        # Somebody else, or a reboot, has taken it back in between.
+        value.write_text("a\n")
+        mark.unlink(missing_ok=True)
+        runner.apply(*steps, run=run)
+    refused = [r for r in runner.undo("early").records if r.event.value in ("failed", "changed")]
+    assert [(r.number, r.event.value) for r in refused] == [(3, "changed"), (2, "failed"), (1, "failed")]
+    assert all("run late has made this change since: undo it first" in r.detail for r in refused[1:])
+    assert (value.read_text(), mark.exists()) == ("b\n", True)
+    runner.undo("late")
+    assert (value.read_text(), mark.exists()) == ("a\n", False)
+    runner.apply(steps[0], run="later")
+    assert (1, "changed") in runner.undo("early", force=True).events(1)
+    assert value.read_text() == "a\n"
 
 
 def test_a_run_that_was_undone_is_not_continued(runner):
