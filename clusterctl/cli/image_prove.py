@@ -37,12 +37,14 @@ def prove(
     """Prove that all ranks use one and the same library.
 
     Looks into the containers of 'clusterctl up' at the ranks that run, or, where none does, at one process per
-    slot that loads the library as a rank would. Exits 1 and names the node where one uses another library.
+    slot that loads the library as a rank would. Exits 1 and names the node where one uses another library;
+    5: no node is reachable; 9: no docker engine answers.
     """
     from clusterctl.cli.session import open_session, say_failures
     from clusterctl.cli.status_line import Progress
-    from clusterctl.errors import NodeConnectionError
+    from clusterctl.errors import ImageError, NodeConnectionError
     from clusterctl.images import prove as proving
+    from clusterctl.transport.base import FailureKind
     from clusterctl.transport.fanout import fan_out
 
     session = open_session(inventory, limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys)
@@ -65,7 +67,9 @@ def prove(
         for line in against:
             console.talk(line)
     if not answers.values_by_node:
-        raise typer.Exit(NodeConnectionError.exit_code)
+        # A node whose docker engine does not answer was reached.
+        reached = any(failure.kind is FailureKind.ERROR for failure in answers.failures.values())
+        raise typer.Exit(ImageError.exit_code if reached else NodeConnectionError.exit_code)
     if against or answers.failures:
         raise typer.Exit(1)
 

@@ -9,6 +9,7 @@ import pytest
 
 from clusterctl.cli import main as cli
 from clusterctl.cli.session import open_session
+from clusterctl.errors import ImageError
 from clusterctl.inventory import load
 from clusterctl.inventory.secret_names import recorded
 from clusterctl.rundir import RunDir
@@ -158,3 +159,16 @@ def test_containers_that_cannot_be_reached_share_a_line_with_its_hint(folder, mo
         and said[1] == "    hint: is sshd running, and on this port?"
     )
     assert len(said) == 2
+
+
+def test_a_node_without_a_docker_engine_is_no_node_that_cannot_be_reached(folder, monkeypatch, capsys):
+    def no_engine(node, transport, **_):
+        transport.run(("true",), timeout_s=10)
+        raise ImageError(f"{node.name}: Cannot connect to the Docker daemon")
+
+    (folder / "here.yaml").write_text("version: 1\nnodes: [{name: here, connection: local}]\n")
+    monkeypatch.setattr("clusterctl.images.prove.ask", no_engine)
+    assert cli.main(["image", "prove", "-i", "here.yaml"]) == 9
+    assert capsys.readouterr().err == "here: error: Cannot connect to the Docker daemon\n"
+    (folder / "gone.yaml").write_text("version: 1\nnodes: [{name: gone, address: 127.0.0.1, port: 1}]\n")
+    assert cli.main(["image", "prove", "-i", "gone.yaml"]) == 5
