@@ -59,12 +59,13 @@ def torchrun(
     limit: LimitOption = None,
     np: NpOption = None,
     slots: SlotsOption = None,
+    library: LibraryOption = Library.nccl,
     port: Annotated[int, typer.Option(min=1, max=65535, help="Where node 0 listens.")] = 29500,
     no_python: Annotated[bool, typer.Option("--no-python", help="The program is no Python script.")] = False,
     program: ProgramArgument = None,
     json: JsonOption = False,
 ) -> None:
-    """Write torchrun's line for every node.
+    """Write torchrun's line for every node, with the inventory's variables.
 
     They meet at the first node's address (a static rendezvous).
     """
@@ -74,6 +75,9 @@ def torchrun(
     nodes = load(inventory, limit).nodes
     placement = place(nodes, np, slots)
     words, left = _program(program), placement.np
+    used = nodes[: len(placement.hosts)]
+    variables = _variables(used, library, placement.np, hint="set them where torchrun is called")
+    said = [f"{key}={value}" for key, value in variables.items() if value is not None]
     lines = []
     for index, (name, room) in enumerate(placement.hosts):
         here = min(room, left)
@@ -82,7 +86,7 @@ def torchrun(
             nodes=len(placement.hosts), node_rank=index, ranks_here=here, master_address=nodes[0].address,
             master_port=port, program=words, any_program=no_python,
         )  # fmt: skip
-        lines.append((name, argv))
+        lines.append((name, ("env", *said, *argv) if said else argv))
     text = "\n".join(f"# {name}\n{shell.line(argv)}" for name, argv in lines)
     documents = [{"name": name, "argv": list(argv), "text": shell.line(argv)} for name, argv in lines]
     emit("torchrun", text, json, nodes=documents)
