@@ -86,9 +86,21 @@ def _lacks_toolkit(facts: NodeFacts) -> bool:
     return facts.docker.toolkit.value is None and facts.software.tool("nvidia-ctk") is None
 
 
-def _toolkit_gap(facts: NodeFacts, node: Node) -> _Gap | None:
+def _has_no_docker_to_come(facts: NodeFacts, node: Node, fleet: Fleet) -> bool:
+    """Whether docker is not here and is not brought: on Kubernetes' nodes the toolkit is the GPU Operator's."""
+    return (
+        facts.docker.binary is None
+        and facts.docker.engine.value is None
+        and node.requirements.container_toolkit.require is not True
+        and not docker.steps(facts, node, fleet)
+    )
+
+
+def _toolkit_gap(facts: NodeFacts, node: Node, fleet: Fleet) -> _Gap | None:
     if not _lacks_toolkit(facts):
         return None
+    if _has_no_docker_to_come(facts, node, fleet):
+        return _Gap("the NVIDIA Container Toolkit is not installed, and there is no docker that would use it")
     install = packages.install(facts, node, f"Install {PACKAGE}", PACKAGE)
     old = " (nvidia-docker2 is, which it replaces)" if facts.software.package("nvidia-docker2") else ""
     reason = f"the NVIDIA Container Toolkit is not installed{old}{packages.by_hand(facts, 'it')}"
@@ -269,7 +281,7 @@ def _not_wanted(facts: NodeFacts, node: Node) -> Verdict | None:
 
 
 def _gaps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[_Gap, ...]:
-    found = (_toolkit_gap(facts, node), _docker_gap(facts, node, fleet), _cdi_gap(facts, node))
+    found = (_toolkit_gap(facts, node, fleet), _docker_gap(facts, node, fleet), _cdi_gap(facts, node))
     return tuple(gap for gap in found if gap is not None)
 
 
@@ -313,7 +325,7 @@ def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
     """Install the toolkit, tell docker of it, and make a CDI specification for the driver that is loaded."""
     if judge(facts, node, fleet).status is not Status.UNMET:
         return ()
-    toolkit = _toolkit_gap(facts, node)
+    toolkit = _toolkit_gap(facts, node, fleet)
     if toolkit is not None and not toolkit.steps:
         # Docker is told of no runtime that is not there and cannot be brought.
         return ()

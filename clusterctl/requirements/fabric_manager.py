@@ -13,10 +13,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clusterctl.facts.model import ReadStatus
 from clusterctl.requirements import fabric_manager_install
 from clusterctl.requirements.base import EnableUnit, Json, LoadModule, Status, Step, Verdict, WriteFile
-from clusterctl.requirements.gpus import own_gpus
+from clusterctl.requirements.gpus import driver_is_a_containers, own_gpus
 from clusterctl.requirements.packages import by_hand
 from clusterctl.requirements.wording import because, some
 
@@ -163,13 +162,6 @@ def _pending(found: str | None, on_disk: str, loaded: str) -> _Decision:
     return _Decision(Status.UNMET, f"{boot}; {is_now}: nothing is changed before that boot")
 
 
-def _of_a_container(facts: NodeFacts) -> bool:
-    """Whether the driver, and with it its fabric manager, seems to be a container's of Kubernetes (GPU Operator)."""
-    kubelet = facts.services.unit("kubelet.service")
-    tools = facts.gpu.devices.status is ReadStatus.ABSENT and facts.gpu.fabric_manager.value is None
-    return tools and kubelet is not None and kubelet.active == "active"
-
-
 def _may_run(facts: NodeFacts) -> bool:
     """Whether a manager may be running: one that is active, or on a node whose units could not be listed."""
     unit = facts.services.unit(UNIT)
@@ -187,7 +179,7 @@ def _managed_here(facts: NodeFacts, node: Node, nvlink_5: bool) -> _Decision:
             )
         return _Decision(Status.UNKNOWN, because("the NVIDIA driver's version", driver))
     version = driver.value.version
-    if _of_a_container(facts):
+    if driver_is_a_containers(facts) and facts.gpu.fabric_manager.value is None:
         reason = (
             f"driver {version} is loaded without nvidia-smi, and kubelet runs here: the fabric manager may be a driver "
             "container's, beside which none is installed"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from clusterctl.facts.model import ReadStatus
 from clusterctl.requirements import gpu_driver_install, gpu_links
 from clusterctl.requirements.base import Json, LoadModule, Reboot, Status, Step, Verdict
-from clusterctl.requirements.gpus import own_gpus, why_none
+from clusterctl.requirements.gpus import driver_is_a_containers, own_gpus, why_none
 from clusterctl.requirements.wording import because, counted, some
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 NAME = "gpu-driver"
 TITLE = "The NVIDIA driver is loaded, the same on all nodes, and sees every GPU"
-READS = frozenset({"gpu", "modules", "pci", "software", "system"})
+READS = frozenset({"gpu", "modules", "pci", "services", "software", "system"})
 
 # What nvidia-smi says of a GPU that the bus still shows but that does not answer (Xid 79 and its kin).
 LOST = (
@@ -101,6 +101,11 @@ def _without_answer(facts: NodeFacts, node: Node) -> _Decision:
         if facts.in_container:
             return _Decision(Status.NOT_APPLICABLE, "this is a container: the driver belongs to its host")
         reason = f"the kernel module {driver.version} is loaded, but nvidia-smi is not installed"
+        if driver_is_a_containers(facts):
+            reason += (
+                "; kubelet runs here: the driver may be a container's (GPU Operator), with its tools inside"
+            )
+            return _Decision(Status.UNKNOWN, reason)
         return _Decision(Status.UNMET, reason)
     return _Decision(Status.UNKNOWN, because("nvidia-smi's table", reading))
 

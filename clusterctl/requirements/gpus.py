@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from clusterctl.facts.base import ReadStatus
+
 if TYPE_CHECKING:
     from clusterctl.facts.model import NodeFacts, PciDevice
 
@@ -23,3 +25,10 @@ def why_none(facts: NodeFacts) -> str:
     if facts.pci.nvidia_gpus:
         return "all NVIDIA GPUs here are given to virtual machines"
     return "there is no NVIDIA GPU"
+
+
+def driver_is_a_containers(facts: NodeFacts) -> bool:
+    """Whether the driver seems to be a container's of Kubernetes (GPU Operator): a module and no tools on the host."""
+    kubelet = facts.services.unit("kubelet.service")
+    tools = facts.gpu.driver.value is not None and facts.gpu.devices.status is ReadStatus.ABSENT
+    return tools and kubelet is not None and kubelet.active == "active"
