@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from enum import Enum
 
@@ -39,6 +40,11 @@ def detect(source: Source) -> Kind:
         raise InventoryError(
             f"{source.name} is a program, and an import runs none",
             hint="run it through ansible-inventory -i FILE --list --yaml --export, and import its output from '-'",
+        )
+    if all(re.search(rf"^{key}:", source.text, re.MULTILINE) for key in ("version", "nodes")):
+        raise InventoryError(
+            f"{source.name}: an inventory of clusterctl's own already",
+            hint="it is used as it stands: clusterctl check FILE",
         )
     if source.name.endswith((".yml", ".yaml", ".json")):
         return Kind.ansible

@@ -384,6 +384,8 @@ def test_groups_that_are_nested_without_end_are_refused() -> None:
 def test_nothing_is_run_and_nothing_else_is_guessed() -> None:
     with pytest.raises(InventoryError, match="is a program"):
         kinds.detect(Source("inventory.py", "#!/usr/bin/env python3\n"))
+    with pytest.raises(InventoryError, match="clusterctl's own already"):
+        kinds.detect(Source("mine.yaml", "version: 1\nnodes:\n  - name: gpu01\n"))
     with pytest.raises(InventoryError, match="not known as any tool's inventory"):
         kinds.detect(Source("README", "Dear colleague\nthe nodes are gpu01 and gpu02\n"))
     assert kinds.detect(Source("names", "# two of them\ngpu01 # the first\n\ngpu02\n")) is kinds.Kind.slurm
