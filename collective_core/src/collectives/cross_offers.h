@@ -41,8 +41,13 @@ bool post_offers(Stage* stage, const Context& context, Offered offered, const vo
     if (!first || part.at < first) first = part.at;
     if (!last || part.at + part.bytes - 1 > last) last = part.at + part.bytes - 1;
   }
-  bool reached = !first || kernel_copies(first, last, 1);
-  if (first && result) reached = kernel_copies(result, result, static_cast<size_t>(last - first) + 1) && reached;
+  const auto* output = static_cast<const std::byte*>(result);
+  bool reached = true;
+  if (first && output) {
+    reached = kernel_copies({first, last, output, output + (last - first)});
+  } else if (first) {
+    reached = kernel_copies({first, last});
+  }
   stage->post_inlined([&](int member, std::byte* to) {
     const PartOffer offer{reinterpret_cast<uint64_t>(offered(member).at), reached ? uint64_t{1} : 0,
                           reinterpret_cast<uint64_t>(result)};

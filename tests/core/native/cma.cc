@@ -120,22 +120,22 @@ void it_is_chosen() {
 }
 
 // A page that the kernel itself maps into every process, and copies from for nobody.
-const unsigned char* uncopied_page() {
+const std::byte* uncopied_page() {
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) {
     if (line.find("[vvar]") == std::string::npos) continue;
-    return reinterpret_cast<const unsigned char*>(std::stoull(line, nullptr, 16));
+    return reinterpret_cast<const std::byte*>(std::stoull(line, nullptr, 16));
   }
   return nullptr;
 }
 
 void what_the_kernel_does_not_copy_goes_through_slots() {
-  const unsigned char* page = uncopied_page();
-  if (!page || ccore::kernel_copies(page, page, 1)) return;  // an architecture without such a page
+  const std::byte* page = uncopied_page();
+  if (!page || ccore::kernel_copies({page})) return;  // an architecture without such a page
   run_ranks(3, layout_named("shm"), [&](int rank, cc_comm* comm) {
     std::vector<unsigned char> zeros(64);
     std::vector<unsigned char> recv(64, kUntouched);
-    const void* send = rank == 1 ? page : zeros.data();
+    const void* send = rank == 1 ? static_cast<const void*>(page) : zeros.data();
     const uint64_t sections = reduce_by(Algorithm::cma, comm, send, recv.data(), 64, CC_UINT8, CC_MIN);
     EXPECT(sections == 0, "reached into buffers that the kernel does not copy");
     EXPECT(recv == std::vector<unsigned char>(64, 0), "the least of zeros and anything is not zero");

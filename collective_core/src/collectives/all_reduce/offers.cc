@@ -7,6 +7,15 @@
 #include "transport/shm/cross_memory.h"
 
 namespace ccore {
+namespace {
+
+bool reached_by_kernel(const void* send, const void* recv, size_t bytes) {
+  const auto* input = static_cast<const std::byte*>(send);
+  const auto* output = static_cast<const std::byte*>(recv);
+  return kernel_copies({input, input + bytes - 1, output, output + bytes - 1});
+}
+
+}  // namespace
 
 static_assert(sizeof(Offer) <= Arena::kInlineBytes, "goes with the first post");
 
@@ -17,7 +26,7 @@ Offer offer_of(const Context& context, const void* send, const void* recv, size_
     own.recv = context.windows->place_of(recv, bytes);
   }
   // Other ranks may have no window for theirs. What is in a window is memory like any other.
-  if (by_kernel && bytes > 0 && (own.in_windows() || kernel_copies(send, recv, bytes))) {
+  if (by_kernel && bytes > 0 && (own.in_windows() || reached_by_kernel(send, recv, bytes))) {
     own.send_address = reinterpret_cast<uint64_t>(send);
     own.recv_address = reinterpret_cast<uint64_t>(recv);
   }

@@ -6,6 +6,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
@@ -90,18 +91,18 @@ std::byte* CrossMemory::scratch(size_t bytes) {
 
 void CrossMemory::Unmap::operator()(std::byte* memory) const { munmap(memory, bytes); }
 
-bool kernel_copies(const void* one, const void* other, size_t bytes) {
+bool kernel_copies(std::initializer_list<const std::byte*> ends) {
   std::array<std::byte, 4> copies;
-  const iovec local{copies.data(), copies.size()};
   std::array<iovec, 4> remote;
-  size_t next = 0;
-  for (const void* buffer : {one, other}) {
-    // The call only reads there; an iovec cannot say so.
-    auto* first = const_cast<std::byte*>(static_cast<const std::byte*>(buffer));
-    remote[next++] = iovec{first, 1};
-    remote[next++] = iovec{first + bytes - 1, 1};
+  size_t count = 0;
+  for (const std::byte* end : ends) {
+    // The call only reads there; an iovec cannot say so. Each place costs it a third of a microsecond.
+    const iovec place{const_cast<std::byte*>(end), 1};
+    const auto is_place = [&](const iovec& other) { return other.iov_base == place.iov_base; };
+    if (std::none_of(remote.begin(), remote.begin() + count, is_place)) remote[count++] = place;
   }
-  return process_vm_readv(process_id(), &local, 1, remote.data(), remote.size(), 0) == 4;
+  const iovec local{copies.data(), count};
+  return process_vm_readv(process_id(), &local, 1, remote.data(), count, 0) == static_cast<ssize_t>(count);
 }
 
 }  // namespace ccore

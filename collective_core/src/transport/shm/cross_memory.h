@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -58,8 +59,8 @@ class CrossMemory {
   std::unique_ptr<std::byte, Unmap> scratch_;
 };
 
-// Whether the kernel copies from a buffer of this process, by its first and its last byte: it does not where a device is
-// mapped. bytes > 0.
-bool kernel_copies(const void* one, const void* other, size_t bytes);
+// Whether the kernel copies from buffers of this process, by their first and last bytes, 1 to 4 of them: it does not
+// where a device is mapped.
+bool kernel_copies(std::initializer_list<const std::byte*> ends);
 
 }  // namespace ccore
