@@ -202,14 +202,17 @@ def _does_without(facts: NodeFacts, node: Node, found: cdi_specification.Gap) ->
     """Whether containers get the GPUs all the same: by docker's runtime, which needs no specification.
 
     One for another driver is in the way of whoever reads it: a docker that serves CDI, where --gpus goes through the
-    file as well, and podman.
+    file as well, and podman. And without the hook (nvidia-container-toolkit-base has none) such a docker has nothing
+    to fall back to for --gpus.
     """
     engine = _engine(facts)
+    hook = facts.software.tool(HOOK) is not None or facts.software.tool("nvidia-ctk") is None
     return (
         engine is not None
         and "nvidia" in engine.runtimes
         and not _is_cdi_asked_for(facts, node)
         and not (found.is_stale and (_serves_cdi(facts) or _has_podman(facts)))
+        and (hook or not _serves_cdi(facts))
     )
 
 
