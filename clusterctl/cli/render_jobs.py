@@ -65,9 +65,9 @@ def torchrun(
     program: ProgramArgument = None,
     json: JsonOption = False,
 ) -> None:
-    """Write torchrun's line for every node, with the inventory's variables.
+    """Write torchrun's line for every node.
 
-    They meet at the first node's address (a static rendezvous).
+    Each has the inventory's variables; they meet at the first node's address (a static rendezvous).
     """
     from clusterctl.artifacts import shell
     from clusterctl.artifacts.torchrun import torchrun_argv
