@@ -124,6 +124,8 @@ def _hint(error: Any) -> str | None:
     if context is None:
         return None
     unknown = getattr(error, "option_name", None)
+    if unknown is not None and context.parent is None:
+        return f"options of a verb stand behind it: clusterctl VERB {unknown}"
     if unknown is not None and verbs.takes_a_program(context.command_path.partition(" ")[2]):
         own = f", {unknown} of clusterctl before the verb" if verbs.is_talk(unknown) else ""
         return f"a program and its options stand behind '--'{own}"

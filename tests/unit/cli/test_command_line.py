@@ -66,6 +66,11 @@ def test_words_that_look_like_a_programs_options_are_told_where_they_stand(capsy
     assert capsys.readouterr().err.endswith("hint: a program and its options stand behind '--'\n")
 
 
+def test_an_option_before_the_verb_is_told_where_it_stands(capsys):
+    assert cli.main(["--json", "check"]) == 2
+    assert json.loads(capsys.readouterr().out)["error"]["hint"].endswith(": clusterctl VERB --json")
+
+
 def test_verbose_names_the_commands(capsys):
     cli.main(["check", "--only", "acs", "-vv"])
     assert "localhost (this machine): sh: status 0 after" in capsys.readouterr().err
