@@ -70,6 +70,11 @@ def explain(
         )
     if isinstance(error, (EOFError, ConnectionError)) or "Negotiation failed" in text:
         return failed(target, FailureKind.LOST, "the connection was lost while connecting", "is the node up?")
+    altered = "cannot be understood" in text or "Mismatched MAC" in text
+    hint = "is that an sshd, and does the way there alter packets (ethtool -S, -k)?" if altered else None
     return failed(
-        target, FailureKind.PROTOCOL, f"SSH failed: {text or type(error).__name__}", "see its sshd's log"
+        target,
+        FailureKind.PROTOCOL,
+        f"SSH failed: {text or type(error).__name__}",
+        hint or "see its sshd's log",
     )

@@ -15,7 +15,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from clusterctl.transport import ssh_auth
 from clusterctl.transport.lean_paramiko import paramiko
 from clusterctl.transport.ssh_config import Target
-from clusterctl.transport.ssh_wire import Wire
+from clusterctl.transport.ssh_wire import Garbled, Wire
 
 _AGENT_TIMEOUT_S = 30.0
 _REFUSED = "refused"
@@ -123,7 +123,7 @@ def _shown(wire: Wire, user: str, key: Any, patience_s: float) -> str | None:
         if not wire.is_active():
             raise ssh_auth.AuthenticationEnded(str(error)) from None
         return _REFUSED
-    except TimeoutError:
+    except (TimeoutError, Garbled):
         raise
     except (paramiko.SSHException, EOFError, OSError) as error:
         raise ssh_auth.AuthenticationEnded(str(error) or "connection closed") from None

@@ -115,6 +115,10 @@ def orderly(channel: Any) -> Any:
     return channel
 
 
+class Garbled(paramiko.SSHException):
+    """A server sent what is no SSH, or the way altered it."""
+
+
 class Wire(paramiko.Transport):
     """paramiko's Transport with fast algorithms first, a deadline on the handshake, and all exits told."""
 
@@ -153,12 +157,13 @@ class Wire(paramiko.Transport):
         """Return what ended the connection; asked for by paramiko wherever it raises what its thread ran into.
 
         That may be anything where a server sends what is no SSH: a word that is no UTF-8 (UnicodeDecodeError), a
-        message that nobody knows (KeyError). It is that node's failure, and no bug that ends the run.
+        message that nobody knows (KeyError), a packet that was altered on the way (InvalidTag). It is that node's
+        failure, and no bug that ends the run.
         """
         error: Exception | None = super().get_exception()
         if error is None or isinstance(error, WIRE_ERRORS):
             return error
-        return paramiko.SSHException(f"it sent what cannot be understood ({type(error).__name__})")
+        return Garbled(f"what came cannot be understood ({type(error).__name__})")
 
     def _parse_debug(self, message: Any) -> None:
         """Pass over what the server tells its developers; paramiko would take it apart byte by byte."""

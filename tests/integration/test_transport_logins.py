@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
+import socket
 import subprocess
 import threading
 import time
@@ -83,6 +85,42 @@ def test_what_answers_is_not_ssh(connect, small_farm, tmp_path):
             thread.join()
         assert found.kind in (FailureKind.PROTOCOL, FailureKind.LOST), found
     transport.close()
+
+
+def _altered(server, there, at):
+    """Carry one connection to a node, and change a bit of what the node sends at one place."""
+    peer, _ = server.accept()
+    with peer, socket.create_connection((there.address, there.port)) as node, contextlib.suppress(OSError):
+        sent = 0
+        while ready := select.select((peer, node), (), (), 20)[0]:
+            for one in ready:
+                data = bytearray(one.recv(65536))
+                if not data:
+                    return
+                if one is node:
+                    if sent <= at < sent + len(data):
+                        data[at - sent] ^= 1
+                    sent += len(data)
+                (peer if one is node else node).sendall(data)
+
+
+@pytest.mark.parametrize("at", [60, 1200, 1500, 1700, 2600])
+def test_what_is_altered_on_the_way_is_a_failure_of_its_own(connect, small_farm, at):
+    """From the greeting and the exchange of keys over the login to the command's output."""
+    there = small_farm.nodes[0]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=_altered, args=(server, there, at))
+        thread.start()
+        port = server.getsockname()[1]
+        with small_farm.known_hosts.open("a") as known:
+            known.write(f"[127.0.0.1]:{port} {farms.public_key(there.host_key)}\n")
+        connect(small_farm)  # so that its known_hosts counts
+        key = str(small_farm.identity_file)
+        node = Node(name="n", address="127.0.0.1", port=port, user=small_farm.user, identity_file=key)
+        with Connector(connect_timeout_s=10) as connector:
+            found = failure(connector(node).run, ("sh", "-c", "yes | head -c 4000"))
+        thread.join()
+    assert found.kind in (FailureKind.PROTOCOL, FailureKind.LOST), found
 
 
 def test_accepting_new_host_keys(sshd_farm, connect):
