@@ -11,7 +11,7 @@ from typing import TypeVar
 from clusterctl.errors import UsageError
 
 T = TypeVar("T")
-_AMOUNT = re.compile(r"([0-9]+)(%?)\Z")
+_AMOUNT = re.compile(r"([0-9]{1,9})(%?)\Z")
 
 
 def amount(option: str, text: str, total: int) -> int:
@@ -20,7 +20,7 @@ def amount(option: str, text: str, total: int) -> int:
     value = int(found[1]) if found else 0
     if found is None or value < 1 or (found[2] and value > 100):
         raise UsageError(
-            f"{option}: {text!r} is no number of nodes", hint="give a count (8) or a percentage (25%)"
+            f"{option}: {text[:60]!r} is no number of nodes", hint="give a count (8) or a percentage (25%)"
         )
     return max(1, math.ceil(total * value / 100)) if found[2] else value
 

@@ -13,21 +13,25 @@ if TYPE_CHECKING:
 
 PRECISIONS = ("fp32", "tf32", "amp-bf16", "amp-fp16")
 _SUFFIXES = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_MOST_DIGITS = 18
+"""Of thousands Python makes no number."""
 
 
 def parse_size(text: str) -> int:
     """Read bytes: a whole number, or with K, M or G (powers of 1024); raise UsageError for anything else."""
     number, unit = (text[:-1], text[-1].upper()) if text[-1:].upper() in _SUFFIXES else (text, "")
-    if not number.isdecimal() or int(number) < 1:
-        raise UsageError(f"{text!r} is not a size", hint="write bytes, or 64K, 1M, 2G")
+    if not number.isdecimal() or len(number) > _MOST_DIGITS or int(number) < 1:
+        raise UsageError(f"{text[:60]!r} is not a size", hint="write bytes, or 64K, 1M, 2G")
     return int(number) * _SUFFIXES.get(unit, 1)
 
 
 def parse_points(text: str) -> tuple[int, ...]:
     """Read ``1,2,4`` as ascending numbers of ranks; raise UsageError for anything else."""
     words = [word.strip() for word in text.split(",")]
-    if not all(word.isdecimal() and int(word) > 0 for word in words):
-        raise UsageError(f"--scaling {text!r} is not a list of ranks", hint="for example --scaling 1,2,4")
+    if not all(word.isdecimal() and len(word) <= _MOST_DIGITS and int(word) > 0 for word in words):
+        raise UsageError(
+            f"--scaling {text[:60]!r} is not a list of ranks", hint="for example --scaling 1,2,4"
+        )
     return tuple(sorted({int(word) for word in words}))
 
 

@@ -290,9 +290,9 @@ def _environment(
     found = {**defaults, **agreed_env(nodes)}
     for name in ("MASTER_PORT", "CCORE_ROOT_PORT"):
         value = found[name] or ""
-        if not (value.isdecimal() and 1 <= int(value) <= 65535):
+        if not (value.isdecimal() and len(value) <= 5 and 1 <= int(value) <= 65535):
             raise LaunchError(
-                f"{name} is {value!r} in the inventory's env, and no port",
+                f"{name} is {value[:60]!r} in the inventory's env, and no port",
                 hint="leave it out: a free one is chosen; or write 1 to 65535",
             )
     hidden = {n: value for n, value in found.items() if value is not None and names_a_secret(n, value)}

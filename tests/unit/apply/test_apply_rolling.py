@@ -16,7 +16,9 @@ def test_amounts(text, total, expected):
     assert amount("--batch", text, total) == expected
 
 
-@pytest.mark.parametrize("text", ["", "0", "0%", "-1", "101%", "a quarter", "25 %", "1.5", "٣"])
+@pytest.mark.parametrize(
+    "text", ["", "0", "0%", "-1", "101%", "a quarter", "25 %", "1.5", "٣", "9" * 5000, "9" * 5000 + "%"]
+)
 def test_what_is_no_amount_is_refused_with_its_option(text):
     with pytest.raises(UsageError, match="--batch"):
         Rolling(batch=text).check()
