@@ -63,11 +63,13 @@ list_undo() {
   choose_run || return
   record 0 run "$RUN"
   entries_reversed
+  later_runs
   for number in $entries; do
     entry=$STATE/journal/$RUN/$number
     [ ! -e "$entry/undone" ] || continue
     announce "$number" entry
     say_packages
+    ! read_kind || ! made_again || record "$number" note "$reason"
   done
   record 0 done
 }

@@ -49,6 +49,9 @@ def test_what_a_later_run_has_made_again_is_not_taken_back_with_an_earlier_one(r
         value.write_text("a\n")
         mark.unlink(missing_ok=True)
         runner.apply(*steps, run=run)
+    assert [(r.number, r.event.value) for r in runner.list("early").records if r.number] == [
+        *((3, "entry"), (2, "entry"), (2, "note"), (1, "entry"), (1, "note"))
+    ]
     refused = [r for r in runner.undo("early").records if r.event.value in ("failed", "changed")]
     assert [(r.number, r.event.value) for r in refused] == [(3, "changed"), (2, "failed"), (1, "failed")]
     assert all("run late has made this change since: undo it first" in r.detail for r in refused[1:])
