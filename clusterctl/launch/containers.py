@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -96,7 +97,14 @@ class Containers:
             image = engine.image(wish.image) if wish.image is not None else None
             taken = None
             if wish.name is not None:
-                words = ("container", "ls", "-aq", "--no-trunc", "--filter", f"name=^/{wish.name}$")
+                words = (
+                    "container",
+                    "ls",
+                    "-aq",
+                    "--no-trunc",
+                    "--filter",
+                    f"name=^/{re.escape(wish.name)}$",
+                )
                 what = f"{transport.node}: docker cannot say which containers it has"
                 taken = require(engine.docker(*words), what, LaunchError).split()
             script = _probe_script(node, engine.info)

@@ -118,6 +118,11 @@ def test_one_copy_leaves_this_machine_and_the_second_time_none(command, inventor
 
 
 def test_containers_are_nodes_and_down_leaves_nothing(distributed, command, inventory, on_node, tmp_path):
+    document = yaml.safe_load(inventory.read_text())
+    document["defaults"]["container"]["name"] = "cluster.ctl"
+    inventory.write_text(yaml.safe_dump(document))
+    # docker takes a name that it is asked for as a pattern, which this one matches.
+    on_node("node1", f"docker create --name cluster-ctl {IMAGE}")
     before = [on_node(node, node_state.COMMAND) for node in NODES]
     document = command("up", str(inventory), "--json")
     run = tmp_path / "runs" / document["run"]
@@ -132,11 +137,12 @@ def test_containers_are_nodes_and_down_leaves_nothing(distributed, command, inve
     checked = command("check", str(run / "containers.yaml"), "--only", "memlock", "--json", code=1)
     assert [node["reachable"] for node in checked["nodes"]] == [True, True]
     refused = command("up", str(inventory), code=10).stderr
-    assert "a container named clusterctl is there already" in refused
+    assert "a container named cluster.ctl is there already" in refused
     command("down")
     # No container, volume, network, process, key or file, anywhere on the nodes.
     after = [on_node(node, node_state.COMMAND) for node in NODES]
     assert [node_state.changes(*pair) for pair in zip(before, after, strict=True)] == [[], []]
+    on_node("node1", "docker rm cluster-ctl")
     assert sorted(path.name for path in run.iterdir()) == ["inventory.json", "launch.json"]
 
 
