@@ -105,15 +105,19 @@ class CcoreWork(_Work):  # type: ignore[misc]  # see above
         """Block until complete; raises CcoreBackendError. Zero means the operation's own deadline."""
         seconds = timeout.total_seconds()
         if self.runner is threading.current_thread() and not self._done.is_set():
-            raise CcoreBackendError(
-                f"{self.description}: a callback on a Future cannot wait for this: its thread is the one to run it"
-            )
+            raise self.unreachable()
         if not self._done.wait(seconds if seconds > 0 else None):
             raise CcoreBackendError(f"{self.description}: not complete after {seconds} s")
         _release(self)
         if self._error is not None:
             raise self._error
         return True
+
+    def unreachable(self) -> CcoreBackendError:
+        """Return why a callback may not wait for this."""
+        return CcoreBackendError(
+            f"{self.description}: a callback on a Future cannot wait for this: its thread is the one to run it"
+        )
 
     def is_completed(self) -> bool:
         """Tell whether the operation has ended, well or not."""
@@ -186,11 +190,16 @@ class Worker:
 
         The queue keeps the Work alive, whatever C++ does with its own reference.
         """
+        in_callback = threading.current_thread() is self._thread
+        if in_callback and self._in_batch and caller_waits:
+            # It is not queued either: who was told that it is refused does not expect it to run, and to meet what
+            # the other ranks call then.
+            work.complete(None, work.unreachable())
+            return work
         task = Single(work, operation)
         with self._lock:
             first = self._unfinished == 0
             self._unfinished += 1
-        in_callback = threading.current_thread() is self._thread
         if in_callback and not self._in_batch:
             # On the Future of the operation that has just ended. Such callbacks wait for what they call, which this
             # thread alone could run; and in this place it comes in the same order on all ranks, however far the

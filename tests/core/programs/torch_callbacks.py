@@ -45,6 +45,8 @@ received = torch.zeros(1)
 got = dist.irecv(received, (rank - 1) % size)
 future = got.get_future().then(refused)
 dist.group.WORLD.monitored_barrier()  # nothing has come before the callback is there
+if rank == 1:
+    future.wait()  # what was refused does not run later either, before this rank has sent
 sent = dist.isend(torch.full((1,), float(rank)), (rank + 1) % size)
 future.wait()
 sent.wait()
