@@ -189,7 +189,11 @@ class Wire(paramiko.Transport):
     def log_in(self, user: str, key: Any, timeout_s: float) -> list[str]:
         """Show a key; return what the server asks for beside it. Raises what paramiko's auth_publickey raises."""
         done = threading.Event()
-        self.auth_publickey(user, key, done)
+        try:
+            self.auth_publickey(user, key, done)
+        except paramiko.SSHException as error:
+            # The connection has ended since its keys were exchanged, which is all that paramiko says of it here.
+            raise self.get_exception() or error from None
         if not done.wait(timeout_s):
             raise TimeoutError("authentication")
         assert self.auth_handler is not None

@@ -10,6 +10,7 @@ import subprocess
 import threading
 import time
 
+import paramiko
 import pytest
 import sshd_farm as farms
 from ssh_transports import failure, transports
@@ -17,6 +18,7 @@ from ssh_transports import failure, transports
 from clusterctl.inventory.model import Node
 from clusterctl.transport.base import FailureKind
 from clusterctl.transport.connect import Connector
+from clusterctl.transport.ssh_wire import Wire
 
 
 @pytest.fixture
@@ -83,7 +85,7 @@ def test_what_answers_is_not_ssh(connect, small_farm, tmp_path):
             found = failure(Connector(connect_timeout_s=5)(there).run, ("true",))
             server.shutdown(socket.SHUT_RDWR)
             thread.join()
-        assert found.kind in (FailureKind.PROTOCOL, FailureKind.LOST), found
+    assert found.kind in (FailureKind.PROTOCOL, FailureKind.LOST), found
     transport.close()
 
 
@@ -104,9 +106,20 @@ def _altered(server, there, at):
                 (peer if one is node else node).sendall(data)
 
 
-@pytest.mark.parametrize("at", [60, 1200, 1500, 1700, 2600])
-def test_what_is_altered_on_the_way_is_a_failure_of_its_own(connect, small_farm, at):
+def _when_it_has_ended(wire, *arguments):
+    until = time.monotonic() + 10
+    while wire.is_active() and time.monotonic() < until:
+        time.sleep(0.01)
+    return paramiko.Transport.auth_publickey(wire, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("at", "late"), [(60, False), (1200, False), (1500, False), (1500, True), (1700, False), (2600, False)]
+)
+def test_what_is_altered_on_the_way_is_a_failure_of_its_own(connect, small_farm, monkeypatch, at, late):
     """From the greeting and the exchange of keys over the login to the command's output."""
+    if late:
+        monkeypatch.setattr(Wire, "auth_publickey", _when_it_has_ended)
     there = small_farm.nodes[0]
     with socket.create_server(("127.0.0.1", 0)) as server:
         thread = threading.Thread(target=_altered, args=(server, there, at))
