@@ -195,7 +195,7 @@ def test_every_rank_of_every_container_has_one_library(up, command, inventory):
         ({}, ("--port", "22"), "port 22 is in use"),
         ({}, ("--volume", "/no/such/folder:/x"), "/no/such/folder is not there"),
         ({"devices": ["/dev/none"]}, (), "no device /dev/none"),
-        ({"memlock": "-1", "cap_add": ["SYS_RESOURCE"]}, (), "node1: "),
+        ({"memlock": "-1", "cap_add": ["SYS_RESOURCE"]}, (), "node[1-2] (2): "),
     ],
 )
 def test_what_cannot_start_is_named_and_leaves_nothing(
