@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Optional
@@ -79,7 +78,7 @@ def require_seconds(timeout_s: float, flag: str = "--timeout") -> None:
 
 def require_image(name: str | None) -> None:
     """Raise UsageError for an --image that an inventory could not hold: an empty one, or one like an option."""
-    if name is not None and re.fullmatch(r"[^\s-]\S*", name) is None:
+    if name is not None and not _is_word(name):
         raise UsageError(f"{name!r} is no name of an image", hint="it is written registry/name:tag")
 
 
@@ -88,11 +87,24 @@ def require_volumes(volumes: Sequence[str]) -> None:
     from clusterctl.inventory.shapes import shape_of
 
     for volume in volumes:
-        if re.fullmatch(r"[^\s-]\S*", volume) is None:
+        if not _is_word(volume):
             raise UsageError(
                 f"--volume {volume!r} is not {shape_of(('volumes',))}",
                 hint="give the folder another name, or a link to it, without spaces",
             )
+
+
+def _is_word(text: str) -> bool:
+    """Whether an inventory takes it as one."""
+    from pydantic import TypeAdapter, ValidationError
+
+    from clusterctl.inventory.field_types import Word
+
+    try:
+        TypeAdapter(Word).validate_python(text)
+    except ValidationError:
+        return False
+    return True
 
 
 def names(texts: Sequence[str] | None) -> tuple[str, ...] | None:

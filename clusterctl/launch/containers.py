@@ -97,14 +97,8 @@ class Containers:
             image = engine.image(wish.image) if wish.image is not None else None
             taken = None
             if wish.name is not None:
-                words = (
-                    "container",
-                    "ls",
-                    "-aq",
-                    "--no-trunc",
-                    "--filter",
-                    f"name=^/{re.escape(wish.name)}$",
-                )
+                pattern = f"name=^/{re.escape(wish.name)}$"
+                words = ("container", "ls", "-aq", "--no-trunc", "--filter", pattern)
                 what = f"{transport.node}: docker cannot say which containers it has"
                 taken = require(engine.docker(*words), what, LaunchError).split()
             script = _probe_script(node, engine.info)
