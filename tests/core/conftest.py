@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import free_ports
 import pytest
 from native_build import FEWER_COMPILERS, NativeBuild
 
@@ -149,10 +149,8 @@ def preload(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 @pytest.fixture
 def free_port() -> int:
-    """A TCP port that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A TCP port for the ranks to meet at."""
+    return free_ports.free_port()
 
 
 @dataclass
@@ -194,7 +192,9 @@ class Ranks:
                 output, _ = process.communicate(timeout=timeout_s)
             except subprocess.TimeoutExpired:
                 self.kill()
-                pytest.fail(f"rank {rank} hangs; it said: {process.communicate()[0]}")
+                said = process.communicate()[0]
+                # Often it waits for one that has failed.
+                pytest.fail(f"rank {rank} hangs; it said: {said}; of those before it: {ended}")
             ended.append(Ended(process.returncode, output))
         return ended
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
-import socket
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
+from free_ports import free_ports
 
 Program = Callable[..., Any]
 # Of the program endless.py where a rank stops; elsewhere it is 30 s, and what ends sooner was not ended by it.
@@ -23,15 +22,6 @@ ABORT_S = 1
 
 
 SIBLINGS = ("broadcast", "scatter", "gather", "reduce", "all_gather", "reduce_scatter", "all_to_all")
-
-
-def free_ports(count: int) -> list[int]:
-    """TCP ports that were free a moment ago."""
-    with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
 
 
 def one_node(_: int) -> Mapping[str, str]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import time
 
 import pytest
+from free_ports import free_port
 
 # An engine with one container at most, in which nobody answers SSH.
 DOCKER = """#!/bin/sh
@@ -32,9 +32,7 @@ def test_its_containers_are_gone(clusterctl, tmp_path, number):
     (tmp_path / "inventory.yaml").write_text(
         "version: 1\nnodes: [{name: here, address: 127.0.0.1, connection: local}]\n"
     )
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     env = {
         **os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "HERE": str(tmp_path),
         "CLUSTERCTL_RUNS": str(tmp_path / "runs"),

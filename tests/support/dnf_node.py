@@ -15,7 +15,6 @@ import fcntl
 import hashlib
 import inspect
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import rpm_packages
+from free_ports import free_port
 from sshd_farm import make_key, public_key
 
 from clusterctl.lab import host
@@ -172,17 +172,10 @@ class DnfNode:
         self.run("dnf -q clean all")
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((ADDRESS, 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 @contextlib.contextmanager
 def started(folder: Path, preinstalled: tuple[str, ...]) -> Iterator[DnfNode]:
     """Give a node with a repository of all packages, of which ``preinstalled`` are there already (and the release)."""
-    root, port = ensure_root(), _free_port()
+    root, port = ensure_root(), free_port()
     for name in ("upper", "work", "root", "sys", "scratch"):
         (folder / name).mkdir(parents=True)
     rpm_packages.build(rpm_packages.PACKAGES, folder / "repository", folder / "scratch")

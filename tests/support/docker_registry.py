@@ -11,11 +11,12 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import bcrypt
 import yaml
+from free_ports import free_port
 
 from clusterctl.lab import host
 from clusterctl.lab.recipe import cache_folder
@@ -47,9 +48,7 @@ def _program() -> Path:
 @contextmanager
 def started(folder: Path, *, user: str | None = None, password: str | None = None) -> Iterator[str]:
     """Give a registry's ``127.0.0.1:PORT``; with ``user`` it wants that account for everything."""
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     config = {
         "version": 0.1,
         "log": {"level": "warn"},

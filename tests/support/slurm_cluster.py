@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from free_ports import free_port
+
 CONF = Path("/etc/slurm/slurm.conf")
 PROGRAMS = ("munged", "mungekey", "slurmctld", "slurmd", "srun", "sbatch", "scontrol", "sinfo")
 
@@ -27,12 +29,6 @@ def missing() -> str | None:
         return f"{CONF} is there: this machine belongs to a Slurm cluster"
     absent = [name for name in PROGRAMS if shutil.which(name) is None]
     return f"not installed: {', '.join(absent)} (apt-get install slurmctld slurmd munge)" if absent else None
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 @dataclass
@@ -123,12 +119,12 @@ def start_slurm(nodes: tuple[str, ...] = ("node01", "node02"), cpus: int = 4) ->
         (directory / name).mkdir()
     host = socket.gethostname().split(".")[0]
     lines = [
-        f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={_free_port()} CPUs={cpus} "
+        f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={free_port()} CPUs={cpus} "
         "RealMemory=100 State=UNKNOWN"
         for node in nodes
     ]
     (directory / "slurm.conf").write_text(
-        _CONF.format(host=host, port=_free_port(), directory=directory, nodes="\n".join(lines))
+        _CONF.format(host=host, port=free_port(), directory=directory, nodes="\n".join(lines))
     )
     cluster = SlurmCluster(directory, nodes)
     try:

@@ -21,6 +21,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from free_ports import free_port
+
 SSHD = shutil.which("sshd") or "/usr/sbin/sshd"
 _STARTED = re.compile(r"^Starting session: (\w+)", re.MULTILINE)
 _CONNECTED = re.compile(r"^Connection from ", re.MULTILINE)
@@ -225,19 +227,6 @@ def _hang(directory: Path) -> Path:
     return folder
 
 
-def _free_port(addresses: list[str]) -> int:
-    for _ in range(200):
-        port = random.randint(20000, 29999)
-        with contextlib.ExitStack() as held:
-            try:
-                for address in addresses:
-                    held.enter_context(socket.socket()).bind((address, port))
-            except OSError:
-                continue
-            return port
-    raise RuntimeError("no port is free on all of the farm's addresses")
-
-
 def wait_for_listeners(nodes: list[SshdNode], timeout_s: float = 20.0) -> None:
     """Wait until the kernel lists every node's address as listening, without connecting to it."""
     deadline = time.monotonic() + timeout_s
@@ -302,7 +291,7 @@ def _populate(
     block = random.randint(16, 250)
     width = max(2, len(str(len(kinds))))
     addresses = [f"127.{block}.{i // 250}.{i % 250 + 1}" for i in range(len(kinds))]
-    port = _free_port(addresses)
+    port = free_port()
     shared, other = make_key(directory / "host_key"), make_key(directory / "other_key")
     known = []
     for i, (kind, address) in enumerate(zip(kinds, addresses, strict=True)):

@@ -1,18 +1,16 @@
 """What ranks started by hand need: a free port, and an environment that holds nothing of this machine's."""
 
 import os
-import socket
 from pathlib import Path
 
+import free_ports
 import pytest
 import torch
 
 
 @pytest.fixture
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    return free_ports.free_port()
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import dataclasses
 import os
-import socket
 import subprocess
 import sys
 
@@ -71,15 +70,14 @@ def test_sums_of_any_number_of_ranks_are_exact_in_every_type(size, dtype):
 
 
 @pytest.mark.parametrize("name", sorted(collectives.ALL))
-def test_every_collective_between_two_ranks(name):
-    port = _free_port()
+def test_every_collective_between_two_ranks(name, free_port):
     ranks_ = [
         subprocess.Popen(
             [sys.executable, "-m", "clusterctl.workloads", "collective", name, "-b", "96", "-e", "6K", "-f", "8",
              "-n", "2", "--backend", "gloo"],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             env={"PATH": os.environ["PATH"], "GLOO_SOCKET_IFNAME": "lo", "MASTER_ADDR": "127.0.0.1",
-                 "MASTER_PORT": str(port), "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank),
+                 "MASTER_PORT": str(free_port), "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank),
                  "LOCAL_WORLD_SIZE": "2"},
         )
         for rank in range(2)
@@ -100,12 +98,6 @@ def test_every_collective_between_two_ranks(name):
         # Both are printed with two digits.
         assert half.busbw_gbps == pytest.approx(half.algbw_gbps * chosen.bus_factor(2), abs=0.02)
     assert sweep.faults == ()
-
-
-def _free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @pytest.mark.parametrize(("text", "size"), [("8", 8), ("64K", 65536), ("1m", 1 << 20), ("2G", 2 << 30)])

@@ -2,11 +2,11 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 
 import pytest
+from free_ports import free_port
 
 from clusterctl.benchmarks import training
 from clusterctl.workloads import ranks
@@ -31,9 +31,7 @@ def run(archive, *arguments, env=None, timeout_s=120):
 
 
 def run_ranks(archive, size, *arguments, timeout_s=120):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     processes = [
         subprocess.Popen(
             [sys.executable, str(archive), *arguments],

@@ -1,0 +1,31 @@
+"""TCP ports for servers that start later: free now, and given by the kernel to no connection meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from random import SystemRandom
+
+# Below the range from which the kernel takes the ports of connections (32768 to 60999, ip_local_port_range), and below
+# clusterctl's own choice for a rendezvous: a rank of torch takes two seconds to listen, and in these a port of the
+# kernel's range went to a connection of another test now and then.
+_PORTS = range(10000, 20000)
+_TRIES = 200
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ``count`` ports at which nobody listens on any address of this machine."""
+    with contextlib.ExitStack() as held:
+        found: list[int] = []
+        for port in SystemRandom().sample(_PORTS, _TRIES + count):
+            if len(found) == count:
+                return found
+            with contextlib.suppress(OSError):
+                held.enter_context(socket.socket()).bind(("", port))
+                found.append(port)
+    raise RuntimeError(f"{count} ports were asked for, and of {_TRIES + count} tried {len(found)} were free")
+
+
+def free_port() -> int:
+    """Return one such port."""
+    return free_ports(1)[0]
