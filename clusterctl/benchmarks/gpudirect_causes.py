@@ -57,7 +57,7 @@ def of_sockets(
     if settings.get("NCCL_IB_DISABLE", "0") not in ("0", ""):
         return (
             "NCCL_IB_DISABLE is set",
-            "unset NCCL_IB_DISABLE in the environment, /etc/nccl.conf and the inventory",
+            "unset NCCL_IB_DISABLE in the environment, ~/.nccl.conf, /etc/nccl.conf and the inventory",
         )
     if settings.get("NCCL_NET", "").lower() == "socket":
         return "NCCL_NET=Socket is set", "unset NCCL_NET"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from clusterctl.facts.base import Fragment, Reading, ReadStatus, Sections, Unparsable, path_lines, read_text
-from clusterctl.facts.limits import config_lines
+from clusterctl.facts.limits import NCCL_HOME_FILE, config_lines
 from clusterctl.facts.model_host import ConfigLine
 from clusterctl.facts.model_services import FileSum, ManagedFile, Sysctl
 
@@ -100,12 +100,12 @@ def parse_sysctls(sections: Sections) -> tuple[Sysctl, ...]:
 
 
 def parse_config(sections: Sections) -> tuple[ConfigLine, ...]:
-    """Return the lines of kernel parameters, of time services and of NCCL's own file."""
+    """Return the lines of kernel parameters, of time services and of NCCL's own files."""
     found = config_lines(
         sections["config"],
         *("/etc/sysctl", "/run/sysctl.d/", "/usr/local/lib/sysctl.d/", "/usr/lib/sysctl.d/"),
-        *("/etc/chrony", "/usr/etc/chrony", "/etc/systemd/timesyncd", "/etc/ntp", "/etc/nccl.conf"),
-        "/etc/systemd/logind",
+        *("/etc/chrony", "/usr/etc/chrony", "/etc/systemd/timesyncd", "/etc/ntp", "/etc/systemd/logind"),
+        *("/etc/nccl.conf", NCCL_HOME_FILE),
     )
     kept = config_lines(sections[KEPT], "/etc/chrony")
     return found + tuple(line for line in kept if line not in found)

@@ -10,6 +10,9 @@ from clusterctl.facts.base import Fragment, Reading, Section, Sections, Unparsab
 from clusterctl.facts.model_host import UNLIMITED, ConfigLine, Limit, Limits
 from clusterctl.facts.recording.scrub import scrubbed
 
+NCCL_HOME_FILE = "~/.nccl.conf"
+"""How the file of the account that logs in is called in the facts, whatever its home."""
+
 FRAGMENTS = (
     # The shell opens the file itself, so these are the limits of the session's own process: what sshd, PAM
     # and the login left it with, and what a program that mpirun starts the same way will inherit.
@@ -22,11 +25,17 @@ FRAGMENTS = (
     Fragment(
         "config",
         """\
+f="${HOME:-}/.nccl.conf"
+if [ -f "$f" ] && [ -r "$f" ]; then
+  while IFS= read -r l || [ "$l" ]; do
+    case $l in NCCL_*=*) printf '@HOME_FILE@:%s\\n' "$l";; esac
+  done <"$f"
+fi
 grep -HsE '^[[:space:]]*(deb |URIs:|baseurl|metalink|mirrorlist|u?limit |Exec.*modprobe .*peer[-_]?mem)' \\
   /etc/systemd/system/*.wants/*.service /etc/systemd/system/*.service.d/*.conf /etc/apt/sources.list \\
   /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources /etc/yum.repos.d/*.repo \\
   /etc/profile /etc/profile.d/*.sh /etc/bashrc /etc/bash.bashrc /etc/csh.cshrc /etc/csh.login
-n $?""",
+n $?""".replace("@HOME_FILE@", NCCL_HOME_FILE),
         files=(
             *("/etc/security/limits.conf", "/etc/security/limits.d/*.conf", "/etc/pam.d/sshd"),
             *("/etc/pam.d/common-session", "/etc/pam.d/common-session-noninteractive"),

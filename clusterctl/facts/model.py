@@ -178,7 +178,7 @@ class NodeFacts(Part):
     managed_files: tuple[ManagedFile, ...]
     sections: tuple[SectionNote, ...]
     host_config: tuple[ConfigLine, ...] = ()
-    """Lines of sysctl.d, of the time services' configuration, and of /etc/nccl.conf."""
+    """Lines of sysctl.d, of the time services' configuration, and of NCCL's (/etc and the home of the account)."""
     rdma_files: Reading[tuple[FileSum, ...]] = Reading(None, ReadStatus.ABSENT, "the probe did not ask")  # noqa: RUF009
     """The files below /etc/sysconfig/rdma, by SHA-256."""
     versions: Versions = field(default_factory=Versions)

@@ -1,6 +1,7 @@
-"""NCCL's settings as a node's ranks get them: the inventory's environments beat ``/etc/nccl.conf``.
+"""NCCL's settings as a node's ranks get them: the inventory's environments, the account's own file, ``/etc/nccl.conf``.
 
-Source: NCCL user guide, environment variables and configuration files.
+Source: NCCL user guide, environment variables and configuration files; NCCL's src/misc/param.cc: what is set already
+is not set again, and ``NCCL_CONF_FILE`` names another file in place of the account's.
 """
 
 from __future__ import annotations
@@ -8,12 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from clusterctl.facts.limits import NCCL_HOME_FILE
+
 if TYPE_CHECKING:
     from clusterctl.facts.model import NodeFacts
     from clusterctl.inventory.model import Node
 
 FILE = "/etc/nccl.conf"
+FILES = (NCCL_HOME_FILE, FILE)
+"""In the order in which NCCL reads them."""
+ANOTHER_FILE = "NCCL_CONF_FILE"
 TOPOLOGY = "NCCL_TOPO_FILE"
+
+
+def lines(facts: NodeFacts, file: str) -> tuple[str, ...]:
+    """Return the lines of one of the files; none where there is no such file."""
+    return tuple(line.text for line in facts.host_config if line.path == file)
 
 
 def given(facts: NodeFacts, node: Node, variable: str) -> Iterator[tuple[str, str]]:
@@ -21,10 +32,12 @@ def given(facts: NodeFacts, node: Node, variable: str) -> Iterator[tuple[str, st
     for place, values in (("the inventory's env", node.env), ("the container's env", node.container.env)):
         if values.get(variable):
             yield place, values[variable]
-    for line in facts.host_config:
-        name, equals, value = line.text.partition("=")
-        if line.path == FILE and equals and name.strip() == variable:
-            yield FILE, value.strip()
+    elsewhere = node.env.get(ANOTHER_FILE) or node.container.env.get(ANOTHER_FILE)
+    for file in (FILE,) if elsewhere else FILES:
+        for line in lines(facts, file):
+            name, equals, value = line.partition("=")
+            if equals and name.strip() == variable:
+                yield file, value.strip()
 
 
 def topology_warnings(facts: NodeFacts, node: Node) -> tuple[str, ...]:

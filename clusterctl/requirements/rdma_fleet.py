@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
-from clusterctl.requirements.nccl_settings import FILE as NCCL_FILE
+from clusterctl.requirements import nccl_settings
 from clusterctl.requirements.rdma_gids import index_of
 from clusterctl.requirements.rdma_ports import ports
 from clusterctl.requirements.votes import OncePerFleet, majority
@@ -37,7 +37,9 @@ class Usual:
     active: defaultdict[tuple[str, int], Counter[bool]] = field(default_factory=lambda: defaultdict(Counter))
     """By device and port: on how many nodes it is up."""
     gid_indices: Counter[int] = field(default_factory=Counter)
-    nccl_files: Counter[tuple[str, ...]] = field(default_factory=Counter)
+    nccl_files: Mapping[str, Counter[tuple[str, ...]]] = field(
+        default_factory=lambda: {file: Counter() for file in nccl_settings.FILES}
+    )
 
 
 def _kind(device: RdmaDevice) -> str | None:
@@ -61,9 +63,8 @@ def _mtu(facts: NodeFacts, device: RdmaDevice) -> int | None:
     return min((interface.mtu for interface in found if interface is not None), default=None)
 
 
-def nccl_file(facts: NodeFacts) -> tuple[str, ...]:
-    """Return the lines of /etc/nccl.conf in order of the alphabet; none where there is no such file."""
-    return tuple(sorted(line.text for line in facts.host_config if line.path == NCCL_FILE))
+def _settings(facts: NodeFacts, file: str) -> tuple[str, ...]:
+    return tuple(sorted(nccl_settings.lines(facts, file)))
 
 
 def _count(fleet: Fleet) -> Usual:
@@ -72,7 +73,8 @@ def _count(fleet: Fleet) -> Usual:
         facts = fleet.facts.get(node.name)
         if facts is None:
             continue
-        usual.nccl_files[nccl_file(facts)] += 1
+        for file, votes in usual.nccl_files.items():
+            votes[_settings(facts, file)] += 1
         seen: set[str] = set()
         for device, port in ports(facts, node):
             kind = _kind(device)
@@ -133,11 +135,10 @@ def unlike(
             faults.append(f"the MTU of {device.name}'s interface is {mtu}, of most others {usual_mtu}")
         elif mtu is not None and usual_mtu is None and len(mtus) > 1:
             odd.append(f"MTUs differ: {mtu} here, {', '.join(map(str, sorted(mtus)))} over the fleet")
-    lines = majority(most.nccl_files)
-    if lines is not None and lines != nccl_file(facts):
-        odd.append(
-            f"{NCCL_FILE} differs from that of most nodes: {'; '.join(nccl_file(facts)) or 'it is empty'}"
-        )
+    for file, votes in most.nccl_files.items():
+        lines, own = majority(votes), _settings(facts, file)
+        if lines is not None and lines != own:
+            odd.append(f"{file} differs from that of most nodes: {'; '.join(own) or 'it is empty'}")
     return tuple(faults), tuple(dict.fromkeys(odd))
 
 

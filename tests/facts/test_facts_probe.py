@@ -16,6 +16,7 @@ import pytest
 from clusterctl.errors import FactsError
 from clusterctl.facts import document, gpu, probe
 from clusterctl.facts.base import ReadStatus
+from clusterctl.facts.limits import NCCL_HOME_FILE
 from clusterctl.facts.subjects import FRAGMENTS
 
 Probe = Callable[..., Any]
@@ -46,6 +47,19 @@ def test_the_limits_are_those_of_the_session(probe_run: Probe) -> None:
     _, facts = probe_run(("sh", "-c", "ulimit -S -l 64; ulimit -S -n 77; exec sh"))
     assert facts.limits.memlock.value.soft == 64 * 1024
     assert facts.limits.nofile.value.soft == 77
+
+
+def test_what_nccl_reads_in_the_home_of_the_account(
+    shell: tuple[str, ...], probe_run: Probe, tmp_path: Path
+) -> None:
+    home = tmp_path / "a: home"
+    home.mkdir()
+    (home / ".nccl.conf").write_text(
+        "# NCCL_NET=IB\nNCCL_ALGO=Ring\\n\n  NCCL_NET=IB\nPATH=/x\nNCCL_IB_HCA==mlx5_0"
+    )
+    _, facts = probe_run(shell, env={**os.environ, "HOME": str(home)})
+    found = [line.text for line in facts.host_config if line.path == NCCL_HOME_FILE]
+    assert found == ["NCCL_ALGO=Ring\\n", "NCCL_IB_HCA==mlx5_0"]
 
 
 def test_noise_before_the_probe_is_dropped(shell: tuple[str, ...], probe_run: Probe) -> None:
