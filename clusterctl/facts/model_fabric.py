@@ -114,6 +114,8 @@ class RdmaDevice(Part):
     numa_node: int | None
     netdevs: tuple[str, ...]
     ports: tuple[RdmaPort, ...]
+    manages_nvlink: bool = False
+    """Whether it leads to no network, but to the NVLink switches of an HGX B100, B200 or B300."""
 
     @property
     def is_virtual(self) -> bool:

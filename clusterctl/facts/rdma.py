@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from clusterctl.facts.base import Files, Fragment, Reading, ReadStatus, Section, Sections, Unparsable, links
 from clusterctl.facts.model_fabric import Gid, Rdma, RdmaDevice, RdmaPort
@@ -42,6 +43,35 @@ ls -ld -- * 2>/dev/null
 return 0""",
         needs="[ -d /sys/class/infiniband ]",
         missing="no RDMA stack is loaded (/sys/class/infiniband is not there)",
+    ),
+    # An HGX B100, B200 or B300 reaches its NVLink switches through four functions of one ConnectX-7, which are like
+    # those of network cards but for their vital product data (NVIDIA fabric manager user guide, HGX B200/B300 GPU
+    # baseboard). Only root may read that, and each of its words takes the card a while: it is read only where such a
+    # board may be.
+    Fragment(
+        "nvlink_bridges",
+        """\
+r 'cd /sys/class/infiniband && { set --
+for d in *; do
+  i=; { read -r i <"$d/device/device"; } 2>/dev/null
+  [ "$i" != 0x1021 ] || set -- "$@" "./$d/device/vpd"
+done
+timeout -s KILL 10 grep -ls SMDL=SW_MNG "$@"; }'
+n $?""",
+        needs="""\
+k=; for f in /sys/class/infiniband/*/device/device; do
+  i=; { read -r i <"$f"; } 2>/dev/null
+  [ "$i" != 0x1021 ] || k=1
+done
+b=; [ "$k" ] && for f in /sys/bus/pci/devices/*/device; do
+  i=; { read -r i <"$f"; } 2>/dev/null
+  case $i in 0x29??|0x31??) ;; *) continue;; esac
+  v=; c=; { read -r v <"${f%device}vendor"; read -r c <"${f%device}class"; } 2>/dev/null
+  case $v$c in 0x10de0x0302*) b=1;; esac
+done
+[ "$b" ]""",
+        missing="no GPUs of a board whose NVLink switches are managed through a ConnectX-7",
+        root=True,
     ),
     Fragment(
         "rdma_userspace",
@@ -135,6 +165,17 @@ def parse_devices(text: str) -> tuple[RdmaDevice, ...]:
     return tuple(devices)
 
 
+def _with_bridges(devices: tuple[RdmaDevice, ...], text: str) -> tuple[RdmaDevice, ...]:
+    """Mark the devices of the cards of which the section ``nvlink_bridges`` names a function."""
+    named = set(re.findall(r"^\./([^/\n]+)/device/vpd$", text, re.MULTILINE))
+    cards = {_card(device) for device in devices if device.name in named} - {None}
+    return tuple(replace(d, manages_nvlink=True) if _card(d) in cards else d for d in devices)
+
+
+def _card(device: RdmaDevice) -> str | None:
+    return device.pci_address and device.pci_address.rpartition(".")[0]
+
+
 def parse_ibv_devices(text: str) -> tuple[str, ...]:
     """Parse the list of ``ibv_devices``: two lines of header, then name and node GUID."""
     lines = text.splitlines()
@@ -162,5 +203,6 @@ def parse(sections: Sections) -> Rdma:
     if section.status is ReadStatus.EMPTY:
         devices = Reading((), ReadStatus.OK, "the RDMA stack is loaded and has no device")
     else:
-        devices = section.read(parse_devices)
+        bridges = sections["nvlink_bridges"].text
+        devices = section.read(lambda text: _with_bridges(parse_devices(text), bridges))
     return Rdma(devices, library, providers, uverbs, sections["ibv_devices"].read(parse_ibv_devices))

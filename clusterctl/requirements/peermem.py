@@ -18,6 +18,7 @@ from clusterctl.requirements import (
     out_of_tree,
     peermem_notes,
     rdma_gids,
+    rdma_ports,
 )
 from clusterctl.requirements.base import Command, Json, Status, Step, Verdict
 from clusterctl.requirements.dma_buf import missing_conditions
@@ -173,7 +174,7 @@ def _automatic(facts: NodeFacts, node: Node) -> _Decision:
     found = facts.rdma.devices
     if found.is_unknown:
         return _Decision(Status.UNKNOWN, because("the list of RDMA devices", found))
-    cards = [device for device in found.or_else(()) if not device.is_virtual]
+    cards = [device for device in rdma_ports.networking(found.or_else(())) if not device.is_virtual]
     if not cards:
         return _Decision(Status.NOT_APPLICABLE, "there is no RDMA NIC")
     if all(rdma_gids.speaks_iwarp(device) for device in cards):

@@ -47,12 +47,10 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     if reading.is_unknown:
         return Verdict(NAME, Status.UNKNOWN, because("the list of RDMA devices", reading))
     silent, odd_ones = rdma_ports.without_device(facts)
-    if not reading.value:
-        if silent:
-            return Verdict(NAME, Status.UNMET, _no_device(silent))
-        if settings.require:
-            return Verdict(NAME, Status.UNMET, "there is no RDMA device, and the inventory requires one")
-        return Verdict(NAME, Status.NOT_APPLICABLE, "there is no RDMA device")
+    if not reading.value or (node.rdma_devices is None and not rdma_ports.networking(reading.value)):
+        none = "there is no RDMA device"
+        none += " but those that lead to the NVLink switches" if reading.value else ""
+        return _without_devices(none, silent, is_required=settings.require is True)
     ports = rdma_ports.ports(facts, node)
     used = {device.name for device, _ in ports}
     evidence: dict[str, Json] = {
@@ -102,7 +100,7 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     if too_many is not None:
         warnings.append(f"NCCL_IB_HCA of {place} {too_many}")
     warnings += topology_warnings(facts, node) + rdma_gids.family_warnings(facts, node, ports)
-    warnings += rdma_ports.means_more(selector, reading.value)
+    warnings += rdma_ports.means_more(selector, reading.value) + rdma_ports.bridge_warnings(facts, selector)
     earlier = fleet.earlier.get(node.name)
     added, was_reset = rdma_counters.growth(facts, earlier, ports)
     warnings += rdma_counters.warnings(facts, earlier, added)
@@ -116,6 +114,14 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
         return Verdict(NAME, Status.UNMET, some(faults) + hint, evidence, tuple(warnings))
     reason = f"{active} port{'s are' if active > 1 else ' is'} active"
     return Verdict(NAME, Status.MET, reason, evidence, tuple(warnings))
+
+
+def _without_devices(none: str, silent: tuple[PciDevice, ...], *, is_required: bool) -> Verdict:
+    if silent:
+        return Verdict(NAME, Status.UNMET, _no_device(silent))
+    if is_required:
+        return Verdict(NAME, Status.UNMET, f"{none}, and the inventory requires one")
+    return Verdict(NAME, Status.NOT_APPLICABLE, none)
 
 
 def _no_device(cards: tuple[PciDevice, ...]) -> str:

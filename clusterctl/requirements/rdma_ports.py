@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from clusterctl.requirements import data_direct
 from clusterctl.requirements.gpus import GIVEN_AWAY
+from clusterctl.requirements.wording import some
 
 if TYPE_CHECKING:
     from clusterctl.facts.model import NodeFacts, PciDevice, RdmaDevice, RdmaPort
@@ -99,10 +100,14 @@ def without_device(facts: NodeFacts) -> tuple[tuple[PciDevice, ...], tuple[PciDe
 
 
 def ports(facts: NodeFacts, node: Node) -> tuple[Port, ...]:
-    """Return the ports that the inventory's selector means; without one, all but those of management and of guests."""
-    devices = facts.rdma.devices.or_else(())
+    """Return the ports that the inventory's selector means; without one, all but those of management and of guests.
+
+    Those that manage NVLink switches are no network either.
+    """
+    found = facts.rdma.devices.or_else(())
     if node.rdma_devices is not None:
-        return tuple((d, p) for d in devices for p in d.ports if chosen(d.name, p.number, node.rdma_devices))
+        return tuple((d, p) for d in found for p in d.ports if chosen(d.name, p.number, node.rdma_devices))
+    devices = networking(found)
     own = [device for device in devices if not _is_to_be_given_away(facts, device)] or devices
     kept = [device for device in own if not serves_management(facts, device)]
     management = {card(device) for device in own if device not in kept}
@@ -112,10 +117,32 @@ def ports(facts: NodeFacts, node: Node) -> tuple[Port, ...]:
 
 
 def devices(facts: NodeFacts, node: Node) -> tuple[RdmaDevice, ...]:
-    """Return the devices that have such ports; all of them where none has."""
+    """Return the devices that have such ports; all that lead to a network where none has."""
     names = {device.name for device, _ in ports(facts, node)}
     found = facts.rdma.devices.or_else(())
-    return tuple(device for device in found if device.name in names) or found
+    return tuple(device for device in found if device.name in names) or networking(found)
+
+
+def networking(devices: tuple[RdmaDevice, ...]) -> tuple[RdmaDevice, ...]:
+    """Return the devices that lead to a network, and not to the NVLink switches of this very machine."""
+    return tuple(device for device in devices if not device.manages_nvlink)
+
+
+def bridge_warnings(facts: NodeFacts, selector: str | None) -> tuple[str, ...]:
+    """Name the functions that manage NVLink switches where NCCL would take them for network cards."""
+    taken = [
+        device.name
+        for device in facts.rdma.devices.or_else(())
+        if device.manages_nvlink
+        and any(
+            port.state == "ACTIVE" and chosen(device.name, port.number, selector) for port in device.ports
+        )
+    ]
+    if not taken:
+        return ()
+    hint = f"leave them out of {selector}" if selector else f"set rdma_devices: ^={','.join(taken)}"
+    where = "this machine's NVLink switches"
+    return (f"{some(taken)} lead to {where}, and NCCL takes them for network cards: {hint}",)
 
 
 def _is_to_be_given_away(facts: NodeFacts, device: RdmaDevice) -> bool:

@@ -126,6 +126,24 @@ def test_without_root_the_ports_registers_are_denied(
     assert facts.pci.device("0000:03:00.0").path[0] == "0000:00:01.0"
 
 
+def test_functions_for_the_nvlink_switches_are_told_from_cards(
+    shell: tuple[str, ...], probe_run: Probe, namespaces: None, tmp_path: Path
+) -> None:
+    with_sys = _with_sys(tmp_path / "sys")
+    fake_sysfs.build(tmp_path / "sys")
+    answer, _ = probe_run((*with_sys, *shell))
+    assert answer.sections["nvlink_bridges"].status is ReadStatus.ABSENT
+    fake_sysfs.add_nvlink_bridges(tmp_path / "sys")
+    _, facts = probe_run((*with_sys, *shell))
+    # All of the card, though only two of its functions say so.
+    marked = [device.name for device in facts.rdma.devices.value if device.manages_nvlink]
+    assert marked == ["mlx5_10", "mlx5_11", "mlx5_8", "mlx5_9"]
+    assert len(facts.rdma.devices.value) == 6
+    answer, unknown = probe_run((*with_sys, *AS_NOBODY, *shell), allow_sudo=False)
+    assert answer.sections["nvlink_bridges"].status is ReadStatus.DENIED
+    assert not any(device.manages_nvlink for device in unknown.rdma.devices.value)
+
+
 def test_the_probe_finds_its_way_to_root_by_sudo(
     probe_run: Probe, namespaces: None, tmp_path: Path, open_folder: Path
 ) -> None:

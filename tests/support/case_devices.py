@@ -103,7 +103,7 @@ def _on(word):
 
 
 def rdma_device(text):
-    """``NAME [pci=ADDRESS] [guid=..] [fw=..] [board=..] [netdev=..] [type=..] PORT...``.
+    """``NAME [pci=ADDRESS] [guid=..] [fw=..] [board=..] [netdev=..] [type=..] [nvlink=yes] PORT...``.
 
     A port is ``1:ACTIVE:LinkUp:400:InfiniBand`` and may end in ``:WIDTH``; ``gid=PORT/INDEX/GID/TYPE/NETDEV`` and
     ``count=PORT/NAME/VALUE`` add to one.
@@ -135,7 +135,7 @@ def rdma_device(text):
         )  # fmt: skip
     return RdmaDevice(
         name, options["guid"], options["fw"], options.get("board"), options.get("type", "CA"), options.get("pci"), 0,
-        tuple(filter(None, options["netdev"].split(","))), tuple(ports),
+        tuple(filter(None, options["netdev"].split(","))), tuple(ports), options.get("nvlink") == "yes",
     )  # fmt: skip
 
 

@@ -144,6 +144,26 @@ def build(root: Path) -> None:
     tree.write("class/dmi/id/sys_vendor", "Supermicro")
 
 
+def add_nvlink_bridges(root: Path) -> None:
+    """Add a B200, and the four functions of the ConnectX-7 by which its board manages the NVLink switches."""
+    tree = Tree(root)
+    tree.pci("pci0000:1a/0000:1b:00.0", (0x10DE, 0x2901, 0x030200), driver="nvidia", config=b"\0" * 64)
+    for number in range(4):
+        folder = tree.pci(
+            f"pci0000:00/0000:05:00.{number}",
+            (0x15B3, 0x1021, 0x020700),
+            driver="mlx5_core",
+            config=b"\0" * 64,
+        )
+        model = b"SMDL=SW_MNG" if number % 2 else b"SMDL=0"
+        tree.write(f"{folder}/vpd", b"\x82\x12\0ConnectX7 mezz\x90\x20\0V3\x0c" + model + b"\x78")
+        device = f"{folder}/infiniband/mlx5_{number + 8}"
+        tree.write(f"{device}/node_guid", f"cc40:f303:0027:f63{number}")
+        tree.write(f"{device}/ports/1/state", "4: ACTIVE")
+        tree.link(f"{device}/device", "../..")
+        tree.link(f"class/infiniband/mlx5_{number + 8}", f"../../{device}")
+
+
 def _rdma(tree: Tree, nic: str) -> None:
     device = f"{nic}/infiniband/mlx5_0"
     values = {"fw_ver": "28.43.1014", "board_id": "MT_0000000838", "node_guid": "946d:ae03:0000:0001"}
