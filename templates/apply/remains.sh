@@ -106,18 +106,18 @@ late_folders() { # those that what was brought makes when it first runs, maybe a
   ! grep -Eqx 'containerd(\.io)?' "$entry/brings" || printf '%s\n' /etc/cni/net.d /etc/cni
 }
 
-still_there() { # -> $left, those paths of etc-brought that exist, one per line
-  left=$(while IFS=' ' read -r _ left_path; do
+still_there() { # -> $remaining, those paths of etc-brought that exist, one per line
+  remaining=$(while IFS=' ' read -r _ left_path; do
     [ ! -e "$left_path" ] && [ ! -h "$left_path" ] || printf '%s\n' "$left_path"
   done <"$entry/etc-brought")
 }
 
 remove_remains() { # MANAGER: after the removal of the packages; nothing that has been changed since
-  left=
+  remaining=
   [ ! -f "$entry/etc-brought" ] || still_there
-  if [ -n "$left" ]; then
+  if [ -n "$remaining" ]; then
     # One path per word: a name may hold blanks.
-    owned=$(IFS=$newline; set -f; owned_among "$1" $left)
+    owned=$(IFS=$newline; set -f; owned_among "$1" $remaining)
     sort -r -k 2 "$entry/etc-brought" | while IFS=' ' read -r found_sum left_path; do
       case "$newline$owned$newline" in *"$newline$left_path$newline"*) continue ;; esac
       if [ -d "$left_path" ] && [ ! -h "$left_path" ]; then

@@ -12,7 +12,7 @@ import time
 import pytest
 from apt_stand_in import APT_GET, DPKG_QUERY
 
-from clusterctl.requirements.base import InstallPackages
+from clusterctl.requirements.base import InstallPackages, WriteFile
 
 STEP = InstallPackages("install", "apt", ("pciutils", "present"))
 
@@ -74,6 +74,29 @@ def test_stale_lists_are_refreshed_once(apt):
     _flag(db, "stale")
     assert (1, "changed") in runner.apply(STEP, env=env).events(1)
     assert db.with_name("db.log").read_text().count("update") == 1
+
+
+def test_what_an_undo_could_not_take_back_stays_in_the_journal_though_packages_went_after_it(apt):
+    runner, _, env = apt
+    file = runner.root / "settings"
+    file.write_text("before\n")
+    runner.apply(STEP, WriteFile("write", str(file), "ours\n"), env=env)
+    file.write_text("somebody's\n")
+    ran = runner.undo(env=env)
+    assert (ran.events(2)[-1], ran.events(1)[-1]) == ((2, "failed"), (1, "changed"))
+    assert (2, "changed") in runner.undo(env=env, force=True).events(2)
+    assert file.read_text() == "before\n"
+
+
+def test_a_run_is_undone_though_what_its_packages_left_behind_was_changed_since(apt):
+    runner, _, env = apt
+    runner.apply(STEP, env=env)
+    left = runner.root / "left"
+    left.write_text("somebody's by now\n")
+    (runner.state / "journal/run1/0001/etc-brought").write_text(f"0123 {left}\n")
+    assert (1, "changed") in runner.undo(env=env).events(1)
+    assert left.exists()
+    assert (0, "nothing") in runner.undo(env=env).events(0)
 
 
 @pytest.mark.parametrize("crashed", [False, True])
