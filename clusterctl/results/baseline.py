@@ -4,6 +4,7 @@ A figure is below its baseline when it is lower than the median of the repeats b
 the repeats' coefficient of variation times a factor, which is that of a prediction interval: of a healthy fleet's
 figures one in a thousand is below. The factor is large for few repeats, because they say little of the noise. One or
 two say nothing of it: then the floor is wider, small messages are not judged at all, and the comparison says so.
+What may be rounding is no loss: programs print bandwidths with two decimals, of which small messages fill the last.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ _STUDENT = {
 }  # fmt: skip
 # Below this a time is latency, which noise doubles now and then.
 LARGE_BYTES = 1 << 20
+# By how much a figure may be off because of how it was printed.
+_ROUNDED = {"GB/s": 0.005}
 # A new library or torch is what a baseline shall judge: figures of other versions are compared, and it is said.
 _MAY_DIFFER = ("library_version", "torch")
 
@@ -209,7 +212,8 @@ def compare(baseline: Baseline, document: Mapping[str, Any]) -> Comparison:
             if one is None or one.allowed is None:
                 continue
             judged += 1
-            if figure.value < one.median * (1 - one.allowed):
+            off = _ROUNDED.get(figure.unit, 0.0)
+            if figure.value + off < (one.median - off) * (1 - one.allowed):
                 below.append(Below(figure, one.median, one.allowed, key["np"]))
     verdict: Verdict = "below-baseline" if below else "ok" if judged else "no-match"
     if verdict == "no-match" and not notes:

@@ -65,6 +65,14 @@ def test_three_equal_repeats_allow_the_floor_and_name_the_rows_below():
     assert document["below"][0]["allowed"] == 0.05
 
 
+def test_what_may_be_rounding_is_no_loss():
+    """1 KiB in 34.1 and 34.2 us on 4 ranks: 0.0450 and 0.0449 GB/s, printed as 0.05 and 0.04."""
+    known = recorded(*(sweep(f"r{i}", [0.05, *HEALTHY[1:]]) for i in range(3)))
+    assert compare(known, sweep("n", [0.04, *HEALTHY[1:]])).verdict == "ok"
+    found = compare(known, sweep("n", [0.03, *HEALTHY[1:]]))
+    assert [below.figure.size_bytes for below in found.below] == [1024]
+
+
 def test_noise_of_the_repeats_widens_what_is_allowed():
     known = recorded(*noisy(5, 0.02))
     one = next(series for series in known.entries[0].series if series.size_bytes == 1 << 30)

@@ -61,6 +61,16 @@ def test_limits_between_nodes(ranks, nodes, collective, limit):
     assert found.limit_gbps == pytest.approx(limit)
 
 
+def test_a_gibibyte_that_the_ranks_do_not_divide_is_judged():
+    """nccl-tests' all_gather -e 1G on 24 ranks: parts are multiples of 16 bytes."""
+    links = NodeLinks(8, nvlink([26.562] * 18, [18] * 56, 8)[0], "", (RdmaLink("mlx5_0", 1, 3200),))
+    size = (1 << 30) // 24 // 16 * 16 * 24
+    found = expectation.judge(
+        Inputs("all_gather", 24, 3, links, False, False), [(size >> 1, 360.0), (size, 200.0)]
+    )
+    assert (found.verdict, found.size_bytes) == ("slow", size)
+
+
 def test_nothing_is_guessed():
     one = NodeLinks(1, None, "one GPU")
     assert expectation.bound(Inputs("all_reduce", 4, 1, None)).why == "the nodes' links are not known"
