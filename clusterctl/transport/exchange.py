@@ -22,6 +22,8 @@ _MAX_NOISE_BYTES = 1024 * 1024
 SUDO_START_TIMEOUT_S = 30.0
 # Of thousands of digits Python makes no number.
 _PROCESS_ID = re.compile(rb"[1-9][0-9]{0,9}")
+# What sudo-rs writes around the prompt that it is told, and PAM behind it.
+_AROUND_THE_PROMPT = re.compile(rb"\[sudo: \] [^\n]*\n?")
 
 
 def token() -> str:
@@ -170,6 +172,8 @@ class Exchange:
     def completed(self, returncode: int) -> Completed:
         """Return the result of a command that ended; raise TransportError when it never started."""
         stderr = bytes(self._stderr)
+        if self._prompts:
+            stderr = _AROUND_THE_PROMPT.sub(b"", stderr, count=1)
         if not self.started:
             said = stderr.decode(errors="replace")
             if self._may_need_sudo:

@@ -91,14 +91,17 @@ class SudoPassword:
 
 
 _SET_PASSWORD = f"set {PASSWORD_VARIABLE}, or give the account NOPASSWD in sudoers"
-# sudo's own sentences (sudo 1.8 - 1.9, plugins/sudoers and src/), what they mean, and what to do.
+# sudo's own sentences (sudo 1.8 - 1.9, plugins/sudoers and src/; sudo-rs 0.2, which Ubuntu has since 25.10), what
+# they mean, and what to do.
 _KNOWN: tuple[tuple[tuple[str, ...], str, str], ...] = (
     ((_NOT_ROOT,), "root is needed, but 'become: none' forbids sudo", "set 'become: auto' for this node"),
     (("must have a tty",), "sudo is set to requiretty and refuses to work without a terminal",
      "remove 'Defaults requiretty' for this account from sudoers"),
-    (("not in the sudoers", "not allowed to run", "not allowed to execute", "may not run sudo"),
+    (("not in the sudoers", "not allowed to run", "not allowed to execute", "may not run sudo",
+      "I'm afraid I can't do that"),
      "the account may not use sudo for this", "allow it in sudoers, or log in as root"),
-    (("password is required", "no password was provided", "no askpass", "terminal is required"),
+    (("password is required", "no password was provided", "no askpass", "terminal is required",
+      "authentication is required"),
      "sudo asks for a password, and none was given", _SET_PASSWORD),
     (("account validation failure", "account is locked", "account has expired", "password has expired",
       "password expired"),

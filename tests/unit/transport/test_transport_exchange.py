@@ -129,6 +129,16 @@ def test_the_question_is_found_in_pieces_of_any_size_and_left_out(password, size
     assert exchange.completed(0).stderr == b"Lecture: be careful. pr0mp and so on"
 
 
+def test_what_sudo_rs_writes_around_the_question_is_left_out(password):
+    exchange = asking(password)
+    exchange.feed_stderr(b"[sudo: ask?] Password: ")
+    assert exchange.take_input() == (b"s3cret'$(x)\n", False)
+    exchange.feed_stderr(b"\n")
+    exchange.feed_stdout(b"m 7\n")
+    exchange.feed_stderr(b"its own [sudo: ] line\n")
+    assert exchange.completed(0).stderr == b"its own [sudo: ] line\n"
+
+
 def test_a_flood_before_the_start_is_looked_through_once(password):
     exchange = Exchange(
         "n", ARGV, marker="m4rk", prompt="c" * 27 + "f", password=password, may_need_sudo=True
@@ -198,6 +208,9 @@ def test_a_person_is_asked_once_and_only_when_needed(monkeypatch):
         ("clusterctl: not root and 'become' is none", "forbids sudo"),
         ("sudo: Account or password is expired: account has expired", "expired"),
         ("sudo: unable to stat /etc/sudoers", "unable to stat"),
+        # sudo-rs 0.2.5 and 0.2.15
+        ("sudo-rs: interactive authentication is required", "none was given"),
+        ("sudo: I'm sorry bob. I'm afraid I can't do that", "may not use sudo"),
         ("", "nothing"),
     ],
 )
