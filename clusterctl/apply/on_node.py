@@ -91,15 +91,16 @@ class OnNode:
     def _left_s(self) -> float:
         return max(1.0, min(self._engine.timeout_s, self._deadline - time.monotonic()))
 
-    def _apply(self, transport: Transport, plan: NodePlan, carried: dict[str, str]) -> NodeOutcome:
+    def _apply(
+        self, transport: Transport, plan: NodePlan, carried: dict[str, str], booted_from: str = ""
+    ) -> NodeOutcome:
         keys = [script.step_key(planned) for planned in plan.steps]
 
         def record(event: Record) -> None:
             self._record(keys[event.number - 1] if 0 < event.number <= len(keys) else "", event)
 
-        return apply_plan(
-            transport, plan, self._header, timeout_s=self._left_s(), record=record, carried=carried
-        )
+        header = replace(self._header, booted_from=booted_from)
+        return apply_plan(transport, plan, header, timeout_s=self._left_s(), record=record, carried=carried)
 
     def _follow_reboot(self, transport: Transport, outcome: NodeOutcome, boot: PlannedStep) -> NodeOutcome:
         assert isinstance(boot.step, Reboot)
@@ -123,7 +124,7 @@ class OnNode:
             with contextlib.closing(self._engine.connect(self._node)) as again:
                 reboot.settle(again, deadline)
                 # The entry in the node's journal ends with the boot that it was made for.
-                closed = self._apply(again, NodePlan(self._node.name, (boot,)), {})
+                closed = self._apply(again, NodePlan(self._node.name, (boot,)), {}, booted_from=old)
             lost = closed.failure is not None and closed.failure.kind in _OF_THE_LINE
             if not lost or tries == _TRIES_AFTER_BOOT or time.monotonic() >= deadline:
                 break

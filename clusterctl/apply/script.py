@@ -48,6 +48,7 @@ class Header:
     """What the runner must know besides its steps. ``run`` is empty for "the latest run of this node".
 
     ``controller_boot`` is the boot id of the machine that clusterctl runs on, which it does not boot anew.
+    ``booted_from`` is the id of the boot that this run has ended on the node: it is asked how its reboot went.
     ``left_over`` are keys of steps that only an earlier part of the run had asked for.
     """
 
@@ -59,6 +60,7 @@ class Header:
     force_reboot: bool = False
     lock_wait_s: int = LOCK_WAIT_S
     controller_boot: str = ""
+    booted_from: str = ""
     left_over: frozenset[str] = frozenset()
 
 
@@ -136,6 +138,7 @@ def _head(header: Header) -> str:
         "FORCE": "1" if header.force else "",
         "FORCE_REBOOT": "1" if header.force_reboot else "",
         "CONTROLLER_BOOT": header.controller_boot,
+        "BOOTED_FROM": header.booted_from,
         "LOCK_WAIT": str(header.lock_wait_s),
     }
     return "".join(f"{name}={quote(value)}\n" for name, value in values.items())

@@ -1,7 +1,7 @@
 # The node's journal: what was there before each change, written and flushed before the change is made.
 #
 # POSIX sh (dash, busybox ash, bash). The controller puts NONCE, STATE, RUN, OPERATOR, FORCE,
-# FORCE_REBOOT, CONTROLLER_BOOT and LOCK_WAIT before this text.
+# FORCE_REBOOT, CONTROLLER_BOOT, BOOTED_FROM and LOCK_WAIT before this text.
 # Every line for the controller is "@NONCE SEQ EVENT DETAIL" on descriptor 3; all else goes nowhere. DETAIL is BASE64, or one
 # plain word behind "=", for which no program has to run.
 #

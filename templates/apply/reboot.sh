@@ -8,7 +8,15 @@ so_reboot() { # an entry of another boot: it has been
   [ -n "$value" ] && [ "$value" != "$boot" ]
 }
 
-prior_reboot() { keep boot "$boot"; }
+prior_reboot() {
+  # Without an entry of the boot that has just ended: booting again, and again, would bring nothing back.
+  [ -z "$BOOTED_FROM" ] || {
+    reason="the node has booted anew, and its journal below $STATE is gone: are its files made anew at each boot"
+    reason="$reason (from an image, in memory)? Then what this run has changed belongs into that image"
+    return 1
+  }
+  keep boot "$boot"
+}
 
 undo_reboot() { :; }
 

@@ -60,7 +60,7 @@ class Booting:
     node = "gpu01"
 
     def __init__(self, answers):
-        self.answers, self.boots = answers, ["old", "new"]
+        self.answers, self.boots, self.told = answers, ["old", "new"], []
 
     def close(self):
         pass
@@ -70,6 +70,7 @@ class Booting:
             return Completed(argv, 0, self.boots[-1].encode(), b"", 0.1)
         if argv != ("sh", "-s"):
             raise TransportError(Failure(FailureKind.LOST, "the network went down", None))
+        self.told += [line for line in stdin.decode().splitlines() if line.startswith("BOOTED_FROM=")]
         nonce = stdin.decode().partition("NONCE=")[2][:16]
         answer = self.answers.pop(0)
         if isinstance(answer, FailureKind):
@@ -88,6 +89,7 @@ def test_a_network_that_goes_once_more_while_the_node_boots_is_waited_for():
     wire = Booting([DOWN, FailureKind.UNREACHABLE, FailureKind.LOST, UP])
     outcome = _on_node(lambda node: wire).run(wire, PLAN)
     assert (outcome.failure, [s.status.value for s in outcome.steps]) == (None, ["changed"])
+    assert wire.told == ["BOOTED_FROM=''", *["BOOTED_FROM=old"] * 3]
 
 
 def test_a_runner_that_is_refused_after_the_boot_is_not_tried_again():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from clusterctl.apply import script
@@ -17,7 +19,7 @@ STATUS = (
 def reboot(runner, tmp_path):
     """Ask for a reboot on a node whose processes are (pid, name, uid) or, without a status, pid alone."""
 
-    def ask(*processes):
+    def ask(*processes, **header):
         for process in processes:
             folder = tmp_path / f"proc/{process[0]}"
             folder.mkdir(parents=True)
@@ -29,7 +31,8 @@ def reboot(runner, tmp_path):
         quiet = dict.fromkeys(("docker", "nvidia_smi", "squeue", "who", "shutdown", "reboot"), "exit 0\n")
         told = tmp_path / "told"
         env = runner.stand_ins(**quiet, systemctl=f'[ "$1" != reboot ] || touch {told}\n')
-        text = script.apply_script(runner.header("r"), NodePlan("n", (PlannedStep("t", Reboot("boot")),)))
+        head = replace(runner.header("r"), **header)
+        text = script.apply_script(head, NodePlan("n", (PlannedStep("t", Reboot("boot")),)))
         assert text.count("/proc/[0-9]*/status") == 1
         ran = runner.run_text(text.replace("/proc/[0-9]*/status", f"{tmp_path}/proc/[0-9]*/status"), env)
         return ran, told.exists()
@@ -57,3 +60,10 @@ def test_services_and_nobody_are_no_people(reboot):
     ran, booted = reboot(*processes, (999999, "sshd", 1000))
     assert ran.events(1)[-1] == (1, "rebooting"), ran.records
     assert booted
+
+
+def test_a_node_that_forgets_the_run_in_its_boot_is_not_booted_again(reboot):
+    ran, booted = reboot((999999, "sshd", 1000), booted_from="the boot before")
+    assert ran.events(1) == [(1, "failed")]
+    assert "its journal below" in ran.detail("failed") and "belongs into that image" in ran.detail("failed")
+    assert not booted
