@@ -22,6 +22,9 @@ _COUNTER_GLOBS = " ".join(
     + [f"*/ports/*/hw_counters/{name}" for name in HW_COUNTERS]
 )
 
+AMAZON = "/sys/class/dmi/id/sys_vendor:Amazon EC2"
+"""The line of the section ``system``."""
+
 FRAGMENTS = (
     # GID tables have hundreds of entries, nearly all zero: those are dropped, and only for the others are the
     # type and the network device read (for an unset one the kernel answers EINVAL, which is no error).
@@ -176,6 +179,22 @@ def _card(device: RdmaDevice) -> str | None:
     return device.pci_address and device.pci_address.rpartition(".")[0]
 
 
+def _with_bridges_of_amazon(devices: tuple[RdmaDevice, ...], system: str) -> tuple[RdmaDevice, ...]:
+    """Mark the InfiniBand devices of Amazon's machines, where no network is one of InfiniBand.
+
+    A P6-B200 has two of them beside its EFAs, for its NVLink switches (sagemaker-hyperpod-cli #282), and shows no
+    vital product data of them (NVIDIA gpu-driver-container #606).
+    """
+    if re.search(rf"^{AMAZON}$", system, re.MULTILINE) is None:
+        return devices
+    return tuple(
+        replace(d, manages_nvlink=True)
+        if d.ports and all(port.link_layer == "InfiniBand" for port in d.ports)
+        else d
+        for d in devices
+    )
+
+
 def parse_ibv_devices(text: str) -> tuple[str, ...]:
     """Parse the list of ``ibv_devices``: two lines of header, then name and node GUID."""
     lines = text.splitlines()
@@ -203,6 +222,8 @@ def parse(sections: Sections) -> Rdma:
     if section.status is ReadStatus.EMPTY:
         devices = Reading((), ReadStatus.OK, "the RDMA stack is loaded and has no device")
     else:
-        bridges = sections["nvlink_bridges"].text
-        devices = section.read(lambda text: _with_bridges(parse_devices(text), bridges))
+        bridges, system = sections["nvlink_bridges"].text, sections["system"].text
+        devices = section.read(
+            lambda text: _with_bridges_of_amazon(_with_bridges(parse_devices(text), bridges), system)
+        )
     return Rdma(devices, library, providers, uverbs, sections["ibv_devices"].read(parse_ibv_devices))

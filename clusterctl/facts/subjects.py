@@ -61,6 +61,7 @@ _READ_WITH: dict[str, frozenset[str]] = {
     "system": frozenset({"cpu"}),
     "modules": frozenset({"limits"}),
     "gpu": frozenset({"modules", "limits"}),
+    "rdma": frozenset({"system"}),
     "software": frozenset({"limits"}),
     "configuration": frozenset({"limits"}),
 }

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 NAME = "fabric-manager"
 TITLE = "The NVSwitch fabric is up, managed by the driver's own version"
-READS = frozenset({"gpu", "modules", "pci", "services", "software", "system"})
+READS = frozenset({"gpu", "modules", "pci", "rdma", "services", "software", "system"})
 
 UNIT = fabric_manager_install.UNIT
 FIRST_NVLINK_5_BRANCH = 570
@@ -36,6 +36,7 @@ MOST_WITHOUT_SWITCHES = 4
 """Baseboards of four join their GPUs by NVLink directly; those of eight have switches (NVIDIA HGX)."""
 _RACK = re.compile(r"\bGB[23]00\b")
 UMAD_AT_BOOT = "/etc/modules-load.d/clusterctl-ib_umad.conf"
+_UMAD, _SWITCH_DRIVER = "ib_umad", "mlx5_ib"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,17 +132,30 @@ def _nvlink_5_gap(facts: NodeFacts, version: str) -> _Decision | None:
     if int(version.partition(".")[0]) < FIRST_NVLINK_5_BRANCH:
         reason = f"driver {version} is too old for NVLink 5: it needs driver and fabric manager 570 or newer"
         return _Decision(Status.UNMET, reason)
-    if facts.modules.is_loaded("ib_umad") is False:
-        steps: tuple[Step, ...] = (
-            LoadModule("Load ib_umad, through which the switches are reached", "ib_umad"),
-            WriteFile(
-                "Load ib_umad at boot", UMAD_AT_BOOT, "# Written by clusterctl (fabric-manager).\nib_umad\n"
-            ),
-        )
-        return _Decision(
-            Status.UNMET, "ib_umad is not loaded: NVLink 5 switches are reached through it", steps
-        )
-    return None
+    lacking = [module for module in (_SWITCH_DRIVER, _UMAD) if _is_lacking(facts, module)]
+    if not lacking:
+        return None
+    at_boot = tuple(dict.fromkeys((*lacking, _UMAD)))
+    steps: tuple[Step, ...] = (
+        *(LoadModule(f"Load {name}, through which the switches are reached", name) for name in lacking),
+        WriteFile(
+            f"Load {' and '.join(at_boot)} at boot",
+            UMAD_AT_BOOT,
+            "".join(f"{line}\n" for line in ("# Written by clusterctl (fabric-manager).", *at_boot)),
+        ),
+    )
+    are, them = ("are", "them") if len(lacking) > 1 else ("is", "it")
+    reason = f"{' and '.join(lacking)} {are} not loaded: NVLink 5 switches are reached through {them}"
+    if _SWITCH_DRIVER in lacking:
+        reason += f" (on Ubuntu linux-modules-extra brings {_SWITCH_DRIVER})"
+    return _Decision(Status.UNMET, reason, steps)
+
+
+def _is_lacking(facts: NodeFacts, module: str) -> bool:
+    """Whether a module is not loaded, and not needless: devices that are there have their driver."""
+    if module == _SWITCH_DRIVER and (facts.rdma.devices.is_unknown or facts.rdma.devices.value):
+        return False
+    return facts.modules.is_loaded(module) is False
 
 
 def _next_boots_version(facts: NodeFacts, loaded: str) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterctl.inventory.field_types import too_many_hcas
-from clusterctl.requirements import rdma_counters, rdma_fleet, rdma_gids, rdma_ports
+from clusterctl.requirements import efa, rdma_counters, rdma_fleet, rdma_gids, rdma_ports
 from clusterctl.requirements.base import Json, Status, Step, Verdict
 from clusterctl.requirements.nccl_settings import given, topology_warnings, turns_rdma_off
 from clusterctl.requirements.wording import because, some
@@ -100,7 +100,10 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     if too_many is not None:
         warnings.append(f"NCCL_IB_HCA of {place} {too_many}")
     warnings += topology_warnings(facts, node) + rdma_gids.family_warnings(facts, node, ports)
-    warnings += rdma_ports.means_more(selector, reading.value) + rdma_ports.bridge_warnings(facts, selector)
+    warnings += (
+        *rdma_ports.means_more(selector, reading.value),
+        *rdma_ports.bridge_warnings(facts, selector, has_plugin=efa.is_the_way(facts, node)),
+    )
     earlier = fleet.earlier.get(node.name)
     added, was_reset = rdma_counters.growth(facts, earlier, ports)
     warnings += rdma_counters.warnings(facts, earlier, added)

@@ -90,11 +90,16 @@ def without_device(facts: NodeFacts) -> tuple[tuple[PciDevice, ...], tuple[PciDe
         and d.driver not in GIVEN_AWAY
         and (d.vendor, d.device) != data_direct.FUNCTION
     ]
-    infiniband = [d for d in bare if d.class_code.startswith(_INFINIBAND)]
+    # Amazon's have none but for NVLink switches (clusterctl.facts.rdma), and these are the fabric manager's.
+    at = facts.system.virtualization.value
+    cards = not (at is not None and at.vm == "amazon")
+    infiniband = [d for d in bare if cards and d.class_code.startswith(_INFINIBAND)]
     others = [
         d
         for d in bare
-        if d not in infiniband and (d.vendor, d.device) in alike and d.address.rpartition(".")[0] not in slots
+        if not d.class_code.startswith(_INFINIBAND)
+        and (d.vendor, d.device) in alike
+        and d.address.rpartition(".")[0] not in slots
     ]
     return tuple(infiniband), tuple(others)
 
@@ -128,21 +133,26 @@ def networking(devices: tuple[RdmaDevice, ...]) -> tuple[RdmaDevice, ...]:
     return tuple(device for device in devices if not device.manages_nvlink)
 
 
-def bridge_warnings(facts: NodeFacts, selector: str | None) -> tuple[str, ...]:
-    """Name the functions that manage NVLink switches where NCCL would take them for network cards."""
+def bridge_warnings(facts: NodeFacts, selector: str | None, *, has_plugin: bool) -> tuple[str, ...]:
+    """Name the functions that manage NVLink switches where NCCL would take them for network cards.
+
+    ``has_plugin``: the node's network is one that NCCL reaches by a plugin alone, and looks for others without it.
+    """
+    bridges = [device for device in facts.rdma.devices.or_else(()) if device.manages_nvlink]
     taken = [
         device.name
-        for device in facts.rdma.devices.or_else(())
-        if device.manages_nvlink
-        and any(
-            port.state == "ACTIVE" and chosen(device.name, port.number, selector) for port in device.ports
-        )
+        for device in bridges
+        if any(port.state == "ACTIVE" and chosen(device.name, port.number, selector) for port in device.ports)
     ]
     if not taken:
         return ()
-    hint = f"leave them out of {selector}" if selector else f"set rdma_devices: ^={','.join(taken)}"
-    where = "this machine's NVLink switches"
-    return (f"{some(taken)} lead to {where}, and NCCL takes them for network cards: {hint}",)
+    # Those that are not up yet are once the fabric manager runs.
+    names = ",".join(device.name for device in bridges)
+    hint = f"leave them out of {selector}" if selector else f"set rdma_devices: ^={names}"
+    where = f"{'lead' if len(taken) > 1 else 'leads'} to this machine's NVLink switches"
+    what = "them for network cards" if len(taken) > 1 else "it for a network card"
+    unless = " where its network plugin is missing" if has_plugin else ""
+    return (f"{some(taken)} {where}, and NCCL takes {what}{unless}: {hint}",)
 
 
 def _is_to_be_given_away(facts: NodeFacts, device: RdmaDevice) -> bool:
