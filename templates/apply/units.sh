@@ -54,7 +54,15 @@ so_enable_unit() { # UNIT START(0|1)
 
 prior_enable_unit() {
   command -v systemctl || { reason='systemctl is not there'; return 1; }
-  keep unit "$1" && keep enabled "$(unit_state enabled "$1")" && keep active "$(unit_state active "$1")"
+  keep unit "$1" && keep enabled "$(unit_state enabled "$1")" && keep active "$(unit_state active "$1")" &&
+    keep silent "$(silent_sockets "$1")"
+}
+
+silent_sockets() { # UNIT: those that start it for a client, and do not listen. They may when it starts, as docker.socket
+  for socket in $(systemctl show -p TriggeredBy "$1" 2>/dev/null); do
+    socket=${socket#TriggeredBy=}
+    case $socket in *.socket) runs "$socket" || printf '%s\n' "$socket" ;; esac
+  done
 }
 
 do_enable_unit() { # one that runs is left running: others may be at work under it
@@ -85,8 +93,11 @@ undo_enable_unit() {
     active | activating | reloading) ;;
     *)
       may_stop "$unit" || return 1
+      # A socket that went on listening would start it again for whoever looks, the next check for one.
+      kept silent
       # One that is gone cannot be stopped, nor a mount that is in use.
-      logged limit 180 systemctl stop "$unit" || ! runs "$unit" || { reason="$unit does not stop: $reason"; return 1; }
+      # shellcheck disable=SC2086
+      logged limit 180 systemctl stop "$unit" $value || ! runs "$unit" || { reason="$unit does not stop: $reason"; return 1; }
       ;;
   esac
   kept enabled

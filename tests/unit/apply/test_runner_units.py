@@ -16,9 +16,11 @@ case $1 in
   is-active) [ -e "$2.active" ] && echo active || {{ echo inactive; exit 3; }} ;;
   enable) touch "$2.enabled" ;;
   disable) rm -f "$2.enabled" ;;
-  start) touch "$2.active" ;;
-  stop) [ ! -e "$2.busy" ] || {{ echo "target is busy" >&2; exit 1; }}; rm -f "$2.active" ;;
-  show) [ -e "$4.gone" ] && echo LoadState=not-found || echo LoadState=loaded ;;
+  start) touch "$2.active"; [ ! -e "$2.socket" ] || touch "$(cat "$2.socket").active" ;;
+  stop) [ ! -e "$2.busy" ] || {{ echo "target is busy" >&2; exit 1; }}
+    shift; for unit; do rm -f "$unit.active"; done ;;
+  show) if [ "$3" = TriggeredBy ]; then echo "TriggeredBy=a.path $(cat "$4.socket" 2>/dev/null)"; exit; fi
+    [ -e "$4.gone" ] && echo LoadState=not-found || echo LoadState=loaded ;;
   try-restart) [ ! -e "$2.gone" ] || exit 5; [ ! -e "$2.dies" ] || rm -f "$2.active" ;;
 esac
 """
@@ -68,6 +70,20 @@ def test_a_unit_that_runs_is_enabled_and_left_running(units):
     units.put("gpu", "4711, /usr/bin/python3\n")
     assert (1, "changed") in units.undo().events(1)
     assert units.calls() == ["disable nvidia-fabricmanager.service"]
+
+
+@pytest.mark.parametrize("listens", [False, True])
+def test_a_socket_that_came_with_its_unit_does_not_start_it_again_after_an_undo(units, listens):
+    units.put("docker.service.socket", "docker.socket")
+    if listens:
+        units.put("docker.socket.active")
+    units.apply(EnableUnit("enable", "docker.service"))
+    assert (units.folder / "docker.socket.active").exists()
+    units.calls()
+    assert (1, "changed") in units.undo().events(1)
+    with_it = "" if listens else " docker.socket"
+    assert units.calls() == [f"stop docker.service{with_it}", "disable docker.service"]
+    assert (units.folder / "docker.socket.active").exists() is listens
 
 
 @pytest.mark.parametrize("unit", ["ssh.service", "sshd.service"])
