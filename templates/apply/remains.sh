@@ -8,11 +8,13 @@ account_names() { # passwd|group -> the names of system accounts, sorted
 keep_surroundings() { # into $new, before anything is installed
   account_names passwd >"$new/users-before" && account_names group >"$new/groups-before" &&
     find /etc -xdev | sort >"$new/etc-before" || return 1
-  find /opt /srv /var/lib /var/log -maxdepth 2 -type d 2>/dev/null >"$new/folders-before" || :
+  limit 60 find /opt /srv /var/lib /var/log -maxdepth 2 -type d 2>/dev/null >"$new/folders-before"
+  # Some of it may be mounted from a server that is gone. By timeout of coreutils, and of busybox; killed by others.
+  case $? in 124 | 137 | 143) keep folders-unseen '' ;; esac
 }
 
-was_there() { # FOLDER: before the installation
-  grep -Fqsx -e "$1" "$entry/folders-before" "$entry/etc-before"
+was_there() { # FOLDER: before the installation. What could not be seen counts as there
+  [ -e "$entry/folders-unseen" ] || grep -Fqsx -e "$1" "$entry/folders-before" "$entry/etc-before"
 }
 
 files_of() { # MANAGER PACKAGE...

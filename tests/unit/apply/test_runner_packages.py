@@ -12,6 +12,8 @@ import time
 import pytest
 from apt_stand_in import APT_GET, DPKG_QUERY
 
+from clusterctl.apply import script
+from clusterctl.plan.model import NodePlan, PlannedStep
 from clusterctl.requirements.base import InstallPackages, WriteFile
 
 STEP = InstallPackages("install", "apt", ("pciutils", "present"))
@@ -97,6 +99,25 @@ def test_a_run_is_undone_though_what_its_packages_left_behind_was_changed_since(
     assert (1, "changed") in runner.undo(env=env).events(1)
     assert left.exists()
     assert (0, "nothing") in runner.undo(env=env).events(0)
+
+
+@pytest.mark.parametrize("status", [0, 124, 143])
+def test_where_a_dead_server_hid_what_was_there_nothing_that_holds_data_is_purged(apt, tmp_path, status):
+    runner, db, env = apt
+    text = script.apply_script(runner.header("run1"), NodePlan("n", (PlannedStep("test", STEP),)))
+    assert text.count("limit 60 find ") == 1
+    ran = runner.run_text(text.replace("limit 60 find ", f"sh -c 'exit {status}' "), env)
+    assert ran.events(1)[-1] == (1, "changed")
+    data, scripts = tmp_path / "srv", tmp_path / "info"
+    for folder in (data, scripts):
+        folder.mkdir()
+    (data / "somebodys").touch()
+    (scripts / "pciutils.postrm").write_text(f"rm -rf {data}\n")
+    text = script.undo_script(runner.header("run1"))
+    ran = runner.run_text(text.replace("/var/lib/dpkg/info", str(scripts)), env)
+    assert ran.events(1)[-1] == (1, "changed")
+    assert ("pciutils.configured" in _installed(db)) is (status != 0)
+    assert any("not purged: that would delete" in record.detail for record in ran.records) is (status != 0)
 
 
 @pytest.mark.parametrize("crashed", [False, True])
