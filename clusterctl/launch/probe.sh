@@ -25,14 +25,28 @@ fi
 
 # What joins GPUs and nodes: the first GPU's NVLinks (GB/s), the links between each pair, active RDMA ports (Gb/s).
 if command -v nvidia-smi >/dev/null 2>&1; then
-  say gpu_name "$(nvidia-smi -L 2>/dev/null | sed -n '1s/^GPU 0: \(.*\) (UUID.*/\1/p')"
+  gpu_name=$(nvidia-smi -L 2>/dev/null | sed -n '1s/^GPU 0: \(.*\) (UUID.*/\1/p')
+  say gpu_name "$gpu_name"
   say nvlinks "$(nvidia-smi nvlink -s -i 0 2>/dev/null | sed -n 's/.*Link [0-9]*: \([0-9.]*\) GB\/s.*/\1/p' | tr '\n' ' ')"
   say nvlink_pairs "$(nvidia-smi topo -m 2>/dev/null | grep 'GPU[0-9]' | tr -s '\t ' '\n' | sed -n 's/^NV\([0-9][0-9]*\)$/\1/p' | tr '\n' ' ')"
 fi
+# The board of a B200 or its like manages its NVLink switches through four functions of one ConnectX-7, which look like
+# InfiniBand ports that are up (facts/rdma.py). What surely tells them is root's to read; no other ConnectX-7 has four such.
+card_of() { card=$(readlink -f "/sys/class/infiniband/$1/device") && printf '%s\n' "${card%.*}"; }
+for_switches=
+case ${gpu_name:-} in *B100*|*B200*|*B300*)
+  for_switches=$(
+    for layer in /sys/class/infiniband/*/ports/1/link_layer; do
+      device=${layer#/sys/class/infiniband/}; device=${device%%/*}
+      kind=$(cat "$layer" "/sys/class/infiniband/$device/device/device" 2>/dev/null | tr '\n' ' ')
+      [ "$kind" != "InfiniBand 0x1021 " ] || card_of "$device"
+    done | sort | uniq -c | sed -n 's/^ *4 //p' | tr '\n' ' ') ;;
+esac
 for port in /sys/class/infiniband/*/ports/*; do
   case $(cat "$port/state" 2>/dev/null) in
-    *ACTIVE*) device=${port#/sys/class/infiniband/}
-      say rdma_port "${device%%/*} ${port##*/} $(cut -d ' ' -f 1 "$port/rate" 2>/dev/null)" ;;
+    *ACTIVE*) device=${port#/sys/class/infiniband/}; device=${device%%/*}
+      case " $for_switches" in *" $(card_of "$device") "*) continue ;; esac
+      say rdma_port "$device ${port##*/} $(cut -d ' ' -f 1 "$port/rate" 2>/dev/null)" ;;
   esac
 done
 [ -e /sys/module/nvidia_peermem ] && say peer_memory nvidia_peermem

@@ -3,6 +3,7 @@
 import subprocess
 from pathlib import Path
 
+import fake_sysfs
 import pytest
 
 from clusterctl.benchmarks.links import NodeLinks, RdmaLink
@@ -64,27 +65,66 @@ def test_the_weakest_node_bounds_all():
     assert link_answers.weakest([]) is None
 
 
-def test_the_probe_reads_nvidia_smi_as_it_is(tmp_path):
-    """The probe's own lines run by sh, with the recorded output of four H200 in the program's place."""
-    recorded = Path(__file__).with_name("nvidia_smi_h200x4")
+def _asked(tmp_path, smi, sys="/sys"):
+    """Return what the probe's own lines say, run by sh with a stand-in for nvidia-smi and for /sys."""
     program = tmp_path / "nvidia-smi"
-    program.write_text(
-        f'#!/bin/sh\ncase "$1" in nvlink) cat {recorded}/nvlink-s-i-0.txt;; topo) cat {recorded}/topo-m.txt;; '
-        "-L) printf 'GPU %d: NVIDIA H200 (UUID: GPU-%d)\\n' 0 7 1 8;; esac\n"
-    )
+    program.write_text(f"#!/bin/sh\n{smi}\n")
     program.chmod(0o755)
     text = Path(preflight.__file__).with_name("probe.sh").read_text()
     part = text[text.index("# What joins GPUs and nodes") : text.index("find_program() {")]
-    script = 'say() { printf \'%s\\t%s\\n\' "$1" "$2"; }\n' + part
+    script = 'say() { printf \'%s\\t%s\\n\' "$1" "$2"; }\n' + part.replace("/sys/", f"{sys}/")
     done = subprocess.run(
         ["sh", "-s"], input=script, capture_output=True, text=True, timeout=20, check=True,
         env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
     )  # fmt: skip
+    assert done.stderr == ""
     said = {}
     for line in done.stdout.splitlines():
         name, _, value = line.partition("\t")
         said.setdefault(name, []).append(value)
+    return said
+
+
+def test_the_probe_reads_nvidia_smi_as_it_is(tmp_path):
+    """The recorded output of four H200."""
+    recorded = Path(__file__).with_name("nvidia_smi_h200x4")
+    said = _asked(
+        tmp_path,
+        f'case "$1" in nvlink) cat {recorded}/nvlink-s-i-0.txt;; topo) cat {recorded}/topo-m.txt;; '
+        "-L) printf 'GPU %d: NVIDIA H200 (UUID: GPU-%d)\\n' 0 7 1 8;; esac",
+    )
     links, evidence = link_answers.read(said, 4, None)
     assert (links.nvlink.links, links.nvlink.gbps) == (18, 450)
     assert evidence.rdma_ports is not None
     assert evidence.gpu == "NVIDIA H200"
+
+
+@pytest.mark.parametrize(
+    ("gpu", "counted"), [("NVIDIA B200", False), ("NVIDIA B300 SXM6", False), ("NVIDIA H200", True)]
+)
+def test_the_functions_for_the_nvlink_switches_are_no_nics(tmp_path, gpu, counted):
+    fake_sysfs.add_nvlink_bridges(tmp_path / "sys")
+    tree = fake_sysfs.Tree(tmp_path / "sys")
+    for number in range(2):
+        folder = tree.pci(
+            f"pci0000:40/0000:4{number}:00.0",
+            (0x15B3, 0x1021, 0x020700),
+            driver="mlx5_core",
+            config=b"\0" * 64,
+        )
+        device = f"{folder}/infiniband/mlx5_{number}"
+        tree.link(f"{device}/device", "../..")
+        tree.link(f"class/infiniband/mlx5_{number}", f"../../{device}")
+    for path in (tmp_path / "sys/class/infiniband").iterdir():
+        for name, text in (
+            ("link_layer", "InfiniBand"),
+            ("state", "4: ACTIVE"),
+            ("rate", "400 Gb/sec (4X NDR)"),
+        ):
+            tree.write(f"class/infiniband/{path.name}/ports/1/{name}", text)
+    said = _asked(tmp_path, f"[ \"$1\" != -L ] || echo 'GPU 0: {gpu} (UUID: GPU-7)'", sys=f"{tmp_path}/sys")
+    found, evidence = link_answers.read(said, 1, None)
+    nics = ["mlx5_0", "mlx5_1"]
+    bridges = ["mlx5_10", "mlx5_11", "mlx5_8", "mlx5_9"] if counted else []
+    assert sorted(port.device for port in found.rdma) == sorted(nics + bridges)
+    assert len(evidence.rdma_ports) == len(found.rdma)
