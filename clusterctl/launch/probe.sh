@@ -42,10 +42,13 @@ case ${gpu_name:-} in *B100*|*B200*|*B300*)
       [ "$kind" != "InfiniBand 0x1021 " ] || card_of "$device"
     done | sort | uniq -c | sed -n 's/^ *4 //p' | tr '\n' ' ') ;;
 esac
+# On EC2 no network is one of InfiniBand: what is leads to the switches of a P6-B200, where fewer functions are seen.
+vendor=$(cat /sys/class/dmi/id/sys_vendor 2>/dev/null)
 for port in /sys/class/infiniband/*/ports/*; do
   case $(cat "$port/state" 2>/dev/null) in
     *ACTIVE*) device=${port#/sys/class/infiniband/}; device=${device%%/*}
       case " $for_switches" in *" $(card_of "$device") "*) continue ;; esac
+      [ "$vendor $(cat "$port/link_layer" 2>/dev/null)" != "Amazon EC2 InfiniBand" ] || continue
       say rdma_port "$device ${port##*/} $(cut -d ' ' -f 1 "$port/rate" 2>/dev/null)" ;;
   esac
 done

@@ -27,6 +27,10 @@ _TOLERANCE = 1.02
 RING_SHARE = {3: 0.785, 4: 0.8155, 5: 0.758}
 # mlx5 calls devices so that are two ports in one (LAG); their rate reads as that of one port (NVIDIA/nccl issue 1015).
 _BOND = "_bond_"
+# EFA's driver calls every rate 100 Gb/s before it asks the device (2.13, Linux 6.13). Instances whose GPUs have
+# NVLink 4 or newer have 3200 Gb/s at least: 32 of 100 (P5), 16 of 200 (P5en), 8 of 400 (P6-B200).
+_EFA = ("efa_", "rdmap")
+_EFA_SAID_GBITPS, _EFA_GBITPS = 100.0, 3200.0
 _RINGS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce")
 
 
@@ -131,6 +135,8 @@ def _between(inputs: Inputs, links: NodeLinks, local: int, inside: Bound | None)
     bonds = [port.device for port in _fastest(links.rdma) if _BOND in port.device]
     if bonds:
         return _unknown(f"the driver tells of a bond ({', '.join(bonds)}) the rate of one of its ports only")
+    if _unknown_to_the_driver(links):
+        return _unknown("the rate of its EFAs is not known: EFA's driver calls each 100 Gb/s before 2.13")
     n, nodes = inputs.ranks, inputs.nodes
     wire = line_rate_gbps(links.rdma)
     every = sum(port.rate_gbitps for port in links.rdma) / 8
@@ -153,6 +159,12 @@ def _between(inputs: Inputs, links: NodeLinks, local: int, inside: Bound | None)
     if inside.expected_gbps < expected:
         return Bound(inside.expected_gbps, min(most, inside.limit_gbps), inside.why)
     return Bound(expected, min(most, inside.limit_gbps), formula)
+
+
+def _unknown_to_the_driver(links: NodeLinks) -> bool:
+    said = [port.rate_gbitps for port in links.rdma if port.device.startswith(_EFA)]
+    modern = links.nvlink is not None and links.nvlink.generation >= 4
+    return modern and bool(said) and set(said) == {_EFA_SAID_GBITPS} and sum(said) < _EFA_GBITPS
 
 
 def judge(inputs: Inputs, rows: Sequence[tuple[int, float]]) -> Expectation:

@@ -99,12 +99,23 @@ def test_the_probe_reads_nvidia_smi_as_it_is(tmp_path):
     assert evidence.gpu == "NVIDIA H200"
 
 
+BRIDGES, NICS = ["mlx5_10", "mlx5_11", "mlx5_8", "mlx5_9"], ["mlx5_0", "mlx5_1"]
+
+
 @pytest.mark.parametrize(
-    ("gpu", "counted"), [("NVIDIA B200", False), ("NVIDIA B300 SXM6", False), ("NVIDIA H200", True)]
+    ("gpu", "vendor", "counted"),
+    [
+        ("NVIDIA B200", "Supermicro", NICS),
+        ("NVIDIA B300 SXM6", "Supermicro", NICS),
+        ("NVIDIA H200", "Supermicro", NICS + BRIDGES),
+        # Nothing of InfiniBand is a network there.
+        ("NVIDIA B200", "Amazon EC2", []),
+    ],
 )
-def test_the_functions_for_the_nvlink_switches_are_no_nics(tmp_path, gpu, counted):
+def test_the_functions_for_the_nvlink_switches_are_no_nics(tmp_path, gpu, vendor, counted):
     fake_sysfs.add_nvlink_bridges(tmp_path / "sys")
     tree = fake_sysfs.Tree(tmp_path / "sys")
+    tree.write("class/dmi/id/sys_vendor", vendor)
     for number in range(2):
         folder = tree.pci(
             f"pci0000:40/0000:4{number}:00.0",
@@ -124,7 +135,5 @@ def test_the_functions_for_the_nvlink_switches_are_no_nics(tmp_path, gpu, counte
             tree.write(f"class/infiniband/{path.name}/ports/1/{name}", text)
     said = _asked(tmp_path, f"[ \"$1\" != -L ] || echo 'GPU 0: {gpu} (UUID: GPU-7)'", sys=f"{tmp_path}/sys")
     found, evidence = link_answers.read(said, 1, None)
-    nics = ["mlx5_0", "mlx5_1"]
-    bridges = ["mlx5_10", "mlx5_11", "mlx5_8", "mlx5_9"] if counted else []
-    assert sorted(port.device for port in found.rdma) == sorted(nics + bridges)
+    assert sorted(port.device for port in found.rdma) == sorted(counted)
     assert len(evidence.rdma_ports) == len(found.rdma)

@@ -100,6 +100,19 @@ def test_bonded_ports_bound_nothing():
 
 
 @pytest.mark.parametrize(
+    ("count", "said", "verdict"),
+    [(32, 100, "fine"), (16, 200, "fine"), (16, 100, "unknown"), (8, 100, "unknown"), (8, 400, "fine")],
+)
+def test_rates_that_only_the_driver_of_efa_says(count, said, verdict):
+    """P5, P5en with a driver that asks and one that does not, and the same of P6: all carry 400 GB/s."""
+    ports = tuple(RdmaLink(f"rdmap{79 + i}s0", 1, said) for i in range(count))
+    links = NodeLinks(8, nvlink([26.562] * 18, [18] * 56, 8)[0], "", ports)
+    found = expectation.judge(Inputs("all_gather", 32, 4, links, False, False), [(1 << 30, 350.0)])
+    assert found.verdict == verdict
+    assert verdict == "fine" or "EFA" in found.reason
+
+
+@pytest.mark.parametrize(
     ("rates", "pairs", "gpus", "generation", "why"),
     [
         ([26.562] * 18, [18] * 12, 4, 4, ""),
