@@ -37,6 +37,8 @@ class Evidence:
     """``ulimit -l``; None also for unlimited."""
     gpu: str | None = None
     """The name of its first GPU."""
+    ec2_machine: str | None = None
+    """What Amazon calls the machine (g6e.48xlarge); None for any that is not Amazon's."""
     rdma_named: str | None = None
     """The RDMA devices that the inventory says it has, as NCCL_IB_HCA is written; None: it names none."""
 
@@ -194,7 +196,7 @@ def _node(
         return verdict("sockets", cause, hint)
     if all(way.gdr for way in ways):
         return verdict("proven")
-    unsupported = gpudirect_causes.unsupported(evidence.gpu)
+    unsupported = gpudirect_causes.unsupported(evidence.gpu, evidence.ec2_machine)
     if unsupported is not None:
         return verdict("unsupported", unsupported)
     far = gpudirect_causes.too_far(processes)

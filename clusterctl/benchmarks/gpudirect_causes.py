@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from clusterctl.benchmarks.links import is_efa
 from clusterctl.benchmarks.nccl_log_model import ProcessLog
-from clusterctl.facts.gpu_models import why_no_gpudirect
+from clusterctl.facts.gpu_models import why_no_efa_gpudirect, why_no_gpudirect
 
 # src/graph/topo.h (before 2.22 src/include/graph.h): the numbers moved when paths over C2C came in.
 _PATHS_OLD = ("LOC", "NVL", "NVB", "PIX", "PXB", "PXN", "PHB", "SYS", "NET", "DIS")
@@ -21,6 +22,10 @@ _REGISTRATION = re.compile(r"ibv_reg_\w+ failed with error Cannot allocate memor
 _SMALL_MEMLOCK_KIB = 1 << 20
 _USERSPACE_HINT = (
     "install libibverbs and its providers (rdma-core) where ranks run; containers: --device /dev/infiniband"
+)
+_EFA_HINT = (
+    "the EFA installer brings it: where ranks run LD_LIBRARY_PATH must name its folder; containers: --device "
+    "/dev/infiniband; NET/OFI in a rank's log is what it says of itself"
 )
 _MEMLOCK_HINT = "clusterctl bootstrap INVENTORY --only memlock; for containers --ulimit memlock=-1"
 
@@ -67,6 +72,11 @@ def of_sockets(
         return "libibverbs cannot be loaded where the ranks run (no RDMA userspace)", _USERSPACE_HINT
     if any(process.no_rdma_device for process in processes):
         selector = settings.get("NCCL_IB_HCA")
+        if rdma_ports and all(map(is_efa, rdma_ports)):
+            return (
+                f"NCCL reaches EFAs by its plugin aws-ofi-nccl alone, absent or failing: {', '.join(rdma_ports)}",
+                _EFA_HINT,
+            )
         if rdma_ports and selector:
             return (
                 f"NCCL found no RDMA device for NCCL_IB_HCA={selector}, but the node has {', '.join(rdma_ports)}",
@@ -94,9 +104,9 @@ def of_sockets(
     return "NCCL chose sockets, and its log does not say why", "clusterctl explain with the rank's log"
 
 
-def unsupported(gpu: str | None) -> str | None:
+def unsupported(gpu: str | None, ec2_machine: str | None = None) -> str | None:
     """Return the sentence on a GPU that no NIC can reach by design; None for any other, and for one not known."""
-    return None if gpu is None else why_no_gpudirect(gpu)
+    return why_no_gpudirect(gpu or "") or why_no_efa_gpudirect(ec2_machine or "")
 
 
 def too_far(processes: Sequence[ProcessLog]) -> str | None:

@@ -46,6 +46,11 @@ class NodeLinks:
     rdma: tuple[RdmaLink, ...] = ()
 
 
+def is_efa(device: str) -> bool:
+    """Tell whether an RDMA device is an EFA by its name, which is the kernel's (efa_0) or udev's (rdmap16s27)."""
+    return device.startswith(("efa_", "rdmap"))
+
+
 def nvlink(link_gbps: Sequence[float], pairs: Sequence[int], gpus: int) -> tuple[NvLink | None, str]:
     """Read the rates of one GPU's active links, and of all pairs of GPUs the number of links between them.
 

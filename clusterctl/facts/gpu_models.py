@@ -30,6 +30,16 @@ def why_no_gpudirect(name: str) -> str | None:
     return None
 
 
+def why_no_efa_gpudirect(machine: str) -> str | None:
+    """Return why no EFA reaches the GPUs of an EC2 machine by its product name; None where they do.
+
+    Sources: aws-ofi-nccl #547; Amazon's announcement of G7e, the first of its kind with GPUDirect RDMA.
+    """
+    if re.match(r"gr?[1-6]\D", machine) is None:
+        return None
+    return f"EC2's G machines before G7 ({machine}) have no GPUDirect RDMA, whatever their GPUs are"
+
+
 def is_joined_to_its_cpu(gpu: str | PciDevice) -> bool:
     """Whether a GPU, by its name or on the bus, is joined to a Grace CPU by NVLink-C2C, through which NICs reach it."""
     if isinstance(gpu, str):

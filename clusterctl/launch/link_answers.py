@@ -40,6 +40,7 @@ def read(
         peer_memory=tuple(said.get("peer_memory", ())),
         memlock_kib=int(memlock) if memlock.isdecimal() else None,
         gpu=next(iter(said.get("gpu_name", ())), None),
+        ec2_machine=next(iter(said.get("ec2_machine", ())), None),
         # What only leaves devices out promises none.
         rdma_named=selector if selector and not selector.startswith("^") else None,
     )

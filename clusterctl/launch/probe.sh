@@ -44,6 +44,7 @@ case ${gpu_name:-} in *B100*|*B200*|*B300*)
 esac
 # On EC2 no network is one of InfiniBand: what is leads to the switches of a P6-B200, where fewer functions are seen.
 vendor=$(cat /sys/class/dmi/id/sys_vendor 2>/dev/null)
+[ "$vendor" != "Amazon EC2" ] || say ec2_machine "$(cat /sys/class/dmi/id/product_name 2>/dev/null)"
 for port in /sys/class/infiniband/*/ports/*; do
   case $(cat "$port/state" 2>/dev/null) in
     *ACTIVE*) device=${port#/sys/class/infiniband/}; device=${device%%/*}

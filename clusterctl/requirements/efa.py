@@ -1,15 +1,14 @@
 """GPUDirect RDMA on Amazon's EFA, whose driver knows neither nvidia_peermem nor the peer-memory API.
 
 Sources: amzn-drivers, kernel/linux/efa_nv_peermem (README: with NVIDIA's open kernel modules only, and the efa driver
-asks for it whenever it needs it); aws-ofi-nccl #861 and #1243 (on which EFAs DMA-BUF is left off) and #547 (EC2's G);
-Amazon's announcement of G7e, the first of them with GPUDirect RDMA.
+asks for it whenever it needs it); aws-ofi-nccl #861 and #1243 (on which EFAs DMA-BUF is left off).
 """
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
+from clusterctl.facts.gpu_models import why_no_efa_gpudirect
 from clusterctl.requirements import rdma_ports
 
 if TYPE_CHECKING:
@@ -39,10 +38,9 @@ def is_the_way(facts: NodeFacts, node: Node) -> bool:
 
 def why_no_gpudirect(facts: NodeFacts, node: Node) -> str | None:
     """Return why no EFA of this machine reaches its GPUs; None where they do, and where there are other NICs."""
-    machine = facts.versions.firmware_word("product_name") or ""
-    if re.match(r"gr?[1-6]\D", machine) is None or not is_the_way(facts, node):
+    if not is_the_way(facts, node):
         return None
-    return f"EC2's G machines before G7 ({machine}) have no GPUDirect RDMA, whatever their GPUs are"
+    return why_no_efa_gpudirect(facts.versions.firmware_word("product_name") or "")
 
 
 def is_there(facts: NodeFacts) -> bool | None:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from clusterctl.benchmarks.links import NodeLinks, RdmaLink
+from clusterctl.benchmarks.links import NodeLinks, RdmaLink, is_efa
 
 Verdict = Literal["fine", "warn", "slow", "impossible", "unknown"]
 FINE_SHARE = 0.85
@@ -29,7 +29,6 @@ RING_SHARE = {3: 0.785, 4: 0.8155, 5: 0.758}
 _BOND = "_bond_"
 # EFA's driver calls every rate 100 Gb/s before it asks the device (2.13, Linux 6.13). Instances whose GPUs have
 # NVLink 4 or newer have 3200 Gb/s at least: 32 of 100 (P5), 16 of 200 (P5en), 8 of 400 (P6-B200).
-_EFA = ("efa_", "rdmap")
 _EFA_SAID_GBITPS, _EFA_GBITPS = 100.0, 3200.0
 _RINGS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce")
 
@@ -162,7 +161,7 @@ def _between(inputs: Inputs, links: NodeLinks, local: int, inside: Bound | None)
 
 
 def _unknown_to_the_driver(links: NodeLinks) -> bool:
-    said = [port.rate_gbitps for port in links.rdma if port.device.startswith(_EFA)]
+    said = [port.rate_gbitps for port in links.rdma if is_efa(port.device)]
     modern = links.nvlink is not None and links.nvlink.generation >= 4
     return modern and bool(said) and set(said) == {_EFA_SAID_GBITPS} and sum(said) < _EFA_GBITPS
 

@@ -81,6 +81,18 @@ def test_a_gpu_that_no_nic_can_reach_is_said_and_not_held_against_the_node(gpu, 
     assert proof.status == ("not-used" if status == "unsupported" else "fallen-back")
 
 
+@pytest.mark.parametrize(
+    ("machine", "status"),
+    [("g6e.48xlarge", "unsupported"), ("g7e.48xlarge", "no-gpudirect"), (None, "no-gpudirect")],
+)
+def test_efas_that_reach_no_gpu_are_not_held_against_the_node(machine, status):
+    lines = ("NET/Libfabric : GPU Direct RDMA Disabled for HCA 0 'rdmap49s0'", *channels("NET/Libfabric/0"))
+    there = Evidence(rdma_ports=("rdmap49s0:1",), peer_memory=(), gpu="NVIDIA L40S", ec2_machine=machine)
+    proof, found = verdicts(written({"a": lines, "b": lines}), evidence={"a": there, "b": there})
+    assert {node[0] for node in found.values()} == {status}
+    assert bool(proof.faults()) == (status == "no-gpudirect")
+
+
 def test_recorded_sockets_are_no_failure_where_no_node_has_rdma():
     log = parse_file(LOGS / "socket-2.28.9-h200x4-as-two-nodes.log")
 
@@ -143,6 +155,7 @@ SOCKETS = ("NET/IB : No device found.", "NET/Socket : Using [0]eth0:10.0.0.1<0>"
             None,
             "(memlock)",
         ),
+        (SOCKETS, Evidence(rdma_ports=("rdmap16s27:1", "rdmap32s27:1")), "by its plugin aws-ofi-nccl alone"),
         (SOCKETS[1:], Evidence(rdma_ports=("mlx5_0:1",), memlock_kib=8192), "memlock is 8192 KiB"),
         (SOCKETS[1:], None, "its log does not say why"),
         (

@@ -116,6 +116,7 @@ def test_the_functions_for_the_nvlink_switches_are_no_nics(tmp_path, gpu, vendor
     fake_sysfs.add_nvlink_bridges(tmp_path / "sys")
     tree = fake_sysfs.Tree(tmp_path / "sys")
     tree.write("class/dmi/id/sys_vendor", vendor)
+    tree.write("class/dmi/id/product_name", "p6-b200.48xlarge")
     for number in range(2):
         folder = tree.pci(
             f"pci0000:40/0000:4{number}:00.0",
@@ -137,3 +138,4 @@ def test_the_functions_for_the_nvlink_switches_are_no_nics(tmp_path, gpu, vendor
     found, evidence = link_answers.read(said, 1, None)
     assert sorted(port.device for port in found.rdma) == sorted(counted)
     assert len(evidence.rdma_ports) == len(found.rdma)
+    assert evidence.ec2_machine == ("p6-b200.48xlarge" if vendor == "Amazon EC2" else None)
