@@ -11,14 +11,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def pytest_configure() -> None:
-    """Let interrupts through: a shell that starts a test run in the background has them ignored, for children too."""
+    """Let interrupts through: a shell that starts a test run in the background has them ignored, for children too.
+
+    And let no example fail because the machine is busy: hypothesis allows one 0.2 s, and a few the time to be drawn.
+    """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("busy machine")
 
 
 @pytest.hookimpl(optionalhook=True)
