@@ -26,6 +26,15 @@ cc_result reduce(cc_comm* comm, size_t count, const cc_op_options* options = nul
   return cc_all_reduce(data.data(), data.data(), count, CC_FLOAT32, CC_SUM, comm, options);
 }
 
+// Waits until this rank has heard of what ended the communicator elsewhere.
+void await_news(cc_comm* comm) {
+  cc_result state = CC_SUCCESS;
+  for (int i = 0; i < 2000 && state == CC_SUCCESS; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    EXPECT(cc_comm_get_async_error(comm, &state) == CC_SUCCESS, "async error");
+  }
+}
+
 void abort_ends_the_operation_everywhere(const std::string& layout) {
   Meeting meeting(3);
   run_ranks(3, layout_named(layout), [&](int rank, cc_comm* comm) {
@@ -49,7 +58,7 @@ void abort_ends_the_operation_everywhere(const std::string& layout) {
     EXPECT(seconds_since(start) < 5, "it took ", seconds_since(start), " s");
     EXPECT(took < 1, "abort took ", took, " s");
     meeting.wait();
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    await_news(comm);
     EXPECT(contains(last_error(comm), "rank 1"), last_error(comm));
     // Sticky.
     EXPECT(reduce(comm, 1) == (rank == 1 ? CC_ERROR_ABORTED : CC_ERROR_REMOTE), "not sticky");
@@ -71,7 +80,7 @@ void the_deadline_names_who_is_late(const std::string& layout) {
     }
     meeting.wait();
     if (rank == 1) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      await_news(comm);
       EXPECT(reduce(comm, 1000) == CC_ERROR_REMOTE, last_error(comm));
       EXPECT(contains(last_error(comm), "rank 0"), last_error(comm));
     }

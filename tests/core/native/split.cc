@@ -61,7 +61,7 @@ void parts_work(const std::string& layout) {
 
 void settings_are_inherited() {
   Layout layout = layout_named("tcp");
-  layout.timeout_ms = 200;
+  layout.timeout_ms = 3000;  // of all that follows: threads of a busy machine come late too
   Meeting meeting(2);
   run_ranks(2, layout, [&](int rank, cc_comm* comm) {
     cc_comm* same = nullptr;
@@ -76,7 +76,7 @@ void settings_are_inherited() {
     EXPECT(cc_comm_peer_info(same, 1 - rank, &info) == CC_SUCCESS && info.transport == std::string("tcp"), "tcp");
     EXPECT(cc_comm_peer_info(other, 1 - rank, &info) == CC_SUCCESS && info.transport == std::string("shm"), "shm");
     if (rank == 0) EXPECT(cc_barrier(same, nullptr) == CC_ERROR_TIMEOUT, last_error(same));
-    if (rank == 0) EXPECT(contains(last_error(same), "0.200 s"), last_error(same));
+    if (rank == 0) EXPECT(contains(last_error(same), "3.000 s"), last_error(same));
     meeting.wait();
     // The failure of a part is its own.
     EXPECT(sum_over(other, 1) == 2 && sum_over(comm, 1) == 2, "the others live");
