@@ -66,9 +66,10 @@ def test_one_exec_gathers_everything() -> None:
     found = gather(transport, NODE, escalate=False)
     assert transport.calls == [(("sh",), False)]
     assert found.name == "here"
-    assert found.clock.offset_s == pytest.approx(0, abs=0.5)
-    assert found.clock.uncertainty_s is not None and found.clock.uncertainty_s < 2
-    assert found.duration_s > 0
+    # It is one clock: whatever the exec took, the bounds hold it. Both are rounded to a millisecond, uptimes to ten.
+    assert found.clock.offset_s is not None and found.clock.uncertainty_s is not None
+    assert abs(found.clock.offset_s) <= found.clock.uncertainty_s + 0.05
+    assert 0 <= found.clock.uncertainty_s <= found.duration_s + 0.05
 
 
 @pytest.mark.parametrize(

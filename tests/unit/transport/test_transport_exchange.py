@@ -82,11 +82,13 @@ def test_lines_that_were_handed_on_count_as_output():
     assert kind_of(exchange.check) is FailureKind.PROTOCOL
 
 
-def test_the_deadline():
+def test_the_deadline(monkeypatch):
+    now = time.monotonic()
+    monkeypatch.setattr("clusterctl.transport.exchange.time.monotonic", lambda: now)
     exchange = Exchange("n", ARGV, timeout_s=0.05)
     exchange.check()
     assert exchange.wait_s <= 0.05
-    time.sleep(0.06)
+    now += 0.06
     assert kind_of(exchange.check) is FailureKind.DEADLINE
 
 

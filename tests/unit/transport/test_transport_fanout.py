@@ -77,11 +77,13 @@ def test_a_node_that_cannot_be_connected_is_a_failure():
 
 def test_no_more_than_fanout_at_once(connect):
     running, most, lock = [0], [0], threading.Lock()
+    four = threading.Barrier(4)
 
     def work(node, transport):
         with lock:
             running[0] += 1
             most[0] = max(most[0], running[0])
+        four.wait(60)
         time.sleep(0.01)
         with lock:
             running[0] -= 1

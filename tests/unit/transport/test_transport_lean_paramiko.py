@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from clusterctl.transport import lean_paramiko
+
 PROGRAM = """
 import sys
 from clusterctl.inventory.model import Node
 from clusterctl.transport import lean_paramiko
 from clusterctl.transport.ssh import SshSession
 from clusterctl.transport.sudo import SudoPassword
-lean_paramiko.EXEC_TIMEOUT_S = 1.0
+lean_paramiko.EXEC_TIMEOUT_S = float(sys.argv[1])
 ssh = SshSession(accept_new_host_keys=False, connect_timeout_s=1.0, password=SudoPassword())
 for name in ("n1.example", "n2.example"):
     target = ssh.target(Node(name=name, address=name))
@@ -22,12 +24,12 @@ print(target.port, "invoke" in sys.modules, "unittest.mock" in sys.modules, sys.
 """
 
 
-def printed(home: Path, config: str) -> tuple[str, str]:
+def printed(home: Path, config: str, exec_timeout_s: float = lean_paramiko.EXEC_TIMEOUT_S) -> tuple[str, str]:
     (home / ".ssh").mkdir()
     (home / ".ssh/config").write_text(config)
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], env={"HOME": str(home), "PATH": "/usr/bin:/bin"}, input="mine",
-        capture_output=True, text=True, timeout=60, check=False,
+        [sys.executable, "-c", PROGRAM, str(exec_timeout_s)], env={"HOME": str(home), "PATH": "/usr/bin:/bin"},
+        input="mine", capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     return done.stdout.strip(), done.stderr
 
@@ -50,6 +52,6 @@ def test_invoke_is_never_needed_and_match_exec_reads_no_input_of_ours(
 
 def test_a_match_exec_that_hangs_counts_as_failed_and_runs_once_for_all_hosts(tmp_path: Path) -> None:
     config = f'Match exec "echo >>{tmp_path}/asked; exec sleep 300"\n  Port 2201\nHost *\n  Port 2202\n'
-    said, problems = printed(tmp_path, config)
+    said, problems = printed(tmp_path, config, 2.0)
     assert said.startswith("2202 ") and problems.count("Match exec") == 1
     assert (tmp_path / "asked").read_text() == "\n"
