@@ -77,28 +77,33 @@ def failures(done):
     return {fault["kind"]: fault for fault in json.loads(done.stdout)["proof"]["failures"]}
 
 
-def launch_processes():
-    """Every process that a launch left behind, by the marker that all of them carry."""
+def launch_processes(tmp_path):
+    """Every process that this test's launches left behind, by the marker that all of them carry.
+
+    Other tests' launches, of the other worker too, are told by the folder of runs, which all on this machine inherit.
+    """
+    runs = f"CLUSTERCTL_RUNS={tmp_path / 'runs'}".encode()
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            if b"CLUSTERCTL_LAUNCH=" in (folder / "environ").read_bytes():
-                found.append(int(folder.name))
+            environ = (folder / "environ").read_bytes()
         except OSError:
             continue
+        if b"CLUSTERCTL_LAUNCH=" in environ and runs in environ.split(b"\0"):
+            found.append(int(folder.name))
     return found
 
 
-def pid_of_rank(folder, rank, timeout_s=60):
+def pid_of_rank(tmp_path, rank, timeout_s=60):
     """Wait until a rank is at work (its log names its process), then return its process id."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
-        for pid in launch_processes():
+        for pid in launch_processes(tmp_path):
             try:
                 environ = (Path("/proc") / str(pid) / "environ").read_bytes().split(b"\0")
             except OSError:
                 continue
-            logs = list(folder.glob("*/logs/rank-0.log"))
+            logs = list((tmp_path / "runs").glob("*/logs/rank-0.log"))
             if (
                 f"OMPI_COMM_WORLD_RANK={rank}".encode() in environ
                 and logs
@@ -118,14 +123,14 @@ def start(clusterctl, tmp_path, *arguments):
     )  # fmt: skip
 
 
-def finish(process, timeout_s=120):
+def finish(process, tmp_path, timeout_s=120):
     try:
         out, err = process.communicate(timeout=timeout_s)
     except subprocess.TimeoutExpired:
         # Its pipes and its ranks would be counted as what later tests leave behind.
         process.kill()
         process.communicate(timeout=timeout_s)
-        for pid in launch_processes():
+        for pid in launch_processes(tmp_path):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         raise
@@ -133,7 +138,7 @@ def finish(process, timeout_s=120):
 
 
 def nothing_is_left(tmp_path):
-    assert launch_processes() == []
+    assert launch_processes(tmp_path) == []
     used = (run_folder(tmp_path) / "launch.json").read_text() if (tmp_path / "runs").exists() else ""
     for word in used.split('"'):
         if word.startswith("/tmp/clusterctl-"):
@@ -192,8 +197,8 @@ def test_a_machine_without_mpi_trains_all_the_same(run_clusterctl, tmp_path):
 
 def test_a_rank_that_is_killed_is_named(clusterctl, tmp_path):
     process = start(clusterctl, tmp_path, "-i", inventory(tmp_path), *ENDLESS)
-    os.kill(pid_of_rank(tmp_path / "runs", 1), signal.SIGKILL)
-    done = finish(process)
+    os.kill(pid_of_rank(tmp_path, 1), signal.SIGKILL)
+    done = finish(process, tmp_path)
     assert done.returncode == 10, done.stderr
     fault = failures(done)["rank-died"]
     assert (fault["rank"], fault["node"]) == (1, "here")
@@ -204,9 +209,9 @@ def test_a_rank_that_is_killed_is_named(clusterctl, tmp_path):
 
 def test_a_rank_that_hangs_is_named_at_the_deadline(clusterctl, tmp_path):
     process = start(clusterctl, tmp_path, "-i", inventory(tmp_path), *ENDLESS, "--timeout", "30")
-    pid = pid_of_rank(tmp_path / "runs", 1)
+    pid = pid_of_rank(tmp_path, 1)
     os.kill(pid, signal.SIGSTOP)
-    done = finish(process)
+    done = finish(process, tmp_path)
     assert done.returncode == 10, done.stderr
     fault = failures(done)["deadline"]
     assert fault["rank"] == 1
@@ -217,11 +222,11 @@ def test_a_rank_that_hangs_is_named_at_the_deadline(clusterctl, tmp_path):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_takes_the_ranks_along(clusterctl, tmp_path, number):
     process = start(clusterctl, tmp_path, "-i", inventory(tmp_path), *ENDLESS)
-    pid_of_rank(tmp_path / "runs", 1)
+    pid_of_rank(tmp_path, 1)
     process.send_signal(number)
-    done = finish(process)
+    done = finish(process, tmp_path)
     assert done.returncode == 130, done.stderr
-    assert launch_processes() == []
+    assert launch_processes(tmp_path) == []
 
 
 def test_a_loss_that_is_no_number_fails(run_clusterctl, tmp_path):

@@ -115,7 +115,7 @@ def _go_on(engine, run, inventory, runs):
     assert all(v.status.value == "met" for judged in result.verdicts.values() for v in judged)
 
 
-@pytest.mark.timeout(500)
+@pytest.mark.timeout(1200)
 def test_the_controller_crashes_at_every_boundary_of_its_journal(fleet, tmp_path, monkeypatch):
     _, (node,), engine, inventory = fleet(1)
     runs = tmp_path / "runs"
@@ -152,7 +152,7 @@ def test_the_controller_crashes_at_every_boundary_of_its_journal(fleet, tmp_path
         assert node.snapshot() == before, f"crash at boundary {point} of {total}, then resume and undo"
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(1200)
 def test_the_connection_dies_at_every_step(fleet, tmp_path, monkeypatch):
     """One node per step and side of it: all of them are cut in one run, and gone on with in another.
 

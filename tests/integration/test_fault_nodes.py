@@ -172,9 +172,12 @@ def test_a_package_lock_is_waited_for_and_its_holder_named(site):
         ((status, reason), _) = _steps(result)
         assert status == "failed"
         assert f"(process {os.getpid()}) holds /var/lib/dpkg/lock-frontend; it was waited for 2 s" in reason
-        waited = threading.Timer(2.0, lambda: fcntl.lockf(held, fcntl.LOCK_UN))
-        waited.start()
-        result, _ = made.bootstrap([step, made.proof()], lock_wait_s=30)
+        waiting, runs = "waiting for", made.path / "runs"
+        before = fault_nodes.times_told(runs, waiting)
+        waited = _when(
+            lambda: fault_nodes.times_told(runs, waiting) > before, lambda: fcntl.lockf(held, fcntl.LOCK_UN)
+        )
+        result, _ = made.bootstrap([step, made.proof()], lock_wait_s=60)
         waited.join()
     assert [s for s, _ in _steps(result)] == ["changed", "changed"]
     assert "waiting for" in result.outcomes["node01"].steps[0].notes[0]

@@ -153,7 +153,6 @@ DATA = {"/opt/clusterctl-test-data", "/opt/clusterctl-test-data/image"}
 OTHERS = {"/etc/clusterctl-test-other", "/etc/clusterctl-test-folder", "clusterctl-test-g"}
 
 
-@pytest.mark.timeout(300)
 def test_undo_keeps_an_engines_data_and_what_others_made_meanwhile_and_nothing_else(node):
     run, outcome = node.install("clusterctl-test-engine")
     assert outcome.status.value == "changed", outcome
@@ -169,7 +168,6 @@ def test_undo_keeps_an_engines_data_and_what_others_made_meanwhile_and_nothing_e
     assert node.look("dpkg-query -W -f '${Package}\\n' 'clusterctl-test-*' 2>/dev/null || :") == ""
 
 
-@pytest.mark.timeout(300)
 def test_what_is_put_beside_a_package_after_a_crash_before_its_files_were_noted_is_nobodys_but_theirs(node):
     run, outcome = node.install("clusterctl-test-engine")
     assert outcome.status.value == "changed", outcome
@@ -186,7 +184,6 @@ def test_what_is_put_beside_a_package_after_a_crash_before_its_files_were_noted_
     assert "/etc/clusterctl-test-link" not in node.there()
 
 
-@pytest.mark.timeout(300)
 def test_a_package_whose_purge_would_empty_a_folder_of_the_site_is_removed_only(node):
     run, outcome = node.install("clusterctl-test-keeper")
     assert outcome.status.value == "changed", outcome
@@ -197,7 +194,6 @@ def test_a_package_whose_purge_would_empty_a_folder_of_the_site_is_removed_only(
     assert node.look("dpkg-query -W -f '${db:Status-Abbrev}' clusterctl-test-keeper").strip() == "rc"
 
 
-@pytest.mark.timeout(300)
 def test_a_package_is_not_installed_at_the_price_of_another(node):
     assert node.install("clusterctl-test-rival")[1].status.value == "changed"
     _, outcome = node.install("clusterctl-test-engine")

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 import slurm_cluster
+from listening import wait_until
 
 NODES = ("node01", "node02")
 # All of both nodes: whoever asked for an allocation of his own would wait until the test's time is over.
@@ -51,4 +52,5 @@ def test_the_ranks_are_a_step_of_the_allocation(slurm, clusterctl, sshd_farm, tm
     (folder,) = (tmp_path / "runs").glob("*-bench-*")
     said = {(folder / "logs" / f"rank-{rank}.log").read_text().splitlines()[0] for rank in (0, 1)}
     assert said == {f"job {job} step 0"}
-    assert slurm.run("squeue", "--noheader").stdout == ""
+    # The allocation is listed until both nodes have said that it is over; one of another's making would stay.
+    wait_until(lambda: slurm.run("squeue", "--noheader").stdout == "", "a job is left", 30)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import sshd_farm as farms
+from listening import wait_until
 
 from clusterctl.inventory.model import Node
 from clusterctl.transport.base import FailureKind
@@ -134,9 +135,7 @@ def test_the_agent_is_not_forwarded(sshd_farm, use, tmp_path, monkeypatch):
     place = tmp_path / "agent"
     agent = subprocess.Popen(("ssh-agent", "-D", "-a", str(place)), stdout=subprocess.DEVNULL)
     try:
-        deadline = time.monotonic() + 10
-        while not place.exists() and time.monotonic() < deadline:
-            time.sleep(0.02)
+        wait_until(place.exists, "ssh-agent makes no socket")
         monkeypatch.setenv("SSH_AUTH_SOCK", str(place))
         subprocess.run(("ssh-add", "-q", str(farm.identity_file)), check=True, timeout=30)
         outcome = fan_out(

@@ -13,6 +13,7 @@ import time
 import paramiko
 import pytest
 import sshd_farm as farms
+from listening import wait_until
 from ssh_transports import failure, transports
 
 from clusterctl.inventory.model import Node
@@ -212,6 +213,12 @@ def test_a_key_that_others_may_read_is_refused_as_ssh_refuses_it(small_farm, con
         assert found.hint == f"chmod 600 '{exposed}'"
 
 
+def answers_at(place):
+    """Say whether somebody listens at a socket, which is there a moment before."""
+    with socket.socket(socket.AF_UNIX) as asking:
+        return asking.connect_ex(str(place)) == 0
+
+
 @contextlib.contextmanager
 def agent_at(place, *keys, **environment):
     """Run an ssh-agent at a socket, with keys (words of ssh-add) whose passphrase is the farm's usual one."""
@@ -224,10 +231,7 @@ def agent_at(place, *keys, **environment):
         env={**os.environ, **answers, **environment},
     )  # fmt: skip
     try:
-        for _ in range(200):
-            if place.exists():
-                break
-            time.sleep(0.02)
+        wait_until(lambda: answers_at(place), "ssh-agent does not answer")
         for words in keys:
             subprocess.run(
                 ("ssh-add", *map(str, words)), check=True, timeout=20, stdin=subprocess.DEVNULL, capture_output=True,

@@ -217,6 +217,13 @@ def enter(farm: Farm, folder: Path, extra: str = "") -> list[FaultNode]:
     return nodes
 
 
+def times_told(runs: Path, words: str) -> int:
+    """How often nodes have said such words so far, in all runs below a folder."""
+    return sum(
+        journal.read_text(errors="replace").count(words) for journal in runs.glob("*/apply.journal.jsonl")
+    )
+
+
 def furnish(node: FaultNode) -> None:
     """Put in place what stood on the node before: files of other modes, owners and times, a value, a tree."""
     root = node.root

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from free_ports import free_port
+from free_ports import free_ports
 
 CONF = Path("/etc/slurm/slurm.conf")
 PROGRAMS = ("munged", "mungekey", "slurmctld", "slurmd", "srun", "sbatch", "scontrol", "sinfo")
@@ -118,13 +118,13 @@ def start_slurm(nodes: tuple[str, ...] = ("node01", "node02"), cpus: int = 4) ->
     for name in ("state", *(f"spool.{node}" for node in nodes)):
         (directory / name).mkdir()
     host = socket.gethostname().split(".")[0]
+    port, *ports = free_ports(1 + len(nodes))
     lines = [
-        f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={free_port()} CPUs={cpus} "
-        "RealMemory=100 State=UNKNOWN"
-        for node in nodes
+        f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={own} CPUs={cpus} RealMemory=100 State=UNKNOWN"
+        for node, own in zip(nodes, ports, strict=True)
     ]
     (directory / "slurm.conf").write_text(
-        _CONF.format(host=host, port=free_port(), directory=directory, nodes="\n".join(lines))
+        _CONF.format(host=host, port=port, directory=directory, nodes="\n".join(lines))
     )
     cluster = SlurmCluster(directory, nodes)
     try:
