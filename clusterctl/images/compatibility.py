@@ -20,7 +20,9 @@ _CAPABILITIES: tuple[tuple[str, str], ...] = (
     (r"\bGB300\b|\bB300\b", "103"),
     (r"\bGB200\b|\bB200\b|\bB100\b", "100"),
     (r"\bH100\b|\bH200\b|\bH800\b|\bH20\b|\bGH200\b", "90"),
-    (r"\bL4\b|\bL40S?\b|\bL20\b|\bRTX 4\d{3}|\bRTX 6000 Ada", "89"),
+    # Workstation cards of three generations have the same numbers: Quadro RTX 4000, RTX A4000, RTX 4000 Ada Generation.
+    (r"\bQuadro RTX\b", "75"),
+    (r"\bL4\b|\bL40S?\b|\bL20\b|\bRTX 4\d{3}|\bRTX \d{4} (SFF )?Ada\b", "89"),
     (r"\bA10G?\b|\bA40\b|\bA16\b|\bA2\b|\bRTX A\d{4}|\bRTX 3\d{3}", "86"),
     (r"\bA100\b|\bA800\b|\bA30\b", "80"),
     (r"\bT4\b|\bRTX 2\d{3}", "75"),
@@ -195,16 +197,17 @@ def _gpu_code(architectures: frozenset[str] | None, gpus: Sequence[str]) -> list
 def _runs_on(architectures: frozenset[str], capability: int) -> bool:
     """Tell whether code runs: binary code within its major version, PTX from its version upwards.
 
-    (NVIDIA, CUDA programming guide, binary and PTX compatibility; ``sm_90a`` runs on 9.0 alone.)
+    (NVIDIA, CUDA programming guide, binary and PTX compatibility; ``sm_90a`` runs on 9.0 alone, and ``sm_100f``, as
+    ``compute_100f``, on its family: 10.0 and 10.3.)
     """
     for text in architectures:
         found = re.fullmatch(r"(sm|compute)_(\d+)([af]?)", text)
         if found is None:
             continue
         built = int(found[2])
-        if found[3]:
+        if found[3] == "a":
             fits = built == capability
-        elif found[1] == "compute":
+        elif found[1] == "compute" and not found[3]:
             fits = built <= capability
         else:
             fits = built // 10 == capability // 10 and built <= capability

@@ -105,7 +105,7 @@ def test_a_wheels_tags_are_compared_with_the_base(file: str, reason: str | None)
     assert reason is None or reason in found["wheel wheel"]
 
 
-# Binary code runs within its major version, PTX from its own upwards, what ends in a on that one alone.
+# Binary code runs within its major version, PTX from its own upwards; ...a on that one alone, ...f on its family.
 @pytest.mark.parametrize(
     ("code", "gpu", "runs"),
     [
@@ -116,6 +116,12 @@ def test_a_wheels_tags_are_compared_with_the_base(file: str, reason: str | None)
         ({"sm_70", "compute_80"}, "NVIDIA H200", True),
         ({"sm_90a"}, "NVIDIA H100 80GB HBM3", True),
         ({"sm_90a"}, "NVIDIA B200", False),
+        ({"sm_100f"}, "NVIDIA B300 SXM6 AC", True),
+        ({"compute_100f"}, "NVIDIA B300 SXM6 AC", True),
+        ({"sm_100a"}, "NVIDIA B300 SXM6 AC", False),
+        ({"compute_90f"}, "NVIDIA B200", False),
+        ({"sm_80"}, "NVIDIA RTX 2000 Ada Generation", True),
+        ({"sm_80"}, "Quadro RTX 4000", False),
         ({"sm_70"}, "Tesla V100S-PCIE-32GB", True),
         ({"sm_70"}, "Tesla T4", True),
         ({"sm_75"}, "Tesla V100-SXM2-16GB", False),
