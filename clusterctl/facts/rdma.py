@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import replace
 
 from clusterctl.facts.base import Files, Fragment, Reading, ReadStatus, Section, Sections, Unparsable, links
@@ -24,6 +25,8 @@ _COUNTER_GLOBS = " ".join(
 
 AMAZON = "/sys/class/dmi/id/sys_vendor:Amazon EC2"
 """The line of the section ``system``."""
+_CONNECTX_7 = 0x1021
+_BRIDGE_FUNCTIONS = 4
 
 FRAGMENTS = (
     # GID tables have hundreds of entries, nearly all zero: those are dropped, and only for the others are the
@@ -32,7 +35,7 @@ FRAGMENTS = (
         "rdma",
         f"""\
 cd /sys/class/infiniband || return 127
-g */fw_ver */board_id */node_guid */node_type */parent */device/numa_node \\
+g */fw_ver */board_id */node_guid */node_type */parent */device/numa_node */device/device \\
   */ports/*/state */ports/*/phys_state */ports/*/rate */ports/*/link_layer */ports/*/lid */ports/*/sm_lid \\
   {_COUNTER_GLOBS}
 grep -Hsv '^0000:0000:0000:0000:0000:0000:0000:0000$' */ports/*/gids/* | while IFS=: read -r p x; do
@@ -49,8 +52,8 @@ return 0""",
     ),
     # An HGX B100, B200 or B300 reaches its NVLink switches through four functions of one ConnectX-7, which are like
     # those of network cards but for their vital product data (NVIDIA fabric manager user guide, HGX B200/B300 GPU
-    # baseboard). Only root may read that, and each of its words takes the card a while: it is read only where such a
-    # board may be.
+    # baseboard), and that cards for networks have two ports at most. Only root may read those data, and each of their
+    # words takes the card a while: they are read only where such a board may be.
     Fragment(
         "nvlink_bridges",
         """\
@@ -168,11 +171,25 @@ def parse_devices(text: str) -> tuple[RdmaDevice, ...]:
     return tuple(devices)
 
 
-def _with_bridges(devices: tuple[RdmaDevice, ...], text: str) -> tuple[RdmaDevice, ...]:
-    """Mark the devices of the cards of which the section ``nvlink_bridges`` names a function."""
-    named = set(re.findall(r"^\./([^/\n]+)/device/vpd$", text, re.MULTILINE))
-    cards = {_card(device) for device in devices if device.name in named} - {None}
-    return tuple(replace(d, manages_nvlink=True) if _card(d) in cards else d for d in devices)
+def _with_bridges(devices: tuple[RdmaDevice, ...], text: str, said: str) -> tuple[RdmaDevice, ...]:
+    """Mark the devices of the cards of which ``said``, the section ``nvlink_bridges``, names a function.
+
+    And those of ConnectX-7 with four functions of InfiniBand, of which no root is needed to see that they are bridges.
+    """
+    named = set(re.findall(r"^\./([^/\n]+)/device/vpd$", said, re.MULTILINE))
+    cards = {_card(device) for device in devices if device.name in named}
+    files = Files.of_text(text)
+    functions = Counter(
+        _card(device)
+        for device in devices
+        if files.number(f"{device.name}/device/device") == _CONNECTX_7 and _is_infiniband(device)
+    )
+    cards |= {card for card, count in functions.items() if count >= _BRIDGE_FUNCTIONS}
+    return tuple(replace(d, manages_nvlink=True) if _card(d) in cards - {None} else d for d in devices)
+
+
+def _is_infiniband(device: RdmaDevice) -> bool:
+    return bool(device.ports) and all(port.link_layer == "InfiniBand" for port in device.ports)
 
 
 def _card(device: RdmaDevice) -> str | None:
@@ -187,12 +204,7 @@ def _with_bridges_of_amazon(devices: tuple[RdmaDevice, ...], system: str) -> tup
     """
     if re.search(rf"^{AMAZON}$", system, re.MULTILINE) is None:
         return devices
-    return tuple(
-        replace(d, manages_nvlink=True)
-        if d.ports and all(port.link_layer == "InfiniBand" for port in d.ports)
-        else d
-        for d in devices
-    )
+    return tuple(replace(d, manages_nvlink=True) if _is_infiniband(d) else d for d in devices)
 
 
 def parse_ibv_devices(text: str) -> tuple[str, ...]:
@@ -224,6 +236,6 @@ def parse(sections: Sections) -> Rdma:
     else:
         bridges, system = sections["nvlink_bridges"].text, sections["system"].text
         devices = section.read(
-            lambda text: _with_bridges_of_amazon(_with_bridges(parse_devices(text), bridges), system)
+            lambda text: _with_bridges_of_amazon(_with_bridges(parse_devices(text), text, bridges), system)
         )
     return Rdma(devices, library, providers, uverbs, sections["ibv_devices"].read(parse_ibv_devices))

@@ -133,15 +133,26 @@ def test_functions_for_the_nvlink_switches_are_told_from_cards(
     fake_sysfs.build(tmp_path / "sys")
     answer, _ = probe_run((*with_sys, *shell))
     assert answer.sections["nvlink_bridges"].status is ReadStatus.ABSENT
-    fake_sysfs.add_nvlink_bridges(tmp_path / "sys")
+    fake_sysfs.add_nvlink_bridges(tmp_path / "sys", functions=3)
     _, facts = probe_run((*with_sys, *shell))
-    # All of the card, though only two of its functions say so.
+    # All of the card, though only one of its functions says so.
     marked = [device.name for device in facts.rdma.devices.value if device.manages_nvlink]
-    assert marked == ["mlx5_10", "mlx5_11", "mlx5_8", "mlx5_9"]
-    assert len(facts.rdma.devices.value) == 6
+    assert marked == ["mlx5_10", "mlx5_8", "mlx5_9"]
+    assert len(facts.rdma.devices.value) == 5
     answer, unknown = probe_run((*with_sys, *AS_NOBODY, *shell), allow_sudo=False)
     assert answer.sections["nvlink_bridges"].status is ReadStatus.DENIED
     assert not any(device.manages_nvlink for device in unknown.rdma.devices.value)
+
+
+def test_four_functions_of_infiniband_lead_to_nvlink_switches_for_everybody(
+    shell: tuple[str, ...], probe_run: Probe, namespaces: None, tmp_path: Path
+) -> None:
+    fake_sysfs.build(tmp_path / "sys")
+    fake_sysfs.add_nvlink_bridges(tmp_path / "sys")
+    _, facts = probe_run((*_with_sys(tmp_path / "sys"), *AS_NOBODY, *shell), allow_sudo=False)
+    marked = [device.name for device in facts.rdma.devices.value if device.manages_nvlink]
+    assert marked == ["mlx5_10", "mlx5_11", "mlx5_8", "mlx5_9"]
+    assert len(facts.rdma.devices.value) == 6
 
 
 def test_the_probe_finds_its_way_to_root_by_sudo(

@@ -144,11 +144,11 @@ def build(root: Path) -> None:
     tree.write("class/dmi/id/sys_vendor", "Supermicro")
 
 
-def add_nvlink_bridges(root: Path) -> None:
-    """Add a B200, and the four functions of the ConnectX-7 by which its board manages the NVLink switches."""
+def add_nvlink_bridges(root: Path, functions: int = 4) -> None:
+    """Add a B200, and functions of the ConnectX-7 by which its board manages the NVLink switches; there are four."""
     tree = Tree(root)
     tree.pci("pci0000:1a/0000:1b:00.0", (0x10DE, 0x2901, 0x030200), driver="nvidia", config=b"\0" * 64)
-    for number in range(4):
+    for number in range(functions):
         folder = tree.pci(
             f"pci0000:00/0000:05:00.{number}",
             (0x15B3, 0x1021, 0x020700),
@@ -160,6 +160,8 @@ def add_nvlink_bridges(root: Path) -> None:
         device = f"{folder}/infiniband/mlx5_{number + 8}"
         tree.write(f"{device}/node_guid", f"cc40:f303:0027:f63{number}")
         tree.write(f"{device}/ports/1/state", "4: ACTIVE")
+        tree.write(f"{device}/ports/1/link_layer", "InfiniBand")
+        tree.write(f"{device}/ports/1/rate", "400 Gb/sec (4X NDR)")
         tree.link(f"{device}/device", "../..")
         tree.link(f"class/infiniband/mlx5_{number + 8}", f"../../{device}")
 
