@@ -69,6 +69,10 @@ class Group:
             with torch.no_grad():
                 self._serve()
         except CollectiveCoreError as error:
+            # A rank whose patience ended a moment before this one's has ended the communicator: what was waited for
+            # is to be known here too.
+            if stall := self._calls.stall():
+                error = CollectiveCoreError(error.code, f"{str(error).partition(': ')[2]}; {stall}")
             self._calls.fail(error)
         except TimeoutError as error:
             # The others are to hear of it now, not at their deadlines.
@@ -82,6 +86,7 @@ class Group:
         while not self._calls.wait_for_work():
             began = time.perf_counter()
             agreed = agree(self._wire, self._calls, ran)
+            self._calls.go_on()
             if isinstance(agreed, int):
                 self._calls.all_joined(agreed)
                 ran = 0
@@ -132,6 +137,7 @@ class _Calls:
         self._limits = limits
         self._cycle_s = environment.number("CCORE_CYCLE_MS", 1, 0, 1e4) / 1e3
         self._stalled_since: float | None = None
+        self._missing = ""
         self._warned = False
         self._changed = threading.Condition()
         self._waiting: dict[str, Request] = {}
@@ -194,7 +200,7 @@ class _Calls:
         now = time.monotonic()
         if self._stalled_since is None:
             self._stalled_since = now
-        stalled_s = now - self._stalled_since
+        stalled_s, self._missing = now - self._stalled_since, missing
         if stalled_s >= self._limits.end_s:
             raise TimeoutError(f"after {stalled_s:.0f} s, {missing}")
         if stalled_s >= self._limits.warn_s and not self._warned:
@@ -203,9 +209,18 @@ class _Calls:
         with self._changed:
             self._changed.wait(self._cycle_s)
 
+    def stall(self) -> str | None:
+        """Say for how long no call could run, and what was missing, if that is how it stands."""
+        if self._stalled_since is None:
+            return None
+        return f"after {time.monotonic() - self._stalled_since:.0f} s, {self._missing}"
+
+    def go_on(self) -> None:
+        """Forget a stall, if there was one: all ranks have agreed on what is next."""
+        self._stalled_since, self._warned = None, False
+
     def take(self, request: Request) -> bool:
         """Remove a call that runs now; false for one that stands in for a joined rank."""
-        self._stalled_since, self._warned = None, False
         with self._changed:
             return self._waiting.pop(request.name, None) is not None
 
