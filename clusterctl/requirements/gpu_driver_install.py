@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 PIN = "/etc/apt/preferences.d/clusterctl-nvidia-driver"
 NO_NOUVEAU = "/etc/modprobe.d/clusterctl-no-nouveau.conf"
+STREAM = "/etc/dnf/modules.d/nvidia-driver.module"
+"""Where dnf keeps which stream is enabled."""
 
 # NVIDIA Driver Installation Guide, "Kernel Modules": the open modules know GPUs from Turing on, the proprietary ones
 # none of Grace Hopper or Blackwell. Product numbers grow with the generations.
@@ -129,6 +131,18 @@ def _from_distribution(facts: NodeFacts, node: Node) -> Offer:
     return Offer(why_not=f"{name} brings no NVIDIA driver of its own (gpu_driver.install: nvidia)")
 
 
+def choose_stream(stream: str) -> Command:
+    """Return the step that enables a branch. One that the site has enabled, this or another, is not undo's to reset."""
+    enabled = 'grep -qsFx "stream=$1" "$2" && grep -qsFx state=enabled "$2"'
+    words = ("stream", stream, STREAM)
+    return Command(
+        f"Choose the driver branch {stream}",
+        ("dnf", "-y", "module", "enable", f"nvidia-driver:{stream}"),
+        undo=("sh", "-c", f"! {{ {enabled}; }} || dnf -y module reset nvidia-driver", *words),
+        guard=("sh", "-c", enabled, *words),
+    )
+
+
 def _from_nvidia(facts: NodeFacts, node: Node) -> Offer:
     settings = node.requirements.gpu_driver
     folder = node.requirements.packages.folder
@@ -153,9 +167,7 @@ def _from_nvidia(facts: NodeFacts, node: Node) -> Offer:
         branch = settings.version.partition(".")[0] if settings.version is not None else None
         open_stream = f"{branch}-open" if branch else "open-dkms"
         stream = f"{branch or 'latest'}-dkms" if proprietary else open_stream
-        enable = ("dnf", "-y", "module", "enable", f"nvidia-driver:{stream}")
-        reset = ("dnf", "-y", "module", "reset", "nvidia-driver")
-        found.append(Command(f"Choose the driver branch {stream}", enable, reset))
+        found.append(choose_stream(stream))
     exact = settings.version if settings.version is not None and "." in settings.version else None
     name = package if exact is None else f"{package}-{exact}"
     found.append(InstallPackages(f"Install {name}", "dnf", (*_headers(facts), name), folder))
