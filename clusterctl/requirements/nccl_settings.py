@@ -36,7 +36,8 @@ def given(facts: NodeFacts, node: Node, variable: str) -> Iterator[tuple[str, st
     for file in (FILE,) if elsewhere else FILES:
         for line in lines(facts, file):
             name, equals, value = line.partition("=")
-            if equals and name.strip() == variable:
+            # With a blank before the sign it is a variable of another name, which NCCL never asks for.
+            if equals and name == variable:
                 yield file, value.strip()
 
 
