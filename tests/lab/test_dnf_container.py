@@ -256,16 +256,18 @@ def test_a_lock_held_by_another_is_waited_for_and_its_packages_stay(controller, 
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     ) as process:  # fmt: skip
         try:
-            node.run("i=0; until [ -e /run/slow-began ] || [ $i -gt 200 ]; do sleep 0.1; i=$((i+1)); done")
+            node.run(
+                "i=0; until [ -e /run/slow-began ]; do [ $i -lt 1000 ] || exit 1; sleep 0.1; i=$((i+1)); done"
+            )
             ours.start()
             time.sleep(8)
             assert ours.is_alive()
             assert node.packages() == before
         finally:
             node.run("touch /run/slow-may-end")
-        said = process.communicate(timeout=60)[0]
+        said = process.communicate(timeout=120)[0]
         assert process.returncode == 0, said
-    ours.join(120)
+    ours.join(200)
     outcome, verdict = found["ended"]
     assert (_statuses(outcome), verdict.status) == (["changed"], Status.MET), outcome
     # Theirs came after ours was begun and before it was done: it is theirs all the same.
