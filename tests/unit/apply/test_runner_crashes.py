@@ -116,7 +116,7 @@ def _told(ran, index):
     return next((r.event.value for r in reversed(ran.records) if r.number == index), None)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1200)
 def test_after_a_crash_anywhere_the_run_can_be_continued_and_then_undone(nodes):
     nodes[0].fresh()
     total = _ticks(nodes[0].apply())
@@ -140,7 +140,7 @@ def test_after_a_crash_anywhere_the_run_can_be_continued_and_then_undone(nodes):
     _each(nodes, total, check)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1200)
 def test_after_a_crash_anywhere_undo_restores_what_was_before(nodes):
     nodes[0].fresh()
     total = _ticks(nodes[0].apply())
@@ -154,7 +154,7 @@ def test_after_a_crash_anywhere_undo_restores_what_was_before(nodes):
     _each(nodes, total, check)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1200)
 def test_after_a_crash_anywhere_in_undo_another_undo_finishes(nodes):
     nodes[0].fresh()
     nodes[0].apply()

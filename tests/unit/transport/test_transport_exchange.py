@@ -171,10 +171,10 @@ def test_other_nodes_wait_for_the_first_to_accept(password):
     assert password.offer("first", 1) is not None
     assert password.offer("second", 0.01) is None, "not while the first has not answered"
     got = []
-    waiting = threading.Thread(target=lambda: got.append(password.offer("second", 5)))
+    waiting = threading.Thread(target=lambda: got.append(password.offer("second", 60)))
     waiting.start()
     password.settle("first", accepted=True)
-    waiting.join(5)
+    waiting.join(60)
     assert got == ["s3cret'$(x)"]
 
 
