@@ -79,7 +79,7 @@ def test_small_batches_followed_at_once_by_a_collective(program: Program, size: 
     ] * size, ended
 
 
-def test_profiles_deadlines_and_monitored_barriers(program: Program) -> None:
+def test_profiles_deadlines_monitored_barriers_and_forks(program: Program) -> None:
     ended = program("torch_group.py", size=3).finish()
     assert [(one.returncode, one.output.splitlines()[-1:]) for one in ended] == [(0, ["done"])] * 3, ended
 

@@ -39,7 +39,7 @@ class Copies(Operations):
     def _gather_uneven(
         self, outputs: list[torch.Tensor], source: torch.Tensor, limit: float | None
     ) -> list[torch.Tensor]:
-        joined = torch.empty(sum(output.numel() for output in outputs), dtype=source.dtype)
+        joined = source.new_empty(sum(output.numel() for output in outputs))
         counts = [count_of_one(joined) * output.numel() for output in outputs]
         self._communicator.all_gatherv(for_copy(as_dense(source)), for_copy(joined), counts, limit)
         spread(joined, outputs)
@@ -87,7 +87,7 @@ class Copies(Operations):
             check_one_per_rank(listed, tensor, self._communicator.size)
 
         def run(limit: float | None) -> list[torch.Tensor]:
-            joined = torch.empty((len(listed), *tensor.shape), dtype=tensor.dtype)
+            joined = tensor.new_empty((len(listed), *tensor.shape))
             self._communicator.gather(for_copy(as_dense(tensor)), for_copy(joined), opts.rootRank, limit)
             spread(joined, listed)
             return listed
@@ -164,7 +164,7 @@ class Copies(Operations):
 
         def run(limit: float | None) -> list[torch.Tensor]:
             mine = torch.cat([block.detach().flatten() for block in blocks])
-            others = torch.empty(sum(target.numel() for target in targets), dtype=mine.dtype)
+            others = mine.new_empty(sum(target.numel() for target in targets))
             source, target = for_copy(mine), for_copy(others)
             unit = count_of_one(mine)
             self._communicator.all_to_all(

@@ -61,7 +61,7 @@ def combined_block(
 ) -> torch.Tensor:
     """Return this rank's block, of `counts[rank]` elements, of the combination of all ranks' `source`."""
     own, unit = counts[communicator.rank], count_of_one(source)
-    received = torch.empty(communicator.size * own, dtype=source.dtype)
+    received = source.new_empty(communicator.size * own)
     communicator.all_to_all(
         for_copy(source),
         for_copy(received),

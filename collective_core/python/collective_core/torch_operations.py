@@ -93,7 +93,7 @@ class Operations:
     def _gather_list(
         self, outputs: list[torch.Tensor], source: torch.Tensor, limit: float | None
     ) -> list[torch.Tensor]:
-        joined = torch.empty((self._communicator.size, *source.shape), dtype=source.dtype)
+        joined = source.new_empty((self._communicator.size, *source.shape))
         self._gather(joined, source, limit)
         spread(joined, outputs)
         return outputs

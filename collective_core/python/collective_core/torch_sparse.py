@@ -21,22 +21,29 @@ def sparse_all_reduce(
         raise refuse(f"only dense and sparse COO tensors can be reduced, this one is {tensor.layout}")
     if op != dist.ReduceOp.SUM:
         raise refuse(f"sparse tensors can only be summed, not reduced with {op_name(op)}")
-    own = tensor.detach().coalesce()
+    # torch works on tensors of inference mode in that mode alone, and the thread that runs this is in no mode of the
+    # caller's.
+    with torch.inference_mode() if tensor.is_inference() else torch.no_grad():
+        # A detached view would get the new entries for itself.
+        tensor.copy_(_total(communicator, tensor.detach().coalesce(), limit))
+    return tensor
+
+
+def _total(communicator: Communicator, own: torch.Tensor, limit: float | None) -> torch.Tensor:
     entries = _entries_of_all(communicator, own, limit)
     indices = _collected(communicator, own.indices().t().contiguous(), entries, limit)
     values = _collected(communicator, own.values().contiguous(), entries, limit)
-    total = torch.sparse_coo_tensor(indices.t(), values, own.shape, check_invariants=False).coalesce()
-    # A detached view would get the new entries for itself; and the thread that runs this is in no mode of the caller's.
-    with torch.inference_mode() if tensor.is_inference() else torch.no_grad():
-        tensor.copy_(total)
-    return tensor
+    total = torch.sparse_coo_tensor(
+        indices.t(), values, own.shape, device=values.device, check_invariants=False
+    )
+    return total.coalesce()
 
 
 def _entries_of_all(communicator: Communicator, own: torch.Tensor, limit: float | None) -> list[int]:
     """Number of entries on each rank; raises if the shapes differ."""
     form = [own.sparse_dim(), *own.shape]
-    mine = torch.tensor([own._nnz(), *form], dtype=torch.int64)
-    told = torch.empty((communicator.size, mine.numel()), dtype=torch.int64)
+    mine = torch.tensor([own._nnz(), *form], dtype=torch.int64, device=own.device)
+    told = mine.new_empty((communicator.size, mine.numel()))
     communicator.all_gather(for_copy(mine), for_copy(told), limit)
     rows: list[list[int]] = told.tolist()
     for rank, row in enumerate(rows):
@@ -53,7 +60,7 @@ def _collected(
 ) -> torch.Tensor:
     """The rows of all ranks, one below the other."""
     width = rows.shape[1:].numel()
-    together = torch.empty((sum(entries), *rows.shape[1:]), dtype=rows.dtype)
+    together = rows.new_empty((sum(entries), *rows.shape[1:]))
     unit = width * count_of_one(rows)
     communicator.all_gatherv(for_copy(rows), for_copy(together), [unit * count for count in entries], limit)
     return together

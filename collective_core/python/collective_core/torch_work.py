@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 from abc import ABC, abstractmethod
@@ -182,6 +183,7 @@ class Worker:
         # Held while the communicator is in use: a batch tells of its last task's end before it closes its group.
         self._in_use = threading.Lock()
         self._in_batch = False  # of the thread itself
+        self._process = os.getpid()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -190,6 +192,7 @@ class Worker:
 
         The queue keeps the Work alive, whatever C++ does with its own reference.
         """
+        self._refuse_fork(work)
         in_callback = threading.current_thread() is self._thread
         if in_callback and self._in_batch and caller_waits:
             # It is not queued either: who was told that it is refused does not expect it to run, and to meet what
@@ -214,9 +217,17 @@ class Worker:
 
     def enqueue(self, task: Task) -> None:
         """Queue a task."""
+        self._refuse_fork(task.work)
         with self._lock:
             self._unfinished += 1
         self._put(task)
+
+    def _refuse_fork(self, work: CcoreWork) -> None:
+        """Raise in a forked process: it has none of the threads, and would wait for ever for what it called."""
+        if os.getpid() != self._process:
+            raise CcoreBackendError(
+                f"{work.description}: the process group belongs to another process (fork?)"
+            )
 
     def _put(self, task: Task) -> None:
         task.work.runner = self._thread

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import collective_core.horovod.torch as hvd
 import pytest
 import torch
+from collective_core.errors import CollectiveCoreError
 from collective_core.horovod import world
 
 hvd.init()
@@ -203,6 +205,23 @@ def objects() -> None:
     assert [one["tensor"].numel() for one in everyone] == [rank + 1 for rank in range(SIZE)]
     assert hvd.broadcast_object(mine, root_rank=1, name="thing")["rank"] == 1
     assert hvd.broadcast_object_fn(root_rank=1)(mine)["text"] == "x" * 1000
+    with torch.device("meta"):  # a default for what the program makes, and not for what carries its objects
+        assert hvd.broadcast_object({"rank": RANK}, root_rank=1) == {"rank": 1}
+        assert hvd.allgather_object(RANK) == list(range(SIZE))
+
+
+def forked() -> None:
+    for call in (lambda: hvd.allreduce(torch.ones(1)), hvd.join, hvd.barrier):
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)  # it has not the thread that could run what it calls
+            try:
+                call()
+            except CollectiveCoreError as error:
+                os._exit("belongs to another process (fork?)" not in str(error))
+            os._exit(2)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == SIZE
 
 
 def parameters_and_state() -> None:
@@ -293,14 +312,13 @@ def ended() -> None:
     hvd.shutdown()
     with pytest.raises(ValueError, match=r"call hvd.init\(\) first"):
         hvd.rank()
-    os.environ["CCORE_ROOT_PORT"] = str(int(os.environ["CCORE_ROOT_PORT"]) + 1)
     hvd.init()
     assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == SIZE
 
 
 for check in (
     places, any_order, polled, scaled, one_name_twice, disagreements, refusals, joined, process_sets, gradients,
-    objects, parameters_and_state, batch_norm, timeline, ended,
+    objects, forked, parameters_and_state, batch_norm, timeline, ended,
 ):  # fmt: skip
     check()
     print(check.__name__, flush=True)

@@ -7,6 +7,7 @@ import os
 import time
 import warnings
 import weakref
+from types import SimpleNamespace
 
 import collective_core.torch_backend
 import torch
@@ -89,9 +90,17 @@ dist.all_reduce(sparse)
 assert sparse.is_coalesced() and sparse._nnz() == 2
 expect(sparse.to_dense(), 1, 2, *[0] * 8, 2, 4)
 with torch.inference_mode():  # of which the backend's own thread knows nothing
-    sparse = torch.sparse_coo_tensor([[rank]], [1.0], (2,))
+    sparse = torch.sparse_coo_tensor([[rank, 0]], [1.0, 4.0], (2,))
     dist.all_reduce(sparse, async_op=True).wait()
-expect(sparse.to_dense(), 1, 1)
+expect(sparse.to_dense(), 9, 1)
+# A default device is for what the program makes, and not for what is made to exchange it.
+here = SimpleNamespace(asyncOp=False, reduceOp=dist.ReduceOp.SUM)  # on this thread, which has that default
+listed = [torch.zeros(2), torch.zeros(2)]
+with torch.device("meta"):
+    group.allgather([listed], [torch.full((2,), rank + 1.0, device="cpu")], here).wait()
+    group.allreduce([sparse], here).wait()
+expect(torch.cat(listed), 1, 1, 2, 2)
+expect(sparse.to_dense(), 18, 2)
 # The memory of these has the conjugate, and the negative, of what they are.
 turned, negative = torch.tensor([1 + 2j]).conj(), torch.tensor([1 + 2j]).conj().imag
 odd = turned if rank == 1 else torch.zeros(1, dtype=torch.complex64)

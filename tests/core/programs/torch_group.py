@@ -1,7 +1,12 @@
-"""A rank that checks what a group of ccore offers beyond the collectives: profiles, deadlines, monitored barriers."""
+"""A rank that checks what a group of ccore offers beyond the collectives: profiles, deadlines, monitored barriers.
+
+And what it refuses to a forked process.
+"""
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from datetime import timedelta
 
@@ -64,6 +69,22 @@ except RuntimeError as error:
     assert "must be positive" in str(error)
 else:
     raise AssertionError("a timeout of zero was taken")
+
+# A forked process has none of the threads that could run what it calls.
+for call in (
+    lambda: dist.all_reduce(torch.ones(1)),
+    lambda: dist.all_reduce(torch.ones(1), async_op=True).wait(),
+    lambda: dist.send(torch.ones(1), (rank + 1) % size),
+):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        try:
+            call()
+        except dist.DistBackendError as error:
+            os._exit("belongs to another process (fork?)" not in str(error))
+        os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 dist.barrier()
 dist.destroy_process_group()
 print("done")

@@ -34,6 +34,7 @@ class Group:
         self._timeline = timeline
         self._cpu = cpu
         self._at_rest = False
+        self._process = os.getpid()
         self._wire = _CommunicatorWire(communicator)
         self._calls = _Calls(stalls.limits(deadline_s))
         self._thread = threading.Thread(target=self._work, name="ccore-horovod", daemon=True)
@@ -41,12 +42,21 @@ class Group:
 
     def submit(self, request: Request) -> None:
         """Queue a call; raises ValueError when one of its name is under way."""
+        self._refuse_fork()
         self._calls.add(request)
 
     def join(self) -> int:
         """Take part in the calls of the others with zeros until all have joined; returns who did so last."""
+        self._refuse_fork()
         last: int = self._calls.join().wait()
         return last
+
+    def _refuse_fork(self) -> None:
+        """Raise in a forked process: it has not the thread, and would wait for ever for what it called."""
+        if os.getpid() != self._process:
+            raise CollectiveCoreError(
+                Result.INVALID_USAGE, "the communicator belongs to another process (fork?)"
+            )
 
     def stop(self) -> None:
         """End the thread and leave. Calls that have not ended, end with an error, here and on the other ranks."""
@@ -126,7 +136,7 @@ class Group:
         results = collectives.run(self.communicator, request, extents)
         if request.kind is Kind.ALLTOALL:
             received = [of_rank[self.communicator.rank] for of_rank in extents]
-            return results[0], torch.tensor(received, dtype=torch.int32)
+            return results[0], torch.tensor(received, dtype=torch.int32, device="cpu")
         return results[0] if request.one and results else results
 
 
@@ -274,8 +284,8 @@ class _CommunicatorWire:
         if not numbers:
             return []
         size = self._communicator.size
-        mine = torch.tensor(numbers, dtype=torch.int64)
-        all_of_them = torch.empty((size, len(numbers)), dtype=torch.int64)
+        mine = torch.tensor(numbers, dtype=torch.int64, device="cpu")
+        all_of_them = mine.new_empty((size, len(numbers)))
         self._communicator.all_gather(
             Buffer(mine.data_ptr(), mine.numel(), Dtype.INT64, mine),
             Buffer(all_of_them.data_ptr(), all_of_them.numel(), Dtype.INT64, all_of_them),
@@ -286,5 +296,7 @@ class _CommunicatorWire:
 
 def _bytes_of(data: bytearray) -> Buffer:
     """Make a buffer of memory that is writable and stays where it is."""
-    view = torch.frombuffer(data, dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
+    view = (
+        torch.frombuffer(data, dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8, device="cpu")
+    )
     return Buffer(view.data_ptr(), view.numel(), Dtype.UINT8, view)

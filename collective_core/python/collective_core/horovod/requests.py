@@ -117,7 +117,9 @@ def stand_in(name: str, descriptor: str) -> Request:
     said = json.loads(descriptor)
     if Kind(said["call"]) is Kind.BARRIER:
         return Request(Kind.BARRIER, name, [])
-    tensors = [torch.zeros(shape, dtype=getattr(torch, dtype)) for dtype, shape in said["tensors"]]
+    tensors = [
+        torch.zeros(shape, dtype=getattr(torch, dtype), device="cpu") for dtype, shape in said["tensors"]
+    ]
     return Request(
         Kind.ALLREDUCE, name, tensors, outputs=tensors, op=ReduceOp[said["op"]],
         prescale=said["prescale"], postscale=said["postscale"], residuals={} if said.get("topk") else None,

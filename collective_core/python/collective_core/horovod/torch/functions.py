@@ -69,11 +69,11 @@ def broadcast_object(
 ) -> Any:
     """Return the root's object on all ranks; anything that pickle can take, tensors on the CPU."""
     is_root = process_set.ranks is not None and process_set.ranks[process_set.rank()] == root_rank
-    data = _packed(obj) if is_root else torch.empty(0, dtype=torch.uint8)
-    length = torch.tensor([data.numel()])
+    data = _packed(obj) if is_root else torch.empty(0, dtype=torch.uint8, device="cpu")
+    length = torch.tensor([data.numel()], device="cpu")
     broadcast_(length, root_rank, name and f"{name}.length", process_set)
     if not is_root:
-        data = torch.empty(int(length), dtype=torch.uint8)
+        data = torch.empty(int(length), dtype=torch.uint8, device="cpu")
     broadcast_(data, root_rank, name and f"{name}.data", process_set)
     return obj if is_root else _unpacked(data)
 
@@ -90,6 +90,6 @@ def allgather_object(
 ) -> list[Any]:
     """Return the objects of all ranks, in rank order."""
     data = _packed(obj)
-    lengths = allgather(torch.tensor([data.numel()]), name and f"{name}.length", process_set)
+    lengths = allgather(torch.tensor([data.numel()], device="cpu"), name and f"{name}.length", process_set)
     joined = allgather(data, name and f"{name}.data", process_set)
     return [_unpacked(part) for part in torch.split(joined, lengths.tolist())]

@@ -43,7 +43,7 @@ def _linear(reduction: dict[str, Any]) -> dict[str, Any]:
 def _own_rows(gradient: torch.Tensor, rows: int, process_set: ProcessSet) -> torch.Tensor:
     """Return this rank's part of the sum of all ranks' gradients of a concatenation."""
     summed = synchronize(submit(Kind.ALLREDUCE, [gradient], process_set, None, op=Sum))
-    counts = synchronize(submit(Kind.ALLGATHER, [torch.tensor([rows])], process_set, None))
+    counts = synchronize(submit(Kind.ALLGATHER, [torch.tensor([rows], device="cpu")], process_set, None))
     begin = int(counts[: process_set.rank()].sum())
     part: torch.Tensor = summed[begin : begin + rows]
     return part

@@ -152,7 +152,9 @@ def sparse_allreduce_async(
         where, what = gathered
         if reduction is Average:
             what = what / process_set.size()
-        return torch.sparse_coo_tensor(where.t(), what, tensor.shape, check_invariants=False).coalesce()
+        return torch.sparse_coo_tensor(
+            where.t(), what, tensor.shape, device=what.device, check_invariants=False
+        ).coalesce()
 
     return together([indices, values], finish)
 
