@@ -10,7 +10,6 @@ import argparse
 import datetime
 import os
 import platform
-import socket
 import statistics
 import subprocess
 import sys
@@ -18,6 +17,10 @@ import venv
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
+
+from free_ports import free_port
 
 import collective_core
 
@@ -131,9 +134,7 @@ def torch_backend(name: str, backend: str) -> Contender:
     """Two processes of torch on one backend."""
 
     def start(_: str, arguments: list[str]) -> str:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = str(probe.getsockname()[1])
+        port = str(free_port())
         common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}
         command = [sys.executable, str(PROGRAMS / "all_reduce_torch.py"), backend, *arguments]
         other = subprocess.Popen(
