@@ -33,6 +33,7 @@ def mpirun_argv(
     working_directory: str | None = None,
     output_directory: str | None = None,
     tag_output: bool = False,
+    xml_output: bool = False,
     extra: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """Return the words that start ``np`` ranks of ``program`` under Open MPI 4.
@@ -42,7 +43,9 @@ def mpirun_argv(
     own environment. ``tcp_interface`` is NCCL_SOCKET_IFNAME's value; ``oob_interface`` holds mpirun's own
     connections to it too. ``ssh_agent`` is the remote shell, such as ``("ssh", "-F", path)``; without
     ``tree_spawn`` mpirun itself opens every connection, so that nodes need no way to each other.
-    ``output_directory`` keeps each rank's output apart. ``extra`` stands right before the program.
+    ``output_directory`` keeps each rank's output apart; ``tag_output`` puts the rank before each line, for people to
+    read, and ``xml_output`` puts what ranks write into elements, which ranks cannot imitate. ``extra`` stands right
+    before the program.
     Raise ArtifactError for settings that contradict each other, or that Open MPI would misread.
     """
     check(np, program, hosts)
@@ -60,6 +63,8 @@ def mpirun_argv(
         argv += ["--output-filename", plain_word("the output directory", output_directory)]
     if tag_output:
         argv.append("--tag-output")
+    if xml_output:
+        argv.append("--xml")
     for name, value in (env or {}).items():
         argv += ["-x", variable(name, value)]
     if pml is not None:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol, TypeVar
-
-T_co = TypeVar("T_co", covariant=True)
 
 
 class FaultKind(str, Enum):
@@ -19,6 +16,7 @@ class FaultKind(str, Enum):
     WRONG_RESULTS = "wrong-results"
     NAN_LOSS = "nan-loss"
     REPLICAS_DIFFER = "replicas-differ"
+    RATES_DIFFER = "rates-differ"
     SLOW_PATH = "slow-path"
     RANK_DIED = "rank-died"
     DEADLINE = "deadline"
@@ -49,32 +47,3 @@ class RankProof:
     host: str
     pid: int
     device: str
-
-
-@dataclass(frozen=True, slots=True)
-class RankText:
-    """What each rank wrote to stdout, by rank."""
-
-    by_rank: dict[int, str]
-
-    @property
-    def merged(self) -> str:
-        """All ranks' text, rank after rank, lines kept whole."""
-        return "".join(
-            text if text.endswith("\n") or not text else text + "\n"
-            for _, text in sorted(self.by_rank.items())
-        )
-
-
-class Benchmark(Protocol[T_co]):
-    """One benchmark. ``argv`` is the rank's own command, without the launcher; ``parse`` never raises."""
-
-    @property
-    def name(self) -> str:
-        """The benchmark's name in results."""
-
-    def argv(self, program: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the command of one rank."""
-
-    def parse(self, text: str) -> T_co:
-        """Return what the ranks' output says."""

@@ -27,6 +27,7 @@ _VERSION = re.compile(r"(NCCL version \S+|#\s*nccl-tests version.*|#\s*Library .
 _LEADING = ("size", "count", "type", "redop", "root")
 _TIMES = ("time", "cputime")
 _WRONG = ("#wrong", "error")
+BUILT_WITHOUT_MPI = "the program was built without MPI (or for another MPI): build it with MPI=1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +166,7 @@ def _judge(
             Fault(
                 FaultKind.DUPLICATE_RANKS,
                 f"{max(tables, zeros)} processes each ran as a rank 0 of their own and never met",
-                hint="the program was built without MPI (or for another): build it with MPI=1",
+                hint=BUILT_WITHOUT_MPI,
             )
         )
     if endless:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -59,9 +60,9 @@ class Training:
             *options,
         )  # fmt: skip
 
-    def parse(self, text: str) -> TrainingRun:
+    def parse(self, stdout_by_rank: Mapping[int, str]) -> TrainingRun:
         """Return what the ranks recorded, with every fault found in it."""
-        return parse(text)
+        return parse(stdout_by_rank)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,19 +105,25 @@ _SETTINGS = (
 )
 
 
-def _records(text: str) -> list[dict[str, Any]]:
-    found = []
-    for line in text.splitlines():
-        _, mark, rest = line.partition(MARK)
-        if not mark:
-            continue
-        try:
-            record = json.loads(rest)
-        except ValueError:
-            continue
-        if isinstance(record, dict) and isinstance(record.get("rank"), int) and _is_whole(record):
-            found.append(record)
-    return found
+def _records(stdout_by_rank: Mapping[int, str]) -> tuple[list[dict[str, Any]], list[tuple[int, int]]]:
+    """Return every rank's records, and (rank, rank named) of those that name another: they count for neither."""
+    found, foreign = [], []
+    for rank, text in sorted(stdout_by_rank.items()):
+        for line in text.splitlines():
+            _, mark, rest = line.partition(MARK)
+            if not mark:
+                continue
+            try:
+                record = json.loads(rest)
+            except ValueError:
+                continue
+            if not isinstance(record, dict) or type(named := record.get("rank")) is not int:
+                continue
+            if named != rank:
+                foreign.append((rank, named))
+            elif _is_whole(record):
+                found.append(record)
+    return found, foreign
 
 
 def _is_whole(record: dict[str, Any]) -> bool:
@@ -137,9 +144,62 @@ def _libraries(records: list[dict[str, Any]]) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def parse(text: str) -> TrainingRun:
-    """Read the records of all ranks out of their output."""
-    records = _records(text)
+def _doubled(
+    starts: Sequence[dict[str, Any]], finished: Sequence[dict[str, Any]], foreign: Sequence[tuple[int, int]]
+) -> list[Fault]:
+    """Return a fault where a process took another's rank, or a rank recorded one thing twice."""
+    if foreign:
+        rank, named = foreign[0]
+        return [
+            Fault(
+                FaultKind.DUPLICATE_RANKS,
+                f"the process that was started as rank {rank} reports as rank {named}",
+                rank=rank,
+                hint="the launcher's environment does not reach the ranks",
+            )
+        ]
+    for records in (starts, finished):
+        twice = [rank for rank, count in Counter(r["rank"] for r in records).items() if count > 1]
+        if twice:
+            return [
+                Fault(
+                    FaultKind.DUPLICATE_RANKS,
+                    f"more than one process reports as rank {twice[0]}, or rank {twice[0]} reports twice",
+                    rank=twice[0],
+                    hint=f"rank-{twice[0]}.log in the run folder has the records",
+                )
+            ]
+    return []
+
+
+# Ranks of data-parallel training end each step together, so that over some steps their rates can hardly differ.
+_LARGEST_RATIO = 2.0
+_LEAST_STEPS = 4
+
+
+def _rates_apart(finished: Sequence[dict[str, Any]]) -> list[Fault]:
+    """Return a fault where a rank claims a rate that its peers, which wait for it, exclude."""
+    measured = [r for r in finished if isinstance(r.get("steps"), int) and r["steps"] >= _LEAST_STEPS]
+    if len(measured) < 2:
+        return []
+    slow, *_, fast = sorted(measured, key=lambda r: float(r["samples_per_s_mean"]))
+    low, high = float(slow["samples_per_s_mean"]), float(fast["samples_per_s_mean"])
+    if low > 0 and high <= _LARGEST_RATIO * low:
+        return []
+    return [
+        Fault(
+            FaultKind.RATES_DIFFER,
+            f"rank {fast['rank']} reports {high:g} samples/s and rank {slow['rank']} {low:g}, "
+            "although ranks end each step together",
+            rank=fast["rank"],
+            hint="one of the two figures is wrong: compare the clocks and logs of both ranks",
+        )
+    ]
+
+
+def parse(stdout_by_rank: Mapping[int, str]) -> TrainingRun:
+    """Read the records of all ranks out of what each wrote to stdout; never raises."""
+    records, foreign = _records(stdout_by_rank)
     starts = [record for record in records if record.get("kind") == "start"]
     finished = sorted((r for r in records if r.get("kind") == "rank"), key=lambda r: r["rank"])
     faults = [
@@ -153,18 +213,10 @@ def parse(text: str) -> TrainingRun:
         for r in records
         if r.get("kind") == "failure" and r.get("reason") == "nan-loss"
     ]
-    doubled = sorted(rank for rank, count in Counter(r["rank"] for r in starts).items() if count > 1)
-    if doubled:
-        faults.append(
-            Fault(
-                FaultKind.DUPLICATE_RANKS,
-                f"{len(starts)} processes ran, but more than one as rank {doubled[0]}",
-                rank=doubled[0],
-                hint="the launcher's environment does not reach the ranks",
-            )
-        )
+    faults += _doubled(starts, finished, foreign)
     if not finished and not faults:
         faults.append(Fault(FaultKind.UNPARSABLE, "no rank recorded a result"))
+    faults += _rates_apart(finished)
     digests = {r["rank"]: str(r.get("parameters_digest")) for r in finished}
     if len(set(digests.values())) > 1:
         odd = next(rank for rank, digest in digests.items() if digest != digests[min(digests)])

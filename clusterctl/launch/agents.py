@@ -2,8 +2,9 @@
 
 Standard library only: it runs by file path, as ``python agents.py FILE``. FILE is JSON: ``node_names``, ``commands``
 (one argv per node; the first runs here, the others behind ``remote`` and the node's name), ``env`` and ``forward``
-(variables for all nodes: with their values, and by name from this process). Lines leave as ``[1,rank]<stdout>:`` and
-``<stderr>:``; the first rank that failed is named on stderr.
+(variables for all nodes: with their values, and by name from this process), ``mark``, and ``kill_ranks`` (sh text that
+kills the ranks of this launch on a node). Lines leave as
+``[mark,rank]<stdout>:`` and ``<stderr>:``; the first rank that failed is named on stderr.
 """
 
 from __future__ import annotations
@@ -22,31 +23,36 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, Any
 
+# Between SIGTERM and SIGKILL for an agent (the sleep in its script), and then for the script to end its ranks.
 GRACE_S = 5.0
+END_S = 5.0
 # A rank's own words come before torchrun's account of them, on other streams.
 SETTLE_S = 1.0
-PREFIX = "[1,${rank}]<stdout>:"
+PREFIX = "[%s,${rank}]<stdout>:"
 _CAUSE = re.compile(r"Root Cause \(first observed failure\):(?P<text>.*?)(?:={10}|\Z)", re.DOTALL)
 _RANK = re.compile(r"rank\s*: (?P<rank>\d+).*?exitcode\s*: (?P<code>-?\d+)", re.DOTALL)
 
 
-def script(command: list[str], env: dict[str, str]) -> str:
-    """Return sh text that runs a command as long as its own standard input stays open."""
+def script(command: list[str], env: dict[str, str], kill_ranks: str) -> str:
+    """Return sh text that runs a command as long as its own standard input stays open, and then ends all of it."""
     exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in env.items())
     # Closed input is how the far end learns that this end is gone: SSH passes no signals on.
     return (
         f"{exports}exec 3<&0\n{shlex.join(command)} </dev/null 3<&- &\nagent=$!\n"
         "{ cat <&3 >/dev/null; kill -TERM $agent; sleep 5; kill -KILL $agent; } >/dev/null 2>&1 &\n"
-        "guard=$!\nwait $agent\ncode=$?\nkill $guard 2>/dev/null\nexit $code\n"
+        "guard=$!\nwait $agent\ncode=$?\nkill $guard 2>/dev/null\n"
+        # An agent that was killed has not ended its ranks.
+        f"[ $code -lt 128 ] || {{\n{kill_ranks}}} >/dev/null 2>&1\nexit $code\n"
     )
 
 
 class Agent:
-    """One node's torchrun and what it says."""
+    """One node's torchrun; ``said`` is what torchrun itself writes to stderr, not what its ranks do."""
 
-    def __init__(self, node: str, argv: list[str], text: str, lock: threading.Lock) -> None:
+    def __init__(self, node: str, argv: list[str], text: str, mark: str, lock: threading.Lock) -> None:
         self.node = node
         self.said: list[bytes] = []
+        self._tag = re.compile(rb"(\[" + re.escape(mark.encode()) + rb",\d+\])<stdout>:")
         self._lock = lock
         self.process = subprocess.Popen(
             argv,
@@ -71,8 +77,9 @@ class Agent:
         for read in iter(stream.readline, b""):
             line = read
             if errors:
-                line = re.sub(rb"(\[1,\d+\])<stdout>:", rb"\1<stderr>:", read)
-                self.said.append(line)
+                line, tags = self._tag.subn(rb"\1<stderr>:", read)
+                if not tags:
+                    self.said.append(line)
             with self._lock:
                 sys.stdout.buffer.write(line if line.endswith(b"\n") else line + b"\n")
                 sys.stdout.buffer.flush()
@@ -94,7 +101,7 @@ def end(agents: list[Agent]) -> None:
     """End all agents, softly first."""
     for agent in agents:
         agent.let_go()
-    until = time.monotonic() + GRACE_S + 2
+    until = time.monotonic() + GRACE_S + END_S
     while time.monotonic() < until and any(agent.process.poll() is None for agent in agents):
         time.sleep(0.05)
     for agent in agents:
@@ -130,7 +137,7 @@ def main(argv: list[str]) -> int:
     wanted: dict[str, Any] = json.loads(Path(argv[0]).read_text(encoding="utf-8"))
     env = dict(wanted["env"])
     env |= {name: os.environ[name] for name in wanted["forward"] if name in os.environ}
-    env["TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"] = PREFIX
+    env["TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"] = PREFIX % wanted["mark"]
     lock = threading.Lock()
     agents: list[Agent] = []
 
@@ -141,7 +148,9 @@ def main(argv: list[str]) -> int:
     try:
         for index, (node, command) in enumerate(zip(wanted["node_names"], wanted["commands"], strict=True)):
             words = ["sh", "-s"] if index == 0 else [*wanted["remote"], node, "sh", "-s"]
-            agents.append(Agent(node, words, script(command, env), lock))
+            agents.append(
+                Agent(node, words, script(command, env, wanted["kill_ranks"]), wanted["mark"], lock)
+            )
         failed = watch(agents)
         if failed is not None:
             time.sleep(SETTLE_S)

@@ -28,6 +28,7 @@ class Arrangement:
     np: int
     map_by: MapBy
     token: str
+    mark: str
     directory: str
 
     def unmet(self) -> tuple[Fault, ...]:
@@ -47,7 +48,8 @@ class Arrangement:
         """Return the launch of this many ranks of a program, with the request's variables over all others."""
         chosen = choose.plan(
             self.answers, np=np, map_by=self.map_by, chosen=self.library, program=words, token=self.token,
-            directory=self.directory, timeout_s=self.request.timeout_s, launcher_name=self.launcher.name,
+            mark=self.mark, directory=self.directory,
+            timeout_s=self.request.timeout_s, launcher_name=self.launcher.name,
         )  # fmt: skip
         return with_environment(chosen, dict(self.request.environment))
 
@@ -74,6 +76,7 @@ def arrange(request: Request, answers: Sequence[Readiness], runner: Runner) -> A
         np=request.np or sum(answer.slots for answer in answers),
         map_by=choose.mapping(request.map_by, answers),
         token=runner.token,
+        mark=runner.mark,
         directory=runner.directory,
     )
 

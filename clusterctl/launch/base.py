@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import re
+import math
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from clusterctl.errors import LaunchError
+from clusterctl.launch import processes
+from clusterctl.launch.attribution import Reader
 
 MapBy = Literal["slot", "node"]
 # Every process of a launch carries this variable, so that all of them can be found again on every node.
 TOKEN_VARIABLE = "CLUSTERCTL_LAUNCH"
-SECRETS_FILE = "private.sh"
-# How a line tells whose it is: ``[job,rank]<stdout>:``, as Open MPI 4 writes it and as others are made to.
-TAG = re.compile(r"\[\d+,(\d{1,9})\]<(stdout|stderr)>:")
 # By these a process knows its place among ranks. Around clusterctl they are another launch's (a shell of srun, a batch
 # script, a pod of a job), and ranks would take them for their own.
 _OTHERS_PLACES = (
@@ -53,10 +52,13 @@ class Placement:
 class LaunchPlan:
     """One launch. The first placement is the launching node; ``directory`` exists on every node, owner-only.
 
-    A variable whose value is None is taken from the launching process; ``secrets`` get there by a file.
+    A variable whose value is None is taken from the launching process; ``secrets`` get there on standard input
+    (:func:`start_script`).
+    ``mark`` is random and stands in the tags before ranks' lines (:mod:`launch.attribution`); no rank is given it.
     """
 
     token: str
+    mark: str
     directory: str
     placements: tuple[Placement, ...]
     program: tuple[str, ...]
@@ -113,9 +115,8 @@ class Launcher(Protocol):
     def in_turn(self) -> bool:
         """Whether it can number ranks one to each node in turn; else node after node."""
 
-    @property
-    def tag(self) -> re.Pattern[str]:
-        """What stands before every line that a rank writes; its groups are the rank and ``stdout`` or ``stderr``."""
+    def reader(self, plan: LaunchPlan) -> Reader:
+        """Return what tells which rank wrote each piece of the launcher's stream."""
 
     def files(self, plan: LaunchPlan) -> dict[str, bytes]:
         """Return the files for the launching node, by name inside ``plan.directory``."""
@@ -150,14 +151,30 @@ def spread(slots: Sequence[int], np: int, map_by: MapBy) -> tuple[int, ...]:
     return tuple(counts)
 
 
-def marked(plan: LaunchPlan, launcher: Launcher) -> tuple[str, ...]:
-    """Return the command as the launching node runs it: marked, without input, its two outputs one stream."""
+# How long a launcher may take to end its ranks after SIGTERM; longer than the grace of each (agents.py: 10 s).
+_END_S = 15
+
+
+def start_script(plan: LaunchPlan, launcher: Launcher, limit_s: float) -> bytes:
+    """Return sh text that runs the launch on the launching node, its two outputs one stream, to be read by ``sh -s``.
+
+    On standard input, secrets are in no file and no process list. The launcher is ended after ``limit_s`` by the node
+    itself, and then each rank that outlived it: nothing hangs on, though the controller may be dead.
+    """
+    exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in plan.secrets)
     foreign = _OTHERS_PLACES if launcher.by_slurm else (*_OTHERS_PLACES, *_ALLOCATION)
     unset = (word for name in foreign for word in ("-u", name))
-    words = ("env", *unset, f"{TOKEN_VARIABLE}={plan.token}", *launcher.argv(plan))
-    return ("sh", "-c", f". {plan.directory}/{SECRETS_FILE} && exec {shlex.join(words)} </dev/null 2>&1")
-
-
-def secrets_file(plan: LaunchPlan) -> bytes:
-    """Return the sh text that sets the variables which no process list may show."""
-    return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in plan.secrets).encode()
+    words = shlex.join(("env", *unset, f"{TOKEN_VARIABLE}={plan.token}", *launcher.argv(plan)))
+    clock = f"-k {_END_S} {math.ceil(limit_s)}"
+    # In the foreground timeout(1) stays in this process group, which a controller that is alive ends as a whole.
+    # busybox has no such option, and does so anyway.
+    return f"""{exports}if timeout --foreground 1 true 2>/dev/null; then clock='timeout --foreground {clock}'
+elif command -v timeout >/dev/null 2>&1; then clock='timeout {clock}'
+else clock=
+fi
+$clock {words} </dev/null 2>&1
+status=$?
+[ "$status" -lt 124 ] || {{
+{processes.kill_ranks_text(plan.token)}}}
+exit "$status"
+""".encode()

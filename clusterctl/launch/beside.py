@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from clusterctl.benchmarks import neighbours
-from clusterctl.benchmarks.base import RankText
 from clusterctl.benchmarks.neighbours import Neighbourhood
 from clusterctl.errors import LaunchError
 from clusterctl.launch import choose
@@ -33,6 +32,5 @@ def plan(chosen: Arrangement, measured: LaunchPlan) -> LaunchPlan | None:
 
 
 def parse(launched: LaunchPlan, outcome: Outcome) -> Neighbourhood:
-    """Return what the ranks said of their neighbours, by the names of the nodes."""
-    text = RankText(dict(outcome.stdout_by_rank)).merged
-    return neighbours.parse(text.splitlines()).placed(launched.node_of_rank)
+    """Return what rank 0 gathered of all ranks' neighbours, by the names of the nodes."""
+    return neighbours.parse(outcome.table.splitlines()).placed(launched.node_of_rank)

@@ -187,6 +187,7 @@ def plan(
     chosen: Library,
     program: tuple[str, ...],
     token: str,
+    mark: str,
     directory: str,
     timeout_s: float,
     launcher_name: str = "openmpi",
@@ -206,6 +207,7 @@ def plan(
     env, secret = _environment(members, np, chosen, timeout_s, launcher_name)
     return LaunchPlan(
         token=token,
+        mark=mark,
         directory=directory,
         placements=placements,
         program=program,

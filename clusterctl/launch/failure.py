@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from clusterctl.benchmarks import perf_output
 from clusterctl.benchmarks.base import Fault, FaultKind, RankProof
 from clusterctl.launch import notices
 from clusterctl.launch.base import LaunchPlan
@@ -39,6 +40,11 @@ class Outcome:
     lost_nodes: Mapping[str, str] | None = None
     broken_off: Failure | None = None
     """Why the launch was given up from here, where no node is lost: its output is too long, a disk is full."""
+
+    @property
+    def table(self) -> str:
+        """What rank 0 wrote to stdout: perf programs print their table there, and no other rank's text is a result."""
+        return self.stdout_by_rank.get(0, "")
 
 
 def _said(outcome: Outcome, rank: int) -> str:
@@ -174,6 +180,25 @@ def check_ranks(ranks: Sequence[RankProof], np: int) -> tuple[Fault, ...]:
     if len(reported) > np or len(ranks) != np:
         return (Fault(FaultKind.DUPLICATE_RANKS, f"{len(ranks)} ranks reported, but {np} were asked for"),)
     return ()
+
+
+def check_table(ranks: Sequence[RankProof], outcome: Outcome, np: int) -> tuple[Fault, ...]:
+    """Return a fault when the table of rank 0 is not of exactly the ranks asked for."""
+    faults = check_ranks(ranks, np)
+    if not faults:
+        return ()
+    alone = sum(
+        any(rank.rank == 0 for rank in perf_output.parse(t).ranks) for t in outcome.stdout_by_rank.values()
+    )
+    if alone < 2:
+        return faults
+    return (
+        Fault(
+            FaultKind.DUPLICATE_RANKS,
+            f"{alone} processes each ran as a rank 0 of their own and never met",
+            hint=perf_output.BUILT_WITHOUT_MPI,
+        ),
+    )
 
 
 def check_library(library: str, said: Iterable[str]) -> tuple[Fault, ...]:

@@ -12,7 +12,8 @@ from clusterctl.artifacts import hostfile
 from clusterctl.artifacts.hostfile import Dialect
 from clusterctl.artifacts.mpiexec import mpiexec_argv
 from clusterctl.launch import openmpi4, ssh_mesh
-from clusterctl.launch.base import TAG, TOKEN_VARIABLE, LaunchPlan
+from clusterctl.launch.attribution import MarkedTags, Reader
+from clusterctl.launch.base import TOKEN_VARIABLE, LaunchPlan
 
 HOSTFILE = "hostfile"
 SSH = "hydra_ssh.sh"
@@ -38,13 +39,16 @@ class Hydra:
     over_ssh = True
     by_slurm = False
     in_turn = True
-    tag = TAG
+
+    def reader(self, plan: LaunchPlan) -> Reader:
+        """Return the reader of ``-prepend-pattern``."""
+        return MarkedTags(plan.mark)
 
     def files(self, plan: LaunchPlan) -> dict[str, bytes]:
         """Return the hostfile, the scripts, and with several nodes the ssh_config."""
         found = {
             HOSTFILE: hostfile.render(openmpi4.hosts(plan), dialect=Dialect.MPICH).encode(),
-            OUTPUT: _script(OUTPUT),
+            OUTPUT: _script(OUTPUT).replace(b"@MARK@", plan.mark.encode()),
         }
         if len(plan.placements) > 1:
             found[SSH] = _script(SSH).replace(b"@MARK@", f"{TOKEN_VARIABLE}={plan.token}".encode())
@@ -73,7 +77,7 @@ class Hydra:
                 # The host name may mean another address, or none, on the other nodes.
                 local_address=first.address if several and first.address not in _EVERYWHERE else None,
                 rank_map=_node_of_rank(plan) if several and plan.map_by == "node" else None,
-                prefix="[1,%r]<stdout>:",
+                prefix=f"[{plan.mark},%r]<stdout>:",
             ),
         )
 

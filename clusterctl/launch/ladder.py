@@ -9,11 +9,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from clusterctl.benchmarks.base import Fault, FaultKind, RankProof, RankText
+from clusterctl.benchmarks.base import Fault, FaultKind, RankProof
 from clusterctl.benchmarks.collective import CollectiveSweep
+from clusterctl.benchmarks.sweep_sizes import check_sizes
 from clusterctl.launch import failure
 from clusterctl.launch.arrange import arrange
 from clusterctl.launch.base import Launcher, LaunchPlan
+from clusterctl.launch.failure import Outcome
 from clusterctl.launch.measure import document, merge
 from clusterctl.launch.preflight import Readiness
 from clusterctl.launch.request import Request
@@ -121,27 +123,26 @@ class Ladder:
 
     def _ranks_start(self, plan: LaunchPlan, launcher: Launcher) -> str:
         """Let every rank print its host; return the hosts with their numbers of ranks."""
-        faults, printed = self._launch(plan, launcher, "hosts")
-        hosts = {rank: text.split()[-1] for rank, text in printed.items() if text.split()}
+        faults, outcome = self._launch(plan, launcher, "hosts")
+        hosts = {rank: text.split()[-1] for rank, text in outcome.stdout_by_rank.items() if text.split()}
         seen = [RankProof(rank, host, 0, "") for rank, host in hosts.items()]
         self._fall(faults or failure.check_ranks(seen, plan.np))
         return ", ".join(f"{host} x{count}" for host, count in Counter(hosts.values()).items())
 
     def _eight_bytes(self, plan: LaunchPlan, launcher: Launcher) -> None:
-        causes, printed = self._launch(plan, launcher, "8-bytes")
-        sweep = _SWEEP.parse(RankText(printed).merged)
-        faults = merge(causes, sweep.faults, failure.check_ranks(sweep.ranks, plan.np))
+        causes, outcome = self._launch(plan, launcher, "8-bytes")
+        sweep = _SWEEP.parse(outcome.table)
+        faults = merge(causes, sweep.faults, failure.check_table(sweep.ranks, outcome, plan.np))
         faults = faults or failure.check_library(self._library or "", sweep.libraries)
+        faults = faults or check_sizes(_SWEEP, sweep.rows, plan.np)
         took = next((row.out_of_place.time_us or row.in_place.time_us for row in sweep.rows), None)
         self._rung(faults, f"{_COLLECTIVE} right in {took:.0f} us" if took else f"{_COLLECTIVE} right")
 
-    def _launch(
-        self, plan: LaunchPlan, launcher: Launcher, name: str
-    ) -> tuple[tuple[Fault, ...], dict[int, str]]:
+    def _launch(self, plan: LaunchPlan, launcher: Launcher, name: str) -> tuple[tuple[Fault, ...], Outcome]:
         self._say(f"{RUNGS[len(self._rungs)]}: {plan.np} rank(s) through {launcher.name}")
         outcome = self._runner.run(plan, launcher, self._logs / name)
         self._launches.append(document(plan, launcher, outcome))
-        return failure.classify(plan, outcome), dict(outcome.stdout_by_rank)
+        return failure.classify(plan, outcome), outcome
 
     def _rung(self, faults: Sequence[Fault], detail: str) -> None:
         self._fall(faults)

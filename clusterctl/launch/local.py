@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from clusterctl.launch.base import TAG, LaunchPlan
+from clusterctl.launch.attribution import MarkedTags, Reader
+from clusterctl.launch.base import LaunchPlan
 
 SPAWNER = "local_spawn.py"
 
@@ -16,7 +17,10 @@ class LocalSpawn:
     over_ssh = False
     by_slurm = False
     in_turn = True
-    tag = TAG
+
+    def reader(self, plan: LaunchPlan) -> Reader:
+        """Return the reader of the spawner's tags."""
+        return MarkedTags(plan.mark)
 
     def files(self, plan: LaunchPlan) -> dict[str, bytes]:
         """Return the spawner."""
@@ -29,6 +33,8 @@ class LocalSpawn:
             *(f"{name}={value}" for name, value in plan.env if value is not None),
             plan.python,
             f"{plan.directory}/{SPAWNER}",
+            "--mark",
+            plan.mark,
             "-np",
             str(plan.np),
             "--",

@@ -1,7 +1,8 @@
 """A launcher for one machine without MPI: N processes with RANK and WORLD_SIZE set, their output tagged.
 
-Standard library only: it runs by file path, as ``python local_spawn.py -np N -- program ...``. Its output
-has the form of ``mpirun --tag-output``; the first rank that fails ends the others and is named on stderr.
+Standard library only: it runs by file path, as ``python local_spawn.py --mark M -np N -- program ...``. Every line of
+a rank leaves as ``[M,rank]<stdout>:`` or ``<stderr>:`` and the line; the first rank that fails ends the others and is
+named on stderr.
 """
 
 from __future__ import annotations
@@ -21,11 +22,15 @@ from typing import IO
 GRACE_S = 3.0
 
 
-def tag(stream: IO[bytes], rank: int, name: str, sink: IO[bytes], lock: threading.Lock) -> None:
-    """Copy a rank's lines to the sink, each behind its tag."""
-    for line in iter(stream.readline, b""):
+# A longer line is cut: one without an end must not fill the memory.
+_LINE_BYTES = 1 << 16
+
+
+def copy(stream: IO[bytes], tag: bytes, sink: IO[bytes], lock: threading.Lock) -> None:
+    """Copy a rank's lines to the sink, each behind its tag and whole."""
+    while line := stream.readline(_LINE_BYTES):
         with lock:
-            sink.write(f"[1,{rank}]<{name}>:".encode() + line + (b"" if line.endswith(b"\n") else b"\n"))
+            sink.write(tag + line + (b"" if line.endswith(b"\n") else b"\n"))
             sink.flush()
 
 
@@ -77,6 +82,7 @@ def watch(processes: list[subprocess.Popen[bytes]]) -> int:
 def main(argv: list[str] | None = None) -> int:
     """Run N ranks of a program; return 0, the failed rank's status, or 128 and its signal."""
     parser = argparse.ArgumentParser(prog="local_spawn")
+    parser.add_argument("--mark", required=True, help="stands in the tags; no rank is given it")
     parser.add_argument("-np", type=int, required=True)
     parser.add_argument("program", nargs="+")
     arguments = parser.parse_args(argv)
@@ -101,7 +107,8 @@ def main(argv: list[str] | None = None) -> int:
                 ("stderr", process.stderr, sys.stderr.buffer),
             ):
                 if source is not None:
-                    thread = threading.Thread(target=tag, args=(source, rank, name, sink, lock), daemon=True)
+                    tag = f"[{arguments.mark},{rank}]<{name}>:".encode()
+                    thread = threading.Thread(target=copy, args=(source, tag, sink, lock), daemon=True)
                     thread.start()
                     threads.append(thread)
         failed = watch(processes)

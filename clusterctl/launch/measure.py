@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from clusterctl.benchmarks.base import Fault, FaultKind, RankProof, RankText
+from clusterctl.benchmarks.base import Fault, FaultKind, RankProof
 from clusterctl.benchmarks.collective import CollectiveSweep, program_of
 from clusterctl.benchmarks.key import hardware_name
 from clusterctl.benchmarks.neighbours import Neighbourhood
 from clusterctl.benchmarks.perf_output import Sweep
 from clusterctl.benchmarks.scaling import Point
+from clusterctl.benchmarks.sweep_sizes import check_sizes
 from clusterctl.benchmarks.training import Training, TrainingRun
 from clusterctl.launch import beside, choose, failure, trust
 from clusterctl.launch.arrange import Arrangement, arrange
@@ -218,9 +219,10 @@ class Measurement:
         if outcome is None:
             return self._failed(causes, chosen)
         proven = self._trust(plan, outcome, chosen)
-        sweep = trust.named(CollectiveSweep().parse(RankText(dict(outcome.stdout_by_rank)).merged), proven)
-        faults = merge(causes, sweep.faults, failure.check_ranks(sweep.ranks, plan.np))
+        sweep = trust.named(swept.parse(outcome.table), proven)
+        faults = merge(causes, sweep.faults, failure.check_table(sweep.ranks, outcome, plan.np))
         faults = faults or failure.check_library(chosen.library, sweep.libraries)
+        faults = faults or check_sizes(swept, sweep.rows, plan.np)
         neighbours = beside.parse(plan, outcome)
         if not neighbours.ranks and not faults and not self._one_of_many:
             neighbours = self._beside(chosen, plan)
@@ -259,7 +261,7 @@ class Measurement:
                 faults = causes
                 break
             proven = self._trust(plan, outcome, chosen)
-            run = training.parse(RankText(dict(outcome.stdout_by_rank)).merged)
+            run = training.parse(outcome.stdout_by_rank)
             ranks = run.ranks
             finished = tuple(RankProof(rate.rank, "", 0, "") for rate in run.rates)
             faults = merge(causes, run.faults, failure.check_ranks(finished, plan.np))

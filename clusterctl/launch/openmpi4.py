@@ -5,7 +5,8 @@ from __future__ import annotations
 from clusterctl.artifacts import hostfile
 from clusterctl.artifacts.mpirun import mpirun_argv
 from clusterctl.launch import ssh_mesh
-from clusterctl.launch.base import TAG, LaunchPlan
+from clusterctl.launch.attribution import Reader, XmlElements
+from clusterctl.launch.base import LaunchPlan
 
 HOSTFILE = "hostfile"
 
@@ -32,7 +33,10 @@ class OpenMpi4:
     over_ssh = True
     by_slurm = False
     in_turn = True
-    tag = TAG
+
+    def reader(self, plan: LaunchPlan) -> Reader:
+        """Return the reader of ``--xml``."""
+        return XmlElements()
 
     def files(self, plan: LaunchPlan) -> dict[str, bytes]:
         """Return the hostfile, and with several nodes the ssh_config."""
@@ -54,7 +58,7 @@ class OpenMpi4:
             # Only the launching node needs SSH to the others, not every node to every other.
             tree_spawn=not several,
             map_by=plan.map_by,
-            tag_output=True,
+            xml_output=True,
             # A node that loses power sends no goodbye: look for signs of life after 10 s, not 5 minutes.
             extra=_KEEPALIVE if several else (),
         )

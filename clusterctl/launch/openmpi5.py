@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 from clusterctl.artifacts.mpirun5 import mpirun5_argv
 from clusterctl.launch import openmpi4, ssh_mesh
+from clusterctl.launch.attribution import LeadingTags, Reader
 from clusterctl.launch.base import LaunchPlan
-
-# 5.0 puts a space behind the colon that 4 did not.
-_TAG = re.compile(r"\[\d+,(\d{1,9})\]<(stdout|stderr)>: ?")
 
 
 class OpenMpi5:
@@ -19,7 +15,10 @@ class OpenMpi5:
     over_ssh = True
     by_slurm = False
     in_turn = True
-    tag = _TAG
+
+    def reader(self, plan: LaunchPlan) -> Reader:
+        """Return the reader of ``--output tag``, which holds half a line back until the rank ends it."""
+        return LeadingTags()
 
     def files(self, plan: LaunchPlan) -> dict[str, bytes]:
         """Return the hostfile, and with several nodes the ssh_config."""

@@ -11,9 +11,23 @@ found() {
     sed 's,/proc/\\([0-9]*\\)/.*,\\1,' | sort -un | grep -vx "$$"
 }
 rank_of() {
-  tr '\\0' '\\n' <"/proc/$1/environ" 2>/dev/null |
+  tr '\\0' '\\n' 2>/dev/null <"/proc/$1/environ" |
     sed -n 's/^OMPI_COMM_WORLD_RANK=//p;s/^PMI_RANK=//p;s/^RANK=//p;s/^SLURM_PROCID=//p' | head -n 1
 }
+"""
+
+# Once more until none is found: a rank may start a child while it is being looked for.
+_KILL_RANKS = """
+turn=0
+left=yes
+while [ -n "$left" ] && [ "$turn" -lt 20 ]; do
+  left=
+  for pid in $(found); do
+    [ -z "$(rank_of "$pid")" ] || { left=yes; kill -KILL "$pid" 2>/dev/null; }
+  done
+  [ -z "$left" ] || sleep 0.1
+  turn=$((turn + 1))
+done
 """
 
 _INSPECT = """
@@ -68,6 +82,11 @@ class RankProcess:
 def _head(token: str) -> str:
     # A bracket around the first letter keeps grep from finding its own command line.
     return f"TOKEN='[{token[0]}]{token[1:]}'\n"
+
+
+def kill_ranks_text(token: str) -> str:
+    """Return sh text that kills every process of the launch's ranks on a node, however they treat SIGTERM."""
+    return _head(token) + _FIND + _KILL_RANKS
 
 
 def inspect_script(token: str) -> bytes:

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import contextlib
-import re
+import os
 from pathlib import Path
 from types import TracebackType
 from typing import TextIO
 
 from clusterctl import log
-from clusterctl.launch.base import TAG
+from clusterctl.launch.attribution import Piece, Reader
 
 _LOG = log.get(__name__)
 LAUNCHER_LOG = "launcher.log"
-# What a launcher's own script says in a rank's place is the launcher's word.
-RANK_NOTICE = "hydra_rank: "
+# How launch/hydra.py's script, which stands between mpiexec and each rank, reports that rank's end.
+_RANK_NOTICE = "hydra_rank: rank {} "
 
 
 class RankLog:
-    """Takes tagged lines (:attr:`launch.base.Launcher.tag`); a rank has ``rank-<n>.log``, the rest ``launcher.log``.
+    """Takes a launcher's lines; each of ``np`` ranks has ``rank-<n>.log``, the launcher ``launcher.log``.
 
-    A tag may also stand inside a line, where a rank wrote half a line: the pieces go to their ranks. The folder is made
-    for the first line. Where the files cannot be written (a full disk) they end there, and the run goes on: results
-    are read from what is in memory.
+    ``reader`` says which rank wrote what. The directory is made for the first line. Where the files cannot be written
+    (a full disk) they end there, and the run goes on: results are read from what is in memory.
     """
 
-    def __init__(self, folder: Path, tag: re.Pattern[str] = TAG) -> None:
+    def __init__(self, folder: Path, reader: Reader, np: int) -> None:
         self._folder = folder
-        self._tag = tag
+        self._reader = reader
+        self._np = np
         self._files: dict[str, TextIO] = {}
         self._stdout: dict[int, list[str]] = {}
         self._stderr: dict[int, list[str]] = {}
@@ -52,20 +52,19 @@ class RankLog:
 
     def line(self, text: str) -> None:
         """Take one line of the stream, without its end."""
-        pieces = self._tag.split(text)
-        if pieces[0] or len(pieces) == 1:
-            self._launcher.append(pieces[0])
-            self._write(LAUNCHER_LOG, pieces[0] + "\n")
-        for index in range(1, len(pieces), 3):
-            rank, stream, content = int(pieces[index]), pieces[index + 1], pieces[index + 2]
-            if content.startswith(RANK_NOTICE):
-                self._launcher.append(content)
-                self._write(LAUNCHER_LOG, content + "\n")
-                continue
-            end = "\n" if index + 3 >= len(pieces) else ""
-            kept = self._stdout if stream == "stdout" else self._stderr
-            kept.setdefault(rank, []).append(content + end)
-            self._write(f"rank-{rank}.log", content + end)
+        for piece in self._reader(text):
+            self._take(piece)
+
+    def _take(self, piece: Piece) -> None:
+        rank = piece.rank
+        # A rank may report its own end in the launcher's place, and no other's.
+        if rank is None or piece.text.startswith(_RANK_NOTICE.format(rank)):
+            self._launcher.append(piece.text.removesuffix("\n"))
+            self._write(LAUNCHER_LOG, piece.text)
+        elif rank < self._np:
+            kept = self._stdout if piece.stream == "stdout" else self._stderr
+            kept.setdefault(rank, []).append(piece.text)
+            self._write(f"rank-{rank}.log", piece.text)
 
     def _write(self, name: str, text: str) -> None:
         if self._cut:
@@ -73,7 +72,9 @@ class RankLog:
         try:
             if name not in self._files:
                 self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                self._files[name] = (self._folder / name).open("a", encoding="utf-8", errors="replace")
+                # What ranks print may hold secrets: only the owner may read it.
+                descriptor = os.open(self._folder / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+                self._files[name] = os.fdopen(descriptor, "a", encoding="utf-8", errors="replace")
             self._files[name].write(text)
             self._files[name].flush()
         except OSError as error:

@@ -15,7 +15,7 @@ from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.errors import ClusterctlError
 from clusterctl.inventory.model import Node
 from clusterctl.launch import notices, open_files, preflight, processes, ssh_mesh
-from clusterctl.launch.base import SECRETS_FILE, Launcher, LaunchPlan, marked, secrets_file
+from clusterctl.launch.base import Launcher, LaunchPlan, start_script
 from clusterctl.launch.failure import Outcome
 from clusterctl.launch.mpi_version import Family
 from clusterctl.launch.preflight import Needs, Readiness
@@ -25,7 +25,6 @@ from clusterctl.launch.ssh_mesh import Mesh
 from clusterctl.launch.watch import Watch
 from clusterctl.transport.answers import understanding
 from clusterctl.transport.base import Completed, Failure, FailureKind, HostMap, Transport, TransportError
-from clusterctl.transport.command import shell_text
 from clusterctl.transport.fanout import fan_out
 
 _LOG = log.get(__name__)
@@ -57,6 +56,7 @@ class Runner:
         known_hosts: str | None = None,
     ) -> None:
         self.token = secrets.token_hex(8)
+        self.mark = secrets.token_hex(8)
         self.directory = f"/tmp/clusterctl-{self.token}"
         self._nodes = tuple(nodes)
         self._connect = connect
@@ -125,14 +125,14 @@ class Runner:
         """Start the ranks and wait for their end or the deadline; afterwards none of them runs anywhere."""
         started, launching = time.monotonic(), self._node(plan.placements[0].node)
         open_files.make_room(plan.np, len(plan.placements))
-        with RankLog(logs, launcher.tag) as ranklog:
+        with RankLog(logs, launcher.reader(plan), plan.np) as ranklog:
             transport = self._connect(launching)
             ended = threading.Event()
             answer: list[Completed | Failure] = []
 
             def work() -> None:
                 try:
-                    answer.append(_start(launching, transport, plan, launcher, ranklog))
+                    answer.append(_start(transport, plan, launcher, ranklog))
                 except TransportError as error:
                     answer.append(error.failure)
                 except ClusterctlError as error:
@@ -247,21 +247,17 @@ class Runner:
             _LOG.info("%s: %s could not be removed: %s", name, self.directory, missed.message)
 
 
-def _start(
-    node: Node, transport: Transport, plan: LaunchPlan, launcher: Launcher, ranklog: RankLog
-) -> Completed:
+def _start(transport: Transport, plan: LaunchPlan, launcher: Launcher, ranklog: RankLog) -> Completed:
     """Run the launcher on the launching node to its end."""
-    files = {SECRETS_FILE: secrets_file(plan), **launcher.files(plan)}
-    for name, data in files.items():
+    for name, data in launcher.files(plan).items():
         transport.put(data, f"{plan.directory}/{name}", mode=0o600)
-    command, limit_s = marked(plan, launcher), plan.timeout_s + _BACKSTOP_S
-    _LOG.debug("%s: %s", transport.node, shlex.join(command))
-    if node.connection == "local":
-        # Over SSH every command is guarded so. Here ranks that hang would outlive a controller that was killed.
-        command = ("sh", "-c", shell_text(command, marker=None, timeout_s=limit_s))
+    _LOG.debug("%s: %s", transport.node, shlex.join(launcher.argv(plan)))
+    limit_s = plan.timeout_s + _BACKSTOP_S
     return transport.run(
-        command,
-        timeout_s=limit_s,
+        _SHELL,
+        stdin=start_script(plan, launcher, limit_s),
+        # After the node's own clock and what it does then.
+        timeout_s=limit_s + _BACKSTOP_S,
         on_line=ranklog.line,
         max_output_bytes=_LAUNCH_BYTES + plan.np * _RANK_BYTES,
     )

@@ -6,7 +6,8 @@ import math
 from pathlib import Path
 
 from clusterctl.artifacts.srun import srun_argv
-from clusterctl.launch.base import TAG, LaunchPlan
+from clusterctl.launch.attribution import MarkedTags, Reader
+from clusterctl.launch.base import LaunchPlan
 
 HOSTFILE = "slurm_hosts"
 OUTPUT = "srun_output.sh"
@@ -19,13 +20,16 @@ class Srun:
     over_ssh = False
     by_slurm = True
     in_turn = True
-    tag = TAG
+
+    def reader(self, plan: LaunchPlan) -> Reader:
+        """Return the reader of the tags that the script makes of srun's labels."""
+        return MarkedTags(plan.mark)
 
     def files(self, plan: LaunchPlan) -> dict[str, bytes]:
         """Return the list of nodes by rank, and the script that tells srun's two outputs apart."""
         return {
             HOSTFILE: "".join(f"{node}\n" for node in plan.node_of_rank).encode(),
-            OUTPUT: Path(__file__).with_name(OUTPUT).read_bytes(),
+            OUTPUT: Path(__file__).with_name(OUTPUT).read_bytes().replace(b"@MARK@", plan.mark.encode()),
         }
 
     def argv(self, plan: LaunchPlan) -> tuple[str, ...]:

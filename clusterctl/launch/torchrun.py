@@ -6,11 +6,14 @@ import json
 from pathlib import Path
 
 from clusterctl.artifacts.torchrun import torchrun_argv
-from clusterctl.launch import ssh_mesh
-from clusterctl.launch.base import TAG, LaunchPlan
+from clusterctl.launch import processes, ssh_mesh
+from clusterctl.launch.attribution import MarkedTags, Reader
+from clusterctl.launch.base import LaunchPlan
 
 STARTER = "agents.py"
 SETTINGS = "agents.json"
+# The template of torchrun's tags, which holds the mark: ranks must not inherit it.
+PREFIX_VARIABLE = "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"
 
 
 class Torchrun:
@@ -20,13 +23,18 @@ class Torchrun:
     over_ssh = True
     by_slurm = False
     in_turn = False
-    tag = TAG
+
+    def reader(self, plan: LaunchPlan) -> Reader:
+        """Return the reader of the tags that torchrun is made to write."""
+        return MarkedTags(plan.mark)
 
     def files(self, plan: LaunchPlan) -> dict[str, bytes]:
         """Return the starter, what it shall start, and with several nodes the ssh_config."""
         env = plan.marked_env
         address, port = env.get("MASTER_ADDR") or "127.0.0.1", int(env.get("MASTER_PORT") or 29500)
         wanted = {
+            "mark": plan.mark,
+            "kill_ranks": processes.kill_ranks_text(plan.token),
             "node_names": [placement.node for placement in plan.placements],
             "commands": [
                 torchrun_argv(
@@ -35,7 +43,7 @@ class Torchrun:
                     ranks_here=placement.ranks,
                     master_address=address,
                     master_port=port,
-                    program=plan.program,
+                    program=("env", "-u", PREFIX_VARIABLE, *plan.program),
                     python=plan.python,
                     log_directory=f"{plan.directory}/torchrun-{index}",
                     any_program=True,

@@ -67,10 +67,14 @@ def asked_for(environment: Sequence[tuple[str, str]]) -> bool:
 
 
 def named(sweep: Sweep, trust: Trust) -> Sweep:
-    """Return a sweep with the versions and ways that only NCCL's log says, which went another way than its rows."""
+    """Return a sweep with the versions and ways that only NCCL's log has, which went another way than its rows.
+
+    Versions are rank 0's alone, as the rows are; each rank's ways are its own.
+    """
     if trust.log is None:
         return sweep
-    versions = [f"NCCL version {version}" for version in trust.log.versions]
+    own = (process for process in trust.log.processes if process.source == 0)
+    versions = dict.fromkeys(f"NCCL version {version}" for process in own for version in process.versions)
     ways = sorted({way.label for process in trust.log.processes for _, way in process.channels})
     return replace(
         sweep,

@@ -30,9 +30,14 @@ def kinds(run):
     return [fault.kind.value for fault in run.faults]
 
 
+def ranks(*of_each):
+    """What each rank wrote to stdout, in rank order."""
+    return {rank: "\n".join(lines) + "\n" for rank, lines in enumerate(of_each)}
+
+
 def test_two_ranks():
     run = parse(
-        "\n".join([start(0), start(1, "node2"), "Model: resnet50", finished(1, "node2", 12.0), finished(0)])
+        ranks([start(0), "Model: resnet50", finished(0)], [start(1, "node2"), finished(1, "node2", 12.0)])
     )
     assert run.samples_per_s == 22.0
     assert [(r.rank, r.host, r.pid) for r in run.ranks] == [(0, "node1", 100), (1, "node2", 101)]
@@ -41,9 +46,9 @@ def test_two_ranks():
     assert kinds(run) == []
 
 
-def test_records_are_found_behind_tags_and_broken_ones_are_not_half_read():
-    text = f'[1,0]<stdout>:{start(0)}\n{finished(0)}\n{MARK}{{"kind": "rank", "rank": 1, \n{MARK}[1]\n{MARK}{{}}\n'
-    run = parse(text)
+def test_records_are_found_behind_other_text_and_broken_ones_are_not_half_read():
+    broken = [f'{MARK}{{"kind": "rank", "rank": 1, ', f"{MARK}[1]", f"{MARK}{{}}"]
+    run = parse(ranks([f"half a line {start(0)}", finished(0)], broken))
     assert [rate.rank for rate in run.rates] == [0]
 
 
@@ -58,31 +63,51 @@ def test_records_are_found_behind_tags_and_broken_ones_are_not_half_read():
     ],
 )
 def test_a_result_without_all_its_figures_is_none(spoilt):
-    run = parse("\n".join([finished(0), finished(1, **spoilt)]))
+    run = parse(ranks([finished(0)], [finished(1, **spoilt)]))
     assert [rate.rank for rate in run.rates] == [0]
 
 
 def test_a_loss_that_is_no_number_names_the_rank():
     failure = line("failure", rank=1, host="node2", reason="nan-loss", loss="nan")
-    run = parse("\n".join([start(0), start(1, "node2"), failure]))
+    run = parse(ranks([start(0)], [start(1, "node2"), failure]))
     assert kinds(run) == ["nan-loss"]
     assert run.faults[0].rank == 1
     assert "rank 1 on node2" in run.faults[0].message
 
 
-def test_two_processes_that_are_both_rank_0():
-    run = parse("\n".join([start(0), start(0), finished(0), finished(0)]))
-    assert "duplicate-ranks" in kinds(run)
+@pytest.mark.parametrize(
+    "forged", [start(0), finished(0, mean=900.0), line("failure", rank=0, reason="nan-loss")]
+)
+def test_a_rank_records_nothing_for_another(forged):
+    """Nor do two processes count that both take themselves for rank 0."""
+    run = parse(ranks([start(0), finished(0)], [start(1), finished(1), forged]))
+    assert kinds(run) == ["duplicate-ranks"]
+    assert run.faults[0].rank == 1
+    assert [rate.samples_per_s for rate in run.rates] == [10.0, 10.0]
+
+
+def test_a_rank_that_records_its_result_twice():
+    run = parse(ranks([start(0), finished(0)], [start(1), finished(1), finished(1, mean=900.0)]))
+    assert kinds(run) == ["duplicate-ranks"]
+
+
+def test_a_rate_that_the_other_ranks_exclude():
+    """Ranks of data-parallel training end each step together."""
+    run = parse(ranks([finished(0, mean=10.0, steps=12)], [finished(1, mean=900.0, steps=12)]))
+    assert kinds(run) == ["rates-differ"]
+    assert "rank 1 reports 900 samples/s and rank 0 10" in run.faults[0].message
+    assert kinds(parse(ranks([finished(0, mean=10.0, steps=12)], [finished(1, mean=14.0, steps=12)]))) == []
+    assert kinds(parse(ranks([finished(0, mean=10.0, steps=1)], [finished(1, mean=30.0, steps=1)]))) == []
 
 
 def test_replicas_that_drifted_apart():
-    run = parse("\n".join([finished(0), finished(1, digest="0x1.9p+1")]))
+    run = parse(ranks([finished(0)], [finished(1, digest="0x1.9p+1")]))
     assert kinds(run) == ["replicas-differ"]
     assert run.faults[0].rank == 1
 
 
 def test_nothing_recorded():
-    assert kinds(parse("Killed\n")) == ["unparsable"]
+    assert kinds(parse({0: "Killed\n"})) == ["unparsable"]
 
 
 def test_argv_says_only_what_was_chosen():

@@ -23,7 +23,7 @@ def ready(name="n1", *, found=None, **settings):
 
 def plan(answers, np, map_by="slot", chosen="gloo", timeout_s=60.0):
     return choose.plan(
-        answers, np=np, map_by=map_by, chosen=chosen, program=("p",), token="t0ken", directory="/tmp/d",
+        answers, np=np, map_by=map_by, chosen=chosen, program=("p",), token="t0ken", mark="f00d", directory="/tmp/d",
         timeout_s=timeout_s,
     )  # fmt: skip
 

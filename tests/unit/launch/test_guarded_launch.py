@@ -1,42 +1,108 @@
-"""A launch from this machine ends by itself when nobody is left who would end it."""
+"""A launch ends by itself when no controller is left that would end it."""
 
-from clusterctl.inventory.model import Node
-from clusterctl.launch.base import LaunchPlan, Placement
-from clusterctl.launch.local import LocalSpawn
-from clusterctl.launch.run import Runner
-from clusterctl.transport.base import Completed
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
+import pytest
 
-class Listening:
-    """A transport that remembers its commands, and runs none."""
+from clusterctl.launch.base import LaunchPlan, Placement, start_script
+from clusterctl.launch.local import SPAWNER, LocalSpawn
 
-    node = "here"
-
-    def __init__(self, commands):
-        self._commands = commands
-
-    def run(self, argv, **_):
-        self._commands.append(argv)
-        return Completed((), 0, b"", b"", 0.0)
-
-    def put(self, *_, **__):
-        pass
-
-    def close(self):
-        pass
+# What ranks that hang do at worst: they take no notice of SIGTERM, and neither do their children.
+STUBBORN = "trap '' TERM; echo up; while :; do sleep 0.2; done"
 
 
-def test_it_has_a_clock_of_its_own(tmp_path):
-    """Ranks that hang would otherwise outlive a controller that was killed, for ever and with their GPUs."""
-    commands = []
-    here = Node(name="here", address="localhost", connection="local")
-    plan = LaunchPlan(
-        token="t0ken", directory="/nowhere", program=("true",), env=(), map_by="slot", interface=None,
-        placements=(Placement("here", "here", "localhost", None, None, 1),), timeout_s=20.0,
+def plan(directory, program, np=2):
+    return LaunchPlan(
+        token=f"{os.getpid():016x}", mark="f00d", directory=str(directory), program=program, env=(), map_by="slot",
+        placements=(Placement("here", "here", "localhost", None, None, np),), interface=None, timeout_s=20.0,
+        python=sys.executable,
     )  # fmt: skip
-    outcome = Runner([here], lambda _: Listening(commands)).run(plan, LocalSpawn(), tmp_path)
-    assert outcome.returncode == 0
-    (command,) = commands
-    # Behind the controller's own deadline and the grace after it.
-    assert command[:2] == ("sh", "-c") and "exec timeout -k 2 82 " in command[2]
-    assert "local_spawn.py" in command[2]
+
+
+def of_launch(token):
+    """Return the processes that carry the token of a launch, and their command lines."""
+    found = {}
+    for environ in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if f"CLUSTERCTL_LAUNCH={token}".encode() in environ.read_bytes():
+                found[int(environ.parent.name)] = environ.with_name("cmdline").read_text()
+        except OSError:
+            continue
+    return found
+
+
+def started(directory, program, limit_s):
+    """Start a launch as a node does, with nothing that would end it; return it once both ranks are up."""
+    launch = plan(directory, program)
+    for name, data in LocalSpawn().files(launch).items():
+        (directory / name).write_bytes(data)
+    process = subprocess.Popen(
+        ("sh", "-s"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    process.stdin.write(start_script(launch, LocalSpawn(), limit_s).decode())
+    process.stdin.close()
+    for _ in range(2):
+        assert process.stdout.readline().endswith("<stdout>:up\n")
+    return launch, process
+
+
+@pytest.mark.parametrize("spawner_dies", [False, True])
+def test_ranks_that_ignore_sigterm_end_by_their_deadline(tmp_path, spawner_dies):
+    """Also where the spawner is killed before its grace has passed, and with it who knows its children."""
+    launch, process = started(tmp_path, ("sh", "-c", STUBBORN), 3)
+    assert len(of_launch(launch.token)) >= 3
+    if spawner_dies:
+        time.sleep(1)
+        for pid, words in of_launch(launch.token).items():
+            if SPAWNER in words:
+                os.kill(pid, signal.SIGKILL)
+    with process:
+        assert process.wait(60) >= 124
+    assert of_launch(launch.token) == {}
+
+
+def test_a_controller_that_is_there_ends_the_launcher_with_its_group(tmp_path):
+    launch, process = started(tmp_path, ("sh", "-c", "echo up; exec sleep 60"), 60)
+    with process:
+        os.killpg(process.pid, signal.SIGTERM)
+    deadline = time.monotonic() + 30
+    while of_launch(launch.token) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert of_launch(launch.token) == {}
+
+
+def test_a_launch_that_ends_in_time_says_how(tmp_path):
+    launch = plan(tmp_path, ("sh", "-c", "exit 7"))
+    for name, data in LocalSpawn().files(launch).items():
+        (tmp_path / name).write_bytes(data)
+    done = subprocess.run(
+        ("sh", "-s"), input=start_script(launch, LocalSpawn(), 60), capture_output=True, check=False
+    )
+    assert done.returncode == 7
+    assert b"exited with status 7" in done.stdout
+
+
+def test_a_line_without_an_end_does_not_fill_the_memory(tmp_path):
+    """200 MB in one line: the spawner hands it on in pieces, each behind its tag."""
+    launch = plan(tmp_path, ("head", "-c", str(200 << 20), "/dev/zero"), np=1)
+    for name, data in LocalSpawn().files(launch).items():
+        (tmp_path / name).write_bytes(data)
+    measured = (
+        "import resource, runpy, sys; sys.argv[0] = sys.argv.pop(1)\n"
+        "try: runpy.run_path(sys.argv[0], run_name='__main__')\n"
+        "except SystemExit as end: print(end.code, file=sys.stderr)\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)"
+    )
+    _, spawner, *words = LocalSpawn().argv(launch)[LocalSpawn().argv(launch).index(sys.executable) :]
+    done = subprocess.run(
+        (sys.executable, "-c", measured, spawner, *words) if spawner.endswith(SPAWNER) else (),
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=True,
+    )  # fmt: skip
+    status, kilobytes = done.stderr.split()
+    assert status == "0"
+    assert int(kilobytes) < 100 << 10

@@ -23,13 +23,13 @@ here = Node(name="here", address="localhost", connection="local")
 
 class Writes(LocalSpawn):
     def argv(self, plan):
-        text = f"for rank in range({np}): print(f'[1,{{rank}}]<stdout>:' + 'x' * {line_bytes})"
+        text = f"for rank in range({np}): print(f'[f00d,{{rank}}]<stdout>:' + 'x' * {line_bytes})"
         return (sys.executable, "-c", text)
 
 with Runner([here], LocalTransport) as runner:
     (folder / "launch").mkdir()
     plan = LaunchPlan(
-        token=runner.token, directory=str(folder / "launch"), program=("true",), env=(), map_by="slot",
+        token=runner.token, mark="f00d", directory=str(folder / "launch"), program=("true",), env=(), map_by="slot",
         placements=(Placement("here", "here", "localhost", None, None, np),), interface=None, timeout_s=60.0,
     )
     outcome = runner.run(plan, Writes(), folder)

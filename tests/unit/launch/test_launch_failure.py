@@ -13,6 +13,7 @@ from clusterctl.transport.base import Failure, FailureKind
 
 TWO_NODES = LaunchPlan(
     token="0123456789abcdef",
+    mark="f00d",
     directory="/tmp/clusterctl-0123456789abcdef",
     placements=(
         Placement("gpu01", "ip-10-0-0-1", "10.0.0.1", 22, None, 2),

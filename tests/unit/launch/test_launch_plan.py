@@ -10,7 +10,7 @@ import pytest
 
 from clusterctl.errors import LaunchError
 from clusterctl.launch import base, ssh_mesh
-from clusterctl.launch.base import LaunchPlan, Placement, marked, secrets_file, spread
+from clusterctl.launch.base import LaunchPlan, Placement, spread, start_script
 from clusterctl.launch.hydra import Hydra
 from clusterctl.launch.local import LocalSpawn
 from clusterctl.launch.openmpi4 import OpenMpi4
@@ -20,6 +20,7 @@ from clusterctl.launch.torchrun import Torchrun
 
 TWO_NODES = LaunchPlan(
     token="0123456789abcdef",
+    mark="f00d",
     directory="/tmp/clusterctl-0123456789abcdef",
     placements=(
         Placement("gpu01", "ip-10-0-0-1", "10.0.0.1", 22, "ubuntu", 2),
@@ -64,7 +65,7 @@ def test_the_node_of_every_rank_is_known():
 def test_mpirun_across_nodes():
     folder = TWO_NODES.directory
     assert shlex.join(OpenMpi4().argv(TWO_NODES)) == (
-        f"mpirun -np 4 -hostfile {folder}/hostfile --allow-run-as-root -bind-to none -map-by slot --tag-output "
+        f"mpirun -np 4 -hostfile {folder}/hostfile --allow-run-as-root -bind-to none -map-by slot --xml "
         "-x MASTER_ADDR=10.0.0.1 -x CCORE_JOB_SECRET -x NCCL_SOCKET_IFNAME=bond0 -mca pml ob1 "
         "-mca btl_tcp_if_include bond0 -mca oob_tcp_if_include bond0 -mca btl '^openib' "
         f"-mca plm_rsh_agent 'ssh -F {folder}/ssh_config' -mca plm_rsh_no_tree_spawn 1 "
@@ -140,11 +141,10 @@ def test_what_ranks_may_lock_comes_with_the_same_answer():
 
 
 def test_secrets_stand_in_no_argv():
-    command = marked(TWO_NODES, OpenMpi4())
-    assert command[:2] == ("sh", "-c")
-    assert "secret" not in command[2].replace("CCORE_JOB_SECRET", "")
-    assert f"{base.TOKEN_VARIABLE}={TWO_NODES.token}" in command[2]
-    assert secrets_file(TWO_NODES) == b"export CCORE_JOB_SECRET='it'\"'\"'s secret'\n"
+    secret, started = start_script(TWO_NODES, OpenMpi4(), 60).decode().split("\n", 1)
+    assert secret == "export CCORE_JOB_SECRET='it'\"'\"'s secret'"
+    assert "secret" not in started.replace("CCORE_JOB_SECRET", "")
+    assert f"{base.TOKEN_VARIABLE}={TWO_NODES.token}" in started
 
 
 def test_the_local_launcher_passes_the_environment_without_what_the_file_sets():
@@ -179,7 +179,7 @@ def test_mpiexec_of_mpich_behind_its_scripts():
     assert shlex.join(argv[:at]) == (
         f"sh {folder}/hydra_output.sh env HYDRA_LAUNCHER_EXTRA_ARGS={folder}/hydra_ssh.sh mpirun -n 4 "
         f"-f {folder}/hostfile -launcher ssh -launcher-exec /bin/sh -localhost 10.0.0.1 "
-        "-prepend-pattern '[1,%r]<stdout>:' -genv CLUSTERCTL_LAUNCH 0123456789abcdef -genv MASTER_ADDR 10.0.0.1 "
+        "-prepend-pattern '[f00d,%r]<stdout>:' -genv CLUSTERCTL_LAUNCH 0123456789abcdef -genv MASTER_ADDR 10.0.0.1 "
         "-genv NCCL_SOCKET_IFNAME bond0 -genvlist CCORE_JOB_SECRET"
     )
     assert argv[at + 1] == "-c"
@@ -205,7 +205,8 @@ def test_torchrun_starts_an_agent_per_node_and_its_secrets_stand_in_no_file():
     assert shlex.join(wanted["commands"][1]) == (
         "python3 -m torch.distributed.run --nnodes 2 --nproc-per-node 2 --node-rank 1 --master-addr 10.0.0.1 "
         f"--master-port 23456 --max-restarts 0 --log-dir {TWO_NODES.directory}/torchrun-1 --tee 3 --no-python "
-        + shlex.join(TWO_NODES.program)
+        # The template of the tags holds the mark that no rank may have.
+        "env -u TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE " + shlex.join(TWO_NODES.program)
     )
     assert wanted["forward"] == ["CCORE_JOB_SECRET"]
     assert "secret" not in files["agents.json"].decode().replace("CCORE_JOB_SECRET", "")
@@ -217,9 +218,8 @@ def test_torchrun_starts_an_agent_per_node_and_its_secrets_stand_in_no_file():
     ("launcher", "job"),
     [(OpenMpi4(), ""), (OpenMpi5(), ""), (Hydra(), ""), (Torchrun(), ""), (LocalSpawn(), ""), (Srun(), "7")],
 )
-def test_nothing_of_a_job_around_us_reaches_the_ranks(launcher, job, tmp_path):
+def test_nothing_of_a_job_around_us_reaches_the_ranks(launcher, job):
     """A shell of srun, a batch script or a pod says a place among ranks, which is not ours."""
-    (tmp_path / "private.sh").touch()
 
     class Said(type(launcher)):
         def argv(self, plan):
@@ -231,7 +231,7 @@ def test_nothing_of_a_job_around_us_reaches_the_ranks(launcher, job, tmp_path):
 
     around = dict.fromkeys(("SLURM_PROCID", "RANK", "PMI_SIZE", "TORCHELASTIC_RUN_ID"), "3")
     done = subprocess.run(
-        marked(replace(ONE_NODE, directory=str(tmp_path)), Said()), capture_output=True, text=True, check=True,
+        ("sh", "-s"), input=start_script(ONE_NODE, Said(), 60).decode(), capture_output=True, text=True, check=True,
         env={**os.environ, **around, "SLURM_JOB_ID": "7", "SLURM_JOB_NAME": "name"},
     )  # fmt: skip
     assert done.stdout == f",{job},name\n"

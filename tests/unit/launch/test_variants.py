@@ -80,7 +80,8 @@ def test_what_a_single_node_cannot_show():
 
 def test_a_variants_variables_win_over_all_others():
     plan = LaunchPlan(
-        token="t", directory="/tmp/x", placements=(Placement("a", "a", "a", None, None, 1),), program=("p",),
+        token="t", mark="f00d", directory="/tmp/x",
+        placements=(Placement("a", "a", "a", None, None, 1),), program=("p",),
         env=(("NCCL_DEBUG", "VERSION"), ("NCCL_ALGO", "Tree")), map_by="slot", interface=None, timeout_s=1.0,
         secrets=(("HF_TOKEN", "x"), ("NCCL_IB_HCA", "y")),
     )  # fmt: skip
