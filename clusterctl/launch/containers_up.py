@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from clusterctl import log
 from clusterctl.errors import ConfigError, LaunchError
 from clusterctl.inventory.model import Inventory, Node
-from clusterctl.launch import containers_keys, containers_record
+from clusterctl.launch import containers_keys, containers_record, leftovers
 from clusterctl.launch.containers import LABEL, Containers, Ready, Started, wait_ssh
 from clusterctl.launch.containers_files import Peer, known_hosts
 from clusterctl.rundir import RunDir
@@ -190,8 +190,14 @@ def mesh_script(others: Sequence[Node]) -> bytes:
 def take_down(
     inventory: Inventory, connect: Callable[[Node], Transport], run: RunDir, *, fanout: int, force: bool
 ) -> HostMap[int]:
-    """Remove the containers of a run and forget them, once all nodes have answered (or with ``force``)."""
+    """Remove the containers of a run and forget them, once all nodes have answered (or with ``force``).
+
+    With them goes what killed launches have left on the nodes.
+    """
     outcome = Containers(inventory.nodes, connect, run.id, 0, fanout).remove()
+    leftovers.sweep(
+        [node for node in inventory.nodes if node.name in outcome.values_by_node], connect, fanout
+    )
     if not outcome.failures or force:
         containers_record.forget(run)
     return outcome

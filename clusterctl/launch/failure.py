@@ -74,6 +74,9 @@ def _deadline(plan: LaunchPlan, outcome: Outcome) -> Fault:
     seen: dict[int, tuple[str, RankProcess]] = {}
     for place, processes in (outcome.ranks_seen or {}).items():
         for found in processes:
+            # A node reports its own ranks, and no others.
+            if _place(plan, found.rank) != place:
+                continue
             # Of a rank's several processes (a shell, a data loader), the one that is stopped tells most.
             if found.rank not in seen or found.state.startswith("stopped"):
                 seen[found.rank] = (place, found)

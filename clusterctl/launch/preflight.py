@@ -14,7 +14,7 @@ from clusterctl.benchmarks.links import NodeLinks
 from clusterctl.errors import LaunchError
 from clusterctl.inventory import nodeset
 from clusterctl.inventory.model import Node
-from clusterctl.launch import link_answers, mpi_version
+from clusterctl.launch import leftovers, link_answers, mpi_version
 from clusterctl.launch.mpi_version import TITLES, Family, MpiVersion
 
 
@@ -65,6 +65,8 @@ class Readiness:
     links: NodeLinks | None = None
     evidence: Evidence = field(default_factory=Evidence)
     """What the node has for GPUDirect RDMA."""
+    left: tuple[str, ...] = ()
+    """Directories of launches on the node, this one's among them: token, age and lease (:mod:`launch.leftovers`)."""
 
     def mpi(self, family: Family) -> tuple[str, MpiVersion] | None:
         """Return the path and version of this family's mpirun, None without one."""
@@ -119,14 +121,20 @@ def interface_of(node: Node) -> str | None:
 
 
 def script(
-    node: Node, directory: str, default_python: str, known_hosts: str | None, program: str = "all_reduce_perf"
+    node: Node,
+    directory: str,
+    default_python: str,
+    known_hosts: str | None,
+    program: str = "all_reduce_perf",
+    lease: str = "",
 ) -> bytes:
-    """Return the probe for one node, to be run by ``sh -s``; it also makes ``directory``.
+    """Return the probe for one node, to be run by ``sh -s``; it also makes ``directory`` and its lease.
 
-    ``program`` is the perf program to look for.
+    ``program`` is the perf program to look for; ``lease`` names the controller (:mod:`launch.leftovers`).
     """
     values = {
         "DIRECTORY": directory,
+        "LEASE": lease,
         "INTERFACE": interface_of(node) or "",
         "MPIRUN": node.mpirun or "",
         "PERF": sibling(node.all_reduce_perf, program) if node.all_reduce_perf else "",
@@ -136,7 +144,7 @@ def script(
         "KNOWN_HOSTS": known_hosts or node.known_hosts or "",
     }
     head = "".join(f"{name}={shlex.quote(value)}\n" for name, value in values.items())
-    return (head + Path(__file__).with_name("probe.sh").read_text(encoding="utf-8")).encode()
+    return (head + leftovers.LIST + Path(__file__).with_name("probe.sh").read_text(encoding="utf-8")).encode()
 
 
 def parse(node: Node, text: str) -> Readiness:
@@ -193,6 +201,7 @@ def _readiness(node: Node, said: Mapping[str, Sequence[str]]) -> Readiness:
         hydra_version=one("hydra_version") or "",
         links=links,
         evidence=evidence,
+        left=tuple(said.get("left", ())),
     )
 
 

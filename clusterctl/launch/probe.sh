@@ -7,6 +7,7 @@ umask 077
 if ! mkdir "$DIRECTORY" 2>/dev/null && ! [ -O "$DIRECTORY" ]; then
   say fault "cannot make $DIRECTORY"
 fi
+[ -z "$LEASE" ] || printf '%s\n' "$LEASE" >"$DIRECTORY/lease"
 say host "$(uname -n)"
 say uid "$(id -u)"
 say ssh "${SSH_CONNECTION:-}"

@@ -14,7 +14,7 @@ from clusterctl import log
 from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.errors import ClusterctlError
 from clusterctl.inventory.model import Node
-from clusterctl.launch import notices, open_files, preflight, processes, ssh_mesh
+from clusterctl.launch import leftovers, notices, open_files, preflight, processes, ssh_mesh
 from clusterctl.launch.base import Launcher, LaunchPlan, start_script
 from clusterctl.launch.failure import Outcome
 from clusterctl.launch.mpi_version import Family
@@ -57,12 +57,13 @@ class Runner:
     ) -> None:
         self.token = secrets.token_hex(8)
         self.mark = secrets.token_hex(8)
-        self.directory = f"/tmp/clusterctl-{self.token}"
+        self.directory = f"{leftovers.PREFIX}{self.token}"
         self._nodes = tuple(nodes)
         self._connect = connect
         self._fanout = fanout
         self._known_hosts = known_hosts
         self._touched: tuple[Node, ...] = ()
+        self._controller = leftovers.this_controller()
 
     def __enter__(self) -> Runner:
         return self
@@ -77,10 +78,13 @@ class Runner:
 
         def work(node: Node, transport: Transport) -> Readiness:
             python = sys.executable if node.connection == "local" else "python3"
-            script = preflight.script(node, self.directory, python, self._known_hosts, perf_program)
+            script = preflight.script(
+                node, self.directory, python, self._known_hosts, perf_program, lease=self._controller.lease
+            )
             done = transport.run(_SHELL, stdin=script, timeout_s=_PROBE_TIMEOUT_S)
             with understanding(node.name, "what it has"):
                 answer = preflight.parse(node, done.text)
+            leftovers.remove(transport, leftovers.dead(answer.left, self._controller))
             if answer.fault is None:
                 for name, data in staged.items():
                     transport.put(data, f"{self.directory}/{name}", mode=0o600)

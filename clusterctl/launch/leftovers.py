@@ -1,0 +1,123 @@
+"""What a killed run left on nodes: its directory and ranks, found by the directory's lease and removed later."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from clusterctl.inventory.model import Node
+from clusterctl.launch import processes
+from clusterctl.transport.base import HostMap, Transport
+from clusterctl.transport.fanout import fan_out
+
+PREFIX = "/tmp/clusterctl-"
+_TIMEOUT_S = 60.0
+_GRACE_S = 2.0
+# A run of a controller that cannot be asked counts as dead when its directory is as old as this.
+_OLD_MINUTES = 7 * 24 * 60
+_TOKEN = re.compile(r"[0-9a-f]{16}")
+_LEASE = re.compile(
+    r"1 (?P<host>\S{1,255}) (?P<boot>\S{1,64}) (?P<space>\S{1,64}) (?P<pid>\d{1,9}) (?P<start>\d{1,18})"
+)
+
+LIST = f"""
+for other in {PREFIX}*; do
+  # In /tmp any user can make such a name, or a link of it.
+  {{ [ -d "$other" ] && [ ! -L "$other" ] && [ -O "$other" ]; }} || continue
+  age=$(find "$other" -maxdepth 0 -mmin +{_OLD_MINUTES} 2>/dev/null)
+  printf 'left\\t%s %s %s\\n' "${{other#{PREFIX}}}" "${{age:+old}}" \\
+    "$(head -c 600 "$other/lease" 2>/dev/null | head -n 1 | tr '\\t' ' ')"
+done
+"""
+"""sh text that reports the directories of launches on a node: lines of ``left``, a tab, token, age and lease."""
+
+
+@dataclass(frozen=True, slots=True)
+class Controller:
+    """The process that runs clusterctl, so exactly that a later one can tell whether it still lives."""
+
+    host: str
+    boot: str
+    space: str
+    pid: int
+    start: int
+
+    @property
+    def lease(self) -> str:
+        """The text of the file ``lease``: what :func:`dead` reads."""
+        return f"1 {self.host} {self.boot} {self.space} {self.pid} {self.start}"
+
+
+def this_controller() -> Controller:
+    """Return this process; where there is no /proc, one that only the age of its directory tells to be dead."""
+    host = re.sub(r"\s", "_", platform.node())[:255] or "-"
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return Controller(
+            host, boot, str(Path("/proc/self/ns/pid").readlink()), os.getpid(), _start(os.getpid()) or 0
+        )
+    except OSError:
+        return Controller(host, "-", "-", os.getpid(), 0)
+
+
+def dead(said: Iterable[str], here: Controller) -> tuple[str, ...]:
+    """Return the tokens of the runs, of those that a node lists, whose controller no longer runs.
+
+    A controller on another machine, or in another container, cannot be asked: only the age of its directory counts.
+    """
+    found = []
+    for line in said:
+        token, _, rest = line.partition(" ")
+        age, _, text = rest.partition(" ")
+        if not _TOKEN.fullmatch(token):
+            continue
+        lease = _LEASE.match(text)
+        if lease is None or lease["host"] != here.host or "-" in (lease["boot"], here.boot):
+            ended = False
+        elif lease["boot"] != here.boot:
+            ended = True
+        else:
+            ended = lease["space"] == here.space and _start(int(lease["pid"])) != int(lease["start"])
+        if ended or age == "old":
+            found.append(token)
+    return tuple(found)
+
+
+def _start(pid: int) -> int | None:
+    """Return when a process started, in clock ticks since boot (proc(5), field 22); None where there is none."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+        return int(fields[19])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def removal_script(tokens: Sequence[str]) -> bytes:
+    """Return sh text that ends what still runs of these launches on a node, and removes their directories."""
+    return b"".join(
+        processes.end_script(token, _GRACE_S) + f"rm -rf -- {PREFIX}{token}\n".encode() for token in tokens
+    )
+
+
+def remove(transport: Transport, tokens: Sequence[str]) -> None:
+    """Remove what these launches left on a node."""
+    if tokens:
+        transport.run(("sh", "-s"), stdin=removal_script(tokens), timeout_s=_TIMEOUT_S)
+
+
+def sweep(nodes: Sequence[Node], connect: Callable[[Node], Transport], fanout: int) -> HostMap[int]:
+    """Remove what dead runs left on all nodes; return how many directories that were on each."""
+    here = this_controller()
+
+    def work(_: Node, transport: Transport) -> int:
+        done = transport.run(("sh", "-s"), stdin=LIST.encode(), timeout_s=_TIMEOUT_S)
+        lines = (line.partition("\t")[2] for line in done.text.splitlines() if line.startswith("left\t"))
+        tokens = dead(lines, here)
+        remove(transport, tokens)
+        return len(tokens)
+
+    return fan_out(nodes, connect, work, fanout=fanout)
