@@ -108,9 +108,25 @@ def test_a_node_that_no_longer_answers_comes_before_what_followed_from_it():
             "is stopped",
         ),
         (
-            {"gpu01": tuple(RankProcess(9 + r, r, "running") for r in range(3))},
+            {
+                "gpu01": tuple(RankProcess(9 + r, r, "running") for r in range(2)),
+                "gpu02": (RankProcess(9, 2, "running"),),
+            },
             3,
             "is gone while others wait",
+        ),
+        (
+            # gpu02 reports a rank that gpu01 has.
+            {
+                "gpu01": (RankProcess(5, 1, "running"),),
+                "gpu02": (
+                    RankProcess(6, 0, "stopped"),
+                    RankProcess(7, 2, "running"),
+                    RankProcess(8, 3, "running"),
+                ),
+            },
+            0,
+            "rank 0 on gpu01 is gone",
         ),
         ({}, None, "no end after 600 s"),
     ],
