@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from clusterctl import user_files
 from clusterctl.errors import UsageError
 from clusterctl.inventory import explain, nodeset, yaml_source
 from clusterctl.inventory.discover import this_machine
@@ -34,7 +35,9 @@ def load(path: Path | None = None) -> Inventory:
         if not os.path.lexists(DEFAULT_FILE):
             return this_machine()
         chosen = DEFAULT_FILE
-    return from_document(yaml_source.read(chosen), chosen.resolve().parent)
+    # A pipe of the shell lies in no directory of the user's.
+    folder = Path.cwd() if user_files.is_shell_pipe(chosen) else chosen.resolve().parent
+    return from_document(yaml_source.read(chosen), folder)
 
 
 def from_text(text: str | bytes, file: str = "inventory.yaml", folder: Path | None = None) -> Inventory:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import product
 
 from clusterctl.errors import InventoryError
 
 MAX_NODES = 65536
+MAX_MEMBERS = 16 * MAX_NODES
+"""Memberships over all groups of a fleet, each node counted once in each of its groups."""
 _MAX_TEXT = 65536
+_MOST_COUNTED = 10**18
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?(?:/([0-9]{1,9}))?")
 # A number too long for a range is part of the name.
 _DIGITS = re.compile(r"(?<![0-9])([0-9]{1,9})(?![0-9])")
@@ -19,20 +23,38 @@ class NodeSetError(InventoryError):
     """A text that is not a node set."""
 
 
-def expand(text: str) -> tuple[str, ...]:
-    """Return the names that a node set stands for, in the order written, repeats included.
+@dataclass(frozen=True, slots=True)
+class NodeSet:
+    """A node set that was parsed: how many names it stands for, none of which is made yet."""
+
+    size: int
+    _items: tuple[_Item, ...]
+
+    def names(self) -> Iterator[str]:
+        """Yield the names in the order written, repeats included."""
+        return (name for item in self._items for name in item.names())
+
+
+def parse(text: str) -> NodeSet:
+    """Return the node set that a text stands for.
 
     The notation is ClusterShell's: commas, ``[1-3,7]``, steps ``[0-8/2]``, several brackets in one name; zero
     padding is kept. Raise NodeSetError for a malformed text, a range that runs backwards, or more than
-    MAX_NODES names; the size is known before any name is made.
+    MAX_NODES names.
     """
     if len(text) > _MAX_TEXT:
         raise NodeSetError(f"a node set of {len(text)} characters is too long; at most {_MAX_TEXT} are read")
-    items = [_Item(part) for part in _split(text)]
+    items = tuple(_Item(part) for part in _split(text))
     total = sum(item.size for item in items)
     if total > MAX_NODES:
-        raise NodeSetError(f"{_short(text)} stands for {total} names; at most {MAX_NODES} are accepted")
-    return tuple(name for item in items for name in item.names())
+        names = str(total) if total <= _MOST_COUNTED else f"more than {_MOST_COUNTED}"
+        raise NodeSetError(f"{_short(text)} stands for {names} names; at most {MAX_NODES} are accepted")
+    return NodeSet(total, items)
+
+
+def expand(text: str) -> tuple[str, ...]:
+    """Return the names of a node set in the order written, repeats included; NodeSetError as from ``parse``."""
+    return tuple(parse(text).names())
 
 
 def fold(names: Iterable[str]) -> str:
@@ -85,9 +107,12 @@ class _Item:
 
     @property
     def size(self) -> int:
+        """How many names it stands for, counted up to a little beyond _MOST_COUNTED."""
         size = 1
         for bracket in self.brackets:
             size *= sum((last - first) // step + 1 for first, last, step, _ in bracket)
+            if size > _MOST_COUNTED:
+                break  # a product of thousands of brackets has more digits than Python prints
         return size
 
     def names(self) -> Iterator[str]:

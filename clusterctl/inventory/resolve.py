@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from clusterctl import user_files
 from clusterctl.inventory import nodeset, shapes
 from clusterctl.inventory.field_types import Address, NodeName, address_problem, canonical_address
 from clusterctl.inventory.model import Inventory, InventoryFile, Node, NodeSettings, NodeSpec
 from clusterctl.inventory.problems import KeyPath, Problem, refusal
-from clusterctl.inventory.user_paths import at_home, is_file, is_there
+from clusterctl.inventory.user_paths import at_home, is_folder, is_there
 from clusterctl.inventory.yaml_source import Document
 
 _NAME: TypeAdapter[str] = TypeAdapter(NodeName)
 _ADDRESS: TypeAdapter[str] = TypeAdapter(Address)
 _OWN_KEYS = frozenset({"name", "address", "nodes"})
+MAX_SETTINGS = 1 << 21
+"""Values merged into nodes, over all nodes: each of many nodes may have its own copy of large defaults."""
+MAX_CLUSTER_FILE_BYTES = 1 << 20
 _PATHS = (
     ("peermem", "source", "directory or tarball"),
     ("packages", "folder", "folder"),
@@ -39,7 +43,7 @@ def resolve(file: InventoryFile, document: Document, folder: Path) -> Inventory:
     return Inventory(nodes=nodes, launcher=file.launcher, source=document.file)
 
 
-def merged(layers: list[Mapping[str, Any]]) -> dict[str, Any]:
+def merged(layers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Merge settings key by key, later layers over earlier; lists are replaced, mappings merged in depth."""
     result: dict[str, Any] = {}
     for layer in layers:
@@ -65,16 +69,45 @@ class _Resolver:
         self.document = document
         self.folder = folder
         self.problems: list[Problem] = []
+        self.defaults = written(file.defaults)
+        self.group_settings = {group: written(spec) for group, spec in file.groups.items()}
+        self.texts: dict[Path, str | None] = {}
+        self.merges = 0
 
     def problem(self, path: KeyPath, message: str) -> None:
         self.problems.append(self.document.problem(path, message))
 
     def nodes(self) -> tuple[Node, ...]:
+        spread = self.spread()
+        numbers = {name: number for number, (_, _, name, _) in enumerate(spread)}
+        memberships = self.memberships(numbers) if spread else []
+        self.check_files()
+        if self.problems:
+            return ()
+        nodes: list[Node] = []
+        resolved: dict[tuple[int, tuple[str, ...]], Node] = {}
+        for (index, spec, name, address), inside in zip(spread, memberships, strict=True):
+            if (index, inside) not in resolved:
+                layers = [self.defaults, *(self.group_settings[group] for group in inside), written(spec)]
+                if not self.affordable(layers, ("nodes", index)):
+                    return ()
+                resolved[index, inside] = self.node(layers, name, address, inside)
+            nodes.append(resolved[index, inside].model_copy(update={"name": name, "address": address}))
+        self.check_addresses(nodes, spread)
+        return tuple(nodes)
+
+    def spread(self) -> list[tuple[int, NodeSpec, str, str]]:
+        """Return every node with its entry and address, in file order; nothing where they are too many."""
+        sets = [self.parsed(spec.name, ("nodes", i, "name")) for i, spec in enumerate(self.file.nodes)]
+        total = sum(found.size for found in sets if found is not None)
+        if total > nodeset.MAX_NODES:
+            self.problem(("nodes",), f"{total} nodes; at most {nodeset.MAX_NODES} are accepted")
+            return []
         places: dict[str, KeyPath] = {}
         spread: list[tuple[int, NodeSpec, str, str]] = []
-        for index, spec in enumerate(self.file.nodes):
+        for index, (spec, names) in enumerate(zip(self.file.nodes, sets, strict=True)):
             path: KeyPath = ("nodes", index)
-            for name, address in self.names_and_addresses(spec, path):
+            for name, address in self.names_and_addresses(spec, names, path):
                 if name in places:
                     line = self.document.line(places[name])
                     self.problem(
@@ -83,27 +116,14 @@ class _Resolver:
                     continue
                 places[name] = (*path, "name")
                 spread.append((index, spec, name, address))
-        if len(spread) > nodeset.MAX_NODES:
-            self.problem(("nodes",), f"{len(spread)} nodes; at most {nodeset.MAX_NODES} are accepted")
-            return ()
-        groups = self.groups(set(places))
-        self.check_files()
-        if self.problems:
-            return ()
-        nodes: list[Node] = []
-        resolved: dict[tuple[int, tuple[str, ...]], Node] = {}
-        for index, spec, name, address in spread:
-            inside = tuple(group for group, members in groups.items() if name in members)
-            if (index, inside) not in resolved:
-                resolved[index, inside] = self.node(spec, name, address, inside)
-            nodes.append(resolved[index, inside].model_copy(update={"name": name, "address": address}))
-        self.check_addresses(nodes, spread)
-        return tuple(nodes)
+        return spread
 
-    def names_and_addresses(self, spec: NodeSpec, path: KeyPath) -> list[tuple[str, str]]:
-        names = self.expanded(spec.name, (*path, "name"))
-        if names is None:
+    def names_and_addresses(
+        self, spec: NodeSpec, given: nodeset.NodeSet | None, path: KeyPath
+    ) -> list[tuple[str, str]]:
+        if given is None:
             return []
+        names = tuple(given.names())
         for name in names:
             if not _accepts(_NAME, name):
                 self.problem((*path, "name"), f"{name[:60]!r} is not {shapes.NODE_NAME}")
@@ -120,9 +140,16 @@ class _Resolver:
             beside = f", and the port beside it, as in: port: {port[1:]}" if port else ""
             self.problem((*path, "address"), f"write an IPv6 address without brackets: {inside}{beside}")
             return []
-        addresses = self.expanded(spec.address, (*path, "address"))
-        if addresses is None:
+        listed = self.parsed(spec.address, (*path, "address"))
+        if listed is None:
             return []
+        if listed.size != given.size:
+            self.problem(
+                (*path, "address"),
+                f"{spec.address} is {listed.size} addresses, but {spec.name} is {given.size} nodes",
+            )
+            return []
+        addresses = tuple(listed.names())
         for address in addresses:
             if problem := address_problem(address):
                 self.problem((*path, "address"), problem)
@@ -130,40 +157,67 @@ class _Resolver:
             if not _accepts(_ADDRESS, address):
                 self.problem((*path, "address"), f"{address[:60]!r} is not {shapes.ADDRESS}")
                 return []
-        if len(addresses) != len(names):
-            self.problem(
-                (*path, "address"),
-                f"{spec.address} is {len(addresses)} addresses, but {spec.name} is {len(names)} nodes",
-            )
-            return []
         return list(zip(names, addresses, strict=True))
 
-    def expanded(self, text: str, path: KeyPath) -> tuple[str, ...] | None:
+    def parsed(self, text: str, path: KeyPath) -> nodeset.NodeSet | None:
         try:
-            return nodeset.expand(text)
+            return nodeset.parse(text)
         except nodeset.NodeSetError as error:
             self.problem(path, f"{error}; {error.hint}" if error.hint else str(error))
             return None
 
-    def groups(self, names: set[str]) -> dict[str, frozenset[str]]:
-        members: dict[str, frozenset[str]] = {}
+    def memberships(self, numbers: Mapping[str, int]) -> list[tuple[str, ...]]:
+        """Return the groups of each node, in file order; ``numbers`` maps the nodes' names to 0, 1, ..."""
+        sets: dict[str, nodeset.NodeSet] = {}
+        total = 0
         for group, spec in self.file.groups.items():
             path: KeyPath = ("groups", group, "nodes")
-            if group in names:
+            if group in numbers:
                 self.problem(("groups", group), "a node has this name; --limit could not tell them apart")
-            inside = self.expanded(spec.nodes, path)
-            if inside is None:
+            members = self.parsed(spec.nodes, path)
+            if members is None:
                 continue
-            unknown = dict.fromkeys(name for name in inside if name not in names)
+            sets[group] = members
+            # Counted before any name is made: a few bytes of each group stand for the whole fleet.
+            total += members.size
+            if total > nodeset.MAX_MEMBERS:
+                self.problem(
+                    path,
+                    f"the groups up to this one have {total} members; at most {nodeset.MAX_MEMBERS} over all "
+                    "groups are accepted; settings of all nodes belong under defaults",
+                )
+                return []
+        inside: list[list[str]] = [[] for _ in numbers]
+        for group, members in sets.items():
+            unknown: dict[str, None] = {}
+            for name in members.names():
+                if name not in numbers:
+                    unknown[name] = None
+                elif inside[numbers[name]][-1:] != [group]:
+                    inside[numbers[name]].append(group)
             if unknown:
                 verb = "are no nodes" if len(unknown) > 1 else "is no node"
-                self.problem(path, f"{nodeset.fold(unknown)[:200]} {verb} of this inventory")
-            members[group] = frozenset(inside)
-        return members
+                self.problem(
+                    ("groups", group, "nodes"),
+                    f"{nodeset.fold(unknown)[:200]} {verb} of this inventory",
+                )
+        # Nodes in the same groups share one tuple.
+        shared: dict[tuple[str, ...], tuple[str, ...]] = {}
+        return [shared.setdefault(groups, groups) for groups in map(tuple, inside)]
 
-    def node(self, spec: NodeSpec, name: str, address: str, groups: tuple[str, ...]) -> Node:
-        layers = [self.file.defaults, *(self.file.groups[group] for group in groups), spec]
-        settings = merged([written(layer) for layer in layers])
+    def affordable(self, layers: list[dict[str, Any]], path: KeyPath) -> bool:
+        """Count the settings that merge into one more node; report it where those of all nodes are too many."""
+        self.merges += 1 + sum(map(_count, layers))
+        if self.merges > MAX_SETTINGS:
+            self.problem(
+                path,
+                f"defaults, groups and nodes give the nodes up to this one more than {MAX_SETTINGS} settings; "
+                "nodes with equal settings cost once if they are one entry, such as gpu[01-16]",
+            )
+        return self.merges <= MAX_SETTINGS
+
+    def node(self, layers: list[dict[str, Any]], name: str, address: str, groups: tuple[str, ...]) -> Node:
+        settings = merged(layers)
         # A null, and a key that only places the node, fall back to the node's own default.
         kept = {key: value for key, value in settings.items() if value is not None and key not in _OWN_KEYS}
         for key in ("identity_file", "known_hosts"):
@@ -177,7 +231,7 @@ class _Resolver:
         source = wanted.get("cluster_file", {}).get("source")
         if source is not None:
             # Read here, once: judges see no files.
-            wanted["cluster_file"]["content"] = _text(Path(source))
+            wanted["cluster_file"]["content"] = self.text(Path(source))
         return Node.model_validate({**kept, "name": name, "address": address, "groups": groups})
 
     def located(self, text: str) -> Path:
@@ -185,10 +239,13 @@ class _Resolver:
 
     def check_files(self) -> None:
         for path, layer in self.layers():
-            if layer.identity_file is not None and not is_file(self.located(layer.identity_file)):
+            self.check_regular(layer.identity_file, (*path, "identity_file"), user_files.KEY_BYTES)
+            if layer.identity_file is not None and not is_there(self.located(layer.identity_file)):
                 self.problem(
                     (*path, "identity_file"), f"there is no file {self.located(layer.identity_file)}"
                 )
+            # A known_hosts file may not be there yet: --accept-new-host-keys makes it.
+            self.check_regular(layer.known_hosts, (*path, "known_hosts"), user_files.KNOWN_HOSTS_BYTES)
             if layer.requirements is None:
                 continue
             for requirement, key, what in _PATHS:
@@ -200,6 +257,16 @@ class _Resolver:
                     )
             self.check_cluster_file(layer, path)
 
+    def check_regular(self, text: str | None, path: KeyPath, most_bytes: int) -> None:
+        if text is None:
+            return
+        place = self.located(text)
+        unfit = user_files.problem_with(place, most_bytes)
+        if is_folder(place):
+            self.problem(path, f"{place} is a directory; expected a file")
+        elif unfit is not None:
+            self.problem(path, f"{place} cannot be read: {unfit.strerror}")
+
     def check_cluster_file(self, layer: NodeSettings, path: KeyPath) -> None:
         settings = layer.requirements.cluster_file if layer.requirements is not None else None
         if settings is None or settings.source is None:
@@ -207,11 +274,16 @@ class _Resolver:
         place: KeyPath = (*path, "requirements", "cluster_file", "source")
         if settings.content is not None:
             self.problem(place, "give either source or content")
-        elif is_there(self.located(settings.source)) and _text(self.located(settings.source)) is None:
+        elif is_there(self.located(settings.source)) and self.text(self.located(settings.source)) is None:
             self.problem(
                 place,
                 f"{self.located(settings.source)} is not a readable file of at most 1 MiB of UTF-8 text",
             )
+
+    def text(self, path: Path) -> str | None:
+        if path not in self.texts:
+            self.texts[path] = _text(path)
+        return self.texts[path]
 
     def layers(self) -> list[tuple[KeyPath, NodeSettings]]:
         return [
@@ -241,11 +313,21 @@ def _accepts(adapter: TypeAdapter[str], text: str) -> bool:
     return re.search(r"[\x00-\x1f]", text) is None
 
 
+def _count(settings: Mapping[str, Any]) -> int:
+    """Return how many values settings hold, in depth."""
+    return sum(
+        _count(value)
+        if isinstance(value, Mapping)
+        else len(value) + 1
+        if isinstance(value, (list, tuple))
+        else 1
+        for value in settings.values()
+    )
+
+
 def _text(path: Path) -> str | None:
     try:
-        if not path.is_file() or path.stat().st_size > 1 << 20:
-            return None
-        text = path.read_bytes().decode("utf-8")
+        text = user_files.read(path, MAX_CLUSTER_FILE_BYTES).decode("utf-8")
     except (OSError, ValueError):
         return None
     # What is written passes through a shell, which knows no zero bytes.

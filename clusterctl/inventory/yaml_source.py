@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from clusterctl import user_files
 from clusterctl.errors import InventoryError
 from clusterctl.inventory.problems import KeyPath, Problem, key_text, refusal
 
@@ -57,14 +58,16 @@ class Document:
 
 
 def read(path: Path) -> Document:
-    """Read a file; raise InventoryError when it cannot be read, is too large, or is not one YAML mapping."""
+    """Read a file, or what the shell's ``<(COMMAND)`` writes.
+
+    Raise InventoryError when it cannot be read, is too large, or is not one YAML mapping.
+    """
     try:
-        with path.open("rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
+        data = user_files.read(path, MAX_BYTES, pipes=True)
     except OSError as error:
+        hint = "name the inventory file, or leave it out to use this machine"
         raise InventoryError(
-            f"{path}: cannot be read: {error.strerror}",
-            hint="name the inventory file, or leave it out to use this machine",
+            f"{path}: cannot be read: {error.strerror}", hint=user_files.hint_of(error, hint)
         ) from None
     return parse(data, str(path))
 

@@ -1,0 +1,171 @@
+"""Read the files that users name: regular files of a bounded size, opened so that none of them can block.
+
+A device never ends, and a named pipe waits for a writer that may never come; both are refused by name.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import select
+import stat
+import time
+from contextlib import suppress
+from pathlib import Path
+
+PIPE_TIMEOUT_S = 60.0
+KEY_BYTES = 1 << 20
+"""The largest file of one key or certificate."""
+KNOWN_HOSTS_BYTES = 64 << 20
+"""Three keys of each of 65,536 nodes are 57 MiB."""
+_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_PIECE_BYTES = 1 << 20
+_KINDS = {
+    stat.S_IFIFO: "a pipe (FIFO)",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a character device",
+    stat.S_IFBLK: "a block device",
+}
+
+
+class UnfitFileError(OSError):
+    """A file that is not read; ``strerror`` says what it is and what was expected, ``hint`` what to do."""
+
+    def __init__(self, number: int, problem: str, path: Path | str, hint: str) -> None:
+        super().__init__(number, problem, str(path))
+        self.hint = hint
+
+
+def hint_of(error: OSError, otherwise: str | None = None) -> str | None:
+    """Return what to do about a file that could not be read; ``otherwise`` for the system's own errors."""
+    return error.hint if isinstance(error, UnfitFileError) else otherwise
+
+
+def size_text(size_bytes: int) -> str:
+    """Return a number of bytes in the largest binary unit that divides it."""
+    for shift, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if size_bytes and size_bytes % (1 << shift) == 0:
+            return f"{size_bytes >> shift} {unit}"
+    return f"{size_bytes} bytes"
+
+
+def is_shell_pipe(path: Path | str) -> bool:
+    """Tell whether a path is a pipe that this process was started with: ``<(...)`` or ``... | /dev/stdin``."""
+    return os.path.basename(os.path.realpath(path)).startswith("pipe:[")  # noqa: PTH119
+
+
+def problem_with(path: Path | str, most_bytes: int | None = None) -> UnfitFileError | None:
+    """Return why an existing file would be refused by ``read``; None where it is fit, missing or unreachable."""
+    try:
+        _require(_status(path), path, most_bytes)
+    except UnfitFileError as unfit:
+        return unfit
+    except OSError:
+        return None
+    return None
+
+
+def require(path: Path | str, most_bytes: int) -> None:
+    """Raise OSError unless a file is fit to be read; for libraries that open the path themselves."""
+    opened(path, most_bytes).close()
+
+
+def opened(path: Path | str, most_bytes: int | None = None, *, pipes: bool = False) -> io.BufferedReader:
+    """Open a regular file, of at most ``most_bytes`` if given, without ever waiting for another process.
+
+    ``os.devnull`` reads as empty. ``pipes``: also a pipe that the shell made; reads of it wait for its writer.
+    Raise UnfitFileError for what is refused, another OSError as from ``open``.
+    """
+    # To open a device may already act on it (rewind a tape, start a watchdog): the look comes first.
+    piped = pipes and is_shell_pipe(path)
+    _require(_status(path), path, most_bytes, piped=piped)
+    descriptor = os.open(path, _FLAGS)
+    try:
+        _require(os.fstat(descriptor), path, most_bytes, piped=piped)
+        if piped:
+            os.set_blocking(descriptor, True)
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        with suppress(OSError):
+            os.close(descriptor)
+        raise
+
+
+def read(path: Path | str, most_bytes: int, *, pipes: bool = False) -> bytes:
+    """Return a file's bytes, which are at most ``most_bytes``; raise OSError as ``opened`` does.
+
+    ``pipes``: also a pipe that the shell made, as its writer runs already; it has PIPE_TIMEOUT_S seconds to end.
+    """
+    with opened(path, most_bytes, pipes=pipes) as stream:
+        data = _all(stream.fileno(), path, most_bytes)
+    if len(data) > most_bytes:
+        raise _too_large(path, most_bytes, None)
+    return data
+
+
+def read_text(path: Path | str, most_bytes: int, *, errors: str = "strict") -> str:
+    """Return a file's UTF-8 text with line ends as ``\\n``; raise OSError as ``read``, UnicodeDecodeError."""
+    text = read(path, most_bytes).decode("utf-8", errors)
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def _status(path: Path | str) -> os.stat_result:
+    try:
+        return os.stat(path)  # noqa: PTH116
+    except ValueError as error:  # a zero byte in the name
+        raise OSError(errno.EINVAL, str(error), str(path)) from None
+
+
+def _all(descriptor: int, path: Path | str, most_bytes: int) -> bytes:
+    """Return what a file or pipe holds, up to one byte more than ``most_bytes``."""
+    # os.read and not the stream's: it raises where a file of /proc would wait for the kernel.
+    is_pipe = stat.S_ISFIFO(os.fstat(descriptor).st_mode)
+    deadline = time.monotonic() + PIPE_TIMEOUT_S
+    waiting = select.poll()
+    waiting.register(descriptor, select.POLLIN)
+    data = bytearray()
+    while len(data) <= most_bytes:
+        if is_pipe and not waiting.poll(max(0.0, deadline - time.monotonic()) * 1000):
+            raise UnfitFileError(
+                errno.ETIMEDOUT,
+                f"the command that writes it did not end within {PIPE_TIMEOUT_S:g} s",
+                path,
+                "write the output of that command to a file, and name the file",
+            )
+        piece = os.read(descriptor, min(_PIECE_BYTES, most_bytes + 1 - len(data)))
+        if not piece:
+            break
+        data += piece
+    return bytes(data)
+
+
+def _require(found: os.stat_result, path: Path | str, most_bytes: int | None, *, piped: bool = False) -> None:
+    kind = stat.S_IFMT(found.st_mode)
+    limit = "" if most_bytes is None else f" of at most {size_text(most_bytes)}"
+    if kind == stat.S_IFDIR:
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if kind == stat.S_IFREG:
+        if most_bytes is not None and found.st_size > most_bytes:
+            raise _too_large(path, most_bytes, found.st_size)
+    elif not (piped and kind == stat.S_IFIFO) and not _is_null(found):
+        raise UnfitFileError(
+            errno.EINVAL,
+            f"it is {_KINDS.get(kind, 'a special file')}; expected a regular file{limit}",
+            path,
+            "copy its content to a file, and name the file",
+        )
+
+
+def _is_null(found: os.stat_result) -> bool:
+    return stat.S_ISCHR(found.st_mode) and found.st_rdev == os.stat(os.devnull).st_rdev  # noqa: PTH116
+
+
+def _too_large(path: Path | str, most_bytes: int, size_bytes: int | None) -> UnfitFileError:
+    size = "more" if size_bytes is None else f"{size_bytes} bytes"
+    return UnfitFileError(
+        errno.EFBIG,
+        f"it holds {size}; expected a regular file of at most {size_text(most_bytes)}",
+        path,
+        "is it the file that you mean?",
+    )
