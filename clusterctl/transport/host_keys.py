@@ -10,7 +10,7 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-from clusterctl import log
+from clusterctl import log, user_files
 from clusterctl.transport.base import Failure, FailureKind, TransportError
 from clusterctl.transport.known_hosts import (
     Entry,
@@ -68,7 +68,7 @@ class HostKeyPolicy:
 
     def _known(self, files: tuple[str, ...]) -> KnownHosts:
         if files not in self._loaded:
-            self._loaded[files] = KnownHosts(files)
+            self._loaded[files] = _loaded(files)
         return self._loaded[files]
 
     def verify(self, shown: ShownKey) -> None:
@@ -103,11 +103,11 @@ class HostKeyPolicy:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             # Another run may have recorded this server since the files were read, perhaps with another key.
-            self._loaded[shown.files] = known = KnownHosts(shown.files)
+            self._loaded[shown.files] = known = _loaded(shown.files)
             judgement = _judge(known, shown)
             if judgement.verdict is not Verdict.UNKNOWN:
                 return judgement
-            text = path.read_bytes() if path.is_file() else b""
+            text = user_files.read(path, user_files.KNOWN_HOSTS_BYTES)
             line = f"{hashed_name(name) if shown.hash_name else name} {shown.key_type} {shown.key}\n"
             # One write on an append-only descriptor: a reader sees the whole line or none of it.
             os.write(descriptor, ("\n" if text and not text.endswith(b"\n") else "").encode() + line.encode())
@@ -120,10 +120,23 @@ class HostKeyPolicy:
         return _judge(known, shown)
 
 
+def _loaded(files: tuple[str, ...]) -> KnownHosts:
+    try:
+        return KnownHosts(files)
+    except user_files.UnfitFileError as unfit:
+        raise TransportError(
+            Failure(
+                FailureKind.ERROR,
+                f"host keys cannot be looked up: {unfit.filename} cannot be read: {unfit.strerror}",
+                f"{unfit.hint}; it is named by known_hosts in the inventory, CLUSTERCTL_KNOWN_HOSTS or ssh_config",
+            )
+        ) from None
+
+
 def _revoked_keys(shown: ShownKey, path: str) -> frozenset[str]:
     """Return the keys of a list of public keys; as with ssh, one that cannot be read lets no server in."""
     try:
-        data = Path(path).read_bytes()
+        data = user_files.read(path, user_files.KNOWN_HOSTS_BYTES)
     except OSError as error:
         problem = f"cannot be read: {error.strerror}"
     else:

@@ -6,16 +6,19 @@ Keys stay the base64 text of the file; equal keys have equal text.
 from __future__ import annotations
 
 import base64
+import errno
 import hashlib
 import hmac
 import os
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
+
+from clusterctl import user_files
 
 SSH_PORT = 22
+MAX_NAMES = 1 << 20
+"""Names of servers over all files: three keys, a name and an address of each of 65,536 nodes are 393,216."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,36 +70,97 @@ def fingerprint(key: str) -> str:
     return "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
 
 
-def _wildcard(pattern: str) -> re.Pattern[str]:
-    return re.compile(re.escape(pattern).replace(r"\*", ".*").replace(r"\?", "."))
+def like(text: str, pattern: str) -> bool:
+    """Tell whether a text fits a pattern of ``*`` and ``?`` (PATTERNS in ssh_config(5)).
+
+    The time is at most the product of their lengths: the first place where the part between two stars fits
+    leaves the most room for what follows, so that no place is tried twice.
+    """
+    parts = pattern.split("*")
+    if len(parts) == 1:
+        return len(text) == len(pattern) and _fits(pattern, text, 0)
+    first, *between, last = parts
+    at, end = len(first), len(text) - len(last)
+    if at > end or not _fits(first, text, 0) or not _fits(last, text, end):
+        return False
+    for part in between:
+        found = _find(part, text, at, end)
+        if found is None:
+            return False
+        at = found + len(part)
+    return True
+
+
+def _find(part: str, text: str, at: int, end: int) -> int | None:
+    if "?" not in part:
+        found = text.find(part, at, end)
+        return found if found >= 0 else None
+    return next((start for start in range(at, end - len(part) + 1) if _fits(part, text, start)), None)
+
+
+def _fits(part: str, text: str, at: int) -> bool:
+    if "?" not in part:
+        return text.startswith(part, at)
+    return all(mark in ("?", text[at + i]) for i, mark in enumerate(part))
+
+
+def _lines(text: str) -> Iterator[str]:
+    """Yield lines one by one: a list of millions of short ones takes many times the memory of the text."""
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start)
+        end = len(text) if end < 0 else end
+        yield text[start:end]
+        start = end + 1
+
+
+def _any_like(name: str, hosts: str) -> bool:
+    """Tell whether some pattern of a list fits a name, and none with ``!`` does."""
+    patterns = [pattern for pattern in hosts.split(",") if pattern]
+    hits = [pattern[0] == "!" for pattern in patterns if like(name, pattern.removeprefix("!"))]
+    return bool(hits) and not any(hits)
 
 
 class KnownHosts:
-    """The entries of several files, indexed by name; a file that cannot be read is empty."""
+    """The entries of several files, indexed by name; a file that is missing or not ours to read is empty.
+
+    Raise UnfitFileError for one that is no regular file, larger than KNOWN_HOSTS_BYTES, or of too many names.
+    """
 
     def __init__(self, files: Iterable[str] = ()) -> None:
         self._exact: dict[str, list[Entry]] = {}
         self._hashed: list[tuple[bytes, bytes, Entry]] = []
-        self._patterns: list[tuple[tuple[tuple[bool, re.Pattern[str]], ...], Entry]] = []
+        self._patterns: list[tuple[str, Entry]] = []
+        self._names = 0
         self._found: dict[str, tuple[Entry, ...]] = {}
         for file in files:
             try:
-                text = Path(file).read_text(encoding="utf-8", errors="replace")
+                text = user_files.read_text(file, user_files.KNOWN_HOSTS_BYTES, errors="replace")
+            except user_files.UnfitFileError:
+                raise
             except OSError:
-                # As with OpenSSH: a file that is not there, or not ours to read, vouches for nobody.
+                # As with OpenSSH: a file that is not there, or not ours to read, vouches for no server.
                 continue
             self.add_text(text, file)
 
     def add_text(self, text: str, file: str, first_line: int = 1) -> None:
         """Index the lines of a file; lines that are no entries are passed over, as OpenSSH does."""
         self._found.clear()
-        for number, line in enumerate(text.splitlines(), first_line):
+        for number, line in enumerate(_lines(text), first_line):
             fields = line.split(None, 4)
             if not fields or fields[0].startswith("#"):
                 continue
             marker = fields.pop(0) if fields[0].startswith("@") else None
             if len(fields) < 3 or (marker is not None and marker not in ("@revoked", "@cert-authority")):
                 continue
+            self._names += 1 + fields[0].count(",")
+            if self._names > MAX_NAMES:
+                raise user_files.UnfitFileError(
+                    errno.EFBIG,
+                    f"line {number} is past {MAX_NAMES} names; expected at most that many over all files",
+                    file,
+                    "remove the lines of servers that are no longer there, or name a file of this fleet's own",
+                )
             self._index(fields[0], Entry(file, number, marker, fields[1], fields[2]))
 
     def _index(self, hosts: str, entry: Entry) -> None:
@@ -109,13 +173,12 @@ class KnownHosts:
                     return
                 self._hashed.append((salt, digest, entry))
             return
-        names = [name for name in hosts.lower().split(",") if name]
         if any(mark in hosts for mark in "*?!"):
-            compiled = tuple((name.startswith("!"), _wildcard(name.removeprefix("!"))) for name in names)
-            self._patterns.append((compiled, entry))
+            self._patterns.append((hosts.lower(), entry))
             return
-        for name in names:
-            self._exact.setdefault(name, []).append(entry)
+        for name in hosts.lower().split(","):
+            if name:
+                self._exact.setdefault(name, []).append(entry)
 
     def entries(self, name: str) -> tuple[Entry, ...]:
         """Return every entry that names a server (a name of ``host_name``)."""
@@ -130,11 +193,7 @@ class KnownHosts:
         if self._hashed:
             encoded = name.encode()
             found += [e for salt, digest, e in self._hashed if hmac.digest(salt, encoded, "sha1") == digest]
-        for patterns, entry in self._patterns:
-            hits = [negated for negated, pattern in patterns if pattern.fullmatch(name)]
-            if hits and not any(hits):
-                found.append(entry)
-        return found
+        return found + [entry for hosts, entry in self._patterns if _any_like(name, hosts)]
 
     def key_types(self, name: str) -> tuple[str, ...]:
         """Return the types of key that are recorded for a server, so that one of them is asked for."""

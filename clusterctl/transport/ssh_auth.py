@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from clusterctl import user_files
 from clusterctl.transport.base import Failure, FailureKind, TransportError
 from clusterctl.transport.ssh_config import Target
 
@@ -52,8 +53,7 @@ def refuse_open_to_others(path: str) -> None:
 def not_a_private_key(path: str, error: Exception) -> str:
     """Say what a file is that cannot be read as a private key."""
     try:
-        with Path(path).open("rb") as file:
-            start = file.read(40)
+        start = user_files.read(path, user_files.KEY_BYTES)[:40]
     except OSError:
         start = b""
     if start.startswith((b"ssh-", b"ecdsa-sha2-", b"sk-")):
@@ -151,7 +151,7 @@ def _public_halves(path: str) -> list[str]:
     found = []
     for place in (path, f"{path}.pub"):
         try:
-            text = Path(place).read_text(encoding="utf-8", errors="replace")
+            text = user_files.read_text(place, user_files.KEY_BYTES, errors="replace")
         except OSError:
             continue
         fields = text.split()

@@ -13,9 +13,9 @@ import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from clusterctl import log
+from clusterctl import log, user_files
 from clusterctl.errors import ConfigError
-from clusterctl.inventory.user_paths import at_home, is_file, is_there
+from clusterctl.inventory.user_paths import at_home, is_folder, is_there
 
 CONFIG_VARIABLE = "CLUSTERCTL_SSH_CONFIG"
 FILE_LISTS = ("userknownhostsfile", "globalknownhostsfile")
@@ -23,6 +23,9 @@ FILE_LISTS = ("userknownhostsfile", "globalknownhostsfile")
 PROXY = "clusterctlproxy"
 """An option of our own beside each ProxyJump and ProxyCommand: the first of them says which of the two counts."""
 _MAX_INCLUDE_DEPTH = 16
+MAX_FILES = 4096
+MAX_BYTES = 16 << 20
+"""Characters over all files, and the bytes of each; sections of 65,536 nodes are 13 MiB."""
 _LINE = re.compile(r"\s*(\w+)(?:\s*=\s*|\s+)(.*?)\s*")
 # The rest of their line is for a shell, with its own comments.
 _COMMANDS = ("proxycommand", "localcommand", "remotecommand", "knownhostscommand")
@@ -46,42 +49,69 @@ def config_files() -> tuple[Path, ...]:
 
 
 def read_config(files: Sequence[Path]) -> str:
-    """Return the text of the files with their Include lines replaced by what they name."""
-    lines: list[str] = []
-    for path in files:
-        if is_file(path):
-            lines += [*_expanded(path, path.parent, "", 0), "Host *"]
-    return "".join(f"{line}\n" for line in lines)
+    """Return the text of the files with their Include lines replaced by what they name.
+
+    Raise ConfigError for a file that cannot be read, for too many of them, and for too much text over all.
+    """
+    return _Reader().text(files)
 
 
-def _expanded(path: Path, base: Path, around: str, depth: int) -> Iterator[str]:
-    """Yield a file's lines; ``around`` is the condition of the section that includes it, empty for every host."""
-    if depth > _MAX_INCLUDE_DEPTH:
-        raise ConfigError(f"{path}: Include lines are nested deeper than {_MAX_INCLUDE_DEPTH}")
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
-    condition, section = around, _section(around)
-    for number, line in enumerate(text.splitlines(), start=1):
-        matched = _LINE.fullmatch(line)
-        if matched is None or line.lstrip().startswith("#"):
-            # What is no setting is left to paramiko, which says so.
-            yield line
-            continue
-        key, value = matched[1].lower(), matched[2]
-        if key in ("host", "match"):
-            own = _patterns(value) if key == "host" else _criteria(value, f"{path}:{number}")
-            condition = " ".join(part for part in (around, own) if part)
-            section = _section(condition)
-            yield section
-        elif key == "include":
-            for included in _named(value, base):
-                yield from _expanded(included, base, condition, depth + 1)
-                # What an included file opened ends with it.
+class _Reader:
+    """Reads files and counts them: each that is included twice by each of its own kind would double the text."""
+
+    def __init__(self) -> None:
+        self._files = 0
+        self._size = 0
+
+    def text(self, files: Sequence[Path]) -> str:
+        lines: list[str] = []
+        for path in files:
+            if is_there(path):
+                lines += [*self._expanded(path, path.parent, "", 0), "Host *"]
+        return "".join(f"{line}\n" for line in lines)
+
+    def _read(self, path: Path) -> str:
+        try:
+            text = user_files.read_text(path, MAX_BYTES, errors="replace")
+        except OSError as error:
+            raise ConfigError(
+                f"{path} cannot be read: {error.strerror}", hint=user_files.hint_of(error)
+            ) from None
+        self._files += 1
+        self._size += len(text)
+        if self._files > MAX_FILES or self._size > MAX_BYTES:
+            raise ConfigError(
+                f"{path}: with it, Include lines of ssh_config name {self._files} files of {self._size} characters; "
+                f"expected at most {MAX_FILES} files and {user_files.size_text(MAX_BYTES)}",
+                hint="does a file include itself, or a directory of other files?",
+            )
+        return text
+
+    def _expanded(self, path: Path, base: Path, around: str, depth: int) -> Iterator[str]:
+        """Yield a file's lines; ``around`` is the condition of the section that includes it, empty for every host."""
+        if depth > _MAX_INCLUDE_DEPTH:
+            raise ConfigError(f"{path}: Include lines are nested deeper than {_MAX_INCLUDE_DEPTH}")
+        text = self._read(path)
+        condition, section = around, _section(around)
+        for number, line in enumerate(text.splitlines(), start=1):
+            matched = _LINE.fullmatch(line)
+            if matched is None or line.lstrip().startswith("#"):
+                # What is no setting is left to paramiko, which says so.
+                yield line
+                continue
+            key, value = matched[1].lower(), matched[2]
+            if key in ("host", "match"):
+                own = _patterns(value) if key == "host" else _criteria(value, f"{path}:{number}")
+                condition = " ".join(part for part in (around, own) if part)
+                section = _section(condition)
                 yield section
-        else:
-            yield _setting(key, value)
+            elif key == "include":
+                for included in _named(value, base):
+                    yield from self._expanded(included, base, condition, depth + 1)
+                    # What an included file opened ends with it.
+                    yield section
+            else:
+                yield _setting(key, value)
 
 
 def words(text: str) -> list[str]:
@@ -176,5 +206,5 @@ def _named(value: str, base: Path) -> Iterator[Path]:
     for pattern in words(value):
         # Unlike Path.glob it leaves out hidden files, such as those that editors keep beside.
         for found in sorted(glob.glob(str(base / at_home(pattern)))):  # noqa: PTH207
-            if is_file(found):
+            if not is_folder(found):
                 yield Path(found)

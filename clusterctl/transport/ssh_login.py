@@ -12,6 +12,8 @@ from typing import Any
 
 from cryptography.exceptions import UnsupportedAlgorithm
 
+from clusterctl import user_files
+from clusterctl.inventory.user_paths import is_there
 from clusterctl.transport import ssh_auth
 from clusterctl.transport.lean_paramiko import paramiko
 from clusterctl.transport.ssh_config import Target
@@ -93,7 +95,7 @@ def _certificate(path: str | None) -> tuple[Any, str]:
     if path is None:
         return None, ""
     try:
-        return paramiko.pkey.PublicBlob.from_file(path), ""
+        return paramiko.pkey.PublicBlob.from_string(user_files.read_text(path, user_files.KEY_BYTES)), ""
     except (OSError, ValueError, paramiko.SSHException) as error:
         said = error.strerror if isinstance(error, OSError) else "it is none"
         return None, f" (without the certificate {path}: {said})"
@@ -133,6 +135,9 @@ def _shown(wire: Wire, user: str, key: Any, patience_s: float) -> str | None:
 def load_key(path: str) -> paramiko.PKey:
     """Return the private key in a file; raise KeyProblem when it cannot be used."""
     try:
+        for file in (path, f"{path}-cert.pub"):  # from_path reads both, of any size
+            if is_there(file):
+                user_files.require(file, user_files.KEY_BYTES)
         key = paramiko.PKey.from_path(path)
         ssh_auth.refuse_open_to_others(path)
     except FileNotFoundError:
