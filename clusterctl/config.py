@@ -9,8 +9,10 @@ from typing import Any, Generic, TypeVar
 
 import yaml
 
+from clusterctl import user_files
 from clusterctl.errors import ConfigError
 
+MAX_BYTES = 1 << 16
 T = TypeVar("T", bound="int | float | str")
 
 
@@ -49,13 +51,18 @@ def config_path() -> Path:
 
 
 def _from_file(path: Path) -> dict[str, Any]:
-    # Unlike Path's own it answers where nobody may look: HOME may be another user's.
-    if not os.path.isfile(path):  # noqa: PTH113
+    # Unlike Path's own it answers below a directory that may not be entered: HOME may be another user's.
+    if not os.path.exists(path):  # noqa: PTH110
         return {}
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path} cannot be read as YAML: {error}", hint="mend or remove the file") from None
+        document = yaml.safe_load(user_files.read_text(path, MAX_BYTES)) or {}
+    except OSError as error:
+        raise ConfigError(
+            f"{path} cannot be read: {error.strerror}",
+            hint=user_files.hint_of(error, "fix or remove the file"),
+        ) from None
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path} cannot be read as YAML: {error}", hint="fix or remove the file") from None
     known = {setting.name for setting in SETTINGS}
     unknown = sorted(map(str, set(document) - known)) if isinstance(document, dict) else ["(not a mapping)"]
     if unknown:
@@ -64,6 +71,15 @@ def _from_file(path: Path) -> dict[str, Any]:
             hint=f"known settings are: {', '.join(sorted(known))}",
         )
     return dict(document)
+
+
+def _shown(value: Any) -> str:
+    """Return a value as messages show it: aliases make lists of a few bytes too long to be printed."""
+    if not isinstance(value, (str, int, float)):
+        return f"a {type(value).__name__}"
+    if isinstance(value, int) and value.bit_length() > 64:
+        return f"a number of {value.bit_length()} bits"
+    return repr(value)[:100]
 
 
 def resolve(setting: Setting[T], flag: T | None = None) -> Chosen[T]:
@@ -91,9 +107,9 @@ def resolve(setting: Setting[T], flag: T | None = None) -> Chosen[T]:
     except (TypeError, ValueError, OverflowError):
         wanted = {int: "a whole number", float: "a number"}.get(kind, "text")
         raise ConfigError(
-            f"{origin}: {setting.name} is {raw!r}, but {wanted} was expected",
+            f"{origin}: {setting.name} is {_shown(raw)}, but {wanted} was expected",
             hint=f"{setting.name}: {setting.help}",
         ) from None
     if not isinstance(value, str) and value <= 0:
-        raise ConfigError(f"{origin}: {setting.name} must be above zero, not {raw!r}")
+        raise ConfigError(f"{origin}: {setting.name} must be above zero, not {_shown(raw)}")
     return Chosen(value, origin)

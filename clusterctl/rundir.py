@@ -12,10 +12,12 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from clusterctl import json_text
+from clusterctl import json_text, user_files
 from clusterctl.errors import ConfigError, UsageError
 
 STAGES = ("inventory", "facts", "plan", "apply", "artifacts", "launch", "results", "report")
+LARGEST_BYTES = 1 << 30
+"""The largest document of one stage that is read back."""
 _HINT_ROOM = "make room there, or choose another place with --runs DIR or $CLUSTERCTL_RUNS"
 _HINT_OTHERS = "if somebody else started the run (with sudo?), go on with it as they"
 
@@ -130,16 +132,17 @@ class RunDir:
         """Return one stage's document; raise ConfigError when it is missing or damaged."""
         path = self.file(stage)
         try:
-            return json.loads(path.read_text(encoding="utf-8"))
+            return json.loads(user_files.read(path, LARGEST_BYTES))
         except FileNotFoundError:
             raise ConfigError(
                 f"run {self.id} has no {stage}.json",
                 hint=f"it did not get as far as the stage {stage!r}; start a new run",
             ) from None
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ConfigError(f"{path} is damaged: {error}", hint="start a new run") from None
         except OSError as error:
-            raise ConfigError(f"cannot read {path}: {error.strerror}", hint=_HINT_OTHERS) from None
+            hint = user_files.hint_of(error, _HINT_OTHERS)
+            raise ConfigError(f"cannot read {path}: {error.strerror}", hint=hint) from None
 
     def folder(self, name: str) -> Path:
         """Return (and make, mode 0700) a folder inside the run, for logs and the like."""

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import cast
 
+from clusterctl import user_files
 from clusterctl.errors import CommandError, PlanError
 from clusterctl.plan.model import NodePlan
 from clusterctl.requirements.base import InstallPackages
@@ -18,6 +19,7 @@ from clusterctl.transport.base import Transport, TransportError
 
 SUMS = "SHA256SUMS"
 _CHUNK_BYTES = 1 << 20
+_MAX_SUMS_BYTES = 4 << 20
 _REMOVE_TIMEOUT_S = 60.0
 
 # $1: the folder on the node. Says which of the files in the list on standard input are there as they should be.
@@ -67,7 +69,7 @@ def package_of(file: str) -> str | None:
 
 def _listed(path: Path) -> dict[str, str]:
     try:
-        lines = (path / SUMS).read_text(encoding="utf-8").splitlines()
+        lines = user_files.read_text(path / SUMS, _MAX_SUMS_BYTES).splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise PlanError(
             f"the package folder {path} has no readable {SUMS}: {error}",
@@ -91,7 +93,7 @@ def _listed(path: Path) -> dict[str, str]:
 @cache
 def _sha256(path: Path, _size_bytes: int, _changed_ns: int) -> str:
     digest = hashlib.sha256()
-    with path.open("rb") as stream:
+    with user_files.opened(path) as stream:
         while chunk := stream.read(_CHUNK_BYTES):
             digest.update(chunk)
     return digest.hexdigest()
@@ -154,7 +156,7 @@ def _mapped(path: Path) -> Iterator[bytes]:
     """Give a file's bytes without a copy of their own: many nodes are sent the same at once."""
     with contextlib.ExitStack() as opened:
         try:
-            stream = opened.enter_context(path.open("rb"))
+            stream = opened.enter_context(user_files.opened(path))
             if path.stat().st_size == 0:
                 data = b""
             else:

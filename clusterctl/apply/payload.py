@@ -10,6 +10,7 @@ import tarfile
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from clusterctl import user_files
 from clusterctl.errors import PlanError
 
 LIMIT_BYTES = 32 * 1024 * 1024
@@ -35,6 +36,10 @@ def pack(source: str) -> Payload:
     path = Path(source).expanduser()
     try:
         files = _from_directory(path) if path.is_dir() else _from_tarball(path)
+    except user_files.UnfitFileError as unfit:
+        raise PlanError(
+            f"the source tree {source} cannot be read: {unfit.filename}: {unfit.strerror}", hint=unfit.hint
+        ) from None
     except (OSError, tarfile.TarError, EOFError) as error:
         raise PlanError(
             f"the source tree {source} cannot be read: {error}",
@@ -53,12 +58,16 @@ def pack(source: str) -> Payload:
             member.size = len(content)
             archive.addfile(member, io.BytesIO(content))
     if raw.tell() > LIMIT_BYTES:
-        raise PlanError(
-            f"the source tree {source} holds {raw.tell()} bytes, more than {LIMIT_BYTES}",
-            hint="name a folder with the sources only",
-        )
+        raise _too_large(source)
     packed = gzip.compress(raw.getvalue(), mtime=0)
     return Payload(hashlib.sha256(raw.getvalue()).hexdigest(), base64.encodebytes(packed).decode())
+
+
+def _too_large(source: Path | str) -> PlanError:
+    return PlanError(
+        f"the source tree {source} holds more than {user_files.size_text(LIMIT_BYTES)}",
+        hint="name a directory or a tarball with the sources only",
+    )
 
 
 Files = dict[str, tuple[int, bytes, "str | None"]]
@@ -70,18 +79,24 @@ def _mode(bits: int) -> int:
 
 def _from_directory(root: Path) -> Files:
     files: Files = {}
+    left = LIMIT_BYTES
     for path in root.rglob("*"):
         name = path.relative_to(root).as_posix()
         if path.is_symlink():
             files[name] = (0o777, b"", _inside(name, str(path.readlink())))
         elif path.is_file() and ".git" not in path.relative_to(root).parts:
-            files[name] = (_mode(path.stat().st_mode), path.read_bytes(), None)
+            info = path.stat()
+            left -= info.st_size
+            if left < 0:
+                raise _too_large(root)
+            files[name] = (_mode(info.st_mode), user_files.read(path, LIMIT_BYTES), None)
     return files
 
 
 def _from_tarball(path: Path) -> Files:
     files: Files = {}
-    with tarfile.open(path, mode="r:*") as archive:
+    left = LIMIT_BYTES
+    with user_files.opened(path, LIMIT_BYTES) as stream, tarfile.open(fileobj=stream, mode="r:*") as archive:
         members = [member for member in archive.getmembers() if not member.isdir()]
         names = [_plain(member.name) for member in members]
         tops = {name.partition("/")[0] for name in names}
@@ -91,13 +106,16 @@ def _from_tarball(path: Path) -> Files:
             if member.issym():
                 files[name] = (0o777, b"", _inside(name, member.linkname))
                 continue
-            stream = archive.extractfile(member)
-            if stream is None:
+            content = archive.extractfile(member)
+            left -= member.size
+            if left < 0:
+                raise _too_large(path)
+            if content is None:
                 raise PlanError(
                     f"{path}: {member.name} is neither a file nor a link",
                     hint="a source tree holds files, folders and links",
                 )
-            files[name] = (_mode(member.mode), stream.read(), None)
+            files[name] = (_mode(member.mode), content.read(), None)
     return files
 
 

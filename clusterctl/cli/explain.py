@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
+from clusterctl import user_files
 from clusterctl.cli import console
 from clusterctl.cli import options as cli
 from clusterctl.errors import ConfigError, UsageError
@@ -84,7 +85,8 @@ def _read(scan: Scan, name: str) -> None:
             scan.read("standard input" if name == STANDARD_INPUT else name, stream)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise ConfigError(f"cannot read {name}: {reason}", hint="is it a log that you may read?") from error
+        hint = user_files.hint_of(error, "is it a log that you may read?")
+        raise ConfigError(f"cannot read {name}: {reason}", hint=hint) from error
 
 
 @contextmanager
@@ -93,7 +95,8 @@ def _opened(name: str) -> Iterator[BinaryIO]:
         with _unpacked(sys.stdin.buffer) as stream:
             yield stream
         return
-    with Path(name).open("rb") as plain, _unpacked(plain) as stream:
+    # Of any size, as it is read in pieces; a log that is being written comes through the shell's <(tail -f LOG).
+    with user_files.opened(name, pipes=True) as plain, _unpacked(plain) as stream:
         yield stream
 
 

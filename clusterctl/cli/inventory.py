@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clusterctl import __version__
+from clusterctl import __version__, user_files
 from clusterctl.cli import console
 from clusterctl.cli.options import JsonOption
 from clusterctl.errors import ConfigError, InventoryError, UsageError
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Make an inventory from another tool's; contacts nothing.", no_args_is_help=True)
 MAX_BYTES = 4 * 1024 * 1024
-MAX_FILES = 2000
+MAX_FILES = 20_000
+MAX_BYTES_BESIDE = 16 * 1024 * 1024
 STDIN = "<stdin>"
 
 
@@ -124,31 +125,51 @@ def _source(name: str) -> Source:
         return Source(STDIN, _decoded(sys.stdin.buffer.read(MAX_BYTES + 1), STDIN))
     path = at_home(name)
     text = _read(path)
-    beside: dict[str, str] = {}
+    beside = _Beside()
     for folder in ("group_vars", "host_vars"):
         for file in sorted((path.parent / folder).rglob("*")) if is_folder(path.parent / folder) else ():
-            if is_file(file) and len(beside) < MAX_FILES:
-                beside[str(file)] = _read(file)
-    return Source(str(path), text, {**beside, **_included(path, text)})
+            beside.add(file)
+    _include(path, text, beside)
+    return Source(str(path), text, beside.texts)
 
 
-def _included(path: Path, text: str) -> dict[str, str]:
-    """Return the files that ``Include`` lines name, from the folder of the file on (ssh_config(5): ~/.ssh)."""
+class _Beside:
+    """The files that belong to an inventory, by their path; bounded in number and in size over all."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, str] = {}
+        self._size = 0
+
+    def add(self, file: Path) -> str | None:
+        """Read a file and return its text; None for a directory and for one that was read before."""
+        if is_folder(file) or not is_there(file) or str(file) in self.texts:
+            return None
+        text = _read(file)
+        self._size += len(text)
+        if len(self.texts) >= MAX_FILES or self._size > MAX_BYTES_BESIDE:
+            raise InventoryError(
+                f"{file}: with it, {len(self.texts) + 1} files of {self._size} characters belong to the inventory; "
+                f"expected at most {MAX_FILES} files and {user_files.size_text(MAX_BYTES_BESIDE)}",
+                hint="import the output of ansible-inventory --list --yaml --export, or of ssh -G, from '-'",
+            )
+        self.texts[str(file)] = text
+        return text
+
+
+def _include(path: Path, text: str, beside: _Beside) -> None:
+    """Read the files that ``Include`` lines name, from the folder of the file on (ssh_config(5): ~/.ssh)."""
     import glob
     import re
 
-    found: dict[str, str] = {}
     todo = [text]
     while todo:
         for line in re.findall(r"^\s*include[\s=]+(.+?)\s*$", todo.pop(), re.IGNORECASE | re.MULTILINE):
             for pattern in line.replace('"', " ").split():
                 # Unlike Path.glob it leaves out hidden files, as glob(3) does.
                 for name in sorted(glob.glob(str(path.parent / at_home(pattern)))):  # noqa: PTH207
-                    file = Path(name)
-                    if is_file(file) and str(file) not in found and len(found) < MAX_FILES:
-                        found[str(file)] = _read(file)
-                        todo.append(found[str(file)])
-    return found
+                    included = beside.add(Path(name))
+                    if included is not None:
+                        todo.append(included)
 
 
 def _exists(path: str, folder: Path) -> bool:
@@ -157,10 +178,9 @@ def _exists(path: str, folder: Path) -> bool:
 
 def _read(path: Path) -> str:
     try:
-        with path.open("rb") as stream:
-            return _decoded(stream.read(MAX_BYTES + 1), str(path))
+        return _decoded(user_files.read(path, MAX_BYTES, pipes=True), str(path))
     except OSError as error:
-        hint = "name its hosts file" if is_folder(path) else None
+        hint = "name its hosts file" if is_folder(path) else user_files.hint_of(error)
         raise InventoryError(f"{path} cannot be read: {error.strerror}", hint=hint) from None
 
 

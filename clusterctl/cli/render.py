@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from clusterctl import user_files
 from clusterctl.cli import console
 from clusterctl.cli.artifact_output import NpOption, SlotsOption, emit, load, place
 from clusterctl.cli.image_build import dockerfile
@@ -16,6 +17,8 @@ from clusterctl.cli.options import InventoryOption, JsonOption, LimitOption, req
 from clusterctl.cli.render_jobs import mpijob, sbatch, torchrun
 from clusterctl.cli.render_mpirun import mpirun
 from clusterctl.errors import ArtifactError
+
+MAX_BYTES = 4 << 20
 
 app = typer.Typer(
     help="Write what else would be typed: mpirun lines, hostfiles, ...",
@@ -165,9 +168,13 @@ def _folded(lines: Sequence[tuple[str, str]]) -> str:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ArtifactError(f"{path} cannot be read: {error}") from None
+        return user_files.read(path, MAX_BYTES, pipes=True).decode("utf-8")
+    except OSError as error:
+        raise ArtifactError(
+            f"{path} cannot be read: {error.strerror}", hint=user_files.hint_of(error)
+        ) from None
+    except UnicodeDecodeError as error:
+        raise ArtifactError(f"{path} cannot be read as UTF-8 text: {error}") from None
 
 
 def _lint(path: Path, as_json: bool, findings: Sequence[Any]) -> None:

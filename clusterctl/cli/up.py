@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
+from clusterctl import user_files
 from clusterctl.cli import console
 from clusterctl.cli import options as cli
 from clusterctl.cli.status_line import StatusLine
-from clusterctl.inventory.user_paths import at_home, is_file
+from clusterctl.errors import ConfigError
+from clusterctl.inventory.user_paths import at_home, is_there
 
 if TYPE_CHECKING:
     from clusterctl.inventory.model import Inventory, Node
@@ -118,8 +121,19 @@ def _jump_known_hosts(nodes: tuple[Node, ...]) -> str:
         for node in nodes
         if node.proxy_jump
     )
-    paths = (at_home(file) for file in files)
-    return "".join(path.read_text(encoding="utf-8", errors="replace") for path in paths if is_file(path))
+    return "".join(_known_hosts(at_home(file)) for file in files)
+
+
+def _known_hosts(path: Path) -> str:
+    if not is_there(path):
+        return ""
+    try:
+        return user_files.read_text(path, user_files.KNOWN_HOSTS_BYTES, errors="replace")
+    except OSError as error:
+        raise ConfigError(
+            f"known_hosts {path} cannot be read: {error.strerror}",
+            hint=user_files.hint_of(error, "name another file by known_hosts in the inventory"),
+        ) from None
 
 
 def _say(found: tuple[Container, ...], run: RunDir) -> None:

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from clusterctl import user_files
 from clusterctl.errors import FactsError
 from clusterctl.facts.document import from_document
 from clusterctl.facts.model import NodeFacts
@@ -101,9 +102,7 @@ class EarlierFacts(Mapping[str, NodeFacts]):
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        if path.stat().st_size > LARGEST_BYTES:
-            return {}
-        document = json.loads(path.read_bytes())
+        document = json.loads(user_files.read(path, LARGEST_BYTES))
     except (OSError, ValueError, RecursionError):
         return {}
     return document if isinstance(document, dict) else {}

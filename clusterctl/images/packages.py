@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from clusterctl import user_files
 from clusterctl.errors import ImageError, UsageError
 from clusterctl.images.library import Kind, Library, kind_of
 
@@ -117,11 +118,11 @@ def sha256_of(path: Path) -> str:
     """Return a file's sha256; raise ImageError when it cannot be read."""
     digest = hashlib.sha256()
     try:
-        with path.open("rb") as stream:
+        with user_files.opened(path, _LARGEST_BYTES) as stream:
             while chunk := stream.read(_CHUNK_BYTES):
                 digest.update(chunk)
     except OSError as error:
-        raise ImageError(f"{path} cannot be read: {error.strerror}") from None
+        raise ImageError(f"{path} cannot be read: {error.strerror}", hint=user_files.hint_of(error)) from None
     return digest.hexdigest()
 
 

@@ -7,12 +7,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from clusterctl import user_files
 from clusterctl.errors import LabError
 
 Driver = Literal["docker", "qemu"]
 Accelerator = Literal["kvm", "tcg"]
 
 DEFAULT_DIRECTORY = Path(".clusterctl-lab")
+_LARGEST_BYTES = 4 << 20
 STATE_FILE = "state.json"
 STATE_SCHEMA = "clusterctl.lab-state/1"
 
@@ -169,7 +171,7 @@ def load(directory: Path) -> Lab | None:
     directory = directory.absolute()
     path = directory / STATE_FILE
     try:
-        document: Any = json.loads(path.read_text(encoding="utf-8"))
+        document: Any = json.loads(user_files.read(path, _LARGEST_BYTES))
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:

@@ -9,13 +9,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from clusterctl import rundir
+from clusterctl import rundir, user_files
 from clusterctl.benchmarks.key import FIELDS
 from clusterctl.errors import ResultError, UsageError
 from clusterctl.inventory.user_paths import is_file
 from clusterctl.results.baseline import Baseline, Entry, Series
 
 FOLDER = "baselines"
+LARGEST_BYTES = 64 << 20
 _SUFFIX = ".baseline.json"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -65,15 +66,19 @@ def load(name: str, root: Path | None = None) -> Baseline:
     """Read a baseline; ResultError when it is not there or not readable."""
     path = path_of(name, root)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = user_files.read_text(path, LARGEST_BYTES)
     except FileNotFoundError:
         known = ", ".join(names(root)) or "none yet"
         raise ResultError(
             f"there is no baseline {name!r} (there are: {known})",
             hint=f"record one from good runs: clusterctl results baseline record {name} --run RUN",
         ) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ResultError(f"{path} cannot be read: {error}") from None
+    except OSError as error:
+        raise ResultError(
+            f"{path} cannot be read: {error.strerror}", hint=user_files.hint_of(error)
+        ) from None
+    except UnicodeDecodeError as error:
+        raise ResultError(f"{path} cannot be read as UTF-8 text: {error}") from None
     try:
         found = _File.model_validate_json(text)
     except ValidationError as error:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from clusterctl import user_files
 from clusterctl.errors import ResultError
 from clusterctl.results import record
 from clusterctl.results.record import Record
@@ -40,11 +41,11 @@ def read(folder: Path) -> Record:
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        if path.stat().st_size > LARGEST_BYTES:
-            raise ResultError(f"{path} is larger than {LARGEST_BYTES >> 20} MiB: no result")
-        document = json.loads(path.read_bytes())
+        document = json.loads(user_files.read(path, LARGEST_BYTES))
     except OSError as error:
-        raise ResultError(f"{path} cannot be read: {error.strerror}") from None
+        raise ResultError(
+            f"{path} cannot be read: {error.strerror}", hint=user_files.hint_of(error)
+        ) from None
     except (ValueError, RecursionError) as error:
         raise ResultError(f"{path} is damaged: {error}") from None
     if not isinstance(document, dict):

@@ -10,6 +10,7 @@ import threading
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
+from clusterctl import user_files
 from clusterctl.errors import ConfigError
 from clusterctl.inventory.user_paths import is_file, is_folder
 from clusterctl.rundir import write_atomically
@@ -145,9 +146,9 @@ class Reader:
             raise damaged(self._path, f"{name!r} is outside of it")
         target = self._path / name
         try:
-            if target.is_symlink() or target.stat().st_size > LARGEST_BYTES:
-                raise damaged(self._path, f"{name} is a link, or too large")
-            return target.read_bytes()
+            if target.is_symlink():
+                raise damaged(self._path, f"{name} is a link")
+            return user_files.read(target, LARGEST_BYTES)
         except FileNotFoundError:
             raise damaged(self._path, f"it has no {name}") from None
         except OSError as error:
@@ -157,7 +158,7 @@ class Reader:
         members: dict[str, bytes] = {}
         left = LARGEST_BYTES
         try:
-            with tarfile.open(self._path, "r:*") as tar:
+            with user_files.opened(self._path) as file, tarfile.open(fileobj=file, mode="r:*") as tar:
                 for info in tar:
                     stream = tar.extractfile(info) if info.isreg() else None
                     if stream is None:

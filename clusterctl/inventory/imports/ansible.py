@@ -5,7 +5,7 @@ What is compared with in the tests is ``ansible-inventory --list`` of ansible-co
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import cached_property
 from pathlib import PurePosixPath
 
 from clusterctl.errors import InventoryError
@@ -119,24 +119,30 @@ class _Resolver:
         """Return the variables of ``folder/NAME[.yml]`` and of the files in a folder of that name."""
         if (folder, name) not in self.files:
             found: Variables = {}
-            for path in self.paths(folder, name):
+            for path in self.paths.get((folder, name), ()):
                 found.update(ansible_yaml.variables(self.source.beside[path], path, self.notes))
             self.files[folder, name] = found
         return self.files[folder, name]
 
-    def paths(self, folder: str, name: str) -> Iterator[str]:
-        wanted = [f"{name}{suffix}" for suffix in _SUFFIXES]
+    @cached_property
+    def paths(self) -> dict[tuple[str, str], list[str]]:
+        """Map ``group_vars`` or ``host_vars`` and a name to its files, of which there may be one per host."""
+        found: dict[tuple[str, str], list[str]] = {}
         for path in sorted(self.source.beside):
             parts = PurePosixPath(path).parts
-            if folder not in parts:
-                continue
-            inside = parts[parts.index(folder) + 1 :]
-            hidden = any(part.startswith(".") or part.endswith("~") for part in inside)
-            if inside[:1] and not hidden:
-                single = len(inside) == 1 and inside[0] in wanted
-                nested = len(inside) > 1 and inside[0] == name and inside[-1].endswith(_SUFFIXES[1:])
-                if single or nested:
-                    yield path
+            for folder in ("group_vars", "host_vars"):
+                inside = parts[parts.index(folder) + 1 :] if folder in parts else ()
+                if not inside or any(part.startswith(".") or part.endswith("~") for part in inside):
+                    continue
+                if len(inside) > 1:
+                    names = {inside[0]} if inside[-1].endswith(_SUFFIXES[1:]) else set()
+                else:
+                    names = {
+                        inside[0].removesuffix(suffix) for suffix in _SUFFIXES if inside[0].endswith(suffix)
+                    }
+                for name in names:
+                    found.setdefault((folder, name), []).append(path)
+        return found
 
     def found(self) -> Found:
         left = ansible_settings.Leftovers()

@@ -98,5 +98,5 @@ def test_what_is_no_tree_is_refused_with_a_hint(tmp_path, kind):
 def test_a_tree_too_large_to_travel_is_refused(tree, monkeypatch):
     monkeypatch.setattr(payload, "LIMIT_BYTES", 4096)
     (tree / "big").write_bytes(b"x" * 8192)
-    with pytest.raises(PlanError, match="more than 4096"):
+    with pytest.raises(PlanError, match="holds more than 4 KiB"):
         payload.pack(str(tree))
