@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from clusterctl import user_files
+from clusterctl.inventory.wildcards import like
 
 SSH_PORT = 22
 MAX_NAMES = 1 << 20
@@ -68,40 +69,6 @@ def fingerprint(key: str) -> str:
     except ValueError:
         return "(not base64)"
     return "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
-
-
-def like(text: str, pattern: str) -> bool:
-    """Tell whether a text fits a pattern of ``*`` and ``?`` (PATTERNS in ssh_config(5)).
-
-    The time is at most the product of their lengths: the first place where the part between two stars fits
-    leaves the most room for what follows, so that no place is tried twice.
-    """
-    parts = pattern.split("*")
-    if len(parts) == 1:
-        return len(text) == len(pattern) and _fits(pattern, text, 0)
-    first, *between, last = parts
-    at, end = len(first), len(text) - len(last)
-    if at > end or not _fits(first, text, 0) or not _fits(last, text, end):
-        return False
-    for part in between:
-        found = _find(part, text, at, end)
-        if found is None:
-            return False
-        at = found + len(part)
-    return True
-
-
-def _find(part: str, text: str, at: int, end: int) -> int | None:
-    if "?" not in part:
-        found = text.find(part, at, end)
-        return found if found >= 0 else None
-    return next((start for start in range(at, end - len(part) + 1) if _fits(part, text, start)), None)
-
-
-def _fits(part: str, text: str, at: int) -> bool:
-    if "?" not in part:
-        return text.startswith(part, at)
-    return all(mark in ("?", text[at + i]) for i, mark in enumerate(part))
 
 
 def _lines(text: str) -> Iterator[str]:

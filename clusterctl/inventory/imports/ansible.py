@@ -5,12 +5,14 @@ What is compared with in the tests is ``ansible-inventory --list`` of ansible-co
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import PurePosixPath
 
 from clusterctl.errors import InventoryError
 from clusterctl.inventory.imports import ansible_ini, ansible_settings, ansible_yaml
 from clusterctl.inventory.imports.ansible_tree import Tree, Variable, Variables
+from clusterctl.inventory.imports.budget import MOST_HELD, MOST_STEPS, Budget
 from clusterctl.inventory.imports.found import Found, FoundNode, Note, Source, whole_number
 
 _SUFFIXES = ("", ".yml", ".yaml", ".json")
@@ -21,7 +23,7 @@ _DEEPEST = 100
 
 def read(source: Source) -> Found:
     """Read INI or YAML with the group_vars and host_vars that lie beside it (``source.beside``)."""
-    tree = Tree()
+    tree = Tree(Budget(source.name, MOST_HELD))
     tree.group("all", 0)
     if _is_yaml(source):
         ansible_yaml.read(source, tree)
@@ -32,7 +34,7 @@ def read(source: Source) -> Found:
 
 def host_variables(source: Source) -> dict[str, dict[str, Variable]]:
     """Return every host's variables as Ansible merges them; hosts in the order of the file."""
-    tree = Tree()
+    tree = Tree(Budget(source.name, MOST_HELD))
     tree.group("all", 0)
     (ansible_yaml if _is_yaml(source) else ansible_ini).read(source, tree)
     resolver = _Resolver(source, tree)
@@ -57,6 +59,7 @@ class _Resolver:
         self.source = source
         self.tree = tree
         self.notes: list[Note] = tree.notes
+        self.steps = Budget(source.name, MOST_STEPS)
         self.parents: dict[str, list[str]] = {name: [] for name in tree.groups}
         for name, group in tree.groups.items():
             for child in group.children:
@@ -66,6 +69,8 @@ class _Resolver:
             self.depth(name, ())
         # Ansible sorts by depth, then ansible_group_priority, then name; what comes later wins.
         self.order = sorted(tree.groups, key=lambda g: (self.depths[g], self.priority(g), g))
+        self.rank = {name: index for index, name in enumerate(self.order)}
+        self.within: dict[tuple[str, ...], list[str]] = {}
         self.direct: dict[str, list[str]] = {}
         for name, group in tree.groups.items():
             for host in group.hosts:
@@ -94,25 +99,22 @@ class _Resolver:
 
     def groups_of(self, host: str) -> list[str]:
         """Return a host's groups and their ancestors, in the order in which their variables apply."""
-        seen = {"all"}
-        todo = list(self.direct.get(host, ()))
-        while todo:
-            group = todo.pop()
-            if group not in seen:
-                seen.add(group)
-                todo += self.parents[group]
-        return [group for group in self.order if group in seen]
+        direct = tuple(self.direct.get(host, ()))
+        if direct not in self.within:
+            seen = {"all", *direct, *self.ancestors(direct)}
+            self.within[direct] = sorted(seen, key=self.rank.__getitem__)
+        return self.within[direct]
 
     def variables(self, host: str) -> dict[str, Variable]:
         """Merge: groups of the inventory, group_vars/all, group_vars/*, the host's own, host_vars/*."""
         groups = self.groups_of(host)
         merged: Variables = {}
-        for group in groups:
-            merged.update(self.tree.groups[group].variables)
-        for group in groups:
-            merged.update(self.beside("group_vars", group))
-        merged.update(self.tree.host_variables.get(host, {}))
-        merged.update(self.beside("host_vars", host))
+        layers = [self.tree.groups[group].variables for group in groups]
+        layers += [self.beside("group_vars", group) for group in groups]
+        layers += [self.tree.host_variables.get(host, {}), self.beside("host_vars", host)]
+        for layer in layers:
+            self.steps.spend(1 + len(layer))
+            merged.update(layer)
         return {name: v for name, v in merged.items() if name != "ansible_group_priority"}
 
     def beside(self, folder: str, name: str) -> Variables:
@@ -145,6 +147,9 @@ class _Resolver:
         return found
 
     def found(self) -> Found:
+        # Before any variable is merged: members of one group are members of all groups around it.
+        for host in self.tree.hosts:
+            self.tree.held.spend(len(self.groups_of(host)))
         left = ansible_settings.Leftovers()
         nodes = []
         for host, (file, line) in self.tree.hosts.items():
@@ -156,13 +161,15 @@ class _Resolver:
                 continue
             address, settings = mapped
             nodes.append(FoundNode(host, file, line, address if address != host else None, settings))
-        kept = {node.name for node in nodes}
+        members_of: dict[str, list[str]] = {}
+        for node in nodes:
+            for name in self.groups_of(node.name):
+                members_of.setdefault(name, []).append(node.name)
         groups = {}
-        of_host = {host: frozenset(self.groups_of(host)) for host in self.tree.hosts if host in kept}
         for name, group in self.tree.groups.items():
             if name in _BUILT_IN:
                 continue
-            members = tuple(host for host, within in of_host.items() if name in within)
+            members = tuple(members_of.get(name, ()))
             if members:
                 groups[name] = members
             else:
@@ -170,16 +177,17 @@ class _Resolver:
                     Note(self.source.name, group.line, f"the group {name} has no hosts; left out")
                 )
         for name in self.tree.groups:
-            if name in self.ancestors(name):
+            if name in self.ancestors((name,)):
                 self.notes.append(
                     Note(self.source.name, self.tree.groups[name].line, f"the group {name} is in itself")
                 )
         return Found(tuple(nodes), groups, (*self.notes, *left.notes()))
 
-    def ancestors(self, name: str) -> set[str]:
+    def ancestors(self, names: Iterable[str]) -> set[str]:
         seen: set[str] = set()
-        todo = list(self.parents[name])
+        todo = [parent for name in names for parent in self.parents[name]]
         while todo:
+            self.steps.spend(1)
             parent = todo.pop()
             if parent not in seen:
                 seen.add(parent)

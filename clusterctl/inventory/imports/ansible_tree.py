@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from clusterctl.errors import InventoryError
+from clusterctl.inventory.imports.budget import Budget
 from clusterctl.inventory.imports.found import Note, whole_number
 from clusterctl.inventory.nodeset import MAX_NODES
 
@@ -40,8 +41,9 @@ class Group:
 
 @dataclass(slots=True)
 class Tree:
-    """Everything that one or several files say."""
+    """Everything that one or several files say; ``held`` bounds how much that is."""
 
+    held: Budget
     groups: dict[str, Group] = field(default_factory=dict)
     hosts: dict[str, tuple[str, int]] = field(default_factory=dict)
     host_variables: dict[str, Variables] = field(default_factory=dict)
@@ -56,8 +58,7 @@ class Tree:
     ) -> None:
         """Take the hosts of a pattern into a group, each with these variables (Ansible: later lines win)."""
         names, port = hosts_of(pattern)
-        if len(names) + len(self.hosts) > MAX_NODES:
-            raise InventoryError(f"{file}:{line}: more than {MAX_NODES} hosts", hint="import a part of it")
+        self.held.spend(len(names) * (2 + len(variables)), line)
         for name in names:
             self.hosts.setdefault(name, (file, line))
             own = self.host_variables.setdefault(name, {})
@@ -66,6 +67,8 @@ class Tree:
             own.update(variables)
             if group is not None:
                 group.hosts[name] = None
+        if len(self.hosts) > MAX_NODES:
+            raise InventoryError(f"{file}:{line}: more than {MAX_NODES} hosts", hint="import a part of it")
 
 
 def hosts_of(pattern: str) -> tuple[list[str], int | None]:

@@ -10,8 +10,8 @@ from typing import Any
 
 import yaml
 
-from clusterctl.errors import InventoryError
 from clusterctl.inventory.imports.ansible_tree import Tree, Variable, Variables
+from clusterctl.inventory.imports.budget import Budget
 from clusterctl.inventory.imports.found import Note, Source
 from clusterctl.inventory.yaml_source import MAX_VALUES, compose
 
@@ -23,15 +23,15 @@ _VAULT = "__ansible_vault"
 
 def read(source: Source, tree: Tree) -> None:
     """Take an inventory file into the tree; raise InventoryError for what is no YAML."""
-    groups = dict(_pairs(compose(source.text, source.name)))
+    budget = Budget(source.name, MAX_VALUES)
+    groups = dict(_pairs(compose(source.text, source.name), budget))
     meta = groups.pop(_META, None)
-    budget = _Budget()
     for name, node in groups.items():
         _group(name, node, source.name, tree, budget, depth=0)
-    for name, hosts in _pairs(meta) if meta is not None else ():
-        for host, node in _pairs(hosts) if name == "hostvars" else ():
+    for name, hosts in _pairs(meta, budget) if meta is not None else ():
+        for host, node in _pairs(hosts, budget) if name == "hostvars" else ():
             if host in tree.hosts:
-                tree.host_variables[host].update(_variables(node, source.name))
+                tree.host_variables[host].update(_variables(node, source.name, budget))
 
 
 def variables(text: str, file: str, notes: list[Note]) -> Variables:
@@ -45,34 +45,32 @@ def variables(text: str, file: str, notes: list[Note]) -> Variables:
     if not isinstance(root, yaml.MappingNode):
         notes.append(Note(file, root.start_mark.line + 1, "not a mapping of variables; not carried over"))
         return {}
-    return _variables(root, file)
+    return _variables(root, file, Budget(file, MAX_VALUES))
 
 
-def _group(name: str, node: yaml.Node, file: str, tree: Tree, budget: _Budget, *, depth: int) -> None:
+def _group(name: str, node: yaml.Node, file: str, tree: Tree, budget: Budget, *, depth: int) -> None:
     line = node.start_mark.line + 1
-    budget.left -= 1
-    if budget.left < 0:
-        raise InventoryError(f"{file}:{line}: aliases expand to more than {MAX_VALUES} groups")
+    budget.spend(1, line)
     group = tree.group(name, line)
     if depth > 32:
         tree.notes.append(Note(file, line, f"the group {name} is nested too deeply; not carried over"))
         return
     if isinstance(node, yaml.SequenceNode):
         for host in _listed(node):
-            _host(host.value, host, name, file, tree)
+            _host(host.value, host, name, file, tree, budget)
         return
     if not isinstance(node, yaml.MappingNode):
         if not _is_null(node):
             tree.notes.append(Note(file, line, f"the group {name} is no mapping; not carried over"))
         return
-    for key, value in _pairs(node):
+    for key, value in _pairs(node, budget):
         at = value.start_mark.line + 1
         if key not in _GROUP_KEYS:
             tree.notes.append(
                 Note(file, at, f"the key {key!r} of the group {name} is none that Ansible knows")
             )
         elif key == "vars":
-            group.variables.update(_variables(value, file))
+            group.variables.update(_variables(value, file, budget))
         elif isinstance(value, yaml.ScalarNode) and not _is_null(value):
             tree.notes.append(Note(file, at, f"{key} of the group {name} is no mapping; not carried over"))
         elif isinstance(value, yaml.SequenceNode):
@@ -81,14 +79,14 @@ def _group(name: str, node: yaml.Node, file: str, tree: Tree, budget: _Budget, *
                     group.children[one.value] = None
                     tree.group(one.value, one.start_mark.line + 1)
                 else:
-                    _host(one.value, one, name, file, tree)
+                    _host(one.value, one, name, file, tree, budget)
         else:
-            for child, inner in _pairs(value):
+            for child, inner in _pairs(value, budget):
                 if key == "children":
                     group.children[child] = None
                     _group(child, inner, file, tree, budget, depth=depth + 1)
                 else:
-                    _host(child, inner, name, file, tree)
+                    _host(child, inner, name, file, tree, budget)
 
 
 def _listed(node: yaml.Node) -> list[yaml.ScalarNode]:
@@ -98,24 +96,24 @@ def _listed(node: yaml.Node) -> list[yaml.ScalarNode]:
     return [item for item in node.value if isinstance(item, yaml.ScalarNode)]
 
 
-def _host(pattern: str, node: yaml.Node, group: str, file: str, tree: Tree) -> None:
+def _host(pattern: str, node: yaml.Node, group: str, file: str, tree: Tree, budget: Budget) -> None:
     line = node.start_mark.line + 1
     try:
-        tree.add_hosts(tree.groups[group], pattern, _variables(node, file), file, line)
+        tree.add_hosts(tree.groups[group], pattern, _variables(node, file, budget), file, line)
     except ValueError as error:
         tree.notes.append(Note(file, line, f"not carried over: {error}"))
 
 
-def _variables(node: yaml.Node, file: str) -> Variables:
+def _variables(node: yaml.Node, file: str, budget: Budget) -> Variables:
     found: Variables = {}
-    for name, value in _pairs(node):
+    for name, value in _pairs(node, budget):
         line = value.start_mark.line + 1
-        vault = value.tag in ("!vault", "!vault-encrypted") or _VAULT in dict(_pairs(value))
-        found[name] = Variable(None if vault else _value(value, _Budget()), file, line, vault)
+        vault = value.tag in ("!vault", "!vault-encrypted") or _VAULT in dict(_pairs(value, budget))
+        found[name] = Variable(None if vault else _value(value, budget), file, line, vault)
     return found
 
 
-def _pairs(node: yaml.Node) -> list[tuple[str, yaml.Node]]:
+def _pairs(node: yaml.Node, budget: Budget) -> list[tuple[str, yaml.Node]]:
     """Return a mapping's entries with their keys as text, merge keys (<<) taken in; nothing for another node."""
     if not isinstance(node, yaml.MappingNode):
         return []
@@ -128,26 +126,21 @@ def _pairs(node: yaml.Node) -> list[tuple[str, yaml.Node]]:
             sources = value.value if isinstance(value, yaml.SequenceNode) else [value]
             for source in reversed(sources):
                 if isinstance(source, yaml.MappingNode) and source is not node:
+                    budget.spend(len(source.value), source.start_mark.line + 1)
                     merged += [(k.value, v) for k, v in source.value if isinstance(k, yaml.ScalarNode)]
         else:
             own.append((key.value, value))
     return list({**dict(merged), **dict(own)}.items())
 
 
-class _Budget:
-    """How many values may still be made: aliases make many of few."""
-
-    left = MAX_VALUES
-
-
-def _value(node: yaml.Node, budget: _Budget, depth: int = 0) -> Any:
-    budget.left -= 1
-    if budget.left < 0 or depth > 32:
+def _value(node: yaml.Node, budget: Budget, depth: int = 0) -> Any:
+    budget.spend(1, node.start_mark.line + 1)
+    if depth > 32:
         return None
     if isinstance(node, yaml.SequenceNode):
-        return [_value(item, budget, depth + 1) for item in node.value if budget.left > 0]
+        return [_value(item, budget, depth + 1) for item in node.value]
     if isinstance(node, yaml.MappingNode):
-        return {k: _value(v, budget, depth + 1) for k, v in _pairs(node) if budget.left > 0}
+        return {k: _value(v, budget, depth + 1) for k, v in _pairs(node, budget)}
     assert isinstance(node, yaml.ScalarNode)
     text, kind = str(node.value), node.tag.removeprefix(_TAG)
     if kind == "null":

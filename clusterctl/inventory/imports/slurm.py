@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from clusterctl.inventory import nodeset
+from clusterctl.inventory.imports.budget import MOST_HELD, Budget
 from clusterctl.inventory.imports.found import Found, FoundNode, Note, Setting, Source, whole_number
 
 _RECORD = re.compile(r"^\s*NodeName=", re.IGNORECASE | re.MULTILINE)
@@ -41,10 +42,11 @@ class _Reader:
         self.nodes: dict[str, FoundNode] = {}
         self.groups: dict[str, dict[str, None]] = {}
         self.notes: list[Note] = []
-        self.away: dict[tuple[int, str], list[str]] = {}
+        self.away: dict[str, tuple[int, dict[str, None]]] = {}
+        self.held = Budget(file, MOST_HELD)
 
     def found(self) -> Found:
-        for (line, state), names in self.away.items():
+        for state, (line, names) in self.away.items():
             self.note(line, f"{nodeset.fold(names)}: carried over, though Slurm calls the state {state}")
         groups = {name: tuple(members) for name, members in self.groups.items()}
         return Found(tuple(self.nodes.values()), groups, tuple(self.notes))
@@ -54,7 +56,9 @@ class _Reader:
 
     def expanded(self, text: str, line: int) -> tuple[str, ...]:
         try:
-            return nodeset.expand(text)
+            names = nodeset.parse(text)
+            self.held.spend(names.size, line)
+            return tuple(names.names())
         except nodeset.NodeSetError as error:
             self.note(line, f"not carried over: {error}")
             return ()
@@ -68,19 +72,22 @@ class _Reader:
             addresses = ()
         gpus = _gpus(more.get("gres") or "")
         settings: dict[str, Setting] = {} if gpus is None else {"gpus": gpus}
+        partitions = [
+            partition.strip("*")
+            for partition in (more.get("partitions") or "").split(",")
+            if partition.strip("*") and partition != "(null)"
+        ]
+        self.held.spend(len(names) * len(partitions), line)
         for index, name in enumerate(names):
-            address = addresses[index] if addresses and addresses[index] != name else None
-            self.nodes.setdefault(name, FoundNode(name, self.file, line, address, settings))
-            for partition in (more.get("partitions") or "").split(","):
-                if partition.strip("*") and partition != "(null)":
-                    self.groups.setdefault(partition.strip("*"), {})[name] = None
-            state = (more.get("state") or "").rstrip(_STATE_MARKS)
-            if any(word in state.lower() for word in _AWAY):
-                # A table has one line per node: one note for all nodes of a state.
-                known = next((key for key in self.away if key[1] == state), (line, state))
-                there = self.away.setdefault(known, [])
-                if name not in there:
-                    there.append(name)
+            if name not in self.nodes:
+                address = addresses[index] if addresses and addresses[index] != name else None
+                self.nodes[name] = FoundNode(name, self.file, line, address, settings)
+            for partition in partitions:
+                self.groups.setdefault(partition, {})[name] = None
+        state = (more.get("state") or "").rstrip(_STATE_MARKS)
+        if any(word in state.lower() for word in _AWAY):
+            # A table has one line per node: one note for all nodes of a state.
+            self.away.setdefault(state, (line, {}))[1].update(dict.fromkeys(names))
 
     def records(self, text: str) -> None:
         defaults: dict[str, str] = {}
@@ -105,6 +112,7 @@ class _Reader:
             )
         for line, name, members in partitions:
             wanted = tuple(self.nodes) if members.upper() == "ALL" else self.expanded(members, line)
+            self.held.spend(len(wanted), line)
             self.groups.setdefault(name, {}).update({m: None for m in wanted if m in self.nodes})
 
     def lines(self, text: str) -> None:

@@ -9,17 +9,23 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from clusterctl.errors import InventoryError
+from clusterctl.inventory.imports.budget import MOST_STEPS, Budget
 from clusterctl.inventory.imports.found import Found, FoundNode, Note, Setting, Source, whole_number
 from clusterctl.inventory.imports.proxy import jump_of_proxy_command
+from clusterctl.inventory.nodeset import MAX_NODES
 from clusterctl.inventory.user_paths import at_home
+from clusterctl.inventory.wildcards import like
 
 _LINE = re.compile(r"\s*([A-Za-z][A-Za-z0-9]*)(?:\s*=\s*|\s+)(.*?)\s*")
 _CARRIED = ("hostname", "port", "user", "identityfile", "proxyjump", "proxycommand", "userknownhostsfile")
 _DEPTH = 16
+_MOST_TEXT = 16 << 20
 # They only say how ssh itself behaves; leaving them out changes nothing about which node is meant.
 _SILENT = (
     *("identitiesonly", "addkeystoagent", "usekeychain", "serveraliveinterval", "serveralivecountmax"),
@@ -69,8 +75,12 @@ class _Reader:
         self.blocks: list[_Block] = []
         self.names: dict[str, tuple[str, int]] = {}
         self.notes: list[Note] = []
+        self.included = Budget(source.name, _MOST_TEXT)
+        self.steps = Budget(source.name, MOST_STEPS)
 
     def file(self, name: str, text: str, conditions: _Conditions, depth: int) -> None:
+        # A file that is included twice by each of its own kind doubles the text.
+        self.included.spend(1 + len(text))
         opened = _Block(conditions)
         self.blocks.append(opened)
         block: _Block | None = opened
@@ -116,6 +126,12 @@ class _Reader:
         self.notes.append(Note(file, line, text))
 
     def found(self) -> Found:
+        if len(self.names) > MAX_NODES:
+            raise InventoryError(
+                f"{self.source.name}: {len(self.names)} hosts; expected at most {MAX_NODES}",
+                hint="import a part of the file",
+            )
+        self.index()
         nodes = [self.node(name, *place) for name, place in self.names.items()]
         jumps = {
             hop.rpartition("@")[2].partition(":")[0]
@@ -130,15 +146,34 @@ class _Reader:
         self.left_out()
         return Found(tuple(nodes), {}, tuple(self.notes))
 
+    def index(self) -> None:
+        """Sort blocks by what they ask for: of a fleet's sections most name one host, and each would cost time."""
+        self.by_name: dict[str, list[int]] = {}
+        self.general: list[int] = []
+        for number, block in enumerate(self.blocks):
+            (patterns,) = block.conditions if len(block.conditions) == 1 else ((),)
+            if not patterns or any(set("*?!") & set(pattern) for pattern in patterns):
+                self.general.append(number)
+                continue
+            for pattern in patterns:
+                self.by_name.setdefault(pattern.lower(), []).append(number)
+
+    def about(self, name: str) -> Iterator[_Block]:
+        """Yield the blocks that hold for a host, in the order of the file."""
+        for number in sorted({*self.general, *self.by_name.get(name.lower(), ())}):
+            block = self.blocks[number]
+            self.steps.spend(1 + sum(map(len, block.conditions)) + len(block.options))
+            if all(_applies(patterns, name) for patterns in block.conditions):
+                yield block
+
     def node(self, name: str, file: str, line: int) -> FoundNode:
         options: dict[str, str] = {}
         way = "proxyjump"
-        for block in self.blocks:
-            if all(_applies(patterns, name) for patterns in block.conditions):
-                for key, value, _, _ in block.options:
-                    if key == "proxycommand" and options.get("proxyjump", "none").lower() == "none":
-                        way = key  # which of the two comes first keeps the other from counting, also where it is none
-                    options.setdefault(key, value)  # ssh_config(5): the first value obtained counts
+        for block in self.about(name):
+            for key, value, _, _ in block.options:
+                if key == "proxycommand" and options.get("proxyjump", "none").lower() == "none":
+                    way = key  # which of the two comes first keeps the other from counting, also where it is none
+                options.setdefault(key, value)  # ssh_config(5): the first value obtained counts
         settings: dict[str, Setting] = {}
         if options.get("port", "").isdecimal():
             settings["port"] = whole_number(options["port"])
@@ -185,7 +220,7 @@ def _applies(patterns: tuple[str, ...], name: str) -> bool:
 
 
 def _like(name: str, pattern: str) -> bool:
-    return fnmatchcase(name.lower(), pattern.lower().replace("[", "[[]"))
+    return like(name.lower(), pattern.lower())
 
 
 def _words(text: str) -> list[str]:

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from clusterctl.errors import ConfigError
+from clusterctl.inventory.wildcards import like
 from clusterctl.transport import known_hosts, ssh_auth, ssh_config_text, ssh_login
 from clusterctl.transport.base import TransportError
 from clusterctl.transport.host_keys import HostKeyPolicy, ShownKey
-from clusterctl.transport.known_hosts import KnownHosts, Verdict, like
+from clusterctl.transport.known_hosts import KnownHosts, Verdict
 
 
 @pytest.fixture
