@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from clusterctl.inventory.wildcards import like
 from clusterctl.requirements.addresses import literal, own_addresses
 
 if TYPE_CHECKING:
@@ -58,9 +58,9 @@ def overrulings(facts: SshMesh, login: Login, members: tuple[Node, ...]) -> tupl
 
 
 def _speaks_of(patterns: list[str], host: str) -> bool:
-    if any(fnmatchcase(host, pattern[1:]) for pattern in patterns if pattern.startswith("!")):
+    if any(like(host, pattern[1:]) for pattern in patterns if pattern.startswith("!")):
         return False
-    return any(fnmatchcase(host, pattern) for pattern in patterns)
+    return any(like(host, pattern) for pattern in patterns)
 
 
 def doubts(node: Node, facts: NodeFacts, members: tuple[Node, ...]) -> tuple[str, ...]:
