@@ -1,0 +1,59 @@
+"""Documents can be found and followed: each is in an index, and each link leads to a file and a heading."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "collective_core" / "docs").rglob("*.md")])
+_FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+
+
+def prose(page: Path) -> str:
+    """Return the page without its code blocks, which may hold brackets and number signs of their own."""
+    return _FENCE.sub("", page.read_text(encoding="utf-8"))
+
+
+def links(page: Path) -> Iterator[tuple[Path, str]]:
+    """Yield file and anchor of every link to a file of this repository."""
+    for target in _LINK.findall(prose(page)):
+        if not re.match(r"[a-z]+:", target):
+            path, _, anchor = target.partition("#")
+            yield (page.parent / path).resolve() if path else page, anchor
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of the page's headings as GitHub derives them: a repeated one gets a number."""
+    seen: Counter[str] = Counter()
+    found = set()
+    for heading in _HEADING.findall(prose(page)):
+        slug = re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
+        found.add(f"{slug}-{seen[slug]}" if seen[slug] else slug)
+        seen[slug] += 1
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_to_a_file_and_a_heading(page: Path) -> None:
+    broken = [
+        f"{path.relative_to(ROOT)}#{anchor}"
+        for path, anchor in links(page)
+        if not path.exists() or (anchor and anchor not in anchors(path))
+    ]
+    assert broken == []
+
+
+def test_every_page_is_in_an_index() -> None:
+    """docs/README.md lists every page, or the README.md of the page's directory, which it lists, does."""
+    indexed = {path for path, _ in links(DOCS / "README.md")}
+    for index in [path for path in indexed if path.name == "README.md" and path != ROOT / "README.md"]:
+        indexed |= {path for path, _ in links(index)}
+    assert [str(page.relative_to(ROOT)) for page in PAGES if page not in indexed | {DOCS / "README.md"}] == []
