@@ -1,4 +1,4 @@
-"""Documents can be found and followed: each is in an index, and each link leads to a file and a heading."""
+"""Documents can be found and followed: each is in an index, and links, paths and scripts that they name exist."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
+RECIPES = (ROOT / "CONTRIBUTING.md", DOCS / "architecture.md")
+TOPS = ("clusterctl/", "collective_core/", "tests/", "templates/", "inventories/", "docs/", "benchmarks/")
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "collective_core" / "docs").rglob("*.md")])
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -57,3 +59,26 @@ def test_every_page_is_in_an_index() -> None:
     for index in [path for path in indexed if path.name == "README.md" and path != ROOT / "README.md"]:
         indexed |= {path for path, _ in links(index)}
     assert [str(page.relative_to(ROOT)) for page in PAGES if page not in indexed | {DOCS / "README.md"}] == []
+
+
+@pytest.mark.parametrize("page", RECIPES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_path_that_a_recipe_names_exists(page: Path) -> None:
+    named = re.findall(r"`([A-Za-z0-9_.*/-]+)`", prose(page))
+    paths = [path for path in named if path.startswith(TOPS)]
+    paths += [f"collective_core/{path}" for path in named if path.startswith("src/")]
+    assert len(paths) > 20
+    assert [path for path in paths if not any(ROOT.glob(path.rstrip("/")))] == []
+
+
+def test_every_claim_of_performance_names_its_script() -> None:
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in (DOCS / "performance.md").read_text(encoding="utf-8").splitlines()
+        if line.startswith("| ") and not line.startswith(("| **", "| claim"))
+    ]
+    assert len(rows) > 40
+    for claim, goal, measured, date, script in rows:
+        assert claim and goal and measured, claim
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d", date), claim
+        name = script.strip("`")
+        assert name.startswith("make ") or (ROOT / "benchmarks" / name).is_file(), (claim, script)
