@@ -63,4 +63,8 @@ def _what_to_do(refused: str) -> str | None:
         return "wait for its end; if it hangs, end its process on the node, and go on with --resume or undo"
     if "cannot be written" in refused:
         return "make room there, or mend what it is mounted from; nothing was changed"
+    if "which run is the latest" in refused:
+        return "name the run, the latest first: clusterctl undo --run RUN (ls runs/ on the controller lists them)"
+    if "sha256sum is not installed" in refused:
+        return "install coreutils on the node; nothing was changed"
     return "log in as root or give the account sudo" if "needs root" in refused else None

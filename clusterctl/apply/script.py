@@ -30,6 +30,7 @@ from clusterctl.requirements.base import (
 STATE_DIR = "/var/lib/clusterctl"
 COMMON = (
     "journal.sh",
+    "seal.sh",
     "files.sh",
     "blocks.sh",
     "system.sh",

@@ -4,7 +4,7 @@ stopped='|'
 
 report_journal() { # what an earlier part of this run has on record
   for found in "$STATE/journal/$RUN"/[0-9]*; do
-    [ -f "$found/key" ] || continue
+    plain "$found/key" || continue
     state=begun
     [ ! -e "$found/done" ] || state=done
     read -r found_key <"$found/key"
@@ -51,6 +51,8 @@ step() { # SEQ REQUIREMENT KEY KIND DESCRIPTION ARGUMENTS...
     return
   fi
   if [ -n "$entry" ]; then
+    # Another try would write to the entry, and seal what is damaged there.
+    check_entry || { fail "$seq" "$requirement"; return; }
     # The entry keeps the prior value of the first try, which is what undo must restore.
     rm -f "$entry/done" "$entry/undone"
     again=1
@@ -65,7 +67,7 @@ step() { # SEQ REQUIREMENT KEY KIND DESCRIPTION ARGUMENTS...
     : # it ends with the next boot
   elif [ "$kind" != restart_unit ] && { [ "$kind" != command ] || [ -n "$4" ]; } && ! "so_$kind" "$@"; then
     fail "$seq" "$requirement"
-  elif close_entry; then
+  elif { [ -z "$again" ] || reseal; } && close_entry; then
     record "$seq" changed
   else
     reason='the change was made, but the journal could not be closed (disk full?)'
@@ -76,7 +78,7 @@ step() { # SEQ REQUIREMENT KEY KIND DESCRIPTION ARGUMENTS...
 left_over() { # SEQ REQUIREMENT...: as step, for what only an earlier part of the run asked for
   for found in "$STATE/journal/$RUN"/[0-9]*; do
     found_requirement=
-    [ ! -f "$found/requirement" ] || read -r found_requirement <"$found/requirement" || :
+    ! plain "$found/requirement" || read -r found_requirement <"$found/requirement" || :
     [ "$found_requirement" != "$2" ] || { step "$@"; return; }
   done
   # Somebody else has seen to it since, in another way maybe.
@@ -85,7 +87,7 @@ left_over() { # SEQ REQUIREMENT...: as step, for what only an earlier part of th
 
 main_apply() {
   open_journal || return
-  if [ -e "$STATE/journal/$RUN/undone" ]; then
+  if is_undone "$STATE/journal/$RUN"; then
     record 0 refused "run $RUN has been undone on this node; start a new one"
     return
   fi

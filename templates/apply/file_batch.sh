@@ -85,7 +85,7 @@ settle() {
 journal_all() {
   nth=0
   next_file waiting || return 0
-  nth=0 last=0000
+  nth=0 last=0000 numbers=
   kept_by=$STATE/journal/$RUN
   set --
   if [ -d "$kept_by" ]; then
@@ -104,6 +104,7 @@ journal_all() {
     last=$((1$last + 1))
     last=${last#1}
     eval "number_$nth=$last"
+    numbers="$numbers $last"
     set -- "$@" "$hold/$last"
   done
   if mkdir -m 700 "$@" && note_all && move_entries_in; then return; fi
@@ -128,7 +129,8 @@ note_all() {
     keep key "$key$newline" && keep kind write_file && keep requirement "$requirement" &&
       keep description "$description" && prior_write_file "$target" "$mode" "$digest" && keep begin "$stamp" || return 1
   done
-  [ -z "$gone" ]
+  # shellcheck disable=SC2086
+  seal "$hold" $numbers && [ -z "$gone" ]
 }
 
 write_all() {

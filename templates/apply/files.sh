@@ -172,8 +172,20 @@ undo_write_file() {
   unit_file_changed "$target"
 }
 
-put_back() { # $entry/prior becomes $target again
-  if said=$(cp -a "$entry/prior" "$scratch" 2>&1) && move_in; then return 0; fi
+put_back() { # $entry/prior becomes $target again, and holds what the journal recorded
+  sealed_sum prior
+  if said=$(cp -a "$entry/prior" "$scratch" 2>&1); then
+    plain "$scratch" && [ "$(sum_of "$scratch")" = "$digest" ] || {
+      rm -f "$scratch"
+      reason="$target is left as it is: $entry/prior changed while it was read (is its disk sound?)"
+      return 1
+    }
+    if move_in; then
+      [ "$(sum_of "$target")" != "$digest" ] || return 0
+      reason="$target does not hold what $entry/prior was recorded with, after it was written (is its disk sound?)"
+      return 1
+    fi
+  fi
   because "cannot restore $target"
   rm -f "$scratch"
   return 1
@@ -216,8 +228,6 @@ so_put_tree() { # PATH SHA256 PAYLOAD
   [ -f "$1/.clusterctl-tree" ] && [ "$(cat "$1/.clusterctl-tree")" = "$2" ] && ! is_there "$1.clusterctl-old"
 }
 
-is_there() { [ -e "$1" ] || [ -h "$1" ]; }
-
 prior_put_tree() {
   missing_folders "${1%/*}"
   keep path "$1" && keep wrote "$2
@@ -245,9 +255,12 @@ unpack_beside() { # PATH SHA256 PAYLOAD
 }
 
 keep_old_tree() { # PATH: into the journal, which may be on another file system, before it is touched
-  [ -e "$entry/existed" ] && ! is_there "$entry/prior" || return 0
-  rm -rf "$entry/prior.new" && cp -a "$1" "$entry/prior.new" && sync &&
-    mv "$entry/prior.new" "$entry/prior" && flush "$entry"
+  [ -e "$entry/existed" ] || return 0
+  if ! is_there "$entry/prior"; then
+    rm -rf "$entry/prior.new" && cp -a "$1" "$entry/prior.new" && unseal prior && sync &&
+      mv "$entry/prior.new" "$entry/prior" && flush "$entry" || return 1
+  fi
+  reseal
 }
 
 put_in_place() { # PATH: the tree that is ready beside it
@@ -272,8 +285,13 @@ undo_put_tree() {
     [ -n "$FORCE" ] || { reason="$path is not what this run put there; --force takes it away all the same"; return 1; }
   fi
   if [ -e "$entry/existed" ]; then
-    cp -a "$entry/prior" "$path.clusterctl-new" && put_in_place "$path"
-    return
+    cp -a "$entry/prior" "$path.clusterctl-new" && put_in_place "$path" || return 1
+    sealed_sum prior
+    # Killed before the copy was sealed, or journalled by an earlier version: nothing is recorded to compare with.
+    plain "$entry/seal" && [ "$digest" != - ] || return 0
+    [ "$(tree_sum "$path")" != "$digest" ] || return 0
+    reason="$path does not hold what $entry/prior was recorded with, after it was copied (is its disk sound?)"
+    return 1
   fi
   put_aside "$path" && rm -rf "$path.clusterctl-old" && flush || return 1
   remove_folders

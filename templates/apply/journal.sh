@@ -6,8 +6,8 @@
 # plain word behind "=", for which no program has to run.
 #
 #   $STATE/lock                    "pid start-time boot-id run operator" of the runner at work
-#   $STATE/journal/RUN/order       runs of this node counted from 1
-#   $STATE/journal/RUN/NNNN/       one step: key kind requirement description, what undo needs, begin, done, undone
+#   $STATE/journal/RUN/order       runs of this node counted from 1: the number, then a check line "number RUN"
+#   $STATE/journal/RUN/NNNN/       one step: key kind requirement description, what undo needs, begin, seal (seal.sh), done, undone
 #   $STATE/carried/RUN/            packages on their way into the node, gone once the run has ended
 #   $STATE/journal/RUN/history     one line per step once the run has been undone
 #
@@ -67,13 +67,15 @@ put() { # FILE TEXT: replace a file of the journal, whole or not at all
 keep() { printf '%s' "$2" >"$new/$1"; }
 
 kept() { # NAME -> $value, exact to the last newline
-  value=$(cat "$entry/$1" 2>/dev/null && printf x) || value=
+  value=$(plain "$entry/$1" && cat "$entry/$1" 2>/dev/null && printf x) || value=
   value=${value%x}
 }
 
 claim() { # TEXT: note, before the change, that what is to stand there is this run's; the first try's entry knows it
-  [ -z "$again" ] || ours "$1" || put "$entry/wrote" "$value${value:+
-}$1" || { reason='the journal cannot be written (disk full or read-only?)'; return 1; }
+  [ -z "$again" ] || ours "$1" || {
+    claimed="$value${value:+$newline}$1"
+    unseal wrote && put "$entry/wrote" "$claimed" && reseal
+  } || { reason='the journal cannot be written (disk full or read-only?)'; return 1; }
 }
 
 ours() { # TEXT: is it what this run wrote there, in this try or an earlier one? -> $value, all that it wrote
@@ -170,6 +172,7 @@ open_journal() { # make the state folder, take the lock; say why not
     record 0 refused "the journal below $STATE cannot be written: $said"
     return 1
   fi
+  can_check || return 1
   { read -r boot </proc/sys/kernel/random/boot_id; } 2>/dev/null || boot=unknown
   { read -r host </proc/sys/kernel/hostname; } 2>/dev/null || host=
   host=${host%%[!A-Za-z0-9-]*}
@@ -188,25 +191,61 @@ open_journal() { # make the state folder, take the lock; say why not
   return 1
 }
 
+can_check() {
+  command -v sha256sum >/dev/null 2>&1 && return 0
+  record 0 refused 'sha256sum is not installed on the node: without it the journal cannot be checked against damage'
+  return 1
+}
+
 entry_of() { # KEY -> $entry, or empty
   entry=
   for found in "$STATE/journal/$RUN"/[0-9]*; do
     found_key=
-    [ ! -f "$found/key" ] || read -r found_key <"$found/key" || :
+    ! plain "$found/key" || read -r found_key <"$found/key" || :
     [ "$found_key" != "$1" ] || { entry=$found; return; }
   done
 }
 
+read_order() { # RUN'S FOLDER -> $found_order and $order_check, its first two lines; fails unless there are one or two
+  found_order='' order_check='' order_rest=
+  plain "$1/order" || return 1
+  { { read -r found_order && { read -r order_check || [ -z "$order_check" ]; } && { ! read -r order_rest; }; } <"$1/order"; } 2>/dev/null &&
+    [ -z "$order_rest" ] || return 1
+  case $found_order in '' | 0* | *[!0-9]* | ??????????*) return 1 ;; esac
+}
+
+must_be_sealed() { # RUN'S FOLDER: was it begun by a version that seals its entries?
+  if read_order "$1"; then [ -n "$order_check" ]; else is_there "$1/0001/seal"; fi
+}
+
+order_of() { # RUN'S FOLDER -> $found_order; fails when its place in the order of runs cannot be relied on
+  read_order "$1" || return 1
+  # Earlier versions wrote the number alone, and no seals.
+  if [ -z "$order_check" ]; then ! is_there "$1/0001/seal"; else [ "$order_check" = "$found_order ${1##*/}" ]; fi
+}
+
+has_entries() { # RUN'S FOLDER
+  for has_entry in "$1"/[0-9]*; do is_there "$has_entry" && return 0; done
+  return 1
+}
+
+is_undone() { # RUN'S FOLDER
+  is_there "$1/undone" || { is_there "$1/history" && ! has_entries "$1"; }
+}
+
 new_run() { # -> $new, what is to become the run's folder, with its place in the order of runs
-  order=0
-  for found in "$STATE"/journal/*/order; do
-    [ -f "$found" ] || continue
-    read -r found_order <"$found" || found_order=0
-    [ "$found_order" -le "$order" ] || order=$found_order
+  order=0 count=0
+  for found in "$STATE"/journal/*; do
+    [ -d "$found" ] || continue
+    count=$((count + 1))
+    ! order_of "$found" || [ "$found_order" -le "$order" ] || order=$found_order
   done
+  # Behind those too whose own number is damaged.
+  [ "$order" -ge "$count" ] || order=$count
   new=$STATE/journal/.new
   [ ! -e "$new" ] || rm -rf "$new"
   mkdir -m 700 "$new" && keep order "$((order + 1))
+$((order + 1)) $RUN
 " && keep operator "$OPERATOR" && keep time "$began"
 }
 
@@ -235,7 +274,7 @@ open_entry() { # KEY KIND REQUIREMENT DESCRIPTION ARGUMENTS...: journal the prio
   [ -z "$gone" ] || { reason='the run was cut off'; return 1; }
   reason='the journal cannot be written (disk full or read-only?)'
   now
-  keep begin "$stamp" && flush "$new"/* "$new" &&
+  keep begin "$stamp" && seal "${new%/*}" "${new##*/}" && flush "$new"/* "$new" &&
     mv "$new" "$STATE/journal/$RUN/$number" && flush "$STATE/journal/$RUN" || return 1
   entry=$STATE/journal/$RUN/$number
   reason=

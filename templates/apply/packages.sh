@@ -189,7 +189,7 @@ brings_more() { # PACKAGE...: by lists of packages that are newer than the entry
   # What cannot be simulated cannot be installed, and that says why.
   simulated=$(apt -s --no-upgrade --no-install-recommends install "$@" 2>/dev/null) || return 0
   reason='the journal cannot be written (disk full or read-only?)'
-  printf '%s\n' "$simulated" >"$entry/simulated" && note_brings "$entry"
+  printf '%s\n' "$simulated" >"$entry/simulated" && unseal brings configured && note_brings "$entry" && reseal
 }
 
 mend_dpkg() { # what a crash of ours in the middle of dpkg has left open
@@ -201,22 +201,34 @@ do_install_packages() {
   manager=$1
   shift 2
   if [ "$manager" = apt ]; then
-    [ -z "$again" ] || { rm -f "$entry/etc-brought" && mend_dpkg && brings_more "$@"; } || return 1
+    [ -z "$again" ] || { forget etc-brought && mend_dpkg && brings_more "$@"; } || return 1
     logged apt --no-upgrade --no-install-recommends --no-remove install "$@" || { [ -z "$carried" ] && logged apt update &&
       brings_more "$@" && logged apt --no-upgrade --no-install-recommends --no-remove install "$@"; } || return 1
   else
-    [ -z "$again" ] || { rm -f "$entry/etc-brought" "$entry/brings" && removes_nothing "$@" &&
-      may_bring >>"$entry/may-bring" && may_come_beside "$entry" >>"$entry/beside"; } || return 1
+    [ -z "$again" ] || { forget etc-brought brings && removes_nothing "$@" && note_table; } || return 1
     logged dnf_ install "$@" && installed=1 || installed=
     # It may have fetched newer lists than those of the table that was looked at before, and bring more by them.
-    may_bring >>"$entry/may-bring" && may_come_beside "$entry" >>"$entry/beside" && [ -n "$installed" ] || return 1
+    note_table && [ -n "$installed" ] || return 1
   fi
   finish_install_packages "$manager" "$again" || return 1
   reason="not installed afterwards: $*"
 }
 
+forget() { # NAME...: of $entry, what the next try notes again
+  unseal "$@" || return 1
+  for forgotten; do rm -f "$entry/$forgotten"; done
+}
+
+note_table() { # of dnf, into $entry
+  unseal may-bring beside && may_bring >>"$entry/may-bring" && may_come_beside "$entry" >>"$entry/beside" && reseal
+}
+
 finish_install_packages() { # MANAGER LATE: note what undo has to know of an installation that was made, once
   [ ! -f "$entry/etc-brought" ] || return 0
+  unseal brings users-brought groups-brought etc-brought && note_brought "$@" && reseal
+}
+
+note_brought() { # MANAGER LATE
   reason='what the packages have brought cannot be noted in the journal'
   if [ "$1" != apt ] && [ ! -f "$entry/brings" ]; then
     come_since >"$entry/brings.tmp" && flush "$entry/brings.tmp" &&

@@ -1,61 +1,76 @@
 # Undo: the steps of one run in reverse order, and the list of what could be undone.
 
-latest_run() { # -> $RUN, the youngest run that has not been undone; empty when there is none
-  RUN=
-  latest=0
-  for found in "$STATE"/journal/*/order; do
-    [ -f "$found" ] || continue
-    [ ! -e "${found%/order}/undone" ] || continue
-    read -r found_order <"$found" || found_order=0
-    if [ "$found_order" -gt "$latest" ]; then
+latest_run() { # -> $RUN, the latest run that has not been undone, empty if there is none; fails when that is in doubt
+  RUN='' latest=0 doubtful=''
+  for found in "$STATE"/journal/*; do
+    is_there "$found" && ! is_undone "$found" || continue
+    if ! order_of "$found"; then
+      [ -d "$found" ] && ! has_entries "$found" || doubtful="$doubtful $found/order"
+    elif [ "$found_order" -gt "$latest" ]; then
       latest=$found_order
-      RUN=${found%/order}
-      RUN=${RUN##*/}
+      RUN=${found##*/}
+    elif [ "$found_order" = "$latest" ]; then
+      doubtful="$doubtful $found/order"
     fi
   done
+  [ -z "$doubtful" ] || {
+    record 0 refused "the journal does not show which run is the latest; damaged or missing:$doubtful"
+    return 1
+  }
 }
 
 choose_run() {
-  [ -n "$RUN" ] || latest_run
+  can_check || return
+  [ -n "$RUN" ] || latest_run || return
   if [ -z "$RUN" ]; then
     record 0 nothing 'no run on this node is left to undo'
     return 1
   fi
-  if [ ! -d "$STATE/journal/$RUN" ]; then
+  if [ ! -d "$STATE/journal/$RUN" ] || [ -h "$STATE/journal/$RUN" ]; then
+    if is_there "$STATE/journal/$RUN"; then
+      record 0 refused "the journal of the run is damaged: $STATE/journal/$RUN is not a directory"
+      return 1
+    fi
     record 0 unknown
-    for found in "$STATE"/journal/*/order; do
-      found=${found%/order}
+    for found in "$STATE"/journal/*; do
       [ ! -d "$found" ] || record 0 known "${found##*/}"
     done
     record 0 nothing "run $RUN changed nothing on this node"
     return 1
   fi
-  if [ -e "$STATE/journal/$RUN/undone" ]; then
+  if is_undone "$STATE/journal/$RUN"; then
     record 0 nothing "run $RUN has been undone already"
     return 1
   fi
 }
 
-entries_reversed() { # -> $entries: all but restarts from last to first, then the restarts
-  entries= restarts=
+entries_reversed() { # -> $entries: all but restarts from last to first, then the restarts; also one that is missing
+  entries='' restarts='' number=0000
   for found in "$STATE/journal/$RUN"/[0-9]*; do
-    [ -d "$found" ] || continue
-    case $(cat "$found/kind") in
-      restart_unit) restarts="${found##*/} $restarts" ;;
-      *) entries="${found##*/} $entries" ;;
-    esac
+    is_there "$found" || continue
+    case ${found##*/} in *[!0-9]* | ?????*) continue ;; ????) ;; *) continue ;; esac
+    # Entries are numbered without a gap.
+    while [ "$number" != "${found##*/}" ]; do
+      number=$((1$number + 1))
+      number=${number#1}
+      entry=$STATE/journal/$RUN/$number
+      if read_kind && [ "$kind" = restart_unit ]; then restarts="$number $restarts"; else entries="$number $entries"; fi
+    done
   done
   entries="$entries$restarts"
 }
 
 announce() { # SEQ EVENT: name the step at $entry; names of requirements hold no blanks
-  record "$1" "$2" "$(cat "$entry/requirement" || echo unknown) $(cat "$entry/description" || echo "step $1 of the run")"
-}
-
-read_kind() { # -> $kind; what a lost entry no longer says must not pass for empty text that was there before
-  kind=
-  { read -r kind <"$entry/kind"; } 2>/dev/null || [ -n "$kind" ] ||
-    { reason="its entry in the journal cannot be read: $entry (is its file system mounted, and sound?)"; return 1; }
+  of='' description=
+  case $damage in
+    *requirement*) ;;
+    *) kept requirement; of=$value ;;
+  esac
+  case $damage in
+    *description*) ;;
+    *) kept description; description=$value ;;
+  esac
+  record "$1" "$2" "${of:-unknown} ${description:-step $1 of the run}"
 }
 
 list_undo() {
@@ -66,12 +81,23 @@ list_undo() {
   later_runs
   for number in $entries; do
     entry=$STATE/journal/$RUN/$number
-    [ ! -e "$entry/undone" ] || continue
+    ! is_there "$entry/undone" || continue
+    if ! check_entry; then
+      announce "$number" entry
+      record "$number" failed "$reason"
+      continue
+    fi
     announce "$number" entry
     say_packages
-    ! read_kind || ! made_again || record "$number" note "$reason"
+    note_unsealed
+    ! made_again || record "$number" note "$reason"
   done
   record 0 done
+}
+
+note_unsealed() {
+  [ -z "$unsealed" ] || record "$number" note \
+    'an earlier version of clusterctl wrote its entry in the journal, without checksums: check the result by hand'
 }
 
 say_packages() { # all that goes with the step at $entry, if packages came with it
@@ -85,11 +111,12 @@ say_packages() { # all that goes with the step at $entry, if packages came with 
 }
 
 later_runs() { # -> $later, the folders of the runs since this one that have not been undone
-  later=
-  read -r own_order <"$STATE/journal/$RUN/order" || return 0
-  for found in "$STATE"/journal/*/order; do
-    [ ! -e "${found%/order}/undone" ] && read -r found_order <"$found" || continue
-    [ "$found_order" -le "$own_order" ] || later="$later ${found%/order}"
+  # Where a damaged order does not tell, a run counts as a later one.
+  later='' own_order=0
+  ! order_of "$STATE/journal/$RUN" || own_order=$found_order
+  for found in "$STATE"/journal/*; do
+    [ -d "$found" ] && [ "${found##*/}" != "$RUN" ] && ! is_undone "$found" || continue
+    order_of "$found" && [ "$found_order" -le "$own_order" ] || later="$later ${found##*/}"
   done
 }
 
@@ -102,11 +129,12 @@ made_again() { # by a later run, so that what stands there is that run's? or the
   kept key; own_key=${value%"$newline"}
   made_order=0
   for later_run in $later; do
-    read -r found_order <"$later_run/order" && [ "$found_order" -gt "$made_order" ] || continue
-    for found in "$later_run"/[0-9]*; do
+    order_of "$STATE/journal/$later_run" || found_order=1
+    [ "$found_order" -gt "$made_order" ] || continue
+    for found in "$STATE/journal/$later_run"/[0-9]*; do
       found_key=
-      [ -e "$found/undone" ] || [ ! -f "$found/key" ] || read -r found_key <"$found/key" || :
-      [ "$found_key" != "$own_key" ] || { made_by=${later_run##*/} made_order=$found_order; break; }
+      is_there "$found/undone" || ! plain "$found/key" || read -r found_key <"$found/key" || :
+      [ "$found_key" != "$own_key" ] || { made_by=$later_run made_order=$found_order; break; }
     done
   done
   [ "$made_order" != 0 ] || return 1
@@ -130,11 +158,13 @@ main_undo() {
   for number in $entries; do
     entry=$STATE/journal/$RUN/$number
     reason=
-    if [ -e "$entry/undone" ]; then # by an undo that may have been killed before systemd was told
+    if is_there "$entry/undone"; then # by an undo that may have been killed before systemd was told
       kept target
       unit_file_changed "$value"
       continue
     fi
+    sound=1
+    check_entry || sound=
     announce "$number" entry
     seq=$number said=
     if [ -n "$gone" ]; then
@@ -142,8 +172,8 @@ main_undo() {
       record "$number" skipped 'the undo was cut off'
       continue
     fi
-    kept requirement; of=$value
-    if read_kind; then
+    if [ -n "$sound" ]; then
+      note_unsealed
       case $kind$working in
         restart_unit*) ;;
         *"|$of|"*)
@@ -160,7 +190,7 @@ main_undo() {
     left=1
     [ -z "$gone" ] || reason="the undo was cut off${reason:+ ($reason)}"
     # What runs rests on what came before it: its packages, its files.
-    [ "$kind" != enable_unit ] || [ -n "$FORCE" ] || working="$working$of|"
+    [ -z "$sound" ] || [ "$kind" != enable_unit ] || [ -n "$FORCE" ] || working="$working$of|"
     record "$number" failed "$reason"
   done
   read_units_again
@@ -168,7 +198,7 @@ main_undo() {
     # Keep one line per step; the copies of old files are no longer needed.
     for found in "$STATE/journal/$RUN"/[0-9]*; do
       [ ! -f "$found/kind" ] || printf '%s %s %s: %s\n' "$(cat "$found/undone")" "${found##*/}" \
-        "$(cat "$found/requirement")" "$(cat "$found/description")"
+        "$(cat "$found/requirement" 2>/dev/null)" "$(cat "$found/description" 2>/dev/null)"
     done >"$STATE/journal/$RUN/history.new"
     mv -f "$STATE/journal/$RUN/history.new" "$STATE/journal/$RUN/history"
     now
