@@ -84,6 +84,7 @@ def undo(
 
 def _shown(outcomes: HostMap[UndoOutcome]) -> str:
     """Return what would be undone, folded by nodes with the same steps."""
+    from clusterctl.apply.execute import StepStatus
     from clusterctl.inventory import nodeset
 
     alike: dict[tuple[str, ...], list[str]] = {}
@@ -93,6 +94,8 @@ def _shown(outcomes: HostMap[UndoOutcome]) -> str:
         lines = [f"run {outcome.run}"]
         for step in outcome.steps:
             lines += [f"  {step.requirement}  {step.description}", *(f"    {note}" for note in step.notes)]
+            if step.status is StepStatus.FAILED:
+                lines.append(f"    cannot be undone: {step.reason}")
         alike.setdefault(tuple(lines), []).append(name)
     return "\n\n".join(
         "\n".join([f"{nodeset.fold(names)}: {lines[0]}", *lines[1:]]) for lines, names in alike.items()

@@ -64,3 +64,38 @@ def test_a_run_that_is_known_on_some_nodes_is_undone_there(farm, run_clusterctl,
     again = run_clusterctl("undo", "--yes", "--json", *words, env=farm.env)
     assert again.returncode == 0
     assert "has been undone already" in json.loads(again.stdout)["nodes"][0]["nothing"]
+
+
+def _put(farm, node, files):
+    """Write files below the journal of one node, as a damaged disk left them."""
+    place = {"name": node.name, "address": node.address, "port": node.port}
+    transport = Connector()(Node(**place, user="root", identity_file=str(farm.identity_file)))
+    for name, text in files.items():
+        line = 'mkdir -p "${1%/*}" && printf %s "$2" >"$1"'
+        assert transport.run(("sh", "-c", line, "sh", f"{JOURNAL}/{name}", text)).returncode == 0
+    transport.close()
+
+
+def test_a_damaged_journal_fails_the_undo_and_names_node_entry_and_path(farm, run_clusterctl, tmp_path):
+    entry = {"key": "k\n", "kind": "write_file", "requirement": "limits", "description": "write /etc/thing",
+             "begin": "then\n", "target": "/etc/thing", "wrote": "0123\n"}  # fmt: skip
+    # On the first its prior value is gone, on the second nothing shows the place of the run.
+    _put(farm, farm.nodes[0], {f"{FIRST}/0001/{name}": text for name, text in entry.items()})
+    _put(farm, farm.nodes[0], {f"{SECOND}/undone": "then\n", f"{FIRST}/order": "3\n"})
+    _put(farm, farm.nodes[1], {f"{FIRST}/0001/kind": "write_file", f"{FIRST}/order": "\x01\x7f"})
+    words = ("--yes", "--json", "--limit", "node[01-02]", str(farm.inventory(tmp_path)))
+    for more, status in (((), "failed"), (("--dry-run",), "failed")):
+        done = run_clusterctl("undo", *more, *words, env=farm.env)
+        assert done.returncode == 1, done.stderr
+        nodes = {node["name"]: node for node in json.loads(done.stdout)["nodes"]}
+        (step,) = nodes["node01"]["steps"]
+        assert step["status"] == status
+        assert f"in {JOURNAL}/{FIRST}/0001, both prior and absent are missing" in step["reason"]
+        assert "Restore /etc/thing by hand" in step["reason"]
+        assert f"{JOURNAL}/{FIRST}/order" in nodes["node02"]["error"]["message"]
+        assert "undo --run RUN" in nodes["node02"]["error"]["hint"]
+    shown = run_clusterctl("undo", "--dry-run", *words[2:], env=farm.env)
+    assert shown.returncode == 1
+    assert "is damaged" in " ".join(shown.stderr.split())
+    # The entry is still there: another undo fails too.
+    assert run_clusterctl("undo", *words, env=farm.env).returncode == 1
