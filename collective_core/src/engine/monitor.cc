@@ -1,7 +1,6 @@
 #include "engine/monitor.h"
 
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include <utility>
 
 #include "common/clock.h"
+#include "common/event.h"
 #include "common/log.h"
 #include "common/own_thread.h"
 
@@ -19,18 +19,6 @@ namespace ccore {
 namespace {
 
 constexpr uint64_t kPresent = ~uint64_t{0};
-
-void signal(int event_fd) {
-  const uint64_t one = 1;
-  // Fails only when the counter is full, and then the descriptor is readable anyway.
-  if (::write(event_fd, &one, sizeof one) < 0) log(LogLevel::info, "eventfd: %s", errno_text(errno).c_str());
-}
-
-UniqueFd make_event() {
-  UniqueFd fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!fd) throw_errno("eventfd");
-  return fd;
-}
 
 }  // namespace
 
@@ -89,7 +77,7 @@ void Monitor::say_goodbye(uint64_t operations) {
 
 Monitor::~Monitor() {
   if (!said_goodbye_) say_goodbye(finished_.load(std::memory_order_relaxed));
-  signal(stop_fd_.get());
+  signal_event(stop_fd_.get());
   thread_.join();
   for (const auto& peer : peers_) {
     if (!peer->fd) continue;
@@ -113,7 +101,7 @@ void Monitor::fail(cc_result code, const std::string& text) {
 }
 
 void Monitor::wake() {
-  signal(wake_fd_.get());
+  signal_event(wake_fd_.get());
   ring_always(doorbell_);
 }
 
