@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import struct
+import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+from free_ports import free_port as new_port
 from listening import listening_ports, wait_until
 
-PROGRAM = str(Path(__file__).resolve().parent / "programs" / "among_strangers.py")
+PROGRAMS = Path(__file__).resolve().parent / "programs"
+PROGRAM = str(PROGRAMS / "among_strangers.py")
 CHALLENGE_BYTES = 40
 """All that a stranger may ever be told: magic, a zero, and 32 random bytes."""
 MAGIC = b"CCR2"
@@ -111,3 +118,98 @@ def test_while_the_ranks_work(ranks: Any, free_port: int, tmp_path: Path, preloa
         assert one.output == f"{len(says)} rounds\n", one.output
     assert len(knocks) >= 3 * len(says) * len(says), f"{len(knocks)} knocks at {len(scanned)} ports"
     assert max(map(told, knocks)) <= CHALLENGE_BYTES
+
+
+PROCESSES = 4
+"""Of strangers: together they may open more connections than one process."""
+MOST_DELAY_S = 1.0
+"""What a crowd may add to the time to join. While ranks waited for it, each 1,024 strangers took 10 s."""
+ATTEMPTS = 5
+"""A delay by the crowd comes with each attempt; a delay by a loaded machine does not."""
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """Strangers of a kind (strangers.py): `each` per process at each rank's port, five times that at the rendezvous."""
+
+    kind: str
+    each: int
+
+    @contextlib.contextmanager
+    def there(self, rendezvous: int, ports: set[int]) -> Iterator[None]:
+        """Keep them while the context lasts; all have connected on entry."""
+        targets = [rendezvous] * 4 + sorted(ports)
+        command = (
+            sys.executable,
+            str(PROGRAMS / "strangers.py"),
+            self.kind,
+            str(self.each),
+            *map(str, targets),
+        )
+        with contextlib.ExitStack() as stack:
+            started = []
+            for _ in range(PROCESSES):
+                one = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+                stack.callback(one.communicate)
+                stack.callback(one.kill)
+                started.append(one)
+            for one in started:
+                assert one.stdout is not None
+                assert one.stdout.readline() == "here\n"
+            yield
+
+
+@dataclass(frozen=True)
+class Job:
+    """Three ranks, the last of which joins once the crowd is there."""
+
+    ranks: Any
+    folder: Path
+    descriptors: int | None = None
+    """The soft limit of each rank; None keeps the limit of the tests."""
+
+    def seconds_to_join(self, crowd: Crowd | None) -> float:
+        """Run it, and return how long the last rank took to join."""
+        port = new_port()
+        go = self.folder / f"go-{port}"
+        command: tuple[str, ...] = (sys.executable, str(PROGRAMS / "late_joiner.py"), str(go))
+        if self.descriptors:
+            command = ("sh", "-c", f'ulimit -Sn {self.descriptors}; exec "$@"', "limited", *command)
+        environment = {**PER_RANK, "CCORE_ROOT_PORT": str(port), "CCORE_INIT_TIMEOUT_S": "20"}
+        self.ranks.start(command, 3, lambda _: environment)
+        pids = [process.pid for process in self.ranks.processes]
+        wait_until(lambda: len(listening_ports(pids)) == 3, "three ports")
+        ports = listening_ports(pids)
+        assert port in ports
+        with crowd.there(port, ports) if crowd else contextlib.nullcontext():
+            go.touch()
+            ended = self.ranks.finish()
+        self.ranks.processes.clear()
+        assert all(one.returncode == 0 for one in ended), [one.output for one in ended]
+        return float(ended[-1].output)
+
+
+SILENT = Crowd("silent", 500)
+"""10,000 at the rendezvous, and 2,000 at each rank that listens."""
+
+
+@pytest.mark.parametrize(
+    ("crowd", "descriptors"),
+    [
+        pytest.param(SILENT, None, id="silent"),
+        pytest.param(SILENT, 256, id="silent, few descriptors"),
+        pytest.param(Crowd("drip", 100), None, id="drip"),
+        pytest.param(Crowd("again", 1), None, id="again"),
+    ],
+)
+def test_a_crowd_does_not_delay_the_start(
+    ranks: Any, tmp_path: Path, crowd: Crowd, descriptors: int | None
+) -> None:
+    job = Job(ranks, tmp_path, descriptors)
+    undisturbed_s = job.seconds_to_join(None)
+    took_s: list[float] = []
+    while len(took_s) < ATTEMPTS:
+        took_s.append(job.seconds_to_join(crowd))
+        if took_s[-1] < undisturbed_s + MOST_DELAY_S:
+            return
+    pytest.fail(f"undisturbed {undisturbed_s} s, among strangers {took_s} s")

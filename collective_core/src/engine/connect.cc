@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "common/error.h"
@@ -11,6 +12,7 @@
 #include "engine/failure.h"
 #include "rendezvous/client.h"
 #include "rendezvous/mesh.h"
+#include "rendezvous/reception.h"
 #include "topology/interfaces.h"
 #include "transport/fault/fault_link.h"
 #include "transport/progress.h"
@@ -60,11 +62,13 @@ class Connector {
                                                     settings_.interface_name.c_str(), static_cast<int>(rails.size()),
                                                     kMostRails));
     }
+    std::vector<UniqueFd> listeners;
     for (Address& address : rails) {
       address.port = 0;
-      listeners_.push_back(listen_on(address, false));
-      rails_.push_back(local_address(listeners_.back().get()));
+      listeners.push_back(listen_on(address, false));
+      rails_.push_back(local_address(listeners.back().get()));
     }
+    reception_.emplace(std::move(listeners), id_.secret);
   }
 
   void exchange_cards() {
@@ -216,7 +220,9 @@ class Connector {
 
   Mesh mesh_of(const MeshPlan& plan) {
     try {
-      return connect_mesh(plan, std::move(listeners_), id_.secret, client_.deadline(), client_.alarm());
+      Mesh mesh = connect_mesh(plan, &*reception_, id_.secret, client_.deadline(), client_.alarm());
+      reception_.reset();
+      return mesh;
     } catch (const Error& error) {
       // A connection that breaks may be that of a rank which gave up because of a third one: the root knows.
       if (error.code() == CC_ERROR_REMOTE) client_.await_news(kCauseMs);
@@ -235,7 +241,7 @@ class Connector {
   int rank_;
   const Settings& settings_;
   RendezvousClient client_;
-  std::vector<UniqueFd> listeners_;
+  std::optional<Reception> reception_;
   std::vector<Address> rails_;
   std::vector<Card> cards_;
   std::vector<uint8_t> mapped_;

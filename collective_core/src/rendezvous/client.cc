@@ -2,38 +2,23 @@
 
 #include <poll.h>
 
-#include <limits>
 #include <utility>
 
 #include "common/log.h"
+#include "rendezvous/reach.h"
 #include "rendezvous/root.h"
-#include "transport/tcp/handshake.h"
 
 namespace ccore {
 namespace {
 
 const char* const kRootName = "the rendezvous of rank 0";
 
-constexpr int64_t kPauseMs = 20;  // before another attempt
-
 Channel reach_root(const UniqueId& id, int rank, int nranks, const Deadline& deadline) {
   Hello hello;
   hello.purpose = Purpose::rendezvous;
   hello.from = rank;
   hello.nranks = nranks;
-  while (true) {
-    // The root, which may have begun long after this rank, must tell it who is missing before it stops to listen.
-    hello.timeout_ms = deadline.remaining_ms(std::numeric_limits<int>::max());
-    Connection connection{connect_to(id.address, deadline), {}};
-    try {
-      connection.session = introduce(connection.fd.get(), id.secret, hello, deadline, kRootName);
-      return Channel(std::move(connection), kRootName);
-    } catch (const Unnoticed&) {
-      // Where the communicator before this one has met at the same address, its rendezvous may just be ending.
-      if (deadline.remaining_ns() <= kPauseMs * 1000000) throw;
-    }
-    poll(nullptr, 0, static_cast<int>(kPauseMs));
-  }
+  return Channel(reach(id.address, id.secret, hello, deadline, kRootName), kRootName);
 }
 
 }  // namespace

@@ -4,26 +4,25 @@
 #include <utility>
 
 #include "common/error.h"
+#include "rendezvous/reach.h"
 #include "transport/tcp/handshake.h"
 
 namespace ccore {
 namespace {
 
-Connection reach(const MeshPlan& plan, size_t peer, Purpose purpose, int stream, const Digest& secret,
-               const Deadline& deadline, const Alarm& alarm) {
+Connection reach_rank(const MeshPlan& plan, size_t peer, Purpose purpose, int stream, const Digest& secret,
+                        const Deadline& deadline, const Alarm& alarm) {
   const std::vector<Address>& own = plan.rails[static_cast<size_t>(plan.rank)];
   const size_t rail = static_cast<size_t>(stream) % std::min(own.size(), plan.rails[peer].size());
-  // With several rails, the packets must leave by the one that was chosen.
-  Connection connection{
-      connect_to(plan.rails[peer][rail], deadline, own.size() > 1 ? &own[rail] : nullptr, &alarm), {}};
   Hello hello;
   hello.purpose = purpose;
   hello.from = plan.rank;
   hello.to = static_cast<int32_t>(peer);
   hello.nranks = static_cast<int32_t>(plan.rails.size());
   hello.stream = stream;
-  connection.session = introduce(connection.fd.get(), secret, hello, deadline, plan.names[peer], &alarm);
-  return connection;
+  // With several rails, the packets must leave by the one that was chosen.
+  return reach(plan.rails[peer][rail], secret, hello, deadline, plan.names[peer],
+               own.size() > 1 ? &own[rail] : nullptr, &alarm);
 }
 
 bool complete(const Mesh& mesh, size_t peer) {
@@ -34,26 +33,25 @@ bool complete(const Mesh& mesh, size_t peer) {
 
 }  // namespace
 
-Mesh connect_mesh(const MeshPlan& plan, std::vector<UniqueFd> listeners, const Digest& secret,
-                  const Deadline& deadline, const Alarm& alarm) {
+Mesh connect_mesh(const MeshPlan& plan, Reception* reception, const Digest& secret, const Deadline& deadline,
+                  const Alarm& alarm) {
   const size_t size = plan.rails.size();
   const auto rank = static_cast<size_t>(plan.rank);
   Mesh mesh;
   mesh.control.resize(size);
   for (const int streams : plan.streams) mesh.data.emplace_back(static_cast<size_t>(streams));
   for (size_t peer = 0; peer < rank; ++peer) {
-    mesh.control[peer] = reach(plan, peer, Purpose::control, 0, secret, deadline, alarm);
+    mesh.control[peer] = reach_rank(plan, peer, Purpose::control, 0, secret, deadline, alarm);
     for (int stream = 0; stream < plan.streams[peer]; ++stream) {
-      mesh.data[peer][static_cast<size_t>(stream)] = reach(plan, peer, Purpose::data, stream, secret, deadline, alarm);
+      mesh.data[peer][static_cast<size_t>(stream)] =
+          reach_rank(plan, peer, Purpose::data, stream, secret, deadline, alarm);
     }
   }
   size_t expected = 0;
   for (size_t peer = rank + 1; peer < size; ++peer) expected += 1 + mesh.data[peer].size();
-  Acceptor acceptor(std::move(listeners), secret);
   while (expected > 0) {
-    auto accepted = acceptor.next(deadline, {alarm.fd});
+    auto accepted = reception->next(deadline, alarm);
     if (!accepted) {
-      if (!deadline.passed()) alarm.tell();
       for (size_t peer = rank + 1; peer < size; ++peer) {
         if (complete(mesh, peer)) continue;
         throw Error(CC_ERROR_TIMEOUT, plan.names[peer] + " did not connect to " + text(plan.rails[rank].front()) +

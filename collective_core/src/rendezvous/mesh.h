@@ -6,6 +6,7 @@
 
 #include "common/clock.h"
 #include "common/sha256.h"
+#include "rendezvous/reception.h"
 #include "transport/tcp/connection.h"
 #include "transport/tcp/socket.h"
 
@@ -25,8 +26,9 @@ struct MeshPlan {
   std::vector<std::string> names;  // for error texts
 };
 
-// Connects to the lower ranks, then accepts the higher ones: an order without cycles. The alarm ends it early.
-Mesh connect_mesh(const MeshPlan& plan, std::vector<UniqueFd> listeners, const Digest& secret, const Deadline& deadline,
+// Connects to the lower ranks, then takes the higher ones from the reception: an order without cycles. The alarm ends it
+// early.
+Mesh connect_mesh(const MeshPlan& plan, Reception* reception, const Digest& secret, const Deadline& deadline,
                   const Alarm& alarm);
 
 }  // namespace ccore

@@ -14,7 +14,7 @@
 #include "common/log.h"
 #include "common/own_thread.h"
 #include "rendezvous/channel.h"
-#include "transport/tcp/handshake.h"
+#include "transport/tcp/acceptor.h"
 
 namespace ccore {
 namespace {
@@ -50,7 +50,7 @@ class Root {
   // False when one of them has failed before all were there.
   bool gather_ranks() {
     while (seats_.empty() || present_ < seats_.size()) {
-      auto accepted = acceptor_.next(deadline_, connections());
+      auto accepted = acceptor_->next(deadline_, connections());
       if (!accepted) {
         if (deadline_.passed()) throw Error(CC_ERROR_TIMEOUT, "still missing at the deadline: " + missing());
         try {
@@ -83,6 +83,7 @@ class Root {
       seat.from = peer_address(seat.channel->fd());
       ++present_;
     }
+    acceptor_.reset();  // strangers hold no descriptor any more, and the next communicator can use the port
     return true;
   }
 
@@ -163,7 +164,7 @@ class Root {
   // Or they would ask, to the end of their patience, who has the rendezvous that they cannot find.
   void tell_latecomers(const Error& error) {
     for (; present_ < seats_.size(); ++present_) {
-      auto accepted = acceptor_.next(deadline_);
+      auto accepted = acceptor_->next(deadline_);
       if (!accepted) return;
       Channel channel(std::move(accepted->connection), rank_text(accepted->hello.from));
       tell(&channel, error);
@@ -193,7 +194,7 @@ class Root {
 
   std::string missing() const {
     return list_of([](const Seat& seat) { return !seat.channel; }) + " of " + std::to_string(seats_.size()) +
-           acceptor_.other_version();
+           acceptor_->other_version();
   }
 
   // "rank 1, 3".
@@ -206,7 +207,7 @@ class Root {
     return list;
   }
 
-  Acceptor acceptor_;
+  std::optional<Acceptor> acceptor_;  // while ranks are missing
   std::vector<Seat> seats_;  // by rank
   size_t present_ = 0;
   std::optional<Channel> late_;

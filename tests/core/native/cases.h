@@ -29,6 +29,7 @@ void siblings();
 void siblings_failures();
 void registered_memory();
 void rendezvous();
+void strangers();  // a part of rendezvous
 void failures();
 void late_rank();
 void late_readers();

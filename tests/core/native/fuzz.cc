@@ -12,6 +12,7 @@
 #include "expect.h"
 #include "ranks.h"
 #include "rendezvous/unique_id.h"
+#include "transport/tcp/acceptor.h"
 #include "transport/tcp/handshake.h"
 
 namespace test {

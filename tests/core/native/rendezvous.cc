@@ -214,6 +214,7 @@ void rendezvous() {
   nobody_listens();
   an_address_makes_the_same_id();
   the_same_address_serves_again_and_again();
+  strangers();
 }
 
 }  // namespace test

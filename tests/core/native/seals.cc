@@ -24,6 +24,7 @@
 #include "sessions.h"
 #include "transport/fault/fault_link.h"
 #include "transport/tcp/frame.h"
+#include "transport/tcp/acceptor.h"
 #include "transport/tcp/handshake.h"
 #include "transport/tcp/stripe_link.h"
 #include "transport/tcp/tcp_link.h"

@@ -3,10 +3,8 @@
 
 #include <array>
 #include <cstdint>
-#include <list>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "common/clock.h"
 #include "common/error.h"
@@ -29,14 +27,14 @@ struct Hello {
   int64_t timeout_ms = 0;  // how long it will wait from now on
 };
 
-// The other side closed the connection before it said anything: it has taken no notice of this one. CC_ERROR_REMOTE.
+// The other side dropped the connection before it judged the proof: another attempt may succeed. CC_ERROR_REMOTE.
 class Unnoticed : public Error {
  public:
   explicit Unnoticed(const std::string& text) : Error(CC_ERROR_REMOTE, text) {}
 };
 
-// The connecting side. Throws CC_ERROR_REMOTE when the other side closes, cannot prove the secret, or speaks another
-// version of the wire format.
+// The connecting side. Throws Unnoticed; and CC_ERROR_REMOTE when the other side refuses this one, cannot prove the
+// secret, or speaks another version of the wire format.
 Session introduce(int fd, const Digest& secret, const Hello& hello, const Deadline& deadline,
                   const std::string& who, const Alarm* alarm = nullptr);
 
@@ -45,34 +43,52 @@ struct Accepted {
   Hello hello;
 };
 
-// The listening side: takes connections from anybody, keeps those that prove the secret and drops the rest;
-// a slow or hostile client delays nobody.
-class Acceptor {
+// What travels.
+struct HelloChallenge {
+  uint32_t magic;
+  uint32_t zero;
+  std::array<unsigned char, 32> nonce;
+};
+
+struct HelloAnswer {
+  uint32_t magic;
+  uint32_t purpose;
+  int32_t from;
+  int32_t to;
+  int32_t nranks;
+  int32_t stream;
+  int64_t timeout_ms;
+  std::array<unsigned char, 32> nonce;
+  Digest proof;
+};
+
+// The listening side of one handshake, over a connection that has yet to prove itself. It never waits.
+class Applicant {
  public:
-  Acceptor(std::vector<UniqueFd> listeners, const Digest& secret);
-  Acceptor(Acceptor&&) noexcept;
-  ~Acceptor();
-  // The next rank; nothing when the deadline has passed, or there is something to be read from one of the others. Throws
-  // CC_ERROR_SYSTEM when this process can open no more connections.
-  std::optional<Accepted> next(const Deadline& deadline, const std::vector<int>& others = {});
-  // Who was dropped for speaking another version of the wire format, as words that continue a sentence about who is
-  // missing; empty if nobody was. What strangers say of themselves: a hint, no fact.
-  const std::string& other_version() const { return other_version_; }
+  // Sends the challenge; throws Error when the connection takes none.
+  explicit Applicant(UniqueFd fd);
+  Applicant(Applicant&&) noexcept = default;
+  // A connection that was not judged ends by a reset, and the other side may try again; a refused one ends in order.
+  ~Applicant();
+
+  int fd() const { return fd_.get(); }
+  // Reads what has arrived. Returns the connection and its hello once the hello is complete and genuine, and nothing
+  // while it is incomplete. Throws OtherVersion, or another Error when the connection has to be dropped.
+  std::optional<Accepted> advance(const Digest& secret);
 
  private:
-  struct Pending;
-  void accept_new();
-  void accept_new(int listener);
-  void be_out_of_descriptors(int error);
-  // True when the hello is complete and genuine; throws Error when the client is to be dropped.
-  bool advance(Pending* pending);
+  void receive();
 
-  std::vector<UniqueFd> listeners_;
-  Digest secret_;
-  std::list<Pending> pending_;
-  bool crowded_ = false;  // no more connections can be taken now
-  std::optional<Deadline> exhausted_;  // when that is the end, as nobody will make room
-  std::string other_version_;
+  UniqueFd fd_;
+  HelloChallenge challenge_;
+  HelloAnswer answer_;
+  size_t received_ = 0;
+};
+
+// The other side is a collective_core process of another version. The text names its host and both versions.
+class OtherVersion : public Error {
+ public:
+  explicit OtherVersion(const std::string& text) : Error(CC_ERROR_REMOTE, text) {}
 };
 
 }  // namespace ccore

@@ -19,6 +19,11 @@ namespace {
 // one, whose last rank has yet to leave.
 constexpr int64_t kTakeOverMs = 2000;
 
+// Of one attempt to connect. A listener whose queue is full drops the request, and the kernel repeats it only after a
+// second; another attempt finds a place sooner. The time doubles for networks that need longer.
+constexpr int kLeastPatienceMs = 100;
+constexpr int kMostPatienceMs = 5000;
+
 struct Raw {
   sockaddr_storage storage{};
   socklen_t size = 0;
@@ -54,13 +59,6 @@ void set_tcp_option_if_tcp(int fd, int name, int value) {
   if (errno != EOPNOTSUPP && errno != ENOPROTOOPT) throw_errno("setsockopt");
 }
 
-// Until the socket (-1: none) is ready, or ms have passed, or the alarm goes off, which throws.
-void wait_for(int fd, short events, int ms, const Alarm* alarm) {
-  pollfd fds[2] = {{fd, events, 0}, {alarm ? alarm->fd : -1, POLLIN, 0}};  // poll passes over -1
-  poll(fds, 2, ms);
-  if (alarm && fds[1].revents != 0) alarm->tell();
-}
-
 // To a port from which connections leave too, the kernel may connect a socket with itself.
 bool with_itself(int fd) {
   const Address own = local_address(fd);
@@ -68,24 +66,23 @@ bool with_itself(int fd) {
   return own.port == peer.port && std::memcmp(own.host, peer.host, sizeof own.host) == 0;
 }
 
-// Worth another attempt: the other side may not have started yet.
+// Worth another attempt: the other side may not have started yet, or connections of others use all local ports.
 bool passing(int error) {
   return error == ECONNREFUSED || error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH ||
-         error == ECONNRESET || error == EAGAIN || error == EHOSTDOWN;
+         error == ECONNRESET || error == EAGAIN || error == EHOSTDOWN || error == EADDRNOTAVAIL;
 }
 
-// 0 or the errno of the attempt.
-int try_connect(int fd, const Address& address, const Deadline& deadline, const Alarm* alarm) {
+// 0 or the errno of the attempt; ETIMEDOUT at the end of its patience.
+int try_connect(int fd, const Address& address, const Deadline& patience, const Alarm* alarm) {
   const Raw raw = raw_from(address);
   if (connect(fd, raw.get(), raw.size) != 0) {
     if (errno != EINPROGRESS) return errno;
-    const Deadline patience = Deadline::in_ms(deadline.remaining_ms(5000));
     pollfd ready{fd, POLLOUT, 0};
     // A signal ends a wait before its time. On a way that takes longer than a timer of the program's does, no attempt
     // would come to its end.
     while (poll(&ready, 1, 0) <= 0) {
       if (patience.passed()) return ETIMEDOUT;
-      wait_for(fd, POLLOUT, patience.remaining_ms(5000), alarm);
+      wait_for(fd, POLLOUT, patience.remaining_ms(kMostPatienceMs), alarm);
     }
     int error = 0;
     socklen_t size = sizeof error;
@@ -154,6 +151,12 @@ bool is_loopback(const Address& address) {
   return address.family == AF_INET6 && std::memcmp(address.host, one, 16) == 0;
 }
 
+void wait_for(int fd, short events, int ms, const Alarm* alarm) {
+  pollfd fds[2] = {{fd, events, 0}, {alarm ? alarm->fd : -1, POLLIN, 0}};  // poll passes over -1
+  poll(fds, 2, ms);
+  if (alarm && fds[1].revents != 0) alarm->tell();
+}
+
 UniqueFd listen_on(const Address& address, bool reuse) {
   UniqueFd fd(socket(address.family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) throw_errno("socket");
@@ -199,12 +202,19 @@ void configure_connection(int fd) {
   set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, ms);
 }
 
+void reset_on_close(int fd) {
+  const linger at_once{1, 0};
+  // Best effort: without the option the connection ends in order.
+  setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+}
+
 void drop_user_timeout(int fd) { set_tcp_option_if_tcp(fd, TCP_USER_TIMEOUT, 0); }
 
 void limit_unsent(int fd, size_t bytes) { set_tcp_option_if_tcp(fd, TCP_NOTSENT_LOWAT, static_cast<int>(bytes)); }
 
 UniqueFd connect_to(const Address& address, const Deadline& deadline, const Address* from, const Alarm* alarm) {
   int pause_ms = 5;
+  int patience_ms = kLeastPatienceMs;
   while (true) {
     UniqueFd fd(socket(address.family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!fd) throw_errno("socket");
@@ -214,11 +224,12 @@ UniqueFd connect_to(const Address& address, const Deadline& deadline, const Addr
       const Raw raw = raw_from(any_port);
       if (bind(fd.get(), raw.get(), raw.size) != 0) throw_errno("bind to " + host_text(any_port));
     }
-    const int error = try_connect(fd.get(), address, deadline, alarm);
+    const int error = try_connect(fd.get(), address, Deadline::in_ms(deadline.remaining_ms(patience_ms)), alarm);
     if (error == 0) {
       configure_connection(fd.get());
       return fd;
     }
+    if (error == ETIMEDOUT) patience_ms = std::min(patience_ms * 2, kMostPatienceMs);
     const std::string what = "connect to " + text(address) + ": " + errno_text(error);
     if (!passing(error)) throw Error(CC_ERROR_SYSTEM, what);
     if (deadline.remaining_ns() <= int64_t{pause_ms} * 1000000) throw Error(CC_ERROR_TIMEOUT, what);
@@ -239,7 +250,7 @@ void send_all(int fd, const void* data, size_t size, const Deadline& deadline, c
       if (deadline.passed()) throw Error(CC_ERROR_TIMEOUT, who + " takes no data");
       poll(&ready, 1, deadline.remaining_ms(1000));
     } else if (errno == EPIPE || errno == ECONNRESET || errno == ETIMEDOUT) {
-      throw Error(CC_ERROR_REMOTE, who + " closed the connection");
+      throw ConnectionReset(who + " closed the connection");
     } else {
       throw_errno("send to " + who);
     }
@@ -254,8 +265,10 @@ void recv_all(int fd, void* data, size_t size, const Deadline& deadline, const s
     if (got > 0) {
       at += got;
       size -= static_cast<size_t>(got);
-    } else if (got == 0 || errno == ECONNRESET || errno == EPIPE || errno == ETIMEDOUT) {
+    } else if (got == 0) {
       throw Error(CC_ERROR_REMOTE, who + " closed the connection");
+    } else if (errno == ECONNRESET || errno == EPIPE || errno == ETIMEDOUT) {
+      throw ConnectionReset(who + " closed the connection");
     } else if (errno == EAGAIN || errno == EINTR) {
       if (deadline.passed()) throw Error(CC_ERROR_TIMEOUT, "no answer from " + who);
       wait_for(fd, POLLIN, deadline.remaining_ms(1000), alarm);

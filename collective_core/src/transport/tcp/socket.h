@@ -9,6 +9,7 @@
 #include <string>
 
 #include "common/clock.h"
+#include "common/error.h"
 #include "common/unique_fd.h"
 
 namespace ccore {
@@ -41,6 +42,9 @@ struct Alarm {
   std::function<void()> tell;
 };
 
+// Until the socket (-1: none) is ready, or ms have passed, or the alarm goes off, which throws. A signal may end it too.
+void wait_for(int fd, short events, int ms, const Alarm* alarm);
+
 // Tries again until the deadline while nobody listens there yet. from: the own address to use, null for any.
 UniqueFd connect_to(const Address& address, const Deadline& deadline, const Address* from = nullptr,
                     const Alarm* alarm = nullptr);
@@ -55,7 +59,16 @@ void drop_user_timeout(int fd);
 // than TCP ones.
 void limit_unsent(int fd, size_t bytes);
 
-// Throw CC_ERROR_TIMEOUT, CC_ERROR_REMOTE (closed by the other side) or CC_ERROR_SYSTEM; `who` goes in the
+// Closing it resets the connection: unsent bytes are discarded, and the kernel keeps no state of it.
+void reset_on_close(int fd);
+
+// The connection ended by a reset or a timeout of the kernel, not in order. CC_ERROR_REMOTE.
+class ConnectionReset : public Error {
+ public:
+  explicit ConnectionReset(const std::string& text) : Error(CC_ERROR_REMOTE, text) {}
+};
+
+// Throw CC_ERROR_TIMEOUT, CC_ERROR_REMOTE (closed by the other side; ConnectionReset if not in order) or CC_ERROR_SYSTEM; `who` goes in the
 // text.
 void send_all(int fd, const void* data, size_t size, const Deadline& deadline, const std::string& who);
 void recv_all(int fd, void* data, size_t size, const Deadline& deadline, const std::string& who,
