@@ -14,7 +14,7 @@ from clusterctl.errors import PlanError
 from clusterctl.facts import document as facts_document
 from clusterctl.facts.model import NodeFacts
 from clusterctl.inventory.model import Inventory
-from clusterctl.inventory.secret_names import recorded
+from clusterctl.inventory.recorded import recorded
 from clusterctl.plan import model as plan_model
 from clusterctl.plan.model import NodePlan, Plan, PlannedStep
 from clusterctl.requirements import daemon_json

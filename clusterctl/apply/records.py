@@ -7,7 +7,7 @@ import binascii
 from dataclasses import dataclass
 from enum import Enum
 
-from clusterctl.facts.recording.scrub import scrubbed
+from clusterctl.secret.scrub import scrubbed
 
 
 class Event(str, Enum):

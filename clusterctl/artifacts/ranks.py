@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from clusterctl.errors import ArtifactError
 from clusterctl.inventory import nodeset
 from clusterctl.inventory.model import Node
-from clusterctl.inventory.secret_names import names_a_secret
+from clusterctl.secret.scrub import names_a_secret
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ def require_alone(said: Mapping[str, object]) -> None:
 def run(session: Session, request: Request, runs: Path | None, *, as_json: bool) -> int:
     """Climb, say how far it went, and return the exit code."""
     from clusterctl.cli.bench_run import runner_of, terminable
-    from clusterctl.inventory.secret_names import recorded
+    from clusterctl.inventory.recorded import recorded
     from clusterctl.launch.ladder import Ladder
     from clusterctl.results.model import exit_code
     from clusterctl.rundir import RunDir

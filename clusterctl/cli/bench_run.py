@@ -80,7 +80,7 @@ def measure(
 ) -> Ended:
     """Measure in a run folder of its own, keep what came of it there and in the database, and return it."""
     from clusterctl.artifacts import shell
-    from clusterctl.inventory.secret_names import recorded
+    from clusterctl.inventory.recorded import recorded
     from clusterctl.launch.interleave import Interleaved, interleave
     from clusterctl.launch.measure import Measured, Measurement
     from clusterctl.results.model import from_measured

@@ -61,7 +61,7 @@ class Contact:
 
     def check(self, only: tuple[str, ...] | None, skip: tuple[str, ...], record: Path | None) -> Judged:
         from clusterctl.cli.session import open_session
-        from clusterctl.inventory.secret_names import recorded
+        from clusterctl.inventory.recorded import recorded
         from clusterctl.rundir import RunDir
 
         session = open_session(

@@ -73,7 +73,7 @@ def docker_run(
     from clusterctl.artifacts.docker_run import docker_run_argv
     from clusterctl.artifacts.env import rendezvous
     from clusterctl.artifacts.ranks import slots_of
-    from clusterctl.inventory.secret_names import names_a_secret
+    from clusterctl.secret.scrub import names_a_secret
 
     require_image(image)
     nodes = load(inventory, limit).nodes

@@ -37,7 +37,7 @@ def _variables(
     A pod with a network of its own has none of the node's interfaces.
     """
     from clusterctl.artifacts import env, ranks
-    from clusterctl.inventory.secret_names import names_a_secret
+    from clusterctl.secret.scrub import names_a_secret
 
     settings = env.Communication(
         library=library.value,

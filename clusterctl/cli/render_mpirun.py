@@ -82,7 +82,7 @@ def mpirun(
     """Write Open MPI's line: hosts, interfaces, environment."""
     from clusterctl.artifacts import env, ranks, shell
     from clusterctl.artifacts.mpirun import mpirun_argv
-    from clusterctl.inventory.secret_names import names_a_secret
+    from clusterctl.secret.scrub import names_a_secret
 
     if program and (model or collective or batch_size):
         raise UsageError("a program and --model, --batch-size or --collective cannot be given together")

@@ -52,7 +52,7 @@ def up(
     from clusterctl.artifacts import shell
     from clusterctl.cli.bench_run import terminable
     from clusterctl.cli.session import open_session
-    from clusterctl.inventory.secret_names import recorded
+    from clusterctl.inventory.recorded import recorded
     from clusterctl.launch import containers_up
     from clusterctl.rundir import RunDir
 

@@ -9,7 +9,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any, ClassVar, Generic, TypeVar
 
-from clusterctl.facts.recording.scrub import scrubbed
+from clusterctl.secret.scrub import scrubbed
 
 T = TypeVar("T")
 U = TypeVar("U")

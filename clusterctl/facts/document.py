@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from clusterctl.errors import FactsError
 from clusterctl.facts.model import NodeFacts
-from clusterctl.facts.recording.scrub import scrubbed_json
+from clusterctl.secret.scrub import scrubbed_json
 from clusterctl.transport.base import Failure, HostMap
 
 if TYPE_CHECKING:

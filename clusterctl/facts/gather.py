@@ -12,9 +12,9 @@ from clusterctl.facts import probe
 from clusterctl.facts.clock import Exchange
 from clusterctl.facts.model import NodeFacts
 from clusterctl.facts.model_host import RootAccess
-from clusterctl.facts.recording.scrub import scrubbed
 from clusterctl.facts.subjects import facts_from
 from clusterctl.inventory.model import Become, Node
+from clusterctl.secret.scrub import scrubbed
 from clusterctl.transport.base import Failure, FailureKind, Transport, TransportError
 
 DEFAULT_TIMEOUT_S = 120.0

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from clusterctl.facts.base import Fragment, Reading, Section, Sections, Unparsable, path_lines
 from clusterctl.facts.model_host import UNLIMITED, ConfigLine, Limit, Limits
-from clusterctl.facts.recording.scrub import scrubbed
+from clusterctl.secret.scrub import scrubbed
 
 NCCL_HOME_FILE = "~/.nccl.conf"
 """How the file of the account that logs in is called in the facts, whatever its home."""

@@ -10,8 +10,8 @@ from clusterctl.facts.limits import config_lines
 from clusterctl.facts.model_host import ConfigLine
 from clusterctl.facts.model_services import Mount
 from clusterctl.facts.model_sharing import MountHealth, MountUnit, Nfs
-from clusterctl.facts.recording.scrub import scrubbed
 from clusterctl.facts.storage import parse_mounts
+from clusterctl.secret.scrub import scrubbed
 
 PATIENCE_S = 3
 """How long a mounted export may take to answer before it counts as hung, in seconds."""

@@ -7,7 +7,7 @@ import re
 from clusterctl.facts.base import Fragment, Reading, ReadStatus, Sections, Unparsable, absent, failed
 from clusterctl.facts.model_host import ConfigLine
 from clusterctl.facts.model_sharing import Login, OwnText, PathMode, SshMesh
-from clusterctl.facts.recording.scrub import scrubbed
+from clusterctl.secret.scrub import scrubbed
 
 FOLDER = "/etc/clusterctl/ssh"
 """Mesh keys live here and not in the home, which nodes may share. The probe reads public halves only."""

@@ -6,7 +6,7 @@ import re
 
 from clusterctl.facts.base import Fragment, Sections, Unparsable
 from clusterctl.facts.model_services import Mount, Space, Storage
-from clusterctl.facts.recording.scrub import scrubbed
+from clusterctl.secret.scrub import scrubbed
 
 PATHS = ("/", "/dev/shm", "/tmp", "/var/lib/docker")
 # Kernel file systems and one overlay per running container say nothing about a node, and can be thousands.

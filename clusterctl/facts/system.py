@@ -7,7 +7,7 @@ import shlex
 
 from clusterctl.facts.base import Files, Fragment, Reading, Sections, Unparsable, absent, failed
 from clusterctl.facts.model_host import OsRelease, System, Virtualization
-from clusterctl.facts.recording.scrub import scrubbed
+from clusterctl.secret.scrub import scrubbed
 
 _DMI = "/sys/class/dmi/id"
 _ARCH = "/proc/sys/kernel/arch"

@@ -11,7 +11,6 @@ from clusterctl.artifacts.ranks import agreed, agreed_env
 from clusterctl.benchmarks.collective import program_of
 from clusterctl.errors import LaunchError, UsageError
 from clusterctl.inventory import nodeset
-from clusterctl.inventory.secret_names import names_a_secret
 from clusterctl.launch import trust
 from clusterctl.launch.base import Launcher, LaunchPlan, MapBy, Placement, spread
 from clusterctl.launch.hydra import Hydra
@@ -21,6 +20,7 @@ from clusterctl.launch.openmpi5 import OpenMpi5
 from clusterctl.launch.preflight import Readiness
 from clusterctl.launch.srun import Srun
 from clusterctl.launch.torchrun import Torchrun
+from clusterctl.secret.scrub import names_a_secret
 
 LAUNCHERS: dict[str, Launcher] = {
     "openmpi": OpenMpi4(),

@@ -18,10 +18,10 @@ from clusterctl.images.engine import hint as engine_hint
 from clusterctl.images.on_node import EngineInfo, NodeEngine, NodeImage, brief, open_engine, require
 from clusterctl.inventory.field_types import Address
 from clusterctl.inventory.model import Node
-from clusterctl.inventory.secret_names import names_a_secret
 from clusterctl.launch import containers_files as files
 from clusterctl.launch.containers_fit import CLUSTER_FILE, Fitted, Found, fit
 from clusterctl.launch.containers_keys import Key
+from clusterctl.secret.scrub import names_a_secret
 from clusterctl.transport.answers import understanding
 from clusterctl.transport.base import Failure, FailureKind, HostMap, Transport
 from clusterctl.transport.fanout import fan_out

@@ -9,8 +9,8 @@ from typing import Any
 
 from clusterctl.errors import ConfigError, LaunchError, UsageError
 from clusterctl.inventory.model import Node
-from clusterctl.inventory.secret_names import names_a_secret
 from clusterctl.rundir import RunDir, default_root, write_atomically
+from clusterctl.secret.scrub import names_a_secret
 
 INVENTORY = "containers.yaml"
 IDENTITY = "containers_ed25519"

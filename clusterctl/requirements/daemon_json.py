@@ -7,9 +7,9 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from clusterctl.facts.recording.scrub import scrubbed_json
 from clusterctl.requirements.base import Step, WriteFile
 from clusterctl.requirements.wording import because
+from clusterctl.secret.scrub import scrubbed_json
 
 if TYPE_CHECKING:
     from clusterctl.facts.model import NodeFacts

@@ -9,7 +9,7 @@ import pytest
 from clusterctl import json_text
 from clusterctl.facts import limits, nfs, software, storage, system
 from clusterctl.facts.base import Section, Sections
-from clusterctl.facts.recording.scrub import scrubbed_json
+from clusterctl.secret.scrub import scrubbed_json
 
 SECRET = "canarySecret"
 

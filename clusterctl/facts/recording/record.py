@@ -17,9 +17,9 @@ from clusterctl.facts.document import to_document
 from clusterctl.facts.gather import RawAnswer
 from clusterctl.facts.model import NodeFacts
 from clusterctl.facts.recording import model, store
-from clusterctl.facts.recording.scrub import Scrubber
 from clusterctl.inventory.model import Inventory, Node
-from clusterctl.inventory.secret_names import names_a_secret, recorded
+from clusterctl.inventory.recorded import recorded
+from clusterctl.secret.scrub import Scrubber, names_a_secret
 from clusterctl.transport.base import Failure, HostMap
 
 

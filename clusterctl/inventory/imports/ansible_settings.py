@@ -10,7 +10,7 @@ from typing import Any
 from clusterctl.inventory.imports.ansible_tree import Variable
 from clusterctl.inventory.imports.found import Note, Setting, whole_number
 from clusterctl.inventory.imports.proxy import jump_of_proxy_command
-from clusterctl.inventory.secret_names import names_a_secret
+from clusterctl.secret.scrub import names_a_secret
 
 # Later names win, as in Ansible's ssh connection plugin.
 _ADDRESS = ("ansible_host", "ansible_ssh_host")

@@ -11,7 +11,7 @@ from clusterctl.cli import main as cli
 from clusterctl.cli.session import open_session
 from clusterctl.errors import ImageError
 from clusterctl.inventory import load
-from clusterctl.inventory.secret_names import recorded
+from clusterctl.inventory.recorded import recorded
 from clusterctl.rundir import RunDir
 
 INVENTORY = "version: 1\nnodes: [{name: 'n[1-4]', slots: 1, address: '10.0.0.[1-4]'}]\n"

@@ -1,0 +1,23 @@
+"""An inventory as run folders and recordings keep it: without secrets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clusterctl.inventory.model import Inventory
+from clusterctl.secret.scrub import names_a_secret, scrubbed_value
+
+HIDDEN = "***"
+
+
+def recorded(inventory: Inventory) -> dict[str, Any]:
+    """Return the inventory as values that JSON can hold, and that can be read as an inventory again.
+
+    Variables with secrets read ``***``; in every other text (a container's command, an image's reference) each byte
+    of a secret is a star.
+    """
+    document = inventory.model_dump(mode="json")
+    for node in (*document["nodes"], *document["beyond"]):
+        for variables in (node["env"], node["container"]["env"]):
+            variables.update({n: HIDDEN for n, value in variables.items() if names_a_secret(n, value)})
+    return {name: scrubbed_value(value) for name, value in document.items()}

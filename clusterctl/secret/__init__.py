@@ -1,0 +1,1 @@
+"""Secrets in names and texts: the one place that decides what counts as a secret, and hides it."""

@@ -1,0 +1,231 @@
+"""Take secrets out of texts: every byte of a secret becomes ``*``, and nothing else changes.
+
+Lengths in bytes, lines, quotes and escapes stay what they were, so that whatever could be parsed before can be
+parsed after, and an output that was cut at a limit still counts as cut.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+
+from clusterctl.secret import shapes
+from clusterctl.secret.names import is_secret_name
+from clusterctl.secret.shapes import Shape
+
+_SHORT, _MANY = 256, 4096
+_LEAST_VALUE = 4
+"""Known values shorter than this are words that stand everywhere."""
+
+# A byte that is not UTF-8, as ``surrogateescape`` reads it.
+_LONE_BYTE = re.compile("[\udc80-\udcff]")
+
+
+def _size(text: str) -> int:
+    """Return how many bytes a text has, half surrogate pairs included."""
+    return len(_LONE_BYTE.sub("?", text).encode("utf-8", "surrogatepass"))
+
+
+def _stars(text: str) -> str:
+    """Return as many stars as the text has bytes, so that the length of the whole stays."""
+    return "*" * _size(text)
+
+
+def _masked(value: str) -> str:
+    if len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'":
+        return value[0] + _stars(value[1:-1]) + value[-1]
+    return _stars(value)
+
+
+def _hides(name: str, value: str) -> bool:
+    """Tell whether a name makes its value a secret; the path of a key's file is not one."""
+    if not is_secret_name(name):
+        return False
+    return not (name.lower().endswith("key") and shapes.KEY_FILE.fullmatch(value))
+
+
+class Scrubber:
+    """Scrubs texts and counts what it took out, by kind. ``values``: secrets whose text is known."""
+
+    def __init__(self, values: Iterable[str] = ()) -> None:
+        known = sorted({v for v in values if len(v) >= _LEAST_VALUE}, key=len, reverse=True)
+        self._known = re.compile("|".join(map(re.escape, known))) if known else None
+        self._clean: set[str] = set()
+        self.counts: Counter[str] = Counter()
+
+    def text(self, text: str, marker: str | None = None) -> str:
+        """Return the text without secrets. Lines that begin with ``marker`` are never touched."""
+        if text in self._clean or (self._known is None and shapes.PLAIN.fullmatch(text)):
+            return text
+        shown = self._shown(text, marker)
+        # Of a fleet's nodes most say the same.
+        if shown == text and len(text) <= _SHORT and len(self._clean) < _MANY:
+            self._clean.add(text)
+        return shown
+
+    def _shown(self, text: str, marker: str | None) -> str:
+        if "PRIVATE KEY" in text:
+            text = self._keys(text, marker)
+        if self._known is not None:
+            text = self._each(self._known, "known value", text, lambda m: _stars(m[0]))
+        lower = text.lower()
+        for shape in shapes.SHAPES:
+            if any(word in lower for word in shape.needs):
+                text = self._shaped(shape, text)
+        text = self._each(shapes.QUOTED_VALUE, "named value", text, lambda m: self._named(m, 1, 3))
+        if '\\"' in text:
+            text = self._each(shapes.ESCAPED_VALUE, "named value", text, lambda m: self._named(m, 1, 3))
+        text = self._assigned(shapes.ASSIGNED, "named value", text)
+        text = self._assigned(shapes.KEYED, "named value", text)
+        return self._assigned(shapes.OPTION, "option's value", text)
+
+    def words(self, words: Sequence[str]) -> list[str]:
+        """Return the words of a command line without secrets, those behind an option (``--password X``) among them."""
+        alone = [self.text(word) for word in words]
+        joined = " ".join(alone)
+        shown = self.text(joined)
+        if shown == joined:
+            return alone
+        # Each byte of a secret became one star: by their sizes the words are found again.
+        found, at = [], 0
+        for word in alone:
+            start, left = at, _size(word)
+            while left > 0:
+                left -= _size(shown[at])
+                at += 1
+            found.append(shown[start:at])
+            at += 1
+        return found
+
+    def data(self, data: bytes, marker: str | None = None) -> bytes:
+        """Return the bytes without secrets; those that are no UTF-8 stay as they are."""
+        text = data.decode("utf-8", "surrogateescape")
+        return self.text(text, marker).encode("utf-8", "surrogateescape")
+
+    def value(self, value: object, name: str = "") -> object:
+        """Return a JSON value whose texts are scrubbed, and the texts under secret names wholly."""
+        if isinstance(value, dict):
+            return {key: self.value(item, str(key)) for key, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            if not is_secret_name(name) and all(isinstance(item, str) for item in value):
+                return list(self.words(value))
+            return [self.value(item, name) for item in value]
+        if isinstance(value, str):
+            if name and value and _hides(name, value):
+                self.counts["named value"] += 1
+                return _stars(value)
+            return self.text(value)
+        return value
+
+    def _each(
+        self, pattern: re.Pattern[str], kind: str, text: str, replaced: Callable[[re.Match[str]], str]
+    ) -> str:
+        def one(match: re.Match[str]) -> str:
+            shown = replaced(match)
+            self.counts[kind] += shown != match[0]
+            return shown
+
+        return pattern.sub(one, text)
+
+    @staticmethod
+    def _named(match: re.Match[str], name: int, value: int) -> str:
+        hides = _hides(match[name], match[value])
+        return _around(match, value, _masked(match[value])) if hides else match[0]
+
+    def _shaped(self, shape: Shape, text: str) -> str:
+        """Mask what has a shape; where its command must stand before it, only in the rest of that line."""
+
+        def shown(match: re.Match[str]) -> str:
+            return (
+                _around(match, shape.group, _stars(match[shape.group])) if shape.is_one(match) else match[0]
+            )
+
+        if shape.behind is None:
+            return self._each(shape.pattern, shape.kind, text, shown)
+        if shape.behind.search(text) is None:
+            return text
+        lines = text.split("\n")
+        for number, line in enumerate(lines):
+            command = shape.behind.search(line)
+            if command is not None:
+                rest = self._each(shape.pattern, shape.kind, line[command.end() - 1 :], shown)
+                lines[number] = line[: command.end() - 1] + rest
+        return "\n".join(lines)
+
+    def _assigned(self, pattern: re.Pattern[str], kind: str, text: str) -> str:
+        """Mask the values behind secret names; a value behind another name may begin with a name of its own."""
+        parts, done = [], 0
+        for match in pattern.finditer(text):
+            if match.end() < done or not is_secret_name(match[1]):
+                continue
+            value = shapes.VALUE.match(text, match.end())
+            if value is not None and _hides(match[1], value[0]):
+                shown = _masked(value[0])
+                self.counts[kind] += shown != value[0]
+                parts += [text[done : match.end()], shown]
+                done = value.end()
+        return "".join([*parts, text[done:]]) if parts else text
+
+    def _keys(self, text: str, marker: str | None) -> str:
+        """Mask the body of private keys, line by line: between BEGIN and END, or to where the text goes on."""
+        lines, inside = [], False
+        for line in text.split("\n"):
+            if marker is not None and line.startswith(marker):
+                inside = False
+                lines.append(line)
+                continue
+            begin, end = shapes.KEY_BEGIN.search(line), shapes.KEY_END.search(line)
+            if not inside and begin is None:
+                lines.append(line)
+                continue
+            start = 0
+            if not inside and begin is not None:
+                self.counts["private key"] += 1
+                start = begin.end()
+            elif path := shapes.PATH.match(line):
+                start = path.end()
+            stop = end.start() if end is not None and end.start() >= start else len(line)
+            body = shapes.KEY_BODY.sub(lambda m: _stars(m[0]), line[start:stop])
+            lines.append(line[:start] + body + line[stop:])
+            inside = end is None
+        return "\n".join(lines)
+
+
+def scrubbed(text: str) -> str:
+    """Return a node's text as run folders, reports and the terminal may show it."""
+    return Scrubber().text(text)
+
+
+def scrubbed_value(value: object) -> object:
+    """Return a JSON value whose texts hold no secrets; the texts of a fleet's nodes are mostly the same ones."""
+    return Scrubber().value(value)
+
+
+def holds_a_secret(text: str) -> bool:
+    """Tell whether a text has a secret in it, by its shape or behind a name."""
+    return scrubbed(text) != text
+
+
+def names_a_secret(name: str, value: str | None = None) -> bool:
+    """Tell whether the value of a variable must stay hidden: because of its name, or of what it holds."""
+    return is_secret_name(name) or (value is not None and holds_a_secret(value))
+
+
+def scrubbed_json(text: str) -> str:
+    """Return the text of a JSON file without secrets; one that holds some is laid out anew, whatever its escapes."""
+    try:
+        found = json.loads(text)
+        clean = Scrubber().value(found)
+        if clean != found:
+            text = json.dumps(clean, indent=2)
+    except (ValueError, RecursionError):
+        pass
+    return scrubbed(text)
+
+
+def _around(match: re.Match[str], group: int, replacement: str) -> str:
+    """Return the whole match with one of its groups replaced."""
+    start, end = match.start(group) - match.start(), match.end(group) - match.start()
+    return match[0][:start] + replacement + match[0][end:]
