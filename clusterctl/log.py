@@ -5,9 +5,18 @@ from __future__ import annotations
 import logging
 import sys
 
+from clusterctl.visible import visible
+
 ROOT = "clusterctl"
 
 _LEVELS = {-1: logging.ERROR, 0: logging.WARNING, 1: logging.INFO, 2: logging.DEBUG}
+
+
+class _Formatter(logging.Formatter):
+    """Messages quote what nodes wrote: nothing in them acts on the terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return visible(super().format(record))
 
 
 def get(name: str) -> logging.Logger:
@@ -22,6 +31,6 @@ def configure(verbosity: int) -> None:
     for old in list(logger.handlers):
         logger.removeHandler(old)
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(levelname).1s %(name)s: %(message)s"))
+    handler.setFormatter(_Formatter("%(levelname).1s %(name)s: %(message)s"))
     logger.addHandler(handler)
     logger.propagate = False

@@ -13,7 +13,7 @@ from typing import Any, TextIO
 
 from clusterctl import json_text
 from clusterctl.errors import ConfigError, UsageError
-from clusterctl.report.visible import ACTING, visible
+from clusterctl.visible import visible
 
 
 class ReaderGoneError(Exception):
@@ -83,9 +83,11 @@ def _is_typers(error: BaseException) -> bool:
 
 def emit_json(document: Mapping[str, Any]) -> None:
     """Write the verb's one JSON document to stdout."""
-    text = json_text.indented(document).decode() if _takes_all(sys.stdout) else json.dumps(document, indent=1)
+    text = json_text.indented(document).decode()
+    if not _takes_all(sys.stdout):
+        text = json.dumps(document, indent=1)
     with _written():
-        sys.stdout.write(ACTING.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
+        sys.stdout.write(text + "\n")
 
 
 def data(text: str) -> None:
@@ -142,7 +144,7 @@ def confirm(question: str) -> bool:
     """Ask a yes/no question on the terminal; raise UsageError when nobody can answer."""
     if not sys.stdin.isatty():
         raise UsageError("confirmation is needed, but no terminal is attached", hint="add --yes to go ahead")
-    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.write(visible(f"{question} [y/N] "))
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
@@ -165,4 +167,4 @@ def ask_unseen(question: str) -> str:
             # What was typed of the secret by then must not be left to the shell.
             atexit.register(termios.tcsetattr, terminal, termios.TCSAFLUSH, before)
             stack.callback(atexit.unregister, termios.tcsetattr)
-        return getpass.getpass(question)
+        return getpass.getpass(visible(question))

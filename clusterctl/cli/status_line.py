@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from clusterctl import log
 from clusterctl.cli import console
-from clusterctl.report.visible import visible
+from clusterctl.visible import visible
 
 if TYPE_CHECKING:
     from clusterctl.inventory.model import Node

@@ -12,6 +12,7 @@ import yaml
 from clusterctl import user_files
 from clusterctl.errors import InventoryError
 from clusterctl.inventory.problems import KeyPath, Problem, key_text, refusal
+from clusterctl.visible import ACTING_IN_A_LINE
 
 MAX_BYTES = 4 * 1024 * 1024
 MAX_DEPTH = 32
@@ -21,10 +22,6 @@ MAX_VALUES = 100_000
 _TAG = "tag:yaml.org,2002:"
 _PLAIN_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _PLAIN_FLOAT = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][-+][0-9]+)?")
-# Control characters; and those that turn the direction of text, so that a reader sees another order than a shell.
-_UNPRINTABLE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
-)
 # Where a whole file stands, line breaks and tabs are part of it.
 _TEXTS: frozenset[KeyPath] = frozenset({("cluster_file", "content")})
 _LINES = {ord("\n"): None, ord("\t"): None}
@@ -199,7 +196,7 @@ class _Reader:
             elif kind in _READ_AS:
                 what = f"the key {shown or '(empty)'} is read by YAML as {_READ_AS[kind]}"
                 self.problem(line, path, f'{what}; write "{shown}"')
-            elif _UNPRINTABLE.search(key):
+            elif ACTING_IN_A_LINE.search(key):
                 self.problem(line, path, f"the key {shown!r} holds a control character")
             elif key in result:
                 self.problem(
@@ -222,7 +219,7 @@ class _Reader:
         if kind == "float" and _PLAIN_FLOAT.fullmatch(text) and len(text) < 100:
             return float(text)
         if kind in ("str", "value"):
-            if _UNPRINTABLE.search(text.translate(_LINES) if path[-2:] in _TEXTS else text):
+            if ACTING_IN_A_LINE.search(text.translate(_LINES) if path[-2:] in _TEXTS else text):
                 self.problem(
                     line, path, f"{_printable(text)!r} holds a line break or another control character"
                 )
@@ -244,5 +241,5 @@ class _Reader:
 
 def _printable(text: str) -> str:
     """Shorten a text and replace what a terminal would act on."""
-    clean = _UNPRINTABLE.sub("?", text)
+    clean = ACTING_IN_A_LINE.sub("?", text)
     return clean if len(clean) <= 120 else clean[:117] + "..."

@@ -7,8 +7,8 @@ import io
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from clusterctl.report.visible import visible
 from clusterctl.results.record import Record, key_text
+from clusterctl.visible import visible
 
 HEADS = (
     *("run", "started_at", "benchmark", "library", "launcher", "status", "hardware", "np", "nodes"),

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 from xml.etree import ElementTree
 
-# What XML 1.0 cannot hold at all, however it is written (https://www.w3.org/TR/xml/#charsets).
-_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+from clusterctl.visible import visible
+
 _COUNTED = ("tests", "failures", "errors", "skipped")
 
 
 def _text(value: object) -> str:
-    return _NOT_XML.sub("\ufffd", str(value))
+    """Return what XML 1.0 can hold, and what does not act on who reads it (https://www.w3.org/TR/xml/#charsets)."""
+    return visible(str(value))
 
 
 class Suite:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from clusterctl.visible import visible
+
 STATUSES = ("met", "unmet", "unknown", "not-applicable")
 
 
 def _label(value: object) -> str:
-    # UTF-8 is what the format is in; a lone surrogate (bytes of a node that are no text) cannot be written.
-    text = str(value).encode("utf-8", "replace").decode()
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return visible(str(value)).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 def family(name: str, what: str, samples: Iterable[tuple[dict[str, object], float]]) -> list[str]:

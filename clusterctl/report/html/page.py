@@ -10,7 +10,7 @@ from markupsafe import Markup
 from clusterctl import __version__, resources
 from clusterctl.report.html import chart
 from clusterctl.report.table import size
-from clusterctl.report.visible import visible
+from clusterctl.visible import visible
 
 
 def _harmless(value: object) -> object:

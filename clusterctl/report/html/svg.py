@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from markupsafe import Markup, escape
 
-from clusterctl.report.visible import visible
+from clusterctl.visible import visible
 
 
 def number(value: float) -> str:

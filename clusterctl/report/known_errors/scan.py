@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 from clusterctl.report.known_errors.model import WINDOW_CHARACTERS, Entry
 from clusterctl.report.known_errors.origin import origin_of
+from clusterctl.visible import ACTING
 
 PIECE_BYTES = 1 << 20
 """How much is read at once. A line longer than this is taken in pieces."""
@@ -23,7 +24,6 @@ _LINES_TRIED = 200
 _ESCAPES = re.compile(
     rb"\x1b(?:\[[0-?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0,256}(?:\x07|\x1b\\)|[@-Z\\-_])"
 )
-_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 _LOOKS_WRONG = (
     *(b"error", b"fatal", b"failed", b"failure", b"abort", b"exception", b"traceback"),
     *(b"denied", b"refused", b"killed", b"cannot ", b"segfault", b"panic"),
@@ -179,5 +179,5 @@ def _wrong_lines(piece: bytes, explained: Container[int]) -> list[tuple[int, str
 
 def _shown(line: str) -> str:
     """Return a line fit for a terminal: nothing unprintable, and not endless."""
-    text = _UNPRINTABLE.sub("", line.replace("\t", " ")).strip()
+    text = ACTING.sub("", line.replace("\t", " ")).strip()
     return text if len(text) <= EXCERPT_CHARACTERS else text[: EXCERPT_CHARACTERS - 3] + "..."

@@ -1,0 +1,107 @@
+"""No report, document or message passes on what a terminal acts on, or what turns the direction of text."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+from result_documents import collective
+
+from clusterctl import json_text, log
+from clusterctl.cli import console
+from clusterctl.errors import InventoryError
+from clusterctl.inventory import load
+from clusterctl.report import bench_csv, bench_junit, bench_prometheus, junit, prometheus, run_list
+from clusterctl.report.check_document import document_of
+from clusterctl.report.html import run_page
+from clusterctl.requirements.base import Status, Verdict
+from clusterctl.results.record import Record
+from clusterctl.rundir import RunDir
+from clusterctl.transport.base import Failure, FailureKind, HostMap
+from clusterctl.visible import ACTING, visible
+
+ACTORS = (
+    "\x1b\x07\x9b\x85\x90\x7f\r\x08"
+    "\u061c\u200b\u200e\u200f\u2028\u202a\u202e\u2060\u2066\u2069\ufeff\ufffa\U000e0041"
+)
+HOSTILE = "".join(f"a{one}b" for one in ACTORS)
+
+
+def verdicts() -> HostMap[tuple[Verdict, ...]]:
+    verdict = Verdict("acs", Status.UNMET, HOSTILE)
+    met = Verdict("peermem", Status.MET, HOSTILE, warnings=(HOSTILE,))
+    return HostMap({"n1": (verdict, met), "n2": Failure(FailureKind.ERROR, HOSTILE, HOSTILE)})
+
+
+def record() -> Record:
+    good = collective("crashed-without-summary")
+    document = json.loads(json.dumps(good.document))
+    document["benchmark"] = document["library"] = document["launcher"] = HOSTILE
+    document["proof"]["failures"] = [
+        {"kind": HOSTILE, "message": HOSTILE, "hint": HOSTILE, "node": HOSTILE, "rank": 0}
+    ]
+    summary = replace(good.summary, benchmark=HOSTILE, library=HOSTILE, hardware=HOSTILE, unit=HOSTILE)
+    return Record(summary, document, (HOSTILE,))
+
+
+REPORTS: dict[str, Callable[[], str]] = {
+    "check junit": lambda: junit.render(document_of(verdicts())),
+    "check prometheus": lambda: prometheus.render(document_of(verdicts()), checked_at_s=0.0),
+    "check json": lambda: json_text.indented(document_of(verdicts())).decode(),
+    "bench junit": lambda: bench_junit.render([record()]),
+    "bench prometheus": lambda: bench_prometheus.render([record()]),
+    "bench csv": lambda: bench_csv.render([record()]).replace("\r\n", "\n"),
+    "bench html": lambda: run_page.render(record()),
+    "export json": lambda: json.dumps(run_list.exported([record()]), indent=1).replace("\x7f", ""),
+    "list": lambda: visible(run_list.render([record().summary])),
+}
+
+
+@pytest.mark.parametrize("report", REPORTS.values(), ids=REPORTS)
+def test_no_report_passes_them_on(report: Callable[[], str]) -> None:
+    text = report()
+    assert not ACTING.search(text), ascii(ACTING.search(text))
+
+
+def test_csv_has_one_line_per_row() -> None:
+    rows = list(csv.reader(io.StringIO(bench_csv.render([record()]))))
+    assert len({len(row) for row in rows}) == 1
+
+
+def test_no_file_of_a_run_folder_passes_them_on_and_all_read_the_same(tmp_path: Path) -> None:
+    run = RunDir.create("check", tmp_path)
+    path = run.write("report", {"reason": HOSTILE, "é": "µ"})
+    assert not ACTING.search(path.read_text(encoding="utf-8"))
+    assert run.read("report") == {"reason": HOSTILE, "é": "µ"}
+
+
+def test_no_message_passes_them_on(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.configure(0)
+    try:
+        logging.getLogger("clusterctl.test").warning("node: %s", HOSTILE)
+    finally:
+        logging.getLogger("clusterctl").handlers.clear()
+    console.talk(HOSTILE)
+    console.data(HOSTILE)
+    console.emit_json({"a": HOSTILE})
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    assert console.confirm(HOSTILE)
+    out, err = capsys.readouterr()
+    assert "node: " in err and not ACTING.search(out + err)
+
+
+@pytest.mark.parametrize("actor", ACTORS, ids=ascii)
+def test_an_inventory_with_one_is_refused(actor: str) -> None:
+    text = yaml.safe_dump({"version": 1, "nodes": [{"name": "a", "env": {"A": f"x{actor}y"}}]})
+    with pytest.raises(InventoryError):
+        load.from_text(text, "x.yaml", Path())
