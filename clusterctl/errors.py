@@ -31,6 +31,13 @@ class ConfigError(ClusterctlError):
     exit_code = 3
 
 
+class ControllerFileError(ConfigError):
+    """A file of clusterctl's own on this machine cannot be written: the run ends, and no node is at fault.
+
+    Run folders, journals, recordings, logs and known_hosts are such files.
+    """
+
+
 class InventoryError(ClusterctlError):
     """The inventory file cannot be read as an inventory; nothing was contacted."""
 

@@ -2,29 +2,44 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from clusterctl import json_text, user_files
-from clusterctl.errors import ConfigError, UsageError
+from clusterctl.errors import ConfigError, ControllerFileError, UsageError
 
 STAGES = ("inventory", "facts", "plan", "apply", "artifacts", "launch", "results", "report")
 LARGEST_BYTES = 1 << 30
 """The largest document of one stage that is read back."""
-_HINT_ROOM = "make room there, or choose another place with --runs DIR or $CLUSTERCTL_RUNS"
+HINT_ROOM = "make room there, or choose another place with --runs DIR or $CLUSTERCTL_RUNS"
 _HINT_OTHERS = "if somebody else started the run (with sudo?), go on with it as they"
 
 
 def default_root() -> Path:
     """Return the folder that holds run folders: ``$CLUSTERCTL_RUNS``, else ``./runs``."""
     return Path(os.environ.get("CLUSTERCTL_RUNS") or "runs")
+
+
+@contextlib.contextmanager
+def own_file(path: Path, hint: str = HINT_ROOM, *, verb: str = "write") -> Iterator[None]:
+    """Turn what the file system refuses in the block into a ControllerFileError that names ``path``."""
+    try:
+        yield
+    except OSError as error:
+        raise ControllerFileError(f"cannot {verb} {path}: {on_this_machine(error)}", hint=hint) from error
+
+
+def on_this_machine(error: OSError) -> str:
+    """Return why a file here cannot be written, marked as this machine's: nodes report the same errors of theirs."""
+    return f"{error.strerror or error} on this machine"
 
 
 def write_atomically(path: Path, data: bytes, mode: int = 0o600) -> None:
@@ -75,14 +90,11 @@ class RunDir:
         base = root if root is not None else default_root()
         stamp = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
         path = base / f"{stamp}-{verb}-{secrets.token_hex(2)}"
-        try:
+        with own_file(
+            path, "choose another place with --runs DIR or $CLUSTERCTL_RUNS", verb="make the run folder"
+        ):
             base.mkdir(parents=True, exist_ok=True)
             path.mkdir(mode=0o700)
-        except OSError as error:
-            raise ConfigError(
-                f"cannot make the run folder {path}: {error.strerror}",
-                hint="choose another place with --runs DIR or $CLUSTERCTL_RUNS",
-            ) from error
         return cls(path)
 
     @classmethod
@@ -119,13 +131,8 @@ class RunDir:
         """Write one stage's file (JSON, UTF-8, indented) atomically and return its path; ConfigError if it cannot."""
         path = self.file(stage)
         text = json_text.indented(document)
-        try:
+        with own_file(path):
             write_atomically(path, text + b"\n")
-        except OSError as error:
-            raise ConfigError(
-                f"cannot write {path}: {error.strerror}",
-                hint=_HINT_ROOM,
-            ) from error
         return path
 
     def read(self, stage: str) -> Any:
@@ -147,8 +154,6 @@ class RunDir:
     def folder(self, name: str) -> Path:
         """Return (and make, mode 0700) a folder inside the run, for logs and the like."""
         path = self.path / name
-        try:
+        with own_file(path, verb="make"):
             path.mkdir(mode=0o700, exist_ok=True)
-        except OSError as error:
-            raise ConfigError(f"cannot make {path}: {error.strerror}", hint=_HINT_ROOM) from error
         return path

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import getpass
 import json
 import os
 import platform
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -18,8 +18,8 @@ from typing import Any
 from clusterctl.apply.execute import NodeOutcome, StepOutcome, StepStatus
 from clusterctl.apply.records import Event, Record
 from clusterctl.apply.rolling import Rolling
-from clusterctl.errors import ConfigError, PlanError
-from clusterctl.rundir import RunDir
+from clusterctl.errors import PlanError
+from clusterctl.rundir import RunDir, own_file
 from clusterctl.transport.base import Failure
 
 SCHEMA = "clusterctl.apply/1"
@@ -70,16 +70,8 @@ class RunJournal:
                 os.write(self._handle, b"\n")
         return self
 
-    @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
-        """Turn what the file system refuses into an error that the user can act on."""
-        try:
-            yield
-        except OSError as error:
-            raise ConfigError(
-                f"cannot write {self._path}: {error.strerror}",
-                hint="make room there; then continue with: clusterctl bootstrap --resume",
-            ) from error
+    def _told(self) -> AbstractContextManager[None]:
+        return own_file(self._path, "make room there; then continue with: clusterctl bootstrap --resume")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import errno
 import gc
 import io
 import os
@@ -15,9 +16,11 @@ import typer
 
 from clusterctl import __version__, log
 from clusterctl.cli import console, verbs
-from clusterctl.errors import ClusterctlError, ConfigError
+from clusterctl.errors import ClusterctlError, ConfigError, ControllerFileError
 
 INTERRUPTED = 130
+# A disk of this machine that is full, over its quota, read-only or broken, wherever it shows.
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG)
 
 # Typer carries its own copy of click since 0.2x and the click package before: both are reached through Typer.
 ClickException: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
@@ -162,6 +165,18 @@ def _run(arguments: list[str]) -> int:
         if hint:
             console.talk(f"hint: {hint}")
         return int(error.exit_code)
+    except OSError as error:
+        if error.errno not in _DISK:
+            raise
+        place = f"cannot write {error.filename}" if error.filename else "a file cannot be written"
+        from clusterctl.rundir import on_this_machine
+
+        message, hint = f"{place}: {on_this_machine(error)}", "make room on this machine; no node is at fault"
+        if as_json:
+            console.emit_json(_document(message, ControllerFileError.exit_code, hint))
+        console.talk(f"error: {message}")
+        console.talk(f"hint: {hint}")
+        return ControllerFileError.exit_code
     except (typer.Abort, KeyboardInterrupt):
         outcome = INTERRUPTED
     if outcome == INTERRUPTED:  # Typer returns it for a KeyboardInterrupt

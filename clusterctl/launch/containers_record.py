@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from clusterctl.errors import ConfigError, LaunchError, UsageError
+from clusterctl.errors import LaunchError, UsageError
 from clusterctl.inventory.model import Node
-from clusterctl.rundir import RunDir, default_root, write_atomically
+from clusterctl.rundir import RunDir, default_root, own_file, write_atomically
 from clusterctl.secret.scrub import names_a_secret
 
 INVENTORY = "containers.yaml"
@@ -65,13 +65,8 @@ def write_keys(run: RunDir, private: bytes, known_hosts: str) -> None:
 
 
 def _write(path: Path, data: bytes) -> None:
-    try:
+    with own_file(path):
         write_atomically(path, data)
-    except OSError as error:
-        raise ConfigError(
-            f"cannot write {path}: {error.strerror}",
-            hint="make room there, or choose another place with --runs DIR or $CLUSTERCTL_RUNS",
-        ) from error
 
 
 def forget(run: RunDir) -> None:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from clusterctl.errors import ClusterctlError
+from clusterctl.errors import ClusterctlError, ControllerFileError
 from clusterctl.inventory.model import Node
 from clusterctl.transport.base import Failure, FailureKind, HostMap, Transport, TransportError
 
@@ -21,7 +21,7 @@ _CANCEL_TIMEOUT_S = 3.0
 
 @dataclass(frozen=True, slots=True)
 class _Crash:
-    """An exception that is nobody's failure but ours; it ends the whole run."""
+    """An exception that is not the failure of a node; it ends the whole run."""
 
     error: BaseException
 
@@ -76,6 +76,8 @@ class _Pool(Generic[T]):
                 self._let_go(transport, release)
         except TransportError as error:
             return error.failure
+        except ControllerFileError:
+            raise  # a disk here is full: every node would be blamed for it, one after the other
         except ClusterctlError as error:
             return Failure(FailureKind.ERROR, error.message, error.hint)
 
@@ -135,7 +137,7 @@ def fan_out(
 
     Every node's transport is closed when its work is over, or handed to ``release`` if it went well. In the caller's
     thread ``on_done`` is called as each node ends, and ``meanwhile`` once, when all are under way. An interrupt, or an
-    exception that is no ClusterctlError, cuts off the others and is raised.
+    exception that is not a ClusterctlError, cuts off the others and is raised; so does a ControllerFileError.
     """
     pool = _Pool(connect, work, nodes, release)
     threads = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shlex
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clusterctl import log, user_files
+from clusterctl.rundir import own_file
 from clusterctl.transport.base import Failure, FailureKind, TransportError
 from clusterctl.transport.known_hosts import (
     Entry,
@@ -72,7 +74,10 @@ class HostKeyPolicy:
         return self._loaded[files]
 
     def verify(self, shown: ShownKey) -> None:
-        """Return when the key is trusted; raise TransportError when it is not."""
+        """Return when the key is trusted; raise TransportError when it is not.
+
+        ControllerFileError: a new key cannot be recorded.
+        """
         if shown.revoked_in is not None:
             with self._lock:
                 if shown.revoked_in not in self._revoked:
@@ -89,17 +94,10 @@ class HostKeyPolicy:
 
     def _record(self, shown: ShownKey) -> Judgement:
         path, name = Path(shown.files[0]), host_name(shown.host, shown.port)
-        try:
+        hint = f"make room there and the file writable, or record the key of {shown.where} with ssh-keyscan"
+        with own_file(path, hint):
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise TransportError(
-                Failure(
-                    FailureKind.ERROR,
-                    f"{shown.where}: its host key cannot be recorded in {path}: {error.strerror}",
-                    "make the file writable, or record the key with ssh-keyscan",
-                )
-            ) from None
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             # Another run may have recorded this server since the files were read, perhaps with another key.
@@ -110,7 +108,8 @@ class HostKeyPolicy:
             text = user_files.read(path, user_files.KNOWN_HOSTS_BYTES)
             line = f"{hashed_name(name) if shown.hash_name else name} {shown.key_type} {shown.key}\n"
             # One write on an append-only descriptor: a reader sees the whole line or none of it.
-            os.write(descriptor, ("\n" if text and not text.endswith(b"\n") else "").encode() + line.encode())
+            with own_file(path, hint):
+                _append(descriptor, (b"\n" if text and not text.endswith(b"\n") else b"") + line.encode())
             known.add_text(line, str(path), first_line=text.count(b"\n") + 1)
         finally:
             os.close(descriptor)
@@ -131,6 +130,17 @@ def _loaded(files: tuple[str, ...]) -> KnownHosts:
                 f"{unfit.hint}; it is named by known_hosts in the inventory, CLUSTERCTL_KNOWN_HOSTS or ssh_config",
             )
         ) from None
+
+
+def _append(descriptor: int, data: bytes) -> None:
+    """Append all of the data or nothing: half a line would hide the next one that is recorded."""
+    size = os.fstat(descriptor).st_size
+    try:
+        if os.write(descriptor, data) < len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    except OSError:
+        os.ftruncate(descriptor, size)
+        raise
 
 
 def _revoked_keys(shown: ShownKey, path: str) -> frozenset[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import os
@@ -13,10 +14,11 @@ from typing import Protocol
 from clusterctl import user_files
 from clusterctl.errors import ConfigError
 from clusterctl.inventory.user_paths import is_file, is_folder
-from clusterctl.rundir import write_atomically
+from clusterctl.rundir import own_file, write_atomically
 
 LARGEST_BYTES = 512 << 20
 """More than this in one member is no answer of a node, but an attack on whoever replays it."""
+_HINT_ROOM = "make room there, or record to another place"
 _TAR_NAMES = (".tar.gz", ".tgz")
 
 
@@ -44,10 +46,8 @@ def create(path: Path) -> Writer:
         raise ConfigError(f"{path} is there already", hint="name a folder (or .tar.gz) that is not there yet")
     if not is_folder(path.parent):
         raise ConfigError(f"{path.parent} is not a folder", hint="make it first")
-    try:
+    with own_file(path, "choose another place"):
         return TarWriter(path) if is_tar(path) else FolderWriter(path)
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror}", hint="choose another place") from error
 
 
 class FolderWriter:
@@ -61,25 +61,27 @@ class FolderWriter:
 
     def add(self, name: str, data: bytes) -> None:
         target = self._path / name
-        try:
+        with own_file(target, _HINT_ROOM):
             with self._lock:
                 for folder in reversed(PurePosixPath(name).parents):
                     (self._path / folder).mkdir(mode=0o700, exist_ok=True)
                 self._made.append(target)
             write_atomically(target, data, mode=0o600)
-        except OSError as error:
-            raise ConfigError(f"cannot write {target}: {error.strerror}", hint="make room there") from error
 
     def close(self) -> None:
         pass
 
     def discard(self) -> None:
-        for file in self._made:
-            file.unlink(missing_ok=True)
-        folders = {parent for file in self._made for parent in file.parents if self._path in parent.parents}
-        for folder in (*sorted(folders, key=lambda p: len(p.parts), reverse=True), self._path):
-            if folder.is_dir() and not any(folder.iterdir()):
-                folder.rmdir()
+        # On a disk that is broken or read-only there is nothing to remove, and the first error is the one to report.
+        with contextlib.suppress(OSError):
+            for file in self._made:
+                file.unlink(missing_ok=True)
+            folders = {
+                parent for file in self._made for parent in file.parents if self._path in parent.parents
+            }
+            for folder in (*sorted(folders, key=lambda p: len(p.parts), reverse=True), self._path):
+                if folder.is_dir() and not any(folder.iterdir()):
+                    folder.rmdir()
 
 
 class TarWriter:
@@ -108,15 +110,12 @@ class TarWriter:
                 info = tarfile.TarInfo(f"{root}/{name}")
                 info.size, info.mode = len(data), 0o600
                 tar.addfile(info, io.BytesIO(data))
-        try:
+        with own_file(self._path, _HINT_ROOM):
             write_atomically(self._path, buffer.getvalue(), mode=0o600)
-        except OSError as error:
-            raise ConfigError(
-                f"cannot write {self._path}: {error.strerror}", hint="make room there"
-            ) from error
 
     def discard(self) -> None:
-        self._path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self._path.unlink(missing_ok=True)
 
 
 def damaged(path: Path, why: str) -> ConfigError:

@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 
+from clusterctl.errors import ControllerFileError
 from clusterctl.transport import known_hosts
 from clusterctl.transport.base import FailureKind, TransportError
 from clusterctl.transport.host_keys import HostKeyPolicy, ShownKey, accepting_command
@@ -185,9 +186,9 @@ def test_accepting_mends_a_missing_last_newline_and_sees_what_others_recorded(ke
     assert file.read_text().splitlines()[2] == f"gpu05 {' '.join(keys['a'])}"
 
 
-def test_a_file_that_cannot_be_written_is_a_failure_with_a_reason(keys, tmp_path):
+def test_a_file_that_cannot_be_written_is_an_error_of_this_machine(keys, tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(TransportError, match="cannot be recorded"):
+    with pytest.raises(ControllerFileError, match=r"cannot write .*kh: .* on this machine"):
         HostKeyPolicy(accept_new=True).verify(shown(keys["a"], tmp_path / "file" / "kh"))
 
 
