@@ -11,6 +11,8 @@ from clusterctl.cli import options as cli
 from clusterctl.cli.bench_reports import HtmlOption
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from clusterctl.results.store import Wanted
 
 STATUSES = ("ok", "failed", "below-baseline")
@@ -55,6 +57,12 @@ def wanted(
     return Wanted(benchmark=benchmark, library=library, status=status, since=moment, newest=newest)
 
 
+def say_damaged(messages: Sequence[str]) -> None:
+    """Name the runs that are left out because what is stored of them cannot be read."""
+    for message in messages:
+        console.talk(f"warning: left out: {message}")
+
+
 def list_runs(
     benchmark: BenchmarkOption = None,
     library: LibraryOption = None,
@@ -74,6 +82,7 @@ def list_runs(
     choice = wanted(benchmark, library, status, since, newest)
     with Store.open(runs, make=False) as results:
         found, path = results.runs(choice), results.path
+        say_damaged(results.damaged)
     if as_json:
         console.emit_json(run_list.to_document(found))
     elif found:
@@ -90,19 +99,25 @@ def show(
 ) -> None:
     """Show one stored run, or make its page."""
     from clusterctl.report import run_list
+    from clusterctl.results.damage import read_as_stored
     from clusterctl.results.store import Store
 
     report_files.refuse_unwritable(html)
     with Store.open(runs, make=False) as results:
         record = results.get(run)
-    if html is not None:
-        from clusterctl.report.html import run_page
+    with read_as_stored(record.summary.run, results.path):
+        page = None
+        if html is not None:
+            from clusterctl.report.html import run_page
 
-        report_files.write(html, run_page.render(record))
-    if as_json:
+            page = run_page.render(record)
+        text = None if as_json else run_list.shown(record)
+    if html is not None and page is not None:
+        report_files.write(html, page)
+    if text is None:
         console.emit_json(dict(record.document))
     else:
-        console.data(run_list.shown(record))
+        console.data(text)
     if html is not None:
         console.talk(f"report: {html}")
 
@@ -122,19 +137,25 @@ def compare_runs(
     """
     from clusterctl.report import comparison as reports
     from clusterctl.results.comparison import compare
+    from clusterctl.results.damage import read_as_stored
     from clusterctl.results.store import Store
 
     report_files.refuse_unwritable(html)
     with Store.open(runs, make=False) as results:
         records = [results.get(name) for name in names]
-    found = compare(records)
-    if html is not None:
-        from clusterctl.report.html import comparison_page
+    with read_as_stored(" or ".join(one.summary.run for one in records), results.path):
+        found = compare(records)
+        page = None
+        if html is not None:
+            from clusterctl.report.html import comparison_page
 
-        report_files.write(html, comparison_page.render(found, records))
+            page = comparison_page.render(found, records)
+        document, text = reports.to_document(found), reports.render(found)
+    if html is not None and page is not None:
+        report_files.write(html, page)
     if as_json:
-        console.emit_json(reports.to_document(found))
+        console.emit_json(document)
     else:
-        console.data(reports.render(found))
+        console.data(text)
     if html is not None:
         console.talk(f"report: {html}")

@@ -35,6 +35,7 @@ def record(
     """Add runs to a baseline, making it when there is none. Three repeats or more say what is noise."""
     from clusterctl.results import baseline as rules
     from clusterctl.results import baseline_files
+    from clusterctl.results.damage import read_as_stored
     from clusterctl.results.store import Store
 
     path = baseline_files.path_of(name, runs)
@@ -42,8 +43,9 @@ def record(
     with Store.open(runs, make=False) as results:
         records = [results.get(one) for one in run or ["latest"]]
     for entry in records:
-        _require_good(entry.document)
-        found = rules.record(found, entry.document)
+        with read_as_stored(entry.summary.run, results.path):
+            _require_good(entry.document)
+            found = rules.record(found, entry.document)
     path = baseline_files.save(rules.Baseline(name, found.entries), runs)
     if as_json:
         console.emit_json(baseline_files.document(found))

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from clusterctl.results.record import Record
+    from clusterctl.results.store import Store, Wanted
 
 
 class Format(str, Enum):
@@ -56,11 +57,30 @@ def export(
     report_files.refuse_unwritable(output)
     choice = filters.wanted(benchmark, library, status, since, newest)
     with Store.open(runs, make=False) as results:
-        text = _rendered(kind or Format.json, [results.get(one.run) for one in results.runs(choice)])
+        records = _readable(results, choice, kind or Format.json)
+        filters.say_damaged(results.damaged)
+    text = _rendered(kind or Format.json, records)
     if output is None:
         console.data(text.replace("\r\n", "\n"))  # of CSV: in a pipe, lines end as they do here
     else:
         report_files.write(output, text)
+
+
+def _readable(results: Store, choice: Wanted, kind: Format) -> list[Record]:
+    """Return the runs that can be written; each is written alone first, so that a damaged one costs no other."""
+    from clusterctl.results.damage import read_as_stored
+
+    found = []
+    for one in results.runs(choice):
+        try:
+            record = results.get(one.run)
+            with read_as_stored(one.run, results.path):
+                _rendered(kind, [record])
+        except ResultError as error:
+            results.damaged.append(error.message)
+        else:
+            found.append(record)
+    return found
 
 
 def _rendered(kind: Format, records: Sequence[Record]) -> str:

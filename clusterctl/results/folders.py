@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from clusterctl import user_files
 from clusterctl.errors import ResultError
-from clusterctl.results import record
+from clusterctl.results import damage, record
 from clusterctl.results.record import Record
 
 SCHEMA = "clusterctl.bench/1"
@@ -35,19 +34,16 @@ def read(folder: Path) -> Record:
         commands = [str(entry["line"]) for entry in said if isinstance(entry, dict) and "line" in entry]
     try:
         return record.from_document(document, commands=commands, folder=str(folder.resolve()))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise ResultError(f"{folder}: results.json is incomplete: {error!r}") from None
 
 
-def _json(path: Path) -> dict[str, Any]:
+def _json(path: Path) -> Any:
     try:
-        document = json.loads(user_files.read(path, LARGEST_BYTES))
+        return damage.parsed(user_files.read(path, LARGEST_BYTES).decode(), dict)
     except OSError as error:
         raise ResultError(
             f"{path} cannot be read: {error.strerror}", hint=user_files.hint_of(error)
         ) from None
-    except (ValueError, RecursionError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise ResultError(f"{path} is damaged: {error}") from None
-    if not isinstance(document, dict):
-        raise ResultError(f"{path} is no JSON object")
-    return document

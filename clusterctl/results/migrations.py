@@ -46,7 +46,9 @@ def is_ours(connection: sqlite3.Connection) -> bool:
     """Tell whether a database is this program's, or an empty file that may become one."""
     owner = int(connection.execute("PRAGMA application_id").fetchone()[0])
     if owner == APPLICATION_ID:
-        return True
+        # A view of that name could go on for ever.
+        kinds = connection.execute("SELECT type FROM sqlite_master WHERE name = 'runs'").fetchall()
+        return all(kind == ("table",) for kind in kinds)
     return owner == 0 and connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
 
 

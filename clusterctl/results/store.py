@@ -22,7 +22,7 @@ from typing import Any
 
 from clusterctl import rundir
 from clusterctl.errors import ResultError
-from clusterctl.results import migrations
+from clusterctl.results import damage, migrations
 from clusterctl.results.record import Record, Summary
 
 FILE = "results.sqlite"
@@ -55,6 +55,8 @@ def _explained(path: Path) -> Iterator[None]:
         yield
     except sqlite3.OperationalError as error:
         said = str(error)
+        if "no such" in said or "malformed" in said:
+            raise ResultError(f"{path} is damaged: {said}", hint=_REBUILD) from error
         if "locked" in said or "busy" in said:
             raise ResultError(
                 f"{path} was in use by another process for {BUSY_TIMEOUT_S:g} s",
@@ -75,6 +77,8 @@ class Store:
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path = path
         self._connection = connection
+        self.damaged: list[str] = []
+        """What is wrong with runs that were left out."""
 
     @classmethod
     def open(cls, root: Path | None = None, *, make: bool = True) -> Store:
@@ -85,13 +89,17 @@ class Store:
         path = path_in(root)
         with _explained(path):
             place = str(path)
-            if make:
+            if make and not path.is_dir():
                 path.parent.mkdir(parents=True, exist_ok=True)
                 # Made here and not by SQLite, which would go by the umask; its journals take the mode over.
                 os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
             elif not path.exists():
                 place = ":memory:"
+            if path.exists() and not path.is_file():
+                raise ResultError(f"{path} cannot be opened: it is not a regular file", hint=_REBUILD)
             connection = sqlite3.connect(place, timeout=BUSY_TIMEOUT_S, isolation_level=None)
+            # Bytes that are not UTF-8 damage their run, and not the query that finds it.
+            connection.text_factory = lambda data: data.decode("utf-8", "replace")
             try:
                 cls._require_known(path, connection)
                 migrations.migrate(connection)
@@ -133,12 +141,18 @@ class Store:
             self._connection.executemany(statement, [_values(record) for record in records])
 
     def runs(self, wanted: Wanted | None = None) -> tuple[Summary, ...]:
-        """Return the runs that are wanted, newest first."""
+        """Return the runs that are wanted, newest first; why others could not be read is added to ``damaged``."""
         where, values = _where(wanted or Wanted())
         statement = f"SELECT {', '.join(_COLUMNS)} FROM runs{where}"
         with _explained(self.path):
             found = self._connection.execute(statement, values).fetchall()
-        return tuple(self._summary(row) for row in found)
+        summaries = []
+        for row in found:
+            try:
+                summaries.append(self._summary(row))
+            except ResultError as error:
+                self.damaged.append(error.message)
+        return tuple(summaries)
 
     def get(self, run: str) -> Record:
         """Return one run by its id, or by the only beginning or end of an id that fits; ``latest``: the newest."""
@@ -146,7 +160,10 @@ class Store:
         if row is None:
             raise ResultError(f"run {run} has just been removed from {self.path}")
         *columns, commands, document = row
-        return Record(self._summary(columns), self._json(document, dict), tuple(self._json(commands, list)))
+        summary = self._summary(columns)
+        with damage.read_as_stored(summary.run, self.path):
+            lines = damage.parsed(commands, list)
+            return Record(summary, damage.parsed(document, dict), tuple(str(line) for line in lines))
 
     def _row(self, run: str) -> tuple[Any, ...] | None:
         names = ", ".join((*_COLUMNS, "commands", "document"))
@@ -159,7 +176,9 @@ class Store:
     def _resolve(self, run: str) -> str:
         with _explained(self.path):
             ids = [
-                row[0] for row in self._connection.execute("SELECT run FROM runs ORDER BY started_at DESC")
+                row[0]
+                for row in self._connection.execute("SELECT run FROM runs ORDER BY started_at DESC")
+                if isinstance(row[0], str)
             ]
         if not ids:
             raise ResultError(f"{self.path} holds no result yet", hint="run clusterctl bench first")
@@ -191,17 +210,7 @@ class Store:
         self._connection.execute("COMMIT")
 
     def _summary(self, row: Any) -> Summary:
-        named = dict(zip(_COLUMNS, row, strict=True))
-        return Summary(**{**named, "versions": tuple(self._json(named["versions"], list))})
-
-    def _json(self, text: str, kind: type[Any]) -> Any:
-        try:
-            value = json.loads(text)
-        except ValueError as error:
-            raise ResultError(f"{self.path} is damaged: {error}", hint=_REBUILD) from None
-        if not isinstance(value, kind):
-            raise ResultError(f"{self.path} is damaged: a {kind.__name__} was expected", hint=_REBUILD)
-        return value
+        return damage.summary(dict(zip(_COLUMNS, row, strict=True)), self.path)
 
 
 def _values(record: Record) -> list[Any]:

@@ -19,7 +19,7 @@ def _harmless(value: object) -> object:
 
 
 def render(template: str, **values: Any) -> str:
-    """Return one page of ``templates/report`` filled in."""
+    """Return one page of ``templates/report`` filled in; LookupError when the values lack a name that it needs."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(resources.folder("templates") / "report"),
         undefined=jinja2.StrictUndefined,
@@ -30,7 +30,10 @@ def render(template: str, **values: Any) -> str:
     )
     environment.filters |= {"draw": chart.draw, "swatch": chart.swatch, "size": size, "figure": figure}
     style = Markup(resources.text("templates", "report", "style.css"))
-    return environment.get_template(template).render(style=style, version=__version__, **values)
+    try:
+        return environment.get_template(template).render(style=style, version=__version__, **values)
+    except jinja2.UndefinedError as error:
+        raise LookupError(str(error)) from error
 
 
 def figure(value: float | None, digits: int = 2) -> str:

@@ -1,0 +1,72 @@
+"""What is wrong with stored results: one damaged run is left out or named, and ends no command in a traceback."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from clusterctl.errors import ResultError
+from clusterctl.results.record import Summary
+
+HINT = "read it again from its run folder: clusterctl results import DIR"
+_TYPES: Mapping[str, tuple[type, ...]] = {"np": (int,), "nodes": (int,), "figure": (int, float)}
+_REQUIRED = ("run", "started_at", "benchmark", "status", "versions")
+
+
+@contextmanager
+def read_as_stored(run: str, path: Path) -> Iterator[None]:
+    """Turn what a document of another shape than ``bench`` writes leads to in the block into a ResultError."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
+        why = f"{type(error).__name__}: {error}".partition("\n")[0][:200]
+        raise ResultError(f"the result of run {run} in {path} is damaged: {why}", hint=HINT) from error
+
+
+def summary(columns: Mapping[str, Any], path: Path) -> Summary:
+    """Return the summary that a row's columns hold; ResultError names the run and the column that cannot be."""
+    run = columns["run"]
+    name = run[:80] if isinstance(run, str) else repr(run)[:80]
+    for column in (field.name for field in fields(Summary)):
+        value = columns[column]
+        if value is None and column not in _REQUIRED:
+            continue
+        expected = _TYPES.get(column, (str,))
+        if not isinstance(value, expected) or (isinstance(value, float) and not math.isfinite(value)):
+            words = " or ".join(one.__name__ for one in expected)
+            raise ResultError(
+                f"run {name} in {path} is damaged: its {column} is {value!r:.60}, expected {words}", hint=HINT
+            )
+    with read_as_stored(name, path):
+        moment = datetime.fromisoformat(columns["started_at"].replace("Z", "+00:00"))
+        if moment.tzinfo is None:
+            raise ValueError(f"started_at {columns['started_at']!r:.60} has no time zone")
+        moment.timestamp()
+        versions = parsed(columns["versions"], list)
+        if not all(isinstance(one, str) for one in versions):
+            raise TypeError("its versions are not all texts")
+        return Summary(**{**columns, "versions": tuple(versions)})
+
+
+def parsed(text: object, kind: type[Any]) -> Any:
+    """Return the JSON value in a column; ValueError or TypeError for what is none, or of another kind.
+
+    A number that is not finite is None: it is not a figure, and JSON cannot hold it.
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"a text was expected, not {type(text).__name__}")
+    value = json.loads(text, parse_constant=lambda word: None, parse_float=_finite)
+    if not isinstance(value, kind):
+        raise TypeError(f"a JSON {kind.__name__} was expected, not {type(value).__name__}")
+    return value
+
+
+def _finite(text: str) -> float | None:
+    value = float(text)
+    return value if math.isfinite(value) else None
