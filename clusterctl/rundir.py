@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import secrets
 import tempfile
@@ -15,6 +14,7 @@ from typing import Any
 
 from clusterctl import json_text, user_files
 from clusterctl.errors import ConfigError, ControllerFileError, UsageError
+from clusterctl.foreign import NotUnderstood, json_value
 
 STAGES = ("inventory", "facts", "plan", "apply", "artifacts", "launch", "results", "report")
 LARGEST_BYTES = 1 << 30
@@ -72,6 +72,10 @@ def _found(look: Callable[[], bool], path: Path) -> bool:
         return look()
     except OSError as error:
         raise ConfigError(f"cannot look at {path}: {error.strerror}", hint=_HINT_OTHERS) from None
+
+
+LARGEST_BYTES = 256 << 20
+"""A run folder's document of more bytes was not written by clusterctl."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +143,13 @@ class RunDir:
         """Return one stage's document; raise ConfigError when it is missing or damaged."""
         path = self.file(stage)
         try:
-            return json.loads(user_files.read(path, LARGEST_BYTES))
+            return json_value(user_files.read(path, LARGEST_BYTES), most_bytes=LARGEST_BYTES)
         except FileNotFoundError:
             raise ConfigError(
                 f"run {self.id} has no {stage}.json",
                 hint=f"it did not get as far as the stage {stage!r}; start a new run",
             ) from None
-        except (ValueError, RecursionError) as error:
+        except NotUnderstood as error:
             raise ConfigError(f"{path} is damaged: {error}", hint="start a new run") from None
         except OSError as error:
             hint = user_files.hint_of(error, _HINT_OTHERS)

@@ -19,6 +19,7 @@ from clusterctl.apply.execute import NodeOutcome, StepOutcome, StepStatus
 from clusterctl.apply.records import Event, Record
 from clusterctl.apply.rolling import Rolling
 from clusterctl.errors import PlanError
+from clusterctl.foreign import NotUnderstood, json_value
 from clusterctl.rundir import RunDir, own_file
 from clusterctl.transport.base import Failure
 
@@ -208,8 +209,8 @@ def before(run: RunDir, planned: Mapping[str, Mapping[str, tuple[str, str]]]) ->
     lines = path.read_bytes().splitlines() if path.exists() else []
     for raw in lines:
         try:
-            entry = json.loads(raw)
-        except ValueError:
+            entry = json_value(raw)
+        except NotUnderstood:
             continue  # the last line of a run that was cut off in the middle of writing it
         event, node, key = entry["event"], entry["node"], entry["key"]
         over = ended.setdefault(node, set())

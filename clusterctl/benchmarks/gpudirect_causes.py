@@ -13,12 +13,12 @@ from clusterctl.facts.gpu_models import why_no_efa_gpudirect, why_no_gpudirect
 _PATHS_OLD = ("LOC", "NVL", "NVB", "PIX", "PXB", "PXN", "PHB", "SYS", "NET", "DIS")
 _PATHS_NEW = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS", "NET", "DIS")
 _FAR = ("P2C", "PHB", "SYS")
-_VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
+_VERSION = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})")
 # The first versions in which numbers and modules are surely as below.
 _NEW_PATHS = (2, 27, 0)
 _OLD_PATHS_UNTIL = (2, 25, 99)
 _SEES_NVIDIA_PEERMEM = (2, 23, 0)
-_REGISTRATION = re.compile(r"ibv_reg_\w+ failed with error Cannot allocate memory")
+_REGISTRATION = re.compile(r"ibv_reg_\w{1,64} failed with error Cannot allocate memory")
 _SMALL_MEMLOCK_KIB = 1 << 20
 _USERSPACE_HINT = (
     "install libibverbs and its providers (rdma-core) where ranks run; containers: --device /dev/infiniband"

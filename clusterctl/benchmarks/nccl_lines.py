@@ -11,7 +11,7 @@ from clusterctl.benchmarks.nccl_process import KEPT, NO_LIBIBVERBS, ProcessState
 
 _VERSION = re.compile(r"NCCL version (\S+)")
 _SETTING = re.compile(r"(NCCL_\w+) set (?:by environment )?to (.*?)\.?$")
-_NETWORK = re.compile(r"Using network (.+?)\s*$")
+_NETWORK = "Using network "
 _USING = re.compile(r"NET/[^:]*: Using (.*)$")
 _NIC = re.compile(r"\[\d+\]\s*(\S+)")
 _HCA = re.compile(
@@ -19,12 +19,13 @@ _HCA = re.compile(
     r" for HCA \d+ '(?P<name>[^' ]+)"
 )
 _DISTANCE = re.compile(
-    r"GPU Direct RDMA (Enabled|Disabled) for GPU (\S+) / HCA (\S+) \(distance (\d+) (?:>|<|<=|>=) (\d+)\)"
+    r"GPU Direct RDMA (Enabled|Disabled) for GPU (\S+) / HCA (\S+) \(distance (\d{1,9}) (?:>|<|<=|>=) (\d{1,9})\)"
 )
-_RANKS = re.compile(r"rank (\d+) n[rR]anks (\d+)(?: nNodes (\d+))?")
+_RANKS = re.compile(r"rank (\d{1,9}) n[rR]anks (\d{1,9})(?: nNodes (\d{1,9}))?(?!\d)")
 _MNNVL = re.compile(r" MNNVL ([01])")
 _GRAPH = re.compile(
-    r"Pattern (\d+), crossNic \d+, nChannels (\d+), (?:bw|speed) ([\d.]+)/([\d.]+), type (\w+)/(\w+)"
+    r"Pattern (\d{1,9}), crossNic \d+, nChannels (\d{1,9}), "
+    r"(?:bw|speed) (\d{1,9}(?:\.\d{1,9})?)/(\d{1,9}(?:\.\d{1,9})?), type (\w+)/(\w+)"
 )
 _MECHANISMS = {"dmabuf": "dma-buf", "nvidia-peermem": "nvidia-peermem"}
 _NET_PLUGIN = ("NET/Plugin", "NET/OFI ")
@@ -47,8 +48,8 @@ def _version_or_setting(text: str) -> Change | None:
 
 
 def _network(text: str) -> Change | None:
-    if match := _NETWORK.match(text):
-        name = match[1]
+    name = text.removeprefix(_NETWORK).strip()
+    if text.startswith(_NETWORK) and name:
         return lambda state: state.networks.update({name: None})
     return None
 

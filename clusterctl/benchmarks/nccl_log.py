@@ -35,14 +35,18 @@ _LINE = re.compile(
     rb"|Connected|comm 0x|Pattern|CollNet |TUNER/|Failed to|Plugin)[^\n]*))"
     rb"|WARN ([^\n]*))"
 )
-_ORIGIN = re.compile(rb"([^\s:>\]]+):(\d+):\d+ $")
+# Each word is tried from its begin alone: a search from each of its characters would be quadratic.
+_ORIGIN = re.compile(rb"(?<![^\s:>\]])([^\s:>\]]+):(\d{1,9}):\d{1,9} $")
 # Prefixes with timestamps are all different; what is remembered of them must not grow with the log.
 _REMEMBERED = 8192
 _NONE: dict[bytes, int] = {}
 # What stands at the begin of a whole line, and the same line inside other text once its host's name is known: a
 # name cannot be told from the number before it where a row was cut.
 _HOST = re.compile(r"^(?:\[[^\]\n]*\] ?)*([^\s:<>\[\]]+):\d+:\d+ \[-?\d+\] (?:\S+:\d+ )?NCCL ", re.MULTILINE)
-_ENTRY = r"(?:\[\d{4}-\d\d-\d\d [^\]\n]*\] )?(?:%s):\d+:\d+ \[-?\d+\] (?:\S+:\d+ )?NCCL (?:INFO|WARN) [^\n]*(?:\n|$)"
+_ENTRY = (
+    r"(?:\[\d{4}-\d\d-\d\d [^\[\]\n]{0,64}\] )?(?:%s):\d+:\d+ \[-?\d+\] (?:\S+:\d+ )?"
+    r"NCCL (?:INFO|WARN) [^\n]*(?:\n|$)"
+)
 
 
 class LogReader:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from clusterctl.benchmarks.nccl_log_model import Choice, Direction, GdrDistance, GraphSearch, ProcessLog
 from clusterctl.benchmarks.nccl_transport import Transport, parse
 
-_CHOICE = re.compile(r"(\w+): (\d+) Bytes -> Algo (\w+) proto (\w+)")
+_CHOICE = re.compile(r"(\w+): (\d{1,18}) Bytes -> Algo (\w+) proto (\w+)")
 _DIRECTIONS: dict[str, Direction] = {"[send] ": "send", "[receive] ": "receive", "": "local"}
 NO_LIBIBVERBS = "Failed to open libibverbs"
 KEPT = 20

@@ -13,7 +13,7 @@ from typing import Literal
 TransportKind = Literal["net", "collnet", "p2p", "shm"]
 # The name of a network may hold blanks ("NCCL RDMA Plugin v9") and the device a proxy rank ("0(3)").
 _NETWORK = re.compile(
-    r"(?P<kind>NET|COLLNET)/(?P<network>.+?)/(?P<device>\d+)(?:\((?P<proxy>\d+)\))?"
+    r"(?P<kind>NET|COLLNET)/(?P<network>.+?)/(?P<device>\d{1,9})(?:\((?P<proxy>\d{1,9})\))?"
     r"(?P<gdr>/GDRDMA)?(?:\(PCI\))?(?:/Shared)?$"
 )
 SOCKET = "Socket"

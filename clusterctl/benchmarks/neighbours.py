@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 _LINE = re.compile(r"^#\s*Neighbours of rank (?P<rank>\d{1,9}) on (?P<host>\S+): (?P<speeds>.*)$")
-_SPEED = re.compile(r"(\d+(?:\.\d+)?) GB/s with (\d{1,9})\b")
+_SPEED = re.compile(r"(?<![\d.])(\d{1,12}(?:\.\d{1,12})?) GB/s with (\d{1,9})\b")
 _SIZE = re.compile(r"^#\s*Neighbours: (\d{1,18}) bytes")
 
 

@@ -7,22 +7,27 @@ up it says nothing (nccl-tests issue 115).
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from clusterctl.benchmarks.base import Fault, FaultKind, RankProof
 from clusterctl.benchmarks.nccl_log import without_log
+from clusterctl.foreign import lines, whole
 
 _RANK_LINE = re.compile(
-    r"#\s+Rank\s+(?P<rank>\d+)\s+(?:Group\s+\d+\s+)?Pid\s+(?P<pid>\d+)\s+on\s+(?P<host>\S+)\s+device\s+(?P<device>.*)$"
+    r"#\s+Rank\s+(?P<rank>\d{1,9})\s+(?:Group\s+\d+\s+)?Pid\s+(?P<pid>\d{1,9})\s+on\s+(?P<host>\S+)\s+device\s+(?P<device>.*)$"
 )
-_OUT_OF_BOUNDS = re.compile(r"#\s+Out of bounds values\s*:\s*(?P<count>\d+)\s+(?P<word>\w+)")
-_AVERAGE = re.compile(r"#\s+Avg bus bandwidth\s*:\s*(?P<value>[\d.]+(?:e[-+]?\d+)?)(?!\S)")
+_OUT_OF_BOUNDS = re.compile(r"#\s+Out of bounds values\s*:\s*(?P<count>\d{1,18})\s+(?P<word>\w+)")
+_AVERAGE = re.compile(
+    r"#\s+Avg bus bandwidth\s*:\s*(?P<value>\d{1,18}(?:\.\d{0,18})?(?:e[-+]?\d{1,2})?)(?!\S)"
+)
 # NCCL's log names one per channel; collective_core's header has all pairs of ranks in one line.
-_TRANSPORT = re.compile(r"(?:NCCL INFO Channel .* via (?=\S+)|^#\s*Transport:\s*)(?P<transport>\S.*?)\s*$")
+_CHANNEL = "NCCL INFO Channel "
+_TRANSPORT = "Transport:"
 _VERSION = re.compile(r"(NCCL version \S+|#\s*nccl-tests version.*|#\s*Library .*|#\s*collective_core .*)")
+_MOST = 1e18
+"""No time (us) or bandwidth (GB/s) is greater; sums and ratios of them stay finite."""
 # Columns that stand once, before the two halves, in any layout of nccl-tests.
 _LEADING = ("size", "count", "type", "redop", "root")
 _TIMES = ("time", "cputime")
@@ -95,8 +100,25 @@ def _layout(line: str) -> _Layout | None:
     return _Layout(leading, (tuple(words[first:second]), tuple(words[second : second + length])))
 
 
+def _transport(line: str) -> str | None:
+    """Return the transport that a line names; None where it names none."""
+    _, channel, rest = line.partition(_CHANNEL)
+    if channel:
+        return rest.rpartition(" via ")[2].strip() or None if " via " in rest else None
+    title = line.removeprefix("#").lstrip()
+    if line.startswith("#") and title.startswith(_TRANSPORT):
+        return title.removeprefix(_TRANSPORT).strip() or None
+    return None
+
+
 def _number(word: str) -> float | None:
     return None if word == "N/A" else float(word)
+
+
+def _count(value: float) -> int:
+    if not 0 <= value < 1 << 64:
+        raise ValueError("not a count of elements")
+    return int(value)
 
 
 def _half(names: Sequence[str], words: Sequence[str]) -> Half:
@@ -111,7 +133,7 @@ def _half(names: Sequence[str], words: Sequence[str]) -> Half:
         _number(cells[time_name]),
         _number(cells["algbw"]),
         _number(cells["busbw"]),
-        None if wrong is None else int(wrong),
+        None if wrong is None else _count(wrong),
     )
 
 
@@ -132,15 +154,15 @@ def _row(layout: _Layout, line: str) -> Row | None:
         try:
             root = named.get("root")
             return Row(
-                int(named["size"]),
-                int(named["count"]),
+                whole(named["size"]),
+                whole(named["count"]),
                 named.get("type"),
                 named.get("redop"),
-                None if root is None else int(root),
+                None if root is None else whole(root),
                 _half(layout.halves[0], cells[middle:cut]),
                 _half(layout.halves[1], cells[cut:]),
             )
-        except (ValueError, OverflowError):
+        except ValueError:
             continue
     return None
 
@@ -148,7 +170,7 @@ def _row(layout: _Layout, line: str) -> Row | None:
 def _is_finite(row: Row) -> bool:
     halves = (row.out_of_place, row.in_place)
     figures = [value for half in halves for value in (half.time_us, half.algbw_gbps, half.busbw_gbps)]
-    return all(math.isfinite(value) for value in figures if value is not None)
+    return all(abs(value) <= _MOST for value in figures if value is not None)
 
 
 def _judge(
@@ -194,10 +216,10 @@ def _judge(
 
 def _with_cut_rows(rows: list[Row], layout: _Layout | None, text: str) -> list[Row]:
     """Return the rows with those, in order of size, that NCCL's log had cut in two."""
-    whole = without_log(text)
-    if layout is None or whole is text:
+    joined = without_log(text)
+    if layout is None or joined is text:
         return rows
-    cut = [row for line in whole.splitlines() if (row := _row(layout, line)) is not None and row not in rows]
+    cut = [row for line in lines(joined) if (row := _row(layout, line)) is not None and row not in rows]
     return sorted([*rows, *cut], key=lambda row: row.size_bytes) if cut else rows
 
 
@@ -212,7 +234,7 @@ def parse(text: str) -> Sweep:
     average: float | None = None
     out_of_bounds: int | None = None
     verdict: str | None = None
-    for line in text.splitlines():
+    for line in lines(text):
         if (found := _layout(line)) is not None:
             layout, tables = found, tables + 1
         elif match := _RANK_LINE.search(line):
@@ -223,8 +245,8 @@ def parse(text: str) -> Sweep:
             out_of_bounds, verdict = int(match["count"]), match["word"]
         elif match := _AVERAGE.search(line):
             average = float(match["value"])
-        elif match := _TRANSPORT.search(line):
-            transports[match["transport"]] = None
+        elif (transport := _transport(line)) is not None:
+            transports[transport] = None
         elif match := _VERSION.search(line):
             libraries[match[0].lstrip("# ").strip()] = None
         elif layout is not None and (row := _row(layout, line)) is not None:

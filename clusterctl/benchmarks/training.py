@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from clusterctl.benchmarks.base import Fault, FaultKind, RankProof
+from clusterctl.foreign import NotUnderstood, json_value, lines
 from clusterctl.workloads.records import MARK
 
 
@@ -97,6 +96,8 @@ class TrainingRun:
         return "sequence" if self.settings.get("sample") == "sequence" else "image"
 
 
+_MOST = 1e18
+"""No figure of a training is greater; the sum of all ranks' stays finite."""
 _FIGURES = ("samples_per_s_mean", "samples_per_s_spread", "loss_first", "loss_last")
 _SETTINGS = (
     *("model", "sample", "parameters", "device", "precision", "channels_last", "batch_size"),
@@ -109,13 +110,13 @@ def _records(stdout_by_rank: Mapping[int, str]) -> tuple[list[dict[str, Any]], l
     """Return every rank's records, and (rank, rank named) of those that name another: they count for neither."""
     found, foreign = [], []
     for rank, text in sorted(stdout_by_rank.items()):
-        for line in text.splitlines():
+        for line in lines(text):
             _, mark, rest = line.partition(MARK)
             if not mark:
                 continue
             try:
-                record = json.loads(rest)
-            except ValueError:
+                record = json_value(rest)
+            except NotUnderstood:
                 continue
             if not isinstance(record, dict) or type(named := record.get("rank")) is not int:
                 continue
@@ -131,7 +132,15 @@ def _is_whole(record: dict[str, Any]) -> bool:
     if not isinstance(record.get("pid", 0), int) or not isinstance(record.get("proof") or {}, dict):
         return False
     figures = [record.get(name) for name in _FIGURES] if record.get("kind") == "rank" else []
-    return all(isinstance(figure, int | float) and abs(figure) <= sys.float_info.max for figure in figures)
+    return all(isinstance(figure, int | float) and abs(figure) <= _MOST for figure in figures)
+
+
+def _settings(record: dict[str, Any]) -> dict[str, Any]:
+    return {
+        key: record[key]
+        for key in _SETTINGS
+        if key in record and isinstance(record[key], str | int | float | bool | None)
+    }
 
 
 def _libraries(records: list[dict[str, Any]]) -> tuple[str, ...]:
@@ -207,7 +216,7 @@ def parse(stdout_by_rank: Mapping[int, str]) -> TrainingRun:
             FaultKind.NAN_LOSS,
             f"rank {r['rank']} on {r.get('host')}: the loss is {r.get('loss')}, not a finite number",
             rank=r["rank"],
-            node=r.get("host"),
+            node=str(r.get("host")),
             hint="a learning rate too high, a precision too low, or wrong sums from the collective library",
         )
         for r in records
@@ -244,7 +253,7 @@ def parse(stdout_by_rank: Mapping[int, str]) -> TrainingRun:
             )
             for r in finished
         ),
-        {key: finished[0][key] for key in _SETTINGS if key in finished[0]} if finished else {},
+        _settings(finished[0]) if finished else {},
         _libraries(finished),
         tuple(faults),
     )

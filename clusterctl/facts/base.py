@@ -9,6 +9,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any, ClassVar, Generic, TypeVar
 
+from clusterctl.foreign import whole
 from clusterctl.secret.scrub import scrubbed
 
 T = TypeVar("T")
@@ -259,7 +260,8 @@ class Files:
     def number(self, path: str) -> int | None:
         """Return the whole number that a file holds (decimal, or 0x and hexadecimal), or None."""
         try:
-            return int(self.text(path) or "", 0)
+            text = self.text(path) or ""
+            return whole(text, 16 if text[:2].lower() == "0x" else 10)
         except ValueError:
             return None
 
@@ -281,7 +283,7 @@ def cpu_list(text: str) -> tuple[int, ...]:
     numbers: list[int] = []
     for part in filter(None, text.strip().split(",")):
         first, _, last = part.partition("-")
-        low, high = int(first), int(last or first)
+        low, high = whole(first), whole(last or first)
         if not 0 <= low <= high < 1 << 16:
             raise Unparsable(f"not a list of processors: {text[:80]!r}")
         numbers.extend(range(low, high + 1))

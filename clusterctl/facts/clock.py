@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from clusterctl.facts.base import Fragment, Reading, Sections, Unparsable, absent
 from clusterctl.facts.model_services import Clock
+from clusterctl.foreign import decimal, is_whole, whole
 
 # Not timedatectl: it starts a D-Bus service on the node for a bit that these files and chronyc know as well.
 FRAGMENTS = (
@@ -62,11 +63,11 @@ def parse_clock(text: str) -> tuple[float, float | None]:
     lines = text.splitlines()
     seconds, _, rest = lines[0].partition(" ")
     # busybox prints the %N that it does not know as it stands.
-    nanoseconds = int(rest) if rest.isdigit() and len(rest) == 9 else 500_000_000
-    if not seconds.isdigit() or len(seconds) > 12:
+    nanoseconds = whole(rest) if is_whole(rest) and len(rest) == 9 else 500_000_000
+    if not is_whole(seconds) or len(seconds) > 12:
         raise Unparsable(f"not a time: {lines[0][:80]!r}")
     uptime = lines[1].removeprefix("uptime ") if len(lines) > 1 else None
-    return int(seconds) + nanoseconds / 1e9, None if uptime is None else float(uptime)
+    return whole(seconds) + nanoseconds / 1e9, None if uptime is None else decimal(uptime)
 
 
 def parse_sync(text: str) -> bool:
@@ -76,7 +77,7 @@ def parse_sync(text: str) -> bool:
         words = rest.strip().split(",")
         # The fifth is how far chrony knows the clock to be off: past its first minutes it slews what it finds
         # (chrony.conf(5), makestep), and says Normal all the while.
-        far = len(words) > 4 and abs(float(words[4])) > CHRONY_FAR_S
+        far = len(words) > 4 and abs(decimal(words[4])) > CHRONY_FAR_S
         return words[-1] in ("Normal", "Insert second", "Delete second") and not far
     if service == "ntpd" and "leap=" in rest:
         return rest.partition("leap=")[2][:2] != "11"

@@ -16,6 +16,7 @@ from clusterctl.facts.base import (
     cpu_list,
 )
 from clusterctl.facts.model_host import Cpu, CpuTopology, Frequency, Governor, NumaNode
+from clusterctl.foreign import whole
 
 _CPU = "/sys/devices/system/cpu"
 
@@ -45,9 +46,9 @@ def parse_topology(text: str) -> CpuTopology:
     """Parse the first processor of /proc/cpuinfo and the topology files."""
     info: dict[str, str] = {}
     for line in text.splitlines():
-        match = re.fullmatch(r"([A-Za-z][\w ]*?)\s*:\s?(.*)", line)
-        if match:
-            info.setdefault(match[1], match[2].strip())
+        key, colon, value = line.partition(":")
+        if colon and re.fullmatch(r"[A-Za-z][\w \t]*", key):
+            info.setdefault(key.rstrip(), value.strip())
     files = Files.of_text(text)
     packages = [value for _, value in files.matching(rf"{_CPU}/cpu\d+/topology/physical_package_id")]
     siblings = {value for _, value in files.matching(rf"{_CPU}/cpu\d+/topology/thread_siblings_list")}
@@ -65,7 +66,7 @@ def parse_topology(text: str) -> CpuTopology:
 
 def parse_numa(text: str) -> tuple[NumaNode, ...]:
     """Parse the processor list of each NUMA node."""
-    found = Files.of_text(text).matching(r"/sys/devices/system/node/node(\d+)/cpulist")
+    found = Files.of_text(text).matching(r"/sys/devices/system/node/node(\d{1,6})/cpulist")
     return tuple(sorted((NumaNode(int(m[1]), cpu_list(value)) for m, value in found), key=lambda n: n.index))
 
 
@@ -73,7 +74,7 @@ def _governors(section: Section) -> Reading[tuple[Governor, ...]]:
     if section.status is not ReadStatus.OK:
         return Reading(None, section.status, section.detail)
     files = Files(section)
-    pattern = rf"{_CPU}/cpu(\d+)/cpufreq/scaling_governor"
+    pattern = rf"{_CPU}/cpu(\d{{1,6}})/cpufreq/scaling_governor"
     groups: dict[tuple[str, tuple[str, ...]], list[int]] = {}
     for match, name in files.matching(pattern):
         available = files.text(f"{_CPU}/cpu{match[1]}/cpufreq/scaling_available_governors") or ""
@@ -104,6 +105,6 @@ def parse(sections: Sections) -> Cpu:
         topology=section.read(parse_topology),
         numa_nodes=section.read(parse_numa),
         governors=_governors(section),
-        numa_balancing=Files(section).one("/proc/sys/kernel/numa_balancing", int),
+        numa_balancing=Files(section).one("/proc/sys/kernel/numa_balancing", whole),
         frequency=_frequency(Files(section)),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from typing import Any
@@ -18,6 +17,7 @@ from clusterctl.facts.base import (
     path_lines,
 )
 from clusterctl.facts.model_services import Docker, DockerEngine
+from clusterctl.foreign import json_value
 
 _SOCKET = "/var/run/docker.sock"
 # The engine's API gives the same document as `docker info`, without starting the program and all its plugins,
@@ -102,10 +102,7 @@ def _strings(value: Any) -> tuple[str, ...]:
 
 def parse_engine(text: str) -> DockerEngine:
     """Parse ``docker info`` as JSON (the API's /info has the same fields)."""
-    try:
-        document = json.loads(text)
-    except RecursionError:
-        raise Unparsable("docker info: JSON nested too deep") from None
+    document = json_value(text)
     if not isinstance(document, dict):
         raise Unparsable("docker info is not a JSON object")
     errors = _strings(document.get("ServerErrors"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
@@ -13,6 +12,7 @@ from clusterctl import user_files
 from clusterctl.errors import FactsError
 from clusterctl.facts.document import from_document
 from clusterctl.facts.model import NodeFacts
+from clusterctl.foreign import NotUnderstood, json_value
 from clusterctl.inventory.model import Node
 from clusterctl.inventory.user_paths import is_file
 
@@ -102,7 +102,7 @@ class EarlierFacts(Mapping[str, NodeFacts]):
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        document = json.loads(user_files.read(path, LARGEST_BYTES))
-    except (OSError, ValueError, RecursionError):
+        document = json_value(user_files.read(path, LARGEST_BYTES), most_bytes=LARGEST_BYTES)
+    except (OSError, NotUnderstood):
         return {}
     return document if isinstance(document, dict) else {}

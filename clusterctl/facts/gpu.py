@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from clusterctl.facts.base import Fragment, Reading, ReadStatus, Section, Sections, Unparsable, absent
 from clusterctl.facts.model_devices import Gpu, GpuDriver, GpuFacts, GpuTopology, Link, NvLinks
+from clusterctl.foreign import decimal, whole
 
 QUERY = (
     "index,name,uuid,pci.bus_id,driver_version,memory.total,persistence_mode,ecc.mode.current,"
@@ -102,8 +103,11 @@ def _enabled(text: str | None) -> bool | None:
 
 def parse_query(text: str) -> tuple[Gpu, ...]:
     """Parse ``--query-gpu --format=csv`` by its header; what a GPU does not support is None."""
-    rows = list(csv.reader(text.strip().splitlines(), skipinitialspace=True))
-    header = [re.sub(r" \[[^]]*\]$", "", name) for name in rows[0]]
+    try:
+        rows = list(csv.reader(text.strip().splitlines(), skipinitialspace=True))
+    except csv.Error as error:  # a field longer than csv takes; no ValueError
+        raise Unparsable(f"not nvidia-smi's table: {error}") from None
+    header = [re.sub(r" \[[^][]*\]$", "", name) for name in rows[0]]
     if not {"index", "uuid", "name", "pci.bus_id", "driver_version"} <= set(header):
         raise Unparsable(f"not nvidia-smi's table: {text[:160]!r}")
     gpus = []
@@ -115,7 +119,7 @@ def parse_query(text: str) -> tuple[Gpu, ...]:
         generation, top = (_number(field.get(f"pcie.link.gen.{end}")) for end in ("current", "max"))
         gpus.append(
             Gpu(
-                index=int(field["index"]),
+                index=whole(field["index"]),
                 uuid=field["uuid"],
                 name=field["name"],
                 pci_address=pci_address(field["pci.bus_id"]),
@@ -175,7 +179,7 @@ def parse_nvlinks(text: str) -> tuple[NvLinks, ...]:
         elif match := re.match(r"\s+Link \d+: (?:([\d.]+) GB/s|.*inactive.*)", line):
             if current is None:
                 raise Unparsable(f"a link before any GPU: {line[:80]!r}")
-            current.append(float(match[1]) if match[1] else None)
+            current.append(decimal(match[1]) if match[1] else None)
     if not links:
         raise Unparsable(f"no GPU in the output of nvlink -s: {text[:160]!r}")
     return tuple(NvLinks(gpu, tuple(speeds)) for gpu, speeds in sorted(links.items()))
@@ -183,7 +187,9 @@ def parse_nvlinks(text: str) -> tuple[NvLinks, ...]:
 
 def parse_driver(text: str) -> GpuDriver:
     """Parse /proc/driver/nvidia/version; the open modules call themselves "Open Kernel Module"."""
-    match = re.search(r"^NVRM version:.*?Kernel Module.*?\s(\d{3,}(?:\.\d+)+)\s", text, re.MULTILINE)
+    match = re.search(
+        r"^NVRM version:.{0,200}?Kernel Module.{0,200}?\s(\d{3,9}(?:\.\d{1,9}){1,4})\s", text, re.MULTILINE
+    )
     if match is None:
         raise Unparsable(f"no driver version: {text[:160]!r}")
     return GpuDriver(match[1], "open" if "Open Kernel Module" in match[0] else "proprietary")
@@ -191,7 +197,9 @@ def parse_driver(text: str) -> GpuDriver:
 
 def parse_fabric_manager(text: str) -> str:
     """Parse ``nv-fabricmanager --version`` ("Fabric Manager version is : 580.95.05")."""
-    match = re.search(r"[Ff]abric ?[Mm]anager version is\s*:?\s*(\d{3,}(?:\.\d+)+)", text)
+    match = re.search(
+        r"[Ff]abric ?[Mm]anager version is\s{0,20}(?::\s{0,20})?(\d{3,9}(?:\.\d{1,9}){1,4})", text
+    )
     if match is None:
         raise Unparsable(f"no version of the fabric manager: {text[:160]!r}")
     return match[1]

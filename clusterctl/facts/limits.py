@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from clusterctl.facts.base import Fragment, Reading, Section, Sections, Unparsable, path_lines
 from clusterctl.facts.model_host import UNLIMITED, ConfigLine, Limit, Limits
+from clusterctl.foreign import whole
 from clusterctl.secret.scrub import scrubbed
 
 NCCL_HOME_FILE = "~/.nccl.conf"
@@ -62,7 +63,7 @@ _ROWS = {
 
 
 def _amount(word: str) -> int:
-    return UNLIMITED if word == "unlimited" else int(word)
+    return UNLIMITED if word == "unlimited" else whole(word)
 
 
 def parse_limit(text: str, key: str) -> Limit:

@@ -6,6 +6,7 @@ import re
 
 from clusterctl.facts.base import Files, Fragment, Reading, Sections, Unparsable
 from clusterctl.facts.model_host import HugePages, Memory
+from clusterctl.foreign import whole
 
 _HUGE = "/sys/kernel/mm/hugepages"
 
@@ -25,7 +26,7 @@ def meminfo_bytes(text: str, key: str) -> int:
     match = re.search(rf"^{key}:\s*(\d+) kB$", text, re.MULTILINE)
     if match is None:
         raise Unparsable(f"/proc/meminfo holds no {key} in kB")
-    return int(match[1]) * 1024
+    return whole(match[1]) * 1024
 
 
 def _chosen(text: str) -> str:

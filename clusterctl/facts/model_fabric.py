@@ -50,7 +50,8 @@ class KernelModules(Part):
         """Whether modules-load.d, /etc/modules or a unit loads the module, or another brings it (softdep .. post:)."""
         wanted = name.replace("-", "_")
         units = (line.text.replace("-", "_") for line in self.at_boot if line.text.startswith("ExecStart"))
-        if any(re.search(rf"modprobe (?!_r).*\b{re.escape(wanted)}\b", command) for command in units):
+        loads = (match[1] for command in units if (match := re.search(r"modprobe (?!_r)(.*)", command)))
+        if any(re.search(rf"\b{re.escape(wanted)}\b", modules) for modules in loads):
             return True
         after = (line.text.replace("-", "_").partition("post:") for line in self.options)
         return any(line.text.strip().replace("-", "_") == wanted for line in self.at_boot) or any(

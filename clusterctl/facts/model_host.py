@@ -86,7 +86,7 @@ class System(Part):
     @property
     def kernel_version(self) -> tuple[int, int] | None:
         """(major, minor) of the running kernel, or None when it is not known."""
-        found = re.match(r"(\d+)\.(\d+)", self.kernel.value or "")
+        found = re.match(r"(\d{1,9})\.(\d{1,9})", self.kernel.value or "")
         return (int(found[1]), int(found[2])) if found else None
 
 

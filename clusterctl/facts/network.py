@@ -7,6 +7,7 @@ import re
 from clusterctl.facts.base import Files, Fragment, Reading, ReadStatus, Section, Sections, Unparsable, links
 from clusterctl.facts.model_fabric import Interface, Network
 from clusterctl.facts.pci import BDF
+from clusterctl.foreign import whole
 
 _ROUTES_6 = "/proc/net/ipv6_route"
 _ALL = "0" * 32
@@ -90,7 +91,7 @@ def parse_default_route(text: str) -> str:
     for line in text.splitlines():
         words = line.split()
         if len(words) >= 8 and words[1] == "00000000" and words[7] == "00000000":
-            routes.append((int(words[6]), words[0]))
+            routes.append((whole(words[6]), words[0]))
     if not routes:
         raise Unparsable("there is no IPv4 default route")
     return min(routes)[1]
@@ -104,8 +105,8 @@ def parse_default_route_6(text: str) -> str:
     routes = []
     for line in text.splitlines():
         words = line.split()
-        if len(words) >= 10 and words[0] == _ALL and words[1] == "00" and not int(words[8], 16) & _REJECTS:
-            routes.append((int(words[5], 16), words[9]))
+        if len(words) >= 10 and words[0] == _ALL and words[1] == "00" and not whole(words[8], 16) & _REJECTS:
+            routes.append((whole(words[5], 16), words[9]))
     nearest = {name for metric, name in routes if metric == min(routes)[0]}
     if len(nearest) != 1:
         raise Unparsable("several IPv6 default routes are alike" if nearest else "there is no default route")

@@ -11,6 +11,7 @@ from clusterctl.facts.model_host import ConfigLine
 from clusterctl.facts.model_services import Mount
 from clusterctl.facts.model_sharing import MountHealth, MountUnit, Nfs
 from clusterctl.facts.storage import parse_mounts
+from clusterctl.foreign import is_whole, whole
 from clusterctl.secret.scrub import scrubbed
 
 PATIENCE_S = 3
@@ -109,7 +110,7 @@ def parse(sections: Sections) -> Nfs:
     for line in config_lines(section, "/etc/systemd/system/"):
         units.setdefault(line.path.rsplit("/", 1)[-1], []).append(line.text)
     words = [line.split(" ", 2) for line in section.text.splitlines()]
-    threads = [int(w[1]) for w in words if w[0] == "threads" and len(w) == 2 and w[1].isdecimal()]
+    threads = [whole(w[1]) for w in words if w[0] == "threads" and len(w) == 2 and is_whole(w[1])]
     wanted = {w[1] for w in words if w[0] == "wants" and len(w) == 2}
     exported = [line.text.split(None, 1) for line in config_lines(section, "/var/lib/nfs/etab")]
     return Nfs(

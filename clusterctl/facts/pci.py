@@ -8,6 +8,7 @@ from functools import lru_cache
 from clusterctl.facts import pci_config
 from clusterctl.facts.base import Files, Fragment, Reading, ReadStatus, Section, Sections, Unparsable, links
 from clusterctl.facts.model_devices import Bridge, Link, Pci, PciDevice
+from clusterctl.foreign import is_whole, whole
 
 BDF = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
 
@@ -65,7 +66,7 @@ def _device(
         device=word("device", 4),
         driver=base("driver"),
         numa_node=node if node is not None and node >= 0 else None,
-        iommu_group=int(group) if group and group.isdigit() else None,
+        iommu_group=whole(group) if group and is_whole(group) else None,
         path=tuple(above) if above and above[-1] == address else (address,),
         link=Link(
             speed_gtps=_speed(files.text(f"{address}/current_link_speed")),

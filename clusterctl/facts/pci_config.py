@@ -17,6 +17,7 @@ from clusterctl.facts.base import (
     unparsable,
 )
 from clusterctl.facts.model_devices import Acs, Bridge
+from clusterctl.foreign import whole
 
 FRAGMENT = Fragment(
     "pci_config",
@@ -60,7 +61,7 @@ def undump(text: str) -> bytes:
             repeats = True
             continue
         words = line.split()
-        offset = int(words[0], 16)
+        offset = whole(words[0], 16)
         if offset > _DUMP_LIMIT or offset < len(data):
             raise Unparsable(f"od's offsets do not follow one another at {line[:40]!r}")
         if repeats and last:
@@ -68,7 +69,7 @@ def undump(text: str) -> bytes:
         repeats = False
         if offset != len(data):
             raise Unparsable(f"bytes are missing before {line[:40]!r}")
-        last = bytes(int(word, 16) for word in words[1:])
+        last = bytes(whole(word, 16) for word in words[1:])
         data += last
     return bytes(data)
 
@@ -76,10 +77,9 @@ def undump(text: str) -> bytes:
 def parse_spaces(text: str) -> dict[str, bytes]:
     """Return each bridge's configuration space as far as it could be read."""
     names = re.findall(r"^file (\S+)/config$", text, re.MULTILINE)
-    sizes = {
-        match[2]: int(match[1])
-        for match in re.finditer(r"^-\S+ .*?(\d+) \w+ +\w+ +[\d:]+ (\S+)/config$", text, re.MULTILINE)
-    }
+    # -r--r--r-- 1 root root 4096 Nov 20 10:00 0000:00:01.0/config
+    listed = [line.split() for line in text.splitlines() if line.startswith("-") and line.endswith("/config")]
+    sizes = {words[-1].removesuffix("/config"): whole(words[-5]) for words in listed if len(words) >= 8}
     dump = undump("\n".join(re.findall(r"^(?:[0-9a-f]{6,}(?: +[0-9a-f]{2})*|\*) *$", text, re.MULTILINE)))
     if not names or sum(sizes.get(name, 0) for name in names) != len(dump):
         raise Unparsable(f"{len(dump)} bytes of configuration space do not fit the files' sizes")

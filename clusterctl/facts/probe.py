@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -11,6 +10,7 @@ from clusterctl.facts import shared_reads
 from clusterctl.facts.base import STATUS_ABSENT, STATUS_DENIED, Section, Sections
 from clusterctl.facts.model_host import RootAccess
 from clusterctl.facts.subjects import fragments, not_asked
+from clusterctl.foreign import NotUnderstood, decimal, is_whole, whole
 
 # Notes on the shell below, which has to run in dash, busybox ash and bash:
 # - All of it is one function, called with empty standard input: a script that arrives cut in half does
@@ -84,8 +84,6 @@ printf '%s\\n' "$o"
 exit 0
 """
 _ERROR_CHARACTERS = 4000
-# Python reads no number of more digits than 4300, and a node that prints one must not end the check of all others.
-_ENDLESS_NUMBER = re.compile(r"(\d{400})\d{3600,}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,20 +137,22 @@ def _body(only_root: bool, subjects: frozenset[str] | None) -> str:
 
 def _seconds(word: str) -> float | None:
     try:
-        return float(word)
+        return decimal(word)
     except ValueError:
         return None
 
 
 def _whole(word: str) -> int | None:
-    # Some digits are no decimal ones, and of very many Python makes no number.
-    return int(word) if word.removeprefix("-").isdecimal() and len(word) < 20 else None
+    try:
+        return whole(word)
+    except NotUnderstood:
+        return None
 
 
 def _root(section: Section) -> RootAccess:
     uid, _, rest = section.text.strip().partition(" ")
     way, _, detail = rest.partition(" ")
-    if not uid.isdecimal() or len(uid) > 10 or way not in ("root", "sudo", "none"):
+    if not is_whole(uid) or len(uid) > 10 or way not in ("root", "sudo", "none"):
         return RootAccess(-1, "none", "the probe could not tell which user it runs as")
     return RootAccess(int(uid), way, " ".join(detail.split()))
 
@@ -174,7 +174,7 @@ def split(output: str, nonce: str, subjects: frozenset[str] | None = None) -> An
         )
     sections = Sections()
     name = limit = text = ""
-    for piece in _ENDLESS_NUMBER.sub(r"\1", before).split(f"\n{nonce} ")[1:]:
+    for piece in before.split(f"\n{nonce} ")[1:]:
         head, _, body = piece.partition("\n")
         words = head.split(" ")
         if words[0] == "begin" and len(words) == 3:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from clusterctl.facts.base import Files, Fragment, Reading, ReadStatus, Section, Sections, Unparsable, links
 from clusterctl.facts.model_fabric import Gid, Rdma, RdmaDevice, RdmaPort
 from clusterctl.facts.pci import BDF
+from clusterctl.foreign import is_whole, whole
 
 COUNTERS = (
     *("symbol_error", "link_downed", "link_error_recovery"),
@@ -124,9 +125,9 @@ def _port(files: Files, device: str, number: str) -> RdmaPort:
     rate = files.text(f"{port}/rate") or ""
     gbps = re.match(r"(\d{1,5}(?:\.\d{1,3})?) Gb/sec", rate)
     counters = [
-        (match[1], int(value))
+        (match[1], whole(value))
         for match, value in files.matching(rf"{re.escape(port)}/(?:hw_)?counters/(\w+)")
-        if value.isdigit()
+        if is_whole(value)
     ]
     return RdmaPort(
         number=int(number),

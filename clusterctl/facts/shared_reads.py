@@ -145,7 +145,7 @@ def _tables(chosen: tuple[Fragment, ...]) -> tuple[_Table, _Table]:
 
 def _pattern(glob: str) -> re.Pattern[str]:
     """Return the shell's pattern as a regular expression; only ``*`` and sets like ``[0-9]`` are used."""
-    parts = re.split(r"(\*|\[[^\]]*\])", glob)
+    parts = re.split(r"(\*|\[[^\[\]]*\])", glob)
     return re.compile(
         "".join("[^/]*" if p == "*" else p if p.startswith("[") else re.escape(p) for p in parts)
     )

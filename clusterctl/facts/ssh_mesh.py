@@ -7,6 +7,7 @@ import re
 from clusterctl.facts.base import Fragment, Reading, ReadStatus, Sections, Unparsable, absent, failed
 from clusterctl.facts.model_host import ConfigLine
 from clusterctl.facts.model_sharing import Login, OwnText, PathMode, SshMesh
+from clusterctl.foreign import is_whole, whole
 from clusterctl.secret.scrub import scrubbed
 
 FOLDER = "/etc/clusterctl/ssh"
@@ -109,7 +110,7 @@ def _login(words: str) -> Login:
     user, uid, home = words.split(" ", 2)
     if not home.startswith("/"):
         raise Unparsable(f"the account {user} has no home folder")
-    return Login(user, int(uid), home)
+    return Login(user, whole(uid), home)
 
 
 def _taken(text: str, size: int) -> tuple[str, str]:
@@ -163,16 +164,18 @@ def parse(sections: Sections) -> SshMesh:
         elif kind == "sum":
             digest, _, path = words.partition(" ")
             own.append(OwnText(path, None, digest))
-        elif kind == "own" and words.partition(" ")[0].isdecimal():
+        elif kind == "own" and is_whole(words.partition(" ")[0]):
             length, _, path = words.partition(" ")
-            text, rest = _taken(rest, int(length))
+            text, rest = _taken(rest, whole(length))
             own.append(OwnText(path, text))
         elif kind == "client":
             path, _, text = words.partition(":")
             client.append(ConfigLine(path, _without_login(" ".join(text.split()))))
-        elif kind == "alone" and words.isdecimal():
-            alone = int(words)
-        elif found := re.fullmatch(r"([-dlbcps][rwxsStT-]{9})\S* +\d+ (\d+) +(\d+) .*? (/.*)", line):
+        elif kind == "alone" and is_whole(words):
+            alone = whole(words)
+        elif found := re.fullmatch(
+            r"([-dlbcps][rwxsStT-]{9})\S* +\d+ (\d{1,18}) +(\d{1,18}) .*? (/.*)", line
+        ):
             modes.append(PathMode(found[4].partition(" -> ")[0], found[1], int(found[2]), int(found[3])))
     return SshMesh(
         login=login,

@@ -7,6 +7,7 @@ import shlex
 
 from clusterctl.facts.base import Files, Fragment, Reading, Sections, Unparsable, absent, failed
 from clusterctl.facts.model_host import OsRelease, System, Virtualization
+from clusterctl.foreign import decimal
 from clusterctl.secret.scrub import scrubbed
 
 _DMI = "/sys/class/dmi/id"
@@ -92,7 +93,7 @@ def _word(text: str) -> str:
 
 
 def _uptime(text: str) -> float:
-    return float(text.split(maxsplit=1)[0])
+    return decimal(text.split(maxsplit=1)[0])
 
 
 def _container(files: Files, exists: set[str]) -> str:

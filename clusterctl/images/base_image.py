@@ -101,7 +101,7 @@ def parse(name: str, image: Image, answers: dict[str, list[str]]) -> BaseImage:
 
 def version(text: str) -> Version | None:
     """Return the first dotted number in a text: ``GLIBCXX_3.4.30`` is (3, 4, 30)."""
-    found = re.search(r"\d+(\.\d+)*", text)
+    found = re.search(r"\d{1,9}(\.\d{1,9})*", text)
     return tuple(int(part) for part in found[0].split(".")) if found else None
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from clusterctl.errors import ImageError
+from clusterctl.foreign import json_value
 from clusterctl.images import elf, packages, unpack, wheel
 from clusterctl.images.library import INSIDE, UNPACKED, Library, kind_of
 from clusterctl.images.packages import Package, Wanted
@@ -50,7 +51,7 @@ class Bundle:
 
     def manifest(self) -> dict[str, Any]:
         """Return the document that lies in the image beside the library."""
-        document: dict[str, Any] = json.loads((self.unpacked / MANIFEST).read_text(encoding="utf-8"))
+        document: dict[str, Any] = json_value((self.unpacked / MANIFEST).read_bytes())
         return document
 
 

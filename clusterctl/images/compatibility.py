@@ -142,7 +142,7 @@ def _wheel(package: Package, base: BaseImage) -> Finding:
             return Finding(
                 what, Judgement.REFUSED, f"{platform}, and {base.name} has glibc {dotted(base.glibc)}"
             )
-    tags = [re.fullmatch(r"cp(\d)(\d+)", tag) for tag in found["python"].split(".")]
+    tags = [re.fullmatch(r"cp(\d)(\d{1,9})", tag) for tag in found["python"].split(".")]
     pythons = [(int(tag[1]), int(tag[2])) for tag in tags if tag]
     if not pythons:
         return Finding(what, Judgement.FITS, f"{found['python']}: any Python 3")
@@ -201,7 +201,7 @@ def _runs_on(architectures: frozenset[str], capability: int) -> bool:
     ``compute_100f``, on its family: 10.0 and 10.3.)
     """
     for text in architectures:
-        found = re.fullmatch(r"(sm|compute)_(\d+)([af]?)", text)
+        found = re.fullmatch(r"(sm|compute)_(\d{1,9})([af]?)", text)
         if found is None:
             continue
         built = int(found[2])

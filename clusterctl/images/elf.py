@@ -14,8 +14,8 @@ from clusterctl.errors import ImageError
 
 _MAGIC = b"\x7fELF"
 _TIMEOUT_S = 120
-_NEEDED = re.compile(r"Name: (GLIBC|GLIBCXX|CXXABI)_([0-9.]+)\s")
-_TAG = re.compile(r"\((SONAME|NEEDED)\)[^\[]*\[([^\]]*)\]")
+_NEEDED = re.compile(r"Name: (GLIBC|GLIBCXX|CXXABI)_([0-9]{1,9}(?:\.[0-9]{1,9}){0,5})\s")
+_TAG = re.compile(r"\((SONAME|NEEDED)\)[^\[\n]{0,200}\[([^\[\]\n]*)\]")
 _MACHINE = re.compile(r"Machine:\s+(.+)")
 READELF = "readelf"
 

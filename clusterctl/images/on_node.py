@@ -6,18 +6,17 @@ Host keys, jump hosts and the way to root are then the Transport's, as for every
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from typing import Any
 
 from clusterctl.errors import ClusterctlError, ImageError
+from clusterctl.foreign import NotUnderstood, json_value
 from clusterctl.images import engine
 from clusterctl.transport.answers import understanding
 from clusterctl.transport.base import Completed, Transport
 
 _ASK_TIMEOUT_S = 60.0
-_DENIED = re.compile(r"permission denied.*(docker.*socket|docker\.sock)", re.IGNORECASE | re.DOTALL)
 # Names of the same processor: Go's (docker version), and the kernel's (docker info, uname).
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "ppc64le": "ppc64le", "armv7l": "arm"}
 
@@ -73,7 +72,7 @@ class NodeEngine:
             return None
         require(done, f"{self.transport.node}: docker cannot say whether it has {name}")
         with understanding(self.transport.node, f"the image {name}"):
-            return image_of(json.loads(done.text)[0])
+            return image_of(json_value(done.text)[0])
 
 
 _PLAIN = {"LC_ALL": "C", "DOCKER_CLI_HINTS": "false"}
@@ -99,7 +98,7 @@ def open_engine(transport: Transport, failure: type[ClusterctlError] = ImageErro
     node = transport.node
     ask = ("docker", "info", "--format", "{{json .}}")
     done = transport.run(ask, timeout_s=_ASK_TIMEOUT_S, env=_PLAIN)
-    as_root = _DENIED.search(done.text + done.error_text) is not None
+    as_root = _is_denied(done.text + done.error_text)
     if as_root:
         done = transport.run(ask, timeout_s=_ASK_TIMEOUT_S, env=_PLAIN, as_root=True)
     if done.returncode == 127:
@@ -126,10 +125,16 @@ def open_engine(transport: Transport, failure: type[ClusterctlError] = ImageErro
     return NodeEngine(transport, as_root, info)
 
 
+def _is_denied(said: str) -> bool:
+    """Return whether docker said that its socket may not be opened."""
+    about = said.lower().partition("permission denied")[2]
+    return "docker.sock" in about or "socket" in about.partition("docker")[2]
+
+
 def _document(text: str) -> dict[str, Any]:
     try:
-        found = json.loads(text)
-    except (RecursionError, ValueError):
+        found = json_value(text)
+    except NotUnderstood:
         return {}
     return found if isinstance(found, dict) else {}
 

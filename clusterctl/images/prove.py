@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ from typing import Any
 
 from clusterctl import resources
 from clusterctl.errors import ImageError
+from clusterctl.foreign import json_value
 from clusterctl.images import library as libraries
 from clusterctl.images.build import LABEL
 from clusterctl.images.library import Library
@@ -179,7 +179,7 @@ def _inspect(node: Node, transport: Transport, name: str, timeout_s: float) -> d
             hint="clusterctl up starts it" if missing else None,
         )
     with understanding(node.name, f"the container {name}"):
-        state: dict[str, Any] = json.loads(said.text)[0]
+        state: dict[str, Any] = json_value(said.text)[0]
         running = state["State"]["Running"]
     if not running:
         raise ImageError(
@@ -198,7 +198,7 @@ def _layers(node: Node, transport: Transport, image: str, timeout_s: float) -> s
             hint="clusterctl down, image distribute, up",
         )
     with understanding(node.name, "the layers of its container's image"):
-        return "sha256:" + hashlib.sha256("\n".join(json.loads(said.text)).encode()).hexdigest()
+        return "sha256:" + hashlib.sha256("\n".join(json_value(said.text)).encode()).hexdigest()
 
 
 def _docker(transport: Transport, argv: tuple[str, ...], timeout_s: float, stdin: bytes = b"") -> Completed:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clusterctl.errors import ImageError
+from clusterctl.foreign import is_whole, whole
 from clusterctl.images.archive import DECOMPRESS, Archive
 from clusterctl.images.on_node import NodeEngine, NodeImage, brief, require
 from clusterctl.inventory.model import Node
@@ -85,11 +86,11 @@ def parse(node: Node, token: str, text: str) -> Relay:
         return said.get(name, [""])[0]
 
     def free(name: str) -> int:
-        return int(one(name)) * 1024 if one(name).isdecimal() else 1 << 62
+        return whole(one(name)) * 1024 if is_whole(one(name)) else 1 << 62
 
     # Where the node was reached and on which port: right behind forwarded ports and jump hosts, too.
     connection = one("connection").split()
-    accepted, port = (connection[2], int(connection[3])) if len(connection) == 4 else ("127.0.0.1", 22)
+    accepted, port = (connection[2], whole(connection[3])) if len(connection) == 4 else ("127.0.0.1", 22)
     told = one("interface_address") or ("" if accepted.startswith("127.") else accepted)
     return Relay(
         node=node.name,
@@ -177,7 +178,7 @@ def have(transport: Transport, relay: Relay, archive: Archive) -> int:
         _receive(transport, relay, archive, "have"), f"{relay.node}: the archive cannot be looked at"
     )
     with understanding(relay.node, "how much of the archive it has"):
-        return int(text)
+        return whole(text)
 
 
 def _receive(
@@ -226,7 +227,7 @@ def pass_on(transport: Transport, source: Relay, target: Relay, archive: Archive
     )
     text = require(done, f"{source.node} cannot send to {target.node}")
     with understanding(source.node, "how much it sent"):
-        return int(text.split()[-1])
+        return whole(text.split()[-1])
 
 
 def load(engine: NodeEngine, relay: Relay, archive: Archive, name: str, wanted: NodeImage) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from clusterctl.errors import ImageError
+from clusterctl.foreign import json_value
 from clusterctl.images import archive as archives
 from clusterctl.inventory.model import Node
 
@@ -106,7 +107,7 @@ def _locked(path: Path) -> Note | None:
         return None
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        said = json.load(file)
+        said = json_value(file.read())
         return Note(str(said["token"]), set(said["nodes"]), file, path, said["sha256"])
     except (OSError, ValueError, KeyError, TypeError):
         file.close()

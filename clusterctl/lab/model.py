@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from clusterctl import user_files
 from clusterctl.errors import LabError
+from clusterctl.foreign import json_value
 
 Driver = Literal["docker", "qemu"]
 Accelerator = Literal["kvm", "tcg"]
@@ -171,7 +172,7 @@ def load(directory: Path) -> Lab | None:
     directory = directory.absolute()
     path = directory / STATE_FILE
     try:
-        document: Any = json.loads(user_files.read(path, _LARGEST_BYTES))
+        document: Any = json_value(user_files.read(path, _LARGEST_BYTES))
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:

@@ -30,7 +30,8 @@ END_S = 5.0
 SETTLE_S = 1.0
 PREFIX = "[%s,${rank}]<stdout>:"
 _CAUSE = re.compile(r"Root Cause \(first observed failure\):(?P<text>.*?)(?:={10}|\Z)", re.DOTALL)
-_RANK = re.compile(r"rank\s*: (?P<rank>\d+).*?exitcode\s*: (?P<code>-?\d+)", re.DOTALL)
+_RANK = re.compile(r"rank\s{0,40}: (?P<rank>\d{1,9})\b")
+_CODE = re.compile(r"exitcode\s{0,40}: (?P<code>-?\d{1,9})\b")
 
 
 def script(command: list[str], env: dict[str, str], kill_ranks: str) -> str:
@@ -93,8 +94,9 @@ class Agent:
     def cause(self) -> tuple[int, int] | None:
         """Return the rank that failed first on this node and its exit code, below zero: a signal."""
         found = _CAUSE.search(b"".join(self.said).decode(errors="replace"))
-        match = _RANK.search(found["text"]) if found else None
-        return (int(match["rank"]), int(match["code"])) if match else None
+        rank = _RANK.search(found["text"]) if found else None
+        code = _CODE.search(rank.string, rank.end()) if rank else None
+        return (int(rank["rank"]), int(code["code"])) if rank and code else None
 
 
 def end(agents: list[Agent]) -> None:

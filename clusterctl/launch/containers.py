@@ -14,6 +14,7 @@ from pydantic import TypeAdapter
 
 from clusterctl.artifacts.docker_run import docker_run_argv
 from clusterctl.errors import LaunchError
+from clusterctl.foreign import whole
 from clusterctl.images.engine import hint as engine_hint
 from clusterctl.images.on_node import EngineInfo, NodeEngine, NodeImage, brief, open_engine, require
 from clusterctl.inventory.field_types import Address
@@ -262,7 +263,7 @@ def parse(node: Node, text: str, taken: str | None) -> Found:
         host=one("host") or node.name,
         # It stands in the known_hosts of all others, where a pattern would vouch for more than this node.
         address=_ADDRESS.validate_python(one("interface_address") or near),
-        ports=frozenset(int(port, 16) for port in one("ports").split()),
+        ports=frozenset(whole(port, 16) for port in one("ports").split()),
         absent=frozenset(said.get("absent", ())),
         cluster_file="cluster_file" in said,
         gpus="gpus" in said,

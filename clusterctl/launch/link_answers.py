@@ -7,13 +7,14 @@ from dataclasses import replace
 
 from clusterctl.benchmarks.gpudirect import Evidence
 from clusterctl.benchmarks.links import NodeLinks, RdmaLink, nvlink, selects
+from clusterctl.foreign import decimal, whole
 
 
 def _numbers(text: str) -> list[float]:
     words = text.split()
-    return (
-        [float(word) for word in words] if all(word.replace(".", "", 1).isdecimal() for word in words) else []
-    )
+    if not all(word.replace(".", "", 1).isdecimal() for word in words):
+        return []
+    return [decimal(word) for word in words]
 
 
 def read(
@@ -29,8 +30,8 @@ def read(
     for line in said.get("rdma_port", ()):
         device, number, *rate = line.split()
         rates = _numbers(" ".join(rate))
-        if rates and number.isdecimal() and selects(selector, device, int(number)):
-            ports.append(RdmaLink(device, int(number), rates[0]))
+        if rates and number.isdecimal() and selects(selector, device, whole(number)):
+            ports.append(RdmaLink(device, whole(number), rates[0]))
     rates = _numbers(" ".join(said.get("nvlinks", ())))
     pairs = [int(number) for number in _numbers(" ".join(said.get("nvlink_pairs", ())))]
     found, why = nvlink(rates, pairs, gpus)
@@ -38,7 +39,7 @@ def read(
     evidence = Evidence(
         rdma_ports=tuple(f"{port.device}:{port.port}" for port in ports),
         peer_memory=tuple(said.get("peer_memory", ())),
-        memlock_kib=int(memlock) if memlock.isdecimal() else None,
+        memlock_kib=whole(memlock) if memlock.isdecimal() else None,
         gpu=next(iter(said.get("gpu_name", ())), None),
         ec2_machine=next(iter(said.get("ec2_machine", ())), None),
         # What only leaves devices out promises none.

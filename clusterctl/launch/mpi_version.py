@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 Family = Literal["openmpi", "mpich"]
-_OPEN_MPI = re.compile(r"\(Open MPI\)\s+(?P<version>(?P<major>\d+)\.[\w.]+)")
-_HYDRA = re.compile(r"HYDRA build details:.*?Version:\s+(?P<version>(?P<major>\d+)\.[\w.]+)", re.DOTALL)
+_OPEN_MPI = re.compile(r"\(Open MPI\)\s{1,40}(?P<version>(?P<major>\d{1,9})\.[\w.]{1,40})")
+_HYDRA = re.compile(r"Version:\s{1,80}(?P<version>(?P<major>\d{1,9})\.[\w.]{1,40})")
+_HYDRA_TITLE = "HYDRA build details:"
 TITLES: dict[Family, str] = {"openmpi": "Open MPI", "mpich": "MPICH"}
 
 
@@ -28,6 +29,6 @@ def read(said: str) -> MpiVersion | None:
     """Return what ``mpirun --version`` said, on one line or several; None: neither Open MPI nor MPICH."""
     if match := _OPEN_MPI.search(said):
         return MpiVersion("openmpi", int(match["major"]), match["version"])
-    if match := _HYDRA.search(said):
+    if match := _HYDRA.search(said.partition(_HYDRA_TITLE)[2]):
         return MpiVersion("mpich", int(match["major"]), match["version"])
     return None

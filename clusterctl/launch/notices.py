@@ -8,24 +8,27 @@ from dataclasses import dataclass
 # Open MPI 5 breaks its sentences where the line is full.
 _SIGNALS = (
     re.compile(
-        r"(?:process rank|(?:local_spawn|agents): rank) (?P<rank>\d+)\b[^\[\]]{0,300}?\son\s+(?:node\s+)?\S+\s+"
-        r"exited\s+on\s+signal\s+(?P<signal>\d+)"
+        r"(?:process rank|(?:local_spawn|agents): rank) (?P<rank>\d{1,9})\b[^\[\]]{0,300}?\son\s+(?:node\s+)?\S+\s+"
+        r"exited\s+on\s+signal\s+(?P<signal>\d{1,9})\b"
     ),
 )
 # srun names the signal in words (strsignal(3), and its own where memory was short), and the cause comes before what it
 # ends itself.
 _SLURM = re.compile(
-    r"srun: error: \S+: tasks? (?P<rank>\d+)[-,\d]*: (?:Exited with exit code (?P<code>\d+)|(?P<word>[A-Z][A-Za-z ]+))"
+    r"srun: error: \S+: tasks? (?P<rank>\d{1,9})(?:[-,][-,\d]*)?: "
+    r"(?:Exited with exit code (?P<code>\d{1,9})\b|(?P<word>[A-Z][A-Za-z ]+))"
 )
 _SLURM_WORDS = {
     "Killed": 9, "Out Of Memory": 9, "Segmentation fault": 11, "Aborted": 6, "Bus error": 7, "Illegal instruction": 4,
 }  # fmt: skip
 _STATUSES = (
     # [[30393,1],1] in Open MPI 4, [prterun-host-2805@1,1] in 5.
-    re.compile(r"Process name: \[[^\n]*,(?P<rank>\d+)\]\s+Exit code:\s+(?P<code>\d+)"),
     re.compile(
-        r"(?:local_spawn|hydra_rank|agents): rank (?P<rank>\d+) (?:\(pid \d+\) )?on \S+ "
-        r"exited with status (?P<code>\d+)"
+        r"Process name: \[[^\n]{0,200},(?P<rank>\d{1,9})\]\s{1,80}Exit code:\s{1,80}(?P<code>\d{1,9})\b"
+    ),
+    re.compile(
+        r"(?:local_spawn|hydra_rank|agents): rank (?P<rank>\d{1,9}) (?:\(pid \d{1,9}\) )?on \S+ "
+        r"exited with status (?P<code>\d{1,9})\b"
     ),
 )
 _DAEMON = re.compile(
@@ -33,7 +36,9 @@ _DAEMON = re.compile(
     r"|daemon failed to report back|Launch proxy failed|Node failure on \S+)",
     re.IGNORECASE,
 )
-_REMOTE = re.compile(r"(?:Remote (?:daemon:\s*\[[^\n]*\] on node|host:)\s+|Node failure on )(?P<node>\S+)")
+_REMOTE = re.compile(
+    r"(?:Remote (?:daemon:\s{0,80}\[[^\n]{0,200}\] on node|host:)\s{1,80}|Node failure on )(?P<node>\S+)"
+)
 _RULE = re.compile(r"[-=| ]*")
 _FRAMED = re.compile(r"^-{60,}\n.*?\n-{60,}$", re.MULTILINE | re.DOTALL)
 

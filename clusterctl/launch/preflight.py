@@ -12,6 +12,7 @@ from clusterctl.benchmarks.collective import sibling
 from clusterctl.benchmarks.gpudirect import Evidence
 from clusterctl.benchmarks.links import NodeLinks
 from clusterctl.errors import LaunchError
+from clusterctl.foreign import whole
 from clusterctl.inventory import nodeset
 from clusterctl.inventory.model import Node
 from clusterctl.launch import leftovers, link_answers, mpi_version
@@ -167,21 +168,21 @@ def _readiness(node: Node, said: Mapping[str, Sequence[str]]) -> Readiness:
         return said[name][0] if name in said else None
 
     connection = (one("ssh") or "").split()
-    gpus = int(one("gpus") or 0)
+    gpus = whole(one("gpus") or "0")
     # Variables of the inventory win over its settings, also where ranks start.
     links, evidence = link_answers.read(said, gpus, node.env.get("NCCL_IB_HCA", node.rdma_devices))
     return Readiness(
         node=node,
         host=one("host") or node.name,
-        uid=int(one("uid") or -1),
-        cores=max(1, int(one("cores") or 1)),
+        uid=whole(one("uid") or "-1"),
+        cores=max(1, whole(one("cores") or "1")),
         gpus=gpus,
         interface=one("interface"),
         interface_address=one("interface_address"),
         interfaces=(one("interfaces") or "").strip(),
         # Where the node itself was reached: right behind port forwarding and jump hosts, too.
         ssh_accepted_on=connection[2] if len(connection) == 4 else None,
-        ssh_port=int(connection[3]) if len(connection) == 4 else None,
+        ssh_port=whole(connection[3]) if len(connection) == 4 else None,
         mpirun=one("mpirun"),
         mpirun_version=one("mpirun_version") or "",
         python=one("python"),
@@ -189,7 +190,7 @@ def _readiness(node: Node, said: Mapping[str, Sequence[str]]) -> Readiness:
         torch=one("torch"),
         perf=one("perf"),
         core_perf=one("core_perf"),
-        ports=frozenset(int(port, 16) for port in (one("ports") or "").split()),
+        ports=frozenset(whole(port, 16) for port in (one("ports") or "").split()),
         host_keys=tuple(said.get("host_key", ())),
         identity=one("identity"),
         known_hosts=one("known_hosts"),

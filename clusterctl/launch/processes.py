@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from clusterctl.foreign import is_whole, whole
+
 # Ranks carry the token in their environment, Open MPI's daemons in the options handed down to them.
 _FIND = """
 found() {
@@ -99,8 +101,8 @@ def parse_inspection(text: str) -> tuple[RankProcess, ...]:
     found = []
     for line in text.splitlines():
         words = line.split("\t")
-        if len(words) >= 3 and words[0].isdecimal() and words[1].isdecimal():
-            found.append(RankProcess(int(words[0]), int(words[1]), _STATES.get(words[2], words[2])))
+        if len(words) >= 3 and is_whole(words[0]) and is_whole(words[1]):
+            found.append(RankProcess(whole(words[0]), whole(words[1]), _STATES.get(words[2], words[2])))
     return tuple(found)
 
 

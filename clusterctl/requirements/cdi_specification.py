@@ -116,7 +116,7 @@ def _refresh(facts: NodeFacts) -> tuple[Step, ...]:
 
 
 def _too_old(facts: NodeFacts) -> bool:
-    match = re.match(r"(\d+)\.(\d+)", facts.docker.toolkit.value or "")
+    match = re.match(r"(\d{1,9})\.(\d{1,9})", facts.docker.toolkit.value or "")
     return match is not None and (int(match[1]), int(match[2])) < FIRST_TOOLKIT
 
 

@@ -46,7 +46,7 @@ def _engine(facts: NodeFacts) -> DockerEngine | None:
 
 
 def _version(engine: DockerEngine) -> tuple[int, int]:
-    match = re.match(r"(\d+)\.(\d+)", engine.server_version)
+    match = re.match(r"(\d{1,9})\.(\d{1,9})", engine.server_version)
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
 

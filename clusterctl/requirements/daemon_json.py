@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeGuard
 
+from clusterctl.foreign import NotUnderstood, json_value
 from clusterctl.requirements.base import Step, WriteFile
 from clusterctl.requirements.wording import because
 from clusterctl.secret.scrub import scrubbed_json
@@ -29,8 +30,8 @@ def read(facts: NodeFacts) -> dict[str, Any] | None:
     if not reading.value.strip():
         return {}
     try:
-        found = json.loads(reading.value, object_pairs_hook=_once)
-    except (ValueError, RecursionError):
+        found = json_value(reading.value, pairs=_once)
+    except NotUnderstood:
         return None
     return found if isinstance(found, dict) else None
 
@@ -69,7 +70,7 @@ def is_written_by(step: Step) -> TypeGuard[WriteFile]:
 
 def merged(found: Mapping[str, Any], changes: Mapping[str, Any]) -> str:
     """Return the file's text with ``changes`` merged in depth; everything else stays, in its order."""
-    return json.dumps(_deep(found, changes), indent=2) + "\n"
+    return json.dumps(_deep(found, changes), indent=2, allow_nan=False) + "\n"
 
 
 def recorded(text: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterctl.facts.model import ReadStatus
+from clusterctl.foreign import is_whole, whole
 from clusterctl.requirements import nccl_settings, rdma_gids, rdma_ports
 from clusterctl.requirements.wording import some
 
@@ -137,4 +138,4 @@ def _is_too_old(facts: NodeFacts, driver: str) -> bool:
 
 def _branch(version: str) -> int:
     head = version.partition(".")[0]
-    return int(head) if head.isdecimal() else 0
+    return whole(head) if is_whole(head) else 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from clusterctl.foreign import is_whole, whole
 from clusterctl.requirements.packages import Repository, SigningKey, by_hand, install, manager, repository
 
 if TYPE_CHECKING:
@@ -132,4 +133,4 @@ def _has_source(facts: NodeFacts, node: Node) -> bool:
 
 def _major(version: str) -> int:
     first = version.partition(".")[0]
-    return int(first) if first.isdecimal() and len(first) < 9 else 0
+    return whole(first) if is_whole(first) and len(first) < 9 else 0

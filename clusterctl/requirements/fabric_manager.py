@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from clusterctl.foreign import whole
 from clusterctl.requirements import fabric_manager_install
 from clusterctl.requirements.base import EnableUnit, Json, LoadModule, Status, Step, Verdict, WriteFile
 from clusterctl.requirements.gpus import driver_is_a_containers, own_gpus
@@ -129,7 +130,7 @@ def _rack(facts: NodeFacts) -> _Decision:
 
 
 def _nvlink_5_gap(facts: NodeFacts, version: str) -> _Decision | None:
-    if int(version.partition(".")[0]) < FIRST_NVLINK_5_BRANCH:
+    if whole(version.partition(".")[0]) < FIRST_NVLINK_5_BRANCH:
         reason = f"driver {version} is too old for NVLink 5: it needs driver and fabric manager 570 or newer"
         return _Decision(Status.UNMET, reason)
     lacking = [module for module in (_SWITCH_DRIVER, _UMAD) if _is_lacking(facts, module)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from clusterctl.foreign import whole
 from clusterctl.requirements import nvidia_repository
 from clusterctl.requirements.base import Command, InstallPackages, RestartUnit, Step, WriteFile
 from clusterctl.requirements.packages import manager
@@ -58,7 +59,7 @@ def _from_nvidia(facts: NodeFacts, node: Node) -> bool:
 def package_name(facts: NodeFacts, node: Node, version: str) -> str:
     """Return the package's name where a driver of this version comes from."""
     branch = version.partition(".")[0]
-    renamed = int(branch) >= RENAMED_BRANCH
+    renamed = whole(branch) >= RENAMED_BRANCH
     if facts.software.manager == "apt":
         return (
             "nvidia-fabricmanager"

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from clusterctl.facts.limits import NCCL_HOME_FILE
+from clusterctl.foreign import NotUnderstood, whole
 
 if TYPE_CHECKING:
     from clusterctl.facts.model import NodeFacts
@@ -57,8 +58,8 @@ def topology_warnings(facts: NodeFacts, node: Node) -> tuple[str, ...]:
 def _number(text: str) -> int | None:
     """Return a number as NCCL reads it (strtoll); of what is none it takes the default."""
     try:
-        return int(text.strip(), 0)
-    except ValueError:
+        return whole(text, 16 if "0x" in text.lower() else 10)
+    except NotUnderstood:
         return None
 
 

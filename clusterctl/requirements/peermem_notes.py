@@ -72,5 +72,5 @@ def _nccl(facts: NodeFacts) -> str | None:
 
 def _numbers(version: str) -> tuple[int, ...]:
     """Return the leading numbers of a version: ``2.21.5-1+cuda12.4`` is (2, 21, 5)."""
-    found = re.match(r"\d+(?:\.\d+)*", version)
+    found = re.match(r"\d{1,9}(?:\.\d{1,9})*", version)
     return tuple(int(part) for part in found[0].split(".")) if found else ()

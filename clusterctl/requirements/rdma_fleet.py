@@ -7,6 +7,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
+from clusterctl.foreign import NotUnderstood, decimal
 from clusterctl.requirements import nccl_settings
 from clusterctl.requirements.rdma_gids import index_of
 from clusterctl.requirements.rdma_ports import ports
@@ -148,7 +149,10 @@ def _votes(of_kinds: Mapping[str, Counter[V]], kind: str | None) -> Counter[V]:
 
 def _gbps(rate: str) -> float:
     first = rate.split(" ", 1)[0]
-    return float(first) if first.replace(".", "", 1).isdecimal() else 0.0
+    try:
+        return decimal(first)
+    except NotUnderstood:
+        return 0.0
 
 
 def _pcie(facts: NodeFacts, device: RdmaDevice, most: Usual, faults: list[str], odd: list[str]) -> None:

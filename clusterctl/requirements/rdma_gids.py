@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from clusterctl.foreign import is_whole, whole
 from clusterctl.requirements import nccl_settings
 from clusterctl.requirements.rdma_ports import netdevs
 from clusterctl.requirements.wording import some
@@ -69,14 +70,14 @@ def family_warnings(facts: NodeFacts, node: Node, ports: tuple[Port, ...]) -> tu
 
 
 def _is_index(text: str) -> bool:
-    return text.strip().isdecimal() and len(text) <= 9
+    return is_whole(text.strip()) and len(text) <= 9
 
 
 def setting(facts: NodeFacts, node: Node) -> tuple[str, int] | None:
     """Return where NCCL_IB_GID_INDEX is set, and to what; the environment beats the file."""
     for place, text in nccl_settings.given(facts, node, VARIABLE):
         if _is_index(text):
-            return place, int(text)
+            return place, whole(text)
     return None
 
 

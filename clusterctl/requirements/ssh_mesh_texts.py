@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clusterctl.facts.ssh_mesh import FOLDER
+from clusterctl.foreign import is_whole, whole
 from clusterctl.requirements.addresses import means_itself, reachable_address, source_addresses
 from clusterctl.transport.known_hosts import SSH_PORT
 
@@ -99,7 +100,7 @@ def port(node: Node, facts: SshMesh) -> int:
     """
     said = facts.setting("port") or ""
     forwarded = means_itself(node.address)
-    return (None if forwarded else node.port) or (int(said) if said.isdecimal() else SSH_PORT)
+    return (None if forwarded else node.port) or (whole(said) if is_whole(said) else SSH_PORT)
 
 
 def lacks(node: Node, facts: NodeFacts, name: str) -> str | None:

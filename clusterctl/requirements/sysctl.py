@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from clusterctl.facts.configuration import READ_ONLY
 from clusterctl.facts.model import ReadStatus
+from clusterctl.foreign import is_whole, whole
 from clusterctl.requirements.base import Step, WriteFile, WriteValue
 from clusterctl.requirements.rendering import render
 
@@ -51,12 +52,12 @@ class Wanted:
 
 def is_number(word: str) -> bool:
     """Whether a word is a whole number that a kernel parameter could hold."""
-    return word.isdecimal() and len(word) <= 20
+    return is_whole(word)
 
 
 def _numbers(text: str) -> list[int]:
     words = text.split()
-    return [int(word) for word in words] if all(is_number(word.removeprefix("-")) for word in words) else []
+    return [whole(word) for word in words] if all(is_number(word.removeprefix("-")) for word in words) else []
 
 
 def _ports(text: str) -> frozenset[int]:
@@ -65,7 +66,7 @@ def _ports(text: str) -> frozenset[int]:
     for part in text.replace(",", " ").split():
         first, _, last = part.partition("-")
         if is_number(first) and is_number(last or first):
-            found.update(range(int(first), min(int(last or first), 65535) + 1))
+            found.update(range(whole(first), min(whole(last or first), 65535) + 1))
     return frozenset(found)
 
 

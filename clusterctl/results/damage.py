@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from clusterctl.errors import ResultError
+from clusterctl.foreign import json_value
 from clusterctl.results.record import Summary
 
 HINT = "read it again from its run folder: clusterctl results import DIR"
@@ -61,12 +61,7 @@ def parsed(text: object, kind: type[Any]) -> Any:
     """
     if not isinstance(text, str):
         raise TypeError(f"a text was expected, not {type(text).__name__}")
-    value = json.loads(text, parse_constant=lambda word: None, parse_float=_finite)
+    value = json_value(text, not_finite=lambda _: None)
     if not isinstance(value, kind):
         raise TypeError(f"a JSON {kind.__name__} was expected, not {type(value).__name__}")
     return value
-
-
-def _finite(text: str) -> float | None:
-    value = float(text)
-    return value if math.isfinite(value) else None

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
+from clusterctl.foreign import NotUnderstood, json_value
 from clusterctl.secret import shapes
 from clusterctl.secret.names import is_secret_name
 from clusterctl.secret.shapes import Shape
@@ -216,11 +217,11 @@ def names_a_secret(name: str, value: str | None = None) -> bool:
 def scrubbed_json(text: str) -> str:
     """Return the text of a JSON file without secrets; one that holds some is laid out anew, whatever its escapes."""
     try:
-        found = json.loads(text)
+        found = json_value(text)
         clean = Scrubber().value(found)
         if clean != found:
-            text = json.dumps(clean, indent=2)
-    except (ValueError, RecursionError):
+            text = json.dumps(clean, indent=2, allow_nan=False)
+    except NotUnderstood:
         pass
     return scrubbed(text)
 

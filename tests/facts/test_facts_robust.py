@@ -82,7 +82,7 @@ def test_no_output_breaks_the_parsers(sections: Sections, timed: bool) -> None:
     assert len(document.fold_key(facts)) == 64
 
 
-@pytest.mark.parametrize("number", ["²", "9" * 5000, "--5", "x", ""])
+@pytest.mark.parametrize("number", ["²", "9" * 309, "9" * 400, "9" * 5000, "1e999", "--5", "x", ""])
 @pytest.mark.parametrize(
     ("name", "line"),
     [
@@ -94,7 +94,12 @@ def test_no_output_breaks_the_parsers(sections: Sections, timed: bool) -> None:
             "rdma",
             "mlx5_0/node_guid:1\nmlx5_0/ports/{}/state:4: ACTIVE\nmlx5_0/ports/1/counters/link_downed:{}",
         ),
-        ("memory", "/proc/uptime:1"),
+        ("memory", "/proc/meminfo:MemTotal: {} kB\n/proc/meminfo:MemAvailable: {} kB"),
+        ("gpu_nvlink", "GPU 0: a (UUID: b)\n\t Link 0: {} GB/s"),
+        (
+            "docker",
+            '{{"ServerVersion": "27", "ContainersRunning": {}}}'.replace("{{", "{").replace("}}", "}"),
+        ),
         ("nothing", "\n{nonce} end nothing {}\n\n{nonce} begin root -\n{} root\n\n{nonce} end root {}"),
     ],
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,8 @@ from clusterctl.facts.document import from_document
 from clusterctl.facts.gather import RawAnswer, understand
 from clusterctl.facts.model import NodeFacts
 from clusterctl.facts.recording import model
-from clusterctl.facts.recording.store import Reader, damaged
+from clusterctl.facts.recording.store import LARGEST_BYTES, Reader, damaged
+from clusterctl.foreign import NotUnderstood, json_value
 from clusterctl.inventory.model import Inventory
 from clusterctl.transport.base import Failure, FailureKind, HostMap, TransportError
 
@@ -68,8 +68,8 @@ def read(path: Path) -> Recording:
 
 def _json(path: Path, reader: Reader, name: str) -> Any:
     try:
-        found = json.loads(reader.read(name))
-    except (ValueError, RecursionError) as error:
+        found = json_value(reader.read(name), most_bytes=LARGEST_BYTES)
+    except NotUnderstood as error:
         raise damaged(path, f"{name}: {error}") from None
     if not isinstance(found, dict):
         raise damaged(path, f"{name} holds no object")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from clusterctl.benchmarks.key import ABSENT, FIELDS
+from clusterctl.foreign import json_value
 from clusterctl.results.record import Record
 
 
@@ -24,7 +24,7 @@ class Line:
 
 def lines(records: Sequence[Record]) -> list[Line]:
     """Return the fields that say something of any of the runs, in the order of a key."""
-    keys = [json.loads(record.summary.key) if record.summary.key else {} for record in records]
+    keys = [json_value(record.summary.key) if record.summary.key else {} for record in records]
     found = [Line(field, tuple(str(key.get(field, ABSENT)) for key in keys)) for field in FIELDS]
     said = [
         Line("libraries say", tuple("; ".join(record.summary.versions) or ABSENT for record in records)),

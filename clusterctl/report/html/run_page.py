@@ -9,6 +9,7 @@ from typing import Any
 
 from clusterctl.benchmarks.key import ABSENT
 from clusterctl.benchmarks.scaling import percent
+from clusterctl.foreign import json_value
 from clusterctl.report.html import bounds, figures, page, trust, variants
 from clusterctl.report.html.chart import Chart
 from clusterctl.report.html.heat_map import of_proof
@@ -130,7 +131,7 @@ def unit_of(document: Mapping[str, Any]) -> str:
 
 def key_of(record: Record) -> dict[str, str]:
     """Return the fields of a run's key that say something."""
-    key: dict[str, str] = json.loads(record.summary.key) if record.summary.key else {}
+    key: dict[str, str] = json_value(record.summary.key) if record.summary.key else {}
     return {name: value for name, value in key.items() if value != ABSENT}
 
 

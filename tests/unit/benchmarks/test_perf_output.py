@@ -104,3 +104,30 @@ def test_the_siblings_of_a_named_program_are_beside_it(named, found):
 
 def test_a_named_program_is_taken_as_it_is():
     assert sibling("/opt/my-reduce", "all_reduce_perf") == "/opt/my-reduce"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"#  Rank {'9' * 5000} Group 0 Pid 7 on a device 0 [0000:00:06] NVIDIA H200",
+        f"#  Rank 0 Group 0 Pid {'9' * 5000} on a device 0 [0000:00:06] NVIDIA H200",
+        f"# Out of bounds values : {'9' * 5000} OK",
+        "# Avg bus bandwidth    : 1.2.3",
+        "# Avg bus bandwidth    : 1e999",
+        f"{'9' * 400} 1 float sum -1 1 1 1 0 1 1 1 0",
+    ],
+    ids=lambda line: line[:30],
+)
+def test_a_number_that_no_program_prints_is_not_read(line):
+    text = (Path(__file__).parent / "cases" / "average-below-minimum.txt").read_text()
+    assert perf_output.parse(f"{text}{line}\n") == perf_output.parse(text)
+
+
+def test_blanks_behind_a_transport_cost_no_more_than_their_number():
+    """Doubling the blanks must double the time, not quadruple it: in 20 lines of 60,000 that is a minute or more."""
+    line = f"a:1:2 [0] NCCL INFO Channel 00 : 0[0] -> 1[1] via {' ' * 30000}x{' ' * 30000}y"
+    assert perf_output.parse(f"{line}\n" * 20).transports == (f"x{' ' * 30000}y",)
+
+
+def test_a_line_longer_than_any_program_writes_is_left_out():
+    assert perf_output.parse(f"# Transport: {'P2P ' * 20000}\n").transports == ()

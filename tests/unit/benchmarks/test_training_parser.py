@@ -116,3 +116,23 @@ def test_argv_says_only_what_was_chosen():
         "python3", "w.pyz", "training", "--model", "resnet18", "--precision", "fp32", "--timeout-s", "60",
         "--backend", "gloo", "--batch-size", "4",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        *("[" * 60_000, '{"rank":' * 8000),
+        *('{"kind": "rank", "rank": ' + "9" * 5000 + "}", '{"kind": "rank", "rank": 1e999}'),
+    ],
+    ids=lambda record: record[:12],
+)
+def test_a_record_that_no_rank_writes_is_left_out(record):
+    assert parse(f"{MARK}{record}\n") == parse("")
+
+
+def test_settings_are_single_values():
+    nested = (
+        '{"kind": "rank", "rank": 0, "samples_per_s_mean": 1, "samples_per_s_spread": 0, "loss_first": 1, '
+    )
+    nested += '"loss_last": 1, "steps": 3, "model": ' + "[" * 90 + "]" * 90 + "}"
+    assert parse(f"{MARK}{nested}\n").settings == {"steps": 3}

@@ -136,7 +136,7 @@ DAMAGE = {
     "changed since": lambda bug: (bug / "nodes/n1/answer-1.out").write_bytes(b"other bytes"),
     "has no nodes/n2/answer-1.out": lambda bug: (bug / "nodes/n2/answer-1.out").unlink(),
     "has no record.json": lambda bug: (bug / "record.json").unlink(),
-    "record.json: Expecting value": lambda bug: (bug / "record.json").write_text(""),
+    "record.json: not JSON: Expecting value": lambda bug: (bug / "record.json").write_text(""),
     "holds no object": lambda bug: (bug / "record.json").write_text("[]"),
     "schema 'clusterctl.record/9'": lambda bug: _edit(bug / "record.json", schema="clusterctl.record/9"),
     "schema None": lambda bug: (bug / "record.json").write_text("{}"),
