@@ -17,6 +17,7 @@ from clusterctl.requirements import judge
 from clusterctl.requirements.base import Requirement, Verdict
 from clusterctl.requirements.catalog import ALL
 from clusterctl.requirements.fleet import Fleet
+from clusterctl.transport.answers import map_understood
 from clusterctl.transport.base import HostMap, Transport
 from clusterctl.transport.kept import Kept
 
@@ -91,10 +92,12 @@ def judged(
     """Judge every node that answered, among its fleet; pure."""
     fleet = fleet_of(engine, inventory, facts)
     nodes = {node.name: node for node in inventory.nodes}
-    return facts.map(
+    return map_understood(
+        facts,
+        "its facts",
         lambda name, found: judge.judge_node(
             found, nodes[name], options.only, options.skip, engine.requirements, fleet
-        )
+        ),
     )
 
 

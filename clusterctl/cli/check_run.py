@@ -37,15 +37,21 @@ def judge_fleet(
     earlier: Mapping[str, NodeFacts],
 ) -> Judged:
     """Judge every node among its fleet, and hold the nodes against each other; pure."""
+    from clusterctl.facts.comparable import comparable
     from clusterctl.facts.drift import drift
     from clusterctl.requirements import judge
     from clusterctl.requirements.fleet import Fleet
+    from clusterctl.transport.answers import map_understood
 
     fleet = Fleet((*inventory.nodes, *inventory.beyond), facts.values_by_node, earlier)
-    verdicts = facts.map(
-        lambda name, found: judge.judge_node(found, inventory.node(name), only, skip, fleet=fleet)
+    # What one node's facts lead to must not end the check of the others.
+    compared = map_understood(facts, "its facts", lambda _name, found: comparable(found))
+    verdicts = map_understood(
+        compared,
+        "its facts",
+        lambda name, _: judge.judge_node(fleet.facts[name], inventory.node(name), only, skip, fleet=fleet),
     )
-    deviations = drift(facts.values_by_node, inventory.nodes)
+    deviations = drift(facts.values_by_node, inventory.nodes, compared.values_by_node)
     return Judged(facts, verdicts, deviations, document_of(verdicts, deviations))
 
 

@@ -43,10 +43,18 @@ class Deviation:
     tie: bool = False
 
 
-def drift(facts: Mapping[str, NodeFacts], nodes: Iterable[Node] = ()) -> tuple[Deviation, ...]:
-    """Return what deviates, in the order in which the facts matter."""
+def drift(
+    facts: Mapping[str, NodeFacts],
+    nodes: Iterable[Node] = (),
+    compared: Mapping[str, Comparable] | None = None,
+) -> tuple[Deviation, ...]:
+    """Return what deviates, in the order in which the facts matter.
+
+    ``compared``: what ``comparable`` returned for the nodes to compare; without it, for all nodes of ``facts``.
+    """
     known = {node.name: node for node in nodes}
-    read = {name: comparable(of) for name, of in facts.items()}
+    read = {name: comparable(of) for name, of in facts.items()} if compared is None else dict(compared)
+    facts = {name: of for name, of in facts.items() if name in read}
     found: list[Deviation] = []
     for kind in _kinds(facts, known):
         groups = _by_groups(kind, known)

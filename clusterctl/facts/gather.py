@@ -15,6 +15,7 @@ from clusterctl.facts.model_host import RootAccess
 from clusterctl.facts.subjects import facts_from
 from clusterctl.inventory.model import Become, Node
 from clusterctl.secret.scrub import scrubbed
+from clusterctl.transport.answers import understanding
 from clusterctl.transport.base import Failure, FailureKind, Transport, TransportError
 
 DEFAULT_TIMEOUT_S = 120.0
@@ -84,15 +85,16 @@ def understand(
     if root_refusal is not None:
         # No way to root is a finding (what needs root reads "denied"), not a node that failed.
         root = RootAccess(root.uid, root.way, root_refusal)
-    return facts_from(
-        name,
-        sections,
-        root,
-        gathered_at=round(first.started_s, 3),
-        duration_s=round(first.ended_s - first.started_s, 3),
-        exchange=Exchange(first.started_s, first.ended_s, answer.uptime_end_s),
-        subjects=subjects,
-    )
+    with understanding(name, "its facts"):
+        return facts_from(
+            name,
+            sections,
+            root,
+            gathered_at=round(first.started_s, 3),
+            duration_s=round(first.ended_s - first.started_s, 3),
+            exchange=Exchange(first.started_s, first.ended_s, answer.uptime_end_s),
+            subjects=subjects,
+        )
 
 
 @dataclass(frozen=True, slots=True)

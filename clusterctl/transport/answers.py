@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
-from clusterctl.transport.base import Failure, FailureKind, TransportError
+from clusterctl.transport.base import Failure, FailureKind, HostMap, TransportError
+
+T = TypeVar("T")
+U = TypeVar("U")
 
 
 @contextmanager
@@ -26,3 +30,18 @@ def understanding(node: str, what: str) -> Iterator[None]:
                 "try again with -vv; an answer that stays so is not of the script that asked",
             )
         ) from None
+
+
+def map_understood(answers: HostMap[T], what: str, function: Callable[[str, T], U]) -> HostMap[U]:
+    """Apply a function to every answer; an answer that it cannot handle becomes its node's failure (``protocol``)."""
+
+    def one(name: str, answer: T | Failure) -> U | Failure:
+        if isinstance(answer, Failure):
+            return answer
+        try:
+            with understanding(name, what):
+                return function(name, answer)
+        except TransportError as error:
+            return error.failure
+
+    return HostMap({name: one(name, answer) for name, answer in answers.items()})
