@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import sys
@@ -83,9 +82,11 @@ def _is_typers(error: BaseException) -> bool:
 
 def emit_json(document: Mapping[str, Any]) -> None:
     """Write the verb's one JSON document to stdout."""
-    text = json_text.indented(document).decode()
-    if not _takes_all(sys.stdout):
-        text = json.dumps(document, indent=1)
+    text = (
+        json_text.indented(document).decode()
+        if _takes_all(sys.stdout)
+        else json_text.in_ascii(document, indent=1)
+    )
     with _written():
         sys.stdout.write(text + "\n")
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
+from clusterctl import json_text
 from clusterctl.cli import console, report_files
 from clusterctl.cli import options as cli
 from clusterctl.cli import results as filters
@@ -92,9 +93,8 @@ def _rendered(kind: Format, records: Sequence[Record]) -> str:
         return bench_prometheus.render(records)
     if kind is Format.junit:
         return bench_junit.render(records)
-    import json
 
-    return json.dumps(run_list.exported(records), indent=1) + "\n"
+    return json_text.in_ascii(run_list.exported(records), indent=1) + "\n"
 
 
 def import_runs(

@@ -34,7 +34,7 @@ def to_document(facts: NodeFacts) -> dict[str, Any]:
     from pydantic_core import to_jsonable_python
 
     # Not by the adapter: to work out its schema takes longer than to write the facts of a hundred nodes.
-    return {"schema": SCHEMA, **to_jsonable_python(_shown(facts))}
+    return {"schema": SCHEMA, **to_jsonable_python(_shown(facts), inf_nan_mode="null")}
 
 
 def _shown(facts: NodeFacts) -> NodeFacts:
@@ -117,4 +117,4 @@ def fold_key(facts: NodeFacts) -> str:
         return value
 
     document = kept(to_document(facts), "")
-    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(document, sort_keys=True, allow_nan=False).encode()).hexdigest()

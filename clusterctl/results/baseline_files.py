@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from clusterctl import rundir, user_files
+from clusterctl import json_text, rundir, user_files
 from clusterctl.benchmarks.key import FIELDS
 from clusterctl.errors import ResultError, UsageError
 from clusterctl.inventory.user_paths import is_file
@@ -125,7 +124,7 @@ def save(baseline: Baseline, root: Path | None = None) -> Path:
     path = path_of(baseline.name, root)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        rundir.write_atomically(path, (json.dumps(document(baseline), indent=1) + "\n").encode())
+        rundir.write_atomically(path, (json_text.in_ascii(document(baseline), indent=1) + "\n").encode())
     except OSError as error:
         raise ResultError(f"{path} cannot be written: {error.strerror or error}") from None
     return path

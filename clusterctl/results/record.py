@@ -66,7 +66,7 @@ def started_at(run: str) -> str:
 
 def key_text(key: Mapping[str, str]) -> str:
     """Return a key as the one text by which runs are found: JSON, its fields in the key's own order."""
-    return json.dumps(dict(key), separators=(",", ":"))
+    return json.dumps(dict(key), separators=(",", ":"), allow_nan=False)
 
 
 def _figure(document: Mapping[str, Any]) -> tuple[float | None, str | None]:

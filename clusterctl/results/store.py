@@ -10,7 +10,6 @@ alone, which NFS 4 has; a run takes one short transaction.
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from clusterctl import rundir
+from clusterctl import json_text, rundir
 from clusterctl.errors import ResultError
 from clusterctl.results import damage, migrations
 from clusterctl.results.record import Record, Summary
@@ -215,10 +214,10 @@ class Store:
 
 def _values(record: Record) -> list[Any]:
     columns = {name: getattr(record.summary, name) for name in _COLUMNS}
-    columns["versions"] = json.dumps(list(record.summary.versions))
+    columns["versions"] = json_text.in_ascii(list(record.summary.versions))
     # Bytes of a node that are no text arrive as lone surrogates, which no column can hold; JSON escapes them.
     plain = [v.encode("utf-8", "replace").decode() if isinstance(v, str) else v for v in columns.values()]
-    return [*plain, json.dumps(list(record.commands)), json.dumps(record.document)]
+    return [*plain, json_text.in_ascii(list(record.commands)), json_text.in_ascii(record.document)]
 
 
 def _where(wanted: Wanted) -> tuple[str, list[Any]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import platform
 import threading
 from collections import Counter
@@ -12,7 +11,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from clusterctl import __version__
+from clusterctl import __version__, json_text
 from clusterctl.facts.document import to_document
 from clusterctl.facts.gather import RawAnswer
 from clusterctl.facts.model import NodeFacts
@@ -31,7 +30,7 @@ def _secrets_of(inventory: Inventory) -> Iterator[str]:
 
 def as_json(document: Any) -> bytes:
     """Return a document as the recording's files hold it."""
-    return json.dumps(document, indent=1, ensure_ascii=True).encode() + b"\n"
+    return json_text.in_ascii(document, indent=1).encode() + b"\n"
 
 
 class Recorder:
