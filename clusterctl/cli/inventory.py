@@ -163,7 +163,7 @@ def _include(path: Path, text: str, beside: _Beside) -> None:
 
     todo = [text]
     while todo:
-        for line in re.findall(r"^\s*include[\s=]+(.+?)\s*$", todo.pop(), re.IGNORECASE | re.MULTILINE):
+        for line in re.findall(r"^[ \t]*include[ \t=]+(\S.*)$", todo.pop(), re.IGNORECASE | re.MULTILINE):
             for pattern in line.replace('"', " ").split():
                 # Unlike Path.glob it leaves out hidden files, as glob(3) does.
                 for name in sorted(glob.glob(str(path.parent / at_home(pattern)))):  # noqa: PTH207

@@ -26,7 +26,7 @@ _MAX_INCLUDE_DEPTH = 16
 MAX_FILES = 4096
 MAX_BYTES = 16 << 20
 """Characters over all files, and the bytes of each; sections of 65,536 nodes are 13 MiB."""
-_LINE = re.compile(r"\s*(\w+)(?:\s*=\s*|\s+)(.*?)\s*")
+_LINE = re.compile(r"\s*(\w+)(?=[\s=])\s*=?\s*(.*)")
 # The rest of their line is for a shell, with its own comments.
 _COMMANDS = ("proxycommand", "localcommand", "remotecommand", "knownhostscommand")
 _ALONE = ("all", "canonical", "final")
@@ -94,7 +94,7 @@ class _Reader:
         text = self._read(path)
         condition, section = around, _section(around)
         for number, line in enumerate(text.splitlines(), start=1):
-            matched = _LINE.fullmatch(line)
+            matched = _LINE.fullmatch(line.rstrip())
             if matched is None or line.lstrip().startswith("#"):
                 # What is no setting is left to paramiko, which says so.
                 yield line

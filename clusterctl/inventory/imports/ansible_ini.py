@@ -8,7 +8,7 @@ import shlex
 from typing import Any
 
 from clusterctl.inventory.imports.ansible_tree import Group, Tree, Variable, Variables
-from clusterctl.inventory.imports.found import Note, Source
+from clusterctl.inventory.imports.found import Note, Source, numbered_lines
 
 _SECTION = re.compile(r"\[([^:\]\s]+)(?::(\w+))?\]\s*(?:#.*)?")
 _LONGEST_LITERAL = 4096
@@ -25,7 +25,7 @@ def looks_like(text: str) -> bool:
 def read(source: Source, tree: Tree) -> None:
     """Take the file into the tree; what cannot be read is noted and left out."""
     section, kind = "ungrouped", "hosts"
-    for number, raw in enumerate(source.text.splitlines(), start=1):
+    for number, raw in numbered_lines(source.name, source.text):
         line = raw.strip()
         if not line or line[0] in ";#":
             continue

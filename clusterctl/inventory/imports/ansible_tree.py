@@ -78,7 +78,7 @@ def hosts_of(pattern: str) -> tuple[list[str], int | None]:
     """
     port = None
     match = _PORT.fullmatch(pattern)
-    if match is not None and ":" not in re.sub(r"\[[^\]]*\]", "", match["host"]):
+    if match is not None and ":" not in re.sub(r"\[[^\[\]]*\]", "", match["host"]):
         pattern, port = match["host"], int(match["port"])
         if pattern.startswith("[") and pattern.endswith("]") and not _RANGE.fullmatch(pattern):
             return [pattern[1:-1]], port

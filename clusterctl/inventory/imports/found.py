@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+
+from clusterctl.errors import InventoryError
+from clusterctl.foreign import LINE_CHARACTERS
 
 Setting = str | int
 _MOST_DIGITS = 18
@@ -12,6 +16,29 @@ _MOST_DIGITS = 18
 def printable(text: str) -> str:
     """Return the text on one line, with a ``?`` for every character that is not shown."""
     return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def split_outside(text: str, brackets: str = "[]") -> list[str]:
+    """Split at commas that are not within brackets: ``gpu[01-03,07]`` is one expression."""
+    parts, start, inside = [], 0, False
+    for match in re.finditer(r"[\[\](),]", text):
+        if match[0] == "," and not inside:
+            parts.append(text[start : match.start()])
+            start = match.end()
+        elif match[0] in brackets:
+            inside = match[0] in "[("
+    return [*parts, text[start:]]
+
+
+def numbered_lines(name: str, text: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a file with their numbers; raise InventoryError for one of more than LINE_CHARACTERS."""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if len(line) > LINE_CHARACTERS:
+            raise InventoryError(
+                f"{name}:{number}: the line has {len(line)} characters; at most {LINE_CHARACTERS} are read",
+                hint="check that this file is the inventory that you mean, or split the line",
+            )
+        yield number, line
 
 
 def whole_number(digits: str) -> int:

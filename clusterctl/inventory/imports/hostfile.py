@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import re
 
-from clusterctl.inventory.imports.found import Found, FoundNode, Note, Setting, Source, whole_number
+from clusterctl.inventory.imports.found import (
+    Found,
+    FoundNode,
+    Note,
+    Setting,
+    Source,
+    numbered_lines,
+    whole_number,
+)
 
 _COUNTED = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%\w]+\]|[^:\s]+):(?P<count>[0-9]+)")
-_PAIR = re.compile(r"([A-Za-z_-]+)\s*=\s*([^\s,]*),?")
+_PAIR = re.compile(r"(?<![A-Za-z_-])([A-Za-z_-]+)\s*=\s*([^\s,]*),?")
 _SLOTS = ("slots", "count", "cpu")
 _MAX = ("max_slots", "max-slots", "slots_max", "slots-max")
 _USER = ("user", "username")
@@ -34,7 +42,7 @@ def read(source: Source) -> Found:
     """
     nodes: dict[str, FoundNode] = {}
     notes: list[Note] = []
-    for number, raw in enumerate(source.text.splitlines(), start=1):
+    for number, raw in numbered_lines(source.name, source.text):
         content = raw.split("#", 1)[0].strip()
         if not content:
             continue

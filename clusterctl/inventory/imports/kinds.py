@@ -8,7 +8,7 @@ from enum import Enum
 
 from clusterctl.errors import InventoryError
 from clusterctl.inventory.imports import ansible, ansible_ini, hostfile, slurm, spreadsheet, ssh_config
-from clusterctl.inventory.imports.found import Found, Source
+from clusterctl.inventory.imports.found import Found, Source, numbered_lines
 
 
 class Kind(str, Enum):
@@ -48,6 +48,8 @@ def detect(source: Source) -> Kind:
         )
     if source.name.endswith((".yml", ".yaml", ".json")):
         return Kind.ansible
+    for _ in numbered_lines(source.name, source.text):
+        pass  # a line that is too long is refused before any pattern is tried on it
     if slurm.looks_like(source.text):
         return Kind.slurm
     if ssh_config.looks_like(source.text):

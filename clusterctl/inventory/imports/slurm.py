@@ -7,14 +7,22 @@ from collections.abc import Iterator
 
 from clusterctl.inventory import nodeset
 from clusterctl.inventory.imports.budget import MOST_HELD, Budget
-from clusterctl.inventory.imports.found import Found, FoundNode, Note, Setting, Source, whole_number
+from clusterctl.inventory.imports.found import (
+    Found,
+    FoundNode,
+    Note,
+    Setting,
+    Source,
+    numbered_lines,
+    split_outside,
+    whole_number,
+)
 
-_RECORD = re.compile(r"^\s*NodeName=", re.IGNORECASE | re.MULTILINE)
+_RECORD = re.compile(r"^[^\S\n]*NodeName=", re.IGNORECASE | re.MULTILINE)
 _PAIR = re.compile(
     r"(?:^|\s)(NodeName|NodeAddr|Gres|State|Partitions|PartitionName|Nodes)=(\S*)", re.IGNORECASE
 )
 _GPUS = re.compile(r"gpu(?::[^:(,]+)?:(\d+)(?:\(.*\))?|gpu(?::[^:(,]*[^:(,0-9][^:(,]*)?(?:\(.*\))?")
-_COMMA = re.compile(r",(?![^(\[]*[)\]])")
 _NODE_COLUMNS = ("NODELIST", "HOSTNAMES")
 # What sinfo appends to a state: not responding, powered down, in maintenance, and so on (sinfo(1)).
 _STATE_MARKS = "*~#!%$@^-+"
@@ -92,7 +100,7 @@ class _Reader:
     def records(self, text: str) -> None:
         defaults: dict[str, str] = {}
         partitions: list[tuple[int, str, str]] = []
-        for line, record in _records(text):
+        for line, record in _records(self.file, text):
             pairs = {key.lower(): value for key, value in _PAIR.findall(record)}
             if "partitionname" in pairs:
                 if pairs["partitionname"].upper() != "DEFAULT" and pairs.get("nodes"):
@@ -118,7 +126,7 @@ class _Reader:
     def lines(self, text: str) -> None:
         header: list[str] | None = None
         separator: str | None = None
-        for line, raw in enumerate(text.splitlines(), start=1):
+        for line, raw in numbered_lines(self.file, text):
             content = raw.split("#", 1)[0].strip()
             if not content or (header is None and re.fullmatch(r"\w{3} \w{3} +\d+ [\d:]{8} \d{4}", content)):
                 continue  # sinfo -l begins with the date
@@ -166,10 +174,10 @@ def _row(header: list[str], fields: list[str]) -> dict[str, str] | None:
     return dict(zip(header, cells, strict=True)) if len(cells) == len(header) else None
 
 
-def _records(text: str) -> Iterator[tuple[int, str]]:
+def _records(name: str, text: str) -> Iterator[tuple[int, str]]:
     """Yield every record with its first line; indented lines and those after a backslash continue it."""
     begun, parts, continued = 0, "", False
-    for number, raw in enumerate(text.splitlines(), start=1):
+    for number, raw in numbered_lines(name, text):
         line = raw.split("#", 1)[0] if raw.lstrip().startswith("#") else raw
         starts = re.match(r"\s*(NodeName|PartitionName)=", line, re.IGNORECASE) and not continued
         if starts:
@@ -188,7 +196,7 @@ def _gpus(gres: str) -> int | None:
     """Return the sum of GPUs in ``gpu:h100:8(S:0-1),nic:2``; None where none are named."""
     counts = [
         whole_number(match[1] or "1")
-        for match in (_GPUS.fullmatch(part.strip()) for part in _COMMA.split(gres))
+        for match in (_GPUS.fullmatch(part.strip()) for part in split_outside(gres, brackets="[]()"))
         if match is not None
     ]
     return sum(counts) if counts else None

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from ipaddress import ip_address
 
+from clusterctl.inventory.imports.found import split_outside
+
 _BETWEEN = re.compile(r"[\s,;|]+")
-# Not those within brackets: gpu[01-03,07] is one expression.
-_COMMA = re.compile(r",(?![^\[]*\])")
 _WHO = re.compile(
     r"(?:host|node|server|machine|inventory)?[_-]?(?:name|host|node|server|machine)s?"
     r"|(?:host|node|ip|ipv4|ipv6)?[_-]?(?:address|addr|ip)(?:es)?|ipv4|ipv6|fqdn|dns",
@@ -23,7 +23,7 @@ def problem(text: str) -> str | None:
     if len(lines) > 1 and _is_heading(lines[0][1]):
         return f"{lines[0][0]}: {lines[0][1][:60]!r} reads as the heading of a table"
     for number, line in lines:
-        fields = [field.strip() for field in _COMMA.split(line) if field.strip()]
+        fields = [field.strip() for field in split_outside(line) if field.strip()]
         addresses = sum(map(_is_address, fields))
         if len(fields) > 1 and (any(map(str.isdecimal, fields)) or 0 < addresses < len(fields)):
             return f"{number}: {line[:60]!r} reads as fields of one node, not as names of several"

@@ -16,13 +16,21 @@ from pathlib import Path
 
 from clusterctl.errors import InventoryError
 from clusterctl.inventory.imports.budget import MOST_STEPS, Budget
-from clusterctl.inventory.imports.found import Found, FoundNode, Note, Setting, Source, whole_number
+from clusterctl.inventory.imports.found import (
+    Found,
+    FoundNode,
+    Note,
+    Setting,
+    Source,
+    numbered_lines,
+    whole_number,
+)
 from clusterctl.inventory.imports.proxy import jump_of_proxy_command
 from clusterctl.inventory.nodeset import MAX_NODES
 from clusterctl.inventory.user_paths import at_home
 from clusterctl.inventory.wildcards import like
 
-_LINE = re.compile(r"\s*([A-Za-z][A-Za-z0-9]*)(?:\s*=\s*|\s+)(.*?)\s*")
+_LINE = re.compile(r"\s*([A-Za-z][A-Za-z0-9]*)(?=[\s=])\s*=?\s*(.*)")
 _CARRIED = ("hostname", "port", "user", "identityfile", "proxyjump", "proxycommand", "userknownhostsfile")
 _DEPTH = 16
 _MOST_TEXT = 16 << 20
@@ -84,8 +92,8 @@ class _Reader:
         opened = _Block(conditions)
         self.blocks.append(opened)
         block: _Block | None = opened
-        for number, raw in enumerate(text.splitlines(), start=1):
-            match = _LINE.fullmatch(raw)
+        for number, raw in numbered_lines(name, text):
+            match = _LINE.fullmatch(raw.rstrip())
             if match is None or raw.lstrip().startswith("#"):
                 continue
             key, value = match[1].lower(), match[2]
