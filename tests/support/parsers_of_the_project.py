@@ -1,0 +1,396 @@
+"""Every parser of text that nodes, ranks, other programs and other tools wrote: its seeds and the errors it documents.
+
+``PARSERS`` is the one table. ``unlisted()`` finds the functions of clusterctl that look like a parser and are neither
+in it nor in ``NOT_FOREIGN``.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import random
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import facts_recorded as recorded
+
+import clusterctl
+from clusterctl import foreign
+from clusterctl.apply import records
+from clusterctl.benchmarks import neighbours, perf_output, training
+from clusterctl.benchmarks.nccl_log import LogReader, without_log
+from clusterctl.benchmarks.nccl_transport import parse as parse_transport
+from clusterctl.errors import ClusterctlError
+from clusterctl.facts import document, gather, probe
+from clusterctl.facts.base import Section, Sections
+from clusterctl.facts.clock import Exchange
+from clusterctl.facts.drift import drift
+from clusterctl.facts.model_host import RootAccess
+from clusterctl.facts.recording.scrub import scrubbed_json
+from clusterctl.images import on_node, prove, relay
+from clusterctl.inventory import yaml_source
+from clusterctl.inventory.imports import kinds, spreadsheet
+from clusterctl.inventory.imports.found import Source
+from clusterctl.inventory.model import Node
+from clusterctl.launch import containers, mpi_version, notices, preflight, processes
+from clusterctl.report.known_errors import catalogue, origin
+from clusterctl.report.known_errors.scan import Scan
+from clusterctl.requirements.catalog import ALL
+from clusterctl.requirements.fleet import Fleet
+from clusterctl.requirements.judge import judge_node
+from clusterctl.transport import ssh_config_text
+from clusterctl.transport.answers import understanding
+from clusterctl.transport.base import TransportError
+
+TESTS = Path(__file__).resolve().parents[1]
+NODE = Node(
+    name="n",
+    address="n",
+    requirements={"ssh_mesh": {"require": True}, "shared_dir": {"path": "/s", "server": "n"}},
+)
+NONCE = "0f" * 16
+
+
+@dataclass(frozen=True, slots=True)
+class Parser:
+    """One parser as it is called: ``refuses`` are the errors of its docstring; it raises nothing else."""
+
+    name: str
+    run: Callable[[str], object]
+    seeds: tuple[str, ...]
+    refuses: tuple[type[Exception], ...] = ()
+
+
+def _files(*patterns: str) -> tuple[str, ...]:
+    paths = sorted(path for pattern in patterns for path in TESTS.glob(pattern) if path.is_file())
+    assert paths, patterns
+    return tuple(path.read_text(encoding="utf-8", errors="replace")[:20_000] for path in paths)
+
+
+def _cases(subject: str) -> tuple[Sections, ...]:
+    return tuple(recorded.load(path) for path in sorted((recorded.CASES / subject).glob("*.txt")))
+
+
+# Sections as one text, whose marks no mutation makes by chance.
+_BEGIN, _NAMED = "\x1e", "\x1f"
+
+
+def _joined(sections: Sections) -> str:
+    return "".join(f"{_BEGIN}{name}{_NAMED}{section.text}" for name, section in sections.items())
+
+
+def _sections(text: str) -> Sections:
+    pieces = (piece.partition(_NAMED) for piece in text.split(_BEGIN)[1:])
+    return Sections({name: Section(name, body) for name, _, body in pieces})
+
+
+def _whole_nodes() -> tuple[str, ...]:
+    """Return nodes made of one case of each subject."""
+    cases = {subject: _cases(subject) for subject in recorded.SUBJECTS}
+    nodes = []
+    for index in range(4):
+        together = Sections()
+        for found in cases.values():
+            together.update(found[index % len(found)])
+        nodes.append(_joined(together))
+    return tuple(nodes)
+
+
+def _everything_of_a_node(text: str) -> None:
+    """Do what a check does with one node's answer: its facts, their document, the verdicts, and drift."""
+    facts = gather.facts_from(
+        "n",
+        _sections(text),
+        RootAccess(0, "root"),
+        gathered_at=1.0,
+        duration_s=1.0,
+        exchange=Exchange(1.0, 2.0, 3.0),
+    )
+    assert document.from_document(document.to_document(facts)) == facts
+    document.fold_key(facts)
+    fleet = Fleet((NODE,), {"n": facts})
+    judge_node(facts, NODE, fleet=fleet)
+    for requirement in ALL.values():
+        requirement.steps(facts, NODE, fleet)
+    drift({"n": facts, "m": facts})
+
+
+def _understood(parse: Callable[[str], object]) -> Callable[[str], object]:
+    """Call a parser as its callers do, which make the failure of the node of whatever it does not understand."""
+
+    def run(text: str) -> object:
+        with understanding("n", "what it has"):
+            return parse(text)
+
+    return run
+
+
+def _container(text: str) -> object:
+    return containers.parse(NODE, text, None)
+
+
+def _image(text: str) -> object:
+    return on_node.image_of(foreign.json_value(text)[0])
+
+
+def _scanned(text: str) -> None:
+    scan = Scan(catalogue.load())
+    scan.read("log", io.BytesIO(text.encode("utf-8", "replace")))
+    assert scan.findings is not None and scan.left_over is not None
+
+
+def _nccl(text: str) -> None:
+    reader = LogReader()
+    reader.read_text(text, 0)
+    reader.result()
+    without_log(text)
+
+
+def _noticed(text: str) -> None:
+    notices.rank_death(text)
+    notices.daemon_node(text)
+    notices.gave_up(text)
+    notices.last_words(text)
+
+
+def _imported(name: str, kind: kinds.Kind) -> Callable[[str], object]:
+    def run(text: str) -> None:
+        source = Source(name, text)
+        spreadsheet.problem(text)
+        kinds.detect(source)
+        kinds.read(source, kind)
+
+    return run
+
+
+_VERSIONS = ("mpirun (Open MPI) 4.1.4", "HYDRA build details:\n  Version:  4.2.1\n")
+_IMPORTS = "unit/inventory/imports"
+_READY = (
+    "gpus\t8\nuid\t0\ncores\t64\nports\t1F90 16\nssh\t10.0.0.9 5000 10.0.0.1 22\nlinks\tasked\n"
+    "rdma_port\tmlx5_0 1 400\n"
+    "nvlinks\t26.562 26.562\nnvlink_pairs\t18 18\nmemlock\t65536\nhost\tn\nend\tok\n"
+)
+_RELAY = (
+    "base\t/var/tmp\nuser\troot\nkey\tssh-ed25519 AAAA\nhost_key\tssh-ed25519 AAAA\n"
+    "connection\t10.0.0.9 5000 10.0.0.1 22\n"
+    "free_spool\t1000\nfree_docker\t1000\nzstd\tyes\nend\tok\n"
+)
+_RECORD = (
+    'clusterctl-record {"kind": "start", "rank": 0, "host": "a", "pid": 7, "device": "cuda:0 H200"}\n'
+    'clusterctl-record {"kind": "rank", "rank": 0, "host": "a", "pid": 7, "device": "cuda:0 H200", '
+    '"samples_per_s_mean": 2.5, "samples_per_s_spread": 0.1, "loss_first": 3, "loss_last": 2, "steps": 8, '
+    '"parameters_digest": "ab", "proof": {"backend": "nccl", "version": "2.27", "libraries": ["a"]}}\n'
+    'clusterctl-record {"kind": "failure", "rank": 0, "host": "a", "reason": "nan-loss", "loss": "nan"}\n'
+)
+_INSPECT = '[{"Id": "sha256:ab", "RootFS": {"Layers": ["a"]}, "Size": 12, "Config": {"Env": ["A=b"]}, "Created": "x"}]'
+_NOTICES = (
+    "mpirun noticed that process rank 1 with PID 0 on node b exited on signal 9 (Killed).\n"
+    "srun: error: b: tasks 1-3: Exited with exit code 2\nsrun: error: b: task 1: Killed\n"
+    "Process name: [[30393,1],1]\n  Exit code:    3\nlocal_spawn: rank 1 (pid 12) on b exited with status 137\n"
+    "Remote daemon: [[1,0],1] on node b\nNode failure on b\n"
+)
+_NEIGHBOURS = "# Neighbours: 1048576 bytes\n# Neighbours of rank 0 on a: 12.5 GB/s with 1, 11 GB/s with 2\n"
+_PROBE = f"hello\n\n{NONCE} begin root -\n0 root\n\n{NONCE} end root 0\n\n{NONCE} begin memory 100\n/proc/meminfo:MemTotal: 5 kB\n\n{NONCE} end memory 0\n\n{NONCE} done 12.5\n"  # noqa: E501
+_SSH = "Host gpu*\n  Port = 22\n\tUser root\nMatch host a\nProxyJump b\nInclude none\n"
+
+
+def parsers() -> tuple[Parser, ...]:
+    """Return the table."""
+    of_facts = [
+        Parser(
+            f"facts/{subject}",
+            lambda text, run=run: run(_sections(text)),
+            tuple(map(_joined, _cases(subject))),
+        )
+        for subject, run in recorded.SUBJECTS.items()
+    ]
+    inventories = {
+        "ansible": (kinds.Kind.ansible, _files(f"{_IMPORTS}/ansible_ini/*")),
+        "hostfile": (kinds.Kind.hostfile, _files(f"{_IMPORTS}/*hostfile", f"{_IMPORTS}/machinefile")),
+        "slurm": (kinds.Kind.slurm, _files(f"{_IMPORTS}/s*.txt", f"{_IMPORTS}/slurm.conf")),
+        "ssh_config": (kinds.Kind.ssh_config, (_SSH, *_files(f"{_IMPORTS}/ssh/*"))),
+    }
+    of_tools = [
+        Parser(f"inventory.imports.{name}", _imported(name, kind), seeds, (ClusterctlError,))
+        for name, (kind, seeds) in inventories.items()
+    ]
+    own = _files("../inventories/*.yaml")
+    texts = _files(f"{_IMPORTS}/ansible_yaml/*", f"{_IMPORTS}/ansible_yaml.json")
+    return (
+        *of_facts,
+        Parser("a node's whole check", _everything_of_a_node, _whole_nodes()),
+        Parser("facts.probe.split", lambda text: probe.split(text, NONCE), (_PROBE,), (ClusterctlError,)),
+        Parser("facts.recording.scrub", scrubbed_json, (_INSPECT, '{"password": "a", "b": [1]}')),
+        Parser("foreign.json_value", foreign.json_value, (_INSPECT, '{"a": [1.5, NaN]}'), (foreign.NotUnderstood,)),
+        Parser("foreign.whole", foreign.whole, ("12", "-7", "0012"), (foreign.NotUnderstood,)),
+        Parser("foreign.decimal", foreign.decimal, ("12.5", "-7e3", ".5"), (foreign.NotUnderstood,)),
+        Parser("benchmarks.perf_output", perf_output.parse, _files("unit/benchmarks/cases/*.txt")),
+        Parser("benchmarks.neighbours", lambda text: neighbours.parse(text.splitlines()).document(), (_NEIGHBOURS,)),
+        Parser("benchmarks.training", training.parse, (_RECORD,)),
+        Parser("benchmarks.nccl_log", _nccl, _files("unit/benchmarks/nccl_logs/*.log")),
+        Parser("benchmarks.nccl_transport", parse_transport, ("NET/IB/0(3)/GDRDMA(PCI)/Shared", "P2P/CUMEM")),
+        Parser("report.known_errors.scan", _scanned, _files("unit/report/logs/*/*")),
+        Parser("report.known_errors.origin", origin.origin_of, _files("unit/report/logs/broken/*")),
+        Parser("launch.notices", _noticed, (_NOTICES,)),
+        Parser("launch.mpi_version", mpi_version.read, _VERSIONS),
+        Parser("launch.processes", processes.parse_inspection, ("12\t0\tS\tpython\n13\t1\tT\tpython\n",)),
+        Parser("launch.preflight", lambda text: preflight.parse(NODE, text), (_READY,), (ClusterctlError,)),
+        Parser("launch.containers", _understood(_container), (_READY,), (ClusterctlError,)),
+        Parser("images.relay", _understood(lambda text: relay.parse(NODE, "t", text)), (_RELAY,), (ClusterctlError,)),
+        Parser("images.on_node", _understood(_image), (_INSPECT,), (TransportError,)),
+        Parser(
+            "images.prove",
+            lambda text: prove.parse(text, container="c", image="i", library="l", expected_sha256=None),
+            ("rank\t0\t12\t/lib/a.so\tab\nversion\t2.27\n",),
+        ),
+        Parser("apply.records", lambda text: records.parse(text, NONCE), (f"@{NONCE} 12 done c3RlcA==",)),
+        *of_tools,
+        Parser("inventory.imports.ansible_yaml", _imported("a.yml", kinds.Kind.ansible), texts, (ClusterctlError,)),
+        Parser("inventory.yaml_source", lambda text: yaml_source.parse(text.encode(), "i"), own, (ClusterctlError,)),
+        Parser("transport.ssh_config_text.words", ssh_config_text.words, (_SSH,)),
+    )  # fmt: skip
+
+
+_HOSTILE = (
+    *(
+        "9" * 400,
+        "9" * 5000,
+        "1e999",
+        "-1e308",
+        "nan",
+        "inf",
+        "Infinity",
+        "-1",
+        "0x" + "f" * 40,
+        "²",
+        "٣",
+        "1_0",
+        "1.2.3",
+    ),
+    *(
+        "\x00",
+        "\u2028",
+        "\r",
+        "\n",
+        "\t",
+        " " * 3000,
+        ":" * 50,
+        "/" * 50,
+        "[" * 2000,
+        '{"a":' * 1000,
+        "]",
+        "}",
+        '"',
+        "\\",
+    ),
+    *("a" * 5000, "\N{REPLACEMENT CHARACTER}", "%s", "--", "None", "[" + "1," * 500 + "1]"),
+)
+
+
+def mutated(chance: random.Random, seeds: tuple[str, ...]) -> str:
+    """Return a seed with up to four pieces cut, doubled, moved, or replaced; or nothing but noise."""
+    if chance.random() < 0.05:
+        return chance.randbytes(chance.randrange(200)).decode(errors="replace")
+    text = chance.choice(seeds)
+    for _ in range(chance.randrange(1, 5)):
+        low = chance.randrange(len(text) + 1)
+        high = min(len(text), low + chance.choice((0, 1, 3, 40)))
+        kind = chance.random()
+        if kind < 0.4:
+            low, high = _number_near(text, low)
+            piece = chance.choice(_HOSTILE)
+        elif kind < 0.7:
+            piece = chance.choice(_HOSTILE)
+        elif kind < 0.8:
+            other = chance.choice(seeds)
+            start = chance.randrange(len(other) + 1)
+            piece = other[start : start + chance.choice((5, 80, 400))]
+        elif kind < 0.9:
+            piece = text[low:high] * 2
+        else:
+            piece = ""
+        text = text[:low] + piece + text[high:]
+    return text
+
+
+def _number_near(text: str, at: int) -> tuple[int, int]:
+    """Return where the next number begins and ends; an empty place where none follows."""
+    while at < len(text) and not text[at].isdigit():
+        at += 1
+    end = at
+    while end < len(text) and text[end].isdigit():
+        end += 1
+    return at, end
+
+
+# What follows finds new parsers.
+
+_NAMES = ("parse", "read", "split", "undump", "detect")
+_FOREIGN_TYPES = ("str", "bytes", "Sequence[str]", "Iterable[str]", "Iterable[bytes]", "Sections", "Source")
+NOT_FOREIGN = {
+    "apply.carry.read": "names of packages that the inventory asks for",
+    "cli.bench_request.parse_size": "an option of the command line",
+    "cli.bench_request.parse_points": "an option of the command line",
+    "launch.variants.parse_variants": "an option of the command line",
+    "images.push.split": "an option of the command line",
+    "images.packages.parse": "an option of the command line",
+    "images.base_image.parse": "what a container of this machine's engine said",
+    "lab.apt_sources.parse_list": "the file of this machine",
+    "lab.apt_sources.parse_deb822": "the file of this machine",
+    "lab.python_mounts.parse": "the file of this machine",
+    "workloads.collective_perf.parse_size": "an option of the command line",
+    "requirements.judge.subjects_read": "names of requirements",
+    "transport.ssh_config.split_hop": "an option of the inventory",
+}
+"""Functions that are named like a parser and read what the user of this machine wrote."""
+
+
+def _functions() -> Iterator[str]:
+    package = Path(clusterctl.__file__).parent
+    for path in sorted(package.rglob("*.py")):
+        module = ".".join(path.relative_to(package).with_suffix("").parts)
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if not isinstance(node, ast.FunctionDef) or node.name.startswith("_"):
+                continue
+            if any(part in _NAMES for part in node.name.split("_")) and any(
+                argument.annotation is not None and ast.unparse(argument.annotation) in _FOREIGN_TYPES
+                for argument in node.args.args
+            ):
+                yield f"{module}.{node.name}"
+
+
+def reached(run: Callable[[], Any]) -> set[str]:
+    """Return the functions of clusterctl that are called while something runs, as ``module.name``."""
+    package = str(Path(clusterctl.__file__).parent)
+    found: set[str] = set()
+
+    def note(frame: Any, event: str, _argument: object) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(package):
+            path = Path(frame.f_code.co_filename).relative_to(package).with_suffix("")
+            found.add(".".join((*path.parts, frame.f_code.co_name)))
+
+    # What is remembered is not called again.
+    modules = [module for name, module in sys.modules.items() if name.startswith("clusterctl.")]
+    for forget in [
+        getattr(value, "cache_clear", None) for module in modules for value in vars(module).values()
+    ]:
+        if callable(forget):
+            forget()
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        run()
+    finally:
+        sys.setprofile(before)
+    return found
+
+
+def unlisted(called: set[str]) -> list[str]:
+    """Return the parsers that are in no table: neither called by one of ``PARSERS``, nor in ``NOT_FOREIGN``."""
+    return [name for name in _functions() if name not in called and name not in NOT_FOREIGN]
+
+
+PARSERS = parsers()
