@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import facts_recorded as recorded
+from clusterctl.facts.recording.scrub import scrubbed_json
 
 import clusterctl
 from clusterctl import foreign
@@ -29,7 +30,6 @@ from clusterctl.facts.base import Section, Sections
 from clusterctl.facts.clock import Exchange
 from clusterctl.facts.drift import drift
 from clusterctl.facts.model_host import RootAccess
-from clusterctl.facts.recording.scrub import scrubbed_json
 from clusterctl.images import on_node, prove, relay
 from clusterctl.inventory import yaml_source
 from clusterctl.inventory.imports import kinds, spreadsheet
