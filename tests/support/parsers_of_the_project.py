@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import facts_recorded as recorded
-from clusterctl.facts.recording.scrub import scrubbed_json
 
 import clusterctl
 from clusterctl import foreign
@@ -35,12 +34,15 @@ from clusterctl.inventory import yaml_source
 from clusterctl.inventory.imports import kinds, spreadsheet
 from clusterctl.inventory.imports.found import Source
 from clusterctl.inventory.model import Node
-from clusterctl.launch import containers, mpi_version, notices, preflight, processes
+from clusterctl.launch import containers, leftovers, mpi_version, notices, preflight, processes
+from clusterctl.launch.attribution import LeadingTags, MarkedTags, XmlElements
 from clusterctl.report.known_errors import catalogue, origin
 from clusterctl.report.known_errors.scan import Scan
 from clusterctl.requirements.catalog import ALL
 from clusterctl.requirements.fleet import Fleet
 from clusterctl.requirements.judge import judge_node
+from clusterctl.results import damage
+from clusterctl.secret.scrub import scrubbed_json
 from clusterctl.transport import ssh_config_text
 from clusterctl.transport.answers import understanding
 from clusterctl.transport.base import TransportError
@@ -149,6 +151,12 @@ def _nccl(text: str) -> None:
     without_log(text)
 
 
+def _attributed(text: str) -> None:
+    for reader in (XmlElements(), LeadingTags(), MarkedTags("5eed")):
+        for line in text.split("\n"):
+            assert all(piece.rank is None or piece.rank >= 0 for piece in reader(line))
+
+
 def _noticed(text: str) -> None:
     notices.rank_death(text)
     notices.daemon_node(text)
@@ -192,6 +200,12 @@ _NOTICES = (
     "Process name: [[30393,1],1]\n  Exit code:    3\nlocal_spawn: rank 1 (pid 12) on b exited with status 137\n"
     "Remote daemon: [[1,0],1] on node b\nNode failure on b\n"
 )
+_STREAM = (
+    '<stdout rank="1">half &lt;a&gt; &#195;&#169;</stdout><stderr>mpirun noticed&#010;</stderr>\n'
+    "[1,0]<stdout>: row\n[5eed,0]<stdout>:row[5eed,1]<stderr>:half\n"
+)
+HERE = leftovers.this_controller()
+_LEFT = f"0123456789abcdef old {HERE.lease}"
 _NEIGHBOURS = "# Neighbours: 1048576 bytes\n# Neighbours of rank 0 on a: 12.5 GB/s with 1, 11 GB/s with 2\n"
 _PROBE = f"hello\n\n{NONCE} begin root -\n0 root\n\n{NONCE} end root 0\n\n{NONCE} begin memory 100\n/proc/meminfo:MemTotal: 5 kB\n\n{NONCE} end memory 0\n\n{NONCE} done 12.5\n"  # noqa: E501
 _SSH = "Host gpu*\n  Port = 22\n\tUser root\nMatch host a\nProxyJump b\nInclude none\n"
@@ -223,17 +237,19 @@ def parsers() -> tuple[Parser, ...]:
         *of_facts,
         Parser("a node's whole check", _everything_of_a_node, _whole_nodes()),
         Parser("facts.probe.split", lambda text: probe.split(text, NONCE), (_PROBE,), (ClusterctlError,)),
-        Parser("facts.recording.scrub", scrubbed_json, (_INSPECT, '{"password": "a", "b": [1]}')),
+        Parser("secret.scrub", scrubbed_json, (_INSPECT, '{"password": "a", "b": [1]}')),
         Parser("foreign.json_value", foreign.json_value, (_INSPECT, '{"a": [1.5, NaN]}'), (foreign.NotUnderstood,)),
         Parser("foreign.whole", foreign.whole, ("12", "-7", "0012"), (foreign.NotUnderstood,)),
         Parser("foreign.decimal", foreign.decimal, ("12.5", "-7e3", ".5"), (foreign.NotUnderstood,)),
         Parser("benchmarks.perf_output", perf_output.parse, _files("unit/benchmarks/cases/*.txt")),
         Parser("benchmarks.neighbours", lambda text: neighbours.parse(text.splitlines()).document(), (_NEIGHBOURS,)),
-        Parser("benchmarks.training", training.parse, (_RECORD,)),
+        Parser("benchmarks.training", lambda text: training.parse({0: text, 1: text}), (_RECORD,)),
         Parser("benchmarks.nccl_log", _nccl, _files("unit/benchmarks/nccl_logs/*.log")),
         Parser("benchmarks.nccl_transport", parse_transport, ("NET/IB/0(3)/GDRDMA(PCI)/Shared", "P2P/CUMEM")),
         Parser("report.known_errors.scan", _scanned, _files("unit/report/logs/*/*")),
         Parser("report.known_errors.origin", origin.origin_of, _files("unit/report/logs/broken/*")),
+        Parser("launch.attribution", _attributed, (_STREAM,)),
+        Parser("launch.leftovers", lambda text: leftovers.dead([text], HERE), (_LEFT,)),
         Parser("launch.notices", _noticed, (_NOTICES,)),
         Parser("launch.mpi_version", mpi_version.read, _VERSIONS),
         Parser("launch.processes", processes.parse_inspection, ("12\t0\tS\tpython\n13\t1\tT\tpython\n",)),
@@ -246,6 +262,7 @@ def parsers() -> tuple[Parser, ...]:
             lambda text: prove.parse(text, container="c", image="i", library="l", expected_sha256=None),
             ("rank\t0\t12\t/lib/a.so\tab\nversion\t2.27\n",),
         ),
+        Parser("results.damage", lambda text: damage.parsed(text, dict), (_INSPECT, '{"a": [1.5, NaN]}'), (ValueError, TypeError)),
         Parser("apply.records", lambda text: records.parse(text, NONCE), (f"@{NONCE} 12 done c3RlcA==",)),
         *of_tools,
         Parser("inventory.imports.ansible_yaml", _imported("a.yml", kinds.Kind.ansible), texts, (ClusterctlError,)),
@@ -331,6 +348,7 @@ def _number_near(text: str, at: int) -> tuple[int, int]:
 _NAMES = ("parse", "read", "split", "undump", "detect")
 _FOREIGN_TYPES = ("str", "bytes", "Sequence[str]", "Iterable[str]", "Iterable[bytes]", "Sections", "Source")
 NOT_FOREIGN = {
+    "results.damage.read_as_stored": "a context manager: unit/results/test_hostile_database.py tries what is read in it",
     "apply.carry.read": "names of packages that the inventory asks for",
     "cli.bench_request.parse_size": "an option of the command line",
     "cli.bench_request.parse_points": "an option of the command line",

@@ -127,7 +127,7 @@ def test_argv_says_only_what_was_chosen():
     ids=lambda record: record[:12],
 )
 def test_a_record_that_no_rank_writes_is_left_out(record):
-    assert parse(f"{MARK}{record}\n") == parse("")
+    assert parse({0: f"{MARK}{record}\n"}) == parse({0: ""})
 
 
 def test_settings_are_single_values():
@@ -135,4 +135,4 @@ def test_settings_are_single_values():
         '{"kind": "rank", "rank": 0, "samples_per_s_mean": 1, "samples_per_s_spread": 0, "loss_first": 1, '
     )
     nested += '"loss_last": 1, "steps": 3, "model": ' + "[" * 90 + "]" * 90 + "}"
-    assert parse(f"{MARK}{nested}\n").settings == {"steps": 3}
+    assert parse({0: f"{MARK}{nested}\n"}).settings == {"steps": 3}
