@@ -56,6 +56,7 @@ class ContainerSettings(Model):
     network: Word = "host"
     """RoCE needs the host's network: the GID's interface must be visible."""
     ipc: Word | None = None
+    """Docker's ``--ipc``, such as ``host``; unset: the default of docker."""
     shm_size: Annotated[NumberText, StringConstraints(pattern=r"^[0-9]+[bkmgBKMG]?$")] | None = "32g"
     """Size of /dev/shm; NCCL wants 1 GiB per 8 ranks. Without effect when ``ipc`` is host."""
     memlock: Annotated[NumberText, StringConstraints(pattern=r"^(-1|[0-9]+)(:(-1|[0-9]+))?$")] | None = "-1"
@@ -63,22 +64,30 @@ class ContainerSettings(Model):
     stack: Annotated[NumberText, StringConstraints(pattern=r"^[0-9]+(:[0-9]+)?$")] | None = "67108864"
     """Bytes of stack."""
     devices: tuple[Word, ...] = ("/dev/infiniband",)
+    """Devices of the host that the container sees."""
     cap_add: tuple[Annotated[str, StringConstraints(pattern=r"^[A-Z_]+$")], ...] = ("IPC_LOCK",)
     """Capabilities; IPC_LOCK has effect only for root inside, hence the memlock limit beside it."""
     volumes: tuple[Word, ...] = ()
     """``/on/the/host:/in/the/container[:ro]``."""
     interactive: bool = False
+    """Keep standard input open, with a terminal (``-it``); ``up`` ignores it."""
     detach: bool = False
+    """Run the container in the background (``-d``); ``up`` always does."""
     remove: bool = True
+    """Remove the container when it ends (``--rm``); ``up`` ignores it, and ``down`` removes the container."""
     command: tuple[str, ...] = ()
+    """Program and arguments to run in the container; empty: those of the image."""
     env: dict[VariableName, NumberText] = Field(default_factory=dict)
+    """Environment variables of the container. A value that a rendezvous sets, such as RANK, takes precedence."""
 
 
 class NodeSettings(Model):
     """What may be said of a node, of a group, or of all nodes under ``defaults``; unset keys fall through."""
 
     user: User | None = None
+    """Login on the node; unset: as ssh_config sets it, else your own user name."""
     port: int | None = Field(default=None, ge=1, le=65535)
+    """Port of the node's SSH server; unset: as ssh_config sets it, else 22."""
     identity_file: FilePath | None = None
     """Private key on this machine; relative paths start at the inventory's folder, ``~`` is your home."""
     known_hosts: FilePath | None = None
@@ -86,7 +95,9 @@ class NodeSettings(Model):
     proxy_jump: ProxyJump | None = None
     """``[user@]host[:port]``, as in ssh_config."""
     become: Become | None = None
+    """How commands become root on the node: ``auto`` uses sudo unless the login is root, ``none`` never does."""
     connection: Literal["ssh", "local"] | None = None
+    """``local``: run commands on this machine, without SSH."""
     gpus: int | None = Field(default=None, ge=0, le=64)
     """GPUs per node; unset: as found. Without GPUs, ranks go by cores."""
     slots: int | None = Field(default=None, ge=1, le=4096)
@@ -102,14 +113,18 @@ class NodeSettings(Model):
     all_reduce_perf: Program | None = None
     """The path of all_reduce_perf on the nodes; unset: as found."""
     requirements: RequirementSettings | None = None
+    """Settings of single requirements."""
     container: ContainerSettings | None = None
+    """The container that runs on the node."""
     env: dict[VariableName, NumberText] | None = None
+    """Environment variables of every rank on the node."""
 
 
 class NodeSpec(NodeSettings):
     """One entry under ``nodes``: a name, or a range of names such as ``gpu[01-16]``."""
 
     name: str = Field(min_length=1, max_length=1024)
+    """Name of the node, or a range of names; each node has one entry."""
     address: str | None = Field(default=None, min_length=1, max_length=1024)
     """Host name or address, or a range of as many; unset: the name."""
 
@@ -127,9 +142,13 @@ class InventoryFile(Model):
     version: Literal[1]
     """The version of this file's shape."""
     launcher: Launcher = Launcher.OPENMPI
+    """What starts the ranks of a benchmark."""
     defaults: NodeSettings = NodeSettings()
+    """Settings of all nodes."""
     groups: dict[NodeName, GroupSpec] = Field(default_factory=dict)
+    """Settings of sets of nodes, by the name of the group."""
     nodes: tuple[NodeSpec, ...] = Field(min_length=1)
+    """The nodes of the cluster."""
 
     @field_validator("version", mode="before")
     @classmethod

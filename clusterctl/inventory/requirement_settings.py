@@ -35,6 +35,7 @@ class PeermemSettings(Model):
     """Which GPUDirect RDMA mechanism, and where nv_peer_mem's source comes from when it has to be built."""
 
     mechanism: Literal["auto", "dma-buf", "nvidia-peermem", "nv_peer_mem", "none"] = "auto"
+    """The mechanism that must be in place; ``auto``: any that works; ``none``: not applicable."""
     source: str | None = None
     """Directory or tarball on this machine with the source of an out-of-tree module, for ``nv_peer_mem``."""
     module: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]+$")] = "nv_peer_mem"
@@ -45,6 +46,7 @@ class RdmaLinkSettings(Model):
     """What a node's RDMA ports must reach."""
 
     min_rate_gbps: float | None = Field(default=None, gt=0)
+    """The least rate of each port in Gb/s; unset: the rate is not judged."""
     require: bool | None = None
     """True: a node without a device is unmet; false: never judged; unset: not applicable without one."""
 
@@ -53,6 +55,7 @@ class DockerSettings(Model):
     """Whether docker is wanted and may be installed."""
 
     require: bool = True
+    """False: the requirement is not applicable."""
     source: Literal["distribution", "docker"] = "distribution"
     """Whose packages: the distribution's (the RHEL family has none), or those of docker's own repository."""
     package: PackageName | None = None
@@ -67,6 +70,7 @@ class GpuDriverSettings(Model):
     version: Annotated[str, StringConstraints(pattern=r"^[0-9]+(\.[0-9]+){0,2}$")] | None = None
     """The version, or its first parts (``570``); unset: whatever the other nodes have."""
     flavour: Literal["any", "open", "proprietary"] = "any"
+    """Which kernel modules the driver must have."""
     install: Literal["never", "distribution", "nvidia"] = "never"
     """Where bootstrap may install it from, when it is missing: never asked for, never done."""
 
@@ -85,6 +89,7 @@ class NetworkBufferSettings(Model):
     """Socket buffers and queues of the kernel that many TCP streams need."""
 
     require: bool = True
+    """False: the requirement is not applicable."""
     sysctls: dict[Annotated[str, StringConstraints(pattern=r"^net\.[a-z0-9_.]+$")], NumberText] = Field(
         default_factory=dict
     )
@@ -130,6 +135,7 @@ class SshMeshSettings(Model):
     """Whether the nodes may log in to each other, as launchers that start from a node need."""
 
     require: bool = False
+    """True: each node must be able to log in to the others; false: not applicable."""
     name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,30}$")] = "mesh"
     """Names the keys and files: nodes that stand in several inventories need another name in each."""
     keys_from_here: bool = True
@@ -144,6 +150,7 @@ class TimeSyncSettings(Model):
     """How far clocks may be apart, and whom to ask the time."""
 
     require: bool = True
+    """False: the requirement is not applicable."""
     max_offset_s: float = Field(default=1.0, gt=0)
     """The most that a node's clock may differ from this machine's (round trip taken out) and from its peers'."""
     servers: tuple[Address, ...] = ()
@@ -182,3 +189,4 @@ class RequirementSettings(Model):
     memlock: Literal["unlimited"] | Annotated[int, Field(gt=0)] = "unlimited"
     """KiB of memory that a process may lock, in a non-interactive SSH session."""
     cpu_governor: Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$")] = "performance"
+    """The CPU frequency governor that every core must have."""
