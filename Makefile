@@ -108,7 +108,11 @@ bench: dev ## Side-by-side measurements against peers
 schema: dev ## Regenerate inventories/schema.json
 	$(BIN)/python -m clusterctl.inventory.schema > inventories/schema.json
 
+docs: $(VENV)/.installed ## Regenerate docs/cli.md and docs/inventory.md
+	$(BIN)/python -m clusterctl.cli.reference > docs/cli.md
+	$(BIN)/python -m clusterctl.inventory.reference > docs/inventory.md
+
 clean: ## Remove the venv and what was built
 	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 
-.PHONY: help install demo dev prerequisites lint unit core core-sanitizers core-torch-suite core-torch-matrix integration lab journey test bench schema clean
+.PHONY: help install demo dev prerequisites lint unit core core-sanitizers core-torch-suite core-torch-matrix integration lab journey test bench schema docs clean

@@ -19,6 +19,7 @@ from clusterctl.cli import console, verbs
 from clusterctl.errors import ClusterctlError, ConfigError, ControllerFileError
 
 INTERRUPTED = 130
+READER_GONE = 141
 # A disk of this machine that is full, over its quota, read-only or broken, wherever it shows.
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG)
 
@@ -114,7 +115,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except console.ReaderGoneError:
         # The reader of stdout (head, less) has gone; the shell's convention is to end quietly.
         console.abandon(sys.stdout, sys.stderr)
-        return 141
+        return READER_GONE
     except ConfigError as error:
         console.talk(f"error: {error.message}")
         return error.exit_code
