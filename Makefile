@@ -108,9 +108,14 @@ bench: dev ## Side-by-side measurements against peers
 schema: dev ## Regenerate inventories/schema.json
 	$(BIN)/python -m clusterctl.inventory.schema > inventories/schema.json
 
-docs: $(VENV)/.installed ## Regenerate docs/cli.md and docs/inventory.md
+$(VENV)/.docs: pyproject.toml | $(BIN)/pip
+	$(PIP) install --group docs
+	@touch $@
+
+docs: $(VENV)/.docs $(VENV)/.installed ## Regenerate docs/cli.md and docs/inventory.md; build the site in build/site
 	$(BIN)/python -m clusterctl.cli.reference > docs/cli.md
 	$(BIN)/python -m clusterctl.inventory.reference > docs/inventory.md
+	$(BIN)/mkdocs build --strict
 
 clean: ## Remove the venv and what was built
 	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
