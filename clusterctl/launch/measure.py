@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from clusterctl import log
 from clusterctl.benchmarks.base import Fault, FaultKind, RankProof
 from clusterctl.benchmarks.collective import CollectiveSweep, program_of
 from clusterctl.benchmarks.key import hardware_name
@@ -23,9 +24,11 @@ from clusterctl.launch.preflight import Readiness
 from clusterctl.launch.request import Request
 from clusterctl.launch.run import Runner
 from clusterctl.launch.variants import require_reader, tunes, without_effect
+from clusterctl.transport.answers import HANDLING_ERRORS
 from clusterctl.workloads.archive import ARCHIVE, build
 from clusterctl.workloads.training_sizes import default_sizes
 
+_LOG = log.get(__name__)
 CPU_SWEEP = CollectiveSweep(min_bytes=8, max_bytes=16 << 20, step_factor=4, iters=10, warmup_iters=2)
 _PROGRAMS = ("nccl-tests", "collective_core")
 GPU_SWEEP = CollectiveSweep(min_bytes=8, max_bytes=1 << 30, step_factor=2, iters=20, warmup_iters=5)
@@ -164,6 +167,21 @@ class Measurement:
 
     def run(self) -> Measured:
         """Measure; whatever goes wrong on the nodes is a fault in what is returned."""
+        try:
+            return self._run()
+        except HANDLING_ERRORS as error:
+            if not self._launches:
+                raise
+            # A run whose ranks have run keeps its record and its logs, whatever they wrote.
+            _LOG.debug("reading what the ranks wrote", exc_info=True)
+            fault = Fault(
+                FaultKind.UNPARSABLE,
+                f"what the ranks wrote cannot be read: {type(error).__name__}: {error!s:.200}",
+                hint="the ranks' logs are in the run folder; please report it: the same run with -vv shows where",
+            )
+            return self._failed((fault,))
+
+    def _run(self) -> Measured:
         answers, faults = self._runner.prepare({ARCHIVE: build()}, program_of(self._request.collective))
         if faults:
             return self._failed(faults)

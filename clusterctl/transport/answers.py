@@ -12,6 +12,10 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 
+HANDLING_ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What code runs into that handles an answer of another form than it expects."""
+
+
 @contextmanager
 def understanding(node: str, what: str) -> Iterator[None]:
     """Read what a node answered inside; raise TransportError (``protocol``) for words that are no numbers and the like.
@@ -21,7 +25,7 @@ def understanding(node: str, what: str) -> Iterator[None]:
     """
     try:
         yield
-    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+    except HANDLING_ERRORS as error:
         said = " ".join(str(error).split())[:120]
         raise TransportError(
             Failure(

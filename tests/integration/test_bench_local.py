@@ -14,6 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from clusterctl.benchmarks import perf_output
+from clusterctl.cli.main import main
+
 CASES = Path(__file__).parents[1] / "unit" / "benchmarks" / "cases"
 SMALL = (
     "--collective",
@@ -253,6 +256,24 @@ def test_fewer_ranks_than_asked_for_never_pass(run_clusterctl, tmp_path):
     done = run_clusterctl("bench", "-i", inventory(tmp_path, all_reduce_perf=program, slots=4), "--json")
     assert done.returncode == 10, done.stderr
     assert "2 of 4 ranks reported; missing: 2, 3" in failures(done)["fewer-ranks"]["message"]
+
+
+def test_a_reader_that_fails_still_leaves_a_result(tmp_path, monkeypatch, capsys):
+    """The fault is injected: no output is known that ends a reader (contract/test_parsers_never_raise.py)."""
+
+    def fail(*_):
+        raise TypeError("injected")
+
+    monkeypatch.setattr(perf_output, "_judge", fail)
+    monkeypatch.setenv("CLUSTERCTL_RUNS", str(tmp_path / "runs"))
+    program = script(tmp_path, f"cat {CASES}/layout-with-root-only.txt")
+    words = ["bench", "-i", inventory(tmp_path, all_reduce_perf=program, slots=1), "-np", "1", "--json"]
+    assert main(words) == 11
+    capsys.readouterr()
+    result = json.loads((run_folder(tmp_path) / "results.json").read_text())
+    assert result["status"] == "failed"
+    (fault,) = result["proof"]["failures"]
+    assert fault["message"] == "what the ranks wrote cannot be read: TypeError: injected"
 
 
 def test_output_that_breaks_off_is_not_a_result(run_clusterctl, tmp_path):
