@@ -15,7 +15,9 @@ CASE = (
     Path(__file__).parents[1] / "unit" / "benchmarks" / "cases" / "h200-x4-all_reduce_perf-mpirun-np2-g1.txt"
 )
 FAST = "NET/IB/0/GDRDMA"
-COLLECTIVE = ("--collective", "all_reduce", "--library", "nccl", "-np", "2", "--json")
+# The sizes of the table that is printed.
+SIZES = ("-b", "1K", "-e", "1G", "-f", "4")
+COLLECTIVE = ("--collective", "all_reduce", "--library", "nccl", "-np", "2", *SIZES, "--json")
 
 
 @pytest.fixture(autouse=True)
