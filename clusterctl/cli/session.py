@@ -125,12 +125,9 @@ def session_of(
     from clusterctl.transport.connect import Connector
     from clusterctl.transport.sudo import PASSWORD_VARIABLE
 
-    connect_timeout = config.resolve(config.CONNECT_TIMEOUT_S)
     attended = sys.stdin.isatty() and sys.stderr.isatty()
-    connector = Connector(
+    connector = Connector.by_settings(
         accept_new_host_keys=accept_new_host_keys,
-        # The default gives way to ssh_config's ConnectTimeout.
-        connect_timeout_s=None if connect_timeout.origin == "default" else connect_timeout.value,
         ask_sudo_password=_ask_sudo_password if attended else None,
     )
     return Session(

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from clusterctl import config
 from clusterctl.inventory.model import Node
 from clusterctl.transport.base import Transport
 from clusterctl.transport.exchange import MAX_OUTPUT_BYTES
@@ -14,6 +15,7 @@ from clusterctl.transport.sudo import SudoPassword
 
 if TYPE_CHECKING:
     from clusterctl.transport.ssh import SshSession
+    from clusterctl.transport.ssh_transport import SshTransport
 
 
 class Connector:
@@ -44,6 +46,23 @@ class Connector:
             from clusterctl.transport.local import LocalTransport
 
             return LocalTransport(node, password=self._password, max_output_bytes=self._max_output_bytes)
+        return self.over_ssh(node)
+
+    @classmethod
+    def by_settings(
+        cls, *, accept_new_host_keys: bool = False, ask_sudo_password: Callable[[], str | None] | None = None
+    ) -> Connector:
+        """Return one that waits for a node as long as the settings say (option, environment, ``config.yaml``)."""
+        timeout = config.resolve(config.CONNECT_TIMEOUT_S)
+        return cls(
+            accept_new_host_keys=accept_new_host_keys,
+            # ssh_config's ConnectTimeout has precedence over the default.
+            connect_timeout_s=None if timeout.origin == "default" else timeout.value,
+            ask_sudo_password=ask_sudo_password,
+        )
+
+    def over_ssh(self, node: Node) -> SshTransport:
+        """Return the SSH connection to one node, whatever its ``connection`` is."""
         from clusterctl.transport.ssh_transport import SshTransport
 
         return SshTransport(self._ssh(), node)

@@ -15,6 +15,7 @@ from clusterctl.transport.base import Completed, FailureKind, TransportError
 from clusterctl.transport.command import checked_argv, end_text, for_login_shell, shell_text
 from clusterctl.transport.connect_failure import failed
 from clusterctl.transport.exchange import Exchange, token
+from clusterctl.transport.ssh_config import Target
 from clusterctl.transport.sudo import as_root_text
 
 _END_TIMEOUT_S = 2.0
@@ -55,8 +56,18 @@ class SshTransport(file_scripts.ShellFiles):
     def _cut_off(self) -> TransportError:
         return failed(self._target, FailureKind.LOST, "the run was cut off", None)
 
-    def _wire(self) -> ssh_wire.Wire:
-        """Return the open connection, opening it when there is none (any more)."""
+    @property
+    def target(self) -> Target:
+        """The node's address, port and user, and the jump host in front of it."""
+        return self._target
+
+    @property
+    def accepted_password(self) -> str | None:
+        """The sudo password that a node of this run has accepted; None before."""
+        return self._session.password.accepted
+
+    def wire(self) -> ssh_wire.Wire:
+        """Return the open connection, logging in if it is not open; raise TransportError when that fails."""
         with self._lock:
             if self._closed:
                 raise self._cut_off()
@@ -79,7 +90,7 @@ class SshTransport(file_scripts.ShellFiles):
 
     def open(self) -> None:
         """Connect now; see ``Transport.open``."""
-        self._wire()
+        self.wire()
 
     def run(
         self,
@@ -101,7 +112,7 @@ class SshTransport(file_scripts.ShellFiles):
         if as_root:
             text = as_root_text(text, become=become, user=target.user, prompt=prompt)
         line = for_login_shell(text)
-        wire = self._wire()
+        wire = self.wire()
         exchange = Exchange(
             target.where,
             argv,
@@ -125,15 +136,16 @@ class SshTransport(file_scripts.ShellFiles):
         except _GONE as error:
             if self._is_closed():
                 raise self._cut_off() from None
-            raise self._lost(wire, argv, error) from None
+            raise self.lost(argv[0], error) from None
         finally:
             exchange.close()
         return exchange.completed(status)
 
-    def _lost(self, wire: Any, argv: tuple[str, ...], error: Exception) -> TransportError:
+    def lost(self, program: str, error: Exception) -> TransportError:
+        """Return what an error of paramiko means that ended ``program`` (a command, a file transfer)."""
         if "Timeout opening channel" in str(error):
             return failed(self._target, FailureKind.TIMEOUT, "it opens no session", "is the node overloaded?")
-        if wire.is_active():
+        if self.is_open:
             reason = str(error) or "the channel was closed without a status"
             return failed(
                 self._target,
@@ -145,7 +157,7 @@ class SshTransport(file_scripts.ShellFiles):
         return failed(
             self._target,
             FailureKind.LOST,
-            f"the connection was lost while {argv[0]} ran",
+            f"the connection was lost while {program} ran",
             "look whether the node is up; what had begun there may be half done",
         )
 

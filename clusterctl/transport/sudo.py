@@ -57,6 +57,11 @@ class SudoPassword:
         """Whether there is a password, or somebody to ask for one."""
         return self._value is not None or (self._ask is not None and not self._asked)
 
+    @property
+    def accepted(self) -> str | None:
+        """The password, once a node has accepted it."""
+        return self._value if self._accepted else None
+
     def offer(self, where: str, timeout_s: float) -> str | None:
         """Return the password when a node may try it; None when there is none or it is known wrong."""
         with self._turn:
