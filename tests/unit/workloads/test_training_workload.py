@@ -60,7 +60,7 @@ def test_the_archive_is_the_same_for_the_same_sources():
 def test_the_loss_falls_on_a_fixed_batch(archive):
     done = run(archive, *SMALL, "--warmup", "1", "--windows", "2", "--steps", "4", "--learning-rate", "0.05")
     assert done.returncode == 0, done.stderr
-    run_ = training.parse(done.stdout)
+    run_ = training.parse({0: done.stdout})
     (rate,) = run_.rates
     assert 5.0 < rate.loss_first < 9.0  # about log(1000) at the start
     assert rate.loss_last < 0.6 * rate.loss_first
@@ -80,7 +80,7 @@ def test_two_ranks_train_one_model(archive):
         archive, 2, *SMALL, "--backend", "gloo", "--warmup", "1", "--windows", "1", "--steps", "2"
     )
     assert (code0, code1) == (0, 0), err0 + err1
-    run_ = training.parse(out0 + out1)
+    run_ = training.parse({0: out0, 1: out1})
     assert run_.faults == ()
     assert [rank.rank for rank in run_.ranks] == [0, 1]
     assert len({rank.pid for rank in run_.ranks}) == 2
@@ -110,7 +110,7 @@ def test_a_loss_that_is_no_number_ends_the_rank(archive):
     done = run(archive, *SMALL, "--warmup", "1", "--windows", "2", "--steps", "2", "--learning-rate", "1e30")
     assert done.returncode == 3
     assert "rank 0" in done.stderr
-    assert [fault.kind.value for fault in training.parse(done.stdout).faults] == ["nan-loss"]
+    assert [fault.kind.value for fault in training.parse({0: done.stdout}).faults] == ["nan-loss"]
 
 
 @pytest.mark.parametrize(
