@@ -25,7 +25,7 @@ IDIOMS = {
     r"\bnot let in\b": "'login refused'",
     r"\bin (?:the )?place of\b": "'instead of'",
     r"\bexchange them\b": "'swap them'",
-    r"(?<!run )\bfolders?\b": "'directory'; 'run folder' is the one exception, a name of the product",
+    r"(?<!run )(?<!packages\.)\bfolders?\b": "'directory'; 'run folder' is the product's name, packages.folder a key",
     r"\b(?:is|are|was|were) not there\b": "'not found', 'not installed', 'missing'",
     r"\bcounts? (?:first|before)\b": "'takes precedence'",
 }  # fmt: skip
