@@ -1,4 +1,4 @@
-"""By which addresses nodes reach each other, from the inventory and the facts; pure."""
+"""Find the addresses at which nodes reach each other, from the inventory and the facts (pure)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from clusterctl.facts.model import Interface, NodeFacts
     from clusterctl.inventory.model import Node
 
-# Bridges and host ends of containers and virtual machines: their addresses are the same on many nodes.
+# Loopback, bridges and host ends of containers and virtual machines: many nodes have the same addresses on them.
 _INNER = re.compile(r"(lo|docker\d+|br-[0-9a-f]{12}|virbr|veth|cni|flannel|cali|lxc|lxd|podman|tunl|kube)\S*")
 
 
 def literal(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """Return an address that is written in numbers (brackets and zone are left out), or None for a name."""
+    """Parse a numeric IP address, without brackets and zone; return None for a host name."""
     try:
         return ipaddress.ip_address(text.strip("[]").partition("%")[0])
     except ValueError:
@@ -23,7 +23,7 @@ def literal(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def means_itself(address: str) -> bool:
-    """Whether an address means the machine that uses it (localhost, 127.0.0.1, ::1)."""
+    """Whether an address is a loopback address (localhost, 127.0.0.1, ::1)."""
     number = literal(address)
     return address.lower().partition(".")[0] == "localhost" if number is None else number.is_loopback
 
@@ -36,7 +36,10 @@ def _of(interface: Interface) -> list[str]:
 
 
 def own_addresses(facts: NodeFacts | None) -> tuple[str, ...]:
-    """Return the addresses that other machines may know a node by, those of the default route first."""
+    """Return the addresses of a node's interfaces, those of the default route's interface first.
+
+    Loopback, link-local and container or bridge addresses are left out.
+    """
     if facts is None:
         return ()
     route = facts.network.default_route.value
@@ -45,7 +48,7 @@ def own_addresses(facts: NodeFacts | None) -> tuple[str, ...]:
 
 
 def selects(selector: str, interface: str) -> bool:
-    """Whether NCCL_SOCKET_IFNAME's syntax means an interface: ``ib``, ``=eth0``, ``^docker``, ``^=eth0``."""
+    """Whether a selector in the syntax of NCCL_SOCKET_IFNAME matches: ``ib``, ``=eth0``, ``^docker``, ``^=eth0``."""
     exclude = selector.startswith("^")
     exact = selector.removeprefix("^").startswith("=")
     words = selector.removeprefix("^").removeprefix("=").split(",")
@@ -54,10 +57,11 @@ def selects(selector: str, interface: str) -> bool:
 
 
 def reachable_address(node: Node, facts: NodeFacts | None) -> str | None:
-    """Return the address at which other nodes reach a node: the inventory's, unless that means "this machine".
+    """Return the address at which other nodes reach a node: the inventory's, unless it is a loopback address.
 
-    Then (a node behind a forwarded port) it is one on the network that the inventory names for traffic between
-    nodes, ``socket_ifname``: on the way to the outside, translated, all nodes may have the same address.
+    A loopback address in the inventory means a node behind a forwarded port. The result is then an address of the
+    interface that the inventory's ``socket_ifname`` selects, because behind NAT all nodes may share one outside
+    address. Return None if no address is known.
     """
     address = literal(node.address)
     if not means_itself(node.address):
@@ -70,7 +74,7 @@ def reachable_address(node: Node, facts: NodeFacts | None) -> str | None:
 
 
 def source_addresses(node: Node, facts: NodeFacts | None) -> tuple[str, ...]:
-    """Return the addresses, in numbers, that connections of a node come from."""
+    """Return the numeric source addresses of connections that a node opens."""
     address = literal(node.address)
     written = () if address is None or address.is_loopback else (str(address),)
     return tuple(dict.fromkeys((*written, *own_addresses(facts))))

@@ -1,4 +1,4 @@
-"""What a requirement is: a pure judgement of facts, and the steps (with their undo) that make it true."""
+"""Define requirements: pure judges of facts, and the steps (with their undo) that meet them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Json = Union[None, bool, int, float, str, "list[Json]", "dict[str, Json]"]
 
 
 class Status(str, Enum):
-    """What a requirement's judge can say."""
+    """The possible results of a judge."""
 
     MET = "met"
     UNMET = "unmet"
@@ -26,7 +26,7 @@ class Status(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A judgement: never without a reason, and with the evidence that it rests on."""
+    """The result of a judge, with its reason and the evidence it is based on."""
 
     requirement: str
     status: Status
@@ -37,10 +37,10 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class WriteFile:
-    """Make a file have this content and mode; undo restores the old bytes, mode and owner, or removes it.
+    """Write a file with this content and mode; undo restores the old bytes, mode and owner, or removes the file.
 
-    ``made_from``: of a content that keeps what the node's file said, the SHA-256 of that without its blanks. A file
-    that says something else by then is left alone.
+    ``made_from``: the SHA-256 of the node's old content without its blanks, if ``content`` was merged from it. A file
+    that has changed since then is left alone.
     """
 
     description: str
@@ -53,11 +53,11 @@ class WriteFile:
 
 @dataclass(frozen=True, slots=True)
 class WriteBlock:
-    """Keep a marked block in a file that others write too; undo takes out the block and nothing else.
+    """Write a marked block into a file that other programs write too; undo removes only the block.
 
-    The block stands between ``# BEGIN clusterctl NAME`` and ``# END clusterctl NAME``. A file that is not
-    there is made with ``mode`` and ``owner`` (a user's name, also for the folder it has to make); one that is
-    there keeps its own.
+    The block stands between ``# BEGIN clusterctl NAME`` and ``# END clusterctl NAME``. A missing file is created
+    with ``mode`` and ``owner`` (a user name; it also owns a directory created for the file). An existing file
+    keeps its mode and owner.
     """
 
     description: str
@@ -71,7 +71,7 @@ class WriteBlock:
 
 @dataclass(frozen=True, slots=True)
 class WriteValue:
-    """Write a value to a sysfs or procfs file, with read-back; ``prior`` is what it held."""
+    """Write a value to a sysfs or procfs file and read it back; undo writes ``prior``, the value before."""
 
     description: str
     path: str
@@ -82,7 +82,10 @@ class WriteValue:
 
 @dataclass(frozen=True, slots=True)
 class SetRegister:
-    """Write a PCI configuration register by ``setpci`` name, with numeric read-back; ``prior`` in hex."""
+    """Write a PCI configuration register by its ``setpci`` name and read it back as a number.
+
+    ``value`` and ``prior`` are hexadecimal; undo writes ``prior``.
+    """
 
     description: str
     device: str
@@ -94,10 +97,10 @@ class SetRegister:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """Run a command that changes something, and the command that takes it back (None: leaves nothing).
+    """Run a command that changes the node; ``undo`` is the command that reverts it (None: nothing to revert).
 
-    ``guard``: a command whose success says that there is nothing to do, and that reads back the change once
-    it was made. All three may be run again after a crash, and so must be safe to repeat.
+    ``guard``: a command that succeeds if the change is already made; it also verifies the change afterwards. All
+    three must be idempotent, because they may run again after a crash. ``timeout_s`` is in seconds.
     """
 
     description: str
@@ -110,7 +113,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class LoadModule:
-    """Load a kernel module; undo unloads it if it was this step that loaded it."""
+    """Load a kernel module; undo unloads it if this step loaded it."""
 
     description: str
     module: str
@@ -119,7 +122,7 @@ class LoadModule:
 
 @dataclass(frozen=True, slots=True)
 class EnableUnit:
-    """Enable (and start) a systemd unit; undo restores whether it was enabled and active."""
+    """Enable a systemd unit and, with ``start``, start it; undo restores its former enabled and active states."""
 
     description: str
     unit: str
@@ -129,7 +132,7 @@ class EnableUnit:
 
 @dataclass(frozen=True, slots=True)
 class RestartUnit:
-    """Let a running systemd unit read its files anew; its undo does so again, after all files are back."""
+    """Restart a running systemd unit so that it reads its files again; undo restarts it after restoring the files."""
 
     description: str
     unit: str
@@ -138,10 +141,10 @@ class RestartUnit:
 
 @dataclass(frozen=True, slots=True)
 class InstallPackages:
-    """Install packages with the distribution's manager; undo removes those that this step newly brought.
+    """Install packages with the distribution's package manager; undo removes those that this step installed.
 
-    ``folder``: a folder of the controller with package files and their ``SHA256SUMS``; they are carried to the
-    node and installed from there, without any repository.
+    For sites without repositories, the packages come from a directory on the controller, which holds the files and
+    their ``SHA256SUMS``: clusterctl copies the files to the node and installs from them.
     """
 
     description: str
@@ -153,7 +156,7 @@ class InstallPackages:
 
 @dataclass(frozen=True, slots=True)
 class PutTree:
-    """Copy a directory or tarball of the controller to the node; undo puts back what was there."""
+    """Copy a directory or tarball from the controller to the node; undo restores the previous content."""
 
     description: str
     source: str
@@ -163,9 +166,9 @@ class PutTree:
 
 @dataclass(frozen=True, slots=True)
 class Reboot:
-    """Boot the node anew, when reboots are allowed and nobody works on it; always a node's last step of a round.
+    """Reboot the node if reboots are allowed and no user works on it; always the last step of a node's round.
 
-    ``timeout_s``: how long it may take to answer again. What follows is planned from what it then looks like.
+    ``timeout_s``: seconds until the node must answer again. Later steps are planned from facts gathered afterwards.
     """
 
     description: str
@@ -189,10 +192,10 @@ Step = Union[  # noqa: UP007 - evaluated at run time on 3.10
 
 
 class Requirement(Protocol):
-    """A module of this package: ``NAME``, ``TITLE``, ``READS``, ``judge`` and ``steps``.
+    """The interface of a requirement module: ``NAME``, ``TITLE``, ``READS``, ``judge`` and ``steps``.
 
-    ``READS`` names the subjects (``facts.subjects``) whose facts it looks at, on this node and on others: it has to
-    judge and plan the same when nodes were asked about nothing else.
+    ``READS`` lists the subjects (``facts.subjects``) whose facts the module uses, of this node and of others. The
+    module must judge and plan the same if no other subject was probed.
     """
 
     NAME: str
@@ -200,11 +203,11 @@ class Requirement(Protocol):
     READS: frozenset[str]
 
     def judge(self, facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
-        """Say whether the node meets the requirement, seen among its fleet; pure."""
+        """Return whether the node meets the requirement, considering the other nodes of its fleet; pure."""
 
     def steps(self, facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
-        """Return what would make it true, in order; empty when it is met or nothing can be done now; pure.
+        """Return the steps that meet the requirement, in order; empty if it is met or cannot be fixed now; pure.
 
-        What can only follow once these are done (a key that must exist first, a reboot) is planned in the next
-        round, from the facts that are gathered after this one.
+        Steps that depend on these (on a key that must exist first, or on a reboot) are planned in the next
+        round, from facts gathered after this one.
         """

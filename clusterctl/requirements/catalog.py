@@ -23,7 +23,7 @@ from clusterctl.requirements import (
 )
 from clusterctl.requirements.base import Requirement
 
-# Clocks come first: with one that is years off no package manager trusts its repositories.
+# Time comes first: package managers reject repository signatures if the clock is years off.
 ALL: dict[str, Requirement] = {
     time_sync.NAME: time_sync,
     gpu_driver.NAME: gpu_driver,

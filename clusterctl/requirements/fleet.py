@@ -1,4 +1,4 @@
-"""The nodes that are judged together: what a requirement may know beyond the node itself."""
+"""Hold the nodes that are judged together, so that judges can compare a node with its peers."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """Every node of the inventory, and the facts of those that answered this time.
+    """All nodes of the inventory, and the facts of those that answered in this run.
 
-    ``nodes`` has all nodes of the inventory file in its order, those that ``--limit`` left out or that did not
-    answer too: a node without facts is out of sight, not gone. ``earlier`` holds the facts that a former check
-    recorded, for what only a difference over time can say (error counters).
+    ``nodes`` has all nodes of the inventory in its order, including those that ``--limit`` left out or that did not
+    answer: a node without facts is unknown, not removed. ``earlier`` holds the facts of the previous check, for
+    comparisons over time (error counters).
     """
 
     nodes: tuple[Node, ...] = ()
@@ -31,5 +31,5 @@ class Fleet:
 
     @property
     def out_of_sight(self) -> tuple[Node, ...]:
-        """The nodes of which nothing is known this time."""
+        """The nodes without facts in this run."""
         return tuple(node for node in self.nodes if node.name not in self.facts)

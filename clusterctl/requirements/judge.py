@@ -1,4 +1,4 @@
-"""Judge a node against requirements chosen by name; pure."""
+"""Judge a node against requirements chosen by name (pure)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def validate_names(
     only: Iterable[str] | None, skip: Iterable[str], requirements: Mapping[str, Requirement] = ALL
 ) -> None:
-    """Raise UsageError for names that are not requirements."""
+    """Raise UsageError if a name is not a requirement."""
     unknown = sorted({*(only or ()), *skip} - set(requirements))
     if unknown:
         close = [near for name in unknown for near in get_close_matches(name, requirements, n=1)]
@@ -36,24 +36,24 @@ def refuse_nothing_to_judge(
     skip: Iterable[str],
     requirements: Mapping[str, Requirement] = ALL,
 ) -> None:
-    """Raise UsageError where no node has anything to be judged: an empty table would look like a healthy fleet."""
+    """Raise UsageError if no requirement is left for any node: an empty table would look like a healthy fleet."""
     wanted = (set(requirements) if only is None else set(only)) - set(skip)
     if not wanted:
-        raise UsageError("nothing is left to judge", hint="--skip leaves out all of it")
+        raise UsageError("no requirement is left to judge", hint="--skip leaves out all chosen requirements")
     if all(wanted <= set(node.requirements.skip) for node in nodes):
         named = ", ".join(name for name in requirements if name in wanted)
         raise UsageError(
-            f"nothing is left to judge: the inventory skips {named} on every node",
-            hint="take it out of requirements.skip, or name others with --only",
+            f"no requirement is left to judge: the inventory skips {named} on every node",
+            hint="remove it from requirements.skip, or choose others with --only",
         )
 
 
 def subjects_read(
     only: Iterable[str] | None, skip: Iterable[str] = (), requirements: Mapping[str, Requirement] = ALL
 ) -> frozenset[str] | None:
-    """Return what nodes have to be asked about to judge the chosen requirements; None: everything.
+    """Return the subjects to probe for the chosen requirements; None: all subjects.
 
-    A check of all requirements asks about everything, because it also holds nodes against each other.
+    A check of all requirements probes everything, because it also compares nodes with each other.
     """
     if only is None:
         return None
@@ -69,9 +69,9 @@ def judge_node(
     requirements: Mapping[str, Requirement] = ALL,
     fleet: Fleet | None = None,
 ) -> tuple[Verdict, ...]:
-    """Return the verdicts of a node in catalogue order; without a ``fleet`` it is judged as the only node.
+    """Return the verdicts of a node in catalogue order; without a ``fleet`` the node is judged alone.
 
-    ``only`` None means all; those skipped on the command line or in the inventory are left out.
+    ``only`` None means all requirements. Those skipped on the command line or in the inventory are left out.
     """
     left_out = {*skip, *node.requirements.skip}
     wanted = set(requirements) if only is None else set(only)

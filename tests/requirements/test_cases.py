@@ -175,7 +175,7 @@ def test_requirements_left_out_are_not_judged():
 @pytest.mark.parametrize(
     ("only", "skip", "skipped", "said"),
     [
-        (["memlock"], ["memlock"], [], "nothing is left to judge"),
+        (["memlock"], ["memlock"], [], "no requirement is left to judge"),
         (["docker", "memlock"], ["memlock"], ["docker"], "the inventory skips docker on every node"),
         (None, [], list(ALL), "the inventory skips time-sync, gpu-driver, "),
     ],

@@ -159,7 +159,7 @@ def test_a_check_that_skips_everything_is_refused(tmp_path: Path) -> None:
     file.write_text("version: 1\nnodes: [{name: a, address: 127.0.0.1}]\n")
     done = run("check", str(file), "--skip", ",".join(judge.ALL), "--runs", str(tmp_path / "runs"))
     assert done.returncode == 2
-    assert "nothing is left to judge" in done.stderr
+    assert "no requirement is left to judge" in done.stderr
     assert not (tmp_path / "runs").exists()
 
 
