@@ -1,9 +1,9 @@
-"""``acs``: no PCIe port between a GPU and its peers sends their traffic up to the root complex.
+"""``acs``: no PCIe port between a GPU and its peers redirects their traffic to the root complex.
 
-Redirection makes GPUDirect slow, or hang (nccl #304). Bits of the ACS control word: PCI Express Base
+Redirection makes GPUDirect slow or lets it hang (nccl #304). Bits of the ACS control word: PCI Express Base
 Specification, Access Control Services. The kernel's ``disable_acs_redir`` clears request and completion redirect
-and egress control (Linux commit aaca43fda742); upstream forwarding, which sends peer traffic up as well, is
-counted here too.
+and egress control (Linux commit aaca43fda742). This module also clears upstream forwarding, which sends
+peer-to-peer traffic to the root complex as well.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ TITLE = "PCIe ACS redirection is off between GPUs and NICs"
 READS = frozenset({"configuration", "network", "pci", "rdma", "services", "software", "system"})
 
 REGISTER = "ECAP_ACS+6.w"
-"""By capability, never by raw offset: the capability sits elsewhere on every kind of device."""
+"""Names the capability instead of a raw offset: the offset differs between device models."""
 REDIRECTS = (
     ACS_FLAGS["request-redirect"]
     | ACS_FLAGS["completion-redirect"]
@@ -49,24 +49,24 @@ REDIRECTS = (
 )
 AT_BOOT = BootUnit("/usr/local/lib/clusterctl/acs-redirect-off", "clusterctl-acs.service")
 NVIDIAS_OWN = "nvidia-acs-disable.service"
-"""Of NVIDIA's package of the same name (DGX OS): zeroes the control word of every device at each boot."""
-_BELOW = "a device below is given to a virtual machine"
+"""Unit of NVIDIA's package of the same name (DGX OS): zeroes the ACS control word of every device at boot."""
+_BELOW = "a device below is assigned to a virtual machine"
 _NO_TRANSLATION = ("iommu=pt", "iommu.passthrough=1", "iommu=off", "intel_iommu=off", "amd_iommu=off")
 
 
 @dataclass(frozen=True, slots=True)
 class _Ports:
-    """The ports on the paths, by what their ACS control word says."""
+    """The ports on the paths between GPUs and their peers, grouped by the state of their ACS control word."""
 
     on_paths: tuple[PciDevice, ...]
     redirecting: tuple[PciDevice, ...]
     unreadable: tuple[tuple[PciDevice, str], ...]
     left_alone: tuple[PciDevice, ...]
-    """On a path as well, but a device below is given to a guest, whom ACS keeps from the host and others."""
+    """On a path as well, but a device below is assigned to a guest, which ACS isolates from host and other guests."""
 
 
 def _all_gpus(facts: NodeFacts, node: Node) -> tuple[PciDevice, ...]:
-    """Return the GPUs that are meant, those given to guests included."""
+    """Return the GPUs selected by the inventory (default: all NVIDIA GPUs), including those assigned to guests."""
     named = node.requirements.acs.gpu_devices
     return select(facts.pci.devices.or_else(()), named) if named else facts.pci.nvidia_gpus
 
@@ -105,7 +105,10 @@ def _word(port: PciDevice) -> str | None:
 
 
 def _has_owner(facts: NodeFacts) -> bool:
-    """Whether NVIDIA's own unit sees to every boot: a second one beside it would only hide which of them did."""
+    """Whether NVIDIA's unit clears the ports at every boot.
+
+    A second unit would only hide which of the two cleared them.
+    """
     known = facts.services.unit(NVIDIAS_OWN)
     return known is not None and known.enabled == "enabled" and known.active != "failed"
 
@@ -116,42 +119,46 @@ def _owner_failed(facts: NodeFacts) -> bool:
 
 
 def _owner_warning(facts: NodeFacts, what: str) -> tuple[str, ...]:
-    return (f"{NVIDIAS_OWN} clears the ACS of every device at boot, {what}",) if _has_owner(facts) else ()
+    return (
+        (f"{NVIDIAS_OWN} clears the ACS bits of every device at boot, {what}",) if _has_owner(facts) else ()
+    )
 
 
 def _warnings(facts: NodeFacts, gpus: tuple[PciDevice, ...], ports: _Ports) -> tuple[str, ...]:
-    """Return which ports are left alone, and what boot units of others and the kernel's command line do to them."""
+    """Return warnings about ports left alone, NVIDIA's boot unit and the kernel command line."""
     cmdline = facts.system.cmdline.or_else(())
     warnings = []
     if ports.left_alone:
         warnings.append(f"left alone, {_BELOW}: {some([port.address for port in ports.left_alone])}")
-        warnings += _owner_warning(facts, "of those too that keep a guest apart")
+        warnings += _owner_warning(facts, "including those that isolate a guest")
     if _owner_failed(facts):
-        warnings.append(f"{NVIDIAS_OWN} failed at boot (journalctl -u {NVIDIAS_OWN})")
+        warnings.append(f"{NVIDIAS_OWN} failed at boot (see journalctl -u {NVIDIAS_OWN})")
     if ports.redirecting and any("disable_acs_redir=" in word for word in cmdline):
         warnings.append(
-            "the command line has pci=disable_acs_redir=, and ports redirect all the same: an unquoted ';' in the "
-            "boot loader's configuration cuts the list off, and bus numbers may have moved"
+            "the kernel command line has pci=disable_acs_redir=, but ports still redirect: an unquoted ';' in the boot "
+            "loader's configuration cuts the list off, or bus numbers have changed"
         )
     if any("config_acs=" in word for word in cmdline):
         warnings.append(
-            "the command line has pci=config_acs=, which sets ports at every boot: it should agree"
+            "the kernel command line has pci=config_acs=, which sets ports at every boot: check that it agrees"
         )
     translates = any(gpu.iommu_group is not None for gpu in gpus) and not set(_NO_TRANSLATION) & set(cmdline)
     if translates and facts.system.cmdline.value is not None and facts.in_vm is False:
-        warnings.append("the IOMMU may translate what GPUs and NICs send: iommu=pt is better, or no IOMMU")
+        warnings.append(
+            "the IOMMU may translate the traffic of GPUs and NICs, which is slower: boot with iommu=pt or without IOMMU"
+        )
     return tuple(warnings)
 
 
 def _by_hand(facts: NodeFacts) -> str:
-    """Say what must be installed before anything can be changed; empty where setpci is there, or can be brought."""
+    """Return what the operator must install by hand; empty if setpci is installed or bootstrap can install it."""
     return by_hand(facts, "pciutils") if facts.software.tool("setpci") is None else ""
 
 
 def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
-    """Met when no port on a GPU's paths redirects; ``source-validation`` alone is harmless.
+    """Return met if no port on a GPU's paths redirects; ``source-validation`` alone is harmless.
 
-    Unmet as well where a bootstrap was cut off before what clears the ports at every boot was complete.
+    Also unmet if an interrupted bootstrap installed only part of what clears the ports at every boot.
     """
     if facts.pci.devices.value is None:
         return Verdict(NAME, Status.UNKNOWN, because("the PCI tree", facts.pci.devices))
@@ -164,49 +171,61 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     }
     if not gpus:
         given = _all_gpus(facts, node)
-        reason = "all GPUs here are given to virtual machines" if given else "there is no GPU"
+        reason = "all GPUs of this node are assigned to virtual machines" if given else "there is no GPU"
         return Verdict(NAME, Status.NOT_APPLICABLE, reason, evidence)
     if facts.in_container:
-        reason = "this is a container: its PCI ports belong to the host"
+        reason = "this is a container; its PCI ports belong to the host"
         return Verdict(NAME, Status.NOT_APPLICABLE, reason, evidence)
     ports = _ports(facts, node)
     evidence["words"] = {port.address: _word(port) for port in ports.on_paths}
     if facts.in_vm and node.requirements.acs.in_vm == "leave":
         reason = (
-            "inside a virtual machine ACS isolates the devices passed through; it is left alone (NICs reach GPUs there "
-            "with ATS, which the host's mlxconfig turns on: ATS_ENABLED=1)"
+            "inside a virtual machine ACS isolates the devices passed through and is left alone (NICs reach GPUs there "
+            "with ATS, which mlxconfig turns on from the host: ATS_ENABLED=1)"
         )
         return Verdict(NAME, Status.NOT_APPLICABLE, reason, evidence)
     if not ports.on_paths and ports.left_alone:
         named = some([port.address for port in ports.left_alone])
         reason = f"all ports between a GPU and a peer are left alone, {_BELOW}: {named}"
-        return Verdict(NAME, Status.NOT_APPLICABLE, reason, evidence, _owner_warning(facts, "of these too"))
+        return Verdict(
+            NAME, Status.NOT_APPLICABLE, reason, evidence, _owner_warning(facts, "including these")
+        )
     if not ports.on_paths:
-        return Verdict(NAME, Status.NOT_APPLICABLE, "no bridge lies between a GPU and a peer", evidence)
+        return Verdict(
+            NAME, Status.NOT_APPLICABLE, "no PCI bridge is on a path between a GPU and a peer", evidence
+        )
     if has_connectx_8(facts) and not node.requirements.acs.nic_devices:
         reason = (
-            "ConnectX-8 platforms (GB300, B300) reach GPUs by Data Direct and need some ACS bits: the kernel "
-            "parameter pci=config_acs= sets them port by port, not one value for all"
+            "on ConnectX-8 platforms (GB300, B300) NICs reach GPUs with Data Direct, which needs some ACS bits: set "
+            "them port by port with the kernel parameter pci=config_acs="
         )
-        unfit = _owner_warning(facts, "which takes away the bits that Data Direct needs")
+        unfit = _owner_warning(facts, "including the bits that Data Direct needs")
         return Verdict(NAME, Status.NOT_APPLICABLE, reason, evidence, unfit)
     if not node.requirements.acs.gpu_devices and all(shares_memory_of_its_cpu(gpu) for gpu in gpus):
-        reason = "these GPUs have no memory but the CPU's (GB10): nothing goes from port to port, and ACS is no matter"
+        reason = (
+            "ACS does not apply: these GPUs share the CPU's memory (GB10), so no peer-to-peer traffic crosses "
+            "PCIe ports"
+        )
         return Verdict(NAME, Status.NOT_APPLICABLE, reason, evidence)
     if not node.requirements.acs.gpu_devices and all(is_joined_to_its_cpu(gpu) for gpu in gpus):
-        reason = "NICs reach these GPUs through the CPU (NVLink-C2C), not from port to port: ACS is no matter"
+        reason = (
+            "ACS does not apply: NICs reach these GPUs through the CPU (NVLink-C2C), so no peer-to-peer traffic "
+            "crosses PCIe ports"
+        )
         return Verdict(NAME, Status.NOT_APPLICABLE, reason, evidence)
     warnings = _warnings(facts, gpus, ports)
     if ports.redirecting:
         named = some([f"{port.address} ({_word(port)})" for port in ports.redirecting])
         if facts.in_vm is None:
-            reason = f"redirection is on at {named}, but whether this is a virtual machine is not known"
+            reason = f"redirection is on at {named}, but it is unknown whether this is a virtual machine"
             return Verdict(NAME, Status.UNKNOWN, reason, evidence)
         if _has_owner(facts):
-            named += f", though {NVIDIAS_OWN} is to clear all ports at boot (see journalctl -u {NVIDIAS_OWN})"
+            named += (
+                f", although {NVIDIAS_OWN} should clear all ports at boot (see journalctl -u {NVIDIAS_OWN})"
+            )
         elif AT_BOOT.has_failed(facts):
             named += (
-                f", and {AT_BOOT.unit}, which is to clear it, failed at boot (journalctl -u {AT_BOOT.unit})"
+                f"; {AT_BOOT.unit}, which should clear it, failed at boot (see journalctl -u {AT_BOOT.unit})"
             )
         reason = f"redirection is on at {named}{_by_hand(facts)}"
         return Verdict(NAME, Status.UNMET, reason, evidence, warnings)
@@ -218,7 +237,9 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
         reason = f"redirection is off now, but nothing clears it at the next boot: {gap}"
         return Verdict(NAME, Status.UNMET, reason, evidence, warnings)
     if persists and AT_BOOT.has_failed(facts):
-        reason = f"redirection is off now, but {AT_BOOT.unit} failed at boot (journalctl -u {AT_BOOT.unit})"
+        reason = (
+            f"redirection is off now, but {AT_BOOT.unit} failed at boot (see journalctl -u {AT_BOOT.unit})"
+        )
         return Verdict(NAME, Status.UNMET, reason, evidence, warnings)
     owner = f"; {NVIDIAS_OWN} clears it at every boot" if _has_owner(facts) else ""
     reason = f"no redirection at {len(ports.on_paths)} ports on GPU paths{owner}"
@@ -226,10 +247,10 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
 
 
 def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
-    """See to it that all ports on the paths are cleared at every boot, then clear the redirecting ones now.
+    """Return the steps that clear all ports on the paths at every boot, then clear the redirecting ones now.
 
-    In this order, a node on which something fails in between still redirects and stays unmet. Where NVIDIA's own unit
-    sees to the boot, the ports are cleared now and nothing is put beside it.
+    With this order, a node on which a step fails still redirects and stays unmet. If NVIDIA's unit clears the
+    ports at boot, they are only cleared now and no second unit is installed.
     """
     ports = _ports(facts, node)
     if judge(facts, node, fleet).status is not Status.UNMET or _by_hand(facts):

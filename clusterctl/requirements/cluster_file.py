@@ -1,4 +1,4 @@
-"""``cluster-file``: the file that tells a topology-aware library which nodes there are is the one wanted."""
+"""``cluster-file``: the file that lists the nodes for a topology-aware library has the inventory's content."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from clusterctl.requirements.fleet import Fleet
 
 NAME = "cluster-file"
-TITLE = "The cluster file is the one wanted"
+TITLE = "The cluster file has the content of the inventory"
 READS = frozenset({"configuration"})
 
 
 def _sum(facts: NodeFacts, path: str) -> str | None:
-    """The SHA-256 of the node's file, or None where there is none."""
+    """Return the SHA-256 of the node's file, or None if the file does not exist."""
     return next((file.sha256 for file in facts.rdma_files.or_else(()) if file.path == path), None)
 
 
@@ -30,7 +30,7 @@ def _unread(facts: NodeFacts) -> bool:
 
 
 def _count(fleet: Fleet) -> dict[str | None, Counter[str]]:
-    """Count the sums of each path over the fleet; None counts the nodes that could be read at all."""
+    """Count the SHA-256 sums of each path over the fleet; the key None holds the number of nodes that could be read."""
     found: dict[str | None, Counter[str]] = {None: Counter()}
     for facts in fleet.facts.values():
         if _unread(facts):
@@ -45,7 +45,7 @@ _sums = OncePerFleet(_count)
 
 
 def _unlike(own: str | None, path: str, fleet: Fleet) -> tuple[str, ...]:
-    """Say that nodes hold different files, where nobody said which one is right."""
+    """Return a warning if this node's file differs from most nodes' and the inventory sets no content."""
     counted = _sums(fleet)
     nodes, sums = counted[None]["nodes"], counted.get(path, Counter())
     without = nodes - sums.total()
@@ -54,41 +54,46 @@ def _unlike(own: str | None, path: str, fleet: Fleet) -> tuple[str, ...]:
         most, count = None, without
     if most == own or count == nodes or sums[own or ""] == count:
         return ()
-    what = "no such file" if own is None else f"another {path}" if most is not None else f"a {path}"
-    has = "none" if most is None else "the same one"
+    what = "no such file" if own is None else f"a different {path}" if most is not None else f"a {path}"
+    has = "none" if most is None else "identical files"
     return (f"this node has {what}; {count} of {nodes} nodes have {has}",)
 
 
 def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
-    """Met when the file's SHA-256 is that of the inventory's content; without one only differences are told."""
+    """Return met if the file's SHA-256 is that of the inventory's content.
+
+    Without content in the inventory, only differences between nodes are reported, as warnings.
+    """
     settings = node.requirements.cluster_file
     reading = facts.rdma_files
     if _unread(facts):
         if settings.content is None:
-            return Verdict(NAME, Status.NOT_APPLICABLE, "the inventory names no content for it")
+            return Verdict(NAME, Status.NOT_APPLICABLE, "the inventory sets no content for it")
         return Verdict(NAME, Status.UNKNOWN, because(f"the SHA-256 of {settings.path}", reading))
     found = _sum(facts, settings.path)
     evidence: dict[str, Json] = {"path": settings.path, "sha256": found}
     if settings.content is None:
         warnings = _unlike(found, settings.path, fleet)
         return Verdict(
-            NAME, Status.NOT_APPLICABLE, "the inventory names no content for it", evidence, warnings
+            NAME, Status.NOT_APPLICABLE, "the inventory sets no content for it", evidence, warnings
         )
     wanted = hashlib.sha256(settings.content.encode()).hexdigest()
     evidence["wanted"] = wanted
     if found == wanted:
-        return Verdict(NAME, Status.MET, f"{settings.path} is as the inventory wants it", evidence)
-    reason = f"{settings.path} " + ("is not there" if found is None else "holds something else")
+        return Verdict(NAME, Status.MET, f"{settings.path} has the content of the inventory", evidence)
+    reason = f"{settings.path} " + (
+        "does not exist" if found is None else "has other content than the inventory"
+    )
     stray = [
         file.path for file in reading.or_else(()) if file.path != settings.path and file.sha256 == wanted
     ]
     if stray:
-        reason += f" (its content stands in {some(stray)})"
+        reason += f" (found that content in {some(stray)})"
     return Verdict(NAME, Status.UNMET, reason, evidence)
 
 
 def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
-    """Write the file, with the old one kept in the journal."""
+    """Return the step that writes the file; the journal keeps the old one."""
     settings = node.requirements.cluster_file
     if judge(facts, node, fleet).status is not Status.UNMET or settings.content is None:
         return ()

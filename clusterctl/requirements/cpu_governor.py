@@ -1,4 +1,4 @@
-"""``cpu-governor``: all online processors run under the governor that the inventory names."""
+"""``cpu-governor``: all online processors use the frequency governor that the inventory sets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from clusterctl.requirements.fleet import Fleet
 
 NAME = "cpu-governor"
-TITLE = "Processors run under the performance governor"
+TITLE = "Processors use the performance governor"
 READS = frozenset({"configuration", "cpu", "services", "system"})
 
 AT_BOOT = BootUnit("/usr/local/lib/clusterctl/cpu-governor", "clusterctl-cpu-governor.service")
@@ -26,15 +26,18 @@ def _others(facts: NodeFacts, wanted: str) -> tuple[Governor, ...]:
 
 
 def _held_back(facts: NodeFacts, wanted: str) -> tuple[str, ...]:
-    """What keeps frequencies down whatever the governor: kernel, admin-guide/pm, intel_pstate and amd-pstate."""
+    """Return what limits frequencies under any governor.
+
+    Source: Linux, admin-guide/pm (intel_pstate, amd-pstate).
+    """
     found = []
     frequency = facts.cpu.frequency
     if frequency is not None and wanted == "performance":
-        # With the governor performance both drivers set this preference themselves, and refuse another.
+        # With the performance governor both drivers set this preference themselves and reject others.
         if frequency.preference not in (None, "performance", "0"):
             found.append(
-                f"the energy preference of {frequency.driver} is {frequency.preference}, which holds frequencies "
-                "back under any governor"
+                f"the energy preference of {frequency.driver} is {frequency.preference}, which limits frequencies "
+                "under any governor"
             )
         percent = frequency.max_performance_percent
         if percent is not None and percent < 100:
@@ -43,14 +46,14 @@ def _held_back(facts: NodeFacts, wanted: str) -> tuple[str, ...]:
             found.append("turbo frequencies are turned off")
     unit = facts.services.unit(AT_BOOT.unit)
     if unit is not None and unit.active == "failed":
-        found.append(f"{AT_BOOT.unit} failed at this boot: see journalctl -u {AT_BOOT.unit}")
+        found.append(f"{AT_BOOT.unit} failed at boot (see journalctl -u {AT_BOOT.unit})")
     return tuple(found)
 
 
 def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
-    """Met when every processor has the governor; not applicable where the kernel scales no frequency.
+    """Return met if every processor has the governor; not applicable if the kernel offers no frequency scaling.
 
-    Unmet as well where a bootstrap was cut off before what sets it at every boot was complete.
+    Also unmet if an interrupted bootstrap installed only part of what sets the governor at every boot.
     """
     wanted = node.requirements.cpu_governor
     reading = facts.cpu.governors
@@ -61,22 +64,22 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
         return Verdict(NAME, Status.UNKNOWN, because("the frequency governor", reading))
     evidence: dict[str, Json] = {g.name: len(g.cpus) for g in reading.value}
     if facts.in_container:
-        reason = "this is a container: its processors belong to the host"
+        reason = "this is a container; its processors belong to the host"
         return Verdict(NAME, Status.NOT_APPLICABLE, reason, evidence)
     others = _others(facts, wanted)
     held_back = _held_back(facts, wanted)
     if not others:
         gap = AT_BOOT.gap(facts)
         if gap is not None:
-            reason = f"all processors are under {wanted} now, but nothing sets it at the next boot: {gap}"
+            reason = f"all processors use {wanted} now, but nothing sets it at the next boot: {gap}"
             return Verdict(NAME, Status.UNMET, reason, evidence, held_back)
-        return Verdict(NAME, Status.MET, f"all processors are under {wanted}", evidence, held_back)
-    said = some([f"{len(g.cpus)} processors are under {g.name}" for g in others])
+        return Verdict(NAME, Status.MET, f"all processors use {wanted}", evidence, held_back)
+    said = some([f"{len(g.cpus)} processors use {g.name}" for g in others])
     refusing = sum(len(g.cpus) for g in others if wanted not in g.available)
     if refusing:
-        said += f"; {wanted} is not offered for {refusing} of them (offered: {some(others[0].available)})"
+        said += f"; {wanted} is not available on {refusing} of them (available: {some(others[0].available)})"
     warnings = tuple(
-        f"{unit} is active and sets governors of its own"
+        f"{unit} is active and may change the governor"
         for unit in ("tuned.service", "power-profiles-daemon.service")
         if (found := facts.services.unit(unit)) is not None and found.active == "active"
     )
@@ -84,9 +87,9 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
 
 
 def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
-    """Have the governor set at every boot, then set it now on each processor that offers it.
+    """Return the steps that set the governor at every boot, then now on each processor that offers it.
 
-    In this order, a node on which something fails in between still runs under another governor: unmet.
+    With this order, a node on which a step fails still uses another governor and stays unmet.
     """
     if judge(facts, node, fleet).status is not Status.UNMET:
         return ()

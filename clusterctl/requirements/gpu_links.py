@@ -1,7 +1,7 @@
-"""GPUs with fewer PCIe lanes or active NVLinks than most of their kind: all works, and is slow.
+"""Find GPUs with fewer PCIe lanes or active NVLinks than most of their model: they work, but slowly.
 
-Without thresholds: how many there should be is what most GPUs of the same name have, on this node and its peers. The
-lanes' speed says nothing, since it falls while a GPU is idle.
+There are no thresholds: the expected number is that of most GPUs of the same name on this node and its peers. The
+speed of the lanes is not compared, because it falls while a GPU is idle.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Usual:
-    """By the GPU's name: how many of them have so many lanes, and so many active NVLinks."""
+    """By GPU name: how many GPUs have each number of lanes, and each number of active NVLinks."""
 
     lanes: defaultdict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
     nvlinks: defaultdict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
 
 
 def _nvlinks(facts: NodeFacts) -> dict[int, int]:
-    """Return how many NVLinks of each GPU are active; a lone GPU, and one in MIG mode, has no use for them."""
+    """Return the number of active NVLinks by GPU index, without GPUs in MIG mode; empty on a node with one GPU."""
     gpus = facts.gpu.devices.or_else(())
     in_mig = {gpu.index for gpu in gpus if gpu.mig}
     if len(gpus) < 2:
@@ -55,7 +55,7 @@ _usual = OncePerFleet(_count)
 
 
 def warnings(facts: NodeFacts, fleet: Fleet) -> tuple[str, ...]:
-    """Name the GPUs that have less than most of their kind."""
+    """Return warnings about GPUs with fewer lanes or links than most of their model."""
     most, active = _usual(fleet), _nvlinks(facts)
     gpus = facts.gpu.devices.or_else(())
     lanes = [_less(gpu, gpu.link.width or None, most.lanes, "PCIe lanes") for gpu in gpus]

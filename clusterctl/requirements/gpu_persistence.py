@@ -1,8 +1,8 @@
-"""``gpu-persistence``: the driver keeps every GPU initialised while nobody uses it, now and after a boot.
+"""``gpu-persistence``: the driver keeps idle GPUs initialised, now and after a reboot.
 
-Without it each first use initialises the GPU for seconds, clocks and ECC counts are lost in between, and the fabric of
-an NVSwitch machine is trained anew. The daemon is preferred to the driver's own mode (NVIDIA driver documentation,
-driver persistence).
+Without persistence mode, the first use of an idle GPU takes seconds for its initialisation, clocks and ECC counts are
+lost in between, and an NVSwitch machine trains its fabric again. The daemon is preferred to the driver's own mode
+(NVIDIA driver documentation, driver persistence).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ READS = frozenset({"configuration", "gpu", "pci", "services", "system"})
 
 UNIT = "nvidia-persistenced.service"
 AT_BOOT = BootUnit("/usr/local/lib/clusterctl/gpu-persistence", "clusterctl-gpu-persistence.service")
-# From Hopper on MIG mode lasts only as long as the driver keeps the GPU (NVIDIA MIG user guide).
+# From Hopper on, MIG mode is lost when the driver releases the GPU (NVIDIA MIG user guide).
 _FORGETS_MIG = re.compile(r"\b(H100|H200|H20|GH200|B100|B200|B300|GB200|GB300)\b")
 
 
@@ -36,7 +36,7 @@ def _off(facts: NodeFacts) -> tuple[Gpu, ...]:
 
 
 def _held_at_boot(facts: NodeFacts) -> bool:
-    """Whether something that is known sets the mode at every boot."""
+    """Whether the daemon or clusterctl's unit sets the mode at every boot."""
     if facts.managed_file(AT_BOOT.unit_path) is not None and AT_BOOT.gap(facts) is None:
         return True
     daemon = facts.services.unit(UNIT)
@@ -44,13 +44,13 @@ def _held_at_boot(facts: NodeFacts) -> bool:
 
 
 def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
-    """Met when every GPU is in persistence mode and the daemon, or a unit of ours, brings that back at boot."""
+    """Return met if every GPU is in persistence mode and the daemon or clusterctl's unit sets it at boot."""
     if facts.pci.devices.value is None:
         return Verdict(NAME, Status.UNKNOWN, because("the PCI tree", facts.pci.devices))
     if not own_gpus(facts):
         return Verdict(NAME, Status.NOT_APPLICABLE, "there is no NVIDIA GPU")
     if facts.in_container:
-        return Verdict(NAME, Status.NOT_APPLICABLE, "this is a container: the driver belongs to its host")
+        return Verdict(NAME, Status.NOT_APPLICABLE, "this is a container; the driver belongs to the host")
     daemon = facts.services.unit(UNIT)
     gpus = facts.gpu.devices
     evidence: dict[str, Json] = {
@@ -62,11 +62,11 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     if gpus.value is None:
         return Verdict(NAME, Status.UNKNOWN, because("nvidia-smi's table", gpus), evidence)
     if all(gpu.persistence is None for gpu in gpus.value):
-        reason = "these GPUs know no persistence mode (as in a vGPU guest, where the host decides)"
+        reason = "these GPUs do not support persistence mode (as in a vGPU guest, where the host sets it)"
         return Verdict(NAME, Status.NOT_APPLICABLE, reason, evidence)
     off = _off(facts)
     warnings = tuple(
-        f"MIG mode of GPU {gpu.index} is lost whenever the driver lets go of it"
+        f"GPU {gpu.index} loses its MIG mode whenever the driver releases it"
         for gpu in off
         if gpu.mig and _FORGETS_MIG.search(gpu.name)
     )
@@ -80,24 +80,24 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
         reason = f"persistence mode is on now, but nothing sets it at the next boot: {gap}"
         return Verdict(NAME, Status.UNMET, reason, evidence)
     if AT_BOOT.has_failed(facts):
-        reason = f"persistence mode is on now, but {AT_BOOT.unit} failed at boot"
+        reason = f"persistence mode is on now, but {AT_BOOT.unit} failed at boot (see journalctl -u {AT_BOOT.unit})"
         return Verdict(NAME, Status.UNMET, reason, evidence)
     if facts.system.systemd_running and not _held_at_boot(facts):
         if daemon is not None:
             reason = f"persistence mode is on now, but {UNIT} is {daemon.enabled or 'not enabled'}"
             return Verdict(NAME, Status.UNMET, reason, evidence)
-        note = f"neither {UNIT} nor a unit of clusterctl's sets it at boot: something else did"
+        note = f"neither {UNIT} nor a unit of clusterctl sets the mode at boot; something else did"
         return Verdict(NAME, Status.MET, "persistence mode is on for all GPUs", evidence, (note,))
     return Verdict(NAME, Status.MET, "persistence mode is on for all GPUs", evidence)
 
 
 def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
-    """Enable the daemon; where there is none, or it leaves the mode off, have a unit set it at every boot."""
+    """Return the steps that enable the daemon; if it is missing or leaves the mode off, a boot unit sets it."""
     if judge(facts, node, fleet).status is not Status.UNMET or facts.gpu.driver.value is None:
         return ()
     found: list[Step] = []
     daemon = facts.services.unit(UNIT)
-    # A masked unit was put aside by somebody, and a static one (udev starts it) cannot be enabled.
+    # The operator masked a masked unit on purpose, and a static unit (started by udev) cannot be enabled.
     usable = daemon is not None and daemon.load != "masked" and daemon.enabled in ("enabled", "disabled", "")
     useless = daemon is not None and daemon.active == "active" and bool(_off(facts))
     if facts.system.systemd_running:

@@ -1,4 +1,4 @@
-"""Which of a node's GPUs are its own to drive."""
+"""Select the GPUs that a node's own driver runs."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ if TYPE_CHECKING:
     from clusterctl.facts.model import NodeFacts, PciDevice
 
 GIVEN_AWAY = ("vfio-pci", "nvgrace_gpu_vfio_pci", "mlx5_vfio_pci", "pci-stub", "xen-pciback", "pciback")
-"""Drivers that hold a device for a virtual machine; libvirt takes the fitting one of VFIO's by itself."""
+"""Drivers that reserve a device for a virtual machine; libvirt chooses the matching VFIO driver itself."""
 
 
 def own_gpus(facts: NodeFacts) -> tuple[PciDevice, ...]:
-    """Return the GPUs that this node's driver is to run: not virtual functions, not those given to guests."""
+    """Return the GPUs of this node's driver, without virtual functions and GPUs assigned to guests."""
     return tuple(
         gpu for gpu in facts.pci.nvidia_gpus if gpu.physical_function is None and gpu.driver not in GIVEN_AWAY
     )
 
 
 def why_none(facts: NodeFacts) -> str:
-    """Say why a node has no GPU of its own."""
+    """Return why a node has no GPU of its own."""
     if facts.pci.nvidia_gpus:
-        return "all NVIDIA GPUs here are given to virtual machines"
+        return "all NVIDIA GPUs of this node are assigned to virtual machines"
     return "there is no NVIDIA GPU"
 
 
 def driver_is_a_containers(facts: NodeFacts) -> bool:
-    """Whether the driver seems to be a container's of Kubernetes (GPU Operator): a module and no tools on the host."""
+    """Whether the driver seems to run in a Kubernetes container (GPU Operator): a module but no tools on the host."""
     kubelet = facts.services.unit("kubelet.service")
     tools = facts.gpu.driver.value is not None and facts.gpu.devices.status is ReadStatus.ABSENT
     return tools and kubelet is not None and kubelet.active == "active"
