@@ -1,7 +1,8 @@
-"""The CDI specification of NVIDIA's GPUs: whether there is one that fits the loaded driver, and what makes one.
+"""Check the CDI specification of NVIDIA's GPUs against the loaded driver, and plan how to generate it.
 
-A specification names the driver's libraries by version; after a driver upgrade containers that use the old one do not
-start. Those below /var/run win over those below /etc (CDI specification), and do not outlive a boot.
+A specification names the driver's libraries by version. After a driver upgrade, containers that use the old
+specification do not start. Files below /var/run take precedence over those below /etc (CDI specification), and
+disappear at a reboot.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ REFRESH = "nvidia-cdi-refresh.service"
 REFRESH_PATH = "nvidia-cdi-refresh.path"
 FIRST_TOOLKIT = (1, 12)
 
-# What stood there is kept beside it under a name that CDI does not read, one for each version that is made; a second
-# run of either script finds what the first one left.
-_NAMES = "folder=${1%/*}; kept=$folder/.${1##*/}.before-$2; made=$folder/.${1##*/}.made-$2\n"
+# The old file is kept in the same directory under a name that CDI does not read, one per driver version, so that
+# both scripts can be repeated after an interruption.
+_NAMES = "directory=${1%/*}; kept=$directory/.${1##*/}.before-$2; made=$directory/.${1##*/}.made-$2\n"
 GENERATE = (
     _NAMES
     + """\
-mkdir -p "$folder" || exit 1
+mkdir -p "$directory" || exit 1
 if [ -e "$1" ]; then
   [ -e "$kept" ] || [ -e "$made" ] || cp -a "$1" "$kept" || exit 1
 else
@@ -41,7 +42,7 @@ RESTORE = (
 if [ -e "$kept" ]; then mv -f "$kept" "$1" || exit 1
 elif [ -e "$made" ]; then rm -f "$1" && rm -f "$made" || exit 1
 fi
-rmdir "$folder" 2>/dev/null || :
+rmdir "$directory" 2>/dev/null || :
 """
 )
 FITS = 'grep -qsF "libcuda.so.$2" "$1"\n\n'
@@ -49,12 +50,12 @@ FITS = 'grep -qsF "libcuda.so.$2" "$1"\n\n'
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """What is wrong with the specification, and the steps that mend it."""
+    """What is wrong with the specification, and the steps that fix it."""
 
     reason: str
     steps: tuple[Step, ...] = ()
     is_stale: bool = False
-    """There is one, for another driver: who reads it fails."""
+    """The specification is for another driver: containers that use it fail to start."""
 
 
 def _is_volatile(path: str) -> bool:
@@ -62,11 +63,11 @@ def _is_volatile(path: str) -> bool:
 
 
 def _in_effect(facts: NodeFacts) -> tuple[str, ...]:
-    """Return the specifications that win: below /var/run where there are any, else below /etc."""
+    """Return the paths of the specifications in effect: those below /var/run if any, else those below /etc."""
     named = dict(facts.docker.cdi_drivers)
     if "nvidia.com/gpu" not in facts.docker.cdi_kinds:
         return ()
-    # Other vendors' files name no driver library; where none does, all may be NVIDIA's.
+    # Files of other vendors name no NVIDIA driver library. If no file names one, all may be NVIDIA's.
     paths = tuple(path for path in facts.docker.cdi_specs if path in named or not named)
     return tuple(path for path in paths if _is_volatile(path)) or paths
 
@@ -86,7 +87,7 @@ def _generate(facts: NodeFacts, path: str) -> tuple[Step, ...]:
     named = (path, driver.version)
     return (
         Command(
-            f"Make the CDI specification {path} for driver {driver.version}",
+            f"Generate the CDI specification {path} for driver {driver.version}",
             ("sh", "-c", GENERATE, "make-cdi", *named),
             undo=("sh", "-c", RESTORE, "restore-cdi", *named),
             guard=("sh", "-c", FITS, "fits-cdi", *named),
@@ -96,7 +97,7 @@ def _generate(facts: NodeFacts, path: str) -> tuple[Step, ...]:
 
 
 def _refresh(facts: NodeFacts) -> tuple[Step, ...]:
-    """Return the steps that have the toolkit's own service keep it, at every boot and driver change."""
+    """Return the steps that let the toolkit's service generate the specification at boot and driver changes."""
     driver = facts.gpu.driver.value
     steps: list[Step] = [EnableUnit(f"Enable {REFRESH} at boot", REFRESH, start=False)]
     if facts.services.unit(REFRESH_PATH) is not None:
@@ -105,7 +106,7 @@ def _refresh(facts: NodeFacts) -> tuple[Step, ...]:
         named = ("/var/run/cdi/nvidia.yaml", driver.version)
         steps.append(
             Command(
-                f"Let {REFRESH} make the CDI specification",
+                f"Generate the CDI specification with {REFRESH}",
                 ("systemctl", "restart", REFRESH),
                 undo=None,
                 guard=("sh", "-c", FITS, "fits-cdi", *named),
@@ -121,15 +122,17 @@ def _too_old(facts: NodeFacts) -> bool:
 
 
 def gap(facts: NodeFacts) -> Gap | None:
-    """Return what is wrong: no specification, one for another driver, or one that the next boot loses."""
+    """Return what is wrong: no specification, one for another driver, or one that is lost at a reboot."""
     unit = facts.services.unit(REFRESH)
     paths = _in_effect(facts)
     if not paths:
-        reason = "there is no CDI specification of the GPUs"
+        reason = "there is no CDI specification for the GPUs"
         if _too_old(facts):
-            return Gap(f"{reason}, and toolkit {facts.docker.toolkit.value} is too old to make one (1.12)")
+            return Gap(
+                f"{reason}, and toolkit {facts.docker.toolkit.value} is too old to generate one (needs 1.12 or newer)"
+            )
         if facts.gpu.driver.value is None:
-            return Gap(f"{reason}, and no loaded driver to make it for")
+            return Gap(f"{reason}, and no NVIDIA driver is loaded to generate it for")
         return Gap(reason, _refresh(facts) if unit is not None else _generate(facts, STATIC))
     stale = _stale(facts, paths)
     if stale:
@@ -141,16 +144,18 @@ def gap(facts: NodeFacts) -> Gap | None:
     if all(_is_volatile(path) for path in paths) and (unit is None or unit.enabled == "disabled"):
         static = [path for path in facts.docker.cdi_specs if not _is_volatile(path)]
         if not static:
-            reason = f"{paths[0]} fits, but nothing makes it again at the next boot"
+            reason = (
+                f"{paths[0]} matches the driver, but a reboot removes it and no service generates it again"
+            )
             return Gap(reason, _refresh(facts) if unit is not None else _generate(facts, STATIC))
     return None
 
 
 def leftover(facts: NodeFacts) -> str | None:
-    """Name a stale specification that another one hides for now."""
+    """Return a warning about a stale specification below /etc that one below /var/run overrides for now."""
     hidden = tuple(path for path in facts.docker.cdi_specs if path not in _in_effect(facts))
     stale = _stale(facts, hidden)
     if not stale:
         return None
     (path, version), *_ = stale.items()
-    return f"{path} is left over from driver {version}; it counts again when the one below /var/run is gone"
+    return f"{path} is left over from driver {version}; it takes effect again when the one below /var/run is removed"

@@ -1,7 +1,7 @@
-"""``container-toolkit``: docker can give GPUs to containers, by the nvidia runtime or by a CDI specification that fits.
+"""``container-toolkit``: containers can use the GPUs, through the nvidia runtime or a matching CDI specification.
 
 Sources: NVIDIA Container Toolkit documentation (installation, CDI support); moby #49963 (CDI on by default from 28.2),
-#50228 (``--gpus`` served through CDI); moby daemon/nvidia_linux.go (``--gpus`` served by the hook in dockerd's PATH).
+#50228 (``--gpus`` through CDI); moby daemon/nvidia_linux.go (``--gpus`` through the hook in dockerd's PATH).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from clusterctl.requirements.fleet import Fleet
 
 NAME = "container-toolkit"
-TITLE = "Containers can be given the GPUs"
+TITLE = "Containers can use the GPUs"
 READS = frozenset({"docker", "gpu", "pci", "services", "software", "system"})
 
 PACKAGE = "nvidia-container-toolkit"
@@ -34,14 +34,14 @@ CDI_BY_DEFAULT = (28, 2)
 
 @dataclass(frozen=True, slots=True)
 class _Gap:
-    """One thing that is missing, and what brings it; no steps where it cannot be brought from here."""
+    """One missing part and the steps that install it; no steps if bootstrap cannot install it."""
 
     reason: str
     steps: tuple[Step, ...] = ()
 
 
 def _engine(facts: NodeFacts) -> DockerEngine | None:
-    """Return docker's engine, if one answers: podman, which may answer in its place, reads no daemon.json."""
+    """Return docker's engine if it answers; None for podman behind docker's socket, which reads no daemon.json."""
     return None if docker.is_podman(facts) else facts.docker.engine.value
 
 
@@ -56,7 +56,7 @@ def _serves_cdi(facts: NodeFacts) -> bool:
 
 
 def _by_hook(facts: NodeFacts, node: Node) -> bool:
-    """Whether a docker without CDI gives GPUs by the toolkit's hook alone: --gpus asks for no runtime."""
+    """Whether a docker without CDI serves --gpus through the toolkit's hook, without the nvidia runtime."""
     engine = _engine(facts)
     return (
         engine is not None
@@ -73,7 +73,7 @@ def _is_cdi_wanted(node: Node) -> bool:
 
 
 def _is_cdi_asked_for(facts: NodeFacts, node: Node) -> bool:
-    """Whether somebody counts on CDI: the inventory in as many words, its container, or docker's own settings."""
+    """Whether CDI is requested explicitly: by the inventory's requirement or container, or by daemon.json."""
     features = (daemon_json.read(facts) or {}).get("features")
     return (
         node.requirements.container_toolkit.cdi is True
@@ -87,7 +87,7 @@ def _lacks_toolkit(facts: NodeFacts) -> bool:
 
 
 def _has_no_docker_to_come(facts: NodeFacts, node: Node, fleet: Fleet) -> bool:
-    """Whether docker is not here and is not brought: on Kubernetes' nodes the toolkit is the GPU Operator's."""
+    """Whether docker is not installed and will not be: on Kubernetes nodes the GPU Operator owns the toolkit."""
     return (
         facts.docker.binary is None
         and facts.docker.engine.value is None
@@ -100,9 +100,11 @@ def _toolkit_gap(facts: NodeFacts, node: Node, fleet: Fleet) -> _Gap | None:
     if not _lacks_toolkit(facts):
         return None
     if _has_no_docker_to_come(facts, node, fleet):
-        return _Gap("the NVIDIA Container Toolkit is not installed, and there is no docker that would use it")
+        return _Gap(
+            "the NVIDIA Container Toolkit is not installed, and neither is docker, which would use it"
+        )
     install = packages.install(facts, node, f"Install {PACKAGE}", PACKAGE)
-    old = " (nvidia-docker2 is, which it replaces)" if facts.software.package("nvidia-docker2") else ""
+    old = " (only the deprecated nvidia-docker2)" if facts.software.package("nvidia-docker2") else ""
     reason = f"the NVIDIA Container Toolkit is not installed{old}{packages.by_hand(facts, 'it')}"
     repository = nvidia_repository.toolkit_repository(facts)
     if install is None or (repository is None and install.folder is None):
@@ -112,7 +114,7 @@ def _toolkit_gap(facts: NodeFacts, node: Node, fleet: Fleet) -> _Gap | None:
 
 
 def _needs(facts: NodeFacts, node: Node) -> tuple[bool, bool]:
-    """Return whether docker must learn the nvidia runtime, and to serve CDI."""
+    """Return whether docker needs the nvidia runtime configured, and whether it needs CDI turned on."""
     engine = _engine(facts)
     assert engine is not None
     has_runtime = "nvidia" in engine.runtimes
@@ -134,21 +136,19 @@ def _docker_gap(facts: NodeFacts, node: Node, fleet: Fleet) -> _Gap | None:
     said = []
     if runtime:
         later = facts.docker.hook_came_later and _version(engine) < FIRST_CDI
-        started = f", and was started before {HOOK} came" if later else ""
-        said.append(f"docker knows no runtime called nvidia{started}")
+        started = f", and was started before {HOOK} was installed" if later else ""
+        said.append(f"docker has no runtime called nvidia{started}")
     if cdi:
         since = (
-            "which needs features.cdi before 28.2"
+            "which needs features.cdi in daemon.json before 28.2"
             if _version(engine) < CDI_BY_DEFAULT
-            else "which is turned off"
+            else "because it is turned off"
         )
         said.append(f"docker {engine.server_version} does not serve CDI, {since}")
-    # CDI is taken up by a restart only, and that ends containers; a runtime is taken up by a reload.
+    # CDI needs a restart of the engine, which ends containers; for a runtime a reload is enough.
     running = 0 if engine.live_restore else engine.containers_running or 0
     if cdi and running:
-        said.append(
-            f"the engine must be restarted for that, and {running} containers run on it: stop them first"
-        )
+        said.append(f"CDI needs a restart of the engine, and {running} containers run on it: stop them first")
         cdi = False
     reason = "; ".join(said)
     wanted: dict[str, Json] = {}
@@ -162,7 +162,7 @@ def _docker_gap(facts: NodeFacts, node: Node, fleet: Fleet) -> _Gap | None:
         return _Gap(f"{reason}; docker is a snap, which does not read {daemon_json.PATH}")
     old = daemon_json.read(facts)
     if old is None:
-        return _Gap(f"{reason}; {daemon_json.why_not(facts)}: it is left alone")
+        return _Gap(f"{reason}; {daemon_json.why_not(facts)}, so the file is left alone")
     if any(daemon_json.is_written_by(step) for step in docker.steps(facts, node, fleet)):
         return _Gap(f"{reason}; the requirement docker changes {daemon_json.PATH} first")
     text, path = daemon_json.merged(old, wanted), daemon_json.PATH
@@ -175,13 +175,13 @@ def _configure(facts: NodeFacts, write: tuple[Step, ...], *, restart: bool) -> t
         return write
     if restart:
         return (*write, RestartUnit("Restart docker with its new configuration", DOCKER))
-    # Of an engine that has been stopped since, an undo asks nothing.
+    # try-: an undo does not start an engine that was stopped in the meantime.
     reload = ("systemctl", "try-reload-or-restart", DOCKER)
     return (
-        # Undo runs backwards: what has to follow the old file's return stands before the file.
-        Command("Have an undo reload docker once the old file is back", ("true",), reload),
+        # Undo runs in reverse order, so the reload that must follow the restored file comes before the file.
+        Command("Let undo reload docker after it restores the old file", ("true",), reload),
         *write,
-        Command("Let docker read its runtimes anew", reload, None),
+        Command("Reload docker's runtimes", reload, None),
     )
 
 
@@ -189,7 +189,7 @@ def _specification_gap(facts: NodeFacts, node: Node) -> cdi_specification.Gap | 
     engine = _engine(facts)
     somebody = _has_podman(facts) or engine is None or _version(engine) >= FIRST_CDI
     if not _is_cdi_wanted(node) or not somebody or facts.docker.cdi_unseen or _lacks_toolkit(facts):
-        # A new toolkit brings a service that keeps the specification; what is left to do shows once it is there.
+        # A new toolkit brings a service that generates the specification; judge that after it is installed.
         return None
     return cdi_specification.gap(facts)
 
@@ -199,11 +199,11 @@ def _has_podman(facts: NodeFacts) -> bool:
 
 
 def _does_without(facts: NodeFacts, node: Node, found: cdi_specification.Gap) -> bool:
-    """Whether containers get the GPUs all the same: by docker's runtime, which needs no specification.
+    """Whether containers get the GPUs without this specification: through docker's nvidia runtime.
 
-    One for another driver is in the way of whoever reads it: a docker that serves CDI, where --gpus goes through the
-    file as well, and podman. And without the hook (nvidia-container-toolkit-base has none) such a docker has nothing
-    to fall back to for --gpus.
+    A specification for another driver breaks each program that reads it: podman, and a docker that serves CDI, where
+    --gpus goes through the file as well. Without the hook (nvidia-container-toolkit-base has none) such a docker has
+    no fallback for --gpus.
     """
     engine = _engine(facts)
     hook = facts.software.tool(HOOK) is not None or facts.software.tool("nvidia-ctk") is None
@@ -217,7 +217,7 @@ def _does_without(facts: NodeFacts, node: Node, found: cdi_specification.Gap) ->
 
 
 def _is_engine_unseen(facts: NodeFacts) -> bool:
-    """Whether docker is there and gave no account of itself: it may well know the runtime."""
+    """Whether docker is installed but its engine's state is unknown: it may have the nvidia runtime."""
     return (
         facts.docker.binary is not None and facts.docker.engine.value is None and not docker.is_podman(facts)
     )
@@ -232,7 +232,7 @@ def _cdi_gap(facts: NodeFacts, node: Node) -> _Gap | None:
     found = _specification_gap(facts, node)
     if found is None or _may_do_without(facts, node, found):
         return None
-    # moby #50228: with the hook there, --gpus goes through the specification as well.
+    # moby #50228: if the hook is installed, --gpus goes through the specification as well.
     also = (
         _serves_cdi(facts)
         and facts.software.tool("nvidia-cdi-hook") is not None
@@ -247,20 +247,20 @@ def _warnings(facts: NodeFacts, node: Node) -> tuple[str, ...]:
     warnings = []
     if _by_hook(facts, node):
         warnings.append(
-            f"docker knows no runtime called nvidia: --gpus all works by {HOOK} (if docker was started after the "
-            "toolkit came), --runtime=nvidia does not"
+            f"docker has no runtime called nvidia: --gpus all works through {HOOK} (if docker was started after the "
+            "toolkit was installed), --runtime=nvidia does not work"
         )
     found = _specification_gap(facts, node)
     if found is not None and _does_without(facts, node, found):
-        podman = ", as podman does" if _has_podman(facts) else ""
+        podman = ", and so does podman" if _has_podman(facts) else ""
         warnings.append(
-            f"{found.reason}: docker's --gpus and --runtime=nvidia need none, --device nvidia.com/gpu=all does"
-            f"{podman}; with requirements.container_toolkit.cdi: true bootstrap sees to it"
+            f"{found.reason}: docker's --gpus and --runtime=nvidia work without it, --device nvidia.com/gpu=all "
+            f"needs it{podman}; set requirements.container_toolkit.cdi: true to let bootstrap fix it"
         )
     if facts.software.package("nvidia-docker2") is not None:
         warnings.append(
             "nvidia-docker2 is deprecated, and its package claims /etc/docker/daemon.json: "
-            f"remove it once {PACKAGE} is there"
+            f"remove it once {PACKAGE} is installed"
         )
     left = cdi_specification.leftover(facts)
     if left is not None:
@@ -273,7 +273,9 @@ def _not_wanted(facts: NodeFacts, node: Node) -> Verdict | None:
     if wanted is False:
         return Verdict(NAME, Status.NOT_APPLICABLE, "the inventory does not require it")
     if facts.in_container:
-        return Verdict(NAME, Status.NOT_APPLICABLE, "this is a container: its engine is the host's")
+        return Verdict(
+            NAME, Status.NOT_APPLICABLE, "this is a container; the docker engine belongs to the host"
+        )
     if wanted is None and not node.requirements.docker.require:
         return Verdict(NAME, Status.NOT_APPLICABLE, "the inventory does not require docker")
     if wanted is None and facts.pci.devices.value is None:
@@ -289,7 +291,7 @@ def _gaps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[_Gap, ...]:
 
 
 def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
-    """Met when the toolkit is there, and docker has its runtime, or serves CDI by a specification that fits."""
+    """Return met if the toolkit is installed and docker has the runtime or a matching CDI specification."""
     settled = _not_wanted(facts, node)
     if settled is not None:
         return settled
@@ -306,30 +308,28 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     if gaps:
         return Verdict(NAME, Status.UNMET, "; ".join(gap.reason for gap in gaps), evidence, warnings)
     if _is_engine_unseen(facts):
-        reason = because("the docker engine's account", facts.docker.engine)
+        reason = because("the docker engine's information", facts.docker.engine)
         return Verdict(NAME, Status.UNKNOWN, reason, evidence, warnings)
     if facts.docker.cdi_unseen and _is_cdi_wanted(node):
         reason = f"the CDI specifications could not be read ({facts.docker.cdi_unseen})"
         return Verdict(NAME, Status.UNKNOWN, reason, evidence, warnings)
     ways = []
     if engine is not None and "nvidia" in engine.runtimes:
-        ways.append("docker has the runtime nvidia")
+        ways.append("docker has the nvidia runtime")
     if _by_hook(facts, node):
         ways.append(f"docker's --gpus goes through {HOOK}")
     if facts.docker.cdi_specs and (_serves_cdi(facts) or engine is None):
-        ways.append("the CDI specification fits the driver")
-    reason = (
-        f"nvidia-ctk {facts.docker.toolkit.value or 'is there'}: {' and '.join(ways) or 'nothing is missing'}"
-    )
+        ways.append("the CDI specification matches the driver")
+    reason = f"nvidia-ctk {facts.docker.toolkit.value or 'is installed'}: {' and '.join(ways) or 'nothing is missing'}"
     return Verdict(NAME, Status.MET, reason, evidence, warnings)
 
 
 def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
-    """Install the toolkit, tell docker of it, and make a CDI specification for the driver that is loaded."""
+    """Return the steps that install the toolkit, configure docker, and generate a CDI specification."""
     if judge(facts, node, fleet).status is not Status.UNMET:
         return ()
     toolkit = _toolkit_gap(facts, node, fleet)
     if toolkit is not None and not toolkit.steps:
-        # Docker is told of no runtime that is not there and cannot be brought.
+        # A runtime that is missing and cannot be installed must not be configured in docker.
         return ()
     return tuple(step for gap in _gaps(facts, node, fleet) for step in gap.steps)

@@ -1,4 +1,4 @@
-"""Docker's ``/etc/docker/daemon.json``: what it says, and the same with something added."""
+"""Read docker's ``/etc/docker/daemon.json`` and merge settings into it."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ _WITHOUT_BLANKS = dict.fromkeys(map(ord, " \t\r\n\f\v"))
 
 
 def read(facts: NodeFacts) -> dict[str, Any] | None:
-    """Return what the file says, an empty one where there is none.
+    """Return the file's settings, or an empty dictionary if the file does not exist or is empty.
 
-    None when it was not seen, is no JSON object, or names a key twice: written anew it would lose something.
+    Return None if the file could not be read, is not a JSON object, or contains a key twice: rewriting it would
+    lose settings.
     """
     reading = facts.docker.daemon_config
     if reading.value is None:
@@ -37,49 +38,49 @@ def read(facts: NodeFacts) -> dict[str, Any] | None:
 
 
 def why_not(facts: NodeFacts) -> str:
-    """Say why ``read`` has nothing: many sites keep the file to root."""
+    """Return why ``read`` returned None; at many sites only root may read the file."""
     reading = facts.docker.daemon_config
-    return because(PATH, reading) if reading.is_unknown else f"{PATH} is not understood"
+    return because(PATH, reading) if reading.is_unknown else f"{PATH} is not a JSON object with unique keys"
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len({key for key, _ in pairs}) < len(pairs):
-        raise ValueError("a key is named twice")
+        raise ValueError("a key appears twice")
     return dict(pairs)
 
 
 def write(facts: NodeFacts, description: str, text: str) -> WriteFile:
-    """Return the step that writes what ``merged`` has made of the file, if it still says what was read."""
+    """Return the step that writes the merged text, if the file has not changed since it was read."""
     return WriteFile(description, PATH, text, _mode(facts), _sum(facts.docker.daemon_config.value or ""))
 
 
 def _mode(facts: NodeFacts) -> int:
-    # A site may keep it to root for a proxy's password in it.
+    # Keep a site's restricted mode: the file may contain a proxy's password.
     return 0o644 if facts.docker.daemon_mode is None else facts.docker.daemon_mode
 
 
 def _sum(text: str) -> str:
-    # Without blanks, as files.sh takes it: the ends of lines are not facts.
+    # files.sh also removes blanks before hashing, because facts do not keep line ends.
     return hashlib.sha256(text.translate(_WITHOUT_BLANKS).encode(errors="replace")).hexdigest()
 
 
 def is_written_by(step: Step) -> TypeGuard[WriteFile]:
-    """Whether a step writes the file: the one step with a node's own text, and its secrets, in it."""
+    """Whether a step writes the file: the only step that contains a node's own text, including secrets."""
     return isinstance(step, WriteFile) and step.path == PATH
 
 
 def merged(found: Mapping[str, Any], changes: Mapping[str, Any]) -> str:
-    """Return the file's text with ``changes`` merged in depth; everything else stays, in its order."""
+    """Return the file's text with ``changes`` merged recursively; other settings and the key order stay."""
     return json.dumps(_deep(found, changes), indent=2, allow_nan=False) + "\n"
 
 
 def recorded(text: str) -> str:
-    """Return the file's text as a plan on disk holds it: the logins of proxies in it read as stars."""
+    """Return the file's text as stored in a plan on disk, with the logins of proxies replaced by stars."""
     return scrubbed_json(text)
 
 
 def restored(stored: str, facts: NodeFacts) -> str | None:
-    """Return the text that a stored one stands for, which is the node's file; None where that is another one."""
+    """Return the node's text for a stored one, secrets included; None if the node's file has changed."""
     standing = facts.docker.daemon_config.value
     if standing is not None and recorded(f"{standing}\n").rstrip("\n") == stored.rstrip("\n"):
         return f"{standing}\n"
@@ -96,7 +97,7 @@ def _deep(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def default_memlock(found: Mapping[str, Any]) -> int | None:
-    """Return the soft memlock limit (bytes; -1: unlimited) that containers get by default, if it says one."""
+    """Return the default soft memlock limit of containers (bytes; -1: unlimited), or None if the file sets none."""
     ulimits = found.get("default-ulimits")
     limit = ulimits.get("memlock") if isinstance(ulimits, dict) else None
     soft = limit.get("Soft") if isinstance(limit, dict) else None

@@ -1,4 +1,4 @@
-"""``docker``: the engine is installed, runs, and answers."""
+"""``docker``: the docker engine is installed, runs, and answers."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ SOCKET = "docker.socket"
 
 
 def is_podman(facts: NodeFacts) -> bool:
-    """Whether ``docker`` is podman's stand-in: a script of that name, or podman's socket in the place of docker's."""
+    """Whether ``docker`` is really podman: a script of that name, or podman's socket instead of docker's."""
     engine = facts.docker.engine.value
-    # Docker went from 1.13 to 17.03; podman's versions are the ones between.
+    # Docker's versions went from 1.13 to 17.03; podman's lie in between.
     by_version = engine is not None and re.match(r"[2-9]\.", engine.server_version) is not None
     return by_version or facts.software.package("podman-docker") is not None
 
 
 def in_snap(facts: NodeFacts) -> bool:
-    """Whether docker is the snap, whose engine has its configuration and its unit elsewhere."""
+    """Whether docker is installed as a snap, whose configuration and unit have other names."""
     return (facts.docker.binary or "").startswith("/snap/")
 
 
@@ -39,28 +39,28 @@ def _warnings(facts: NodeFacts) -> tuple[str, ...]:
     found = []
     if in_snap(facts):
         found.append(
-            "docker is a snap: it sees no files outside home folders, and NVIDIA's toolkit does not support it"
+            "docker is a snap: it cannot read files outside home directories, and NVIDIA's toolkit does not support it"
         )
     if facts.docker.rootless:
         found.append(
-            f"an engine without root runs as well ({facts.docker.rootless[0]}): it can neither raise memlock "
-            "nor use the host's network as RDMA needs; clusterctl uses the system's"
+            f"a rootless engine runs as well ({facts.docker.rootless[0]}): it can neither raise memlock nor use the "
+            "host's network, which RDMA needs; clusterctl uses the system's engine"
         )
     if facts.docker.engine.value is not None and not in_snap(facts) and not _starts_at_boot(facts):
         found.append(
-            f"{UNIT} runs and is not enabled, nor is {SOCKET}: the next boot leaves it off (systemctl enable docker)"
+            f"{UNIT} runs, but neither it nor {SOCKET} is enabled: it is off after a reboot (systemctl enable docker)"
         )
     return tuple(found)
 
 
 def _starts_at_boot(facts: NodeFacts) -> bool:
-    """Whether systemd starts the engine at boot or for its first client, as far as is known: its packages differ."""
+    """Whether systemd starts the engine at boot or for its first client; true if the unit is unknown."""
     unit, socket = facts.services.unit(UNIT), facts.services.unit(SOCKET)
     return unit is None or unit.enabled != "disabled" or (socket is not None and socket.enabled == "enabled")
 
 
 def _gap(facts: NodeFacts, node: Node) -> str | None:
-    """What an engine that answers still lacks: the memlock limit that the inventory wants for containers."""
+    """Return what is missing on a running engine: the memlock limit that the inventory sets for containers."""
     if node.requirements.docker.memlock == "leave":
         return None
     if in_snap(facts):
@@ -77,7 +77,7 @@ def _gap(facts: NodeFacts, node: Node) -> str | None:
 
 
 def _has_no_unit(facts: NodeFacts) -> bool:
-    """Whether the program is there and no engine: the client alone, or an engine that something else starts."""
+    """Whether the docker program is installed without an engine: only the client, or an engine without unit."""
     return (
         facts.docker.binary is not None
         and not in_snap(facts)
@@ -87,23 +87,25 @@ def _has_no_unit(facts: NodeFacts) -> bool:
 
 
 def _running(facts: NodeFacts) -> int:
-    """Containers that a restart of the engine would end."""
+    """Return the number of containers that a restart of the engine would end."""
     engine = facts.docker.engine.value
     return 0 if engine is None or engine.live_restore else engine.containers_running or 0
 
 
 def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
-    """Met when the engine tells its version; not wanted, or in a container, it is not applicable."""
+    """Return met if the engine reports its version; not applicable if not required, or inside a container."""
     if not node.requirements.docker.require:
         return Verdict(NAME, Status.NOT_APPLICABLE, "the inventory does not require docker")
     if facts.in_container:
-        return Verdict(NAME, Status.NOT_APPLICABLE, "this is a container: its engine is the host's")
+        return Verdict(
+            NAME, Status.NOT_APPLICABLE, "this is a container; the docker engine belongs to the host"
+        )
     docker = facts.docker
     evidence: dict[str, Json] = {"binary": docker.binary, "user_access": docker.user_access}
     warnings = _warnings(facts)
     if is_podman(facts):
         reason = (
-            "docker is podman's stand-in (package podman-docker, or its socket), not docker's engine: "
+            "docker is podman (package podman-docker, or podman's socket), not the docker engine: "
             "remove it, or set requirements.docker.require to false"
         )
         return Verdict(NAME, Status.UNMET, reason, evidence, warnings)
@@ -124,16 +126,18 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
         return Verdict(NAME, Status.UNMET, reason, evidence, warnings)
     unit = facts.services.unit(UNIT)
     if unit is not None and unit.load == "masked":
-        reason = f"docker is installed, but {UNIT} is masked: systemctl unmask it if it may run here"
+        reason = (
+            f"docker is installed, but {UNIT} is masked: run systemctl unmask {UNIT} if docker may run here"
+        )
         return Verdict(NAME, Status.UNMET, reason, evidence, warnings)
     if unit is not None and unit.active != "active":
         reason = f"docker is installed, but {UNIT} is {unit.active}"
         return Verdict(NAME, Status.UNMET, reason, evidence, warnings)
     if _has_no_unit(facts) and not docker.socket:
-        reason = f"the program docker is there, but no engine: systemd knows no {UNIT}"
+        reason = f"the docker program is installed, but no engine: systemd has no {UNIT}"
         return Verdict(NAME, Status.UNMET, reason, evidence, warnings)
     if docker.engine.status.value in ("denied", "unparsable", "empty"):
-        reason = because("the docker engine's account", docker.engine)
+        reason = because("the docker engine's information", docker.engine)
         return Verdict(NAME, Status.UNKNOWN, reason, evidence, warnings)
     detail = f": {docker.engine.detail}" if docker.engine.detail else ""
     reason = f"docker is installed, but its engine does not answer{detail}"
@@ -141,7 +145,7 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
 
 
 def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
-    """Install the engine where it is missing, enable and start it; then what containers get by default."""
+    """Return the steps that install, enable and start the engine, or that set the default limits of containers."""
     unit = facts.services.unit(UNIT)
     if judge(facts, node, fleet).status is not Status.UNMET or is_podman(facts):
         return ()
@@ -168,6 +172,6 @@ def _defaults(facts: NodeFacts) -> tuple[Step, ...]:
     limit = {"Name": "memlock", "Hard": -1, "Soft": -1}
     text = daemon_json.merged(found, {"default-ulimits": {"memlock": limit}})
     return (
-        daemon_json.write(facts, f"Let containers lock memory by default in {daemon_json.PATH}", text),
-        RestartUnit(f"Restart {UNIT}, on which no container runs", UNIT),
+        daemon_json.write(facts, f"Set unlimited memlock for containers in {daemon_json.PATH}", text),
+        RestartUnit(f"Restart {UNIT} (no containers run on it)", UNIT),
     )

@@ -1,4 +1,4 @@
-"""How docker gets onto a node: whose packages they are, and the repository that has them."""
+"""Plan the installation of docker: which packages, and from which repository."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DOCKERS_OWN = ("docker-ce", "docker-ce-cli", "containerd.io")
 
 
 def repository_for(facts: NodeFacts) -> Repository | None:
-    """Return docker's repository for a distribution, or None where docker keeps none."""
+    """Return docker's repository for the node's distribution, or None if docker provides none."""
     system = facts.system.os.value
     if system is None:
         return None
@@ -36,7 +36,7 @@ def repository_for(facts: NodeFacts) -> Repository | None:
     if system.id in ("debian", "ubuntu") and system.codename:
         url = f"{BASE}/{system.id}"
         return Repository("docker", title, url, APT_KEY, suite=system.codename, components=("stable",))
-    # Red Hat's own system has a folder to itself; those rebuilt from it use CentOS's.
+    # RHEL has a directory of its own; rebuilds of RHEL use that of CentOS.
     folder = {"rhel": "rhel", "fedora": "fedora"}.get(system.id, "centos")
     major = system.version_id.partition(".")[0]
     if system.family == "rhel" and system.id != "amzn" and major.isdecimal():
@@ -45,14 +45,14 @@ def repository_for(facts: NodeFacts) -> Repository | None:
 
 
 def names(facts: NodeFacts, node: Node) -> tuple[str, ...]:
-    """Return the packages to install; empty where neither the distribution nor the inventory has one."""
+    """Return the packages to install; empty if neither the distribution nor the inventory provides one."""
     settings, system = node.requirements.docker, facts.system.os.value
     if settings.package is not None:
         return (settings.package,)
     if settings.source == "docker":
         return DOCKERS_OWN
     if manager(facts) == "apt":
-        # Debian 13 made the program a package of its own, which docker.io only recommends.
+        # Debian 13 moved the client into a package of its own, which docker.io only recommends.
         split = system is not None and system.id == "debian" and _major(system.version_id) >= 13
         return ("docker.io", "docker-cli") if split else ("docker.io",)
     own = {"fedora": ("moby-engine",), "amzn": ("docker",)}
@@ -64,11 +64,11 @@ def names(facts: NodeFacts, node: Node) -> tuple[str, ...]:
 
 
 def beside(facts: NodeFacts, node: Node) -> str | None:
-    """Say which container engine an installation would disturb; None where there is none.
+    """Return which container engine an installation would disturb, or None.
 
-    docker.io needs Debian's containerd and runc, with which docker's package containerd.io conflicts: apt would
-    remove it, and with it what runs kubelet's or nerdctl's containers. ``docker.package``, and docker's own
-    packages on a node that has its containerd.io and no kubelet, are the operator's word that it may be.
+    docker.io needs Debian's containerd and runc, which conflict with docker's package containerd.io: apt would
+    remove it, and with it the containers of kubelet or nerdctl. The operator permits the change with
+    ``docker.package``, or with docker's own packages on a node that has their containerd.io and no kubelet.
     """
     settings = node.requirements.docker
     kubelet, containerd = (facts.services.unit(f"{name}.service") for name in ("kubelet", "containerd"))
@@ -76,48 +76,48 @@ def beside(facts: NodeFacts, node: Node) -> str | None:
     if settings.package is not None:
         return None
     if kubelet is not None and kubelet.load != "masked":
-        return "this node's containers are Kubernetes' (kubelet.service)"
+        return "Kubernetes runs this node's containers (kubelet.service)"
     if settings.source == "docker" and dockers_containerd:
         return None
     if containerd is not None and containerd.active in ("active", "activating", "reloading"):
         return "containerd.service runs this node's containers"
     if dockers_containerd and DOCKERS_OWN[-1] not in names(facts, node):
-        return "the package containerd.io is there for another use"
+        return "the package containerd.io is installed for another use"
     return None
 
 
 def hint(facts: NodeFacts, node: Node) -> str:
-    """Say what the operator can do where nothing can be installed; empty where bootstrap can."""
+    """Return what the operator must do if bootstrap cannot install docker; empty if it can."""
     other = beside(facts, node)
     if other is not None:
         distributions = "docker.io" in names(facts, node)
         what = "replace its containerd (apt removes containerd.io)" if distributions else "disturb them"
         return (
             f", and {other}: installing docker would {what}. Set requirements.docker.require to false, or "
-            "install docker beside it by hand"
+            "install docker by hand"
         )
     if manager(facts) is None:
         return by_hand(facts, "it")
     if not names(facts, node):
         return (
-            "; this distribution has no docker of its own: set requirements.docker.source to docker "
+            "; this distribution provides no docker package: set requirements.docker.source to docker "
             "(or packages.folder, or docker.package)"
         )
     if node.requirements.docker.source == "docker" and not _has_source(facts, node):
-        return "; docker keeps no repository for this distribution: set requirements.packages.folder"
+        return "; docker provides no repository for this distribution: set requirements.packages.folder"
     return ""
 
 
 def steps(facts: NodeFacts, node: Node) -> tuple[Step, ...]:
-    """Return the steps that add the repository where it is asked for, and install the packages."""
+    """Return the steps that add docker's repository, if the inventory requests it, and install the packages."""
     if hint(facts, node):
         return ()
     found: list[Step] = []
     own = repository_for(facts)
     if node.requirements.docker.source == "docker" and own is not None:
         added = repository(facts, node, own)
-        # Without these apt refuses https, and the key cannot be fetched.
-        certificates = install(facts, node, "Install the certificates of authorities", "ca-certificates")
+        # Without CA certificates apt rejects https, and the key cannot be fetched.
+        certificates = install(facts, node, "Install CA certificates", "ca-certificates")
         if added and certificates is not None:
             found.append(certificates)
         found += added
