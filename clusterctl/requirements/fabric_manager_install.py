@@ -1,4 +1,4 @@
-"""What brings the fabric manager to exactly the driver's version: package names by distribution, held by a preference.
+"""Plan the installation of the fabric manager in exactly the driver's version, pinned by an apt preference.
 
 Package names: NVIDIA Fabric Manager user guide; packages.ubuntu.com (nvidia-fabricmanager-NNN); NVIDIA's repositories,
 which renamed nvidia-fabric-manager (RPM) and nvidia-fabricmanager-NNN (Debian) to nvidia-fabricmanager with R580.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 UNIT = "nvidia-fabricmanager.service"
 PIN = "/etc/apt/preferences.d/clusterctl-fabric-manager"
 RENAMED_BRANCH = 580
-# As the runner installs: nobody is there to be asked about a changed configuration file, which stays as it is.
+# The same options as the runner: keep changed configuration files without a prompt.
 _APT_OPTIONS = ("-o", "DPkg::Lock::Timeout=120", "-o", "Dpkg::Options::=--force-confold")
 
 _DEB_VERSION = """\
@@ -39,7 +39,7 @@ def _package(facts: NodeFacts) -> Package | None:
 
 
 def installed_version(facts: NodeFacts) -> str | None:
-    """Return the installed manager's version, by its own word or else its package's."""
+    """Return the installed manager's version as it reports it, otherwise its package's version."""
     if facts.gpu.fabric_manager.value is not None:
         return facts.gpu.fabric_manager.value
     package = _package(facts)
@@ -47,7 +47,7 @@ def installed_version(facts: NodeFacts) -> str | None:
 
 
 def _from_nvidia(facts: NodeFacts, node: Node) -> bool:
-    """Whether the driver came, or is to come, from NVIDIA's repository."""
+    """Whether the driver comes from NVIDIA's repository, now or after the installation."""
     system = facts.system.os.value
     if node.requirements.gpu_driver.install == "nvidia" or (system is not None and system.id == "debian"):
         return True
@@ -57,7 +57,7 @@ def _from_nvidia(facts: NodeFacts, node: Node) -> bool:
 
 
 def package_name(facts: NodeFacts, node: Node, version: str) -> str:
-    """Return the package's name where a driver of this version comes from."""
+    """Return the name of the fabric manager's package in the repository of the driver."""
     branch = version.partition(".")[0]
     renamed = whole(branch) >= RENAMED_BRANCH
     if facts.software.manager == "apt":
@@ -78,7 +78,7 @@ def _pin(version: str) -> WriteFile:
 
 
 def subnet_manager(facts: NodeFacts, node: Node) -> tuple[InstallPackages, ...]:
-    """Return the step that installs nvlsm, which the manager starts for NVLink 5; none where it is there."""
+    """Return the step that installs nvlsm, which the manager starts for NVLink 5; empty if it is installed."""
     found = manager(facts)
     if found is None or facts.software.package("nvlsm") is not None:
         return ()
@@ -87,7 +87,7 @@ def subnet_manager(facts: NodeFacts, node: Node) -> tuple[InstallPackages, ...]:
 
 
 def change_to(facts: NodeFacts, node: Node, version: str, nvlink_5: bool) -> tuple[Step, ...]:
-    """Return the steps from the installed manager, or none, to this version; empty where nothing can be done."""
+    """Return the steps that install this version, replacing an installed one; empty if that is impossible."""
     found = manager(facts)
     if found is None:
         return ()
@@ -104,7 +104,7 @@ def change_to(facts: NodeFacts, node: Node, version: str, nvlink_5: bool) -> tup
     old = _package(facts)
     if old is None:
         if facts.gpu.fabric_manager.value is not None:
-            return ()  # It is there without a package (a runfile): whoever put it there has to change it.
+            return ()  # It was installed without a package (a runfile), so only the operator can change it.
         steps.append(InstallPackages(f"Install {wanted} {version}", found, (wanted, *others), folder))
         return tuple(steps)
     if folder is not None:

@@ -1,6 +1,6 @@
-"""``gpu-driver``: the NVIDIA driver is loaded, answers for every GPU, and is the same on all nodes of the fleet.
+"""``gpu-driver``: the NVIDIA driver is loaded, nvidia-smi lists every GPU, and all nodes have the same version.
 
-It is installed only where the inventory asks for it (``gpu_driver.install``); a driver that runs is never replaced.
+Bootstrap installs a driver only if the inventory requests it (``gpu_driver.install``), and never replaces a loaded one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NAME = "gpu-driver"
 TITLE = "The NVIDIA driver is loaded, the same on all nodes, and sees every GPU"
 READS = frozenset({"gpu", "modules", "pci", "services", "software", "system"})
 
-# What nvidia-smi says of a GPU that the bus still shows but that does not answer (Xid 79 and its kin).
+# What nvidia-smi prints about a GPU that is still on the PCI bus but does not answer (Xid 79 and similar).
 LOST = (
     "is lost",
     "requires reset",
@@ -37,7 +37,7 @@ MISMATCH = "version mismatch"
 
 @dataclass(frozen=True, slots=True)
 class _Decision:
-    """A verdict's parts and the steps that go with it."""
+    """The parts of a verdict and the steps that fix it."""
 
     status: Status
     reason: str
@@ -46,7 +46,7 @@ class _Decision:
 
 
 def _may_answer(facts: NodeFacts) -> tuple[PciDevice, ...]:
-    """Return the GPUs that nvidia-smi could list: another driver's (a display card on nouveau) it never does."""
+    """Return the GPUs that nvidia-smi can list, without those of other drivers (a display card on nouveau)."""
     return tuple(gpu for gpu in own_gpus(facts) if gpu.driver in ("nvidia", None))
 
 
@@ -55,9 +55,9 @@ def _not_loaded(facts: NodeFacts, node: Node) -> _Decision:
     nouveau = facts.modules.is_loaded("nouveau") or any(g.driver == "nouveau" for g in own_gpus(facts))
     instead = "; nouveau drives the GPUs instead" if nouveau else ""
     if facts.in_container:
-        return _Decision(Status.NOT_APPLICABLE, "this is a container: the driver belongs to its host")
+        return _Decision(Status.NOT_APPLICABLE, "this is a container; the driver belongs to the host")
     if settings.install == "never":
-        hint = "set requirements.gpu_driver.install to let bootstrap see to it"
+        hint = "set requirements.gpu_driver.install to let bootstrap fix it"
         if facts.modules.is_installed("nvidia"):
             reason = f"the NVIDIA driver is installed but not loaded{instead} ({hint})"
         else:
@@ -65,7 +65,7 @@ def _not_loaded(facts: NodeFacts, node: Node) -> _Decision:
         return _Decision(Status.UNMET, reason)
     silence = gpu_driver_install.without_nouveau(facts) if nouveau else ()
     last: Step = (
-        Reboot("Boot without nouveau and with the NVIDIA driver")
+        Reboot("Reboot without nouveau and with the NVIDIA driver")
         if nouveau
         else LoadModule("Load the NVIDIA driver", "nvidia")
     )
@@ -76,11 +76,11 @@ def _not_loaded(facts: NodeFacts, node: Node) -> _Decision:
     reason = f"the NVIDIA driver is not installed{instead}"
     if offer.steps:
         return _Decision(Status.UNMET, reason, (*offer.steps, *silence, last), offer.warnings)
-    return _Decision(Status.UNMET, f"{reason}, and cannot be installed from here: {offer.why_not}")
+    return _Decision(Status.UNMET, f"{reason}, and bootstrap cannot install it: {offer.why_not}")
 
 
 def _without_answer(facts: NodeFacts, node: Node) -> _Decision:
-    """Judge a loaded driver whose nvidia-smi gave no table."""
+    """Judge a loaded driver whose nvidia-smi printed no table of GPUs."""
     reading = facts.gpu.devices
     driver = facts.gpu.driver.value
     assert driver is not None
@@ -88,55 +88,53 @@ def _without_answer(facts: NodeFacts, node: Node) -> _Decision:
         on_disk = facts.gpu.module_version.value
         newer = f" (the module on disk is {on_disk})" if on_disk not in (None, driver.version) else ""
         reason = (
-            f"the loaded kernel module {driver.version} and the driver's libraries are of different "
-            f"versions{newer}: the driver was upgraded under it; it must be loaded anew"
+            f"the loaded kernel module {driver.version} and the driver's libraries have different versions{newer}: "
+            "the driver was upgraded while loaded; reboot the node, or reload the module"
         )
         allowed = node.requirements.gpu_driver.install != "never" and not facts.in_container
-        steps = (Reboot("Boot with the upgraded NVIDIA driver"),) if allowed else ()
+        steps = (Reboot("Reboot with the upgraded NVIDIA driver"),) if allowed else ()
         return _Decision(Status.UNMET, reason, steps)
     if any(words in reading.detail for words in LOST):
         reason = f"driver {driver.version} is loaded, but a GPU does not answer ({reading.detail})"
         return _Decision(Status.UNMET, reason)
     if reading.status is ReadStatus.ABSENT:
         if facts.in_container:
-            return _Decision(Status.NOT_APPLICABLE, "this is a container: the driver belongs to its host")
+            return _Decision(Status.NOT_APPLICABLE, "this is a container; the driver belongs to the host")
         reason = f"the kernel module {driver.version} is loaded, but nvidia-smi is not installed"
         if driver_is_a_containers(facts):
-            reason += (
-                "; kubelet runs here: the driver may be a container's (GPU Operator), with its tools inside"
-            )
+            reason += "; kubelet runs here: the driver and its tools may be in a container (GPU Operator)"
             return _Decision(Status.UNKNOWN, reason)
         return _Decision(Status.UNMET, reason)
     return _Decision(Status.UNKNOWN, because("nvidia-smi's table", reading))
 
 
 def _ill(facts: NodeFacts) -> str | None:
-    """Name the GPUs that nvidia-smi lists, and on which no program starts any more."""
+    """Return which listed GPUs have a fault that keeps programs from starting, or None."""
     ill = [gpu for gpu in facts.gpu.devices.or_else(()) if gpu.fault is not None]
     if not ill:
         return None
     named = some([f"GPU {gpu.index} ({gpu.pci_address}): {gpu.fault}" for gpu in ill])
     return (
-        f"{named} (look for Xid in the kernel's log; drain the node, then nvidia-smi --gpu-reset or a boot)"
+        f"{named} (look for Xid in the kernel log; drain the node, then run nvidia-smi --gpu-reset or reboot)"
     )
 
 
 def _count(facts: NodeFacts, node: Node, fleet: Fleet) -> str | None:
-    """Say which GPUs are missing, by the bus, the inventory, or nodes with GPUs of the same kind."""
+    """Return which GPUs are missing compared with PCI, the inventory, or nodes with the same GPU models."""
     listed = {gpu.pci_address for gpu in facts.gpu.devices.or_else(())}
     due = _may_answer(facts)
     gone = [gpu.address for gpu in due if gpu.address not in listed]
     if not due and not listed and not facts.in_container:
         bound = [f"{gpu.address} ({gpu.driver})" for gpu in own_gpus(facts)]
-        return f"the NVIDIA driver is loaded, but others drive all GPUs: {some(bound)}"
+        return f"the NVIDIA driver is loaded, but other drivers hold all GPUs: {some(bound)}"
     if gone and not facts.in_container:
         return (
             f"PCI shows {counted(len(due), 'GPU')}, nvidia-smi {len(listed)}: "
-            f"{some(gone)} fell off the bus or did not start (look for Xid in the kernel's log)"
+            f"{some(gone)} fell off the bus or did not start (look for Xid in the kernel log)"
         )
     if node.gpus is not None:
         return (
-            f"{counted(len(listed), 'GPU')}, but the inventory says {node.gpus}"
+            f"{counted(len(listed), 'GPU')}, but the inventory sets gpus: {node.gpus}"
             if len(listed) < node.gpus
             else None
         )
@@ -148,7 +146,7 @@ def _count(facts: NodeFacts, node: Node, fleet: Fleet) -> str | None:
     (most, nodes), *_ = alike.most_common(1) or [(0, 0)]
     if len(listed) < most and nodes >= 2 and 2 * nodes > alike.total() + 1:
         said = f"{counted(len(listed), 'GPU')}, but {nodes} other nodes with the same GPUs have {most}"
-        return f"{said} (a GPU is missing; if it is meant to be so, the inventory's gpus says it)"
+        return f"{said} (a GPU is missing; if that is intended, set gpus in the inventory)"
     return None
 
 
@@ -157,9 +155,9 @@ def _kinds(facts: NodeFacts) -> set[tuple[str, str]]:
 
 
 def _versions(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the driver versions by node: of those with the same GPUs, this one first, and of all others.
+    """Return two mappings of node to driver version: nodes with the same GPUs (this one first), and all others.
 
-    Nodes for which the inventory names another version, and those without GPUs, are in neither.
+    Nodes without GPUs, and nodes with another version in the inventory, are in neither.
     """
     wanted = node.requirements.gpu_driver.version
     same = {other.name for other in fleet.nodes if other.requirements.gpu_driver.version == wanted}
@@ -174,9 +172,9 @@ def _versions(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[dict[str, str
 
 
 def _against_fleet(facts: NodeFacts, node: Node, fleet: Fleet) -> str | None:
-    """Say how this driver differs from that of the nodes with the same GPUs; None where it does not.
+    """Return how this driver differs from that of most nodes with the same GPUs; None if it does not.
 
-    Older GPUs may well be kept on an older branch: what other GPUs run on has no vote.
+    Nodes with other GPUs are not compared, because older GPUs may need an older driver branch.
     """
     votes, others = _versions(facts, node, fleet)
     ranking = Counter(votes.values()).most_common()
@@ -185,8 +183,8 @@ def _against_fleet(facts: NodeFacts, node: Node, fleet: Fleet) -> str | None:
     (first, count), (_, second), *_ = ranking
     if count == second:
         groups = [f"{v} on {some([n for n, of in votes.items() if of == v], 3)}" for v, _ in ranking]
-        who = "the nodes with these GPUs have" if others else "the fleet has"
-        return f"{who} no one driver version: {'; '.join(groups)}"
+        who = "the nodes with these GPUs have" if others else "the nodes have"
+        return f"{who} different driver versions: {'; '.join(groups)}"
     if votes[node.name] == first:
         return None
     nodes = "nodes with these GPUs" if others else "nodes"
@@ -200,18 +198,18 @@ def _warnings(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[str, ...]:
     on_disk = facts.gpu.module_version.value
     if on_disk is not None and on_disk != driver.version:
         warnings.append(
-            f"the module on disk is {on_disk}, {driver.version} is loaded: the next boot changes it"
+            f"the module on disk is {on_disk}, {driver.version} is loaded: the next reboot changes the driver"
         )
     if facts.gpu.devices.detail:
-        warnings.append(f"nvidia-smi says: {facts.gpu.devices.detail}")
+        warnings.append(f"nvidia-smi reports: {facts.gpu.devices.detail}")
     others = [f"{gpu.address} ({gpu.driver})" for gpu in own_gpus(facts) if gpu not in _may_answer(facts)]
     if others:
-        warnings.append(f"not counted, another driver has it: {some(others)}")
+        warnings.append(f"not counted, because another driver holds them: {some(others)}")
     elsewhere = {n: v for n, v in _versions(facts, node, fleet)[1].items() if v != driver.version}
     if elsewhere:
         named = some([f"{version} on {name}" for name, version in elsewhere.items()], 3)
         warnings.append(
-            f"nodes with other GPUs run other drivers ({named}): one job over both kinds may fail for it"
+            f"nodes with other GPUs run other drivers ({named}): a job on both kinds of nodes may fail"
         )
     warnings += gpu_links.warnings(facts, fleet)
     flavours = Counter(
@@ -221,7 +219,7 @@ def _warnings(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[str, ...]:
     )
     if flavours and driver.flavour not in flavours:
         warnings.append(
-            f"the {driver.flavour} kernel modules here, the {some(list(flavours))} ones elsewhere"
+            f"this node has the {driver.flavour} kernel modules, the other nodes the {some(list(flavours))} ones"
         )
     return tuple(warnings)
 
@@ -231,7 +229,9 @@ def _decide(facts: NodeFacts, node: Node, fleet: Fleet) -> _Decision:
         return _Decision(Status.UNKNOWN, because("the PCI tree", facts.pci.devices))
     if not own_gpus(facts):
         if node.gpus and not facts.pci.nvidia_gpus:
-            return _Decision(Status.UNMET, f"PCI shows no NVIDIA GPU, but the inventory says {node.gpus}")
+            return _Decision(
+                Status.UNMET, f"PCI shows no NVIDIA GPU, but the inventory sets gpus: {node.gpus}"
+            )
         return _Decision(Status.NOT_APPLICABLE, why_none(facts))
     driver = facts.gpu.driver
     if driver.value is None:
@@ -244,12 +244,15 @@ def _decide(facts: NodeFacts, node: Node, fleet: Fleet) -> _Decision:
     settings = node.requirements.gpu_driver
     said = f"driver {driver.value.version} ({driver.value.flavour})"
     if settings.version is not None and not f"{driver.value.version}.".startswith(f"{settings.version}."):
-        reason = f"{said} is loaded, the inventory wants {settings.version}"
+        reason = f"{said} is loaded, but the inventory requires {settings.version}"
         return _Decision(
-            Status.UNMET, f"{reason}; a running driver is not replaced: drain the node", (), warnings
+            Status.UNMET,
+            f"{reason}; a loaded driver is never replaced: drain the node, change it by hand",
+            (),
+            warnings,
         )
     if settings.flavour not in ("any", driver.value.flavour):
-        reason = f"{said} is loaded, the inventory wants the {settings.flavour} kernel modules"
+        reason = f"{said} is loaded, but the inventory requires the {settings.flavour} kernel modules"
         return _Decision(Status.UNMET, reason, (), warnings)
     for difference in (_ill(facts), _count(facts, node, fleet), _against_fleet(facts, node, fleet)):
         if difference is not None:
@@ -258,7 +261,7 @@ def _decide(facts: NodeFacts, node: Node, fleet: Fleet) -> _Decision:
 
 
 def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
-    """Met when the driver is loaded, its tools answer for every GPU, and the fleet has the same one."""
+    """Return met if the driver is loaded, nvidia-smi lists every GPU, and the version matches the fleet's."""
     decision = _decide(facts, node, fleet)
     driver = facts.gpu.driver.value
     evidence: dict[str, Json] = {
@@ -272,5 +275,5 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
 
 
 def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
-    """Install and load the driver, only where the inventory allows it."""
+    """Return the steps that install and load the driver, if the inventory allows it."""
     return _decide(facts, node, fleet).steps

@@ -1,4 +1,4 @@
-"""What installs an NVIDIA driver: packages by distribution and source, nouveau out of the way, versions held.
+"""Plan the installation of an NVIDIA driver: packages by distribution and source, nouveau disabled, version pins.
 
 Package names: NVIDIA Driver Installation Guide (kernel modules, version locking), packages.ubuntu.com and
 packages.debian.org.
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 PIN = "/etc/apt/preferences.d/clusterctl-nvidia-driver"
 NO_NOUVEAU = "/etc/modprobe.d/clusterctl-no-nouveau.conf"
 STREAM = "/etc/dnf/modules.d/nvidia-driver.module"
-"""Where dnf keeps which stream is enabled."""
+"""The file in which dnf records the enabled stream."""
 
-# NVIDIA Driver Installation Guide, "Kernel Modules": the open modules know GPUs from Turing on, the proprietary ones
-# none of Grace Hopper or Blackwell. Product numbers grow with the generations.
+# NVIDIA Driver Installation Guide, "Kernel Modules": the open modules support GPUs from Turing on, the proprietary ones
+# neither Grace Hopper nor Blackwell. PCI device IDs grow with the generations.
 _TURING = 0x1E00
 _BLACKWELL = 0x2900
 LAST_BRANCH_BEFORE_TURING = 580
-"""The last one that knows Maxwell, Pascal and Volta (NVIDIA, "UNIX graphics feature deprecation schedule")."""
+"""The last to support Maxwell, Pascal and Volta (NVIDIA, "UNIX graphics feature deprecation schedule")."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """The steps that bring a driver, or why there are none."""
+    """The steps that install a driver, or the reason why it cannot be installed."""
 
     steps: tuple[Step, ...] = ()
     why_not: str = ""
@@ -52,8 +52,8 @@ def without_nouveau(facts: NodeFacts) -> tuple[Step, ...]:
     if rebuild is None:
         return (file,)
     return (
-        # Undo runs backwards: what has to follow the file's removal stands before the file.
-        Command("Have an undo rebuild the initramfs once the file is gone", ("true",), rebuild),
+        # Undo runs in reverse order, so the rebuild that must follow the removal comes before the file.
+        Command("Let undo rebuild the initramfs after it removes the file", ("true",), rebuild),
         file,
         Command("Rebuild the initramfs without nouveau", rebuild, None),
     )
@@ -67,7 +67,7 @@ def _pin(version: str) -> WriteFile:
         "Package: *nvidia* libcuda* cuda-drivers*\n"
         f"Pin: version {version}-*\nPin-Priority: 1001\n"
     )
-    return WriteFile(f"Hold the driver's packages at {version}", PIN, text)
+    return WriteFile(f"Pin the driver's packages to {version}", PIN, text)
 
 
 def _headers(facts: NodeFacts) -> tuple[str, ...]:
@@ -76,7 +76,7 @@ def _headers(facts: NodeFacts) -> tuple[str, ...]:
 
 
 def _is_before_turing(facts: NodeFacts) -> bool:
-    """Whether all GPUs are; an old display card beside others decides nothing."""
+    """Whether all GPUs are older than Turing; an old display card next to newer GPUs does not matter."""
     return all(int(gpu.device, 16) < _TURING for gpu in own_gpus(facts))
 
 
@@ -85,23 +85,21 @@ def _takes_proprietary(facts: NodeFacts, node: Node) -> bool:
 
 
 def _unfit(facts: NodeFacts, node: Node) -> str:
-    """Say why no driver that the inventory allows would drive these GPUs; empty where one does."""
+    """Return why no driver that the inventory allows supports these GPUs; empty if one does."""
     settings = node.requirements.gpu_driver
     named = ", ".join(sorted({f"{gpu.vendor}:{gpu.device}" for gpu in own_gpus(facts)}))
     new = any(int(gpu.device, 16) >= _BLACKWELL or is_joined_to_its_cpu(gpu) for gpu in own_gpus(facts))
     if settings.flavour == "proprietary" and new:
-        return (
-            f"only the open kernel modules drive these GPUs ({named}): set gpu_driver.flavour to open or any"
-        )
+        return f"only the open kernel modules support these GPUs ({named}): set gpu_driver.flavour to open or any"
     if not _is_before_turing(facts):
         return ""
     if settings.flavour == "open":
-        return f"the open kernel modules drive no GPU before Turing ({named}): set gpu_driver.flavour to any"
+        return f"the open kernel modules do not support GPUs before Turing ({named}): set gpu_driver.flavour to any"
     branch = None if settings.version is None else int(settings.version.partition(".")[0])
     latest = branch is None and settings.install == "nvidia"
     if latest or (branch or 0) > LAST_BRANCH_BEFORE_TURING:
         return (
-            f"{LAST_BRANCH_BEFORE_TURING} is the last branch that drives GPUs before Turing ({named}): set "
+            f"{LAST_BRANCH_BEFORE_TURING} is the last branch that supports GPUs before Turing ({named}): set "
             f"gpu_driver.version to '{LAST_BRANCH_BEFORE_TURING}' or older"
         )
     return ""
@@ -115,7 +113,7 @@ def _from_distribution(facts: NodeFacts, node: Node) -> Offer:
     if system is not None and system.id == "ubuntu":
         if settings.version is None:
             return Offer(
-                why_not="Ubuntu has many branches: name one (requirements.gpu_driver.version: '570')"
+                why_not="Ubuntu offers several driver branches: choose one (requirements.gpu_driver.version: '570')"
             )
         branch = settings.version.partition(".")[0]
         name = f"nvidia-driver-{branch}-server" + ("" if proprietary else "-open")
@@ -125,14 +123,14 @@ def _from_distribution(facts: NodeFacts, node: Node) -> Offer:
         kernel = "nvidia-kernel-dkms" if proprietary else "nvidia-open-kernel-dkms"
         # Without a display: the module, nvidia-smi, and the library that CUDA programs load.
         packages = (*_headers(facts), kernel, "nvidia-smi", "libcuda1", "nvidia-persistenced")
-        note = "Debian keeps these packages in contrib, non-free and non-free-firmware: apt's sources must name them"
+        note = "Debian has these packages in contrib, non-free and non-free-firmware: enable them in apt's sources"
         return Offer((InstallPackages(f"Install {kernel}", "apt", packages, folder),), warnings=(note,))
     name = system.pretty_name if system is not None else "this distribution"
-    return Offer(why_not=f"{name} brings no NVIDIA driver of its own (gpu_driver.install: nvidia)")
+    return Offer(why_not=f"{name} provides no NVIDIA driver (set gpu_driver.install: nvidia)")
 
 
 def choose_stream(stream: str) -> Command:
-    """Return the step that enables a branch. One that the site has enabled, this or another, is not undo's to reset."""
+    """Return the step that enables a branch's stream; undo resets it only if this step enabled it."""
     enabled = 'grep -qsFx "stream=$1" "$2" && grep -qsFx state=enabled "$2"'
     words = ("stream", stream, STREAM)
     return Command(
@@ -150,7 +148,7 @@ def _from_nvidia(facts: NodeFacts, node: Node) -> Offer:
     manager = facts.software.manager
     if repository is None and (folder is None or manager not in ("apt", "dnf")):
         where = nvidia_repository.distribution(facts) or "this distribution"
-        return Offer(why_not=f"no pinned key is known for NVIDIA's repository of {where}")
+        return Offer(why_not=f"clusterctl has no signing key for NVIDIA's repository of {where}")
     proprietary = _takes_proprietary(facts, node)
     package = "cuda-drivers" if proprietary else "nvidia-open"
     found: list[Step] = [] if repository is None else [*nvidia_repository.steps(facts, node, repository)]
@@ -163,7 +161,9 @@ def _from_nvidia(facts: NodeFacts, node: Node) -> Offer:
     system = facts.system.os.value
     if folder is None:
         if system is not None and system.id in ("rocky", "almalinux", "centos"):
-            found.append(InstallPackages("Install epel-release, which has dkms", "dnf", ("epel-release",)))
+            found.append(
+                InstallPackages("Install epel-release, which provides dkms", "dnf", ("epel-release",))
+            )
         branch = settings.version.partition(".")[0] if settings.version is not None else None
         open_stream = f"{branch}-open" if branch else "open-dkms"
         stream = f"{branch or 'latest'}-dkms" if proprietary else open_stream
@@ -175,17 +175,15 @@ def _from_nvidia(facts: NodeFacts, node: Node) -> Offer:
 
 
 def offer(facts: NodeFacts, node: Node) -> Offer:
-    """Return the steps from no driver to an installed one, by ``gpu_driver.install``."""
+    """Return the steps that install a driver, according to ``gpu_driver.install``."""
     source = node.requirements.gpu_driver.install
     if source == "never":
-        return Offer(why_not="the inventory does not ask for it")
+        return Offer(why_not="the inventory does not request it")
     unfit = _unfit(facts, node)
     if unfit:
         return Offer(why_not=unfit)
     offered = _from_distribution(facts, node) if source == "distribution" else _from_nvidia(facts, node)
     if offered.steps and facts.system.secure_boot.value:
-        note = (
-            "Secure Boot is on: a module that this machine builds must be signed with an enrolled key (MOK)"
-        )
+        note = "Secure Boot is on: modules built on this machine must be signed with an enrolled key (MOK)"
         return Offer(offered.steps, warnings=(*offered.warnings, note))
     return offered
