@@ -1,4 +1,4 @@
-"""ConnectX-8: NICs that reach GPUs by Data Direct, past the ports of the PCIe tree that other NICs go by.
+"""Detect ConnectX-8 NICs, which reach GPUs with Data Direct instead of through the ports of the PCIe tree.
 
 Sources: NVIDIA AI Enterprise, ACS on ConnectX-8 platforms; NCCL net_ib (mlx5dv_get_data_direct_sysfs_path, MLX5_1.25).
 """
@@ -16,16 +16,16 @@ FUNCTION = ("15b3", "2100")
 
 
 def has_connectx_8(facts: NodeFacts) -> bool:
-    """Whether there is one at all: without its driver it carries no RDMA device yet."""
+    """Whether the PCI tree shows a ConnectX-8; without its driver it has no RDMA device yet."""
     return any((device.vendor, device.device) == CONNECTX_8 for device in facts.pci.devices.or_else(()))
 
 
 def warnings(facts: NodeFacts) -> tuple[str, ...]:
-    """Say what GPUDirect RDMA needs beside DMA-BUF where a ConnectX-8 serves a Grace system."""
+    """Return what GPUDirect RDMA needs in addition to DMA-BUF on a Grace system with a ConnectX-8."""
     if facts.system.machine.value != "aarch64" or not has_connectx_8(facts):
         return ()
     said = (
-        "ConnectX-8 beside Grace reaches GPUs by Data Direct, which also needs a kernel and a libmlx5 (MLX5_1.25) "
-        "for it; neither is looked at here: the NCCL log of a run proves it"
+        "on Grace, ConnectX-8 reaches GPUs with Data Direct, which also needs support by the kernel and by libmlx5 "
+        "(MLX5_1.25); clusterctl checks neither: see the NCCL log of a run"
     )
     return (said,)

@@ -1,4 +1,4 @@
-"""Whether GPUDirect RDMA by DMA-BUF is possible on a node, condition by condition.
+"""Check the conditions for GPUDirect RDMA with DMA-BUF on a node.
 
 Sources: NCCL net_ib/gdr.cc and init.cc; NVIDIA GPU Operator documentation (GPUDirect RDMA).
 """
@@ -27,23 +27,23 @@ NIC_DRIVERS = {
     "bnxt_en": (6, 6),
     "ionic": (6, 18),
 }
-"""Drivers of NICs, and the first Linux whose own RDMA driver for them registers DMA-BUF memory (Linux commits
+"""NIC drivers, and the first Linux release whose own RDMA driver registers DMA-BUF memory (Linux commits
 66f4817b5712 of EFA, d2225b838cca of irdma, 0a30e59f22b2 of bnxt_re)."""
 _RDMA_SIDE = {"ice": "irdma", "bnxt_en": "bnxt_re"}
-"""Modules that bring a NIC driver's RDMA devices, where it is not the driver itself."""
+"""Modules that provide the RDMA devices of a NIC driver, if another module than the driver does."""
 
 
 def missing_conditions(facts: NodeFacts, node: Node) -> tuple[str, ...]:
-    """Return what stands in the way of DMA-BUF, in words; empty when all conditions hold."""
+    """Return a text for each unmet condition of DMA-BUF; empty if all hold."""
     missing = []
     kernel = facts.system.kernel_version
     if kernel is None:
-        missing.append("the kernel's version is not known")
+        missing.append("the kernel version is unknown")
     elif kernel < MIN_KERNEL:
         missing.append(f"kernel {facts.system.kernel.value} is older than 5.12")
     flavour = facts.gpu.open_kernel_module
     if flavour is None:
-        missing.append("whether the GPU driver's kernel modules are the open ones is not known")
+        missing.append("it is unknown whether the GPU driver's kernel modules are the open ones")
     elif not flavour:
         missing.append("the GPU driver's kernel modules are the proprietary ones, not the open ones")
     driver = facts.gpu.driver.value
@@ -53,7 +53,7 @@ def missing_conditions(facts: NodeFacts, node: Node) -> tuple[str, ...]:
     if verbs.value is False:
         missing.append("libibverbs lacks ibv_reg_dmabuf_mr (rdma-core before 34)")
     elif verbs.value is None and verbs.status is not ReadStatus.ABSENT:
-        missing.append("whether libibverbs has ibv_reg_dmabuf_mr is not known")
+        missing.append("it is unknown whether libibverbs has ibv_reg_dmabuf_mr")
     hindered = _hindered(facts, node)
     if _hinder_all(facts, node, hindered):
         missing += dict.fromkeys(hindered.values())
@@ -62,38 +62,38 @@ def missing_conditions(facts: NodeFacts, node: Node) -> tuple[str, ...]:
 
 
 def warnings(facts: NodeFacts, node: Node) -> tuple[str, ...]:
-    """Return what to know where DMA-BUF is possible: of the library that programs bring along, and of single NICs."""
+    """Return warnings for a node on which DMA-BUF is possible: about libibverbs and about single NICs."""
     return (*_library_warnings(facts), *_nic_warnings(facts, node))
 
 
 def _library_warnings(facts: NodeFacts) -> tuple[str, ...]:
-    """Say that there is no libibverbs: kernel and drivers decide, and containers bring their own library."""
+    """Return a warning if libibverbs is missing: not a failure, because containers bring their own library."""
     if facts.gpudirect.verbs_dmabuf.status is not ReadStatus.ABSENT:
         return ()
-    said = "there is no libibverbs where it usually is (rdma-userspace): it needs ibv_reg_dmabuf_mr (rdma-core 34)"
+    said = "libibverbs was not found (rdma-userspace); DMA-BUF needs its function ibv_reg_dmabuf_mr (rdma-core 34)"
     return (said,)
 
 
 def _nic_warnings(facts: NodeFacts, node: Node) -> tuple[str, ...]:
-    """Name the NICs that do not register DMA-BUF memory where others do: a board's own port, or one for storage."""
+    """Return a warning about NICs without DMA-BUF, such as onboard or storage ports, if other NICs support it."""
     hindered = _hindered(facts, node)
     if not hindered or _hinder_all(facts, node, hindered):
         return ()
     why = "; ".join(dict.fromkeys(hindered.values()))
     return (
-        f"no GPUDirect by {some(list(hindered))}, should NCCL use it (rdma_devices says what is used): {why}",
+        f"no GPUDirect with {some(list(hindered))} if NCCL uses it (set rdma_devices to choose NICs): {why}",
     )
 
 
 def _hinder_all(facts: NodeFacts, node: Node, hindered: dict[str, str]) -> bool:
-    """Whether those are the NICs: without a word of the inventory some that others go by are no hindrance."""
+    """Whether the unsupported NICs block DMA-BUF: always if the inventory chose the NICs, otherwise only if all are."""
     return node.rdma_devices is not None or len(hindered) == len(_used(facts, node))
 
 
 def _used(facts: NodeFacts, node: Node) -> tuple[RdmaDevice, ...]:
-    """Return the NICs that the node is to use; of those that nobody named, the ones that NCCL can.
+    """Return the NICs that the inventory selects; without a selection, those that NCCL can use.
 
-    NCCL skips ports that are not active, like the second one of a board's own card, and speaks no iWARP.
+    NCCL skips ports that are not active, such as the second port of an onboard card, and does not support iWARP.
     """
     found = tuple(device for device in rdma_ports.devices(facts, node) if not device.is_virtual)
     if node.rdma_devices is not None:
@@ -111,22 +111,22 @@ def _hindered(facts: NodeFacts, node: Node) -> dict[str, str]:
             continue
         if pci.driver not in NIC_DRIVERS:
             found[device.name] = (
-                f"the NIC driver {pci.driver} of {device.name} is not known to register DMA-BUF memory"
+                f"the NIC driver {pci.driver} of {device.name} is not known to support DMA-BUF memory registration"
             )
         elif _is_too_old(facts, pci.driver):
             first = ".".join(map(str, NIC_DRIVERS[pci.driver]))
             module = _RDMA_SIDE.get(pci.driver, pci.driver)
             kernel = facts.system.kernel.value
             found[device.name] = (
-                f"{module} of kernel {kernel} does not register DMA-BUF memory (from {first} on)"
+                f"{module} of kernel {kernel} cannot register DMA-BUF memory (needs kernel {first} or newer)"
             )
     return found
 
 
 def _is_too_old(facts: NodeFacts, driver: str) -> bool:
-    """Whether the kernel's own RDMA driver is from before DMA-BUF.
+    """Whether the kernel's own RDMA driver is older than its DMA-BUF support.
 
-    A vendor's build may know it on any kernel, and Red Hat and SUSE take newer drivers into older kernels.
+    False for a vendor's build, which may support it on any kernel, and for Red Hat and SUSE, which backport drivers.
     """
     kernel, system, loaded = facts.system.kernel_version, facts.system.os.value, facts.modules.loaded.value
     if kernel is None or system is None or system.family != "debian" or loaded is None:

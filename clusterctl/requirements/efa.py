@@ -1,7 +1,7 @@
-"""GPUDirect RDMA on Amazon's EFA, whose driver knows neither nvidia_peermem nor the peer-memory API.
+"""Check GPUDirect RDMA on Amazon's EFA, whose driver uses neither nvidia_peermem nor the peer-memory API.
 
-Sources: amzn-drivers, kernel/linux/efa_nv_peermem (README: with NVIDIA's open kernel modules only, and the efa driver
-asks for it whenever it needs it); aws-ofi-nccl #861 and #1243 (on which EFAs DMA-BUF is left off).
+Sources: amzn-drivers, kernel/linux/efa_nv_peermem (README: needs NVIDIA's open kernel modules; the efa driver loads it
+on demand); aws-ofi-nccl #861 and #1243 (EFAs on which DMA-BUF stays off).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MODULE = "efa_nv_peermem"
 AMAZON = "1d0f"
 _WITHOUT_DMA_BUF = ("efa0", "efa1", "efa2")
-"""The product numbers of the first three generations."""
+"""PCI device IDs of the first three generations."""
 
 
 def _used(facts: NodeFacts, node: Node) -> tuple[PciDevice | None, ...]:
@@ -31,38 +31,38 @@ def _is_efa(device: PciDevice | None) -> bool:
 
 
 def is_the_way(facts: NodeFacts, node: Node) -> bool:
-    """Whether all NICs that the node is to use are EFAs."""
+    """Whether all NICs selected for the node are EFAs."""
     used = _used(facts, node)
     return bool(used) and all(_is_efa(device) for device in used)
 
 
 def why_no_gpudirect(facts: NodeFacts, node: Node) -> str | None:
-    """Return why no EFA of this machine reaches its GPUs; None where they do, and where there are other NICs."""
+    """Return why the EFAs of this machine cannot reach its GPUs; None if they can, or if it has other NICs."""
     if not is_the_way(facts, node):
         return None
     return why_no_efa_gpudirect(facts.versions.firmware_word("product_name") or "")
 
 
 def is_there(facts: NodeFacts) -> bool | None:
-    """Whether the module is loaded, or is loaded once it is needed; None when that is not known."""
+    """Whether the module is loaded or will be loaded on demand; None if unknown."""
     if facts.modules.is_loaded(MODULE):
         return True
     return facts.modules.is_installed(MODULE) if facts.gpu.open_kernel_module else False
 
 
 def reaches_gpus_itself(facts: NodeFacts) -> bool:
-    """Whether the efa driver is Amazon's own build, which some kernels let reach the proprietary GPU driver."""
+    """Whether the efa driver is Amazon's own build, which can use the proprietary GPU driver on some kernels."""
     loaded = facts.modules.loaded.or_else(())
     return any(module.name == "efa" and "O" in module.taints for module in loaded)
 
 
 def dma_buf_warnings(facts: NodeFacts, node: Node) -> tuple[str, ...]:
-    """Say where DMA-BUF is possible, and NCCL's plugin for EFA may not use it."""
+    """Return a warning if DMA-BUF is possible but NCCL's plugin for EFA may not use it."""
     used = {device.device for device in _used(facts, node) if device is not None and _is_efa(device)}
     if is_there(facts) is not False or not used & set(_WITHOUT_DMA_BUF):
         return ()
     said = (
-        f"aws-ofi-nccl before 1.19.2 leaves DMA-BUF off on EFAs of this generation, and {MODULE} (of the EFA "
-        "installer) is not installed: the NCCL log of a run proves it"
+        f"aws-ofi-nccl before 1.19.2 does not use DMA-BUF on EFAs of this generation, and {MODULE} (from the EFA "
+        "installer) is not installed: see the NCCL log of a run"
     )
     return (said,)
