@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 CONNECTX_8 = ("15b3", "1023")
 FUNCTION = ("15b3", "2100")
-"""The DMA engine beside a ConnectX-8 (Linux, drivers/infiniband/hw/mlx5/data_direct.c); its class is InfiniBand's."""
+"""PCI IDs of the DMA engine of a ConnectX-8 (Linux, drivers/infiniband/hw/mlx5/data_direct.c; class InfiniBand)."""
 
 
 def has_connectx_8(facts: NodeFacts) -> bool:

@@ -74,7 +74,7 @@ def _pin(version: str) -> WriteFile:
         "# Written by clusterctl (requirement fabric-manager): it must be the driver's version to the last digit.\n"
         f"Package: nvidia-fabricmanager*\nPin: version {version}-*\nPin-Priority: 1001\n"
     )
-    return WriteFile(f"Hold the fabric manager at {version}", PIN, text)
+    return WriteFile(f"Pin the fabric manager to {version}", PIN, text)
 
 
 def subnet_manager(facts: NodeFacts, node: Node) -> tuple[InstallPackages, ...]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from clusterctl.requirements.fleet import Fleet
 
 NAME = "gpu-driver"
-TITLE = "The NVIDIA driver is loaded, the same on all nodes, and sees every GPU"
+TITLE = "The NVIDIA driver is loaded, the same on all nodes, and lists every GPU"
 READS = frozenset({"gpu", "modules", "pci", "services", "software", "system"})
 
 # What nvidia-smi prints about a GPU that is still on the PCI bus but does not answer (Xid 79 and similar).
