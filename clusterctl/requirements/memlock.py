@@ -1,6 +1,6 @@
-"""``memlock``: a non-interactive SSH session may lock memory, as every rank that registers RDMA buffers must.
+"""``memlock``: a non-interactive SSH session may lock the memory that ranks register as RDMA buffers.
 
-Measured in the very session that mpirun will get, not in a configuration file.
+The limit is measured in the kind of session that mpirun gets, not read from a configuration file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TITLE = "SSH sessions may lock enough memory"
 READS = frozenset({"configuration", "docker", "limits", "services", "storage", "system"})
 
 _ROOT = "root"
-"""Of whom our file says the same as of everybody; of lines about one account the last counts."""
+"""Our file has a line for root too, because wildcards do not apply to root; of such lines the last takes effect."""
 
 LIMITS = "/etc/security/limits.d/90-clusterctl-memlock.conf"
 
@@ -43,14 +43,14 @@ def _enough(kib: int, wanted_kib: int) -> bool:
 
 
 def _daemon(facts: NodeFacts) -> str | None:
-    """The unit of the SSH server; Debian's own name first, since its other name is an alias."""
+    """Return the unit of the SSH server; Debian's own name first, because its other name is an alias."""
     return next(
         (unit for unit in ("ssh.service", "sshd.service") if facts.services.unit(unit) is not None), None
     )
 
 
 def _overriding(facts: NodeFacts, node: Node) -> tuple[str, ...]:
-    """Lines that pam_limits prefers to ours: of files that it reads later, and for the account or its groups alone."""
+    """Return warnings about lines that pam_limits prefers to ours: in later files, or for the account or a group."""
     ours = PurePosixPath(LIMITS).name
     later: set[str] = set()
     special: set[str] = set()
@@ -59,27 +59,28 @@ def _overriding(facts: NodeFacts, node: Node) -> tuple[str, ...]:
         if "memlock" not in words or words[-1] in ("unlimited", "infinity", "-1") or line.path == LIMITS:
             continue
         if "/limits.d/" in line.path and PurePosixPath(line.path).name > ours:
-            later.add(f"{line.path} sets memlock too, and is read later")
+            later.add(f"{line.path} also sets memlock and is read later")
         elif words[0].startswith(("@", "%")) or words[0] == node.user != _ROOT:
             special.add(
-                f"{line.path} sets memlock for {words[0]}, which goes before the wildcard (limits.conf(5))"
+                f"{line.path} sets memlock for {words[0]}, which takes precedence over the wildcard"
+                " (limits.conf(5))"
             )
     return (*sorted(later), *sorted(special))
 
 
 def _without_pam(facts: NodeFacts) -> str | None:
-    """Say why limits.d is not read for SSH sessions; None when it is, or when that is not known."""
+    """Return why SSH sessions do not read limits.d; None when they do, or when this is unknown."""
     words = [line.text.split() for line in facts.limits.sshd]
     uses = next((w[1].lower() for w in words if len(w) > 1 and w[0].lower() == "usepam"), None)
     if uses == "no":
         return "sshd does not use PAM (UsePAM no), so limits.d is not read"
     if uses == "yes" and not any("pam_limits" in line.text for line in facts.limits.configured):
-        return "no PAM file of sshd names pam_limits, so limits.d is not read"
+        return "sshd's PAM files do not use pam_limits, so limits.d is not read"
     return None
 
 
 def _lowered_by_shell(facts: NodeFacts) -> tuple[str, ...]:
-    """Lines of the login shell's own start-up files that set the limit after PAM did."""
+    """Return warnings about start-up files of the login shell that set the limit again after PAM."""
     csh = facts.limits.login_shell.rsplit("/", 1)[-1] in ("csh", "tcsh")
     found = []
     for line in facts.limits.shells:
@@ -89,7 +90,7 @@ def _lowered_by_shell(facts: NodeFacts) -> tuple[str, ...]:
             not of_csh and not csh and words[0] == "ulimit" and any(_sets_memlock(word) for word in words[1:])
         ):
             found.append(line)
-    return tuple(f"{line.path} sets it again: {line.text}" for line in found)
+    return tuple(f"{line.path} sets the limit again: {line.text}" for line in found)
 
 
 def _sets_memlock(word: str) -> bool:
@@ -97,7 +98,7 @@ def _sets_memlock(word: str) -> bool:
 
 
 def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
-    """Met when the soft limit of the probe's own session is what the inventory asks for, or more."""
+    """Return MET when the soft limit of the probe's session is at least what the inventory requires."""
     reading = facts.limits.memlock
     if reading.value is None:
         return Verdict(NAME, Status.UNKNOWN, because("the memlock limit", reading))
@@ -105,7 +106,7 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     hard = UNLIMITED if reading.value.hard == UNLIMITED else reading.value.hard // 1024
     wanted = _wanted_kib(node)
     evidence: dict[str, Json] = {"soft": _words(kib), "hard": _words(hard), "wanted": _words(wanted)}
-    # Containers do not inherit the session's limit; runs of clusterctl say it on docker's command line.
+    # Containers do not inherit the session's limit; clusterctl sets it on docker's command line.
     evidence["docker_default_bytes"] = daemon_json.default_memlock(daemon_json.read(facts) or {})
     also = session_limits.warnings(facts, fleet)
     if _enough(kib, wanted):
@@ -113,7 +114,7 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     reason = f"memlock is {_words(kib)}, not {_words(wanted)}"
     if facts.in_container:
         reason += (
-            "; a container has its engine's limit: start it with --ulimit memlock=-1 "
+            "; the container engine sets this limit: start the container with --ulimit memlock=-1 "
             "(the capability IPC_LOCK does nothing for a process that is not root)"
         )
         return Verdict(NAME, Status.UNMET, reason, evidence, also)
@@ -124,14 +125,14 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
         reason += f"; {without_pam}"
     warnings = (*_overriding(facts, node), *_lowered_by_shell(facts), *also)
     if node.connection == "local":
-        warnings = (*warnings, "a session that is open keeps its limit: log in again after the change")
+        warnings = (*warnings, "open sessions keep their limit: log in again after the change")
     return Verdict(NAME, Status.UNMET, reason, evidence, warnings)
 
 
 def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
-    """Raise the limit for PAM sessions, and for the SSH server itself where PAM is not used.
+    """Return the steps that raise the limit for PAM sessions and for the SSH server.
 
-    Nothing in a container: pam_limits refuses the login when it may not raise a limit.
+    A container gets no steps: pam_limits refuses the login when it may not raise a limit.
     """
     if judge(facts, node, fleet).status is not Status.UNMET or facts.in_container:
         return ()
@@ -146,7 +147,7 @@ def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
         path = f"/etc/systemd/system/{daemon}.d/90-clusterctl-memlock.conf"
         value = "infinity" if wanted == UNLIMITED else f"{wanted}K"
         drop_in = render("systemd", "memlock-drop-in.conf", value=value)
-        found.append(WriteFile(f"Allow memlock {_words(wanted)} to {daemon}", path, drop_in))
+        found.append(WriteFile(f"Allow memlock {_words(wanted)} for {daemon}", path, drop_in))
         if node.connection != "local" or facts.managed_file(path) is None:
-            found.append(RestartUnit(f"Restart {daemon} (open sessions stay)", daemon))
+            found.append(RestartUnit(f"Restart {daemon} (open sessions continue)", daemon))
     return tuple(found)

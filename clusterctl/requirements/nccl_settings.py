@@ -1,7 +1,7 @@
-"""NCCL's settings as a node's ranks get them: the inventory's environments, the account's own file, ``/etc/nccl.conf``.
+"""Read NCCL's settings as ranks get them: the inventory's environments, the account's file, ``/etc/nccl.conf``.
 
-Source: NCCL user guide, environment variables and configuration files; NCCL's src/misc/param.cc: what is set already
-is not set again, and ``NCCL_CONF_FILE`` names another file in place of the account's.
+Source: NCCL user guide, environment variables and configuration files; NCCL's src/misc/param.cc: a variable that is
+already set is not overwritten, and ``NCCL_CONF_FILE`` names a file to read instead of the account's.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 FILE = "/etc/nccl.conf"
 FILES = (NCCL_HOME_FILE, FILE)
-"""In the order in which NCCL reads them."""
+"""The files in the order in which NCCL reads them."""
 ANOTHER_FILE = "NCCL_CONF_FILE"
 TOPOLOGY = "NCCL_TOPO_FILE"
 
 
 def lines(facts: NodeFacts, file: str) -> tuple[str, ...]:
-    """Return the lines of one of the files; none where there is no such file."""
+    """Return the lines of one of the files; empty when the file does not exist."""
     return tuple(line.text for line in facts.host_config if line.path == file)
 
 
 def given(facts: NodeFacts, node: Node, variable: str) -> Iterator[tuple[str, str]]:
-    """Yield every place that sets a variable, with its text; the first of them counts."""
+    """Yield each place that sets a variable, with its text; the first one takes effect."""
     for place, values in (("the inventory's env", node.env), ("the container's env", node.container.env)):
         if values.get(variable):
             yield place, values[variable]
@@ -37,26 +37,26 @@ def given(facts: NodeFacts, node: Node, variable: str) -> Iterator[tuple[str, st
     for file in (FILE,) if elsewhere else FILES:
         for line in lines(facts, file):
             name, equals, value = line.partition("=")
-            # With a blank before the sign it is a variable of another name, which NCCL never asks for.
+            # NCCL does not strip a blank before "=": the blank becomes part of a name that it never looks up.
             if equals and name == variable:
                 yield file, value.strip()
 
 
 def topology_warnings(facts: NodeFacts, node: Node) -> tuple[str, ...]:
-    """Say that a topology is prescribed where NCCL sees the machine's own; a virtual machine's host may hide it."""
+    """Warn of a topology file on bare metal, where NCCL detects the topology; on a virtual machine it may be needed."""
     found = next(given(facts, node, TOPOLOGY), None)
     if found is None or facts.in_vm is not False:
         return ()
     place, path = found
     said = (
-        f"{place} sets {TOPOLOGY}={path}; on bare metal NCCL finds the topology by itself, and that of another "
+        f"{place} sets {TOPOLOGY}={path}; on bare metal NCCL detects the topology, and a file made for another "
         "machine costs most of the bandwidth (AzNHC #142): unset it"
     )
     return (said,)
 
 
 def _number(text: str) -> int | None:
-    """Return a number as NCCL reads it (strtoll); of what is none it takes the default."""
+    """Return a number as NCCL reads it (strtoll); None for other text, where NCCL uses its default."""
     try:
         return whole(text, 16 if "0x" in text.lower() else 10)
     except NotUnderstood:
@@ -64,7 +64,7 @@ def _number(text: str) -> int | None:
 
 
 def turns_rdma_off(facts: NodeFacts, node: Node) -> str | None:
-    """Say which setting keeps NCCL from using RDMA devices at all; None where none does."""
+    """Return the setting that keeps NCCL from using RDMA devices, with its place; None when no setting does."""
     place, text = next(given(facts, node, "NCCL_IB_DISABLE"), ("", ""))
     if _number(text):
         return f"{place} sets NCCL_IB_DISABLE={text}"
@@ -73,12 +73,12 @@ def turns_rdma_off(facts: NodeFacts, node: Node) -> str | None:
 
 
 def turns_dma_buf_off(facts: NodeFacts, node: Node) -> str | None:
-    """Say which setting keeps NCCL from DMA-BUF; None where none does."""
+    """Return the setting that keeps NCCL from using DMA-BUF, with its place; None when no setting does."""
     place, text = next(given(facts, node, "NCCL_DMABUF_ENABLE"), ("", ""))
     return f"{place} sets NCCL_DMABUF_ENABLE={text}" if _number(text) == 0 else None
 
 
 def turns_gpudirect_off(facts: NodeFacts, node: Node) -> str | None:
-    """Say which setting lets NICs reach no GPU, however near; None where none does."""
+    """Return the setting that turns GPUDirect RDMA off at any distance, with its place; None when no setting does."""
     place, text = next(given(facts, node, "NCCL_NET_GDR_LEVEL"), ("", ""))
     return f"{place} sets NCCL_NET_GDR_LEVEL={text}" if text.strip().upper() in ("LOC", "0") else None

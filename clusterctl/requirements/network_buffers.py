@@ -1,7 +1,7 @@
 """``network-buffers``: the kernel's socket buffers, queues and ports suffice for many TCP streams.
 
-NCCL's bootstrap, launchers and rendezvous open thousands of TCP connections at once, and where RDMA is not
-used they carry the data as well.
+NCCL's bootstrap, launchers and rendezvous open thousands of TCP connections at once. Without RDMA, TCP carries the
+data as well.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ READS = frozenset({"configuration", "network", "system"})
 PATH = "/etc/sysctl.d/90-clusterctl-network.conf"
 
 BRIDGES = ("virbr", "cni", "br-", "lxcbr", "flannel")
-"""Bridges of virtual machines and containers: their addresses are the same on every node, and reach none."""
+"""Bridges of virtual machines and containers: each node has the same addresses there, so they reach no other node."""
 
-# Buffers: 64 MiB holds what is under way on 400 Gb/s for 1 ms; ESnet's guide (fasterdata.es.net, Linux host
-# tuning) has the same figure for 10 Gb/s over 100 ms. Backlog: NVIDIA's and ESnet's value for 100 Gb/s.
-# somaxconn: NCCL listens with a backlog of 16384 (src/misc/socket.cc), which the kernel cuts to this.
-# mtu_probing 1 acts only once a black hole was found, and jumbo frames make black holes (ESnet).
-# Ports: a wide range, and in it those stay free that jobs listen on (torchrun's 29400 and 29500, NCCL's RAS) and
+# Buffers: 64 MiB holds the data in flight at 400 Gb/s for 1 ms; ESnet's guide (fasterdata.es.net, Linux host
+# tuning) has the same value for 10 Gb/s over 100 ms. Backlog: NVIDIA's and ESnet's value for 100 Gb/s.
+# somaxconn: NCCL listens with a backlog of 16384 (src/misc/socket.cc), and the kernel cuts it to somaxconn.
+# mtu_probing 1 acts only after the kernel detects an MTU black hole, which jumbo frames can cause (ESnet).
+# Ports: a wide range, with the ports reserved on which jobs listen (torchrun's 29400 and 29500, NCCL's RAS) and
 # those of Kubernetes (its "Ports and Protocols"; 10248 and 10249 are kubelet's health and kube-proxy's metrics).
-# Kubernetes' are kept free on every node: kubelet has many wrappings (k3s, rke2, snaps), and may come later.
+# Each node reserves Kubernetes' ports: kubelet comes in many forms (k3s, rke2, snaps), and may be installed later.
 DEFAULTS = (
     Wanted("net.core.rmem_max", "67108864"),
     Wanted("net.core.wmem_max", "67108864"),
@@ -48,7 +48,7 @@ DEFAULTS = (
 
 
 def wanted(node: Node) -> tuple[Wanted, ...]:
-    """Return the parameters of the inventory over clusterctl's own; words that are no numbers must be equal."""
+    """Return clusterctl's parameters with the inventory's changes; values that are not numbers must be equal."""
     given = node.requirements.network_buffers.sysctls
     own = {item.name: item for item in DEFAULTS}
     found = [Wanted(item.name, given.get(item.name, item.value), item.kind) for item in DEFAULTS]
@@ -60,7 +60,7 @@ def wanted(node: Node) -> tuple[Wanted, ...]:
 
 
 def _bridges(facts: NodeFacts, node: Node) -> tuple[str, ...]:
-    """Say that NCCL may take a bridge for its sockets: left to itself it skips lo and docker* only."""
+    """Warn that NCCL may choose a bridge for its sockets: by default it skips only lo and docker*."""
     if node.socket_ifname is not None or "NCCL_SOCKET_IFNAME" in node.env:
         return ()
     found = [
@@ -70,11 +70,11 @@ def _bridges(facts: NodeFacts, node: Node) -> tuple[str, ...]:
     ]
     if not found:
         return ()
-    return (f"NCCL does not skip {some(found)} when it looks for an interface: set socket_ifname",)
+    return (f"NCCL does not skip {some(found)} when it chooses an interface: set socket_ifname",)
 
 
 def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
-    """Met when every parameter is at least what is wanted; a file of ours that says less is a gap."""
+    """Return MET when each parameter is at least the required value, now and in clusterctl's own sysctl file."""
     if not node.requirements.network_buffers.require:
         return Verdict(NAME, Status.NOT_APPLICABLE, "the inventory does not require network buffers")
     if facts.in_container:
@@ -86,29 +86,32 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     items = wanted(node)
     evidence: dict[str, Json] = {item.name: facts.sysctl(item.name) for item in items}
     if all(value is None for value in evidence.values()):
-        return Verdict(NAME, Status.UNKNOWN, "the kernel shows none of the parameters", evidence)
+        return Verdict(NAME, Status.UNKNOWN, "none of the kernel parameters could be read", evidence)
     unread = [name for name in node.requirements.network_buffers.sysctls if evidence[name] is None]
     warnings = (
         *_bridges(facts, node),
         *sysctl.overriding(facts, PATH, items),
-        *(f"{name} is not judged: the probe does not read it, or the kernel lacks it" for name in unread),
+        *(
+            f"{name} is not checked: the probe does not read it, or the kernel does not have it"
+            for name in unread
+        ),
     )
     less = sysctl.lacking(facts, items)
     if less:
         said = some([f"{item.name} is {now or 'empty'}, below {item.value}" for item, now in less], 3)
         if sysctl.read_only(facts):
-            reason = f"{said}; /proc/sys is read-only here, so they are not this system's to set"
+            reason = f"{said}; /proc/sys is read-only here, so they must be set on the host"
             return Verdict(NAME, Status.UNKNOWN, reason, evidence, warnings)
         return Verdict(NAME, Status.UNMET, said, evidence, warnings)
     stale = sysctl.not_kept(facts, PATH, items)
     if stale:
-        reason = f"{PATH} sets less than is wanted at the next boot: {some([item.name for item in stale])}"
+        reason = f"{PATH} will set too low a value at the next boot: {some([item.name for item in stale])}"
         return Verdict(NAME, Status.UNMET, reason, evidence, warnings)
     return Verdict(NAME, Status.MET, f"all {len(items) - len(unread)} parameters suffice", evidence, warnings)
 
 
 def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
-    """Write the file of sysctl.d and the values that are too small now."""
+    """Return the steps that write the sysctl.d file and raise the values that are too low now."""
     if judge(facts, node, fleet).status is not Status.UNMET:
         return ()
     return sysctl.steps(facts, NAME, PATH, wanted(node))

@@ -1,4 +1,4 @@
-"""NVIDIA's package repositories: where they are for a distribution, and the fingerprints of the keys that sign them."""
+"""Find NVIDIA's package repositories for a distribution, and the fingerprints of the keys that sign them."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ CUDA_KEYS = {
     "rhel9": _CUDATOOLS_RPM,
     "amzn2023": _CUDATOOLS_RPM,
 }
-"""Key file and fingerprint of the CUDA repository's folder of each distribution that has a known one."""
+"""Key file and fingerprint of the CUDA repository, by NVIDIA's name of the distribution."""
 TOOLKIT_FINGERPRINT = "C95B321B61E88C1809C4F759DDCAE044F796ECB0"
-"""NVIDIA CORPORATION (Open Source Projects), of libnvidia-container's gpgkey."""
+"""The key of NVIDIA CORPORATION (Open Source Projects), from libnvidia-container's gpgkey."""
 
 
 def distribution(facts: NodeFacts) -> str | None:
-    """Return NVIDIA's word for a distribution and its version (``ubuntu2204``, ``rhel9``)."""
+    """Return NVIDIA's name for a distribution and its version (``ubuntu2204``, ``rhel9``)."""
     system = facts.system.os.value
     if system is None:
         return None
@@ -47,7 +47,7 @@ def distribution(facts: NodeFacts) -> str | None:
 
 
 def cuda_repository(facts: NodeFacts) -> Repository | None:
-    """Return the CUDA repository, which brings drivers and the fabric manager; None without a known key."""
+    """Return the CUDA repository, which has drivers and the fabric manager; None without a known key."""
     name = distribution(facts)
     arch = {"x86_64": "x86_64", "aarch64": "sbsa"}.get(facts.system.machine.value or "")
     if manager(facts) is None or arch is None or name not in CUDA_KEYS:
@@ -60,7 +60,7 @@ def cuda_repository(facts: NodeFacts) -> Repository | None:
 
 
 def toolkit_repository(facts: NodeFacts) -> Repository | None:
-    """Return the container toolkit's repository, which is one for all distributions of a family."""
+    """Return the container toolkit's repository; all distributions of a family share one."""
     found, machine = manager(facts), facts.system.machine.value or ""
     arch = {"x86_64": "amd64", "aarch64": "arm64"}.get(machine)
     if found is None or arch is None:
@@ -72,6 +72,6 @@ def toolkit_repository(facts: NodeFacts) -> Repository | None:
 
 
 def steps(facts: NodeFacts, node: Node, wanted: Repository) -> tuple[Step, ...]:
-    """Return the steps that add one of them; none where packages are carried or the site has it already."""
+    """Return the steps that add a repository; empty when packages come from a directory or the site already has it."""
     found = repository(facts, node, wanted)
     return (*signing_key.tools(facts), *found) if found else ()

@@ -1,4 +1,4 @@
-"""Steps that build a kernel module from a source tree, load it, and have boot load it again."""
+"""Build the steps that compile a kernel module from a source tree, load it, and load it at each boot."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def load_at_boot(module: str) -> WriteFile:
-    """Return the step that lets systemd-modules-load load a module at boot."""
+    """Return the step that makes systemd-modules-load load a module at boot."""
     path = f"/etc/modules-load.d/clusterctl-{module}.conf"
     return WriteFile(
         f"Load {module} at boot ({path})", path, f"# Written by clusterctl (requirement peermem).\n{module}\n"
@@ -21,9 +21,9 @@ def load_at_boot(module: str) -> WriteFile:
 
 
 def load_after_ofed(facts: NodeFacts, module: str) -> tuple[WriteFile, ...]:
-    """Return the step that loads a module again after openibd, which takes the RDMA stack down and up.
+    """Return the step that loads a module again after openibd, which restarts the RDMA stack.
 
-    The out-of-tree stack's service exchanges ib_core late in boot; what was loaded before it may be gone then.
+    The out-of-tree stack's service replaces ib_core late in boot and may unload modules that were loaded before.
     """
     unit = facts.services.unit("openibd.service")
     if unit is None or unit.enabled != "enabled":
@@ -42,7 +42,7 @@ def missing_tools(facts: NodeFacts) -> tuple[str, ...]:
 
 
 def packages_for(facts: NodeFacts, missing: tuple[str, ...]) -> InstallPackages | None:
-    """Return the step that brings what is missing, or None where the package manager is not known."""
+    """Return the step that installs what is missing; None when the package manager or the kernel is unknown."""
     found, headers = manager(facts), kernel_headers(facts)
     if found is None or headers is None:
         return None
@@ -51,10 +51,10 @@ def packages_for(facts: NodeFacts, missing: tuple[str, ...]) -> InstallPackages 
 
 
 def build_and_install(module: str, source: str, kernel: str) -> tuple[Step, ...]:
-    """Return the steps from a source tree to an installed module of one kernel.
+    """Return the steps that build a source tree and install its module for one kernel.
 
-    The tree's Makefile must build ``<module>.ko`` with ``make``, for the kernel named by KVER and KDIR, as
-    that of nv_peer_memory does.
+    The tree's Makefile must build ``<module>.ko`` with ``make`` for the kernel named by KVER and KDIR, like
+    the Makefile of nv_peer_memory.
     """
     tree = f"/usr/src/clusterctl-{module}"
     build = f"/lib/modules/{kernel}/build"
@@ -84,7 +84,7 @@ def build_and_install(module: str, source: str, kernel: str) -> tuple[Step, ...]
 
 
 DKMS_VERSION = "1.0"
-"""The version under which a tree is given to DKMS; the tree's own number is not known beforehand."""
+"""The version under which a tree is added to DKMS, because the tree's own version is not known in advance."""
 
 
 def _dkms_conf(name: str, module: str) -> str:
@@ -99,22 +99,22 @@ def _dkms_conf(name: str, module: str) -> str:
 
 
 def build_by_dkms(module: str, source: str, kernel: str) -> tuple[Step, ...]:
-    """Return the steps that give a source tree to DKMS, which builds it now and for every later kernel."""
+    """Return the steps that add a source tree to DKMS, which builds it now and for each later kernel."""
     name = f"clusterctl-{module}"
     tree = f"/usr/src/{name}-{DKMS_VERSION}"
     which = ("-m", name, "-v", DKMS_VERSION)
     status = shlex.join(("dkms", "status", *which))
     return (
         PutTree(f"Copy the source of {module} to {tree}", source, tree),
-        WriteFile(f"Describe {module} to DKMS", f"{tree}/dkms.conf", _dkms_conf(name, module)),
+        WriteFile(f"Write the DKMS configuration of {module}", f"{tree}/dkms.conf", _dkms_conf(name, module)),
         Command(
-            f"Give {module} to DKMS",
+            f"Add {module} to DKMS",
             ("dkms", "add", *which),
             ("sh", "-c", f"! {status} | grep -q . || {shlex.join(('dkms', 'remove', *which, '--all'))}"),
             guard=("sh", "-c", f"{status} | grep -q ."),
         ),
         Command(
-            f"Build and install {module} for kernel {kernel} by DKMS",
+            f"Build and install {module} for kernel {kernel} with DKMS",
             ("dkms", "install", *which, "-k", kernel),
             None,
             guard=("sh", "-c", f"{status} -k {shlex.quote(kernel)} | grep -q installed"),

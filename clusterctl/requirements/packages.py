@@ -1,4 +1,4 @@
-"""Where packages come from: the node's manager, a folder of the controller, or a vendor's signed repository."""
+"""Install packages with the node's manager, from a directory of the controller or a vendor's signed repository."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _APT_HELPER = "/usr/lib/apt/apt-helper"
 
 @dataclass(frozen=True, slots=True)
 class SigningKey:
-    """The OpenPGP key that signs a repository, known beforehand: nothing that a server says is trusted.
+    """The OpenPGP key that signs a repository; it is known in advance, so no server has to be trusted.
 
-    Either its armored text is ``shipped`` (a file of ``templates/keys``), or it is fetched from ``url`` and
-    thrown away unless its SHA-256 is the one given here, or where none is given, its fingerprint.
+    Either its armored text is ``shipped`` (a file of ``templates/keys``), or it is fetched from ``url``. A fetched
+    key must match ``sha256``, or its fingerprint if there is no ``sha256``; otherwise it is deleted.
     """
 
     fingerprint: str
@@ -36,7 +36,7 @@ class SigningKey:
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """A vendor's repository. ``name`` names its files; ``suite`` ``/`` is a flat apt repository.
+    """A vendor's repository. ``name`` is part of its file names; ``suite`` ``/`` means a flat apt repository.
 
     ``signs``: whether a dnf repository signs its packages (docker) or its metadata (NVIDIA's toolkit); an apt
     repository always signs its metadata.
@@ -52,24 +52,24 @@ class Repository:
 
 
 def manager(facts: NodeFacts) -> Manager | None:
-    """Return the node's package manager if it is one that clusterctl installs with."""
+    """Return the node's package manager if clusterctl supports it."""
     if facts.software.manager == "apt":
         return "apt"
     return "dnf" if facts.software.manager == "dnf" else None
 
 
 def by_hand(facts: NodeFacts, what: str) -> str:
-    """Say what the operator must install where clusterctl cannot; empty where it can."""
+    """Return what the operator must install by hand; empty when clusterctl can install it."""
     if manager(facts) is not None:
         return ""
     only = "; this node has yum without dnf" if facts.software.manager == "yum" else ""
-    return f"; install {what} by hand (clusterctl knows apt and dnf{only})"
+    return f"; install {what} by hand (clusterctl supports apt and dnf{only})"
 
 
 def kernel_headers(facts: NodeFacts) -> str | None:
-    """Return the package with the running kernel's build files; None where the kernel or the manager is not known.
+    """Return the package with the running kernel's build files; None when the kernel or the manager is unknown.
 
-    The RHEL family's other kernels, ``5.14.0-427.el9.aarch64+64k``, and Oracle's own have packages of their own.
+    Variants of the RHEL family's kernel (``5.14.0-427.el9.aarch64+64k``) and Oracle's kernel have separate packages.
     """
     found, kernel = manager(facts), facts.system.kernel.value
     if found is None or kernel is None:
@@ -82,9 +82,9 @@ def kernel_headers(facts: NodeFacts) -> str | None:
 
 
 def install(facts: NodeFacts, node: Node, description: str, *names: str) -> InstallPackages | None:
-    """Return the step that installs packages, or None where no known manager is (yum, zypper, apk, none).
+    """Return the step that installs packages; None without a supported manager (yum, zypper, apk, none).
 
-    They come from the inventory's folder where it names one, else from the repositories that the node has.
+    They come from the directory that the inventory names, or else from the node's repositories.
     """
     found = manager(facts)
     if found is None or not names:
@@ -93,7 +93,7 @@ def install(facts: NodeFacts, node: Node, description: str, *names: str) -> Inst
 
 
 def through_mirror(node: Node, url: str) -> str:
-    """Return the address by way of the inventory's mirror: the vendor's host is the mirror's first folder."""
+    """Return the address on the inventory's mirror, whose first path component is the vendor's host name."""
     mirror = node.requirements.packages.mirror
     if mirror is None:
         return url
@@ -102,9 +102,10 @@ def through_mirror(node: Node, url: str) -> str:
 
 
 def repository(facts: NodeFacts, node: Node, wanted: Repository) -> tuple[Step, ...]:
-    """Return the steps that add a repository and its key; none where packages are carried or it is there.
+    """Return the steps that add a repository and its key.
 
-    One that the site configured itself is left alone: apt refuses a second entry with another key file.
+    There are none when the inventory names a directory of packages, or when the site has configured the repository
+    itself: apt refuses a second entry with another key file.
     """
     found = manager(facts)
     if found is None or node.requirements.packages.folder is not None:
@@ -159,13 +160,13 @@ def _key(node: Node, wanted: Repository, path: str, found: Manager) -> Step:
         return WriteFile(
             f"Write the key {key.fingerprint} of {wanted.title}", path, render("keys", key.shipped)
         )
-    assert key.url is not None, "a key is shipped or fetched"
+    assert key.url is not None, "a key must be shipped or have a URL"
     url = through_mirror(node, key.url)
     if key.sha256 is None:
         return signing_key.fetch(wanted.title, url, key.fingerprint, path)
     same = f"echo {shlex.quote(f'{key.sha256}  {path}')} | sha256sum -c --status"
     if found == "apt":
-        # apt's own downloader knows its proxies, and keeps nothing whose hash differs.
+        # apt's own downloader uses its proxy settings and discards a file whose hash differs.
         fetch = shlex.join((_APT_HELPER, "download-file", url, path, f"SHA256:{key.sha256}"))
     else:
         fetch = shlex.join(("curl", "-fsSL", "--max-time", "60", "-o", path, "--", url))
@@ -179,13 +180,13 @@ def _key(node: Node, wanted: Repository, path: str, found: Manager) -> Step:
 
 
 def _trust(wanted: Repository, path: str) -> Command:
-    """Let rpm know the key beforehand, so that undo can take it back; dnf would import it in passing."""
+    """Return the step that imports the key into rpm, so that undo can remove it; dnf would import it unrecorded."""
     short = f"gpg-pubkey-{wanted.key.fingerprint[-8:].lower()}"
     whole = wanted.key.fingerprint.lower()
-    # Up to rpm 4 a key is a package that the last 8 digits name; rpm 6 lists keys by whole fingerprint.
+    # Up to rpm 4 a key is a package named by the last 8 digits; rpm 6 lists keys by full fingerprint.
     known = f"rpm -q {short} || rpm -q gpg-pubkey-{whole} || rpmkeys --list {whole}"
     return Command(
-        f"Let rpm trust the key {wanted.key.fingerprint} of {wanted.title}",
+        f"Import the key {wanted.key.fingerprint} of {wanted.title} into rpm",
         ("rpm", "--import", path),
         undo=("sh", "-c", f"rpm -e --allmatches {short} || rpmkeys --delete {whole} || ! {{ {known}; }}"),
         guard=("sh", "-c", known),

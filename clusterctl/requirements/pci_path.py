@@ -1,4 +1,4 @@
-"""Which PCI devices are meant by a selector, and which bridges lie between two of them."""
+"""Select PCI devices, and find the bridges between two of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from clusterctl.facts.model import PciDevice
 
 
 def matches(device: PciDevice, selector: str) -> bool:
-    """Whether ``class:0302``, ``10de:*``, ``8086:10d3``, ``0000:3b:00.0`` or ``3b:00.0`` means a device."""
+    """Return whether a selector matches a device.
+
+    Selectors have the forms ``class:0302``, ``10de:*``, ``8086:10d3``, ``0000:3b:00.0`` and ``3b:00.0``.
+    """
     selector = selector.lower()
     if selector.startswith("class:"):
         return device.class_code.startswith(selector[len("class:") :])
@@ -21,15 +24,15 @@ def matches(device: PciDevice, selector: str) -> bool:
 
 
 def select(devices: Iterable[PciDevice], selectors: Sequence[str]) -> tuple[PciDevice, ...]:
-    """Return the devices that any of the selectors means."""
+    """Return the devices that match at least one selector."""
     return tuple(device for device in devices if any(matches(device, s) for s in selectors))
 
 
 def bridges_between(one: PciDevice, other: PciDevice) -> tuple[str, ...]:
-    """Return the ports that peer-to-peer traffic of two devices passes, by address.
+    """Return the addresses of the ports that peer-to-peer traffic between two devices passes.
 
-    Below a common switch these are its downstream ports only: the upstream port and all above it are not on
-    the way. Without a common ancestor both root ports are.
+    Below a common switch these are only its downstream ports, not the upstream port or anything above it.
+    Without a common ancestor the path includes both root ports.
     """
     above_one, above_other = one.path[:-1], other.path[:-1]
     common = 0

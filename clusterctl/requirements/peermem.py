@@ -1,7 +1,7 @@
-"""``peermem``: NICs can reach GPU memory, by DMA-BUF, nvidia-peermem or nv_peer_mem, one of them and not two.
+"""``peermem``: NICs can reach GPU memory through exactly one of DMA-BUF, nvidia-peermem and nv_peer_mem.
 
 Order of preference and conditions: NVIDIA GPU Operator documentation and NCCL net_ib/gdr.cc. An explicit
-choice in the inventory beats the decision, with a warning where it looks wrong.
+choice in the inventory overrides the decision; a warning is given where the choice looks wrong.
 """
 
 from __future__ import annotations
@@ -49,12 +49,14 @@ READS = frozenset(
 
 NVIDIA = "nvidia_peermem"
 LEGACY = "nv_peer_mem"
-OFED_HINT = "install the NIC maker's (DOCA-OFED for ConnectX), or use the open GPU kernel modules (DMA-BUF)"
+OFED_HINT = (
+    "install the NIC vendor's stack (DOCA-OFED for ConnectX), or use the open GPU kernel modules (DMA-BUF)"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class _Decision:
-    """A verdict's parts and the steps that go with it."""
+    """The parts of a verdict and the steps that belong to it."""
 
     status: Status
     reason: str
@@ -86,8 +88,8 @@ def _at_boot(facts: NodeFacts, module: str) -> tuple[Step, ...]:
 def _nvidia_peermem(facts: NodeFacts) -> _Decision:
     if _is_loaded(facts, NVIDIA):
         if facts.modules.loads_at_boot(NVIDIA):
-            return _Decision(Status.MET, "nvidia_peermem is loaded, and boot loads it")
-        reason = "nvidia_peermem is loaded, but nothing loads it at boot"
+            return _Decision(Status.MET, "nvidia_peermem is loaded now and at boot")
+        reason = "nvidia_peermem is loaded, but not configured to load at boot"
         return _Decision(Status.UNMET, reason, _at_boot(facts, NVIDIA))
     if facts.gpudirect.peer_memory_api.value is False:
         reason = (
@@ -97,11 +99,14 @@ def _nvidia_peermem(facts: NodeFacts) -> _Decision:
         return _Decision(Status.UNMET, reason)
     if facts.modules.is_installed(NVIDIA) is False:
         return _Decision(
-            Status.UNMET, "the GPU driver brings no nvidia_peermem (older than R470, or built without it)"
+            Status.UNMET,
+            "the GPU driver does not include nvidia_peermem (older than R470, or built without it)",
         )
     reason = "nvidia_peermem is not loaded"
     if facts.modules.loads_at_boot(NVIDIA):
-        reason += ", although boot is told to (built for another kernel, or the RDMA stack came after it?)"
+        reason += (
+            ", although it is configured to load at boot (built for another kernel, or loaded before RDMA?)"
+        )
     return _Decision(Status.UNMET, reason, (out_of_tree.load(NVIDIA), *_at_boot(facts, NVIDIA)))
 
 
@@ -112,15 +117,15 @@ def _by_efa(facts: NodeFacts, why: str) -> _Decision:
             Status.UNKNOWN, f"{because('the list of kernel modules', facts.modules.installed)}. {why}"
         )
     if there:
-        how = "is loaded" if facts.modules.is_loaded(efa.MODULE) else "is there: the efa driver asks for it"
+        how = "is loaded" if facts.modules.is_loaded(efa.MODULE) else "is installed: the efa driver loads it"
         return _Decision(Status.MET, f"{efa.MODULE} {how}. {why}")
     if not facts.gpu.open_kernel_module and efa.reaches_gpus_itself(facts):
         reason = (
-            "whether Amazon's efa driver reaches the proprietary GPU driver depends on the kernel: the NCCL log of a "
-            f"run tells. {why}"
+            "whether Amazon's efa driver works with the proprietary GPU driver depends on the kernel: check the NCCL "
+            f"log of a run. {why}"
         )
         return _Decision(Status.UNKNOWN, reason)
-    reason = f"{efa.MODULE} is not there: the EFA installer brings it, for the open GPU kernel modules"
+    reason = f"{efa.MODULE} is not installed: the EFA installer provides it, for the open GPU kernel modules"
     return _Decision(Status.UNMET, f"{reason}. {why}")
 
 
@@ -129,25 +134,25 @@ def _built(facts: NodeFacts, node: Node) -> _Decision:
     module = settings.module
     if _is_loaded(facts, module):
         if facts.modules.loads_at_boot(module):
-            return _Decision(Status.MET, f"{module} is loaded, and boot loads it")
-        reason = f"{module} is loaded, but nothing loads it at boot"
+            return _Decision(Status.MET, f"{module} is loaded now and at boot")
+        reason = f"{module} is loaded, but not configured to load at boot"
         return _Decision(Status.UNMET, reason, _at_boot(facts, module))
     if facts.in_container:
         return _Decision(
-            Status.UNMET, f"{module} is not loaded, and a container cannot load it: see to its host"
+            Status.UNMET, f"{module} is not loaded, and a container cannot load it: load it on the host"
         )
     load = (out_of_tree.load(module), *_at_boot(facts, module))
     if facts.modules.is_installed(module):
         return _Decision(Status.UNMET, f"{module} is installed but not loaded", load)
     if settings.source is None:
         reason = (
-            f"{module} is not there, and no source to build it from is named "
-            "(requirements.peermem.source in the inventory)"
+            f"{module} is not installed, and the inventory does not name a source to build it from: "
+            "set requirements.peermem.source"
         )
         return _Decision(Status.UNMET, reason)
     kernel = facts.system.kernel.value
     if kernel is None:
-        return _Decision(Status.UNKNOWN, because("the kernel's version", facts.system.kernel))
+        return _Decision(Status.UNKNOWN, because("the kernel version", facts.system.kernel))
     missing = out_of_tree.missing_tools(facts)
     by_dkms = facts.software.tool("dkms") is not None
     make = out_of_tree.build_by_dkms if by_dkms else out_of_tree.build_and_install
@@ -158,7 +163,7 @@ def _built(facts: NodeFacts, node: Node) -> _Decision:
     names = some(["the kernel's headers" if name == "headers" else name for name in missing])
     packages = out_of_tree.packages_for(facts, missing)
     if packages is None:
-        return _Decision(Status.UNMET, f"{reason}, and to build it {names} must be installed first")
+        return _Decision(Status.UNMET, f"{reason}; install {names} to build it")
     return _Decision(
         Status.UNMET, f"{reason}; {names} will be installed to build it", (packages, *build, *load)
     )
@@ -178,7 +183,9 @@ def _automatic(facts: NodeFacts, node: Node) -> _Decision:
     if not cards:
         return _Decision(Status.NOT_APPLICABLE, "there is no RDMA NIC")
     if all(rdma_gids.speaks_iwarp(device) for device in cards):
-        return _Decision(Status.NOT_APPLICABLE, "all RDMA NICs here speak iWARP, which NCCL does not")
+        return _Decision(
+            Status.NOT_APPLICABLE, "all RDMA NICs of this node use iWARP, which NCCL does not support"
+        )
     reasons = [why_no_gpudirect(gpu.name) for gpu in facts.gpu.devices.or_else(())]
     if reasons and all(reasons):
         return _Decision(Status.NOT_APPLICABLE, str(reasons[0]))
@@ -193,7 +200,7 @@ def _automatic(facts: NodeFacts, node: Node) -> _Decision:
             Status.UNMET,
             f"{LEGACY} and {NVIDIA} are both loaded: only one may register with the RDMA stack",
             (unload,),
-            (f"see that nothing loads {LEGACY} again at boot: its package and init script",),
+            (f"make sure that {LEGACY} is not loaded again at boot: check its package and init script",),
         )
     by_dma_buf = _dma_buf(facts, node)
     if by_dma_buf.status is Status.MET:
@@ -219,16 +226,16 @@ def _chosen_warnings(facts: NodeFacts, node: Node) -> tuple[str, ...]:
     warnings = []
     other = {"nvidia-peermem": LEGACY, "nv_peer_mem": NVIDIA}.get(settings.mechanism)
     if other is not None and _is_loaded(facts, other):
-        warnings.append(f"{other} is loaded as well: only one of the two may be")
+        warnings.append(f"{other} is loaded as well: unload one of the two modules")
     if not own_gpus(facts):
-        warnings.append(f"{settings.mechanism} is asked for, but {why_none(facts)}")
+        warnings.append(f"the inventory requires {settings.mechanism}, but {why_none(facts)}")
     elif settings.mechanism in ("nvidia-peermem", "nv_peer_mem") and not missing_conditions(facts, node):
-        warnings.append("DMA-BUF is possible here, and preferred")
+        warnings.append("DMA-BUF is possible on this node and preferred")
     if settings.mechanism == "nv_peer_mem":
         if facts.gpudirect.peer_memory_api.value is False and settings.module == LEGACY:
             warnings.append(f"the RDMA stack lacks ib_register_peer_memory_client; {OFED_HINT}")
         if facts.system.secure_boot.value:
-            warnings.append("Secure Boot is on: the kernel refuses a module that is not signed")
+            warnings.append("Secure Boot is on: the kernel rejects modules that are not signed")
     return tuple(warnings)
 
 
@@ -237,7 +244,7 @@ def _decide(facts: NodeFacts, node: Node) -> _Decision:
     if settings.mechanism == "auto":
         return _automatic(facts, node)
     if settings.mechanism == "none":
-        return _Decision(Status.NOT_APPLICABLE, "the inventory wants no GPUDirect RDMA")
+        return _Decision(Status.NOT_APPLICABLE, "the inventory turns GPUDirect RDMA off")
     if settings.mechanism == "dma-buf":
         decision = _dma_buf(facts, node)
     elif settings.mechanism == "nvidia-peermem":
@@ -249,7 +256,7 @@ def _decide(facts: NodeFacts, node: Node) -> _Decision:
 
 
 def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
-    """Met when the mechanism decided on, or chosen, is in place and survives a reboot."""
+    """Return MET when the mechanism, chosen by the inventory or by clusterctl, works and survives a reboot."""
     decision = _decide(facts, node)
     direct = facts.gpudirect
     evidence: dict[str, Json] = {
@@ -264,7 +271,7 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     if decision.status in (Status.MET, Status.UNMET):
         warnings += peermem_notes.distance(facts) + data_direct.warnings(facts)
         off = nccl_settings.turns_gpudirect_off(facts, node)
-        warnings += (f"{off}: NCCL goes through host memory all the same; unset it",) if off else ()
+        warnings += (f"{off}: NCCL still copies through host memory; unset it",) if off else ()
         chosen = node.requirements.peermem.mechanism
         relies = chosen == "nvidia-peermem" or (chosen == "auto" and bool(missing_conditions(facts, node)))
         alone = _is_loaded(facts, NVIDIA) and not _is_loaded(facts, LEGACY)
@@ -274,5 +281,5 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
 
 
 def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
-    """Load, build or unload what the decision calls for."""
+    """Return the steps that load, build or unload modules as decided."""
     return _decide(facts, node).steps

@@ -1,4 +1,4 @@
-"""What to know beside the verdict of ``peermem``: which NCCL sees the module, what comes after it, how far NICs are."""
+"""Warnings beside the verdict of ``peermem``: NCCL versions, the future of nvidia_peermem, distance of NICs."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ if TYPE_CHECKING:
 LAST_NCCL_WITHOUT_NVIDIA_PEERMEM = (2, 22, 3)
 FIRST_CUDA_13_DRIVER = (580,)
 FIRST_NCCL_THROUGH_THE_CPU = (2, 27)
-"""The first for which NCCL_NET_GDR_C2C is 1 by default (NCCL user guide)."""
+"""The first NCCL version in which NCCL_NET_GDR_C2C is 1 by default (NCCL user guide)."""
 
 
 def relying_on_nvidia_peermem(facts: NodeFacts) -> tuple[str, ...]:
-    """Return what to know of a node that relies on nvidia_peermem: programs' NCCL, and what comes after it."""
+    """Return warnings for a node that relies on nvidia_peermem: too old an NCCL, or a driver that deprecates it."""
     warnings = []
     nccl = _nccl(facts)
     if nccl is not None and () < _numbers(nccl) <= LAST_NCCL_WITHOUT_NVIDIA_PEERMEM:
         warnings.append(
             f"NCCL {nccl.partition('-')[0]} does not look for nvidia_peermem, and sends without GPUDirect "
-            "(nccl #1676): use one newer than 2.22.3"
+            "(nccl #1676): use a version newer than 2.22.3"
         )
     driver = facts.gpu.driver.value
     if driver is not None and _numbers(driver.version) >= FIRST_CUDA_13_DRIVER:
-        warnings.append("CUDA 13 deprecates the interface below nvidia_peermem: DMA-BUF is what stays")
+        warnings.append("CUDA 13 deprecates the interface that nvidia_peermem uses: prefer DMA-BUF")
     return tuple(warnings)
 
 
 def distance(facts: NodeFacts) -> tuple[str, ...]:
-    """Say where NCCL leaves GPUDirect RDMA off by itself: no NIC is as near as a PCIe switch (NCCL_NET_GDR_LEVEL)."""
+    """Warn when NCCL turns GPUDirect RDMA off because no NIC is within a PCIe switch (NCCL_NET_GDR_LEVEL)."""
     matrix = facts.gpu.topology.value
     if matrix is None:
         return ()
@@ -48,14 +48,14 @@ def distance(facts: NodeFacts) -> tuple[str, ...]:
     if any(is_joined_to_its_cpu(gpu.name) for gpu in facts.gpu.devices.or_else(())):
         return _through_the_cpu(facts)
     note = (
-        f"every NIC is {'/'.join(sorted(found))} away from every GPU: NCCL leaves GPUDirect off at that distance "
-        "(NCCL_NET_GDR_LEVEL is PXB by default), as is usual in virtual machines"
+        f"the path between each NIC and GPU is {'/'.join(sorted(found))}: NCCL turns GPUDirect off at that distance "
+        "(NCCL_NET_GDR_LEVEL is PXB by default); this is usual in virtual machines"
     )
     return (note,)
 
 
 def _through_the_cpu(facts: NodeFacts) -> tuple[str, ...]:
-    """Say where NCCL does not yet go through the CPU to a GPU that is joined to it: no NIC is nearer than SYS there."""
+    """Warn of an NCCL that cannot use GPUDirect through the CPU of joined GPUs, whose NICs are all at SYS."""
     nccl = _nccl(facts)
     if nccl is None or not () < _numbers(nccl) < FIRST_NCCL_THROUGH_THE_CPU:
         return ()

@@ -1,4 +1,4 @@
-"""Error counters of RDMA ports, as what came to them since an earlier check; their absolute values mean nothing."""
+"""Compare error counters of RDMA ports with an earlier check; their absolute values are not meaningful."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ ERRORS = (
     *("symbol_error", "link_downed", "link_error_recovery", "port_rcv_errors"),
     *(name for name in HW_COUNTERS if name != "roce_slow_restart"),
 )
-"""port_xmit_wait, port_xmit_discards and roce_slow_restart tell of congestion, which benchmarks make on purpose."""
+"""Without port_xmit_wait, port_xmit_discards, roce_slow_restart: they count congestion, which benchmarks cause."""
 
 
 def growth(
     facts: NodeFacts, earlier: NodeFacts | None, ports: tuple[Port, ...]
 ) -> tuple[dict[str, int], bool]:
-    """Return ``device:port counter`` -> what was added since, and whether some counter was reset in between.
+    """Return the growth of each counter as ``device:port counter`` -> count, and whether a counter was reset.
 
-    Only for the same device (by its GUID) in the same boot: a boot, another card and a reset start from zero.
+    Only counters of the same device (by GUID) in the same boot are compared: after a reboot, a replaced card or a
+    reset, counters start from zero.
     """
     boot = facts.system.boot_id.value
     if earlier is None or boot is None or earlier.system.boot_id.value != boot:
@@ -47,10 +48,10 @@ def growth(
 
 
 def warnings(facts: NodeFacts, earlier: NodeFacts | None, added: dict[str, int]) -> tuple[str, ...]:
-    """Say what was added, by port and counter, and over which time."""
+    """Return the warning that lists the new errors by port and counter, and the time since the earlier check."""
     if not added or earlier is None:
         return ()
     minutes = max(0.0, facts.gathered_at - earlier.gathered_at) / 60
     since = f"{minutes:.0f} min" if minutes >= 1 else "less than a minute"
     said = ", ".join(f"{place} +{count}" for place, count in sorted(added.items()))
-    return (f"errors since the check before ({since} ago): {said}",)
+    return (f"errors since the previous check ({since} ago): {said}",)

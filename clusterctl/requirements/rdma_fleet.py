@@ -1,4 +1,4 @@
-"""What most RDMA ports of a fleet have: rate, PCIe link, firmware, MTU, GID index; and who differs."""
+"""Compare RDMA ports with most ports of the fleet: rate, PCIe link, firmware, MTU and GID index."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ V = TypeVar("V", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Usual:
-    """Counts over all ports that the fleet is to use; rate, link and firmware by the kind of card.
+    """Counts over all ports that the fleet uses; rate, link and firmware by the kind of card.
 
-    MTUs are counted by link layer and kind: IPoIB has 2044 or 4092 beside the 9000 of the same node's Ethernet.
+    MTUs are counted by link layer and kind: IPoIB has 2044 or 4092 where Ethernet of the same node has 9000.
     """
 
     rates: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
@@ -36,7 +36,7 @@ class Usual:
         default_factory=lambda: defaultdict(Counter)
     )
     active: defaultdict[tuple[str, int], Counter[bool]] = field(default_factory=lambda: defaultdict(Counter))
-    """By device and port: on how many nodes it is up."""
+    """By device and port: the number of nodes on which it is up (True) or down (False)."""
     gid_indices: Counter[int] = field(default_factory=Counter)
     nccl_files: Mapping[str, Counter[tuple[str, ...]]] = field(
         default_factory=lambda: {file: Counter() for file in nccl_settings.FILES}
@@ -44,7 +44,7 @@ class Usual:
 
 
 def _kind(device: RdmaDevice) -> str | None:
-    """The kind of card: its board; without one (virtual devices) cards cannot be compared."""
+    """Return the kind of card, which is its board; None for virtual devices, which cannot be compared."""
     return device.board_id
 
 
@@ -104,14 +104,14 @@ usual = OncePerFleet(_count)
 
 
 def up_elsewhere(fleet: Fleet, device: RdmaDevice, port: RdmaPort) -> bool:
-    """Whether this very port is up on most nodes: then it is cabled there, and no spare one here."""
+    """Return whether the same port is up on most nodes; then it should be cabled here too."""
     return majority(usual(fleet).active.get((device.name, port.number), Counter())) is True
 
 
 def unlike(
     facts: NodeFacts, found: tuple[Port, ...], fleet: Fleet
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return where this node's ports are worse than, or different from, most others; and what is only odd."""
+    """Return faults, where this node's ports are worse than or differ from most others, and warnings."""
     most = usual(fleet)
     faults: list[str] = []
     odd: list[str] = []
@@ -133,9 +133,9 @@ def unlike(
         mtus = most.mtus.get((port.link_layer, kind), Counter())
         mtu, usual_mtu = _mtu(facts, device), majority(mtus)
         if mtu is not None and usual_mtu is not None and mtu != usual_mtu:
-            faults.append(f"the MTU of {device.name}'s interface is {mtu}, of most others {usual_mtu}")
+            faults.append(f"the MTU of {device.name}'s interface is {mtu}, most others have {usual_mtu}")
         elif mtu is not None and usual_mtu is None and len(mtus) > 1:
-            odd.append(f"MTUs differ: {mtu} here, {', '.join(map(str, sorted(mtus)))} over the fleet")
+            odd.append(f"MTUs differ: {mtu} on this node, {', '.join(map(str, sorted(mtus)))} in the fleet")
     for file, votes in most.nccl_files.items():
         lines, own = majority(votes), _settings(facts, file)
         if lines is not None and lines != own:
@@ -163,9 +163,9 @@ def _pcie(facts: NodeFacts, device: RdmaDevice, most: Usual, faults: list[str], 
     said = f"the PCIe link of {device.name} is {pair[0]:g} GT/s x{pair[1]}"
     common = majority(_votes(most.links, kind))
     if common is not None and common[0] * common[1] > pair[0] * pair[1]:
-        faults.append(f"{said}, of most others {common[0]:g} GT/s x{common[1]}")
+        faults.append(f"{said}, most others have {common[0]:g} GT/s x{common[1]}")
     elif common is None and (pair[1] < (link.max_width or 0) or pair[0] < (link.max_speed_gtps or 0.0)):
-        odd.append(f"{said}; the card can do {link.max_speed_gtps or 0:g} GT/s x{link.max_width}")
+        odd.append(f"{said}; the card supports {link.max_speed_gtps or 0:g} GT/s x{link.max_width}")
 
 
 def _firmware(device: RdmaDevice, most: Usual, faults: list[str], odd: list[str]) -> None:
@@ -177,4 +177,4 @@ def _firmware(device: RdmaDevice, most: Usual, faults: list[str], odd: list[str]
     if common is None:
         odd.append(f"firmware differs among {kind} cards: {', '.join(sorted(votes))}")
     elif device.fw_ver != common:
-        faults.append(f"{device.name} has firmware {device.fw_ver}, most {kind} cards {common}")
+        faults.append(f"{device.name} has firmware {device.fw_ver}, most {kind} cards have {common}")

@@ -1,7 +1,7 @@
-"""RoCE GID tables: the entry that traffic must use, on the right interface, and NCCL_IB_GID_INDEX against it.
+"""Check RoCE GID tables: the entry that traffic must use, its interface, and NCCL_IB_GID_INDEX.
 
-Rules (NCCL user guide, NCCL_IB_GID_INDEX): skip zero and link-local entries, the type must
-be RoCE v2, an IPv4 address is preferred. NCCL 2.21 and later choose so by themselves, among those of one address
+Rules (NCCL user guide, NCCL_IB_GID_INDEX): skip zero and link-local entries, the type must be RoCE v2, an IPv4
+address is preferred. NCCL 2.21 and later follow these rules without a setting, among the entries of one address
 family (NCCL_IB_ADDR_FAMILY; ncclIbGetGidIndex in NCCL's src/transport/net_ib/connect.cc).
 """
 
@@ -26,7 +26,7 @@ _IPV4 = "0000:0000:0000:0000:0000:ffff:"
 
 
 def usable(port: RdmaPort) -> tuple[Gid, ...]:
-    """Return the RoCE v2 entries with a routable address, those of IPv4 first."""
+    """Return the RoCE v2 entries with a routable address, IPv4 first."""
     found = [
         gid
         for gid in port.gids
@@ -36,7 +36,7 @@ def usable(port: RdmaPort) -> tuple[Gid, ...]:
 
 
 def index_of(facts: NodeFacts, device: RdmaDevice, port: RdmaPort) -> int | None:
-    """Return the index that traffic of a port should use: 0 on InfiniBand; None where RoCE has none."""
+    """Return the GID index that a port's traffic should use: 0 on InfiniBand; None if RoCE has no usable entry."""
     if port.link_layer == "InfiniBand":
         return 0
     entries = usable(port)
@@ -45,14 +45,14 @@ def index_of(facts: NodeFacts, device: RdmaDevice, port: RdmaPort) -> int | None
 
 
 def speaks_iwarp(device: RdmaDevice) -> bool:
-    """Whether a device speaks iWARP (Chelsio's, Intel's X722, E810 when told so), whose entries have no type."""
+    """Return whether a device uses iWARP, whose entries have no type (Chelsio, Intel X722, E810 if configured)."""
     return device.node_type == "RNIC"
 
 
 def family_warnings(facts: NodeFacts, node: Node, ports: tuple[Port, ...]) -> tuple[str, ...]:
-    """Say which ports have no address of the family of which NCCL takes one: IPv4 unless it is told otherwise.
+    """Warn of ports without an address of the family that NCCL uses: IPv4 unless NCCL_IB_ADDR_FAMILY is set.
 
-    Where there is none it stays with the first entry of the table, of a link-local address.
+    Without such an address NCCL uses the first entry of the table, which has a link-local address.
     """
     if setting(facts, node) is not None:
         return ()
@@ -65,7 +65,7 @@ def family_warnings(facts: NodeFacts, node: Node, ports: tuple[Port, ...]) -> tu
     if not without:
         return ()
     has, needs = ("IPv4", "AF_INET") if family == "AF_INET6" else ("IPv6", "AF_INET6")
-    said = f"NCCL looks for an address of {family}, and {some(without)} has {has} only: set {FAMILY}={needs}"
+    said = f"NCCL looks for an {family} address, but {some(without)} has only {has}: set {FAMILY}={needs}"
     return (said,)
 
 
@@ -74,7 +74,7 @@ def _is_index(text: str) -> bool:
 
 
 def setting(facts: NodeFacts, node: Node) -> tuple[str, int] | None:
-    """Return where NCCL_IB_GID_INDEX is set, and to what; the environment beats the file."""
+    """Return the place and value of NCCL_IB_GID_INDEX, the environment before files; None when it is unset."""
     for place, text in nccl_settings.given(facts, node, VARIABLE):
         if _is_index(text):
             return place, whole(text)
@@ -82,25 +82,25 @@ def setting(facts: NodeFacts, node: Node) -> tuple[str, int] | None:
 
 
 def faults(facts: NodeFacts, device: RdmaDevice, port: RdmaPort) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return what is wrong with a RoCE port's table, and what is only odd."""
+    """Return the faults of a RoCE port's GID table, and warnings."""
     if port.link_layer != "Ethernet" or port.state != "ACTIVE":
         return (), ()
     name = f"{device.name} port {port.number}"
     if speaks_iwarp(device):
-        # NCCL connects queue pairs by itself, and iWARP is connected by way of rdma_cm(7) only; nor has it writes with
-        # immediate data (RFC 5040), with which NCCL ends its messages.
-        return (), (f"{name} speaks iWARP, which NCCL does not: leave it out with rdma_devices",)
+        # NCCL connects queue pairs without rdma_cm(7), which iWARP requires. NCCL also ends its messages with writes
+        # with immediate data, which iWARP lacks (RFC 5040).
+        return (), (f"{name} uses iWARP, which NCCL does not support: exclude it with rdma_devices",)
     entries = usable(port)
     if not entries:
         only_v1 = any(gid.type not in (None, "RoCE v2") for gid in port.gids)
         where = f" ({', '.join(device.netdevs)})" if device.netdevs else ""
-        why = f"does its interface{where} have an IP address?"
+        why = f"check that its interface{where} has an IP address"
         if only_v1 and not any(gid.type == "RoCE v2" for gid in port.gids):
-            why = "its entries are all of RoCE v1, which switches do not route"
+            why = "all its entries are RoCE v1, which switches do not route"
         return (f"{name} has no RoCE v2 GID with an address: {why}",), ()
     if all(gid.netdev is None for gid in entries):
         why = "a container needs the host's network (ibv_modify_qp fails with Invalid argument)"
-        return (f"{name}: its GIDs belong to no interface here; {why}",), ()
+        return (f"{name}: its GIDs do not belong to an interface of this node; {why}",), ()
     own = netdevs(facts, device)
     on = sorted({gid.netdev for gid in entries if gid.netdev is not None})
     if not own or any(netdev in own or netdev.partition(".")[0] in own for netdev in on):
@@ -116,10 +116,10 @@ def faults(facts: NodeFacts, device: RdmaDevice, port: RdmaPort) -> tuple[tuple[
 def index_faults(
     facts: NodeFacts, node: Node, ports: tuple[Port, ...], elsewhere: frozenset[int]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return what is wrong with a fixed NCCL_IB_GID_INDEX, and what is only odd.
+    """Return the faults of a fixed NCCL_IB_GID_INDEX, and warnings.
 
-    ``elsewhere``: the right indices of the fleet's ports; one number for all cannot be right where they differ.
-    It says nothing of InfiniBand, where NCCL goes by LID (ncclIbRtrQp, ncclIbGetGidIndex).
+    ``elsewhere`` holds the right indices of the fleet's ports; where they differ, one value cannot fit all.
+    The variable has no effect on InfiniBand, where NCCL uses the LID (ncclIbRtrQp, ncclIbGetGidIndex).
     """
     found = setting(facts, node)
     if found is None:
@@ -133,11 +133,13 @@ def index_faults(
         if index not in {gid.index for gid in usable(port)}:
             wrong.append(f"{device.name} port {port.number} needs {right}")
     if all(port.link_layer == "InfiniBand" for _, port in ports):
-        return (), (f"{place} sets {VARIABLE}={index}, which says nothing of InfiniBand: unset it",)
+        return (), (f"{place} sets {VARIABLE}={index}, which has no effect on InfiniBand: unset it",)
     if wrong:
-        return (f"{place} sets {VARIABLE}={index}, but {', '.join(wrong)}: unset it (NCCL 2.21 chooses)",), ()
+        return (
+            f"{place} sets {VARIABLE}={index}, but {', '.join(wrong)}: unset it (NCCL 2.21 and later choose the index)",
+        ), ()
     if len(elsewhere) > 1:
         numbers = ", ".join(map(str, sorted(elsewhere)))
         said = f"{place} sets {VARIABLE}={index}, but the fleet's ports need {numbers}: unset it"
         return (), (said,)
-    return (), (f"{place} sets {VARIABLE}={index}; NCCL 2.21 and later choose by themselves: unset it",)
+    return (), (f"{place} sets {VARIABLE}={index}; NCCL 2.21 and later choose the index: unset it",)

@@ -1,4 +1,4 @@
-"""``rdma-link``: the RDMA ports to be used are up, at their rate, and like those of the other nodes. It only judges."""
+"""``rdma-link``: the RDMA ports in use are up, at their rate, and consistent with other nodes. Changes nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from clusterctl.requirements.rdma_ports import Port
 
 NAME = "rdma-link"
-TITLE = "RDMA ports are active, at their rate, and alike"
+TITLE = "RDMA ports are active, at their rate, and consistent"
 READS = frozenset({"configuration", "network", "pci", "rdma", "system"})
 
 
@@ -36,20 +36,20 @@ def _fault(device: RdmaDevice, port: RdmaPort, min_rate_gbps: float | None) -> s
 
 
 def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
-    """Met when every chosen port is ACTIVE and LinkUp, addressed, and no worse than most others of its kind.
+    """Return MET when each chosen port is ACTIVE, LinkUp, has an address, and is not worse than most of its kind.
 
-    Without a selector one active port is enough for a card: second ports are often not cabled.
+    Without a selector one active port per card is enough, because second ports are often not cabled.
     """
     settings = node.requirements.rdma_link
     if settings.require is False:
-        return Verdict(NAME, Status.NOT_APPLICABLE, "the inventory says that RDMA links are not judged")
+        return Verdict(NAME, Status.NOT_APPLICABLE, "the inventory turns the check of RDMA links off")
     reading = facts.rdma.devices
     if reading.is_unknown:
         return Verdict(NAME, Status.UNKNOWN, because("the list of RDMA devices", reading))
     silent, odd_ones = rdma_ports.without_device(facts)
     if not reading.value or (node.rdma_devices is None and not rdma_ports.networking(reading.value)):
         none = "there is no RDMA device"
-        none += " but those that lead to the NVLink switches" if reading.value else ""
+        none += " except those that manage the NVLink switches" if reading.value else ""
         return _without_devices(none, silent, is_required=settings.require is True)
     ports = rdma_ports.ports(facts, node)
     used = {device.name for device, _ in ports}
@@ -62,17 +62,17 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     }
     if not ports:
         names = some([device.name for device in reading.value])
-        reason = f"rdma_devices {node.rdma_devices!r} means none of the devices there are: {names}"
+        reason = f"rdma_devices {node.rdma_devices!r} does not match any of this node's devices: {names}"
         return Verdict(NAME, Status.UNMET, reason, evidence)
     faults, warnings = _state_faults(facts, ports, node, fleet)
     missing = rdma_ports.named_but_missing(node.rdma_devices, reading.value)
     if missing:
-        faults.append(f"rdma_devices names {some(missing)}, which is not there")
+        faults.append(f"rdma_devices names {some(missing)}, which this node does not have")
     if silent and node.rdma_devices is None:
         faults.append(_no_device(silent))
     if odd_ones and node.rdma_devices is None:
         warnings.append(
-            f"cards like the RDMA devices, but none themselves: {some([d.address for d in odd_ones])}"
+            f"cards of the same model as the RDMA devices, but without one: {some([d.address for d in odd_ones])}"
         )
     active = sum(port.state == "ACTIVE" for _, port in ports)
     for device, port in ports:
@@ -81,10 +81,10 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
         warnings += odd
     off = turns_rdma_off(facts, node)
     if not all(rdma_gids.speaks_iwarp(device) for device, _ in ports):
-        warnings += [f"{off}: NCCL uses none of these ports, but sockets; unset it"] if off else []
+        warnings += [f"{off}: NCCL uses sockets instead of these ports; unset it"] if off else []
     elif off is None:
         faults.append(
-            "all its RDMA devices speak iWARP, and NCCL only InfiniBand and RoCE: set NCCL_IB_DISABLE=1"
+            "all RDMA devices use iWARP, but NCCL supports only InfiniBand and RoCE: set NCCL_IB_DISABLE=1"
         )
     indices = frozenset(rdma_fleet.usual(fleet).gid_indices)
     for wrong, odd in (
@@ -113,7 +113,7 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
         "counters_were_reset": was_reset,
     }
     if faults:
-        hint = "" if node.rdma_devices else "; ports that are not for training are left out by rdma_devices"
+        hint = "" if node.rdma_devices else "; use rdma_devices to exclude ports that are not for training"
         return Verdict(NAME, Status.UNMET, some(faults) + hint, evidence, tuple(warnings))
     reason = f"{active} port{'s are' if active > 1 else ' is'} active"
     return Verdict(NAME, Status.MET, reason, evidence, tuple(warnings))
@@ -129,17 +129,17 @@ def _without_devices(none: str, silent: tuple[PciDevice, ...], *, is_required: b
 
 def _no_device(cards: tuple[PciDevice, ...]) -> str:
     named = some([f"{card.address} ({card.driver or 'no driver'})" for card in cards])
-    hint = "is mlx5_ib there (on Ubuntu it is in linux-modules-extra), and what does dmesg say?"
-    return f"PCI shows InfiniBand cards that are no RDMA device, so NCCL does not see them: {named}; {hint}"
+    hint = "check that mlx5_ib is installed (on Ubuntu in linux-modules-extra), and look for errors in dmesg"
+    return f"InfiniBand cards on PCI have no RDMA device, so NCCL does not see them: {named}; {hint}"
 
 
 def _state_faults(
     facts: NodeFacts, ports: tuple[Port, ...], node: Node, fleet: Fleet
 ) -> tuple[list[str], list[str]]:
-    """Return the ports that are down or too slow, and those that are only not cabled."""
+    """Return faults for ports that are down or too slow, and warnings for ports that are probably not cabled."""
     faults: list[str] = []
     spare: list[str] = []
-    # A card is in use by its management port as well, which is none of those that are judged.
+    # A card whose management port is up is in use too, although that port itself is not judged.
     up = {
         rdma_ports.card(device)
         for device in facts.rdma.devices.or_else(())
@@ -159,5 +159,5 @@ def _state_faults(
 
 
 def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
-    """Return nothing: what is wrong with a link is mended at the cable, the switch or the subnet manager."""
+    """Return no steps: a link is fixed at the cable, the switch or the subnet manager."""
     return ()

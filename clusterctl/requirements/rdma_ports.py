@@ -1,4 +1,4 @@
-"""Which RDMA ports a node is to use: NCCL_IB_HCA's syntax, its trap, and ports that serve management."""
+"""Select the RDMA ports that a node uses: by NCCL_IB_HCA's syntax, without management ports."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 Port = tuple["RdmaDevice", "RdmaPort"]
 
 _INFINIBAND = "0207"
-"""The PCI class of InfiniBand cards, which are of no use but as RDMA devices."""
+"""The PCI class of InfiniBand cards, which are useful only as RDMA devices."""
 _NUMBERED = re.compile(r".*_\d+")
 
 
 def chosen(device: str, port: int, selector: str | None) -> bool:
-    """Whether NCCL_IB_HCA's syntax means a port: ``mlx5``, ``=mlx5_0:1``, ``^mlx5_2``, ``^=mlx5_2``."""
+    """Return whether a selector in NCCL_IB_HCA's syntax matches a port: ``mlx5``, ``=mlx5_0:1``, ``^mlx5_2``."""
     if not selector:
         return True
     exclude = selector.startswith("^")
@@ -37,9 +37,9 @@ def chosen(device: str, port: int, selector: str | None) -> bool:
 
 
 def means_more(selector: str | None, devices: tuple[RdmaDevice, ...]) -> tuple[str, ...]:
-    """Say which names of a selector without ``=`` are whole names of devices and beginnings of others.
+    """Warn of names in a selector without ``=`` that are the name of one device and a prefix of others.
 
-    NCCL compares prefixes: mlx5_1 is also mlx5_10 to mlx5_19.
+    NCCL compares prefixes: mlx5_1 also matches mlx5_10 to mlx5_19.
     """
     rest = (selector or "").removeprefix("^")
     if not rest or rest.startswith("="):
@@ -49,14 +49,14 @@ def means_more(selector: str | None, devices: tuple[RdmaDevice, ...]) -> tuple[s
     for item in filter(None, (part.strip().partition(":")[0] for part in rest.split(","))):
         more = [name for name in names if name != item and name.startswith(item)]
         if item in names and more:
-            found.append(f"{item} also means {', '.join(more)}: write ={item} for that one alone")
+            found.append(f"{item} also matches {', '.join(more)}: write ={item} for that device alone")
     return tuple(found)
 
 
 def named_but_missing(selector: str | None, devices: tuple[RdmaDevice, ...]) -> tuple[str, ...]:
-    """Return what a selector names of which there is nothing: one card less, with which NCCL runs all the same.
+    """Return the names in a selector that match no device: NCCL silently runs with one card less.
 
-    Without ``=`` only what looks like a whole name (mlx5_3) counts: mlx5,irdma may be meant for several kinds of nodes.
+    Without ``=`` only full names (mlx5_3) are checked: mlx5,irdma may be meant for several kinds of nodes.
     """
     selector = selector or ""
     if selector.startswith("^"):
@@ -71,10 +71,10 @@ def named_but_missing(selector: str | None, devices: tuple[RdmaDevice, ...]) -> 
 
 
 def without_device(facts: NodeFacts) -> tuple[tuple[PciDevice, ...], tuple[PciDevice, ...]]:
-    """Return InfiniBand cards on the bus without an RDMA device; and others like those that have one.
+    """Return the InfiniBand cards without an RDMA device, and other such cards whose model has one elsewhere.
 
-    Functions of guests and of Data Direct are left out, and of the others those whose slot has a device: a bond of two
-    ports has one.
+    Functions of guests and of Data Direct are left out. Of the other cards those are left out whose slot has a device,
+    because a bond of two ports has a single device.
     """
     if facts.in_container:
         return (), ()
@@ -90,7 +90,7 @@ def without_device(facts: NodeFacts) -> tuple[tuple[PciDevice, ...], tuple[PciDe
         and d.driver not in GIVEN_AWAY
         and (d.vendor, d.device) != data_direct.FUNCTION
     ]
-    # Amazon's have none but for NVLink switches (clusterctl.facts.rdma), and these are the fabric manager's.
+    # On Amazon's machines the only such cards manage NVLink switches, for the fabric manager (clusterctl.facts.rdma).
     at = facts.system.virtualization.value
     cards = not (at is not None and at.vm == "amazon")
     infiniband = [d for d in bare if cards and d.class_code.startswith(_INFINIBAND)]
@@ -105,9 +105,9 @@ def without_device(facts: NodeFacts) -> tuple[tuple[PciDevice, ...], tuple[PciDe
 
 
 def ports(facts: NodeFacts, node: Node) -> tuple[Port, ...]:
-    """Return the ports that the inventory's selector means; without one, all but those of management and of guests.
+    """Return the ports that match the inventory's selector; without one, all except those of management and guests.
 
-    Those that manage NVLink switches are no network either.
+    Devices that manage NVLink switches are left out as well.
     """
     found = facts.rdma.devices.or_else(())
     if node.rdma_devices is not None:
@@ -116,27 +116,27 @@ def ports(facts: NodeFacts, node: Node) -> tuple[Port, ...]:
     own = [device for device in devices if not _is_to_be_given_away(facts, device)] or devices
     kept = [device for device in own if not serves_management(facts, device)]
     management = {card(device) for device in own if device not in kept}
-    # Another port of that very card without a cable is no training network beside it.
+    # Ports that are down on the management card are not a training network: then the management port is used.
     idle = all(card(d) in management and all(p.state != "ACTIVE" for p in d.ports) for d in kept)
     return tuple((d, p) for d in (own if idle else kept) for p in d.ports)
 
 
 def devices(facts: NodeFacts, node: Node) -> tuple[RdmaDevice, ...]:
-    """Return the devices that have such ports; all that lead to a network where none has."""
+    """Return the devices of the chosen ports; without chosen ports, all devices that lead to a network."""
     names = {device.name for device, _ in ports(facts, node)}
     found = facts.rdma.devices.or_else(())
     return tuple(device for device in found if device.name in names) or networking(found)
 
 
 def networking(devices: tuple[RdmaDevice, ...]) -> tuple[RdmaDevice, ...]:
-    """Return the devices that lead to a network, and not to the NVLink switches of this very machine."""
+    """Return the devices that lead to a network, not to this machine's own NVLink switches."""
     return tuple(device for device in devices if not device.manages_nvlink)
 
 
 def bridge_warnings(facts: NodeFacts, selector: str | None, *, has_plugin: bool) -> tuple[str, ...]:
-    """Name the functions that manage NVLink switches where NCCL would take them for network cards.
+    """Warn of functions that manage NVLink switches where NCCL would use them as network cards.
 
-    ``has_plugin``: the node's network is one that NCCL reaches by a plugin alone, and looks for others without it.
+    ``has_plugin``: NCCL reaches the node's network only through a plugin, and looks for other networks without it.
     """
     bridges = [device for device in facts.rdma.devices.or_else(()) if device.manages_nvlink]
     taken = [
@@ -146,29 +146,29 @@ def bridge_warnings(facts: NodeFacts, selector: str | None, *, has_plugin: bool)
     ]
     if not taken:
         return ()
-    # Those that are not up yet are once the fabric manager runs.
+    # All of them are named: those that are down now come up with the fabric manager.
     names = ",".join(device.name for device in bridges)
-    hint = f"leave them out of {selector}" if selector else f"set rdma_devices: ^={names}"
-    where = f"{'lead' if len(taken) > 1 else 'leads'} to this machine's NVLink switches"
-    what = "them for network cards" if len(taken) > 1 else "it for a network card"
+    hint = f"exclude them from {selector}" if selector else f"set rdma_devices: ^={names}"
+    where = f"{'manage' if len(taken) > 1 else 'manages'} this machine's NVLink switches"
+    what = "them as network cards" if len(taken) > 1 else "it as a network card"
     unless = " where its network plugin is missing" if has_plugin else ""
-    return (f"{some(taken)} {where}, and NCCL takes {what}{unless}: {hint}",)
+    return (f"{some(taken)} {where}, and NCCL uses {what}{unless}: {hint}",)
 
 
 def _is_to_be_given_away(facts: NodeFacts, device: RdmaDevice) -> bool:
-    """Whether it is a virtual function of a card of this very machine, made for guests or pods, and down until then.
+    """Return whether a device is a virtual function of this machine's card, made for a guest or pod.
 
-    A guest does not see whose function it was given: there it is a device like others.
+    Such a function is down until it is assigned. Inside a guest it has no visible physical function.
     """
     function = facts.pci.device(device.pci_address) if device.pci_address is not None else None
     return function is not None and function.physical_function is not None
 
 
 def card(device: RdmaDevice) -> tuple[str, str | None]:
-    """Return what names a device's card: its PCI slot (the address without the function) and its board.
+    """Return the identity of a device's card: its PCI slot (the address without the function) and its board.
 
-    A ConnectX with two ports is two functions of one slot (41:00.0, 41:00.1), each an RDMA device of its own.
-    A device without an address is a card of its own.
+    A ConnectX with two ports has two functions in one slot (41:00.0, 41:00.1), each a separate RDMA device.
+    A device without an address is treated as a separate card.
     """
     if device.pci_address is None:
         return device.name, device.board_id
@@ -176,20 +176,20 @@ def card(device: RdmaDevice) -> tuple[str, str | None]:
 
 
 def serves_management(facts: NodeFacts, device: RdmaDevice) -> bool:
-    """Whether an Ethernet device carries the default route: the way to the node, not the training network.
+    """Return whether an Ethernet device carries the default route, and so serves management, not training.
 
-    DGX systems have such ports as mlx5_bond_0; where it is all that a node has, it is used all the same.
+    DGX systems have such a device (mlx5_bond_0). A node with no other device uses it for training as well.
     """
     route = facts.network.default_route.value
     if route is None or not all(port.link_layer == "Ethernet" for port in device.ports):
         return False
-    # Of a VLAN or bridge by another name only the device's table knows that it stands on it.
+    # The route may use a VLAN or bridge with another name; only the GID table shows that it is on this device.
     on = {gid.netdev for port in device.ports for gid in port.gids}
     return not (netdevs(facts, device) | on).isdisjoint((route, route.partition(".")[0]))
 
 
 def netdevs(facts: NodeFacts, device: RdmaDevice) -> frozenset[str]:
-    """Return a device's network interfaces, and the bonds and bridges that they are part of, directly or not."""
+    """Return a device's network interfaces, and the bonds and bridges that contain them directly or indirectly."""
     found: set[str] = set()
     left = list(device.netdevs)
     while left:

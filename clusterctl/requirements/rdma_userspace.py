@@ -1,4 +1,4 @@
-"""``rdma-userspace``: programs see the RDMA devices that the kernel has; else NCCL silently uses sockets."""
+"""``rdma-userspace``: programs see the kernel's RDMA devices; otherwise NCCL silently uses sockets."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PROVIDERS = {
 
 
 def _is_listed(facts: NodeFacts, device: RdmaDevice) -> bool:
-    """Whether ibv_devices lists a device, as it does only where library and provider are there, wherever they are."""
+    """Return whether ibv_devices lists a device, which proves that its library and provider are installed."""
     return device.name in facts.rdma.listed.or_else(())
 
 
@@ -53,31 +53,31 @@ def _missing_provider(facts: NodeFacts, device: RdmaDevice) -> str | None:
 
 
 def _has_device_files(facts: NodeFacts) -> bool:
-    """Whether programs can open a device: those of connection and subnet managers (rdma_cm, umad0) do not do."""
+    """Return whether programs can open a device; rdma_cm and umad0 (connection, subnet manager) are not enough."""
     return any("uverbs" in path.rpartition("/")[2] for path in facts.rdma.uverbs)
 
 
 def _why_no_device_files(facts: NodeFacts) -> str:
     if facts.in_container:
-        return "start it with --device /dev/infiniband"
+        return "start the container with --device /dev/infiniband"
     if facts.modules.is_loaded("ib_uverbs"):
-        return "ib_uverbs is there, so it is devtmpfs or udev that should make them"
+        return "ib_uverbs is loaded, so devtmpfs or udev should have created them"
     return "ib_uverbs is not loaded"
 
 
 def _by_hand(facts: NodeFacts) -> str:
-    """What the operator must do where bootstrap installs nothing."""
+    """Return what the operator must do when bootstrap cannot install the userspace."""
     ofed = facts.gpudirect.ofed_version.value
     if ofed is not None:
         return (
-            f"; OFED {ofed} brings its own, which the distribution's would replace: install the userspace of that "
-            "release"
+            f"; OFED {ofed} has its own userspace, which the distribution's packages would replace: install the "
+            "userspace of that release"
         )
     return by_hand(facts, "rdma-core")
 
 
 def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
-    """Met when the library, every device's provider and the device files are there, and tools list them."""
+    """Return MET when the library, each device's provider and the device files exist, and ibv_devices lists them."""
     rdma = facts.rdma
     if rdma.devices.is_unknown:
         return Verdict(NAME, Status.UNKNOWN, because("the list of RDMA devices", rdma.devices))
@@ -96,7 +96,7 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
         reason = f"libibverbs is not installed: programs cannot use RDMA{_by_hand(facts)}"
         return Verdict(NAME, Status.UNMET, reason, evidence)
     if not rdma.providers and unproven:
-        reason = "libibverbs has no providers: it lists no device, and NCCL silently uses sockets"
+        reason = "libibverbs has no providers: it finds no device, and NCCL silently uses sockets"
         reason += _by_hand(facts)
         return Verdict(NAME, Status.UNMET, reason, evidence)
     lacking = {device.name: _missing_provider(facts, device) for device in devices}
@@ -118,7 +118,7 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
 
 
 def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
-    """Install the distribution's userspace, unless an out-of-tree stack brings its own."""
+    """Return the steps that install the distribution's userspace; empty for an out-of-tree stack, which has its own."""
     if judge(facts, node, fleet).status is not Status.UNMET:
         return ()
     found: list[Step] = []

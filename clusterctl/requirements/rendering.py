@@ -1,4 +1,4 @@
-"""Texts that steps write on nodes, filled from ``templates/systemd`` and its neighbours."""
+"""Render the files that steps write on nodes, from ``templates/systemd`` and its sibling directories."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from clusterctl import resources
 
 
 def render(folder: str, name: str, **values: Any) -> str:
-    """Fill one template; a name that it uses and that is not given is an error."""
+    """Render one template; a variable without a value raises jinja2's UndefinedError."""
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(

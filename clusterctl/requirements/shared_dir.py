@@ -1,6 +1,6 @@
-"""``shared-dir``: one folder at one path on all nodes, exported by one of them over NFS, or by a server that exists.
+"""``shared-dir``: one directory at one path on all nodes, exported over NFS by a node or by an existing server.
 
-The server exports first; the others mount in the next round, when its exports have been seen.
+The server exports first; the other nodes mount in the next round, after the probe has seen the exports.
 """
 
 from __future__ import annotations
@@ -21,20 +21,18 @@ if TYPE_CHECKING:
     from clusterctl.requirements.fleet import Fleet
 
 NAME = "shared-dir"
-TITLE = "All nodes share a folder"
+TITLE = "All nodes share a directory"
 READS = frozenset({"network", "nfs", "software", "ssh_mesh", "storage", "system"})
 
 SERVER_UNIT = "nfs-server.service"
 
 
 def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
-    """Met when the very folder is at its path and answers, and, on the server, the nodes may mount it."""
+    """Return MET when the right directory is mounted and answers, and, on the server, the nodes may mount it."""
     if node.requirements.shared_dir.path is None:
-        return Verdict(NAME, Status.NOT_APPLICABLE, "the inventory wants no shared folder")
+        return Verdict(NAME, Status.NOT_APPLICABLE, "the inventory does not set a shared directory")
     if facts.in_container:
-        return Verdict(
-            NAME, Status.NOT_APPLICABLE, "this is a container: what it mounts is its host's affair"
-        )
+        return Verdict(NAME, Status.NOT_APPLICABLE, "this is a container: its mounts are set on its host")
     wrong = wish.contradiction(node, fleet)
     if wrong is not None:
         return Verdict(NAME, Status.UNMET, wrong)
@@ -45,11 +43,9 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     waiting = _waiting(facts, node)
     if waiting is not None:
         if facts.nfs.state_of(waiting) in ("hung", "failed"):
-            reason = (
-                f"the automount at {waiting} brought nothing: systemctl status '{mounts.unit_name(waiting)}'"
-            )
+            reason = f"the automount at {waiting} failed: see systemctl status '{mounts.unit_name(waiting)}'"
             return Verdict(NAME, Status.UNMET, reason, evidence)
-        reason = f"an automount waits at {waiting}, and what it will mount is not known: run ls {path} and check again"
+        reason = f"the automount at {waiting} has not mounted anything yet: run ls {path} and check again"
         return Verdict(NAME, Status.UNKNOWN, reason, evidence)
     if wish.is_server(node):
         return _judge_server(facts, node, fleet, evidence)
@@ -65,17 +61,17 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
 
 
 def _waiting(facts: NodeFacts, node: Node) -> str | None:
-    """Return the site's own automount that is to bring the folder; what a server exports is there by itself."""
+    """Return the path of the site's own automount for the directory; None on a server that exports its own path."""
     if wish.is_server(node) and wish.path(node) == wish.folder(node):
         return None
     return mounts.automount_waiting(facts, wish.path(node))
 
 
 def _mount_problem(facts: NodeFacts, node: Node, fleet: Fleet, what: str | None) -> str | None:
-    """Say what is wrong with a client's mount; None when it is right."""
+    """Return what is wrong with a client's mount; None when it is correct."""
     path = wish.path(node)
     if what is None:
-        return "no address of the server is known to the other nodes"
+        return "the server has no known address that other nodes can reach"
     found = mounts.mounted_at(facts, path)
     if found is None:
         return f"{what} is not mounted at {path}"
@@ -85,7 +81,7 @@ def _mount_problem(facts: NodeFacts, node: Node, fleet: Fleet, what: str | None)
     unit = mounts.unit_name(path)
     if state == "hung":
         return (
-            f"{what} at {path} did not answer for {PATIENCE_S} s: see that its server runs and can be reached"
+            f"{what} at {path} did not answer for {PATIENCE_S} s: check that its server runs and is reachable"
         )
     if state in ("stale", "failed"):
         word = "is stale" if state == "stale" else "answers with an error"
@@ -94,14 +90,14 @@ def _mount_problem(facts: NodeFacts, node: Node, fleet: Fleet, what: str | None)
 
 
 def _unit_gap(facts: NodeFacts, node: Node, what: str, *, remote: bool) -> str | None:
-    """Say what is missing of clusterctl's own unit where part of it is there; a site's own fstab is fine."""
+    """Return what is wrong with clusterctl's mount unit if it exists; a mount from the site's fstab is accepted."""
     name = mounts.unit_name(wish.path(node))
     unit = facts.nfs.unit(name)
     if unit is None:
         return None
     text = _unit_text(node, what, remote=remote)
     if not mounts.is_unit(unit, text):
-        return f"{name} does not say what the inventory says"
+        return f"{name} differs from the inventory"
     return None if unit.enabled else f"{name} is not started at boot"
 
 
@@ -112,15 +108,17 @@ def _unit_text(node: Node, what: str, *, remote: bool) -> str:
 
 
 def _waits(facts: NodeFacts, node: Node, fleet: Fleet, folder: str) -> str:
-    """Say for what a client must wait; empty when nothing keeps it from mounting."""
+    """Return what a client must wait for, to be appended to a reason; empty when it can mount."""
     server = wish.server(node, fleet)
     if node.requirements.shared_dir.export is not None or server is None:
         return ""
     seen = fleet.facts.get(server.name)
     if seen is None:
-        return f"; its server {server.name} is not seen now"
+        return f"; the state of its server {server.name} is unknown"
     return (
-        "" if exports.admits(seen, folder, node, facts) else f"; {server.name} does not export it to here yet"
+        ""
+        if exports.admits(seen, folder, node, facts)
+        else f"; {server.name} does not export it to this node yet"
     )
 
 
@@ -129,16 +127,16 @@ def _judge_server(facts: NodeFacts, node: Node, fleet: Fleet, evidence: dict[str
     wanted = exports.clients(node, folder, fleet, facts)
     evidence |= {"folder": folder, "clients": list(wanted)}
     if not wanted:
-        return Verdict(NAME, Status.NOT_APPLICABLE, "no other node shares the folder", evidence)
+        return Verdict(NAME, Status.NOT_APPLICABLE, "no other node shares the directory", evidence)
     found = exports.exported_to(facts, folder)
     missing = [address for address in wanted if address not in found]
     reasons = []
     if not facts.nfs.server_threads:
-        reasons.append("no NFS server runs")
+        reasons.append("the NFS server is not running")
     elif missing:
         reasons.append(f"{folder} is not exported to {some(missing)}")
     elif not exports.is_written(facts, exports.line(folder, wanted, squash_root=wish.squashes(node, facts))):
-        reasons.append(f"{exports.EXPORTS} does not say what the inventory says")
+        reasons.append(f"{exports.EXPORTS} differs from the inventory")
     if facts.nfs.server_threads and not facts.nfs.server_enabled:
         reasons.append(f"{SERVER_UNIT} is not started at boot")
     if path != folder:
@@ -151,18 +149,18 @@ def _judge_server(facts: NodeFacts, node: Node, fleet: Fleet, evidence: dict[str
 
 
 def _binding_problem(facts: NodeFacts, node: Node) -> str | None:
-    """Say what is wrong with the server's own view of its folder at the shared path."""
+    """Return what is wrong with the server's bind mount of its directory at the shared path; None if nothing is."""
     path, folder = wish.path(node), wish.folder(node)
     found, origin = mounts.mounted_at(facts, path), mounts.below(facts, folder)
     if found is None:
-        return f"{folder} is not to be seen at {path}"
+        return f"{folder} is not mounted at {path}"
     if origin is not None and (found.source, found.fstype) != (origin.source, origin.fstype):
         return f"{found.source} ({found.fstype}) is mounted at {path}, not {folder}: unmount it first"
     return _unit_gap(facts, node, folder, remote=False)
 
 
 def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
-    """Export on the server; mount on the others, once the server has been seen to export to them."""
+    """Return the steps that export on the server, or mount on a client after the server exports to it."""
     if judge(facts, node, fleet).status is not Status.UNMET or wish.contradiction(node, fleet) is not None:
         return ()
     if not facts.system.systemd_running or _waiting(facts, node) is not None:
@@ -174,7 +172,7 @@ def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
     if what is None:
         return ()
     if mounted is not None:
-        # Only what starts it at boot can be put right under a mount in use.
+        # While the mount is in use, only the units that mount it at boot can be changed.
         own = mounts.is_export(mounted, what, wish.server_addresses(node, fleet))
         healthy = facts.nfs.state_of(path) not in ("hung", "stale", "failed")
         return _unit_steps(facts, node, what, remote=True) if own and healthy else ()
@@ -194,7 +192,7 @@ def _unit_steps(facts: NodeFacts, node: Node, what: str, *, remote: bool) -> tup
         *(
             [
                 WriteFile(
-                    "Write the unit that waits for a way to the server",
+                    "Write the unit that waits until the server is reachable",
                     mounts.WAY_UNIT,
                     mounts.way_unit_text(),
                 )
@@ -221,7 +219,9 @@ def _server_steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...
         found.append(EnableUnit(f"Enable and start {SERVER_UNIT}", SERVER_UNIT))
     found += exports.export_steps(facts, folder, addresses, squash_root=squash_root)
     line = exports.line(folder, addresses, squash_root=squash_root)
-    found.append(WriteFile(f"Export {folder} to these after a reboot too", exports.EXPORTS, f"{line}\n"))
+    found.append(
+        WriteFile(f"Export {folder} to these addresses after each reboot", exports.EXPORTS, f"{line}\n")
+    )
     if path != folder and mounts.mounted_at(facts, path) is None:
         found += mounts.mount_point(path)
         found += _unit_steps(facts, node, folder, remote=False)

@@ -1,4 +1,4 @@
-"""The server's half of ``shared-dir``: to whom a folder is exported, and whether it is; pure."""
+"""Decide for ``shared-dir`` to which clients the server exports a directory, and whether it does; pure."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ EXPORTS = "/etc/exports.d/clusterctl.exports"
 
 
 def clients(node: Node, folder: str, fleet: Fleet, facts: NodeFacts) -> tuple[str, ...]:
-    """Return the addresses that may mount the folder: those of the inventory's other nodes, and no other.
+    """Return the addresses that may mount the directory: only those of the inventory's other nodes.
 
-    While a node is out of sight its further addresses are not known: what was exported before stays.
+    While a node is unreachable its further addresses are unknown, so existing exports are kept.
     """
     found: list[str] = []
     unseen = False
@@ -34,34 +34,34 @@ def clients(node: Node, folder: str, fleet: Fleet, facts: NodeFacts) -> tuple[st
 
 
 def _named(facts: NodeFacts, folder: str, *, own: bool) -> list[str]:
-    """Return the clients that clusterctl's file names for a folder, or those that all other files do."""
+    """Return the clients of a directory in clusterctl's exports file (``own``), or in all other files."""
     lines = [entry.text.split() for entry in facts.nfs.exports if (entry.path == EXPORTS) is own]
     return [word.partition("(")[0] for words in lines if words[0].strip('"') == folder for word in words[1:]]
 
 
 def options(*, squash_root: bool) -> str:
-    """Return the options of every export of clusterctl's."""
+    """Return the options of each export that clusterctl makes."""
     return f"rw,sync,no_subtree_check,{'root_squash' if squash_root else 'no_root_squash'}"
 
 
 def line(folder: str, addresses: tuple[str, ...], *, squash_root: bool) -> str:
-    """Return the line of exports(5)."""
+    """Return the line for exports(5)."""
     return " ".join((folder, *(f"{address}({options(squash_root=squash_root)})" for address in addresses)))
 
 
 def is_written(facts: NodeFacts, wanted: str) -> bool:
-    """Whether clusterctl's own exports file says this and nothing else."""
+    """Return whether clusterctl's exports file has exactly this line."""
     found = [entry.text for entry in facts.nfs.exports if entry.path == EXPORTS]
     return [" ".join(text.split()) for text in found] == [wanted]
 
 
 def exported_to(facts: NodeFacts, folder: str) -> tuple[str, ...]:
-    """Return the clients to which a folder is exported now."""
+    """Return the clients to which a directory is exported now."""
     return tuple(e.text.partition("(")[0] for e in facts.nfs.exported if e.path == folder)
 
 
 def admits(facts: NodeFacts, folder: str, node: Node, client: NodeFacts) -> bool:
-    """Whether a server exports a folder to a node: by address, name, network or to everybody."""
+    """Return whether a server exports a directory to a node: by address, name, network or ``*``."""
     own = [literal(address) for address in source_addresses(node, client)]
     for name in exported_to(facts, folder):
         if name in ("*", node.address, node.name) or literal(name) in [a for a in own if a is not None]:
@@ -76,7 +76,7 @@ def admits(facts: NodeFacts, folder: str, node: Node, client: NodeFacts) -> bool
 
 
 def elsewhere(facts: NodeFacts, folder: str) -> tuple[str, ...]:
-    """Return the files of others that export the folder as well."""
+    """Return the other files that export the directory as well."""
     return tuple(
         dict.fromkeys(
             entry.path
@@ -89,9 +89,9 @@ def elsewhere(facts: NodeFacts, folder: str) -> tuple[str, ...]:
 def export_steps(
     facts: NodeFacts, folder: str, addresses: tuple[str, ...], *, squash_root: bool
 ) -> tuple[Command, ...]:
-    """Return the steps that export the folder to these clients, and nothing else that our file named before.
+    """Return the steps that export the directory to these clients, and withdraw other exports of our file.
 
-    They come before that file is written: what is to be withdrawn is known to be ours until it is out.
+    They run before the file is rewritten, because the old file shows which exports are ours to withdraw.
     """
     script, wanted = resources.text("templates", "apply", "nfs-export.sh"), options(squash_root=squash_root)
 
@@ -99,10 +99,10 @@ def export_steps(
         return ("sh", "-c", script, "nfs-export", action, of, given, *words)
 
     others, exported = _named(facts, folder, own=False), exported_to(facts, folder)
-    # Whom the site's own file lets in already is not to be shut out by an undo, nor given other options.
+    # The site's own exports keep their options, and an undo does not withdraw them.
     may = [f"{'=' if name in others and name in exported else '+'}{name}" for name in addresses]
     gone = [f"-{name}" for name in _former(facts, folder) if name not in addresses]
-    # An undo leaves those alone who could mount before, and lets in again whom this shut out or gave other options.
+    # An undo keeps clients that could mount before, and restores those that were withdrawn or got other options.
     before = _options_before(facts, folder) or wanted
     new = [f"+{name}" for name in addresses if name not in exported]
     again = [f"-{name}" for name in _former(facts, folder) if name not in addresses or before != wanted]
@@ -111,12 +111,12 @@ def export_steps(
         for entry in facts.nfs.exports
         if entry.path == EXPORTS and entry.text.split()[0] != folder
     }
-    # No guard: a server that has just been started exports by itself, and undo must all the same wait for the
-    # clients and withdraw the folder before that server is stopped.
+    # No guard: a freshly started server exports on its own, but undo must still wait for the clients and withdraw
+    # the directory before that server is stopped.
     return (
         *(
             Command(
-                f"Export {of} no more",
+                f"Stop exporting {of}",
                 run("export", of, *(f"-{name}" for name in names)),
                 undo=run(
                     "export", of, *(f"+{name}" for name in names), given=_options_before(facts, of) or wanted
@@ -136,14 +136,14 @@ def export_steps(
 
 
 def _former(facts: NodeFacts, folder: str) -> list[str]:
-    """Return to whom a folder is exported by our file and by no other."""
+    """Return the clients to which only our file exports a directory."""
     others, exported = _named(facts, folder, own=False), exported_to(facts, folder)
     named = dict.fromkeys(_named(facts, folder, own=True))
     return [name for name in named if name in exported and name not in others]
 
 
 def _options_before(facts: NodeFacts, folder: str) -> str | None:
-    """Return the options that our file gives all its clients of a folder; None where it names none."""
+    """Return the options that our file gives the clients of a directory; None when it names no clients."""
     lines = [entry.text.split() for entry in facts.nfs.exports if entry.path == EXPORTS]
     found = [word for words in lines if words[0] == folder for word in words[1:]]
     return found[0].partition("(")[2].removesuffix(")") if found else None

@@ -1,4 +1,4 @@
-"""How a shared folder comes to its path: the systemd mount unit, its name and options, and the mount point; pure."""
+"""Mount a shared directory at its path: the systemd mount unit, its name and options, the mount point; pure."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 UNIT_FOLDER = "/etc/systemd/system"
 WAY_UNIT = f"{UNIT_FOLDER}/clusterctl-way-to@.service"
-"""Waits at boot until a server can be reached at all."""
+"""The unit that waits at boot until a server is reachable."""
 BIND = "bind"
-"""The options of a unit that binds a folder of the same node."""
+"""The options of a unit that binds a directory of the same node."""
 _AUTOMOUNT = "autofs"
 _REMOTE = ("nfs", "nfs4")
 _VERSION = ("vers=", "nfsvers=", "v3", "v4")
 
 
 def normal(path: str) -> str:
-    """Return a path as the kernel lists it: no doubled or trailing slashes, no dots."""
+    """Return a path as the kernel lists it, without doubled or trailing slashes and dots."""
     return "/" + posixpath.normpath(path).lstrip("/")
 
 
 def unit_name(path: str) -> str:
-    """Return the unit that systemd wants for a mount point (systemd.unit(5), systemd-escape --path)."""
+    """Return the unit name that systemd requires for a mount point (systemd.unit(5), systemd-escape --path)."""
     escaped = [
         "-"
         if c == "/"
@@ -45,15 +45,15 @@ def unit_name(path: str) -> str:
 
 
 def source(host: str, folder: str) -> str:
-    """Return ``host:/folder``, an IPv6 address in brackets."""
+    """Return ``host:/path``, with an IPv6 address in brackets."""
     address = literal(host)
     return f"[{address}]:{folder}" if address is not None and address.version == 6 else f"{host}:{folder}"
 
 
 def is_export(mount: Mount, what: str, addresses: tuple[str, ...]) -> bool:
-    """Whether a mount is this ``host:/folder``: by its text, or because its server has one of these addresses.
+    """Return whether a mount is this ``host:/path``, by its text or by the addresses of its server.
 
-    Who mounts by a name in fstab has the address among the options (nfs(5), addr).
+    A mount by host name in fstab has the address in its options (nfs(5), addr).
     """
     if mount.fstype not in _REMOTE:
         return False
@@ -69,9 +69,9 @@ def _parts(text: str) -> tuple[str, str]:
 
 
 def options(extra: tuple[str, ...], *, own_server: bool) -> str:
-    """Return the mount options: ``hard``, and 4.2 of a server that clusterctl set up, unless ``extra`` says otherwise.
+    """Return the mount options: ``hard``, and NFS 4.2 for clusterctl's own server, unless ``extra`` overrides them.
 
-    What somebody else's server speaks is not known (EFS 4.1, some filers 3 only): mount.nfs finds out (nfs(5)).
+    The version of another server is unknown (EFS has 4.1, some filers only 3): mount.nfs negotiates it (nfs(5)).
     """
     said = any(option.startswith(_VERSION) for option in extra)
     version = ["nfsvers=4.2"] if own_server and not said else []
@@ -80,7 +80,7 @@ def options(extra: tuple[str, ...], *, own_server: bool) -> str:
 
 
 def unit_text(what: str, path: str, mount_options: str) -> str:
-    """Return the unit that mounts an export, or binds a folder of the same node (options ``bind``)."""
+    """Return the unit that mounts an export, or binds a directory of the same node (options ``bind``)."""
     return render(
         "systemd",
         "shared-dir.mount",
@@ -93,31 +93,31 @@ def unit_text(what: str, path: str, mount_options: str) -> str:
 
 
 def way_unit_text() -> str:
-    """Return the unit of which a mount wants one instance for its server."""
+    """Return the template unit; a mount depends on one instance of it, for its server."""
     return resources.text("templates", "systemd", "clusterctl-way-to@.service")
 
 
 def _way(what: str) -> str:
-    """Return the instance for the server of ``host:/folder``; empty for one that no unit's name can hold."""
+    """Return the instance for the server of ``host:/path``; empty when a unit name cannot hold the host."""
     host = what.rpartition(":/")[0].strip("[]")
     return f"clusterctl-way-to@{host}.service" if re.fullmatch(r"[A-Za-z0-9:._-]+", host) else ""
 
 
 def is_unit(found: MountUnit | None, text: str) -> bool:
-    """Whether a unit on the node says the same as a text; comments and blank lines do not count."""
+    """Return whether a unit on the node equals a text, without comments and blank lines."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
     return found is not None and found.text.splitlines() == lines
 
 
 def _mounts(facts: NodeFacts) -> tuple[Mount, ...]:
-    """All mounts in their order; an automount's come last, since it may have been used while the node was asked."""
+    """Return all mounts in order, those of automounts last: one may have been triggered during the probe."""
     return (*facts.storage.mounts.or_else(()), *facts.nfs.automounts)
 
 
 def mounted_at(facts: NodeFacts, path: str) -> Mount | None:
-    """Return what is mounted at a path: the last one, which hides those before it. An automount is no mount."""
+    """Return the mount at a path: the last one, which hides earlier ones. Automounts are not included."""
     found = [mount for mount in _mounts(facts) if mount.target == normal(path) and mount.fstype != _AUTOMOUNT]
-    # What an automount brought stands in both lists, with its options in one.
+    # A mount made by an automount is in both lists, but has its options in only one.
     same = (
         m
         for m in reversed(found)
@@ -134,7 +134,7 @@ def _holder(facts: NodeFacts, path: str, *, automounts: bool) -> Mount | None:
         if (mount.target in ("/", wanted) or wanted.startswith(f"{mount.target}/"))
         and (automounts or mount.fstype != _AUTOMOUNT)
     ]
-    # Of several at one path the last hides the others.
+    # The last of several mounts at one path hides the others.
     return max(reversed(found), key=lambda mount: len(mount.target), default=None)
 
 
@@ -144,7 +144,7 @@ def below(facts: NodeFacts, path: str) -> Mount | None:
 
 
 def automount_waiting(facts: NodeFacts, path: str) -> str | None:
-    """Return the path of an automount that has mounted nothing yet and will decide what is at a path."""
+    """Return the path of an automount that will mount at or above a path, but has not been triggered yet."""
     found = _holder(facts, path, automounts=True)
     return found.target if found is not None and found.fstype == _AUTOMOUNT else None
 
@@ -154,9 +154,9 @@ _TAKE_BACK = 'rmdir -- "$1" 2>/dev/null || :'
 
 
 def mount_point(path: str) -> tuple[Command, ...]:
-    """Return the steps that make a mount point, which must hold nothing: a mount would hide it.
+    """Return the steps that make a mount point, which must be empty: a mount would hide its files.
 
-    One step for each folder, so that undo removes those that were made, and only when they are empty.
+    Each directory has a separate step, so that undo removes only those that were made and are empty.
     """
     *parents, last = _ladder(path)
     refuse = 'echo "$1 is not empty, and mounting there would hide its files: move them away" >&2; exit 1'
@@ -174,12 +174,12 @@ def mount_point(path: str) -> tuple[Command, ...]:
 
 
 def owned_folder(path: str, user: str) -> tuple[Command, ...]:
-    """Return the steps that make a folder of a user's; one that is there is left as it is."""
+    """Return the steps that make a directory owned by a user; an existing directory is not changed."""
     *parents, last = _ladder(path)
     return (
         *(_folder(parent) for parent in parents),
         Command(
-            f"Make the folder {last} of {user}'s",
+            f"Make the directory {last}, owned by {user}",
             _shell('[ -d "$1" ] || { mkdir -- "$1" && chown -- "$2:" "$1"; }', last, user),
             undo=_shell(_TAKE_BACK, last),
             guard=_shell('[ -d "$1" ]', last),
@@ -190,7 +190,7 @@ def owned_folder(path: str, user: str) -> tuple[Command, ...]:
 
 def _folder(path: str) -> Command:
     return Command(
-        f"Make the folder {path}",
+        f"Make the directory {path}",
         _shell('[ -d "$1" ] || mkdir -- "$1"', path),
         undo=_shell(_TAKE_BACK, path),
         guard=_shell('[ -d "$1" ]', path),
@@ -199,7 +199,7 @@ def _folder(path: str) -> Command:
 
 
 def _ladder(path: str) -> list[str]:
-    """Return a path and its parents, the root left out, from the top down."""
+    """Return a path and its parents from the top down, without the root."""
     parts = normal(path).strip("/").split("/")
     return ["/" + "/".join(parts[:depth]) for depth in range(1, len(parts) + 1)]
 

@@ -1,4 +1,4 @@
-"""What the inventory wants of a shared folder, as seen from one node; pure."""
+"""Read the inventory's settings of the shared directory from the view of one node; pure."""
 
 from __future__ import annotations
 
@@ -14,33 +14,37 @@ if TYPE_CHECKING:
 
 
 def server(node: Node, fleet: Fleet) -> Node | None:
-    """Return the node that exports the folder; None where none does, or where it is no node of the inventory."""
+    """Return the node that exports the directory; None without such a node in the inventory."""
     name = node.requirements.shared_dir.server
     return next((other for other in (node, *fleet.nodes) if other.name == name), None)
 
 
 def contradiction(node: Node, fleet: Fleet) -> str | None:
-    """Say what is wrong with the inventory's words; None when they make sense."""
+    """Return what is wrong with the inventory's settings; None when they are consistent."""
     settings = node.requirements.shared_dir
     if settings.path is None or mounts.normal(settings.path) == "/":
-        return "the shared folder cannot be mounted over /"
+        return "the shared directory cannot be mounted at /: set another shared_dir.path"
     if (settings.server is None) == (settings.export is None):
-        return "the inventory must name the server of the shared folder, or an export, and not both"
+        return "the inventory must set either shared_dir.server or shared_dir.export, not both"
     if settings.export is not None:
         return None
     exporting = server(node, fleet)
     if exporting is None:
-        return f"the server {settings.server} is no node of the inventory"
+        return f"shared_dir.server '{settings.server}' must be the name of a node in the inventory"
     own = exporting.requirements.shared_dir
     if own.path is None or own.server != exporting.name or folder(exporting) != folder(node):
         return (
-            f"the inventory's words for {exporting.name} itself do not make it the server of {folder(node)}"
+            f"{exporting.name} has other shared_dir settings: they must make it the server of {folder(node)}"
         )
-    return "a node's whole file system is not to be exported" if folder(node) == "/" else None
+    return (
+        "the shared directory must not be /: that exports the whole file system"
+        if folder(node) == "/"
+        else None
+    )
 
 
 def squashes(node: Node, facts: NodeFacts) -> bool:
-    """Whether root of a client is nobody: not where the nodes' own account is root and could not write."""
+    """Return whether a client's root is squashed; by default not where the login is root, which must write."""
     wanted, login = node.requirements.shared_dir.squash_root, facts.ssh_mesh.login.value
     return wanted if wanted is not None else login is None or login.uid != 0
 
@@ -55,7 +59,7 @@ def what(node: Node, fleet: Fleet) -> str | None:
 
 
 def server_addresses(node: Node, fleet: Fleet) -> tuple[str, ...]:
-    """Return the addresses, in numbers, of the node that exports; none where it is no node of the inventory."""
+    """Return the numeric addresses of the exporting node; empty when the inventory does not have that node."""
     exporting = server(node, fleet)
     if node.requirements.shared_dir.export is not None or exporting is None:
         return ()
@@ -63,28 +67,28 @@ def server_addresses(node: Node, fleet: Fleet) -> tuple[str, ...]:
 
 
 def folder(node: Node) -> str:
-    """Return the folder on the server."""
+    """Return the directory's path on the server."""
     settings = node.requirements.shared_dir
     return mounts.normal(settings.folder or settings.path or "/")
 
 
 def path(node: Node) -> str:
-    """Return where every node has the folder."""
+    """Return the directory's path on each node."""
     return mounts.normal(node.requirements.shared_dir.path or "/")
 
 
 def is_server(node: Node) -> bool:
-    """Whether the node is the one that exports."""
+    """Return whether the node is the one that exports."""
     settings = node.requirements.shared_dir
     return settings.export is None and settings.server == node.name
 
 
 def numbers(node: Node, facts: NodeFacts, fleet: Fleet) -> tuple[str, ...]:
-    """Warn of an account whose number is another on the server, or the first node: NFS knows users by number."""
+    """Warn when the login's UID differs from that on the server (or first node): NFS identifies users by UID."""
     exporting = node.requirements.shared_dir.server or next(iter(fleet.facts), node.name)
     own, there = facts.ssh_mesh.login.value, fleet.facts.get(exporting)
     other = None if there is None else there.ssh_mesh.login.value
     if own is None or other is None or own.user != other.user or own.uid == other.uid:
         return ()
-    where = f"{own.user} has the number {own.uid} here and {other.uid} on {exporting}"
-    return (f"{where}: files will seem to be another's",)
+    where = f"{own.user} has UID {own.uid} on this node and {other.uid} on {exporting}"
+    return (f"{where}: files will appear to belong to another user",)

@@ -1,7 +1,7 @@
-"""Fetching a repository's OpenPGP key and keeping it only if its fingerprint is the expected one.
+"""Fetch a repository's OpenPGP key, and keep it only if it has the expected fingerprint.
 
-A fingerprint outlives the file: a vendor may renew a key's expiry or add a subkey, which changes the file's checksum
-but not the primary key that must have signed that.
+The fingerprint stays valid longer than a checksum: renewing the expiry or adding a subkey changes the file, but not
+the primary key.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from clusterctl.requirements.base import Command, InstallPackages
 if TYPE_CHECKING:
     from clusterctl.facts.model import NodeFacts
 
-# A scratch home: gpg would make ~/.gnupg. A file with more than one primary key shows more than one fingerprint,
-# and so never is the expected one. Addresses are arguments: none of them becomes shell text.
+# A temporary home keeps gpg from creating ~/.gnupg. A file with several primary keys has several fingerprints and
+# so never matches. Addresses are passed as arguments, so they are never parsed as shell text.
 _FINGERPRINT = """\
 gnupg=$(mktemp -d) || exit 1
 trap 'rm -rf "$gnupg"' EXIT
@@ -30,7 +30,7 @@ new=$3.clusterctl-new
 curl -fsSL --retry 2 --max-time 120 -o "$new" -- "$1" || { rm -f "$new"; exit 1; }
 found=$(fingerprint "$new")
 if [ "$found" != "$2" ]; then
-  echo "the key at $1 is not the expected one: $2 was expected, it has ${found:-none}" >&2
+  echo "the key at $1 has the wrong fingerprint: expected $2, found ${found:-none}" >&2
   rm -f "$new"
   exit 1
 fi
@@ -41,7 +41,7 @@ IS_THERE = _FINGERPRINT + '[ -s "$2" ] && [ "$(fingerprint "$2")" = "$1" ]\n'
 
 
 def fetch(title: str, url: str, fingerprint: str, path: str) -> Command:
-    """Return the step that fetches a key to ``path``; its undo removes the file."""
+    """Return the step that fetches a key to ``path``; undo removes the file."""
     return Command(
         f"Fetch the key of {title} and compare its fingerprint with {fingerprint}",
         ("sh", "-c", FETCH, "fetch-key", url, fingerprint, path),
@@ -52,7 +52,7 @@ def fetch(title: str, url: str, fingerprint: str, path: str) -> Command:
 
 
 def tools(facts: NodeFacts) -> tuple[InstallPackages, ...]:
-    """Return the step that brings what ``fetch`` runs, where it is missing."""
+    """Return the step that installs the missing programs of ``fetch``; empty when it needs none."""
     names = {"curl": "curl", "gpg": "gnupg" if facts.software.manager == "apt" else "gnupg2"}
     missing = tuple(package for tool, package in names.items() if facts.software.tool(tool) is None)
     if not missing or facts.software.manager not in ("apt", "dnf"):

@@ -1,7 +1,7 @@
-"""``ssh-mesh``: every node can log in to every other without a password, with least rights and pinned host keys.
+"""``ssh-mesh``: each node can log in to each other node without a password, with least rights and pinned host keys.
 
-Each node makes its own key, whose private half never leaves it. The next round, when all public halves are
-known, writes who may come from where, and which host keys are the right ones.
+Each node makes a key whose private half never leaves the node. When all public halves are known, the next round
+writes which logins are allowed from which addresses, and pins the host keys.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ READS = frozenset({"network", "software", "ssh_mesh"})
 
 
 def _stands(mesh: SshMesh, path: str, block: str, content: str) -> bool:
-    """Whether a file has the block with this content."""
+    """Return whether a file has the block with this content."""
     wanted = files.block(block, content)
     return any(files.is_so(own, wanted) for own in mesh.own_texts(path, files.begin(block)))
 
 
 def _gone(facts: NodeFacts, node: Node, members: tuple[Node, ...]) -> list[str]:
-    """Return the nodes that may still come in, but left the inventory."""
+    """Return the nodes that left the inventory but can still log in."""
     mesh, name = facts.ssh_mesh, node.requirements.ssh_mesh.name
     keys = mesh.own_text(mesh.authorized_keys, files.begin(block_name(node)))
     return sorted(files.named((keys and keys.text) or "", name) - {other.name for other in members})
 
 
 def _changes(facts: NodeFacts, node: Node, login: Login, need: Need) -> tuple[WriteFile | WriteBlock, ...]:
-    """Return the files that are not as they must be, in the order in which they are needed."""
+    """Return the steps for files that must change, in the order in which they are needed."""
     name, mesh, block = node.requirements.ssh_mesh.name, facts.ssh_mesh, block_name(node)
     nodes = counted(need.size, "node")
     found: list[WriteFile | WriteBlock] = []
@@ -51,17 +51,17 @@ def _changes(facts: NodeFacts, node: Node, login: Login, need: Need) -> tuple[Wr
     if uses_drop_ins(facts):
         path = files.config_path(name)
         if not files.is_so(mesh.own_text(path), need.texts.config):
-            found.append(WriteFile(f"Tell ssh of {nodes} in {path}", path, need.texts.config))
+            found.append(WriteFile(f"Configure ssh for {nodes} in {path}", path, need.texts.config))
     else:
         path = "/etc/ssh/ssh_config"
         if not _stands(mesh, path, block, need.texts.config):
-            found.append(WriteBlock(f"Tell ssh of {nodes} in {path}", path, block, need.texts.config))
+            found.append(WriteBlock(f"Configure ssh for {nodes} in {path}", path, block, need.texts.config))
     path = mesh.authorized_keys
     if not _stands(mesh, path, block, need.texts.authorized):
         at_home = path.startswith(f"{login.home.rstrip('/')}/")
         found.append(
             WriteBlock(
-                f"Let {nodes} in as {login.user} in {path}",
+                f"Allow logins of {nodes} as {login.user} in {path}",
                 path,
                 block,
                 need.texts.authorized,
@@ -73,9 +73,9 @@ def _changes(facts: NodeFacts, node: Node, login: Login, need: Need) -> tuple[Wr
 
 
 def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
-    """Met when the node has a key and its files say of every node of the mesh what must be said, and no more."""
+    """Return MET when the node has a key, and its files have exactly the entries that the mesh needs."""
     if not node.requirements.ssh_mesh.require:
-        return Verdict(NAME, Status.NOT_APPLICABLE, "the inventory does not ask for logins between nodes")
+        return Verdict(NAME, Status.NOT_APPLICABLE, "the inventory does not require logins between nodes")
     name = node.requirements.ssh_mesh.name
     fleet = whole(facts, node, fleet)
     others = members(fleet, name)
@@ -86,7 +86,9 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
         return Verdict(NAME, Status.UNKNOWN, because("the node's account", mesh.login))
     evidence: dict[str, Json] = {"user": login.user, "nodes": len(others)}
     if not files.is_plain(login.user):
-        reason = f"the account name {login.user!r} cannot stand in ssh_config: use a plain one"
+        reason = (
+            f"the account name {login.user!r} is not valid in ssh_config: use letters, digits and ._@- only"
+        )
         return Verdict(NAME, Status.UNMET, reason, evidence)
     warnings = limits.doubts(node, facts, others)
     if "ssh" not in mesh.tools or "ssh-keygen" not in mesh.tools:
@@ -108,27 +110,29 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     changes = _changes(facts, node, login, need)
     if need.lost and changes:
         reasons.append(
-            f"{some(need.lost)} cannot be seen, and the entries are too many to be kept unseen: "
+            f"{some(need.lost)} cannot be reached, and the file is too long to keep the existing entries: "
             "check all nodes together once"
         )
     elif changes and need.size < 2:
         reasons += ["no other node has a key yet"] if len(others) > 1 else []
     elif changes:
         paths = some([step.path for step in changes])
-        reasons.append(f"not as the {need.size} nodes need it: {paths}")
+        reasons.append(f"missing or outdated entries for the {need.size} nodes: {paths}")
     if need.waiting:
         reasons.append(f"waiting for {some(need.waiting)}")
     gone = _gone(facts, node, others) if changes else []
     if gone:
-        reasons.append(f"{some(gone)} may still come in, but left the inventory")
+        reasons.append(f"{some(gone)} left the inventory, but can still log in")
     if reasons:
         return Verdict(NAME, Status.UNMET, "; ".join(reasons), evidence, warnings)
-    unseen = f" ({some(need.kept)} not seen now)" if need.kept else ""
-    return Verdict(NAME, Status.MET, f"{need.size} nodes let each other in{unseen}", evidence, warnings)
+    unseen = f" ({some(need.kept)} unreachable now)" if need.kept else ""
+    return Verdict(
+        NAME, Status.MET, f"{need.size} nodes can log in to each other{unseen}", evidence, warnings
+    )
 
 
 def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
-    """Make the node's key; once the others' keys are known, write what the mesh needs of this node."""
+    """Return the steps that make the node's key, or write its files after the other nodes' keys are known."""
     login = facts.ssh_mesh.login.value
     if (
         login is None
@@ -161,7 +165,7 @@ def _make_key(node: Node, user: str) -> Command:
         return ("sh", "-c", script, f"{NAME}-key", action, key, user, comment)
 
     return Command(
-        f"Make a key of {user}'s for the other nodes: {key}",
+        f"Make a key for {user}'s logins to the other nodes: {key}",
         run("make"),
         undo=run("remove"),
         guard=run("check"),

@@ -1,4 +1,4 @@
-"""What a fleet's nodes need of each other's files for ``ssh-mesh``, worked out once per fleet; pure."""
+"""Compute the files that each node of a fleet needs for ``ssh-mesh``, once per fleet; pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """A node of the mesh: by which names it may be called, its entry or what it lacks; neither when out of sight."""
+    """A node of the mesh: its host patterns, and its entry or what is missing; neither when it is unreachable."""
 
     node: Node
     hosts: str
@@ -27,20 +27,20 @@ class _Member:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What the fleet needs of one node's files, and what is in the way."""
+    """The files that the fleet needs on one node, and what prevents them."""
 
     texts: files.Texts
     size: int
     waiting: tuple[str, ...]
-    """Nodes in sight that lack something, each with what it is."""
+    """Reachable nodes that lack something, each with what it lacks."""
     kept: tuple[str, ...] = ()
-    """Nodes out of sight whose entries stay."""
+    """Unreachable nodes whose entries are kept."""
     lost: tuple[str, ...] = ()
-    """Nodes out of sight whose entries are in files too long to be read here."""
+    """Unreachable nodes whose entries are in files that are too long for the probe."""
 
 
 class _Same:
-    """A fleet as the key of a cache: a thousand nodes are judged against one and the same."""
+    """A cache key that compares fleets by identity: a thousand nodes are judged against the same fleet."""
 
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
@@ -69,7 +69,7 @@ def _everyone(of: _Same, name: str) -> tuple[_Member, ...]:
 
 @lru_cache(maxsize=4)
 def _texts(of: _Same, name: str, user: str, unseen: tuple[files.Entry, ...]) -> tuple[files.Texts, int]:
-    """The texts that an account needs, and for how many nodes; most nodes need the same."""
+    """Return the texts that an account needs and the number of nodes in them; most nodes share one result."""
     stand_in = {entry.node: entry for entry in unseen}
     members = [(m.hosts, m.entry or stand_in.get(m.node.name)) for m in _everyone(of, name)]
     found = [(hosts, entry) for hosts, entry in members if entry is not None]
@@ -77,21 +77,21 @@ def _texts(of: _Same, name: str, user: str, unseen: tuple[files.Entry, ...]) -> 
 
 
 def whole(facts: NodeFacts, node: Node, fleet: Fleet) -> Fleet:
-    """The fleet with this node in it."""
+    """Return the fleet with this node in it."""
     if fleet.nodes and fleet.facts.get(node.name) is facts:
         return fleet
     return Fleet(fleet.nodes or (node,), {**fleet.facts, node.name: facts}, fleet.earlier)
 
 
 def members(fleet: Fleet, name: str) -> tuple[Node, ...]:
-    """Return the nodes of a mesh, in sight or not."""
+    """Return the nodes of a mesh, reachable or not."""
     return tuple(member.node for member in _everyone(_Same(fleet), name))
 
 
 def uses_drop_ins(facts: NodeFacts) -> bool:
-    """Whether ssh reads /etc/ssh/ssh_config.d (OpenSSH of Debian 11, Ubuntu 20.04 and RHEL 8 on).
+    """Return whether ssh reads /etc/ssh/ssh_config.d (from Debian 11, Ubuntu 20.04 and RHEL 8).
 
-    SUSE's takes the ssh_config of /usr/etc while /etc has none, and one made there would hide it.
+    SUSE's ssh reads /usr/etc/ssh/ssh_config while /etc/ssh has no such file; a new one in /etc would hide it.
     """
     paths = {line.path for line in facts.ssh_mesh.client}
     main = next((path for path in ("/etc/ssh/ssh_config", "/usr/etc/ssh/ssh_config") if path in paths), None)
@@ -102,12 +102,12 @@ def uses_drop_ins(facts: NodeFacts) -> bool:
 
 
 def block_name(node: Node) -> str:
-    """Return the name of the mesh's blocks in files that others write too."""
+    """Return the name of the mesh's blocks in files that other programs write too."""
     return f"ssh-{node.requirements.ssh_mesh.name}"
 
 
 def _own(facts: NodeFacts, node: Node) -> list[OwnText | None]:
-    """What clusterctl keeps in authorized_keys, known_hosts and ssh_config."""
+    """Return clusterctl's own parts of authorized_keys, known_hosts and ssh_config, in this order."""
     name, mesh = node.requirements.ssh_mesh.name, facts.ssh_mesh
     begin = files.begin(block_name(node))
     in_config = (files.config_path(name),) if uses_drop_ins(facts) else ("/etc/ssh/ssh_config", begin)
@@ -119,7 +119,7 @@ def _own(facts: NodeFacts, node: Node) -> list[OwnText | None]:
 
 
 def need_of(facts: NodeFacts, node: Node, fleet: Fleet, user: str) -> Need:
-    """Return what a node's files must say; of nodes out of sight they go on saying what they say."""
+    """Return the required content of a node's files; entries of unreachable nodes are kept."""
     name = node.requirements.ssh_mesh.name
     everyone = _everyone(_Same(fleet), name)
     waiting = tuple(f"{member.node.name}: {member.missing}" for member in everyone if member.missing)
@@ -132,7 +132,7 @@ def need_of(facts: NodeFacts, node: Node, fleet: Fleet, user: str) -> Need:
 def _unseen(
     facts: NodeFacts, node: Node, fleet: Fleet, unseen: list[Node]
 ) -> tuple[tuple[files.Entry, ...], tuple[str, ...]]:
-    """Return the entries of nodes out of sight that stay, and the nodes whose entries could not be read."""
+    """Return the entries of unreachable nodes to keep, and the nodes whose entries could not be read."""
     name, own = node.requirements.ssh_mesh.name, _own(facts, node)
     all_read = all(text is None or text.text is not None for text in own)
     before = [(text.text or "") if text is not None else "" for text in own]

@@ -1,7 +1,7 @@
-"""What ``ssh-mesh`` writes: one entry per node in authorized_keys, known_hosts and ssh_config; pure.
+"""Write the texts of ``ssh-mesh``: one entry per node in authorized_keys, known_hosts and ssh_config; pure.
 
-The texts are the same on all nodes of a mesh, the node itself included: nodes that share a home folder do not
-overwrite each other, and a launcher may start a rank on its own node by SSH as well.
+The texts are the same on all nodes of a mesh and include the node itself: nodes that share a home directory do not
+overwrite each other, and a launcher may start a rank on its own node by SSH.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """The three files' texts, each ended by a newline."""
+    """The texts of the three files, each with a final newline."""
 
     authorized: str
     known: str
@@ -54,7 +54,7 @@ class Texts:
 
 
 def key_path(name: str, user: str) -> str:
-    """Return where an account's private mesh key lives."""
+    """Return the path of an account's private mesh key."""
     return f"{FOLDER}/{name}.{user}"
 
 
@@ -69,12 +69,12 @@ def config_path(name: str) -> str:
 
 
 def is_plain(user: str) -> bool:
-    """Whether an account's name can stand in ssh_config and in a file's name as it is."""
+    """Return whether an account's name can be used unquoted in ssh_config and in a file name."""
     return _PLAIN_USER.fullmatch(user) is not None
 
 
 def public_key(facts: SshMesh, name: str) -> str | None:
-    """Return ``type base64`` of the account's mesh key, or None where it has none."""
+    """Return ``type base64`` of the account's mesh key, or None when it has no key."""
     login = facts.login.value
     path = None if login is None else f"{key_path(name, login.user)}.pub"
     line = next((line.text for line in facts.keys if line.path == path), "")
@@ -94,9 +94,9 @@ def host_key(facts: SshMesh) -> str | None:
 
 
 def port(node: Node, facts: SshMesh) -> int:
-    """Return where the node's SSH server listens: the inventory's word, else the server's own.
+    """Return the port of the node's SSH server: the inventory's, or else the one in the server's settings.
 
-    The inventory's is a forwarded port where its address means the machine that clusterctl runs on.
+    The inventory's port is ignored as a forwarded one if its address means the machine that runs clusterctl.
     """
     said = facts.setting("port") or ""
     forwarded = means_itself(node.address)
@@ -104,26 +104,26 @@ def port(node: Node, facts: SshMesh) -> int:
 
 
 def lacks(node: Node, facts: NodeFacts, name: str) -> str | None:
-    """Say what keeps a node that was seen out of the others' files; None when nothing does."""
+    """Return why a reachable node cannot be entered in the other nodes' files; None when it can."""
     mesh = facts.ssh_mesh
     if mesh.login.value is None:
-        return "its account is not known"
+        return "its account is unknown"
     if not is_plain(mesh.login.value.user):
-        return f"the account name {mesh.login.value.user!r} cannot stand in ssh_config"
+        return f"the account name {mesh.login.value.user!r} is not valid in ssh_config"
     if public_key(mesh, name) is None:
         return "it has no key yet"
     if host_key(mesh) is None:
         return "no host key of its SSH server was found in /etc/ssh"
     if reachable_address(node, facts) is None:
-        return f"its address {node.address} means every machine itself, and no other is known"
+        return f"its address {node.address} is a loopback address, and no other address is known"
     settings = node.requirements.ssh_mesh
     if settings.keys_from_here and not (source_addresses(node, facts) or settings.also_from):
-        return "its addresses are not known (is iproute2 installed?)"
+        return "its addresses are unknown: check that iproute2 is installed"
     return None
 
 
 def entry(node: Node, facts: NodeFacts, name: str) -> Entry:
-    """Return the lines of a node that lacks nothing."""
+    """Return the lines of a node for which ``lacks`` returns None."""
     mesh, settings = facts.ssh_mesh, node.requirements.ssh_mesh
     login, address = mesh.login.value, reachable_address(node, facts)
     assert login is not None and address is not None
@@ -139,17 +139,17 @@ def entry(node: Node, facts: NodeFacts, name: str) -> Entry:
 
 
 def patterns(node: Node, address: str | None) -> str:
-    """Return the names by which a launcher may call a node, as a pattern list of ssh_config."""
+    """Return the names that a launcher may use for a node, as a pattern list of ssh_config."""
     written = None if means_itself(node.address) else node.address.strip("[]")
     return ",".join(dict.fromkeys(filter(None, (node.name, written, address))))
 
 
 def texts(user: str, name: str, members: Iterable[tuple[str, Entry]]) -> Texts:
-    """Put entries together; ``members`` are pattern lists and entries.
+    """Combine entries; ``members`` are pairs of a pattern list and an entry.
 
-    Concerned is only ``user``'s own ssh, and only where it asks for the mesh's account: ``ssh admin@NODE`` goes on as
-    if there were no mesh. ``Match user`` means the local account as long as no user was named (ssh_config(5)), so one
-    that has another name on the nodes gets that one first.
+    The texts affect only ``user``'s own ssh, and only logins as the mesh's account: ``ssh admin@NODE`` works as without
+    a mesh. ``Match user`` compares the local account as long as no user is set (ssh_config(5)). So a node whose account
+    has another name first gets a stanza that sets ``User``.
     """
     found = list(members)
     stanzas: list[str] = []
@@ -199,17 +199,17 @@ def _for_all(name: str) -> str:
 
 
 def begin(name: str) -> str:
-    """Return the first line of a block: files that several meshes share have one for each."""
+    """Return the first line of a block: a file that several meshes share has one block for each mesh."""
     return f"# BEGIN clusterctl {name}\n"
 
 
 def block(name: str, content: str) -> str:
-    """Return a block with its marks, as it stands in a file."""
+    """Return a block with its first and last line, as it is in a file."""
     return f"{begin(name)}{content}# END clusterctl {name}\n"
 
 
 def is_so(found: OwnText | None, wanted: str) -> bool:
-    """Whether clusterctl's part of a file is the wanted text; long ones are known by their SHA-256."""
+    """Return whether clusterctl's part of a file is the wanted text; long parts are compared by SHA-256."""
     if found is None:
         return False
     if found.text is not None:
@@ -218,7 +218,7 @@ def is_so(found: OwnText | None, wanted: str) -> bool:
 
 
 def standing(authorized: str, known: str, config: str, name: str) -> Iterator[Entry]:
-    """Read the entries of former texts, for nodes that are out of sight; those that lack a file are left out."""
+    """Yield the entries in existing texts, for unreachable nodes; entries missing from a file are left out."""
     keys = {line.rpartition(f" clusterctl-{name}:")[2]: line for line in authorized.splitlines()}
     hosts = {line.partition(" ")[0]: line for line in known.splitlines()}
     for found in re.finditer(r"(?:^  [A-Z]\w+ .*\n){3}^  HostKeyAlias (\S+)$", config, re.MULTILINE):
@@ -227,5 +227,5 @@ def standing(authorized: str, known: str, config: str, name: str) -> Iterator[En
 
 
 def named(authorized: str, name: str) -> set[str]:
-    """Return the nodes whose keys a text of authorized_keys holds."""
+    """Return the nodes whose keys are in a text of authorized_keys."""
     return set(re.findall(rf" clusterctl-{re.escape(name)}:(\S+)$", authorized, re.MULTILINE))

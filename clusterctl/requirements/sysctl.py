@@ -1,4 +1,4 @@
-"""Kernel parameters that a requirement wants: how values compare, what is written, and what overrides it."""
+"""Compare kernel parameters with wanted values, write them, and find what overrides them at boot."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
     from clusterctl.facts.model import ConfigLine, NodeFacts
 
 _FOLDERS = ("/etc/", "/run/", "/usr/local/lib/", "/usr/lib/")
-"""Of files of one name in several of these only the first counts (sysctl.d(5))."""
+"""Directories by precedence: a file hides files of the same name in later directories (sysctl.d(5))."""
 
 Kind = Literal["least", "exact", "range", "ports"]
-"""``least``: each number at least; ``range``: at least as wide; ``ports``: these among others; else ``exact``."""
+"""``least``: each number at least as large; ``range``: at least as wide; ``ports``: a superset; else ``exact``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A parameter by its dotted name and what it must be."""
+    """A parameter by its dotted name, and its required value."""
 
     name: str
     value: str
     kind: Kind = "least"
 
     def target(self, now: str) -> str:
-        """Return what to write where ``now`` is the value: what is better already stays as it is."""
+        """Return the value to write when ``now`` is the current one; parts that are already better are kept."""
         if self.kind == "exact":
             return self.value
         if self.kind == "ports":
@@ -44,14 +44,14 @@ class Wanted:
         return " ".join(str(max(pair)) for pair in zip(have, want, strict=True))
 
     def satisfied(self, now: str) -> bool:
-        """Whether a value is as good as what is wanted."""
+        """Return whether a value is at least as good as the wanted one."""
         return self.target(now).split() == (
             _spelled(_ports(now)).split() if self.kind == "ports" else now.split()
         )
 
 
 def is_number(word: str) -> bool:
-    """Whether a word is a whole number that a kernel parameter could hold."""
+    """Return whether a word is a whole number."""
     return is_whole(word)
 
 
@@ -61,7 +61,7 @@ def _numbers(text: str) -> list[int]:
 
 
 def _ports(text: str) -> frozenset[int]:
-    """Expand the kernel's list of ports (``8080,9000-9002``); what is no port is left out."""
+    """Expand the kernel's list of ports (``8080,9000-9002``); invalid parts are left out."""
     found: set[int] = set()
     for part in text.replace(",", " ").split():
         first, _, last = part.partition("-")
@@ -82,7 +82,7 @@ def _spelled(ports: frozenset[int]) -> str:
 
 
 def unreadable(facts: NodeFacts) -> str | None:
-    """Say why nothing is known of kernel parameters; None when they were read."""
+    """Return why the kernel parameters are unknown; None when they were read."""
     section = next((s for s in facts.sections if s.name == "sysctl"), None)
     if section is None or section.status in (ReadStatus.OK, ReadStatus.EMPTY):
         return None
@@ -90,20 +90,20 @@ def unreadable(facts: NodeFacts) -> str | None:
 
 
 def read_only(facts: NodeFacts) -> bool:
-    """Whether not even root may write below /proc/sys: then these are another's to set."""
+    """Return whether even root cannot write below /proc/sys; then the parameters are set by the host."""
     return any(s.name == "sysctl" and READ_ONLY in s.error for s in facts.sections)
 
 
 def lacking(facts: NodeFacts, wanted: tuple[Wanted, ...]) -> tuple[tuple[Wanted, str], ...]:
-    """Return what is not as wanted with its value now; parameters that this kernel lacks are left out."""
+    """Return the unsatisfied parameters with their current values; those that this kernel lacks are left out."""
     found = ((item, facts.sysctl(item.name)) for item in wanted)
     return tuple((item, now) for item, now in found if now is not None and not item.satisfied(now))
 
 
 def not_kept(facts: NodeFacts, path: str, wanted: tuple[Wanted, ...]) -> tuple[Wanted, ...]:
-    """Return what our file of sysctl.d sets otherwise than wanted, or no longer; empty when there is no file.
+    """Return the parameters that our sysctl.d file sets to other values than wanted; empty without that file.
 
-    A node that has the values without the file has them from its own configuration, or from its kernel.
+    A node that has the values without the file has them from its own configuration or from its kernel.
     """
     text = facts.managed_file(path)
     if text is None:
@@ -114,10 +114,11 @@ def not_kept(facts: NodeFacts, path: str, wanted: tuple[Wanted, ...]) -> tuple[W
 
 
 def overriding(facts: NodeFacts, path: str, wanted: tuple[Wanted, ...]) -> tuple[str, ...]:
-    """Say which files, read after ours at boot, set a lesser value.
+    """Return warnings about files that are read after ours at boot and set a value that is not sufficient.
 
-    sysctl.d(5): files of all folders sorted by name, of one name that of the first folder only, and the last word
-    counts; /etc/sysctl.conf comes last (it is 99-sysctl.conf on Debian, and procps reads it after all others).
+    sysctl.d(5): files of all directories are sorted by name; of files with one name only that of the first directory
+    is read; the last setting takes effect. /etc/sysctl.conf comes last (it is 99-sysctl.conf on Debian, and procps
+    reads it after all others).
     """
     by_name = {item.name: item for item in wanted}
     said: dict[str, tuple[str, str]] = {}
@@ -139,7 +140,7 @@ def _order(path: str) -> tuple[bool, str]:
 
 
 def _read_at_boot(facts: NodeFacts) -> list[ConfigLine]:
-    """Return the settings of files that no other of the same name hides."""
+    """Return the settings in files that are not hidden by another file of the same name."""
     lines = [line for line in facts.host_config if "sysctl" in line.path and "=" in line.text]
     shown: dict[str, str] = {}
     for folder in _FOLDERS:
@@ -155,7 +156,7 @@ def _split(line: str) -> tuple[str, str]:
 
 
 def steps(facts: NodeFacts, requirement: str, path: str, wanted: tuple[Wanted, ...]) -> tuple[Step, ...]:
-    """Return the file of sysctl.d with all of it for every boot, then the values that must change now."""
+    """Return the step that writes all parameters to sysctl.d, then the steps that change values now."""
     there = [(item, now) for item in wanted if (now := facts.sysctl(item.name)) is not None]
     text = render(
         "sysctl",
@@ -165,7 +166,7 @@ def steps(facts: NodeFacts, requirement: str, path: str, wanted: tuple[Wanted, .
     )
     found: list[Step] = [WriteFile(f"Set kernel parameters at every boot in {path}", path, text)]
     found += [
-        # The kernel prints several numbers with tabs between them; prior and read-back are as it prints.
+        # The kernel separates numbers with tabs; the prior value and the read-back are compared in that form.
         WriteValue(
             f"Set {item.name} to {item.target(now)}",
             f"/proc/sys/{item.name.replace('.', '/')}",

@@ -1,4 +1,4 @@
-"""The services that keep a node's clock: which run, what they are told, and the steps that change that."""
+"""Find the services that synchronize a node's clock, and build the steps that configure them."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ UNITS: dict[Kind, tuple[str, ...]] = {
     "ntpd": ("ntpsec.service", "ntp.service", "ntpd.service", "openntpd.service"),
     "timesyncd": ("systemd-timesyncd.service",),
 }
-"""In the order of preference: one that others may ask the time comes before one that only asks."""
+"""In order of preference: services that can serve the time to others come before those that only query it."""
 
 _PTP4L = "ptp4l.service"
 PTP_UNITS = ("timemaster.service", "phc2sys.service", _PTP4L)
-"""linuxptp's: the first two keep the system's clock; ptp4l does where the network card has none of its own."""
+"""linuxptp's units: the first two set the system clock; ptp4l does when the network card has no clock."""
 
 _TIMESYNCD = "/etc/systemd/timesyncd.conf.d/90-clusterctl.conf"
 _CHRONY_CONF = "/etc/chrony.conf"
 _VENDORS = "/usr/etc/chrony"
-"""SUSE's files from 2026 on: its chronyd.service takes this chrony.conf while /etc has none (chrony.spec)."""
+"""SUSE's files from 2026 on: its chronyd.service reads this chrony.conf while /etc has no file (chrony.spec)."""
 _CHRONY_FOLDERS = ("/etc/chrony/conf.d", "/etc/chrony.d")
 
 
@@ -48,7 +48,7 @@ class Daemon:
 
 
 def daemons(facts: NodeFacts) -> tuple[Daemon, ...]:
-    """Return the node's time services, the preferred first; aliases of one unit count once."""
+    """Return the node's time services in order of preference, at most one of each kind."""
     found: dict[str, Daemon] = {}
     for kind, names in UNITS.items():
         for name in names:
@@ -60,16 +60,16 @@ def daemons(facts: NodeFacts) -> tuple[Daemon, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Ptp:
-    """What keeps the clock by PTP: a unit's name, or ``linuxptp`` where only its traces are seen."""
+    """The PTP service of the clock: a unit's name, or ``linuxptp`` if only its effects are visible."""
 
     name: str
     runs: bool
 
 
 def ptp(facts: NodeFacts) -> Ptp | None:
-    """Return what keeps the clock by PTP, or is enabled to; None where an NTP service does, or nothing.
+    """Return the PTP service that sets the clock or is enabled to; None with an NTP service, or no service.
 
-    ptp4l beside an NTP service keeps a network card's clock only, which chrony may take as its reference.
+    Together with an NTP service, ptp4l sets only a network card's clock, which chrony may use as its reference.
     """
     ntp = any(daemon.runs for daemon in daemons(facts))
     traces = facts.clock.source == "ptp"
@@ -78,7 +78,7 @@ def ptp(facts: NodeFacts) -> Ptp | None:
     keeper = next((name for name in running if name != _PTP4L), None)
     if keeper is not None:
         return Ptp(keeper, True)
-    # ptp4l does not make up for a phc2sys that is to hand its time on and is down.
+    # A running ptp4l is not enough if phc2sys, which copies its time to the system clock, is enabled but down.
     down = [unit.name for unit in units if unit.enabled == "enabled" and unit.name not in running]
     down = [name for name in down if name != _PTP4L or not traces]
     if down and not ntp:
@@ -89,17 +89,17 @@ def ptp(facts: NodeFacts) -> Ptp | None:
 
 
 def serves(node: Node) -> bool:
-    """Whether the inventory names this node itself as a time server of the others."""
+    """Return whether the inventory names this node itself as a time server of the other nodes."""
     return bool({node.name, node.address} & set(node.requirements.time_sync.servers))
 
 
 def others(node: Node) -> tuple[str, ...]:
-    """Return the servers that the node is to ask: all but itself."""
+    """Return the servers that the node uses: all in the inventory except itself."""
     return tuple(s for s in node.requirements.time_sync.servers if s not in (node.name, node.address))
 
 
 def missing(facts: NodeFacts, node: Node, kind: Kind) -> str | None:
-    """Say what the service's configuration lacks of what the inventory wants; None when nothing."""
+    """Return what the service's configuration lacks to match the inventory; None when it lacks nothing."""
     folders = {"chrony": "/etc/chrony", "ntpd": "/etc/ntp", "timesyncd": "/etc/systemd/timesyncd"}
     also = (_VENDORS,) if kind == "chrony" else ()
     texts = [line.text for line in facts.host_config if line.path.startswith((folders[kind], *also))]
@@ -109,30 +109,30 @@ def missing(facts: NodeFacts, node: Node, kind: Kind) -> str | None:
         for text in texts:
             name, equals, value = text.partition("=")
             if equals and name.strip() == "NTP":
-                # An empty one takes back those before it (timesyncd.conf(5)).
+                # An empty value clears the earlier ones (timesyncd.conf(5)).
                 asked = {*asked, *value.lower().split()} if value.strip() else set()
     else:
         asked = {words[1] for words in lines if words[0] in ("server", "pool", "peer") and len(words) > 1}
     lacking = [server for server in others(node) if server.lower() not in asked]
     if lacking:
-        return f"{kind} is not told to ask {', '.join(lacking)}"
+        return f"{kind} is not configured to use {', '.join(lacking)}"
     if serves(node) and kind != "chrony":
-        return f"the inventory wants this node to serve the time: install chrony in place of {kind}"
+        return f"the inventory requires this node to serve the time: install chrony instead of {kind}"
     if serves(node) and not ({"local", "allow"} <= {words[0] for words in lines}):
         return f"{kind} does not serve the time to the other nodes"
     return None
 
 
 def unseen(facts: NodeFacts, node: Node) -> str | None:
-    """Say why it is not known whom chrony asks, where the inventory says whom it is to ask."""
+    """Return why chrony's servers are unknown although the inventory sets them; None when they are known."""
     kept = any(note.name == KEPT and note.status is ReadStatus.DENIED for note in facts.sections)
     if not kept or not node.requirements.time_sync.servers:
         return None
-    return "whom chrony asks is not known: its configuration needs root to be read"
+    return "the servers of chrony are unknown: only root can read its configuration"
 
 
 def bring(facts: NodeFacts, node: Node) -> tuple[Step, ...]:
-    """Return the steps that install chrony, for a node that has no time service at all."""
+    """Return the steps that install chrony on a node without a time service; empty if that is not possible."""
     step = install(facts, node, "Install chrony", "chrony")
     if step is None:
         return ()
@@ -141,24 +141,24 @@ def bring(facts: NodeFacts, node: Node) -> tuple[Step, ...]:
 
 
 def configure(facts: NodeFacts, node: Node, daemon: Daemon) -> tuple[Step, ...]:
-    """Return the steps that tell the service whom to ask, and let it read that."""
+    """Return the steps that configure the service's time servers and restart it."""
     if missing(facts, node, daemon.kind) is None:
         return ()
     restart = RestartUnit(f"Restart {daemon.unit.name}", daemon.unit.name)
     if daemon.kind == "timesyncd":
         text = render("timesync", "timesyncd.conf", servers=others(node))
-        return (WriteFile("Tell systemd-timesyncd whom to ask the time", _TIMESYNCD, text), restart)
+        return (WriteFile("Configure the time servers of systemd-timesyncd", _TIMESYNCD, text), restart)
     text = render("timesync", "chrony.conf", servers=others(node), serves=serves(node))
-    said = f"Tell {daemon.kind} whom to ask the time"
+    said = f"Configure the time servers of {daemon.kind}"
     folder = _chrony_folder(facts) if daemon.kind == "chrony" else None
     if folder is not None:
         return (WriteFile(said, f"{folder}/90-clusterctl.conf", text), restart)
-    # No folder of its own to read: a block in the file that the distribution ships.
+    # The service reads no drop-in directory, so the block goes into the file that the distribution ships.
     return (WriteBlock(said, _main_file(facts, daemon.kind), "time-sync", text), restart)
 
 
 def _chrony_folder(facts: NodeFacts) -> str | None:
-    """Return the folder of /etc from which chrony.conf reads further files; None where it reads none."""
+    """Return the directory of /etc from which chrony.conf includes files; None when it includes no directory."""
     for line in facts.host_config:
         word, *places = line.text.split()
         reads = {"confdir": "{}", "include": "{}/*.conf"}.get(word.lower())
@@ -176,14 +176,14 @@ def _main_file(facts: NodeFacts, kind: Kind) -> str:
 
 
 def started(daemon: Daemon) -> tuple[Step, ...]:
-    """Return the step that has the service run, now and after a boot; none where it does."""
+    """Return the step that starts the service now and at boot; empty when it already runs and is enabled."""
     if daemon.runs and daemon.unit.enabled == "enabled":
         return ()
     return (EnableUnit(f"Enable and start {daemon.unit.name}", daemon.unit.name),)
 
 
 def quiet(loser: Daemon) -> Command:
-    """Return the step that turns off a service which another one fights; undo turns it on again."""
+    """Return the step that turns off a service that conflicts with another one; undo turns it on again."""
     name = loser.unit.name
     was_enabled = loser.unit.enabled == "enabled"
     undo = ("systemctl", "enable", "--now", name) if was_enabled else ("systemctl", "start", name)
@@ -197,7 +197,7 @@ def quiet(loser: Daemon) -> Command:
 
 
 def wait(daemon_kind: Kind) -> Command:
-    """Return the step that waits (at most a minute) until the service is in step with a server."""
+    """Return the step that waits (at most a minute) until the service is synchronized with a server."""
     tests = {
         "chrony": "chronyc waitsync 1 0 0 1",
         "timesyncd": "[ -e /run/systemd/timesync/synchronized ]",
@@ -205,7 +205,7 @@ def wait(daemon_kind: Kind) -> Command:
     }
     test = tests[daemon_kind]
     return Command(
-        "Wait until the clock is in step with a time server",
+        "Wait until the clock is synchronized with a time server",
         (
             "sh",
             "-c",
@@ -218,13 +218,14 @@ def wait(daemon_kind: Kind) -> Command:
 
 
 def set_clock(gathered_at: float, offset_s: float) -> Command:
-    """Return the step that sets a clock that is days off by this machine's; a clock has no way back.
+    """Return the step that sets a clock that is days off to this machine's time; it cannot be undone.
 
-    Done once only: the guard holds while the clock is within the day after it was read.
+    ``gathered_at`` and ``offset_s`` are in seconds. The step runs only once: its guard succeeds while the clock is
+    within the day after it was read.
     """
     first = int(gathered_at) - 3600
     return Command(
-        "Set the clock by this machine's, so that certificates and signatures are valid",
+        "Set the clock to this machine's time, so that certificates and signatures are valid",
         ("sh", "-c", f'date -u -s "@$(($(date +%s) - {round(offset_s)}))"'),
         undo=None,
         guard=("sh", "-c", f'n=$(date +%s) && [ "$n" -ge {first} ] && [ "$n" -lt {first + 90000} ]'),

@@ -1,4 +1,4 @@
-"""What a node's offset says: its clock against this machine's and the other nodes', and which of them is wrong."""
+"""Compare a node's clock with this machine's and the other nodes', and decide which of them is wrong."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def _beyond(difference_s: float, uncertainty_s: float, limit_s: float) -> bool:
-    """Whether clocks are certainly further apart than allowed, the round trip taken out."""
+    """Return whether clocks differ by more than the limit even after subtracting the uncertainty."""
     return abs(difference_s) - uncertainty_s > limit_s
 
 
@@ -40,7 +40,7 @@ def _date(gathered_at: float, offset_s: float) -> str:
 
 
 def _known(fleet: Fleet) -> dict[str, tuple[float, float]]:
-    """Offset and uncertainty (seconds) of every clock that was read."""
+    """Return the offset and uncertainty (seconds) of each clock that was read, by node."""
     return {
         name: (facts.clock.offset_s, facts.clock.uncertainty_s or 0.0)
         for name, facts in fleet.facts.items()
@@ -57,7 +57,7 @@ def _of_the_others(name: str, fleet: Fleet) -> tuple[float, float]:
     """Return the median offset of the other nodes, and the largest uncertainty among them (seconds)."""
     clocks = _clocks(fleet)
     if len(clocks) > FEW:
-        # One node more or less moves the median of many by nothing that counts; work it out once for all.
+        # In a large fleet one node hardly moves the median, so one median is computed for all nodes.
         return _middle(fleet), _least_sure(fleet)
     peers = [clock for other, clock in clocks.items() if other != name]
     if not peers:
@@ -66,7 +66,7 @@ def _of_the_others(name: str, fleet: Fleet) -> tuple[float, float]:
 
 
 def in_step(facts: NodeFacts, node: Node) -> bool:
-    """Whether the clock is in step with a time server; a node that serves its own time is so with nobody."""
+    """Return whether the clock is synchronized with a time server; never for a node that serves its own time."""
     own_time = time_daemon.serves(node) and not time_daemon.others(node)
     return facts.clock.synchronized.value is True and not own_time
 
@@ -77,30 +77,30 @@ _in_step = OncePerFleet(
 
 
 def _this_machine_is_wrong(facts: NodeFacts, node: Node, fleet: Fleet, offset: float) -> str | None:
-    """Say why it is this machine that is off, where there is better word than its own for the node's clock."""
+    """Return why this machine's clock is the wrong one; None unless better evidence supports the node's clock."""
     limit = node.requirements.time_sync.max_offset_s
     unsure = facts.clock.uncertainty_s or 0.0
     way = "ahead of" if offset > 0 else "behind"
     peers = {name: clock for name, clock in _clocks(fleet).items() if name != node.name}
     alike = {n for n, (value, also) in peers.items() if not _beyond(offset - value, unsure + also, limit)}
-    # Three clocks that agree with each other are right rather than the one that asks them.
+    # Three clocks that agree with each other are more likely right than this machine's.
     if len(alike) >= 2 and len(alike) * 2 > len(peers):
         return f"{len(alike) + 1} nodes agree and are {span(offset)} {way} it"
-    # A clock that time servers keep is right rather than one of which nothing is known; unless others of the
-    # nodes are kept as well, and say otherwise.
+    # A clock that is synchronized with a time server is more likely right than one of unknown state, unless other
+    # synchronized nodes disagree with it.
     kept = _in_step(fleet) & peers.keys()
     if len(kept - alike) > len(alike):
         return None
     if in_step(facts, node):
-        return f"the node is in step with a time server and {span(offset)} {way} it"
+        return f"the node is synchronized with a time server and {span(offset)} {way} it"
     if kept & alike:
         said = ", ".join(sorted(kept & alike))
-        return f"{said} is in step with a time server, agrees with this node, and is {span(offset)} {way} it"
+        return f"{said} is synchronized with a time server, agrees with this node, and is {span(offset)} {way} it"
     return None
 
 
 def judge_offset(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[str | None, tuple[str, ...]]:
-    """Return what is wrong with the clock itself, and warnings; both against this machine and the peers."""
+    """Return the fault of the clock itself, and warnings, compared with this machine and with the other nodes."""
     limit = node.requirements.time_sync.max_offset_s
     offset = facts.clock.offset_s
     if offset is None:
@@ -115,8 +115,8 @@ def judge_offset(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[str | None
             return None, (f"this machine's own clock seems wrong: {wrong}",)
         if abs(offset) > DAY_S:
             return (
-                f"the clock says {_date(facts.gathered_at, offset)} (UTC), {span(offset)} {way} this machine's: "
-                "certificates and package signatures will be refused"
+                f"the clock shows {_date(facts.gathered_at, offset)} (UTC), {span(offset)} {way} this machine's: "
+                "certificates and package signatures will be rejected"
             ), ()
         return f"the clock is {span(offset)} {way} this machine's (limit {limit:g} s)", ()
     middle, unsure_peers = _of_the_others(node.name, fleet)
@@ -125,5 +125,5 @@ def judge_offset(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[str | None
         word = "ahead of" if offset > middle else "behind"
         return f"the clock is {span(offset - middle)} {word} the other nodes' (limit {limit:g} s)", ()
     if unsure > limit:
-        return None, (f"the node answered so slowly that its offset is known to {unsure:.1f} s only",)
+        return None, (f"the node answered slowly, so its clock offset is only accurate to {unsure:.1f} s",)
     return None, ()

@@ -1,4 +1,4 @@
-"""What most of a fleet has: counted once for all nodes that are judged together."""
+"""Find what most nodes of a fleet have, counted once for all nodes that are judged together."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ T = TypeVar("T")
 V = TypeVar("V", bound=Hashable)
 
 FEWEST = 3
-"""Two that differ say nothing of which is right."""
+"""The fewest voters: with two differing nodes there is no majority."""
 
 
 def majority(votes: Counter[V]) -> V | None:
-    """Return what more than half of at least three voters have, or None."""
+    """Return the value that more than half of at least three voters have, or None."""
     if not votes or votes.total() < FEWEST:
         return None
     value, count = votes.most_common(1)[0]
@@ -25,9 +25,9 @@ def majority(votes: Counter[V]) -> V | None:
 
 
 class OncePerFleet(Generic[T]):
-    """A function of the fleet that is worked out once for all its nodes, not once for each.
+    """A function of the fleet that is computed once for all its nodes.
 
-    It holds the fleet that it was asked about last, so that the comparison by identity is safe.
+    It keeps a reference to the last fleet, so that the comparison by identity is safe.
     """
 
     def __init__(self, function: Callable[[Fleet], T]) -> None:

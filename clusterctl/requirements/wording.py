@@ -1,4 +1,4 @@
-"""How judges word what they found: short lists, and why a reading has no value."""
+"""Word the findings of judges: short lists, and why a reading has no value."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 from clusterctl.facts.base import Reading, ReadStatus
 
 _WORDS = {
-    ReadStatus.ABSENT: "is not there",
-    ReadStatus.EMPTY: "said nothing",
+    ReadStatus.ABSENT: "was not found",
+    ReadStatus.EMPTY: "is empty",
     ReadStatus.FAILED: "could not be read",
-    ReadStatus.DENIED: "needs root to be read",
-    ReadStatus.UNPARSABLE: "said something that is not understood",
+    ReadStatus.DENIED: "can be read only by root",
+    ReadStatus.UNPARSABLE: "could not be parsed",
 }
 
 
 def some(items: Sequence[str], limit: int = 6) -> str:
-    """Return a list for a sentence; past ``limit`` items the rest is a count."""
+    """Return a list for a sentence; items beyond ``limit`` are given as a count."""
     if len(items) <= limit:
         return ", ".join(items)
     return f"{', '.join(items[:limit])} and {len(items) - limit} more"
@@ -29,6 +29,6 @@ def counted(number: int, thing: str) -> str:
 
 
 def because(what: str, reading: Reading[Any]) -> str:
-    """Say why a reading has no value."""
+    """Return why a reading has no value, with its detail."""
     words = f"{what} {_WORDS.get(reading.status, 'has no value')}"
     return f"{words} ({reading.detail})" if reading.detail else words

@@ -142,7 +142,7 @@ def test_bootstrap_makes_keys_first_and_lets_them_in_next(journey):
     assert document["summary"] == {"changed": 12, "failed": 0, "planned": 0, "unreachable": 0}
     for node in document["nodes"]:
         assert [step.get("round", 1) for step in node["steps"]] == [1, 2, 2, 2]
-        assert [verdict["reason"] for verdict in node["verdicts"]] == ["3 nodes let each other in"]
+        assert [verdict["reason"] for verdict in node["verdicts"]] == ["3 nodes can log in to each other"]
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=" to ".join)
@@ -200,7 +200,7 @@ def test_nothing_is_done_twice_nor_by_looking_at_one_node_only(journey):
     for status, document, _ in (journey.again, journey.limited):
         assert status == 0
         assert document["summary"] == {"changed": 0, "failed": 0, "planned": 0, "unreachable": 0}
-    assert "not seen now" in json.dumps(journey.limited[1])
+    assert "unreachable now" in json.dumps(journey.limited[1])
 
 
 def test_a_node_that_left_the_inventory_is_locked_out(journey):

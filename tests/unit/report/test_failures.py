@@ -11,7 +11,7 @@ from clusterctl.report.failures import KINDS_SHOWN, failure_lines, fault_lines, 
 from clusterctl.requirements.base import Status, Verdict
 from clusterctl.transport.base import Failure, FailureKind
 
-UNKNOWN = (Verdict("acs", Status.UNKNOWN, "needs root to be read"),)
+UNKNOWN = (Verdict("acs", Status.UNKNOWN, "can be read only by root"),)
 MET = (Verdict("acs", Status.MET, "clear"),)
 
 
