@@ -104,7 +104,7 @@ def through_mirror(node: Node, url: str) -> str:
 def repository(facts: NodeFacts, node: Node, wanted: Repository) -> tuple[Step, ...]:
     """Return the steps that add a repository and its key.
 
-    There are none when the inventory names a directory of packages, or when the site has configured the repository
+    The result is empty when the inventory names a directory of packages, or when the site has configured the repository
     itself: apt refuses a second entry with another key file.
     """
     found = manager(facts)

@@ -163,7 +163,7 @@ def _built(facts: NodeFacts, node: Node) -> _Decision:
     names = some(["the kernel's headers" if name == "headers" else name for name in missing])
     packages = out_of_tree.packages_for(facts, missing)
     if packages is None:
-        return _Decision(Status.UNMET, f"{reason}; install {names} to build it")
+        return _Decision(Status.UNMET, f"{reason}; install {names} by hand to build it")
     return _Decision(
         Status.UNMET, f"{reason}; {names} will be installed to build it", (packages, *build, *load)
     )

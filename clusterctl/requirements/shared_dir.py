@@ -114,7 +114,7 @@ def _waits(facts: NodeFacts, node: Node, fleet: Fleet, folder: str) -> str:
         return ""
     seen = fleet.facts.get(server.name)
     if seen is None:
-        return f"; the state of its server {server.name} is unknown"
+        return f"; its server {server.name} was not checked in this run"
     return (
         ""
         if exports.admits(seen, folder, node, facts)

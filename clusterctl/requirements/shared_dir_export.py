@@ -20,7 +20,7 @@ EXPORTS = "/etc/exports.d/clusterctl.exports"
 def clients(node: Node, folder: str, fleet: Fleet, facts: NodeFacts) -> tuple[str, ...]:
     """Return the addresses that may mount the directory: only those of the inventory's other nodes.
 
-    While a node is unreachable its further addresses are unknown, so existing exports are kept.
+    While a node has no facts its further addresses are unknown, so existing exports are kept.
     """
     found: list[str] = []
     unseen = False

@@ -110,7 +110,7 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     changes = _changes(facts, node, login, need)
     if need.lost and changes:
         reasons.append(
-            f"{some(need.lost)} cannot be reached, and the file is too long to keep the existing entries: "
+            f"{some(need.lost)} not checked in this run, and the files are too long to keep the existing entries: "
             "check all nodes together once"
         )
     elif changes and need.size < 2:
@@ -125,7 +125,7 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
         reasons.append(f"{some(gone)} left the inventory, but can still log in")
     if reasons:
         return Verdict(NAME, Status.UNMET, "; ".join(reasons), evidence, warnings)
-    unseen = f" ({some(need.kept)} unreachable now)" if need.kept else ""
+    unseen = f" ({some(need.kept)} not checked in this run)" if need.kept else ""
     return Verdict(
         NAME, Status.MET, f"{need.size} nodes can log in to each other{unseen}", evidence, warnings
     )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """A node of the mesh: its host patterns, and its entry or what is missing; neither when it is unreachable."""
+    """A node of the mesh: its host patterns, and its entry or what is missing; neither when it was not checked."""
 
     node: Node
     hosts: str
@@ -32,11 +32,11 @@ class Need:
     texts: files.Texts
     size: int
     waiting: tuple[str, ...]
-    """Reachable nodes that lack something, each with what it lacks."""
+    """Checked nodes that lack something, each with what it lacks."""
     kept: tuple[str, ...] = ()
-    """Unreachable nodes whose entries are kept."""
+    """Nodes not checked in this run (unreachable or not selected), whose entries are kept."""
     lost: tuple[str, ...] = ()
-    """Unreachable nodes whose entries are in files that are too long for the probe."""
+    """Nodes not checked in this run, whose entries are in files that are too long for the probe."""
 
 
 class _Same:
@@ -84,7 +84,7 @@ def whole(facts: NodeFacts, node: Node, fleet: Fleet) -> Fleet:
 
 
 def members(fleet: Fleet, name: str) -> tuple[Node, ...]:
-    """Return the nodes of a mesh, reachable or not."""
+    """Return the nodes of a mesh, checked in this run or not."""
     return tuple(member.node for member in _everyone(_Same(fleet), name))
 
 
@@ -119,7 +119,7 @@ def _own(facts: NodeFacts, node: Node) -> list[OwnText | None]:
 
 
 def need_of(facts: NodeFacts, node: Node, fleet: Fleet, user: str) -> Need:
-    """Return the required content of a node's files; entries of unreachable nodes are kept."""
+    """Return the required content of a node's files; entries of nodes not checked in this run are kept."""
     name = node.requirements.ssh_mesh.name
     everyone = _everyone(_Same(fleet), name)
     waiting = tuple(f"{member.node.name}: {member.missing}" for member in everyone if member.missing)
@@ -132,7 +132,7 @@ def need_of(facts: NodeFacts, node: Node, fleet: Fleet, user: str) -> Need:
 def _unseen(
     facts: NodeFacts, node: Node, fleet: Fleet, unseen: list[Node]
 ) -> tuple[tuple[files.Entry, ...], tuple[str, ...]]:
-    """Return the entries of unreachable nodes to keep, and the nodes whose entries could not be read."""
+    """Return the entries to keep of nodes not checked in this run, and the nodes whose entries could not be read."""
     name, own = node.requirements.ssh_mesh.name, _own(facts, node)
     all_read = all(text is None or text.text is not None for text in own)
     before = [(text.text or "") if text is not None else "" for text in own]

@@ -104,7 +104,7 @@ def port(node: Node, facts: SshMesh) -> int:
 
 
 def lacks(node: Node, facts: NodeFacts, name: str) -> str | None:
-    """Return why a reachable node cannot be entered in the other nodes' files; None when it can."""
+    """Return why a checked node cannot be entered in the other nodes' files; None when it can."""
     mesh = facts.ssh_mesh
     if mesh.login.value is None:
         return "its account is unknown"
@@ -218,7 +218,7 @@ def is_so(found: OwnText | None, wanted: str) -> bool:
 
 
 def standing(authorized: str, known: str, config: str, name: str) -> Iterator[Entry]:
-    """Yield the entries in existing texts, for unreachable nodes; entries missing from a file are left out."""
+    """Yield the entries in existing texts, for nodes not checked in this run; incomplete entries are left out."""
     keys = {line.rpartition(f" clusterctl-{name}:")[2]: line for line in authorized.splitlines()}
     hosts = {line.partition(" ")[0]: line for line in known.splitlines()}
     for found in re.finditer(r"(?:^  [A-Z]\w+ .*\n){3}^  HostKeyAlias (\S+)$", config, re.MULTILINE):
