@@ -1,4 +1,4 @@
-"""What a reading of a node is: a value, or the reason why there is none; and the section it came from."""
+"""Readings of a node: a value or the reason why it is missing, and the section of the probe that it came from."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 STATUS_ABSENT = 127
-"""A fragment ends with this when its program or file is not there (the shell's own status for that)."""
+"""Exit status of a fragment whose program or file is missing (the shell's status for "command not found")."""
 STATUS_DENIED = 77
-"""A fragment ends with this when it needs root and there is no way to it (EX_NOPERM of sysexits.h)."""
+"""Exit status of a fragment that needs root and cannot become root (EX_NOPERM of sysexits.h)."""
 STATUS_TIMEOUT = (124, 137)
-"""What ``timeout -s KILL`` ends with when the deadline passed (busybox and coreutils differ)."""
+"""Exit statuses of ``timeout -s KILL`` after its deadline (busybox and coreutils differ)."""
 
 DETAIL_CHARACTERS = 400
 
@@ -30,19 +30,19 @@ class ReadStatus(str, Enum):
 
     OK = "ok"
     ABSENT = "absent"
-    """The program or file is not there."""
+    """The program or file does not exist on the node."""
     EMPTY = "empty"
-    """It is there and said nothing."""
+    """The program or file exists and its output is empty."""
     FAILED = "failed"
-    """It ended with an error; the detail holds its exit status and words."""
+    """The program ended with an error; the detail holds its exit status and message."""
     DENIED = "denied"
-    """It needs root, and the probe had no way to root."""
+    """The reading needs root, and the probe could not become root."""
     UNPARSABLE = "unparsable"
-    """It said something that is not understood; the detail holds the place."""
+    """The output could not be parsed; the detail holds the place."""
 
 
 class Part:
-    """Base of every piece of facts: a recorded document with keys that are not known is refused."""
+    """Base of every part of the facts; recorded documents with unknown keys are rejected."""
 
     __slots__ = ()
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -50,7 +50,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Reading(Part, Generic[T]):
-    """A value that was read, or None with the status and one sentence that say why not."""
+    """A value that was read, or None with a status and one sentence that give the reason."""
 
     value: T | None
     status: ReadStatus = ReadStatus.OK
@@ -58,27 +58,27 @@ class Reading(Part, Generic[T]):
 
     @property
     def is_unknown(self) -> bool:
-        """Whether there may be something that was not seen; what is absent or empty is known not to be there."""
+        """Whether the value may exist although it was not read; absent and empty are known results."""
         return self.value is None and self.status not in (ReadStatus.ABSENT, ReadStatus.EMPTY)
 
     def map(self, function: Callable[[T], U]) -> Reading[U]:
-        """Apply a function to the value, if there is one."""
+        """Apply a function to the value; without a value keep status and detail."""
         if self.value is None:
             return Reading(None, self.status, self.detail)
         return Reading(function(self.value), self.status, self.detail)
 
     def or_else(self, default: T) -> T:
-        """Return the value, or the default when there is none."""
+        """Return the value, or the default if the value is missing."""
         return default if self.value is None else self.value
 
 
 def absent(detail: str) -> Reading[T]:
-    """Return the reading of something that is not there."""
+    """Return the reading of something that does not exist on the node."""
     return Reading(None, ReadStatus.ABSENT, detail)
 
 
 def denied(detail: str) -> Reading[T]:
-    """Return the reading of something that only root may see."""
+    """Return the reading of something that only root may read."""
     return Reading(None, ReadStatus.DENIED, detail)
 
 
@@ -88,17 +88,17 @@ def failed(detail: str) -> Reading[T]:
 
 
 def unparsable(detail: str) -> Reading[T]:
-    """Return the reading of something that is not understood."""
+    """Return the reading of output that cannot be parsed."""
     return Reading(None, ReadStatus.UNPARSABLE, detail)
 
 
 class Unparsable(ValueError):
-    """Raised inside a parser by text that is not understood; ``read`` turns it into a reading."""
+    """Raised inside a parser for text that it cannot parse; ``read`` turns it into a reading."""
 
 
 @dataclass(frozen=True, slots=True)
 class Section(Part):
-    """One fragment's output on the node: its text, exit status, error text, and whether the text was cut."""
+    """One fragment's output on the node: text, exit status, error text, and whether the text was truncated."""
 
     name: str
     text: str
@@ -108,7 +108,7 @@ class Section(Part):
 
     @property
     def status(self) -> ReadStatus:
-        """How the fragment ended, before anyone has tried to understand its text."""
+        """How the fragment ended, before its text is parsed."""
         if self.exit_status == STATUS_ABSENT:
             return ReadStatus.ABSENT
         if self.exit_status == STATUS_DENIED:
@@ -119,7 +119,7 @@ class Section(Part):
 
     @property
     def detail(self) -> str:
-        """Say in one sentence why there is no value, in the program's own words where it had any."""
+        """Return one sentence that gives the reason of a missing value, with the program's own message if any."""
         said = (self.error or (self.text if self.exit_status else ""))[: 8 * DETAIL_CHARACTERS]
         words = _words(said)
         if self.status is ReadStatus.OK:
@@ -133,7 +133,7 @@ class Section(Part):
         return words or f"{self.name}: {self.status.value}"
 
     def read(self, parse: Callable[[str], T]) -> Reading[T]:
-        """Parse the text if the fragment succeeded; what the parser cannot follow is ``unparsable``."""
+        """Parse the text if the fragment succeeded; text that the parser rejects is ``unparsable``."""
         if self.status is not ReadStatus.OK:
             return Reading(None, self.status, self.detail)
         return read_text(self.text, parse, cut=self.cut)
@@ -141,19 +141,19 @@ class Section(Part):
 
 @lru_cache(maxsize=256)
 def _words(said: str) -> str:
-    """Return what a program said in one line, without secrets; nodes of a fleet complain alike."""
+    """Return a program's message on one line, without secrets; cached, since many nodes print the same one."""
     return " ".join(scrubbed(said).split())[:DETAIL_CHARACTERS]
 
 
 def read_text(text: str, parse: Callable[[str], T], *, cut: bool = False) -> Reading[T]:
-    """Parse a text at hand; what the parser cannot follow (ValueError, LookupError) is ``unparsable``."""
+    """Parse a text; text that the parser rejects (ValueError, LookupError) is ``unparsable``."""
     if len(text) <= _REMEMBERED_CHARACTERS and "<" not in getattr(parse, "__qualname__", "<"):
         return _remembered(text, parse, cut)
     return _parsed(text, parse, cut)
 
 
-# The nodes of a fleet say much the same, and what a text means does not depend on who said it. Only functions
-# that outlive the call (no closures, no lambdas: "<" in their names) can be asked about again.
+# Most nodes of a fleet print the same texts, and a text has one meaning on all of them, so results are cached.
+# Only functions that outlive the call can be keys: no closures or lambdas, which have "<" in their names.
 _REMEMBERED_CHARACTERS = 64 * 1024
 
 
@@ -173,12 +173,12 @@ def _parsed(text: str, parse: Callable[[str], T], cut: bool) -> Reading[T]:
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """One section's piece of shell: the body of a function of POSIX sh.
+    """The shell code of one section: the body of a POSIX sh function.
 
-    ``needs`` is a test that the shell makes without starting a process; when it fails the section is
-    ``absent`` for the reason ``missing``. ``works`` is a second such test; when it fails the section has failed for
-    the reason ``broken``. ``limit_bytes`` bounds the output of programs whose length nobody knows beforehand; sections
-    without it read the kernel's files through ``g`` (grep) or the shell itself.
+    ``needs`` is a test that the shell runs without starting a process; if it fails, the section is ``absent`` with
+    the reason ``missing``. ``works`` is a second such test; if it fails, the section is ``failed`` with the reason
+    ``broken``. ``limit_bytes`` bounds the output of programs whose length is not known in advance; sections without
+    it read the kernel's files through ``g`` (grep) or in the shell itself.
     """
 
     name: str
@@ -189,28 +189,28 @@ class Fragment:
     broken: str = ""
     limit_bytes: int | None = None
     root: bool = False
-    """Whether its output depends on being root, so that it is worth asking again as root."""
+    """Whether the output depends on being root, so that a second run as root can add to it."""
     files: tuple[str, ...] = ()
-    """Small files (absolute, with the shell's wildcards) that stand in the section as ``grep -H`` prints them.
+    """Small files (absolute paths, shell wildcards) that the section holds in the form of ``grep -H``.
 
-    One grep reads those of all sections, because starting a program costs more than reading a hundred files.
+    One grep reads the files of all sections, because starting a program costs more than reading a hundred files.
     """
     links: tuple[str, ...] = ()
-    """Symbolic links (as ``files``) that stand in the section as ``NAME -> TARGET``; one ls reads them all."""
+    """Symbolic links (paths as in ``files``) that the section holds as ``NAME -> TARGET``; one ls reads all."""
     folder: str = ""
-    """What is taken off the front of the paths of files and links."""
+    """Prefix that is removed from the paths of files and links."""
 
 
 class Sections(dict[str, Section]):
-    """All sections of one node by name; one that is not there reads as failed."""
+    """All sections of one node by name; a missing section reads as failed."""
 
     def __missing__(self, name: str) -> Section:
         return Section(name, "", None, "the section is missing from the node's output")
 
 
 def path_lines(text: str) -> tuple[tuple[str, str], ...]:
-    """Split what ``grep -H`` printed into (path, line); an absolute path has no colon in its folders."""
-    # Several parsers take the same section apart.
+    """Split the output of ``grep -H`` into (path, line); directories of an absolute path have no colon."""
+    # Cached, because several parsers read the same section.
     return _path_lines(text) if len(text) <= _REMEMBERED_CHARACTERS else _path_lines.__wrapped__(text)
 
 
@@ -220,7 +220,7 @@ def _path_lines(text: str) -> tuple[tuple[str, str], ...]:
 
 
 def path_line(line: str) -> tuple[str, str] | None:
-    """Split a line at the first colon that ends a file's name: one behind a slash without a colon between."""
+    """Split a line at the colon that ends the file name: the first one after a slash with no colon between them."""
     colon = line.find(":")
     before = -1
     while colon >= 0:
@@ -232,7 +232,7 @@ def path_line(line: str) -> tuple[str, str] | None:
 
 
 class Files:
-    """Small files that one section printed with ``grep -H ''``, by path."""
+    """Small files by path, as one section printed them with ``grep -H ''``."""
 
     def __init__(self, section: Section) -> None:
         self._section = section
@@ -242,23 +242,23 @@ class Files:
 
     @classmethod
     def of_text(cls, text: str) -> Files:
-        """Return the files of a text that ``grep -H ''`` printed."""
+        """Return the files in a text in the form of ``grep -H ''``."""
         return cls(Section("", text))
 
     def one(self, path: str, parse: Callable[[str], T]) -> Reading[T]:
-        """Parse a file's whole text; ``absent`` when the file is not there or holds nothing."""
+        """Parse a file's whole text; ``absent`` if the file is missing or empty."""
         if path in self.lines:
             return read_text("\n".join(self.lines[path]).strip(), parse)
         if self._section.status in (ReadStatus.OK, ReadStatus.EMPTY):
-            return absent(f"{path} is not there")
+            return absent(f"{path} not found")
         return Reading(None, self._section.status, self._section.detail)
 
     def text(self, path: str) -> str | None:
-        """Return a file's text without white space around it, or None."""
+        """Return a file's text without surrounding white space; None without the file."""
         return "\n".join(self.lines[path]).strip() if path in self.lines else None
 
     def number(self, path: str) -> int | None:
-        """Return the whole number that a file holds (decimal, or 0x and hexadecimal), or None."""
+        """Return a file's content as a whole number (decimal, or hexadecimal after 0x); None if it is not one."""
         try:
             text = self.text(path) or ""
             return whole(text, 16 if text[:2].lower() == "0x" else 10)
@@ -266,20 +266,20 @@ class Files:
             return None
 
     def matching(self, pattern: str) -> list[tuple[re.Match[str], str]]:
-        """Return (match, text) of every path that the whole pattern matches, in the order printed."""
+        """Return (match, text) of every path that matches the whole pattern, in the order printed."""
         found = ((re.fullmatch(pattern, path), path) for path in self.lines)
         return [(match, self.text(path) or "") for match, path in found if match]
 
 
 def links(text: str) -> dict[str, str]:
-    """Return name -> target of the symbolic links in what ``ls -l`` printed."""
+    """Return name -> target of the symbolic links in the output of ``ls -l``."""
     found = (line.partition(" -> ") for line in text.splitlines() if " -> " in line)
-    # Names with blanks are none of the kernel's.
+    # The kernel's names have no blanks.
     return {head.rpartition(" ")[2]: target for head, _, target in found if target and " " not in target}
 
 
 def cpu_list(text: str) -> tuple[int, ...]:
-    """Expand the kernel's list format (``0-3,8``)."""
+    """Expand the kernel's list format (``0-3,8``); raise Unparsable for a malformed or oversized list."""
     numbers: list[int] = []
     for part in filter(None, text.strip().split(",")):
         first, _, last = part.partition("-")

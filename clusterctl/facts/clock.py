@@ -1,4 +1,4 @@
-"""The node's clock: its offset to the controller's, and which service keeps it."""
+"""The node's clock: its offset from the controller's clock, and the service that synchronizes it."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from clusterctl.facts.base import Fragment, Reading, Sections, Unparsable, absen
 from clusterctl.facts.model_services import Clock
 from clusterctl.foreign import decimal, is_whole, whole
 
-# Not timedatectl: it starts a D-Bus service on the node for a bit that these files and chronyc know as well.
+# timedatectl is not used: it starts a D-Bus service on the node for one bit that these files and chronyc give too.
 FRAGMENTS = (
     Fragment(
         "clock",
         "date '+%s %N' && { read -r u x </proc/uptime && echo \"uptime $u\"; }",
         needs="command -v date >/dev/null 2>&1",
-        missing="date is not there",
+        missing="date is not installed",
     ),
     Fragment(
         "time_sync",
-        # A hardened chrony (cmdport 0, as STIG has it) answers root alone, by its socket.
-        # linuxptp leaves sockets and folders in /run: phc2sys and timemaster keep the system's clock, ptp4l alone
-        # a network card's, or the system's where the card has none. A phc2sys that was killed leaves its socket,
-        # whose name ends in its process's number. Instances (ptp4l@eth0) are seen so as well.
+        # A hardened chrony (cmdport 0, as STIG requires) answers only root, on its socket.
+        # linuxptp has sockets and directories in /run, also for instances (ptp4l@eth0). phc2sys and timemaster
+        # set the system clock; ptp4l alone sets the network card's clock, or the system clock if the card has
+        # none. A killed phc2sys leaves its socket behind, so the process number in the socket's name is checked.
         """\
 p=
 for f in /run/phc2sys.[0-9]*; do if [ -S "$f" ] && [ -d "/proc/${f##*.}" ]; then p=$f; fi; done
@@ -62,7 +62,7 @@ def parse_clock(text: str) -> tuple[float, float | None]:
     """Return the node's time (seconds since the epoch) and its uptime at that moment."""
     lines = text.splitlines()
     seconds, _, rest = lines[0].partition(" ")
-    # busybox prints the %N that it does not know as it stands.
+    # busybox does not support %N and prints it unchanged.
     nanoseconds = whole(rest) if is_whole(rest) and len(rest) == 9 else 500_000_000
     if not is_whole(seconds) or len(seconds) > 12:
         raise Unparsable(f"not a time: {lines[0][:80]!r}")
@@ -71,12 +71,12 @@ def parse_clock(text: str) -> tuple[float, float | None]:
 
 
 def parse_sync(text: str) -> bool:
-    """Say whether the service that keeps the clock is in step with its source."""
+    """Return whether the time service is synchronized with its source."""
     service, _, rest = text.strip().partition(" ")
     if service == "chrony":
         words = rest.strip().split(",")
-        # The fifth is how far chrony knows the clock to be off: past its first minutes it slews what it finds
-        # (chrony.conf(5), makestep), and says Normal all the while.
+        # The fifth word is the clock's error as chrony measures it. After its first minutes chrony slews the
+        # clock (chrony.conf(5), makestep) and reports Normal during that time.
         far = len(words) > 4 and abs(decimal(words[4])) > CHRONY_FAR_S
         return words[-1] in ("Normal", "Insert second", "Delete second") and not far
     if service == "ntpd" and "leap=" in rest:
@@ -87,7 +87,7 @@ def parse_sync(text: str) -> bool:
 
 
 def parse(sections: Sections, exchange: Exchange | None) -> Clock:
-    """Parse both sections; with the exchange the offset is bounded as NTP bounds it (RFC 5905, section 8)."""
+    """Parse both sections; the exchange bounds the offset as NTP does (RFC 5905, section 8)."""
     node = sections["clock"].read(parse_clock)
     offset = uncertainty = None
     if node.value is not None and exchange is not None:
@@ -101,9 +101,9 @@ def parse(sections: Sections, exchange: Exchange | None) -> Clock:
         offset, uncertainty = (first + last) / 2, abs(first - last) / 2
     sync = sections["time_sync"]
     source = sync.text.strip().partition(" ")[0] if sync.exit_status == 0 else ""
-    # How far PTP is off only root may ask, and of a domain that is not known here.
+    # Only root may query the offset of PTP, and only with the number of its domain, which is not known here.
     synchronized: Reading[bool] = (
-        absent("PTP keeps the clock, and was not asked") if source == "ptp" else sync.read(parse_sync)
+        absent("PTP sets the clock; its offset was not read") if source == "ptp" else sync.read(parse_sync)
     )
     return Clock(
         offset_s=None if offset is None else round(offset, 3),

@@ -1,8 +1,8 @@
-"""What of a node's facts must be equal on nodes that are alike: labelled texts; pure.
+"""The facts that must be equal on nodes of one kind, as labelled texts. All functions are pure.
 
-What differs by nature is not here: names, addresses, serial numbers, boot identifiers, counters, clocks,
-uptimes, and what depends on the amount of work (free memory, running containers, link speeds while idle).
-A reading that failed or was denied says nothing, and has no label; what is known not to be there is ``absent``.
+Facts that differ by nature are left out: names, addresses, serial numbers, boot identifiers, counters, clocks,
+uptimes, and everything that depends on load (free memory, running containers, link speeds while idle).
+A failed or denied reading has no label; something that is known to be missing has the value ``absent``.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from clusterctl.facts.model import UNLIMITED, NodeFacts
 
 ABSENT = "absent"
 MEMORY = "memory"
-"""The one fact that is compared with a tolerance: firmware takes a little, and not everywhere the same."""
+"""The one fact that is compared with a tolerance: firmware reserves a little, and not the same on each node."""
 PARAMETER = "kernel parameter"
 FAMILIES = (PARAMETER, "package", "modprobe option", "service", "module")
-"""Labels that begin with these exist per node: where a family was read, what it does not name is ``absent``."""
+"""First words of labels that exist per node. Where a family was read, a member that it lacks is ``absent``."""
 
 _OWN_PARAMETERS = re.compile(
     r"(BOOT_IMAGE|initrd|boot|root|resume|resume_offset|ip|ifname|nfsroot|rd\.(lvm|md|dm)\b.*|(rd\.)?luks\b.*|ostree|"
@@ -30,19 +30,19 @@ _OWN_PARAMETERS = re.compile(
 )
 _MODULES = ("nvidia_peermem", "nv_peer_mem", "gdrdrv", "nvidia_fs", "rdma_rxe", "nouveau", "nvme_rdma")
 _BY_MEMORY = ("fs.file-max",)
-"""Parameters that the kernel derives from the amount of memory."""
+"""Parameters that the kernel derives from the memory size."""
 _TOLD_BETTER = {
     "NCCL": ("libnccl2", "libnccl"),
     "docker": ("docker.io", "docker-ce", "moby-engine"),
     "container toolkit": ("nvidia-container-toolkit",),
     "fabric manager": ("nvidia-fabric-manager", "nvidia-fabricmanager"),
 }
-"""Packages whose version another label tells already: one difference is one line."""
+"""Packages whose version another label already holds, so that one difference is reported once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparable:
-    """A node's comparable facts by label, those that belong to the hardware, and the families that were read."""
+    """A node's comparable facts by label, the labels that describe hardware, and the families that were read."""
 
     values: dict[str, str] = field(default_factory=dict)
     hardware: frozenset[str] = frozenset()
@@ -57,7 +57,7 @@ def _put(found: dict[str, str], label: str, reading: Reading[Any], say: Callable
 
 
 def _counted(words: list[str]) -> str:
-    """Return ``8 x H200``, or ``6 x H200, 2 x A100``; ``absent`` for none."""
+    """Return ``8 x H200``, or ``6 x H200, 2 x A100``; ``absent`` for an empty list."""
     return ", ".join(f"{count} x {word}" for word, count in sorted(Counter(words).items())) or ABSENT
 
 
@@ -71,7 +71,7 @@ def _switch(values: list[bool | None]) -> str | None:
 
 
 def comparable(facts: NodeFacts) -> Comparable:
-    """Return what can be compared of a node."""
+    """Return a node's facts that can be compared with other nodes'."""
     hardware = _hardware(facts)
     software = _software(facts)
     families: dict[str, dict[str, str]] = {}
@@ -97,7 +97,7 @@ def comparable(facts: NodeFacts) -> Comparable:
 
 
 def _parameters(words: tuple[str, ...]) -> dict[str, str]:
-    """The kernel's parameters without those that name a disk, an image or the node itself."""
+    """Return the kernel's parameters without those that name a disk, an image or the node itself."""
     found: dict[str, list[str]] = {}
     for word in words[: words.index("--") if "--" in words else None]:
         name, equals, value = word.partition("=")
@@ -119,7 +119,7 @@ def _hardware(facts: NodeFacts) -> dict[str, str]:
     )
     _put(found, "NUMA nodes", facts.cpu.numa_nodes, lambda nodes: str(len(nodes)))
     if facts.memory.total_bytes.value is not None:
-        # Compared as a number: there is no word for a node that has none.
+        # Drift compares memory as a number, so a node without a value gets no label.
         found[MEMORY] = f"{facts.memory.total_bytes.value / 2**30:.0f} GiB"
     if facts.pci.devices.value is not None:
         gpus = facts.pci.nvidia_gpus
@@ -179,7 +179,7 @@ def _fabric(facts: NodeFacts) -> dict[str, str]:
         found[f"firmware of {board}"] = _distinct(device.fw_ver for device in of_board if device.fw_ver)
         found[f"link layer of {board}"] = _distinct(p.link_layer for device in of_board for p in device.ports)
     interfaces = facts.network.interfaces.or_else(())
-    # A bond has no device of its own; its speed tells of a leg that is down.
+    # A bond has no device of its own, but its speed drops when one of its links is down.
     above = {interface.master for interface in interfaces if interface.pci_address is not None}
     for interface in interfaces:
         if interface.pci_address is not None or interface.name in above:
@@ -190,7 +190,7 @@ def _fabric(facts: NodeFacts) -> dict[str, str]:
 
 
 def _is_given_away(facts: NodeFacts, address: str | None) -> bool:
-    """Whether a device is a virtual function of this machine's, which comes and goes with guests and pods."""
+    """Return whether a device is a virtual function, which appears and disappears with guests and pods."""
     function = facts.pci.device(address) if address is not None else None
     return function is not None and function.physical_function is not None
 
@@ -241,5 +241,5 @@ def _amount(number: int) -> str:
 
 
 def _upstream(version: str | None) -> str | None:
-    """Return a package's version without epoch and packaging: ``2.27.3`` of ``2.27.3-1+cuda12.9``."""
+    """Return a package's version without epoch and revision: ``2.27.3`` of ``2.27.3-1+cuda12.9``."""
     return None if version is None else version.rpartition(":")[2].partition("-")[0]

@@ -1,4 +1,4 @@
-"""Kernel parameters, and the files that clusterctl put on the node."""
+"""Kernel parameters, and the files that clusterctl wrote on the node."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SYSCTLS = (
 )
 READ_ONLY = "/proc/sys is read-only"
 KEPT = "kept_config"
-"""The section of configuration that only root may read."""
+"""The section with the configuration files that only root may read."""
 MANAGED = (
     *(
         "/etc/security/limits.d/*clusterctl*",
@@ -41,16 +41,15 @@ MANAGED = (
 _GLOBS = " ".join(MANAGED)
 
 FRAGMENTS = (
-    # Where root may not write (a mount without rw) the values are somebody else's; only root can tell.
+    # If root cannot write (a read-only mount), the host sets the values. Only root can test that.
     Fragment(
         "sysctl",
         f"""\
 [ "$W" != root ] || [ -w /proc/sys/kernel/hostname ] || echo '{READ_ONLY}' >&2""",
         files=tuple("/proc/sys/" + name.replace(".", "/") for name in SYSCTLS),
     ),
-    # Some sites and distributions (SUSE's chrony.spec: 0640) keep chrony.conf to root and chrony's own group. Whom sudo
-    # has made root (when the probe is sent once more with a password) nothing is kept from, and he is asked for what
-    # was kept from the account.
+    # Some sites and distributions (SUSE's chrony.spec: 0640) let only root and chrony's group read chrony.conf. A
+    # second probe through sudo with a password can read every file, so it reads what the account could not.
     Fragment(
         KEPT,
         """\
@@ -62,7 +61,7 @@ k=; [ ! -d /etc/chrony ] || [ -x /etc/chrony ] || k=1
 for f in /etc/chrony.conf /etc/chrony/chrony.conf; do
   if [ -e $f ] && { [ ! -r $f ] || [ "${SUDO_UID:-}" ]; }; then k=1; fi
 done; [ "$k" ]""",
-        missing="chrony's files, where there are any, are not kept to root",
+        missing="no chrony file is restricted to root",
         root=True,
     ),
     Fragment(
@@ -72,7 +71,7 @@ k=; [ -r /etc/sysconfig/rdma ] && [ -x /etc/sysconfig/rdma ] || k=1
 for f in /etc/sysconfig/rdma/*; do if [ -e "$f" ] && [ ! -r "$f" ]; then k=1; fi; done
 if [ "$k" ]; then r 'sha256sum /etc/sysconfig/rdma/*'; else t 10 sha256sum /etc/sysconfig/rdma/*; fi""",
         needs="[ -d /etc/sysconfig/rdma ]",
-        missing="/etc/sysconfig/rdma is not there",
+        missing="/etc/sysconfig/rdma not found",
         limit_bytes=16 * 1024,
         root=True,
     ),
@@ -83,14 +82,14 @@ set --
 for f in {_GLOBS}; do [ -f "$f" ] && set -- "$@" "$f"; done
 g "$@\"""",
         needs=f'm=; for f in {_GLOBS}; do if [ -f "$f" ]; then m=1; fi; done; [ "$m" ]',
-        missing="clusterctl has put no file on this node",
+        missing="no file of clusterctl's on this node",
         limit_bytes=512 * 1024,
     ),
 )
 
 
 def parse_sysctls(sections: Sections) -> tuple[Sysctl, ...]:
-    """Return the parameters that the node has; white space between values is one blank."""
+    """Return the parameters that the node has, with white space between values reduced to one blank."""
     lines = path_lines(sections["sysctl"].text)
     return tuple(
         Sysctl(path.removeprefix("/proc/sys/").replace("/", "."), " ".join(value.split()))
@@ -100,7 +99,7 @@ def parse_sysctls(sections: Sections) -> tuple[Sysctl, ...]:
 
 
 def parse_config(sections: Sections) -> tuple[ConfigLine, ...]:
-    """Return the lines of kernel parameters, of time services and of NCCL's own files."""
+    """Return the lines of the files of kernel parameters, time services and NCCL."""
     found = config_lines(
         sections["config"],
         *("/etc/sysctl", "/run/sysctl.d/", "/usr/local/lib/sysctl.d/", "/usr/lib/sysctl.d/"),
@@ -114,21 +113,21 @@ def parse_config(sections: Sections) -> tuple[ConfigLine, ...]:
 def _sums(text: str) -> tuple[FileSum, ...]:
     found = re.findall(r"^([0-9a-f]{64}) [ *](/\S+)$", text, re.MULTILINE)
     if text.strip() and not found:
-        raise Unparsable(f"not what sha256sum prints: {text[:80]!r}")
+        raise Unparsable(f"not output of sha256sum: {text[:80]!r}")
     return tuple(FileSum(path, digest) for digest, path in sorted(found, key=lambda pair: pair[1]))
 
 
 def parse_rdma_files(sections: Sections) -> Reading[tuple[FileSum, ...]]:
-    """Return path and SHA-256 of the files below /etc/sysconfig/rdma."""
+    """Return path and SHA-256 (hexadecimal) of the files below /etc/sysconfig/rdma."""
     section = sections["cluster_file"]
-    # sha256sum ends with 1 for a folder among the files, or for the star itself where there are none.
+    # sha256sum ends with 1 if a directory is among the files, or if the shell's pattern matched no file.
     if section.status is ReadStatus.FAILED and section.exit_status == 1:
         return read_text(section.text, _sums)
     return section.read(_sums)
 
 
 def parse_managed(sections: Sections) -> tuple[ManagedFile, ...]:
-    """Return the files whose names say that clusterctl wrote them, each line ended by a newline."""
+    """Return the files that clusterctl wrote, by their names; each line ends with a newline."""
     texts: dict[str, list[str]] = {}
     for path, line in path_lines(sections["managed"].text):
         texts.setdefault(path, []).append(line)

@@ -43,7 +43,7 @@ return 0""",
 
 
 def parse_topology(text: str) -> CpuTopology:
-    """Parse the first processor of /proc/cpuinfo and the topology files."""
+    """Parse the first processor of /proc/cpuinfo and the topology files; raise Unparsable without online CPUs."""
     info: dict[str, str] = {}
     for line in text.splitlines():
         key, colon, value = line.partition(":")
@@ -65,7 +65,7 @@ def parse_topology(text: str) -> CpuTopology:
 
 
 def parse_numa(text: str) -> tuple[NumaNode, ...]:
-    """Parse the processor list of each NUMA node."""
+    """Return each NUMA node with its processors, in order of their numbers."""
     found = Files.of_text(text).matching(r"/sys/devices/system/node/node(\d{1,6})/cpulist")
     return tuple(sorted((NumaNode(int(m[1]), cpu_list(value)) for m, value in found), key=lambda n: n.index))
 
@@ -99,7 +99,7 @@ def _frequency(files: Files) -> Frequency | None:
 
 
 def parse(sections: Sections) -> Cpu:
-    """Parse the section."""
+    """Return the facts of the section ``cpu``."""
     section = sections["cpu"]
     return Cpu(
         topology=section.read(parse_topology),

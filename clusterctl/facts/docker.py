@@ -1,4 +1,4 @@
-"""Docker: the program, what the engine says of itself, its configuration, and CDI specifications."""
+"""Docker: its program, the engine's own report, its configuration, and CDI specifications."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from clusterctl.facts.model_services import Docker, DockerEngine
 from clusterctl.foreign import json_value
 
 _SOCKET = "/var/run/docker.sock"
-# The engine's API gives the same document as `docker info`, without starting the program and all its plugins,
-# which costs ten times as much; curl is on most nodes.
+# The engine's API returns the same document as `docker info` at a tenth of the cost, because the program and its
+# plugins are not started. curl is installed on most nodes.
 _ASK = (
     "T=; if command -v timeout >/dev/null 2>&1; then T='timeout -s KILL 20'; fi; "
     "if command -v curl >/dev/null 2>&1; "
@@ -44,7 +44,7 @@ for f in {_SPECS}; do [ -e "$f" ] && {{ echo "file $f"; set -- "$@" "$f"; }}; do
 FRAGMENTS = (
     Fragment(
         "docker",
-        # dockerd looks for the toolkit's hook when it starts; the hook's ctime is when it was installed.
+        # dockerd looks for the toolkit's hook only when it starts; the hook's ctime is its time of installation.
         f"""\
 command -v docker >/dev/null 2>&1 && {{ printf 'binary '; command -v docker; }}
 [ -S {_SOCKET} ] && echo "socket {_SOCKET}"
@@ -54,8 +54,8 @@ h=$(command -v nvidia-container-runtime-hook 2>/dev/null) && [ -e {_PID} ] &&
   [ "$(find "$h" -newercm {_PID} 2>/dev/null)" ] && echo hook-came-later
 return 0""",
     ),
-    # Sites keep daemon.json and its folder to root, and toolkits before 1.13.2 the specifications: what the login may
-    # not read is not "not there". Only then is root asked, and only where something is there at all.
+    # Some sites let only root read daemon.json and its directory; toolkits before 1.13.2 did so with specifications.
+    # A file that the account may not read is not a missing file, so root reads it, and only in that case.
     Fragment(
         "docker_files",
         f"""\
@@ -89,7 +89,7 @@ if [ -w {_SOCKET} ]; then eval "$q"; else r "$q"; fi""",
         needs=f"command -v docker >/dev/null 2>&1 || [ -S {_SOCKET} ]",
         missing="docker is not installed",
         works=f"[ -S {_SOCKET} ]",
-        broken=f"the engine is not running ({_SOCKET} is not there)",
+        broken=f"the engine is not running ({_SOCKET} not found)",
         limit_bytes=1024 * 1024,
         root=True,
     ),
@@ -101,7 +101,7 @@ def _strings(value: Any) -> tuple[str, ...]:
 
 
 def parse_engine(text: str) -> DockerEngine:
-    """Parse ``docker info`` as JSON (the API's /info has the same fields)."""
+    """Parse ``docker info`` as JSON (the API's /info has the same fields); raise Unparsable for an error report."""
     document = json_value(text)
     if not isinstance(document, dict):
         raise Unparsable("docker info is not a JSON object")
@@ -131,7 +131,7 @@ def parse_toolkit(text: str) -> str:
 
 
 def _unseen(section: Section, part: str) -> str:
-    """Say why files below a folder that has ``part`` in its path may be there although they were not seen."""
+    """Return why files below a directory with ``part`` in its path may exist unseen; empty if all were seen."""
     if section.status in (ReadStatus.OK, ReadStatus.EMPTY, ReadStatus.ABSENT):
         return ""
     hidden = re.findall(r"^hidden (.*)$", section.text, re.MULTILINE)
@@ -139,7 +139,7 @@ def _unseen(section: Section, part: str) -> str:
 
 
 def _mode(text: str) -> int | None:
-    """Return the permissions that ``ls -l`` shows first in a line, ``-rw-r-----``."""
+    """Return the permission bits of the first line of ``ls -l`` (``-rw-r-----``)."""
     found = re.search(r"^-([r-][w-][x-][r-][w-][x-][r-][w-][x-])\S? ", text, re.MULTILINE)
     return int("".join("0" if c == "-" else "1" for c in found[1]), 2) if found else None
 
@@ -149,7 +149,7 @@ def _daemon_config(texts: list[str], is_there: bool, section: Section) -> Readin
         return Reading("\n".join(texts))
     if _unseen(section, "/docker"):
         return Reading(None, section.status, section.detail)
-    return Reading("") if is_there else absent(f"{_DAEMON} is not there")
+    return Reading("") if is_there else absent(f"{_DAEMON} not found")
 
 
 def parse(sections: Sections) -> Docker:
@@ -173,7 +173,7 @@ def parse(sections: Sections) -> Docker:
         daemon_config=_daemon_config(daemon, _DAEMON in files, private),
         cdi_specs=tuple(path for path in files if "/cdi/" in path),
         cdi_kinds=tuple(sorted(filter(None, kinds))),
-        # A spec names libcuda.so.1 as well, a link: the driver's version has at least two parts.
+        # A specification also names the link libcuda.so.1; a driver's version has at least two parts.
         cdi_drivers=tuple(sorted((path, version) for path, version in libraries if "." in version)),
         toolkit=sections["container_toolkit"].read(parse_toolkit),
         rootless=tuple(words.get("rootless", ())),

@@ -1,4 +1,4 @@
-"""Recorded facts: a node's facts as a JSON document and back, and the key that alike nodes share."""
+"""Recorded facts: conversion to and from JSON documents, and a key that is equal for equal nodes."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ def _adapter() -> TypeAdapter[NodeFacts]:
 
 
 def to_document(facts: NodeFacts) -> dict[str, Any]:
-    """Return the facts as values that JSON can hold."""
+    """Return the facts as values that JSON can represent."""
     from pydantic_core import to_jsonable_python
 
-    # Not by the adapter: to work out its schema takes longer than to write the facts of a hundred nodes.
+    # The adapter is not used: building its schema takes longer than writing the facts of a hundred nodes.
     return {"schema": SCHEMA, **to_jsonable_python(_shown(facts), inf_nan_mode="null")}
 
 
 def _shown(facts: NodeFacts) -> NodeFacts:
-    """Return the facts without the one text that is kept whole in memory, because it is merged with: daemon.json."""
+    """Return the facts without secrets in daemon.json, which memory holds unchanged because it is merged later."""
     docker = facts.docker
     whole = docker.daemon_config.value
     if whole is None or (clean := scrubbed_json(whole)) == whole:
@@ -48,10 +48,10 @@ def _shown(facts: NodeFacts) -> NodeFacts:
 
 
 def fleet_to_document(facts: HostMap[NodeFacts], subjects: frozenset[str] | None = None) -> dict[str, Any]:
-    """Return what every node answered: its facts, or the failure that stands in their place.
+    """Return the facts of every node, or the failure of a node without facts.
 
-    ``subjects``: all that the nodes were asked about; None: everything. Facts stand in it as the values that they are,
-    which ``RunDir.write`` turns into JSON in one go.
+    ``subjects`` are the subjects that the nodes were probed for; None means all. The document holds facts as
+    objects, which ``RunDir.write`` converts to JSON in one pass.
     """
     nodes: dict[str, Any] = {}
     for name, outcome in facts.items():
@@ -65,12 +65,12 @@ def fleet_to_document(facts: HostMap[NodeFacts], subjects: frozenset[str] | None
 
 
 def from_document(document: object) -> NodeFacts:
-    """Return the facts of a document; raise FactsError where it is not one, naming the key."""
+    """Return the facts of a document; raise FactsError, with the key, for a malformed document."""
     from pydantic import ValidationError
 
     if not isinstance(document, Mapping) or document.get("schema") != SCHEMA:
         raise FactsError(
-            f"not a document of the schema {SCHEMA}", hint="gather the facts again: clusterctl check"
+            f"the document does not have the schema {SCHEMA}", hint="gather the facts again: clusterctl check"
         )
     try:
         return _adapter().validate_python({key: value for key, value in document.items() if key != "schema"})
@@ -79,11 +79,11 @@ def from_document(document: object) -> NodeFacts:
         place = ".".join(map(str, first["loc"]))
         raise FactsError(
             f"recorded facts cannot be used: {place}: {first['msg']}",
-            hint="they were written by another version of clusterctl: gather them again",
+            hint="another version of clusterctl wrote them; gather the facts again: clusterctl check",
         ) from None
 
 
-# What differs between two nodes that are alike: names, identifiers, addresses, counters, clocks, space.
+# Facts that differ between equal nodes: names, identifiers, addresses, counters, clocks, free space.
 _PERSONAL = tuple(
     re.compile(pattern)
     for pattern in (
@@ -102,7 +102,7 @@ _PERSONAL = tuple(
 
 
 def fold_key(facts: NodeFacts) -> str:
-    """Return a key that is equal for nodes whose facts differ only in what is a node's own."""
+    """Return a key that is equal for nodes whose facts differ only in names, addresses, counters and the like."""
 
     def kept(value: Any, place: str) -> Any:
         if isinstance(value, dict):

@@ -1,14 +1,14 @@
-"""Drift without a golden file: every node is held against the majority of the nodes that are like it; pure.
+"""Drift without a golden file: compare every node with the majority of the nodes of its kind. Pure functions.
 
 Interface, for ``check`` and its outputs:
 
-- ``drift(facts, nodes)`` takes the facts by node name, and the inventory's nodes (for groups and GPUs that are
-  expected); returns the deviations, those of most importance first.
+- ``drift(facts, nodes)`` takes the facts by node name, and the inventory's nodes (for groups and expected GPUs);
+  returns the deviations, the most important first.
 - ``render(deviations, names)`` returns folded text: ``gpu[01-31] ok; gpu32: NCCL 2.21, others 2.27``.
-- ``to_document(deviations)`` returns the list that stands under ``drift`` in JSON.
+- ``to_document(deviations)`` returns the list under ``drift`` in JSON.
 
-Nodes are compared within a kind: the same architecture and GPUs. Facts of the hardware are compared within the
-inventory's groups where these have three nodes or more, since groups often tell generations of machines apart.
+Nodes of one kind have the same architecture and GPUs. Hardware facts are compared within the inventory's groups
+if these have three nodes or more, since groups often separate generations of machines.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from clusterctl.inventory import nodeset
 from clusterctl.inventory.model import Node
 
 MEMORY_TOLERANCE = 0.04
-"""Sizes closer than this share of the larger are one size."""
+"""Sizes that differ by less than this share of the larger one count as equal."""
 VOTERS = 3
-"""The least number of nodes among which a majority says something."""
+"""Minimum number of nodes for a meaningful majority."""
 NAMED_APART = 5
-"""So many different values of a kernel parameter, one for each node, are names and no settings."""
+"""From this many nodes on, a kernel parameter with a different value on each is a name, not a setting."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
-    """Nodes whose ``value`` of a fact is not the ``others``'; ``tie``: no value has the majority."""
+    """Nodes whose ``value`` of a fact differs from the ``others``'; ``tie``: no value has the majority."""
 
     fact: str
     value: str
@@ -48,9 +48,9 @@ def drift(
     nodes: Iterable[Node] = (),
     compared: Mapping[str, Comparable] | None = None,
 ) -> tuple[Deviation, ...]:
-    """Return what deviates, in the order in which the facts matter.
+    """Return the deviations, the most important facts first.
 
-    ``compared``: what ``comparable`` returned for the nodes to compare; without it, for all nodes of ``facts``.
+    ``compared`` holds the results of ``comparable`` for the nodes to compare; None compares all nodes of ``facts``.
     """
     known = {node.name: node for node in nodes}
     read = {name: comparable(of) for name, of in facts.items()} if compared is None else dict(compared)
@@ -71,12 +71,12 @@ def _stem(name: str) -> str:
 
 
 def _kinds(facts: Mapping[str, NodeFacts], known: Mapping[str, Node]) -> list[list[str]]:
-    """Put nodes of one architecture and one kind of GPU together.
+    """Group nodes of the same architecture and the same GPUs.
 
-    A node whose kind no other of its name's stem shares is no kind but a node that differs, and so is one without
-    the GPUs that the inventory says it has: it joins the largest kind that has its stem or its groups. Without
-    either (a login node among GPU nodes) it is compared with its like, if there are any. Names need not be numbers
-    (head and worker, what MAAS makes up): the same GPUs make nodes alike all the same.
+    A node that shares its architecture and GPUs with no other node of its name's stem is treated as deviating, and
+    so is a node without the GPUs that the inventory lists. It joins the largest kind that has its stem or groups.
+    A node with neither (a login node among GPU nodes) is compared with nodes of its own architecture and GPUs, if
+    any. Names need not be numbered (head and worker, names from MAAS): equal GPUs put nodes into one kind too.
     """
     alike: dict[tuple[str, ...], list[str]] = {}
     for name, of in facts.items():
@@ -99,7 +99,7 @@ def _kinds(facts: Mapping[str, NodeFacts], known: Mapping[str, Node]) -> list[li
             left[name] = key
         else:
             same.append(name)
-    # Nodes that are all different from each other may still be meant to be alike: they share a stem.
+    # Nodes that all differ from each other may still be meant to be equal, if their names share a stem.
     whole += _gathered({name: key[0] for name, key in left.items()})
     placed = {name for names in whole for name in names}
     whole += _fellows({name: key[1:] for name, key in left.items() if name not in placed}, facts, known)
@@ -108,7 +108,7 @@ def _kinds(facts: Mapping[str, NodeFacts], known: Mapping[str, Node]) -> list[li
 
 
 def _gathered(keys: Mapping[str, Hashable]) -> list[list[str]]:
-    """Put names of one key together; what is alone is left out."""
+    """Group names by their key; leave out names whose key is unique."""
     found: dict[Hashable, list[str]] = {}
     for name, key in keys.items():
         found.setdefault(key, []).append(name)
@@ -118,10 +118,10 @@ def _gathered(keys: Mapping[str, Hashable]) -> list[list[str]]:
 def _fellows(
     kinds: Mapping[str, tuple[str, ...]], facts: Mapping[str, NodeFacts], known: Mapping[str, Node]
 ) -> list[list[str]]:
-    """Put nodes together whose names have nothing in common, by their GPUs; and with them who shares their groups.
+    """Group nodes with unrelated names by their GPUs, and add the nodes that share their groups.
 
-    Without GPUs it takes the same groups, or a fleet that has no GPU at all: a login node and a file server among
-    GPU nodes are not alike.
+    Nodes without GPUs must share their groups, or the whole fleet must be without GPUs: a login node and a file
+    server among GPU nodes are not of one kind.
     """
     some_have = any(of.pci.nvidia_gpus for of in facts.values())
     keys: dict[str, Hashable] = {}
@@ -144,7 +144,7 @@ def _akin(name: str, other: str, known: Mapping[str, Node]) -> bool:
 
 
 def _by_groups(kind: list[str], known: Mapping[str, Node]) -> list[list[str]]:
-    """Split a kind by the inventory's groups; groups too small for a majority vote with all others."""
+    """Split a kind by the inventory's groups; groups too small for a majority vote together with others."""
     parts: dict[tuple[str, ...], list[str]] = {}
     for name in kind:
         parts.setdefault(known[name].groups if name in known else (), []).append(name)
@@ -161,7 +161,7 @@ def _without_max(parts: list[list[str]]) -> list[list[str]]:
 
 
 def _values(label: str, nodes: Mapping[str, Comparable]) -> dict[str, str]:
-    """Return who says what; where a family was read, a member that it does not name is absent."""
+    """Return each node's value of a label; where a family was read, a member that it lacks is absent."""
     family = next((name for name in FAMILIES if label.startswith(f"{name} ")), None)
     found = {}
     for name, of in nodes.items():
@@ -173,7 +173,7 @@ def _values(label: str, nodes: Mapping[str, Comparable]) -> dict[str, str]:
 
 
 def _near(sizes: dict[str, str]) -> dict[str, str]:
-    """Give sizes that are nearly equal the text of the most frequent of them."""
+    """Replace nearly equal sizes by the most frequent one of them."""
     counts = Counter(sizes.values())
     leaders: list[str] = []
     renamed: dict[str, str] = {}
@@ -204,7 +204,7 @@ def _vote(label: str, nodes: Mapping[str, Comparable]) -> list[Deviation]:
         and len(counts) == len(values) >= NAMED_APART
         and ABSENT not in values.values()
     ):
-        # Every node has its own: whoever boots them (a provisioner, a disk's name) told it apart on purpose.
+        # Each node has its own value, so the provisioner set it on purpose (a disk's name, for example).
         return []
     holders: dict[str, tuple[str, ...]] = {
         value: tuple(name for name, said in values.items() if said == value) for value, _ in counts
@@ -230,7 +230,7 @@ def _words(deviation: Deviation) -> str:
 
 
 def render(deviations: Iterable[Deviation], names: Iterable[str]) -> str:
-    """Return one line for a single deviation, else a line for each, nodes folded; ``names``: who was compared."""
+    """Return one line for a single deviation, else one line for each; ``names`` are the nodes that were compared."""
     found = list(deviations)
     odd = {name for deviation in found for name in deviation.nodes}
     fine = [name for name in names if name not in odd]
@@ -240,7 +240,7 @@ def render(deviations: Iterable[Deviation], names: Iterable[str]) -> str:
 
 
 def to_document(deviations: Iterable[Deviation]) -> list[dict[str, Any]]:
-    """Return the deviations as values that JSON can hold."""
+    """Return the deviations as values that JSON can represent."""
     return [
         {
             "fact": deviation.fact,

@@ -1,4 +1,4 @@
-"""What former runs saw of nodes: their facts, read from the run folders only when somebody asks."""
+"""Facts of nodes from earlier runs, read from the run folders on first use."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from clusterctl.inventory.model import Node
 from clusterctl.inventory.user_paths import is_file
 
 RUNS_LOOKED_AT = 8
-"""The newest runs with facts; what is older than these is not looked for."""
+"""Number of newest runs with facts that are searched; older runs are ignored."""
 LARGEST_BYTES = 256 << 20
 _RUN = re.compile(r"\d{8}T\d{6}Z-(?:check|bootstrap)-[0-9a-f]{4}")
 
 
 class EarlierFacts(Mapping[str, NodeFacts]):
-    """The newest facts that former runs in a folder have of each node, under the same name and address.
+    """The newest facts of each node, by name and address, from the earlier runs in a directory.
 
-    A run that is damaged, was written by a version with other facts, or asked about less than the present one
-    counts as not there.
+    A run is ignored if it is damaged, if a version with other facts wrote it, or if it probed fewer subjects than
+    the current run.
     """
 
     def __init__(
         self, runs: Path, nodes: Iterable[Node], *, present: str, subjects: frozenset[str] | None = None
     ) -> None:
-        """``present``: the run that goes on now, whose facts are not earlier ones; ``subjects``: what it asks about."""
+        """Search ``runs``, without ``present`` (the current run); ``subjects`` are the subjects that it probes."""
         self._root, self._present = runs, present
         self._subjects = subjects
         self._addresses = {node.name: node.address for node in nodes}
         self._documents: dict[str, dict[str, Any]] = {}
         self.used: dict[str, NodeFacts] = {}
-        """Those that were asked for and found."""
+        """Facts that were requested and found."""
 
     def __getitem__(self, name: str) -> NodeFacts:
         if name in self.used:
@@ -71,7 +71,7 @@ class EarlierFacts(Mapping[str, NodeFacts]):
         return [name for name, _ in zip(recorded, range(RUNS_LOOKED_AT), strict=False)]
 
     def _facts(self, run: str) -> dict[str, Any]:
-        """Return the facts' documents of one run, of nodes that had the address they have now."""
+        """Return the documents of one run's facts, for nodes whose address has not changed since."""
         if run not in self._documents:
             facts = _read(self._root / run / "facts.json")
             nodes = facts.get("nodes") if self._tells_enough(facts.get("subjects")) else None
@@ -92,7 +92,7 @@ class EarlierFacts(Mapping[str, NodeFacts]):
         return self._documents[run]
 
     def _tells_enough(self, asked: object) -> bool:
-        """Whether a run that asked about these subjects (None: all) knows what the present one wants to know."""
+        """Return whether a run with these subjects (None: all) covers the subjects of the current run."""
         if asked is None:
             return True
         return (

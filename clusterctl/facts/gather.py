@@ -1,4 +1,4 @@
-"""Gather a node's facts: one command over its transport, then parsing of what it answered."""
+"""Gather a node's facts: run the probe over its transport and parse the answer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DEFAULT_TIMEOUT_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class RawAnswer:
-    """One exec of the probe as the node answered it, before anything is parsed.
+    """The unparsed answer of a node to one run of the probe.
 
     ``nonce`` marks the sections' ends; times are the controller's, in seconds since the epoch.
     """
@@ -70,10 +70,10 @@ def understand(
     root_refusal: str | None = None,
     subjects: frozenset[str] | None = None,
 ) -> NodeFacts:
-    """Return the facts that a node's answers hold: the first as the login user, a second one as root; pure.
+    """Parse a node's answers into facts: the first as the login user, a second one as root. Pure function.
 
-    ``root_refusal``: why a second exec as root was tried and not let in; ``subjects``: what was asked about.
-    Raises TransportError (``protocol``) for an answer that holds no facts.
+    ``root_refusal`` is the reason why sudo refused a second run as root; ``subjects`` are the probed subjects.
+    Raise TransportError (``protocol``) for an answer without facts.
     """
     first = answers[0]
     answer = _split(first, subjects)
@@ -83,7 +83,7 @@ def understand(
         sections.update({name: section for name, section in again.sections.items() if name != "root"})
         root = RootAccess(root.uid, "sudo", "with a password")
     if root_refusal is not None:
-        # No way to root is a finding (what needs root reads "denied"), not a node that failed.
+        # Missing root access is a finding (readings that need root are "denied"), not a failure of the node.
         root = RootAccess(root.uid, root.way, root_refusal)
     with understanding(name, "its facts"):
         return facts_from(
@@ -99,7 +99,7 @@ def understand(
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """All that a node answered: the first exec as the login user, a second one as root, or why root was refused."""
+    """A node's unparsed answers: as the login user, then as root; or the reason why root was refused."""
 
     name: str
     answers: tuple[RawAnswer, ...]
@@ -107,7 +107,7 @@ class Heard:
     subjects: frozenset[str] | None = None
 
     def understood(self) -> NodeFacts:
-        """Return the facts that the answers hold; see ``understand``."""
+        """Return the facts of the answers; see ``understand``."""
         return understand(self.name, self.answers, root_refusal=self.refusal, subjects=self.subjects)
 
 
@@ -123,9 +123,9 @@ def hear(
     on_answers: OnAnswers | None = None,
     subjects: frozenset[str] | None = None,
 ) -> Heard:
-    """Return what the node answers, without reading it further than is needed to see whether root is missing.
+    """Run the probe and return its answers, parsed only as far as needed to see whether root is missing.
 
-    The arguments are those of ``gather``. Raises TransportError when the node does not answer.
+    The arguments are those of ``gather``. Raise TransportError if the node does not answer.
     """
     answers = [_ask(transport, timeout_s, subjects, allow_sudo=node.become is not Become.NONE)]
     refusal = None
@@ -152,12 +152,12 @@ def gather(
     on_answers: OnAnswers | None = None,
     subjects: frozenset[str] | None = None,
 ) -> NodeFacts:
-    """Return the node's facts from one exec as the login user; the probe itself tries ``sudo -n``.
+    """Return the node's facts from one run of the probe as the login user; the probe itself tries ``sudo -n``.
 
-    With ``escalate`` a node whose sudo wants a password gets a second exec as root (through the transport)
-    for the sections that need it. ``on_answers`` is handed what the node answered, before it is parsed (and
-    why root was refused, if it was). ``subjects`` are all that is asked about (None: everything), with the ones
-    that are read with them. Raises TransportError when the node does not answer, or answers no facts.
+    With ``escalate``, a node whose sudo requires a password runs the sections that need root a second time, as root
+    (through the transport). ``on_answers`` receives the unparsed answers and the reason if root was refused.
+    ``subjects`` are the subjects to probe (None: all), completed by the subjects that their parsers read.
+    Raise TransportError if the node does not answer, or answers without facts.
     """
     heard = hear(transport, node, timeout_s, escalate=escalate, on_answers=on_answers, subjects=subjects)
     return heard.understood()

@@ -1,4 +1,4 @@
-"""Gather the facts of many nodes at once. Nothing that understands facts is imported before the first logins run."""
+"""Gather the facts of many nodes at once. The parsers are imported only after the first logins have started."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ def gather_fleet(
     release: Callable[[Transport], None] | None = None,
     meanwhile: Callable[[], None] | None = None,
 ) -> HostMap[NodeFacts]:
-    """Gather the facts of many nodes, each over one connection; arguments as of ``gather.gather`` and ``fan_out``.
+    """Gather the facts of many nodes, each over one connection; arguments as in ``gather.gather`` and ``fan_out``.
 
-    What a node answered is parsed in the caller's thread while others still answer: the threads that talk to
-    nodes never wait for a parser, and parsers never compete with one another.
+    The caller's thread parses the answers while other nodes still answer. The threads of the connections never wait
+    for a parser, and parsers never compete with each other.
     """
     found: dict[str, NodeFacts | Failure] = {}
 
     def work(node: Node, transport: Transport) -> Heard:
-        # A node is busy with a login for as long as the import of the parsers takes, whose scripts the probe is.
+        # The login on the node takes about as long as importing the parsers, which also build the probe's script.
         transport.open()
         from clusterctl.facts.gather import hear
 

@@ -16,12 +16,12 @@ QUERY = (
     "pcie.link.width.current,mig.mode.current,compute_mode,pstate"
 )
 FABRIC = "fabric.state,fabric.status"
-"""Fields that older drivers do not know; for one field that it does not know nvidia-smi ends
-with status 2 and prints no table; it is asked again without them."""
+"""Fields that older drivers lack. nvidia-smi ends with status 2 and prints no table if a single field is unknown,
+so the query is repeated without these fields."""
 _NEEDS = "command -v nvidia-smi >/dev/null 2>&1"
 _MISSING = "nvidia-smi is not installed"
-# Without persistence mode each call initialises every GPU, a second or more for each; three calls that hang
-# still leave the node's other facts time to arrive.
+# Without persistence mode each call initialises every GPU, which takes a second or more per GPU. The limit leaves
+# time for the node's other facts even if three calls hang.
 DEADLINE_S = 25
 
 FRAGMENTS = (
@@ -72,15 +72,15 @@ GTPS_OF_GENERATION = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0, 6: 64.0}
 """PCI Express transfer rate by generation."""
 
 _FAULTS = ("[GPU requires reset]", "[GPU is lost]")
-"""What nvidia-smi shows of an ill GPU beside its name; the performance state (pstate) is among what is lost first."""
+"""Values that nvidia-smi prints for a faulty GPU; the performance state (pstate) is one of the first to be lost."""
 _INFOROM_STATUS = 14
-"""What nvidia-smi ends with where a GPU's infoROM is corrupted: a warning, it has said what it was asked for."""
+"""Exit status of nvidia-smi for a GPU with a corrupted infoROM. It is a warning: the output is complete."""
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 def pci_address(bus_id: str) -> str:
-    """Return NVIDIA's bus id (``00000000:1B:00.0``) as sysfs writes it (``0000:1b:00.0``)."""
+    """Convert NVIDIA's bus id (``00000000:1B:00.0``) to the form of sysfs (``0000:1b:00.0``)."""
     match = re.fullmatch(r"([0-9a-fA-F]{4,8}):([0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])", bus_id)
     if match is None:
         raise Unparsable(f"not a PCI bus id: {bus_id[:40]!r}")
@@ -93,7 +93,7 @@ def _number(text: str | None) -> int | None:
 
 
 def _word(text: str | None) -> str | None:
-    # "[N/A]", "[Not Supported]" and, in some columns, a bare "N/A" mean that the GPU has no such thing.
+    # "[N/A]", "[Not Supported]" and, in some columns, a bare "N/A" mean that the GPU does not support the feature.
     return None if not text or text.startswith("[") or text == "N/A" else text
 
 
@@ -102,10 +102,10 @@ def _enabled(text: str | None) -> bool | None:
 
 
 def parse_query(text: str) -> tuple[Gpu, ...]:
-    """Parse ``--query-gpu --format=csv`` by its header; what a GPU does not support is None."""
+    """Parse ``--query-gpu --format=csv`` by its header; unsupported values read None."""
     try:
         rows = list(csv.reader(text.strip().splitlines(), skipinitialspace=True))
-    except csv.Error as error:  # a field longer than csv takes; no ValueError
+    except csv.Error as error:  # a field above csv's size limit; csv.Error is not a ValueError
         raise Unparsable(f"not nvidia-smi's table: {error}") from None
     header = [re.sub(r" \[[^][]*\]$", "", name) for name in rows[0]]
     if not {"index", "uuid", "name", "pci.bus_id", "driver_version"} <= set(header):
@@ -145,7 +145,7 @@ def parse_query(text: str) -> tuple[Gpu, ...]:
 
 
 def parse_topology(text: str) -> GpuTopology:
-    """Parse ``topo -m``: a matrix between tabs, with terminal escapes in its header, then legends."""
+    """Parse ``topo -m``: a matrix separated by tabs, with terminal escapes in its header, then legends."""
     lines = _ANSI.sub("", text).splitlines()
     start = next((i for i, line in enumerate(lines) if line.startswith("\t") and "GPU0" in line), None)
     if start is None:
@@ -170,7 +170,7 @@ def parse_topology(text: str) -> GpuTopology:
 
 
 def parse_nvlinks(text: str) -> tuple[NvLinks, ...]:
-    """Parse ``nvlink -s``: a line for each GPU, then one for each of its links."""
+    """Parse ``nvlink -s``: one line for each GPU, followed by one line for each of its links (GB/s)."""
     links: dict[int, list[float | None]] = {}
     current: list[float | None] | None = None
     for line in text.splitlines():
@@ -216,14 +216,14 @@ def _line(number: int, what: str) -> Callable[[str], str]:
     def pick(text: str) -> str:
         lines = text.strip().splitlines()
         if len(lines) <= number:
-            raise Unparsable(f"modinfo says no {what}")
+            raise Unparsable(f"modinfo printed no {what}")
         return lines[number].strip()
 
     return pick
 
 
 def _answered(section: Section) -> tuple[Section, str]:
-    """Return a section as it would be without nvidia-smi's warnings, which stand before, in and behind its answer."""
+    """Return a section without nvidia-smi's warnings, which may be anywhere in its output, and the warnings."""
     lines = section.text.splitlines(keepends=True)
     said = [line.strip() for line in lines if line.startswith("WARNING: ")]
     text = "".join(line for line in lines if not line.startswith("WARNING: ")) if said else section.text
@@ -235,7 +235,7 @@ def _answered(section: Section) -> tuple[Section, str]:
 def _devices(section: Section) -> Reading[tuple[Gpu, ...]]:
     """Parse the table, with nvidia-smi's warnings as the reading's detail."""
     answered, said = _answered(section)
-    # What else may stand before the table, which begins at "index,", is no part of it.
+    # The table begins at "index,"; the text before it is ignored.
     start = max(0, answered.text.find("index, "))
     found = Section(answered.name, answered.text[start:], answered.exit_status, answered.error, answered.cut)
     reading = found.read(parse_query)
@@ -243,7 +243,7 @@ def _devices(section: Section) -> Reading[tuple[Gpu, ...]]:
 
 
 def parse(sections: Sections) -> GpuFacts:
-    """Parse all sections about GPUs."""
+    """Return the facts of all sections about GPUs."""
     return GpuFacts(
         devices=_devices(sections["gpu_query"]),
         topology=_answered(sections["gpu_topology"])[0].read(parse_topology),

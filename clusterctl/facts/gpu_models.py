@@ -1,4 +1,4 @@
-"""What GPUs of some models cannot do, and how some are joined to the machine, whatever is installed."""
+"""Hardware limits of some GPU models and their connection to the machine, independent of installed software."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ _SUPERCHIP_PRODUCTS = ("2342", "2345", "2348", "2941", "31c2")
 
 
 def why_no_gpudirect(name: str) -> str | None:
-    """Return why no NIC reaches the memory of a GPU of this name (nvidia-smi's); None for all that NICs can reach.
+    """Return why NICs cannot reach the memory of a GPU with this name (nvidia-smi's); None if they can.
 
-    DGX Spark: its memory is the CPU's, and what CUDA allocates there no PCIe device may access (DGX Spark Porting
-    Guide, "GPUDirect RDMA"). GeForce: CUDA's library lets nobody at it (gdrcopy #211).
+    DGX Spark: the GPU shares the CPU's memory, and PCIe devices may not access CUDA's allocations in it (DGX Spark
+    Porting Guide, "GPUDirect RDMA"). GeForce: CUDA's library does not give access (gdrcopy #211).
     """
     if _MEMORY_OF_THE_CPU.search(name):
-        return f"{name} shares its memory with the CPU and has no GPUDirect RDMA: by NVIDIA's design"
+        return f"{name} shares its memory with the CPU and does not support GPUDirect RDMA"
     if _FOR_GAMES.search(name):
-        return f"{name} has no GPUDirect RDMA: NVIDIA leaves it to data-centre and professional GPUs"
+        return f"{name} has no GPUDirect RDMA; NVIDIA supports it only on data-centre and professional GPUs"
     return None
 
 
 def why_no_efa_gpudirect(machine: str) -> str | None:
-    """Return why no EFA reaches the GPUs of an EC2 machine by its product name; None where they do.
+    """Return why EFAs cannot reach the GPUs of an EC2 machine, by its product name; None if they can.
 
-    Sources: aws-ofi-nccl #547; Amazon's announcement of G7e, the first of its kind with GPUDirect RDMA.
+    Sources: aws-ofi-nccl #547; Amazon's announcement of G7e, the first G machine with GPUDirect RDMA.
     """
     if re.match(r"gr?[1-6]\D", machine) is None:
         return None
@@ -41,12 +41,12 @@ def why_no_efa_gpudirect(machine: str) -> str | None:
 
 
 def is_joined_to_its_cpu(gpu: str | PciDevice) -> bool:
-    """Whether a GPU, by its name or on the bus, is joined to a Grace CPU by NVLink-C2C, through which NICs reach it."""
+    """Return whether a GPU (name or PCI device) is attached to a Grace CPU by NVLink-C2C, which NICs use too."""
     if isinstance(gpu, str):
         return _SUPERCHIP.search(gpu) is not None
     return gpu.is_nvidia_gpu and gpu.device in _SUPERCHIP_PRODUCTS
 
 
 def shares_memory_of_its_cpu(gpu: PciDevice) -> bool:
-    """Whether a GPU on the bus has no memory of its own that a NIC could reach (GB10 of DGX Spark)."""
+    """Return whether a PCI device is a GPU without memory of its own (GB10 of DGX Spark)."""
     return gpu.is_nvidia_gpu and gpu.device in _MEMORY_OF_THE_CPU_PRODUCTS

@@ -1,4 +1,4 @@
-"""Resource limits as a non-interactive SSH session sees them, and the files that set them."""
+"""Resource limits of a non-interactive SSH session, and the files that set them."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from clusterctl.foreign import whole
 from clusterctl.secret.scrub import scrubbed
 
 NCCL_HOME_FILE = "~/.nccl.conf"
-"""How the file of the account that logs in is called in the facts, whatever its home."""
+"""Name in the facts for this file in the home of the login account, wherever the home is."""
 
 FRAGMENTS = (
-    # The shell opens the file itself, so these are the limits of the session's own process: what sshd, PAM
-    # and the login left it with, and what a program that mpirun starts the same way will inherit.
+    # The shell itself opens the file, so these are the limits that sshd, PAM and the login set for the session's
+    # own process. A program that mpirun starts over SSH inherits the same limits.
     Fragment(
         "limits",
         'while IFS= read -r line; do printf "%s\\n" "$line"; done </proc/self/limits; echo "shell ${SHELL:-}"',
         needs="[ -r /proc/self/limits ]",
-        missing="/proc/self/limits is not there",
+        missing="/proc/self/limits not found",
     ),
     Fragment(
         "config",
@@ -70,20 +70,20 @@ def parse_limit(text: str, key: str) -> Limit:
     """Return one limit of /proc/self/limits (proc(5)): soft and hard, in the kernel's unit."""
     match = re.search(rf"^{_ROWS[key]} +(unlimited|\d+) +(unlimited|\d+)", text, re.MULTILINE)
     if match is None:
-        raise Unparsable(f"/proc/self/limits holds no line for {_ROWS[key]!r}")
+        raise Unparsable(f"/proc/self/limits has no line {_ROWS[key]!r}")
     return Limit(soft=_amount(match[1]), hard=_amount(match[2]))
 
 
 def _login_shell(text: str) -> str:
-    """Return the session's SHELL (what sshd took from the user's entry), or an empty text."""
+    """Return the session's SHELL (from the account's passwd entry), or an empty text."""
     match = re.search(r"^shell (\S+)$", text, re.MULTILINE)
     return match[1] if match else ""
 
 
-# Asked by several parsers, of files that most nodes of a fleet share.
+# Cached: several parsers read the same files, which are equal on most nodes of a fleet.
 @lru_cache(maxsize=64)
 def config_lines(section: Section, *folders: str) -> tuple[ConfigLine, ...]:
-    """Return the lines that say something of the files whose paths begin with one of the given words."""
+    """Return the non-empty lines of the files whose paths begin with one of the given prefixes."""
     return tuple(
         ConfigLine(path, words)
         for path, text in path_lines(section.text)
@@ -92,12 +92,12 @@ def config_lines(section: Section, *folders: str) -> tuple[ConfigLine, ...]:
 
 
 def _without_secrets(line: ConfigLine) -> ConfigLine:
-    # Sites hand tokens to all sessions that way; the other words are judged as they are.
+    # Some sites pass tokens to all sessions with SetEnv; requirements judge the other settings unchanged.
     return replace(line, text=scrubbed(line.text)) if line.text.lower().startswith("setenv") else line
 
 
 def parse(sections: Sections) -> Limits:
-    """Parse both sections."""
+    """Return the facts of the sections ``limits`` and ``config``."""
 
     def limit(key: str) -> Reading[Limit]:
         return sections["limits"].read(lambda text: parse_limit(text, key))

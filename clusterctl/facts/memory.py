@@ -25,19 +25,19 @@ def meminfo_bytes(text: str, key: str) -> int:
     """Return one amount of /proc/meminfo in bytes."""
     match = re.search(rf"^{key}:\s*(\d+) kB$", text, re.MULTILINE)
     if match is None:
-        raise Unparsable(f"/proc/meminfo holds no {key} in kB")
+        raise Unparsable(f"/proc/meminfo has no {key} in kB")
     return whole(match[1]) * 1024
 
 
 def _chosen(text: str) -> str:
     match = re.search(r"\[(\w+)\]", text)
     if match is None:
-        raise Unparsable(f"no choice in brackets: {text[:80]!r}")
+        raise Unparsable(f"no value in brackets: {text[:80]!r}")
     return match[1]
 
 
 def parse(sections: Sections) -> Memory:
-    """Parse the section."""
+    """Return the facts of the section ``memory``."""
     files = Files(sections["memory"])
     hugepages = tuple(
         HugePages(

@@ -1,4 +1,4 @@
-"""Everything that one probe says of a node: ``NodeFacts``."""
+"""``NodeFacts``: all facts that one probe reads from a node."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class SectionNote(Part):
-    """How one section of the probe ended, kept as evidence."""
+    """How one section of the probe ended; reports show it as evidence."""
 
     name: str
     status: ReadStatus
@@ -153,7 +153,7 @@ class SectionNote(Part):
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts(Part):
-    """A node as one probe saw it. Times are the controller's, in seconds since the epoch."""
+    """The facts of a node from one probe. Times are the controller's, in seconds since the epoch."""
 
     name: str
     gathered_at: float
@@ -178,9 +178,9 @@ class NodeFacts(Part):
     managed_files: tuple[ManagedFile, ...]
     sections: tuple[SectionNote, ...]
     host_config: tuple[ConfigLine, ...] = ()
-    """Lines of sysctl.d, of the time services' configuration, and of NCCL's (/etc and the home of the account)."""
-    rdma_files: Reading[tuple[FileSum, ...]] = Reading(None, ReadStatus.ABSENT, "the probe did not ask")  # noqa: RUF009
-    """The files below /etc/sysconfig/rdma, by SHA-256."""
+    """Lines of sysctl.d, of the time services' configuration, and of NCCL's (/etc and the account's home)."""
+    rdma_files: Reading[tuple[FileSum, ...]] = Reading(None, ReadStatus.ABSENT, "not probed")  # noqa: RUF009
+    """The files below /etc/sysconfig/rdma, with their SHA-256."""
     versions: Versions = field(default_factory=Versions)
     ssh_mesh: SshMesh = field(default_factory=SshMesh)
     nfs: Nfs = field(default_factory=Nfs)
@@ -190,17 +190,17 @@ class NodeFacts(Part):
         return next((s.value for s in self.sysctls if s.name == name), None)
 
     def managed_file(self, path: str) -> str | None:
-        """Return the text of a file that clusterctl put on the node, or None."""
+        """Return the text of a file that clusterctl wrote on the node, or None."""
         return next((f.text for f in self.managed_files if f.path == path), None)
 
     @property
     def in_vm(self) -> bool | None:
-        """Whether the node is a virtual machine; None when that is not known."""
+        """Whether the node is a virtual machine; None if unknown."""
         virtualization = self.system.virtualization.value
         return None if virtualization is None else virtualization.is_vm
 
     @property
     def in_container(self) -> bool | None:
-        """Whether the node is a container; None when that is not known."""
+        """Whether the node is a container; None if unknown."""
         virtualization = self.system.virtualization.value
         return None if virtualization is None else virtualization.is_container

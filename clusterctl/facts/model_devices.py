@@ -20,7 +20,7 @@ ACS_FLAGS = {
 
 @dataclass(frozen=True, slots=True)
 class Acs(Part):
-    """The ACS extended capability of a port: its offset, capability word (+4) and control word (+6)."""
+    """The ACS extended capability of a port: offset in bytes, capability word (+4) and control word (+6)."""
 
     offset: int
     capability: int
@@ -36,9 +36,9 @@ class Acs(Part):
 class Bridge(Part):
     """A PCI-to-PCI bridge.
 
-    ``kind`` is root-port, upstream-port, downstream-port, pcie-to-pci, pci-to-pcie or pci, or None when the
+    ``kind`` is root-port, upstream-port, downstream-port, pcie-to-pci, pci-to-pcie or pci; None if the
     capability list could not be read (needs root). ``acs`` is ``absent`` on a port without the capability,
-    ``denied`` without root, ``failed`` where the extended configuration space cannot be reached.
+    ``denied`` without root, ``failed`` if the extended configuration space is not accessible.
     """
 
     kind: str | None
@@ -47,7 +47,7 @@ class Bridge(Part):
 
 @dataclass(frozen=True, slots=True)
 class Link(Part):
-    """A PCIe link's speed (GT/s) and width (lanes), now and at most; None where the kernel does not say."""
+    """A PCIe link's current and maximum speed (GT/s) and width (lanes); None if the kernel does not report it."""
 
     speed_gtps: float | None
     width: int | None
@@ -57,7 +57,7 @@ class Link(Part):
 
 @dataclass(frozen=True, slots=True)
 class PciDevice(Part):
-    """One PCI function. ``path`` holds the addresses from the root port down to this device."""
+    """One PCI function; ``path`` lists the addresses from the root port down to this device."""
 
     address: str
     class_code: str  # six hexadecimal digits, e.g. 030200
@@ -73,12 +73,12 @@ class PciDevice(Part):
 
     @property
     def is_nvidia_gpu(self) -> bool:
-        """A display or 3D controller of NVIDIA's."""
+        """Whether it is a display or 3D controller from NVIDIA."""
         return self.vendor == "10de" and self.class_code[:2] == "03"
 
     @property
     def is_nvswitch(self) -> bool:
-        """An NVSwitch up to NVLink 4, which shows itself as a bridge of the class "other" (0680)."""
+        """Whether it is an NVSwitch up to NVLink 4, a PCI bridge of the class "other" (0680)."""
         return self.vendor == "10de" and self.class_code.startswith("0680")
 
 
@@ -94,13 +94,13 @@ class Pci(Part):
 
     @property
     def nvidia_gpus(self) -> tuple[PciDevice, ...]:
-        """GPUs as the bus shows them, with or without a driver."""
+        """The GPUs on the PCI bus, with or without a driver."""
         return tuple(d for d in self.devices.or_else(()) if d.is_nvidia_gpu)
 
 
 @dataclass(frozen=True, slots=True)
 class Gpu(Part):
-    """One GPU as nvidia-smi reports it; None for what it does not support or answer."""
+    """One GPU as nvidia-smi reports it; None for values that it does not support or report."""
 
     index: int
     uuid: str
@@ -112,14 +112,14 @@ class Gpu(Part):
     ecc: bool | None
     uncorrected_ecc_errors: int | None
     link: Link
-    """Speeds are derived from the PCIe generation."""
+    """The PCIe link; its speeds are derived from the PCIe generation."""
     mig: bool | None
     compute_mode: str | None
     fabric_state: str | None = None
     """Completed, In Progress, Not Started; Not Supported outside an NVLink fabric; None on drivers without it."""
     fabric_status: str | None = None
     fault: str | None = None
-    """What stands in the place of values of a GPU on which nothing runs any more: ``GPU requires reset``."""
+    """The fault that nvidia-smi prints instead of values of a GPU that stopped working: ``GPU requires reset``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,14 +132,14 @@ class GpuTopology(Part):
     nic_names: tuple[tuple[str, str], ...]
 
     def connection(self, row: str, column: str) -> str | None:
-        """Return e.g. ``NV18``, ``PIX``, ``SYS``; None when either is not in the matrix."""
+        """Return e.g. ``NV18``, ``PIX``, ``SYS``; None if row or column is not in the matrix."""
         cells = dict(self.rows).get(row)
         return cells[self.columns.index(column)] if cells is not None and column in self.columns else None
 
 
 @dataclass(frozen=True, slots=True)
 class NvLinks(Part):
-    """One GPU's NVLinks in order: GB/s per direction, None where inactive."""
+    """One GPU's NVLinks in order: GB/s per direction, None for an inactive link."""
 
     gpu: int
     link_gbps: tuple[float | None, ...]
@@ -153,7 +153,7 @@ class GpuDriver(Part):
     flavour: str
 
 
-_NOT_ASKED: Reading[str] = Reading(None, ReadStatus.ABSENT, "the probe did not ask for it")
+_NOT_ASKED: Reading[str] = Reading(None, ReadStatus.ABSENT, "not probed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ class GpuFacts(Part):
     module_license: Reading[str]
     """``modinfo -F license nvidia``: Dual MIT/GPL (open) or NVIDIA (proprietary)."""
     module_version: Reading[str] = _NOT_ASKED
-    """``modinfo -F version nvidia``: the module on disk, which the next load takes."""
+    """``modinfo -F version nvidia``: the module on disk, which the next load uses."""
     fabric_manager: Reading[str] = _NOT_ASKED
     """The version of the installed fabric manager."""
     fabric_devices: tuple[str, ...] = ()
@@ -175,7 +175,7 @@ class GpuFacts(Part):
 
     @property
     def open_kernel_module(self) -> bool | None:
-        """Whether the open kernel modules are in use; None when neither source says."""
+        """Whether the open kernel modules are in use; None if neither driver nor license was read."""
         if self.driver.value is not None:
             return self.driver.value.flavour == "open"
         return None if self.module_license.value is None else "GPL" in self.module_license.value

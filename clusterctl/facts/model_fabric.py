@@ -1,4 +1,4 @@
-"""The facts of the fast path: kernel modules, the GPUDirect mechanisms, RDMA devices, network interfaces."""
+"""Facts of the network: kernel modules, GPUDirect mechanisms, RDMA devices, network interfaces."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ class KernelModule(Part):
 
 @dataclass(frozen=True, slots=True)
 class KernelModules(Part):
-    """Loaded modules, modules on disk that are out of tree or NVIDIA's, and what boot loads."""
+    """Loaded modules, modules on disk that are out of tree or NVIDIA's, and modules that load at boot."""
 
     loaded: Reading[tuple[KernelModule, ...]]
     installed: Reading[tuple[str, ...]]
-    """Names (underscores) of the running kernel's modules that are out of tree, or NVIDIA's."""
+    """Names (with underscores) of the running kernel's modules that are out of tree or NVIDIA's."""
     at_boot: tuple[ConfigLine, ...]
     """Lines of modules-load.d and /etc/modules, and those of units that load a peer-memory module."""
     options: tuple[ConfigLine, ...]
     """Lines of modprobe.d about NVIDIA, peer memory and RDMA modules."""
     headers: Reading[str]
-    """The folder with the running kernel's build files."""
+    """The directory with the running kernel's build files."""
     built_in: tuple[str, ...] = ()
-    """Names (underscores) of RDMA modules that are part of the kernel, which are not among the loaded ones."""
+    """Names (with underscores) of RDMA modules that are built into the kernel; ``loaded`` does not list them."""
 
     def is_loaded(self, name: str) -> bool | None:
-        """Whether a module is loaded or built in (dashes and underscores are the same); None when that is not known."""
+        """Return whether a module is loaded or built in (dashes equal underscores); None if unknown."""
         wanted = name.replace("-", "_")
         if wanted in self.built_in:
             return True
@@ -43,11 +43,11 @@ class KernelModules(Part):
         return wanted in {module.name for module in self.loaded.value}
 
     def is_installed(self, name: str) -> bool | None:
-        """Whether modprobe could load an out-of-tree or NVIDIA module; None when that is not known."""
+        """Return whether an out-of-tree or NVIDIA module is on disk for modprobe; None if unknown."""
         return None if self.installed.value is None else name.replace("-", "_") in self.installed.value
 
     def loads_at_boot(self, name: str) -> bool:
-        """Whether modules-load.d, /etc/modules or a unit loads the module, or another brings it (softdep .. post:)."""
+        """Return whether modules-load.d, /etc/modules, a unit or another module (softdep .. post:) loads it."""
         wanted = name.replace("-", "_")
         units = (line.text.replace("-", "_") for line in self.at_boot if line.text.startswith("ExecStart"))
         loads = (match[1] for command in units if (match := re.search(r"modprobe (?!_r)(.*)", command)))
@@ -65,9 +65,9 @@ class GpuDirect(Part):
     """Evidence for the three GPUDirect RDMA mechanisms (NCCL net_ib/gdr.cc reads the same paths)."""
 
     nv_peer_mem_version: Reading[str]
-    """/sys/kernel/mm/memory_peers/nv_mem/version, or nv_mem_nc's."""
+    """Content of /sys/kernel/mm/memory_peers/nv_mem/version, or of nv_mem_nc's."""
     nvidia_peermem_version: Reading[str]
-    """/sys/module/nvidia_peermem/version."""
+    """Content of /sys/module/nvidia_peermem/version."""
     peer_memory_api: Reading[bool]
     """Whether the RDMA stack exports ib_register_peer_memory_client."""
     ofed_version: Reading[str]
@@ -78,7 +78,7 @@ class GpuDirect(Part):
 
 @dataclass(frozen=True, slots=True)
 class Gid(Part):
-    """One entry of a port's GID table; ``type`` and ``netdev`` are None where the kernel has none for it."""
+    """One entry of a port's GID table; ``type`` and ``netdev`` read None if the kernel does not report them."""
 
     index: int
     gid: str
@@ -116,7 +116,7 @@ class RdmaDevice(Part):
     netdevs: tuple[str, ...]
     ports: tuple[RdmaPort, ...]
     manages_nvlink: bool = False
-    """Whether it leads to no network, but to the NVLink switches of an HGX B100, B200 or B300."""
+    """Whether it connects to the NVLink switches of an HGX B100, B200 or B300 instead of a network."""
 
     @property
     def is_virtual(self) -> bool:
@@ -125,7 +125,7 @@ class RdmaDevice(Part):
 
 @dataclass(frozen=True, slots=True)
 class Rdma(Part):
-    """RDMA devices from sysfs, and the userspace that programs need to use them."""
+    """RDMA devices from sysfs, and the userspace libraries that programs need to use them."""
 
     devices: Reading[tuple[RdmaDevice, ...]]
     libibverbs: str | None
@@ -140,7 +140,7 @@ class Rdma(Part):
 
 @dataclass(frozen=True, slots=True)
 class Interface(Part):
-    """One network interface; ``speed_mbps`` is None where the link is down or virtual."""
+    """One network interface; ``speed_mbps`` (Mb/s) reads None if the link is down or virtual."""
 
     name: str
     operstate: str
@@ -157,13 +157,13 @@ class Interface(Part):
 
 @dataclass(frozen=True, slots=True)
 class Network(Part):
-    """Network interfaces; ``addresses_known`` is False where ``ip`` is missing on the node."""
+    """Network interfaces; ``addresses_known`` is False if ``ip`` is missing on the node."""
 
     interfaces: Reading[tuple[Interface, ...]]
     addresses_known: bool
     default_route: Reading[str]
-    """The interface of the IPv4 default route; where there is none, of that of IPv6."""
+    """The interface of the IPv4 default route, or else of the IPv6 default route."""
 
     def interface(self, name: str) -> Interface | None:
-        """Return the interface of this name."""
+        """Return the interface with this name, or None."""
         return next((i for i in self.interfaces.or_else(()) if i.name == name), None)

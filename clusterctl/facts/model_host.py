@@ -1,4 +1,4 @@
-"""The facts of a host itself: system, processors, memory, and the limits of its SSH sessions."""
+"""Facts of the host itself: system, processors, memory, and the limits of its SSH sessions."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from clusterctl.facts.base import Part, Reading
 
 UNLIMITED = -1
-"""A resource limit of ``unlimited``."""
+"""The value of a resource limit that is ``unlimited``."""
 
 
 @dataclass(frozen=True, slots=True)
 class RootAccess(Part):
-    """How the probe could read what only root may: ``root``, passwordless ``sudo``, ``none``."""
+    """How the probe ran the sections that need root: ``root``, passwordless ``sudo``, or ``none`` (not at all)."""
 
     uid: int
     way: str  # root | sudo | none
@@ -52,7 +52,7 @@ class OsRelease(Part):
 
 @dataclass(frozen=True, slots=True)
 class Virtualization(Part):
-    """What the node runs on: ``vm`` and ``container`` hold systemd-detect-virt's word, or ``none``."""
+    """Virtualization of the node: ``vm`` and ``container`` hold systemd-detect-virt's word, or ``none``."""
 
     vm: str
     container: str
@@ -69,7 +69,7 @@ class Virtualization(Part):
 
 @dataclass(frozen=True, slots=True)
 class System(Part):
-    """Operating system, kernel and what they run on."""
+    """Operating system, kernel and virtualization."""
 
     hostname: Reading[str]
     os: Reading[OsRelease]
@@ -85,7 +85,7 @@ class System(Part):
 
     @property
     def kernel_version(self) -> tuple[int, int] | None:
-        """(major, minor) of the running kernel, or None when it is not known."""
+        """(major, minor) of the running kernel; None if unknown."""
         found = re.match(r"(\d{1,9})\.(\d{1,9})", self.kernel.value or "")
         return (int(found[1]), int(found[2])) if found else None
 
@@ -100,7 +100,7 @@ class NumaNode(Part):
 
 @dataclass(frozen=True, slots=True)
 class Governor(Part):
-    """The processors that share one frequency governor, and the governors they could have."""
+    """The processors that share one frequency governor, and the governors that are available for them."""
 
     name: str
     available: tuple[str, ...]
@@ -109,7 +109,7 @@ class Governor(Part):
 
 @dataclass(frozen=True, slots=True)
 class CpuTopology(Part):
-    """Online processors: hardware threads, cores and sockets in all."""
+    """Online processors: hardware threads, and total cores and sockets."""
 
     model_name: str
     online: tuple[int, ...]
@@ -124,7 +124,7 @@ class CpuTopology(Part):
 
 @dataclass(frozen=True, slots=True)
 class Frequency(Part):
-    """What holds frequencies besides the governor (kernel, admin-guide/pm: intel_pstate, amd-pstate)."""
+    """Limits of CPU frequencies besides the governor (kernel, admin-guide/pm: intel_pstate, amd-pstate)."""
 
     driver: str
     preference: str | None = None
@@ -135,7 +135,7 @@ class Frequency(Part):
 
 @dataclass(frozen=True, slots=True)
 class Cpu(Part):
-    """Processors. Governors are ``absent`` where the kernel offers no frequency scaling, as in most VMs."""
+    """Processors; governors are ``absent`` if the kernel offers no frequency scaling, as in most VMs."""
 
     topology: Reading[CpuTopology]
     numa_nodes: Reading[tuple[NumaNode, ...]]
@@ -146,7 +146,7 @@ class Cpu(Part):
 
 @dataclass(frozen=True, slots=True)
 class HugePages(Part):
-    """Huge pages of one size: how many, how many free."""
+    """Huge pages of one size in bytes: total and free count."""
 
     size_bytes: int
     total: int
@@ -181,7 +181,7 @@ class ConfigLine(Part):
 
 @dataclass(frozen=True, slots=True)
 class Limits(Part):
-    """Limits of the very process that a non-interactive SSH session starts, before any sudo.
+    """Limits of the process that a non-interactive SSH session starts, before any sudo.
 
     ``memlock`` and ``stack`` are in bytes (``ulimit -l`` and ``-s`` print KiB), ``nofile`` is a count.
     """

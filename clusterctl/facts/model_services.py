@@ -1,4 +1,4 @@
-"""The facts of what runs on a host: services, software, docker, storage, clock, kernel parameters."""
+"""Facts of services, software, docker, storage, clock and kernel parameters."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Unit(Part):
 
 @dataclass(frozen=True, slots=True)
 class Services(Part):
-    """Units that requirements care about; ``absent`` where systemd does not run the node."""
+    """Units that requirements use; ``absent`` if systemd does not run the node."""
 
     units: Reading[tuple[Unit, ...]]
 
     def unit(self, name: str) -> Unit | None:
-        """Return the unit of this name (with its suffix) if systemd knows it."""
+        """Return the unit with this name (including its suffix); None if systemd does not find it."""
         for unit in self.units.or_else(()):
             if unit.name == name and unit.load != "not-found":
                 return unit
@@ -51,13 +51,13 @@ class Package(Part):
 
 @dataclass(frozen=True, slots=True)
 class Software(Part):
-    """Programs found on the PATH (system folders included) and packages, of those that matter here."""
+    """Programs on the PATH (including system directories) and packages, of those that requirements use."""
 
     manager: str | None  # apt | dnf | yum (without dnf) | zypper
     tools: tuple[Tool, ...]
     packages: Reading[tuple[Package, ...]]
     repositories: tuple[ConfigLine, ...] = ()
-    """Lines of apt's and dnf's sources that name an address."""
+    """Lines with an address in the sources of apt and dnf."""
 
     def tool(self, name: str) -> str | None:
         """Return the program's path, or None."""
@@ -68,13 +68,13 @@ class Software(Part):
         return next((p.version for p in self.packages.or_else(()) if p.name == name), None)
 
     def has_repository(self, address: str) -> bool:
-        """Whether some source file names an address that holds this text (``download.docker.com``)."""
+        """Return whether a package source has an address with this text in it (``download.docker.com``)."""
         return any(address in line.text for line in self.repositories)
 
 
 @dataclass(frozen=True, slots=True)
 class ManagedFile(Part):
-    """A file that clusterctl put on the node (its name says so), with its lines."""
+    """A file that clusterctl wrote on the node (recognized by its name), with its text."""
 
     path: str
     text: str
@@ -82,7 +82,7 @@ class ManagedFile(Part):
 
 @dataclass(frozen=True, slots=True)
 class FileSum(Part):
-    """A file and the SHA-256 of its content, in hex."""
+    """A file and the SHA-256 of its content (hexadecimal)."""
 
     path: str
     sha256: str
@@ -90,7 +90,7 @@ class FileSum(Part):
 
 @dataclass(frozen=True, slots=True)
 class DockerEngine(Part):
-    """The engine's own account (``docker info``)."""
+    """The engine's own report (``docker info``)."""
 
     server_version: str
     runtimes: tuple[str, ...]
@@ -102,12 +102,12 @@ class DockerEngine(Part):
     warnings: tuple[str, ...] = ()
     containers_running: int | None = None
     live_restore: bool = False
-    """Whether containers outlive a restart of the engine."""
+    """Whether containers keep running when the engine restarts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Docker(Part):
-    """Docker: its program and engine (absent: not installed; failed: not running; denied: no right)."""
+    """Docker: its program and engine (absent: not installed; failed: not running; denied: no permission)."""
 
     binary: str | None
     socket: bool
@@ -118,17 +118,17 @@ class Docker(Part):
     cdi_specs: tuple[str, ...]
     cdi_kinds: tuple[str, ...]
     cdi_drivers: tuple[tuple[str, str], ...] = ()
-    """CDI specification and the version of the driver library that it names."""
-    toolkit: Reading[str] = Reading(None, ReadStatus.ABSENT, "the probe did not ask for it")  # noqa: RUF009
+    """Pairs of CDI specification and the version of the driver library that it names."""
+    toolkit: Reading[str] = Reading(None, ReadStatus.ABSENT, "not probed")  # noqa: RUF009
     """The version of the NVIDIA Container Toolkit (``nvidia-ctk``)."""
     rootless: tuple[str, ...] = ()
-    """Sockets of engines that users run for themselves, as far as the login user may see them."""
+    """Sockets of rootless engines that the login user can see."""
     cdi_unseen: str = ""
-    """Why there may be CDI specifications that were not seen; empty where all were."""
+    """Why CDI specifications may exist that the probe did not see; empty if it saw all."""
     daemon_mode: int | None = None
-    """The permissions of /etc/docker/daemon.json."""
+    """The permission bits of /etc/docker/daemon.json."""
     hook_came_later: bool = False
-    """Whether the toolkit's hook is newer than the engine's process, which looked for it when it started."""
+    """Whether the toolkit's hook is newer than the engine's process, which looks for the hook only at its start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ class Space(Part):
 
 @dataclass(frozen=True, slots=True)
 class Storage(Part):
-    """Mounts (without kernel and container ones) and free space at /, /dev/shm, /tmp and /var/lib/docker."""
+    """Mounts (without those of kernel and containers) and free space at /, /dev/shm, /tmp and /var/lib/docker."""
 
     mounts: Reading[tuple[Mount, ...]]
     space: Reading[tuple[Space, ...]]
@@ -165,7 +165,7 @@ class Storage(Part):
 
 @dataclass(frozen=True, slots=True)
 class Clock(Part):
-    """The node's clock against the controller's (positive: the node is ahead), and who keeps it."""
+    """The node's offset from the controller's clock (s, positive: the node is ahead), and its time service."""
 
     offset_s: float | None
     uncertainty_s: float | None

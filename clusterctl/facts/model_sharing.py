@@ -1,4 +1,4 @@
-"""The facts of what nodes share and of how they log in to each other: versions on disk, SSH mesh, NFS."""
+"""Facts of versions on disk, of the SSH mesh (how nodes log in to each other), and of NFS."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from clusterctl.facts.model_services import Mount
 
 @dataclass(frozen=True, slots=True)
 class FirmwareWord(Part):
-    """One entry of the firmware's DMI table, by its name below /sys/class/dmi/id."""
+    """One entry of the firmware's DMI table, with its name below /sys/class/dmi/id."""
 
     name: str
     value: str
@@ -19,11 +19,11 @@ class FirmwareWord(Part):
 
 @dataclass(frozen=True, slots=True)
 class Versions(Part):
-    """What file names and firmware tables tell of versions."""
+    """Versions from file names and firmware tables."""
 
     firmware: tuple[FirmwareWord, ...] = ()
     nccl_files: tuple[str, ...] = ()
-    """Versions of NCCL by the names of its library and Python packages."""
+    """Versions of NCCL, from the file names of its library and Python packages."""
     cuda: tuple[str, ...] = ()
     """Versions of CUDA below /usr/local."""
 
@@ -33,11 +33,11 @@ class Versions(Part):
 
     @property
     def nccl(self) -> str | None:
-        """The NCCL versions on disk, or None where there is none."""
+        """The NCCL versions on disk, or None without any."""
         return ", ".join(self.nccl_files) or None
 
 
-_NOT_ASKED = "the probe did not ask for it"
+_NOT_ASKED = "not probed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Login(Part):
 
 @dataclass(frozen=True, slots=True)
 class PathMode(Part):
-    """Who owns a path, and its permissions as ``ls`` writes them (``drwxr-xr-x``)."""
+    """A path's owner, and its permissions as ``ls`` prints them (``drwxr-xr-x``)."""
 
     path: str
     mode: str
@@ -59,14 +59,14 @@ class PathMode(Part):
     gid: int | None = None
 
     def writable_by_others(self, own_group: int | None) -> bool:
-        """Whether somebody else may write to it, which sshd's StrictModes does not accept."""
+        """Return whether other accounts may write to the path, which sshd's StrictModes rejects."""
         by_group = len(self.mode) > 5 and self.mode[5] == "w" and (own_group is None or self.gid != own_group)
         return by_group or (len(self.mode) > 8 and self.mode[8] == "w")
 
 
 @dataclass(frozen=True, slots=True)
 class OwnText(Part):
-    """What clusterctl keeps in a file: the text, or of a long one its SHA-256 only."""
+    """clusterctl's part of a file: its text, or only the SHA-256 of a long text."""
 
     path: str
     text: str | None
@@ -75,49 +75,49 @@ class OwnText(Part):
 
 @dataclass(frozen=True, slots=True)
 class SshMesh(Part):
-    """How the node's account can be logged in to, and what it would use to log in elsewhere.
+    """The SSH settings for logins to the node's account, and for its logins to other nodes.
 
-    All but ``login`` and ``tools`` is read only on nodes that have a folder for mesh keys.
+    Fields other than ``login`` and ``tools`` are read only on nodes that have a directory for mesh keys.
     """
 
     login: Reading[Login] = Reading(None, ReadStatus.ABSENT, _NOT_ASKED)  # noqa: RUF009
     tools: tuple[str, ...] = ()
-    """Which of ssh, ssh-keygen and sshd are there."""
+    """Those of ssh, ssh-keygen and sshd that are installed."""
     keys: tuple[ConfigLine, ...] = ()
-    """Public halves of mesh keys: path and line."""
+    """Public keys of the mesh: path and line."""
     host_keys: tuple[ConfigLine, ...] = ()
     """Public host keys of the node's SSH server: path and line."""
     sshd: Reading[tuple[ConfigLine, ...]] = Reading(None, ReadStatus.ABSENT, _NOT_ASKED)  # noqa: RUF009
-    """Settings that hold for this account (``sshd -T``): ``path`` is the key word, ``text`` its value."""
+    """Settings of the SSH server for this account (``sshd -T``): ``path`` is the keyword, ``text`` its value."""
     authorized_keys: str = ""
-    """The first file that the server looks for keys in, for this account; ``none`` where it looks in no file."""
+    """The first file that the server searches for this account's keys; ``none`` if it searches no file."""
     modes: tuple[PathMode, ...] = ()
-    """Home, the folder of authorized_keys and the file itself, as far as they are there."""
+    """Owner and mode of the home, of the directory of authorized_keys and of the file, of those that exist."""
     own: tuple[OwnText, ...] = ()
     """clusterctl's part of authorized_keys, and its known_hosts and ssh_config files."""
     client: tuple[ConfigLine, ...] = ()
-    """Lines of ssh_config files that are read before or beside clusterctl's and could overrule it."""
+    """Lines of ssh_config files that are read before or with clusterctl's and could take precedence over it."""
     own_group: int | None = None
-    """The account's group, where it is in it alone and the SSH server lets such a group write (Debian's)."""
+    """The account's group if it has no other member and the SSH server lets such a group write (Debian)."""
 
     def own_texts(self, path: str, begin: str = "") -> tuple[OwnText, ...]:
-        """Return clusterctl's parts of a file that begin so, and long ones, whose beginning is not known."""
+        """Return clusterctl's parts of a file that begin with a text, and long ones, whose text is not known."""
         found = (own for own in self.own if own.path == path)
         return tuple(own for own in found if own.text is None or own.text.startswith(begin))
 
     def own_text(self, path: str, begin: str = "") -> OwnText | None:
-        """Return clusterctl's part of a file, of several the one that begins so; None where it has none."""
+        """Return clusterctl's part of a file, of several the one that begins with a text; None without any."""
         found = self.own_texts(path, begin)
         return next((own for own in found if own.text is not None), found[0] if found else None)
 
     def setting(self, name: str) -> str | None:
-        """Return a setting of the SSH server (lower case), or None where it is not known."""
+        """Return a setting of the SSH server by its lower-case name; None if unknown."""
         return next((line.text for line in self.sshd.or_else(()) if line.path == name), None)
 
 
 @dataclass(frozen=True, slots=True)
 class MountUnit(Part):
-    """A systemd mount unit below /etc/systemd/system, and whether something starts it at boot."""
+    """A systemd mount unit below /etc/systemd/system, and whether it starts at boot."""
 
     name: str
     text: str
@@ -137,23 +137,23 @@ class MountHealth(Part):
 
 @dataclass(frozen=True, slots=True)
 class Nfs(Part):
-    """What the node exports by NFS, what it mounts, and whether that answers."""
+    """NFS exports and mounts of the node, and whether the mounts answer."""
 
     exports: tuple[ConfigLine, ...] = ()
     """Lines of /etc/exports and exports.d."""
     exported: tuple[ConfigLine, ...] = ()
-    """What is exported now (etab): ``path`` is the folder, ``text`` is ``client(options)``."""
+    """Current exports (etab): ``path`` is the directory, ``text`` is ``client(options)``."""
     server_threads: int | None = None
-    """How many threads serve NFS; None where the kernel's server is not loaded."""
+    """Number of threads of the NFS server; None if the kernel's server is not loaded."""
     server_enabled: bool = False
-    """Whether something starts the server at boot."""
+    """Whether the server starts at boot."""
     mount_units: tuple[MountUnit, ...] = ()
     health: tuple[MountHealth, ...] = field(default=())
     automounts: tuple[Mount, ...] = ()
-    """Paths at which an automount waits (type ``autofs``), each followed by what it has mounted there, if anything."""
+    """Automount points (type ``autofs``), each followed by the file system mounted there, if any."""
 
     def state_of(self, path: str) -> str | None:
-        """Return the state of a network file system mounted at a path, or None where none is."""
+        """Return the state of the network file system mounted at a path, or None without one."""
         return next((health.state for health in self.health if health.path == path), None)
 
     def unit(self, name: str) -> MountUnit | None:

@@ -27,7 +27,7 @@ _CLASSES = {
     "/sys/class/infiniband_mad/abi_version": "ib_umad",
     "/sys/class/infiniband_verbs/abi_version": "ib_uverbs",
 }
-"""What is there as soon as a module runs, also where the kernel has it built in and lists no modules of its own."""
+"""Files that exist while a module runs, also if it is built into the kernel and not listed as a module."""
 
 FRAGMENTS = (
     Fragment(
@@ -38,8 +38,8 @@ FRAGMENTS = (
             *("/sys/module/ib_core/taint", "/sys/module/mlx5_core/version", *_CLASSES),
         ),
     ),
-    # Only what is out of tree or NVIDIA's is listed, and what of RDMA is built in: the kernel's own thousands of
-    # modules decide nothing. Lines of modules.dep have a colon, those of modules.builtin none.
+    # Only out-of-tree modules, NVIDIA's, and built-in RDMA modules are listed: the thousands of other modules are
+    # not needed. Lines of modules.dep have a colon, lines of modules.builtin do not.
     Fragment(
         "modules_disk",
         """\
@@ -53,12 +53,12 @@ if [ -r "$d/modules.dep" ]; then
 fi
 return 0""",
         needs='[ -d "/lib/modules/$K" ]',
-        missing="/lib/modules holds no folder for the running kernel",
+        missing="/lib/modules has no directory for the running kernel",
     ),
-    # /proc/kallsyms comes last, as the kernel writes it out symbol by symbol (36 ms): where RDMA modules run that the
-    # kernel's folder does not describe, type information (BTF), ib_core's own or the kernel's where that is built in,
-    # names its functions. It is believed when two are found that every ib_core has: in such data busybox' grep finds
-    # no second one.
+    # /proc/kallsyms is read last, since the kernel prints it symbol by symbol. For RDMA modules that the kernel's
+    # directory does not describe, the type information (BTF) of ib_core, or of the kernel if ib_core is built in,
+    # lists the functions. It counts only if two functions that every ib_core has are found, because busybox grep
+    # finds just one in binary data.
     Fragment(
         "peer_symbol",
         f"""\
@@ -84,7 +84,7 @@ echo no""",
         "module_license",
         "modinfo -F license nvidia && modinfo -F version nvidia",
         needs="command -v modinfo >/dev/null 2>&1 && [ -e /proc/driver/nvidia/version ]",
-        missing="no NVIDIA driver is loaded, or modinfo is not there",
+        missing="no NVIDIA driver is loaded, or modinfo is not installed",
     ),
     Fragment(
         "verbs_dmabuf",
@@ -105,7 +105,7 @@ return 127""".replace(
 
 
 def parse_loaded(text: str) -> tuple[KernelModule, ...]:
-    """Parse /proc/modules: name, size, users, dependents, state, address, and taints in brackets."""
+    """Parse /proc/modules: name, size, use count, dependents, state, address, and taints in brackets."""
     modules = []
     for line in text.splitlines():
         words = line.split()
@@ -153,15 +153,15 @@ def _loaded(files: Files, section: Section) -> Reading[tuple[KernelModule, ...]]
 
 
 def yes_no(text: str) -> bool:
-    """Read an answer whose first word is yes or no."""
+    """Parse an output whose first word is yes or no; raise Unparsable for any other."""
     word = text.split(maxsplit=1)[0]
     if word not in ("yes", "no"):
-        raise Unparsable(f"yes or no was expected: {text[:80]!r}")
+        raise Unparsable(f"expected yes or no, not {text[:80]!r}")
     return word == "yes"
 
 
 def parse_modules(sections: Sections) -> KernelModules:
-    """Parse what is loaded, what is on disk, and what the configuration loads."""
+    """Return the modules that are loaded, that are on disk, and that the configuration loads."""
     section, disk, config = sections["modules"], sections["modules_disk"], sections["config"]
     boot = ("/etc/modules", "/usr/lib/modules-load.d/", "/run/modules-load.d/", "/etc/systemd/system/")
     words = re.compile(r"nvidia|peer_?mem|mlx|ib_|rdma|rxe|nouveau")
@@ -179,13 +179,13 @@ def parse_modules(sections: Sections) -> KernelModules:
 
 
 def parse_gpudirect(sections: Sections) -> GpuDirect:
-    """Parse the evidence for nv_peer_mem, nvidia-peermem and DMA-BUF."""
+    """Return the evidence for nv_peer_mem, nvidia-peermem and DMA-BUF."""
     files = Files(sections["modules"])
     legacy = [files.one(f"{_PEERS}/{name}/version", str) for name in ("nv_mem", "nv_mem_nc")]
     ofed = [files.one(f"/sys/module/{name}/version", str) for name in ("ib_core", "mlx5_core")]
     symbol = sections["peer_symbol"]
     if symbol.status is ReadStatus.EMPTY:
-        api: Reading[bool] = failed("the search for the symbol gave no answer")
+        api: Reading[bool] = failed("the search for the symbol printed no result")
     else:
         api = symbol.read(yes_no)
     return GpuDirect(

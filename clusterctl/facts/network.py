@@ -11,19 +11,19 @@ from clusterctl.foreign import whole
 
 _ROUTES_6 = "/proc/net/ipv6_route"
 _ALL = "0" * 32
-"""The network of all addresses, as the kernel lists it."""
+"""The destination ``::`` of a default route in the kernel's list."""
 _REJECTS = 0x200
-"""RTF_REJECT (Linux, uapi/linux/route.h): the kernel's own default route to nowhere."""
+"""RTF_REJECT (Linux, uapi/linux/route.h): the kernel's own default route, which rejects every packet."""
 
 FRAGMENTS = (
-    # A node may have thousands of IPv6 routes: they are gone through only where IPv4 has no way out.
+    # A node may have thousands of IPv6 routes, so they are searched only without an IPv4 default route.
     Fragment(
         "network",
         f"""\
 v=; {{ while read -r x d y; do [ "$d" != 00000000 ] || v=1; done </proc/net/route; }} 2>/dev/null
 [ "$v" ] || {{ grep -Hs '^{_ALL} 00 ' {_ROUTES_6}; n $?; }}""",
         needs="[ -d /sys/class/net ]",
-        missing="/sys/class/net is not there",
+        missing="/sys/class/net not found",
         files=(
             *(f"/sys/class/net/*/{name}" for name in ("operstate", "mtu", "address", "speed")),
             *("/sys/class/net/*/device/numa_node", "/proc/net/route"),
@@ -53,12 +53,12 @@ def parse_addresses(text: str) -> dict[str, tuple[str, ...]]:
 
 
 def _speed(number: int | None) -> int | None:
-    # -1 is "unknown"; drivers that report an unsigned unknown print 4294967295.
+    # Drivers print -1 for an unknown speed, or 4294967295 if they treat it as unsigned.
     return number if number is not None and 0 < number < 1 << 31 else None
 
 
 def parse_interfaces(text: str, addresses: dict[str, tuple[str, ...]]) -> tuple[Interface, ...]:
-    """Parse the class folder's files and links."""
+    """Parse files and links of /sys/class/net; raise Unparsable without any interface."""
     files, targets = Files.of_text(text), links(text)
     interfaces = []
     for match, state in files.matching(r"([^/]+)/operstate"):
@@ -93,14 +93,14 @@ def parse_default_route(text: str) -> str:
         if len(words) >= 8 and words[1] == "00000000" and words[7] == "00000000":
             routes.append((whole(words[6]), words[0]))
     if not routes:
-        raise Unparsable("there is no IPv4 default route")
+        raise Unparsable("no IPv4 default route")
     return min(routes)[1]
 
 
 def parse_default_route_6(text: str) -> str:
     """Return the interface of the default route with the lowest metric in /proc/net/ipv6_route.
 
-    Routers announce themselves on every network: of several interfaces with one metric none is the way to the node.
+    Routers announce themselves on every network, so several interfaces with the lowest metric are not decidable.
     """
     routes = []
     for line in text.splitlines():
@@ -109,7 +109,7 @@ def parse_default_route_6(text: str) -> str:
             routes.append((whole(words[5], 16), words[9]))
     nearest = {name for metric, name in routes if metric == min(routes)[0]}
     if len(nearest) != 1:
-        raise Unparsable("several IPv6 default routes are alike" if nearest else "there is no default route")
+        raise Unparsable("several IPv6 default routes have the same metric" if nearest else "no default route")
     return nearest.pop()
 
 
@@ -124,7 +124,7 @@ def _default_route(section: Section) -> Reading[str]:
 
 
 def parse(sections: Sections) -> Network:
-    """Parse both sections."""
+    """Return the facts of the sections ``network`` and ``addresses``."""
     section = sections["network"]
     addresses = sections["addresses"].read(parse_addresses)
     return Network(

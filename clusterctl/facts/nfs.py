@@ -1,4 +1,4 @@
-"""NFS: what the node exports, the mount units of its own, and whether mounted exports answer."""
+"""NFS: the node's exports and mount units, and whether mounted exports answer."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from clusterctl.foreign import is_whole, whole
 from clusterctl.secret.scrub import scrubbed
 
 PATIENCE_S = 3
-"""How long a mounted export may take to answer before it counts as hung, in seconds."""
+"""Seconds that a mounted export may take to answer before it counts as hung."""
 
-# All mounts are asked at once and waited for together. A process that asks a dead server may not be killable (state
-# D): it runs beside the probe with no file of it open, and is left behind when it does not end. Its end shows in
-# /proc as state Z, since nobody has waited for it yet. Many nodes have hundreds of mounts: they are gone through only
-# where the kernel's NFS client is there, or may come to be used by an automount. An automount that fstab says is NFS
-# is asked too, which mounts it, as any look at its path would; what others would mount is not known, and they are left.
+# All mounts are tested at once, each by a background process. A process that waits for a dead server may be
+# unkillable (state D), so it holds none of the probe's files open and is left behind if it does not end. An ended
+# process shows as state Z in /proc until the shell waits for it. Nodes may have hundreds of mounts, so they are
+# read only with an NFS client in the kernel or an automount that may need it. An automount that fstab lists as NFS
+# is tested too, which mounts it like any access does; the type of other automounts is unknown, so they are skipped.
 FRAGMENTS = (
     Fragment(
         "nfs",
@@ -99,12 +99,12 @@ def _unescaped(word: str) -> str:
 
 def _automounts(text: str) -> tuple[Mount, ...]:
     lines = [line.partition(" ")[2] for line in text.splitlines() if line.startswith("automount ")]
-    # An automount's options are numbers of its process: they would make every node another.
+    # An automount's options hold process numbers, which would make all nodes differ.
     return tuple(replace(mount, options=()) for mount in parse_mounts("\n".join(lines))) if lines else ()
 
 
 def parse(sections: Sections) -> Nfs:
-    """Parse the section; a node without NFS has nothing of it."""
+    """Return the facts of the section ``nfs``; all fields are empty on a node without NFS."""
     section = sections["nfs"]
     units: dict[str, list[str]] = {}
     for line in config_lines(section, "/etc/systemd/system/"):
@@ -122,7 +122,7 @@ def parse(sections: Sections) -> Nfs:
             MountUnit(name, scrubbed("".join(f"{line}\n" for line in lines)), name in wanted)
             for name, lines in sorted(units.items())
         ),
-        # An automount and what it mounted are one path, asked twice.
+        # An automount and the file system mounted by it share one path, which is tested twice.
         health=tuple(
             dict.fromkeys(
                 MountHealth(_unescaped(w[2]), w[1]) for w in words if w[0] == "mount" and len(w) == 3

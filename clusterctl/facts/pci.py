@@ -21,7 +21,7 @@ FRAGMENTS = (
     Fragment(
         "pci",
         needs="[ -d /sys/bus/pci/devices ]",
-        missing="the node has no PCI bus (/sys/bus/pci is not there)",
+        missing="the node has no PCI bus (/sys/bus/pci not found)",
         files=tuple(f"/sys/bus/pci/devices/*/{name}" for name in _FILES),
         links=(
             "/sys/bus/pci/devices/*",
@@ -39,7 +39,7 @@ def _speed(text: str | None) -> float | None:
 
 
 def _width(number: int | None) -> int | None:
-    # 0 and 63/255 are what the kernel prints where the device answers nothing sensible.
+    # The kernel prints 0, 63 or 255 if the device does not report a valid width.
     return number if number is not None and 0 < number < 63 else None
 
 
@@ -79,10 +79,10 @@ def _device(
     )
 
 
-# Most nodes of a fleet are built alike.
+# Cached, because most nodes of a fleet have the same hardware.
 @lru_cache(maxsize=16)
 def parse_devices(text: str, config: Section) -> tuple[PciDevice, ...]:
-    """Parse the attributes and links of every function, and the ports' registers."""
+    """Parse the attributes and links of every function, and the registers of bridges."""
     files, targets = Files.of_text(text), links(text)
     addresses = [match[1] for match, _ in files.matching(rf"({BDF})/class")]
     if not addresses:
@@ -92,7 +92,7 @@ def parse_devices(text: str, config: Section) -> tuple[PciDevice, ...]:
 
 
 def parse(sections: Sections) -> Pci:
-    """Parse both sections; a bus without devices is no devices."""
+    """Return the facts of the sections ``pci`` and ``pci_config``; an empty bus gives an empty tuple."""
     section = sections["pci"]
     if section.status is ReadStatus.EMPTY:
         return Pci(Reading((), ReadStatus.OK, "the bus has no devices"))

@@ -21,8 +21,8 @@ from clusterctl.foreign import whole
 
 FRAGMENT = Fragment(
     "pci_config",
-    # One od for all bridges: it runs them together, so the files' order and sizes go before the dump. Lines
-    # that repeat are left out by od ("*"), which makes the mostly empty 4 KiB of a port a few hundred bytes.
+    # One od dumps all bridges as one stream, so the files' order and sizes are printed before the dump. od omits
+    # repeated lines ("*"), which reduces the mostly empty 4 KiB of a port to a few hundred bytes.
     """\
 r 'LC_ALL=C; export LC_ALL; set --; cd /sys/bus/pci/devices
 for d in *; do
@@ -31,7 +31,7 @@ for d in *; do
 done
 if [ $# -gt 0 ]; then printf "file %s\\n" "$@"; ls -lL "$@"; od -A x -t x1 "$@"; fi'""",
     needs="[ -d /sys/bus/pci/devices ]",
-    missing="the node has no PCI bus (/sys/bus/pci is not there)",
+    missing="the node has no PCI bus (/sys/bus/pci not found)",
     root=True,
 )
 
@@ -52,7 +52,10 @@ _DUMP_LIMIT = 64 * 1024 * 1024
 
 
 def undump(text: str) -> bytes:
-    """Return the bytes that ``od -A x -t x1`` shows, with the lines that it left out ("*") put back."""
+    """Return the bytes of a dump by ``od -A x -t x1``, including the repeated lines that it omits ("*").
+
+    Raise Unparsable if offsets are missing, out of order or above 64 MiB.
+    """
     data = bytearray()
     last = b""
     repeats = False
@@ -63,7 +66,7 @@ def undump(text: str) -> bytes:
         words = line.split()
         offset = whole(words[0], 16)
         if offset > _DUMP_LIMIT or offset < len(data):
-            raise Unparsable(f"od's offsets do not follow one another at {line[:40]!r}")
+            raise Unparsable(f"the offsets of od are out of order at {line[:40]!r}")
         if repeats and last:
             data += last * ((offset - len(data)) // len(last))
         repeats = False
@@ -75,14 +78,14 @@ def undump(text: str) -> bytes:
 
 
 def parse_spaces(text: str) -> dict[str, bytes]:
-    """Return each bridge's configuration space as far as it could be read."""
+    """Return each bridge's configuration space, with as many bytes as the node could read."""
     names = re.findall(r"^file (\S+)/config$", text, re.MULTILINE)
     # -r--r--r-- 1 root root 4096 Nov 20 10:00 0000:00:01.0/config
     listed = [line.split() for line in text.splitlines() if line.startswith("-") and line.endswith("/config")]
     sizes = {words[-1].removesuffix("/config"): whole(words[-5]) for words in listed if len(words) >= 8}
     dump = undump("\n".join(re.findall(r"^(?:[0-9a-f]{6,}(?: +[0-9a-f]{2})*|\*) *$", text, re.MULTILINE)))
     if not names or sum(sizes.get(name, 0) for name in names) != len(dump):
-        raise Unparsable(f"{len(dump)} bytes of configuration space do not fit the files' sizes")
+        raise Unparsable(f"{len(dump)} bytes of configuration space do not match the files' sizes")
     spaces: dict[str, bytes] = {}
     offset = 0
     for name in names:
@@ -98,9 +101,9 @@ def _word(data: bytes, offset: int) -> int:
 
 
 def port_kind(space: bytes) -> str:
-    """Return the kind of a bridge from its PCI Express capability; ``pci`` when it has none."""
+    """Return the kind of a bridge from its PCI Express capability; ``pci`` without that capability."""
     if len(space) < HEADER_BYTES or space[:4] == b"\xff" * 4:
-        raise Unparsable("the device does not answer: its configuration space is short or all ones")
+        raise Unparsable("the device does not respond: its configuration space is short or all ones")
     pointer = space[0x34] & 0xFC if space[0x06] & 0x10 else 0
     for _ in range(HEADER_BYTES // 4):
         if pointer < 0x40:
@@ -109,11 +112,11 @@ def port_kind(space: bytes) -> str:
             kind = _word(space, pointer + 2) >> 4 & 0xF
             return PORT_KINDS.get(kind, f"pcie-type-{kind}")
         pointer = space[pointer + 1] & 0xFC
-    raise Unparsable("the list of capabilities runs in a circle")
+    raise Unparsable("the list of capabilities is circular")
 
 
 def find_acs(space: bytes) -> Acs | None:
-    """Walk the extended capabilities (from 0x100) to ACS; None when the port has none."""
+    """Return the ACS capability from the extended capabilities (from 0x100); None without one."""
     pointer = HEADER_BYTES
     for _ in range((EXTENDED_BYTES - HEADER_BYTES) // 8):
         header = _word(space, pointer) | _word(space, pointer + 2) << 16
@@ -124,14 +127,14 @@ def find_acs(space: bytes) -> Acs | None:
         pointer = header >> 20 & 0xFFC
         if pointer < HEADER_BYTES:
             return None
-    raise Unparsable("the list of extended capabilities runs in a circle")
+    raise Unparsable("the list of extended capabilities is circular")
 
 
 def _acs(space: bytes, kind: str) -> Reading[Acs]:
     if len(space) <= HEADER_BYTES:
         if kind == "pci":
             return absent("a conventional PCI bridge has no ACS")
-        return failed("the extended configuration space cannot be reached on this node")
+        return failed("the extended configuration space is not accessible on this node")
     found = read_text("", lambda _: find_acs(space))
     if found.status is not ReadStatus.OK:
         return Reading(None, found.status, found.detail)
@@ -140,7 +143,7 @@ def _acs(space: bytes, kind: str) -> Reading[Acs]:
 
 @dataclass(frozen=True, slots=True, init=False)
 class ConfigSpaces:
-    """All bridges' configuration spaces, or the reason why they could not be read."""
+    """All bridges' configuration spaces, or the reason why reading them failed."""
 
     spaces: Reading[dict[str, bytes]]
 
@@ -148,7 +151,7 @@ class ConfigSpaces:
         object.__setattr__(self, "spaces", section.read(parse_spaces))
 
     def bridge(self, address: str) -> Bridge:
-        """Return what is known of one bridge."""
+        """Return kind and ACS of one bridge, or the reasons why they are unknown."""
         if self.spaces.value is None:
             return Bridge(None, Reading(None, self.spaces.status, self.spaces.detail))
         space = self.spaces.value.get(address)

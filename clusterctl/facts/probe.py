@@ -1,4 +1,4 @@
-"""The probe: one POSIX shell script that prints every section, and the splitting of what a node answers."""
+"""The probe: build the POSIX shell script that prints every section, and split a node's answer into sections."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from clusterctl.facts.model_host import RootAccess
 from clusterctl.facts.subjects import fragments, not_asked
 from clusterctl.foreign import NotUnderstood, decimal, is_whole, whole
 
-# Notes on the shell below, which has to run in dash, busybox ash and bash:
-# - All of it is one function, called with empty standard input: a script that arrives cut in half does
-#   nothing, and no program can eat the rest of it.
-# - Its output is collected and written at the end: hundreds of small pieces would each be a packet, which the
-#   controller has to decipher and look at (a third of its work).
-# - `s` runs a section's function in the shell itself: forks are most of what a probe costs its node. What the
-#   functions leave behind (variables, the folder they are in) no other one relies on. All errors go another way than
-#   the output and are caught in one variable, with a marker before each section's: no temporary file. With a limit
-#   `head` cuts the output (fd 3), and the errors stand at the section's end.
-# - `g` prints files, each line with its path; `n` forgives grep for finding nothing or not finding a file.
-# - `a` prints a section that is known to be absent, or to fail with the status $3, without any fork. `r` runs text as
-#   root if there is a way.
+# Notes on the shell below, which must run in dash, busybox ash and bash:
+# - The whole script is one function, called with empty standard input: a truncated script does nothing, and no
+#   program can consume the rest of the script.
+# - The output is collected and written at the end: hundreds of small writes would each become a packet, and
+#   decrypting and reading those would be a third of the controller's work.
+# - `s` runs a section's function in the shell itself, because forks are most of a probe's cost. Functions do not
+#   rely on variables or the working directory of other functions. Errors are captured apart from the output in one
+#   variable, with a marker before each section's, so no temporary file is needed. With a limit, `head` truncates the
+#   output (fd 3), and the errors follow at the section's end.
+# - `g` prints files, each line with its path; `n` accepts grep's statuses for no match and for a missing file.
+# - `a` prints a section that is absent, or failed with the status $3, without any fork. `r` runs text as root if
+#   possible.
 _PRELUDE = """\
 clusterctl_probe() {
 LC_ALL=C; export LC_ALL
@@ -57,10 +57,10 @@ U=; while read -r k x y z; do
 done </proc/self/status
 W=none; w=
 if [ "$U" = 0 ]; then W=root
-elif [ @SUDO@ = no ]; then w='not root, and the inventory does not want sudo (become: none)'
+elif [ @SUDO@ = no ]; then w='not root, and the inventory disables sudo (become: none)'
 elif ! command -v sudo >/dev/null 2>&1; then w='not root, and sudo is not installed'
 elif w=$(sudo -n true 2>&1); then W=sudo; w=
-else w="not root, and sudo does not let in without a password: $w"
+else w="not root, and sudo without a password was refused: $w"
 fi
 r() {
   case $W in
@@ -88,7 +88,7 @@ _ERROR_CHARACTERS = 4000
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a node's probe printed: its sections, its way to root, and its uptime at the end (seconds)."""
+    """The parsed output of a probe: its sections, how it became root, and the node's uptime at its end (seconds)."""
 
     sections: Sections
     root: RootAccess
@@ -102,10 +102,10 @@ def _quoted(text: str) -> str:
 def build_script(
     nonce: str, *, allow_sudo: bool = True, only_root: bool = False, subjects: frozenset[str] | None = None
 ) -> str:
-    """Assemble the probe; ``nonce`` (letters and digits that nobody can guess) marks the sections' ends.
+    """Assemble the probe; ``nonce`` (unpredictable letters and digits) marks the sections' ends.
 
-    ``only_root`` keeps the sections that are worth asking again when there is another way to root;
-    ``subjects`` those of these subjects (and of the ones that are read with them).
+    ``only_root`` selects the sections whose output depends on root, for a second run with root access;
+    ``subjects`` selects the sections of these subjects, and of the subjects that their parsers read.
     """
     prelude = (
         _PRELUDE.replace("@NONCE@", nonce)
@@ -153,24 +153,24 @@ def _root(section: Section) -> RootAccess:
     uid, _, rest = section.text.strip().partition(" ")
     way, _, detail = rest.partition(" ")
     if not is_whole(uid) or len(uid) > 10 or way not in ("root", "sudo", "none"):
-        return RootAccess(-1, "none", "the probe could not tell which user it runs as")
+        return RootAccess(-1, "none", "the probe could not determine which user it runs as")
     return RootAccess(int(uid), way, " ".join(detail.split()))
 
 
 def split(output: str, nonce: str, subjects: frozenset[str] | None = None) -> Answer:
-    """Split a node's output at the markers; what stands before the first one (a login's talk) is dropped.
+    """Split a node's output at the markers; the text before the first one (login messages) is dropped.
 
-    ``subjects`` are those that the node was asked about; the sections of all others say that they were not.
+    ``subjects`` are the probed subjects; the sections of all other subjects read as not probed.
 
-    Raises FactsError when the closing marker is missing: the probe did not run to its end.
+    Raise FactsError if the closing marker is missing: the probe did not run to its end.
     """
     before, found, after = output.partition(f"\n{nonce} done ")
     uptime, ended, _ = after.partition("\n")
     if not found or not ended:
         shown = " ".join(output.split(nonce, maxsplit=1)[0].split())[-300:]
         raise FactsError(
-            "the probe did not run to its end" + (f"; the node said: {shown}" if shown else ""),
-            hint="the node needs a POSIX shell called sh; see what `ssh NODE sh -c 'echo ok'` prints",
+            "the probe did not run to its end" + (f"; the node printed: {shown}" if shown else ""),
+            hint="the node needs a POSIX shell named sh; check that `ssh NODE sh -c 'echo ok'` prints ok",
         )
     sections = Sections()
     name = limit = text = ""
@@ -186,12 +186,12 @@ def split(output: str, nonce: str, subjects: frozenset[str] | None = None) -> An
             sections[words[1]] = replace(sections[words[1]], error=body.strip()[:_ERROR_CHARACTERS])
     shared_reads.distribute(sections, fragments(subjects))
     for fragment in not_asked(subjects):
-        sections[fragment.name] = Section(fragment.name, "", None, "the node was not asked")
+        sections[fragment.name] = Section(fragment.name, "", None, "not probed")
     return Answer(sections, _root(sections["root"]), _seconds(uptime))
 
 
 def _section(name: str, limit: str, text: str, status: str, error: str) -> Section:
-    # A program whose output was cut dies of the closed pipe before it can say how it ended.
+    # A program whose output was truncated is killed by the closed pipe, so its exit status means nothing.
     most, exit_status = _whole(limit), _whole(status)
     cut = most is not None and len(text.encode()) >= most
     return Section(name, text, 0 if cut else exit_status, error.strip(), cut)

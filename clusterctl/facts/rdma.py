@@ -1,4 +1,4 @@
-"""RDMA devices, ports and GID tables from sysfs, and the userspace that programs need to use them."""
+"""RDMA devices, ports and GID tables from sysfs, and the userspace libraries that programs need to use them."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _COUNTER_GLOBS = " ".join(
 )
 
 AMAZON = "/sys/class/dmi/id/sys_vendor:Amazon EC2"
-"""The line of the section ``system``."""
+"""The line of Amazon's machines in the section ``system``."""
 _CONNECTX_7 = 0x1021
 _BRIDGE_FUNCTIONS = 4
 
 FRAGMENTS = (
-    # GID tables have hundreds of entries, nearly all zero: those are dropped, and only for the others are the
-    # type and the network device read (for an unset one the kernel answers EINVAL, which is no error).
+    # GID tables have hundreds of entries, nearly all zero. Zero entries are dropped; type and network device are
+    # read only for the others (the kernel returns EINVAL for an unset type, which is not a failure).
     Fragment(
         "rdma",
         f"""\
@@ -49,12 +49,12 @@ for f in */device/net/*; do [ -e "$f" ] && echo "netdev $f"; done
 ls -ld -- * 2>/dev/null
 return 0""",
         needs="[ -d /sys/class/infiniband ]",
-        missing="no RDMA stack is loaded (/sys/class/infiniband is not there)",
+        missing="no RDMA stack is loaded (/sys/class/infiniband not found)",
     ),
-    # An HGX B100, B200 or B300 reaches its NVLink switches through four functions of one ConnectX-7, which are like
-    # those of network cards but for their vital product data (NVIDIA fabric manager user guide, HGX B200/B300 GPU
-    # baseboard), and that cards for networks have two ports at most. Only root may read those data, and each of their
-    # words takes the card a while: they are read only where such a board may be.
+    # An HGX B100, B200 or B300 manages its NVLink switches through four functions of one ConnectX-7. Only their
+    # vital product data (NVIDIA fabric manager user guide, HGX B200/B300 GPU baseboard) and their number distinguish
+    # them from network cards, which have two ports at most. Only root may read the vital product data, and the card
+    # returns them slowly, so they are read only on nodes that may have such a board.
     Fragment(
         "nvlink_bridges",
         """\
@@ -102,7 +102,7 @@ return 0""",
 
 
 def _state(text: str | None) -> str:
-    """Return ``ACTIVE`` of the kernel's ``4: ACTIVE``."""
+    """Return the word of the kernel's number and word: ``ACTIVE`` for ``4: ACTIVE``."""
     return (text or "").rpartition(":")[2].strip()
 
 
@@ -144,11 +144,14 @@ def _port(files: Files, device: str, number: str) -> RdmaPort:
 
 
 def parse_devices(text: str) -> tuple[RdmaDevice, ...]:
-    """Parse the class folder's files; device names are what the kernel calls them (mlx5_0, rxe0)."""
+    """Parse the files of /sys/class/infiniband; devices have the kernel's names (mlx5_0, rxe0).
+
+    Raise Unparsable if the text has files but no device.
+    """
     files, targets = Files.of_text(text), links(text)
     names = sorted({match[1] for match, _ in files.matching(r"([^/]+)/(?:node_guid|ports/\d+/state)")})
     if not names:
-        raise Unparsable("files of RDMA devices, but no device")
+        raise Unparsable("the output has files of RDMA devices, but no device")
     devices = []
     for name in names:
         found = re.findall(BDF, targets.get(name, ""))
@@ -173,9 +176,10 @@ def parse_devices(text: str) -> tuple[RdmaDevice, ...]:
 
 
 def _with_bridges(devices: tuple[RdmaDevice, ...], text: str, said: str) -> tuple[RdmaDevice, ...]:
-    """Mark the devices of the cards of which ``said``, the section ``nvlink_bridges``, names a function.
+    """Mark the devices of cards that manage NVLink switches.
 
-    And those of ConnectX-7 with four functions of InfiniBand, of which no root is needed to see that they are bridges.
+    These are the cards of which ``said``, the section ``nvlink_bridges``, names a function, and each ConnectX-7
+    with four InfiniBand functions, which can be recognized without root.
     """
     named = set(re.findall(r"^\./([^/\n]+)/device/vpd$", said, re.MULTILINE))
     cards = {_card(device) for device in devices if device.name in named}
@@ -198,10 +202,10 @@ def _card(device: RdmaDevice) -> str | None:
 
 
 def _with_bridges_of_amazon(devices: tuple[RdmaDevice, ...], system: str) -> tuple[RdmaDevice, ...]:
-    """Mark the InfiniBand devices of Amazon's machines, where no network is one of InfiniBand.
+    """Mark the InfiniBand devices of Amazon's machines, which have no InfiniBand network.
 
-    A P6-B200 has two of them beside its EFAs, for its NVLink switches (sagemaker-hyperpod-cli #282), and shows no
-    vital product data of them (NVIDIA gpu-driver-container #606).
+    A P6-B200 has two InfiniBand devices besides its EFAs, for its NVLink switches (sagemaker-hyperpod-cli #282),
+    and does not give access to their vital product data (NVIDIA gpu-driver-container #606).
     """
     if re.search(rf"^{AMAZON}$", system, re.MULTILINE) is None:
         return devices
@@ -215,7 +219,7 @@ def parse_ibv_devices(text: str) -> tuple[str, ...]:
         (i for i, line in enumerate(lines) if set(line.split()) and set(line) <= {" ", "-", "\t"}), None
     )
     if start is None:
-        raise Unparsable(f"not the list of ibv_devices: {text[:160]!r}")
+        raise Unparsable(f"not output of ibv_devices: {text[:160]!r}")
     return tuple(line.split()[0] for line in lines[start + 1 :] if line.strip())
 
 
@@ -228,7 +232,7 @@ def _userspace(section: Section) -> tuple[str | None, tuple[str, ...], tuple[str
 
 
 def parse(sections: Sections) -> Rdma:
-    """Parse all sections about RDMA; a loaded stack without devices is no devices."""
+    """Return the facts of all sections about RDMA; a loaded stack without devices gives an empty tuple."""
     section = sections["rdma"]
     library, providers, uverbs = _userspace(sections["rdma_userspace"])
     devices: Reading[tuple[RdmaDevice, ...]]

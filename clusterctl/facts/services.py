@@ -1,4 +1,4 @@
-"""The systemd units that requirements care about."""
+"""The systemd units that requirements use."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _PROPERTIES = ("Id", "LoadState", "ActiveState", "UnitFileState", "LimitMEMLOCK"
 
 _FOLDERS = "/etc/systemd/system /run/systemd/system /usr/lib/systemd/system /lib/systemd/system"
 
-# Only units that have a file are asked for: for one that has none systemd searches all its folders in vain.
+# Only units with a file are queried: for any other unit systemd searches all its directories.
 FRAGMENTS = (
     Fragment(
         "services",
@@ -56,7 +56,7 @@ done
 
 
 def parse_units(text: str) -> tuple[Unit, ...]:
-    """Parse ``systemctl show``: properties, one unit a paragraph."""
+    """Parse ``systemctl show``: one paragraph of properties for each unit."""
     units: dict[str, Unit] = {}
     for paragraph in text.strip().split("\n\n"):
         values = dict(line.partition("=")[::2] for line in paragraph.splitlines() if "=" in line)
@@ -74,7 +74,7 @@ def parse_units(text: str) -> tuple[Unit, ...]:
 
 
 def parse(sections: Sections) -> Services:
-    """Parse the section; a node that has none of the units has no units."""
+    """Return the facts of the section ``services``; the tuple is empty without any of the units."""
     section = sections["services"]
     if section.status is ReadStatus.EMPTY:
         return Services(Reading((), ReadStatus.OK, "the node has none of these units"))

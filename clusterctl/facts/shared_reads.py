@@ -1,4 +1,4 @@
-"""Files and links that all sections read together: one grep and one ls on the node, shared out here."""
+"""Files and links of all sections: one grep and one ls read them on the node, this module distributes the lines."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from clusterctl.facts.base import Fragment, Section, Sections, path_line
 
 FILES = "shared_files"
 LINKS = "shared_links"
-# No comments, of which configuration is full; an empty line may be all that a file of the kernel's says.
+# Comments of configuration files are skipped. Empty lines are kept, because a kernel's file may hold only one.
 _SAYING = "^[[:space:]]*([^#;[:space:]]|$)"
-# Of all folders only those of PCI devices have colons in their names.
+# Only the directories of PCI devices have colons in their names.
 _DEVICE = re.compile(r"(/sys/bus/pci/devices/[^/\n]*/[^/:\n]+):(.*)")
 
 
 def fragments(chosen: Iterable[Fragment]) -> tuple[Fragment, ...]:
-    """Return the fragments that read what the chosen ones declare, without naming a file twice."""
+    """Return the fragments that read the files and links of the chosen fragments, each only once."""
     wanted = tuple(chosen)
     files = dict.fromkeys(name for fragment in wanted for name in fragment.files)
     links = dict.fromkeys(name for fragment in wanted for name in fragment.links)
@@ -31,7 +31,7 @@ def fragments(chosen: Iterable[Fragment]) -> tuple[Fragment, ...]:
 
 
 def distribute(sections: Sections, chosen: tuple[Fragment, ...]) -> None:
-    """Put every line of the shared sections into the sections that declare its path; remove the shared ones."""
+    """Add every line of the shared sections to the sections that declare its path; remove the shared sections."""
     files, links = sections.pop(FILES, None), sections.pop(LINKS, None)
     if files is None and links is None:
         return
@@ -43,7 +43,7 @@ def distribute(sections: Sections, chosen: tuple[Fragment, ...]) -> None:
                 texts.setdefault(name, []).append(said)
     if links is not None:
         for line in links.text.splitlines():
-            # Before the name stand its size and times, which differ from node to node.
+            # The columns before the name hold sizes and times, which differ from node to node.
             head, arrow, target = line.partition(" -> ")
             for name, said in of_links.shares(head.rpartition(" ")[2] + arrow + target):
                 texts.setdefault(name, []).append(said)
@@ -52,7 +52,7 @@ def distribute(sections: Sections, chosen: tuple[Fragment, ...]) -> None:
             continue
         own = sections.get(fragment.name)
         if own is None and fragment.script:
-            # The section's own words never came: what it would have said is not known.
+            # The section's own output is missing, so its content is unknown.
             continue
         if own is None or own.exit_status == 0:
             sections[fragment.name] = _joined(fragment, "".join(texts.get(fragment.name, ())), own, files)
@@ -79,10 +79,9 @@ def _of_link(line: str) -> tuple[str, str]:
 
 
 class _Table:
-    """Which sections declare a line's path: worked out once for each line, as most nodes of a fleet say the same.
+    """The sections that declare a line's path, cached by line, since most nodes of a fleet print the same lines.
 
-    What differs between them (counters, addresses) stands in the same files: which sections these belong to is known by
-    their paths.
+    Lines that differ between nodes (counters, addresses) come from the same files; their sections are cached by path.
     """
 
     def __init__(
@@ -102,7 +101,7 @@ class _Table:
         self._heads: dict[str, tuple[tuple[str, str], ...]] = {}
 
     def shares(self, line: str) -> tuple[tuple[str, str], ...]:
-        """Return (section, the line as the section's own words would have said it)."""
+        """Return (section, the line in the form in which the section itself would print it)."""
         found = self._known.get(line)
         if found is None:
             path, said = self._parse(line)
@@ -111,7 +110,7 @@ class _Table:
         return found
 
     def _declaring(self, path: str) -> tuple[tuple[str, str], ...]:
-        """Return (section, how its lines about this path begin)."""
+        """Return (section, the beginning of its lines about this path)."""
         found = self._heads.get(path)
         if found is None:
             found = tuple(
@@ -144,7 +143,7 @@ def _tables(chosen: tuple[Fragment, ...]) -> tuple[_Table, _Table]:
 
 
 def _pattern(glob: str) -> re.Pattern[str]:
-    """Return the shell's pattern as a regular expression; only ``*`` and sets like ``[0-9]`` are used."""
+    """Convert a shell pattern to a regular expression; only ``*`` and sets like ``[0-9]`` are supported."""
     parts = re.split(r"(\*|\[[^\[\]]*\])", glob)
     return re.compile(
         "".join("[^/]*" if p == "*" else p if p.startswith("[") else re.escape(p) for p in parts)

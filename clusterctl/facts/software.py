@@ -1,4 +1,4 @@
-"""Programs and packages on the node, of those that requirements and benchmarks use."""
+"""The programs and packages on the node that requirements and benchmarks use."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ for n in {" ".join(TOOLS)}; do
 done
 return 0""",
     ),
-    # The stanzas in dpkg's own status file: dpkg-query would load its whole database first. Only what has a
-    # list of files is looked for there: for fixed lines grep need not take a megabyte apart.
+    # The stanzas of dpkg's status file are read directly, because dpkg-query loads its whole database first. Only
+    # packages with a list of files are searched, as fixed lines, which grep finds quickly in a megabyte.
     Fragment(
         "packages",
         f"""\
@@ -75,13 +75,13 @@ else
   return 0
 fi""",
         needs="[ -r /var/lib/dpkg/status ] || command -v rpm >/dev/null 2>&1",
-        missing="neither dpkg nor rpm keeps this node's packages",
+        missing="the node has neither dpkg nor rpm",
     ),
 )
 
 
 def parse_packages(text: str) -> tuple[Package, ...]:
-    """Parse stanzas of dpkg's status file, or rpm's lines; only what is installed counts."""
+    """Parse stanzas of dpkg's status file, or lines of rpm; return only installed packages."""
     found: dict[str, str] = {}
     name, installed = "", False
     for line in text.splitlines():
@@ -103,7 +103,7 @@ def parse_packages(text: str) -> tuple[Package, ...]:
 
 
 def parse(sections: Sections) -> Software:
-    """Parse both sections."""
+    """Return the facts of the sections ``tools`` and ``packages``."""
     paths = [line for line in sections["tools"].text.splitlines() if line.startswith("/")]
     tools = {path.rsplit("/", 1)[-1]: path for path in paths}
     section = sections["packages"]
@@ -113,7 +113,7 @@ def parse(sections: Sections) -> Software:
         tools=tuple(Tool(name, path) for name, path in sorted(tools.items())),
         packages=packages,
         repositories=tuple(
-            # An address may carry a user and password; facts are written to disk.
+            # An address may contain user and password, and facts are written to disk.
             replace(line, text=scrubbed(line.text))
             for line in config_lines(sections["config"], "/etc/apt/", "/etc/yum.repos.d/")
         ),

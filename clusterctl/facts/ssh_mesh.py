@@ -1,4 +1,4 @@
-"""How the node's account logs in and is logged in to: mesh keys, host keys, clusterctl's part of SSH's files."""
+"""SSH between nodes: the account's mesh keys, the host keys, and clusterctl's parts of SSH's files."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from clusterctl.foreign import is_whole, whole
 from clusterctl.secret.scrub import scrubbed
 
 FOLDER = "/etc/clusterctl/ssh"
-"""Mesh keys live here and not in the home, which nodes may share. The probe reads public halves only."""
+"""Directory of the mesh keys; not in the home, which nodes may share. The probe reads only public keys."""
 LONGEST_TEXT = 48 * 1024
-"""Bytes of a file's own part; of a longer one only the SHA-256 is read."""
+"""Maximum bytes of clusterctl's part of a file; only the SHA-256 of a longer part is read."""
 
 _SETTINGS = (
     *("port", "hostkey", "authorizedkeysfile", "strictmodes", "pubkeyauthentication", "permitrootlogin"),
@@ -24,11 +24,11 @@ _CLIENT_WORDS = (
     *("userknownhostsfile", "stricthostkeychecking", "hostkeyalias", "preferredauthentications"),
 )
 
-# A node without the folder of mesh keys costs one shell function and no program. LOGNAME decides between accounts
-# that share a number. Debian's sshd lets a group write whose one member is the account itself (user-group-modes.patch).
-# What the server allows may hang on the address that a login comes from and to (Match): the node's own, at which the
-# controller has reached it, stands for those of the other nodes. Own texts are printed with their length, since they
-# may hold any line.
+# On a node without the directory of mesh keys this runs one shell function and no program. LOGNAME selects between
+# accounts that share a user number. Debian's sshd accepts files writable by a group whose only member is the account
+# (user-group-modes.patch). The server's settings may depend on the addresses of a login (Match), so the node's own
+# address, at which the controller reached it, is used for those of the other nodes. clusterctl's parts are printed
+# with their length, since they may hold any line.
 FRAGMENTS = (
     Fragment(
         "ssh_mesh",
@@ -101,7 +101,7 @@ grep -HsiE '^[[:space:]]*({"|".join(_CLIENT_WORDS)})[[:space:]=]' "$h/.ssh/confi
   while IFS= read -r v; do printf 'client %s\\n' "$v"; done
 return 0""",
         needs="[ -r /etc/passwd ]",
-        missing="/etc/passwd is not there",
+        missing="/etc/passwd not found",
     ),
 )
 
@@ -109,29 +109,29 @@ return 0""",
 def _login(words: str) -> Login:
     user, uid, home = words.split(" ", 2)
     if not home.startswith("/"):
-        raise Unparsable(f"the account {user} has no home folder")
+        raise Unparsable(f"the account {user} has no home directory")
     return Login(user, whole(uid), home)
 
 
 def _taken(text: str, size: int) -> tuple[str, str]:
-    """Split a line or more of this many bytes (the shell's measure) from what follows its newline."""
+    """Split a text of this many bytes (the shell's unit), and its newline, from the text after it."""
     found = text[:size].encode()[:size].decode(errors="ignore")
     return f"{found}\n", text[len(found) + 1 :]
 
 
 def _without_login(line: str) -> str:
-    # A proxy's password may stand in its command; the other words are judged as they are.
+    # A ProxyCommand may contain a password; requirements judge the other settings unchanged.
     return scrubbed(line) if line.lower().startswith("proxycommand") else line
 
 
 def parse(sections: Sections) -> SshMesh:
-    """Parse the section."""
+    """Return the facts of the section ``ssh_mesh``."""
     section = sections["ssh_mesh"]
     if section.status is not ReadStatus.OK:
         return SshMesh(login=Reading(None, section.status, section.detail))
     rest = section.text
     login: Reading[Login] = failed("the section does not name the account")
-    sshd: Reading[tuple[ConfigLine, ...]] = absent("there is no folder of mesh keys yet")
+    sshd: Reading[tuple[ConfigLine, ...]] = absent("no directory of mesh keys")
     settings: list[ConfigLine] = []
     keys: list[ConfigLine] = []
     host_keys: list[ConfigLine] = []

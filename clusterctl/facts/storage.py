@@ -1,4 +1,4 @@
-"""Mounts, and free space where benchmarks and containers need it."""
+"""Mounts, and free space at the paths that benchmarks and containers use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from clusterctl.facts.model_services import Mount, Space, Storage
 from clusterctl.secret.scrub import scrubbed
 
 PATHS = ("/", "/dev/shm", "/tmp", "/var/lib/docker")
-# Kernel file systems and one overlay per running container say nothing about a node, and can be thousands.
+# File systems of the kernel and overlays of containers are not needed, and there can be thousands of them.
 _SKIPPED = (
     "autofs|binfmt_misc|bpf|cgroup2?|configfs|debugfs|devpts|devtmpfs|efivarfs|fusectl|hugetlbfs|mqueue|nsfs|overlay|"
     "proc|pstore|ramfs|rpc_pipefs|securityfs|selinuxfs|squashfs|sysfs|tracefs"
@@ -29,13 +29,13 @@ t 10 df -kP "$@\"""",
 
 
 def parse_mounts(text: str) -> tuple[Mount, ...]:
-    """Parse /proc/mounts; octal escapes (\\040) are undone."""
+    """Parse /proc/mounts and decode its octal escapes (\\040)."""
 
     def plain(word: str) -> str:
         return re.sub(r"\\([0-3][0-7]{2})", lambda match: chr(int(match[1], 8)), word)
 
     mounts = []
-    # Some file systems of user space name a login in their source or options.
+    # Some file systems in user space have user and password in their source or options.
     for line in scrubbed(text).splitlines():
         words = line.split(" ")
         if len(words) < 4 or not words[1].startswith("/"):
@@ -45,7 +45,7 @@ def parse_mounts(text: str) -> tuple[Mount, ...]:
 
 
 def parse_space(text: str) -> tuple[Space, ...]:
-    """Parse ``df -kP``: one line for each path asked for, in their order."""
+    """Parse ``df -kP``: one line for each requested path, in their order; sizes become bytes."""
     asked, _, table = text.partition("\n")
     paths = asked.split()[1:]
     rows = [
@@ -54,7 +54,7 @@ def parse_space(text: str) -> tuple[Space, ...]:
         if (match := re.fullmatch(r".*?\s(\d{1,18})\s+\d+\s+(-?\d{1,18})\s+(?:\d+%|-)\s+(/.*)", line))
     ]
     if not rows or len(rows) != len(paths) or not asked.startswith("paths"):
-        raise Unparsable(f"df answered {len(rows)} lines for {len(paths)} paths")
+        raise Unparsable(f"df printed {len(rows)} lines for {len(paths)} paths")
     return tuple(
         Space(path, row[3], int(row[1]) * 1024, max(0, int(row[2])) * 1024)
         for path, row in zip(paths, rows, strict=True)
@@ -62,5 +62,5 @@ def parse_space(text: str) -> tuple[Space, ...]:
 
 
 def parse(sections: Sections) -> Storage:
-    """Parse both sections."""
+    """Return the facts of the sections ``mounts`` and ``space``."""
     return Storage(sections["mounts"].read(parse_mounts), sections["space"].read(parse_space))

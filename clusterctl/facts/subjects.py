@@ -1,6 +1,6 @@
-"""What a node can be asked about, subject by subject, and the facts that its answers are.
+"""The subjects that the probe can read from a node, and the parsing of all sections into facts.
 
-A question about one thing costs no more than that.
+A probe of one subject runs only the sections that the subject needs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from clusterctl.facts.clock import Exchange
 from clusterctl.facts.model import NodeFacts, SectionNote
 from clusterctl.facts.model_host import RootAccess
 
-# The clock stands first: its reading is compared with the controller's clock at the start of the exchange.
+# The clock is first, because its reading is compared with the controller's clock at the start of the exchange.
 SUBJECTS: dict[str, tuple[Fragment, ...]] = {
     "clock": clock.FRAGMENTS,
     "limits": limits.FRAGMENTS,
@@ -56,7 +56,7 @@ SUBJECTS: dict[str, tuple[Fragment, ...]] = {
 }
 FRAGMENTS: tuple[Fragment, ...] = tuple(fragment for found in SUBJECTS.values() for fragment in found)
 
-# A parser may read sections of another subject: the limits' section has all files of configuration.
+# A parser may read sections of another subject: a section of the limits holds all configuration files.
 _READ_WITH: dict[str, frozenset[str]] = {
     "system": frozenset({"cpu"}),
     "modules": frozenset({"limits"}),
@@ -66,8 +66,8 @@ _READ_WITH: dict[str, frozenset[str]] = {
     "configuration": frozenset({"limits"}),
 }
 
-# What the kernel and files tell alike to every login. What is not named here may hang on the login: its limits, groups
-# and PATH are those of the moment when it was let in.
+# Subjects whose facts come from the kernel and from files, equal for every login. Other subjects may depend on the
+# login, whose limits, groups and PATH are fixed when it starts.
 SAME_FOR_EVERY_LOGIN = frozenset(
     {
         "clock",
@@ -86,7 +86,7 @@ SAME_FOR_EVERY_LOGIN = frozenset(
 
 
 def complete(subjects: Collection[str]) -> frozenset[str]:
-    """Return the subjects with those that are read with them; raise KeyError for one that there is not."""
+    """Return the subjects and those that their parsers read; raise KeyError for an unknown subject."""
     found = {name for subject in subjects for name in (subject, *_READ_WITH.get(subject, ()))}
     for name in found:
         SUBJECTS[name]
@@ -95,7 +95,7 @@ def complete(subjects: Collection[str]) -> frozenset[str]:
 
 @cache
 def fragments(subjects: frozenset[str] | None) -> tuple[Fragment, ...]:
-    """Return what has to be asked for the subjects, in the probe's order; None: everything."""
+    """Return the fragments of the subjects (None: all), in the probe's order."""
     if subjects is None:
         return FRAGMENTS
     wanted = complete(subjects)
@@ -104,7 +104,7 @@ def fragments(subjects: frozenset[str] | None) -> tuple[Fragment, ...]:
 
 @cache
 def not_asked(subjects: frozenset[str] | None) -> tuple[Fragment, ...]:
-    """Return what is left out when only the subjects are asked about."""
+    """Return the fragments that a probe of only these subjects leaves out."""
     asked = fragments(subjects)
     return tuple(fragment for fragment in FRAGMENTS if fragment not in asked)
 
@@ -119,7 +119,10 @@ def facts_from(
     exchange: Exchange | None = None,
     subjects: frozenset[str] | None = None,
 ) -> NodeFacts:
-    """Parse all sections of one node; pure. Times are the controller's, in seconds; ``subjects`` were asked for."""
+    """Parse all sections of one node. Pure function.
+
+    Times are the controller's, in seconds; ``subjects`` are the probed subjects.
+    """
     processors = cpu.parse(sections)
     topology = processors.topology.value
     return NodeFacts(

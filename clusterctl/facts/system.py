@@ -1,4 +1,4 @@
-"""Operating system, kernel, and what the node runs on."""
+"""Operating system, kernel, and virtualization of the node."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _XEN_CAPABILITIES = "/proc/xen/capabilities"
 _XEN_DOM0 = 1 << 11
 """XENFEAT_dom0 (Linux, include/xen/interface/features.h)."""
 
-# systemd-detect-virt loads so much that it costs as much as ten other programs: where the machine's maker is
-# written down (DMI) that tells the same, and on x86 the processor's flag says at least that it is virtual.
+# systemd-detect-virt costs as much as ten other programs. The vendor in the DMI table gives the same result, and on
+# x86 a processor flag marks virtual machines, so the program runs only without both.
 FRAGMENTS = (
     Fragment(
         "system",
@@ -63,13 +63,13 @@ _DMI_WORDS = (
 )
 """DMI vendor and product words of virtual machines (systemd, src/basic/virt.c), for nodes without systemd."""
 _FIRST_IN_CONTAINERS = ("catatonit", "docker-init", "dumb-init", "pause", "sleep", "sshd", "tail", "tini")
-"""What no machine boots: with cgroups of their own (v2) containers of containerd leave no other trace of an engine."""
+"""First processes that only containers have; with cgroup v2, containerd's containers show no other sign."""
 _ALSO_BARE = ("amazon", "google")
-"""Clouds that put the same words on machines that they let without a hypervisor."""
+"""Clouds whose machines without a hypervisor have the same DMI words as their virtual machines."""
 
 
 def parse_os_release(text: str) -> OsRelease:
-    """Parse os-release(5)."""
+    """Parse os-release(5); raise Unparsable without ID and NAME."""
     values: dict[str, str] = {}
     for line in text.splitlines():
         key, equals, raw = line.partition("=")
@@ -88,7 +88,7 @@ def parse_os_release(text: str) -> OsRelease:
 
 def _word(text: str) -> str:
     if not text or len(text.split()) != 1:
-        raise Unparsable(f"one word was expected: {text[:80]!r}")
+        raise Unparsable(f"expected one word, not {text[:80]!r}")
     return text
 
 
@@ -125,7 +125,7 @@ def _virtualization(
     if words.get("vm"):
         return Reading(Virtualization(words["vm"], container, "systemd-detect-virt"))
     if _is_dom0(files):
-        # The processor's flag is set for it as for any guest, and the machine is its own (systemd, src/basic/virt.c).
+        # dom0 has the processor's flag like any guest, although it owns the machine (systemd, src/basic/virt.c).
         hypervisor = False
     elif files.text("/sys/hypervisor/type"):
         return Reading(Virtualization("xen", container, "/sys/hypervisor/type"))
@@ -138,12 +138,12 @@ def _virtualization(
     if hypervisor:
         return Reading(Virtualization("vm-other", container, "the hypervisor flag of /proc/cpuinfo"))
     if hypervisor is None and not dmi.strip():
-        return failed("neither systemd-detect-virt, DMI nor /proc/cpuinfo tells what the node runs on")
+        return failed("neither systemd-detect-virt, DMI nor /proc/cpuinfo shows whether the node is virtual")
     return Reading(Virtualization("none", container, "DMI and /proc/cpuinfo"))
 
 
 def _is_dom0(files: Files) -> bool:
-    """Whether this is the domain that runs a Xen host: it has the machine's devices, and no hypervisor's."""
+    """Return whether the node is the domain 0 of a Xen host, which owns the machine's devices."""
     features = files.text(_XEN_FEATURES)
     if features is not None and re.fullmatch(r"[0-9a-fA-F]{1,64}", features):
         return bool(int(features, 16) & _XEN_DOM0)
@@ -151,7 +151,7 @@ def _is_dom0(files: Files) -> bool:
 
 
 def _is_bare(files: Files, words: dict[str, str], hypervisor: bool | None) -> bool:
-    """Whether a cloud's machine has no hypervisor: on x86 the processor tells, elsewhere Amazon's names do."""
+    """Return whether a cloud's machine has no hypervisor, by the processor flag (x86) or Amazon's product name."""
     machine = words.get("machine") or files.text(_ARCH)
     on_x86 = machine == "x86_64" and hypervisor is not None
     return not hypervisor if on_x86 else ".metal" in (files.text(f"{_DMI}/product_name") or "")
@@ -167,12 +167,12 @@ def _secure_boot(words: dict[str, str], exists: set[str]) -> Reading[bool]:
     if len(digits) == 5:
         return Reading(digits[4] == "1")
     if _EFI not in exists:
-        return absent("the node did not boot by UEFI")
-    return absent("the SecureBoot variable is not there or not readable")
+        return absent("the node did not boot with UEFI")
+    return absent("the SecureBoot variable is missing or not readable")
 
 
 def parse(sections: Sections, hypervisor: bool | None) -> System:
-    """Parse the section; ``hypervisor`` is the processor flag, where it is known."""
+    """Return the facts of the section ``system``; ``hypervisor`` is the processor flag, None if unknown."""
     section = sections["system"]
     files = Files(section)
     words: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Versions that only file names and firmware tables tell: BIOS and machine, NCCL, CUDA."""
+"""Versions from file names and firmware tables: BIOS and machine, NCCL, CUDA."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PYTHON_FOLDERS = (
     *("/opt/conda/lib/python3*/site-packages", "/opt/*/lib/python3*/site-packages"),
 )
 
-# Globs and `read` only: no process beside the section's own.
+# Only globs and `read`, so that the section starts no process.
 FRAGMENTS = (
     Fragment(
         "versions",
@@ -37,7 +37,7 @@ return 0""",
 
 
 def parse(sections: Sections) -> Versions:
-    """Parse the section; a node that told nothing has no versions."""
+    """Return the versions of the section ``versions``; all fields are empty if it is."""
     firmware, nccl, cuda = [], [], []
     for line in sections["versions"].text.splitlines():
         kind, _, rest = line.partition(" ")

@@ -1,1 +1,1 @@
-"""Secrets in names and texts: the one place that decides what counts as a secret, and hides it."""
+"""Secrets in names and texts: the only package that decides what counts as a secret and hides it."""

@@ -1,4 +1,4 @@
-"""Which names (variables, options, keys of files, parameters of URLs) announce a secret."""
+"""Recognize names (of variables, options, keys of files, parameters of URLs) whose values are secret."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import re
 _SECRET = re.compile(
     r"TOKEN|SECRET|PASSW|PASSPHRASE|_PASS$|SSHPASS$|_PWD$|CREDENTIAL|AUTH|KEY$", re.IGNORECASE
 )
-# Short names count only as a whole word of the name: not BYPASS, not module.sig_enforce.
+# Short names match only as a whole word: BYPASS and module.sig_enforce are not secret.
 _SHORT = re.compile(
     r"(?i)(?:^|[._-])(?:(?:root|db|pg)?pass|pw|pwd|rootpw|bindpw|psk|sig|signature|proxy[_-]?user)$"
 )
-# Names that resemble those of secrets, and hold settings: verdicts depend on their values.
+# Names that resemble those of secrets but hold settings, whose values verdicts depend on.
 _SETTINGS = re.compile(
     r"(?i)(?:auth(?:entication|orization[_-]plugins|orizedkeys\w{0,40}|or|ors|ority)|tokenizers?(?:_\w{1,40})?"
     r"|(?:pub|public|host|sort|primary|foreign|map|any|hot|signed)[_-]?key|gpgkey|keyring|ssh_?auth_?sock"
@@ -25,7 +25,7 @@ _SETTINGS = re.compile(
 
 
 def is_secret_name(name: str) -> bool:
-    """Tell whether a name announces that its value is a secret: ``HF_TOKEN``, ``--api-key``, ``X-Amz-Signature``."""
+    """Return whether a name marks its value as secret: ``HF_TOKEN``, ``--api-key``, ``X-Amz-Signature``."""
     plain = name.replace("-", "_")
     named = _SECRET.search(plain) is not None or _SHORT.search(name) is not None
     return named and _SETTINGS.search(name) is None

@@ -1,7 +1,7 @@
-"""Take secrets out of texts: every byte of a secret becomes ``*``, and nothing else changes.
+"""Remove secrets from texts: every byte of a secret becomes ``*``, and nothing else changes.
 
-Lengths in bytes, lines, quotes and escapes stay what they were, so that whatever could be parsed before can be
-parsed after, and an output that was cut at a limit still counts as cut.
+Lengths in bytes, lines, quotes and escapes stay the same, so a scrubbed text can still be parsed, and an output
+that was truncated at a limit still counts as truncated.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from clusterctl.secret.shapes import Shape
 
 _SHORT, _MANY = 256, 4096
 _LEAST_VALUE = 4
-"""Known values shorter than this are words that stand everywhere."""
+"""Minimum length of known values; shorter ones occur in ordinary words."""
 
-# A byte that is not UTF-8, as ``surrogateescape`` reads it.
+# A byte that is not UTF-8, as ``surrogateescape`` decodes it.
 _LONE_BYTE = re.compile("[\udc80-\udcff]")
 
 
 def _size(text: str) -> int:
-    """Return how many bytes a text has, half surrogate pairs included."""
+    """Return the size of a text in bytes, including lone surrogates."""
     return len(_LONE_BYTE.sub("?", text).encode("utf-8", "surrogatepass"))
 
 
 def _stars(text: str) -> str:
-    """Return as many stars as the text has bytes, so that the length of the whole stays."""
+    """Return one star for each byte of the text, which keeps the size of the whole text."""
     return "*" * _size(text)
 
 
@@ -41,14 +41,14 @@ def _masked(value: str) -> str:
 
 
 def _hides(name: str, value: str) -> bool:
-    """Tell whether a name makes its value a secret; the path of a key's file is not one."""
+    """Return whether a name makes its value secret; the path of a key file is not secret."""
     if not is_secret_name(name):
         return False
     return not (name.lower().endswith("key") and shapes.KEY_FILE.fullmatch(value))
 
 
 class Scrubber:
-    """Scrubs texts and counts what it took out, by kind. ``values``: secrets whose text is known."""
+    """Scrubs texts and counts the replaced secrets by kind; ``values`` are secrets whose text is known."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         known = sorted({v for v in values if len(v) >= _LEAST_VALUE}, key=len, reverse=True)
@@ -57,11 +57,11 @@ class Scrubber:
         self.counts: Counter[str] = Counter()
 
     def text(self, text: str, marker: str | None = None) -> str:
-        """Return the text without secrets. Lines that begin with ``marker`` are never touched."""
+        """Return the text without secrets; lines that begin with ``marker`` end a private key and are not masked."""
         if text in self._clean or (self._known is None and shapes.PLAIN.fullmatch(text)):
             return text
         shown = self._shown(text, marker)
-        # Of a fleet's nodes most say the same.
+        # Cached, because most nodes of a fleet print the same texts.
         if shown == text and len(text) <= _SHORT and len(self._clean) < _MANY:
             self._clean.add(text)
         return shown
@@ -83,13 +83,13 @@ class Scrubber:
         return self._assigned(shapes.OPTION, "option's value", text)
 
     def words(self, words: Sequence[str]) -> list[str]:
-        """Return the words of a command line without secrets, those behind an option (``--password X``) among them."""
+        """Return the words of a command line without secrets, including values of options (``--password X``)."""
         alone = [self.text(word) for word in words]
         joined = " ".join(alone)
         shown = self.text(joined)
         if shown == joined:
             return alone
-        # Each byte of a secret became one star: by their sizes the words are found again.
+        # Each byte of a secret became one star, so the words' sizes locate them in the scrubbed line.
         found, at = [], 0
         for word in alone:
             start, left = at, _size(word)
@@ -101,12 +101,12 @@ class Scrubber:
         return found
 
     def data(self, data: bytes, marker: str | None = None) -> bytes:
-        """Return the bytes without secrets; those that are no UTF-8 stay as they are."""
+        """Return the bytes without secrets; bytes that are not UTF-8 stay unchanged."""
         text = data.decode("utf-8", "surrogateescape")
         return self.text(text, marker).encode("utf-8", "surrogateescape")
 
     def value(self, value: object, name: str = "") -> object:
-        """Return a JSON value whose texts are scrubbed, and the texts under secret names wholly."""
+        """Return a JSON value with scrubbed texts; texts under secret names are masked completely."""
         if isinstance(value, dict):
             return {key: self.value(item, str(key)) for key, item in value.items()}
         if isinstance(value, (list, tuple)):
@@ -136,7 +136,7 @@ class Scrubber:
         return _around(match, value, _masked(match[value])) if hides else match[0]
 
     def _shaped(self, shape: Shape, text: str) -> str:
-        """Mask what has a shape; where its command must stand before it, only in the rest of that line."""
+        """Mask the matches of a shape; for a shape of a command, only behind the command in the same line."""
 
         def shown(match: re.Match[str]) -> str:
             return (
@@ -156,7 +156,7 @@ class Scrubber:
         return "\n".join(lines)
 
     def _assigned(self, pattern: re.Pattern[str], kind: str, text: str) -> str:
-        """Mask the values behind secret names; a value behind another name may begin with a name of its own."""
+        """Mask the values of secret names; the value of another name may itself begin with a secret name."""
         parts, done = [], 0
         for match in pattern.finditer(text):
             if match.end() < done or not is_secret_name(match[1]):
@@ -170,7 +170,7 @@ class Scrubber:
         return "".join([*parts, text[done:]]) if parts else text
 
     def _keys(self, text: str, marker: str | None) -> str:
-        """Mask the body of private keys, line by line: between BEGIN and END, or to where the text goes on."""
+        """Mask the body of private keys, line by line, from BEGIN to END, or to the marker if END is missing."""
         lines, inside = [], False
         for line in text.split("\n"):
             if marker is not None and line.startswith(marker):
@@ -195,27 +195,27 @@ class Scrubber:
 
 
 def scrubbed(text: str) -> str:
-    """Return a node's text as run folders, reports and the terminal may show it."""
+    """Return a node's text without secrets, for run folders, reports and the terminal."""
     return Scrubber().text(text)
 
 
 def scrubbed_value(value: object) -> object:
-    """Return a JSON value whose texts hold no secrets; the texts of a fleet's nodes are mostly the same ones."""
+    """Return a JSON value whose texts hold no secrets."""
     return Scrubber().value(value)
 
 
 def holds_a_secret(text: str) -> bool:
-    """Tell whether a text has a secret in it, by its shape or behind a name."""
+    """Return whether a text contains a secret, recognized by its shape or its name."""
     return scrubbed(text) != text
 
 
 def names_a_secret(name: str, value: str | None = None) -> bool:
-    """Tell whether the value of a variable must stay hidden: because of its name, or of what it holds."""
+    """Return whether a variable's value must be hidden because of its name or its content."""
     return is_secret_name(name) or (value is not None and holds_a_secret(value))
 
 
 def scrubbed_json(text: str) -> str:
-    """Return the text of a JSON file without secrets; one that holds some is laid out anew, whatever its escapes."""
+    """Return the text of a JSON file without secrets; a file with secrets is formatted again, without escapes."""
     try:
         found = json_value(text)
         clean = Scrubber().value(found)

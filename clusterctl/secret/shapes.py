@@ -1,7 +1,8 @@
-r"""The shapes that secrets have in texts, whatever they are called: logins in URLs, headers, tokens, options.
+r"""Patterns for secrets that are recognized without a name: logins in URLs, headers, tokens, options.
 
-Every pattern takes time linear in the length of a text. A pattern begins only where a word begins, its repetitions
-are bounded, and what may lie far before a secret in its line (``curl ... -u me:password``) is looked for apart.
+Every pattern takes time linear in the length of a text. A pattern starts only at the start of a word, its
+repetitions are bounded, and a command that may be far before its secret (``curl ... -u me:password``) has a
+pattern of its own.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ Judge = Callable[["re.Match[str]"], bool]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A pattern, the group that holds the secret (0: all of it), and what a match must be beyond the pattern.
+    """A pattern, the group that holds the secret (0: the whole match), and a further test of each match.
 
-    ``needs``: words of which a text (in lower case) has one, or nothing of this shape; that is quicker to see.
-    With ``behind`` the pattern is looked for only in the rest of a line behind a match of that one.
+    ``needs`` are words (lower case) of which a text must contain one, a quick test before the pattern.
+    With ``behind``, the pattern is searched only in the rest of a line after a match of ``behind``.
     """
 
     kind: str
@@ -31,12 +32,12 @@ class Shape:
 
 
 def _is_login(match: re.Match[str]) -> bool:
-    """Tell whether the text before the @ of a URL is more than the name that ssh asks for."""
+    """Return whether the text before the @ of a URL is more than the user name of an ssh URL."""
     return ":" in match[2] or match[1].lower() not in ("ssh", "git+ssh", "sftp", "scp", "rsync", "svn+ssh")
 
 
 def _is_basic(match: re.Match[str]) -> bool:
-    """Tell whether a word is ``user:password`` in base64 (RFC 7617)."""
+    """Return whether a word is ``user:password`` in base64 (RFC 7617)."""
     word = match[1].rstrip("=")
     try:
         decoded = base64.b64decode(word + "=" * (-len(word) % 4), validate=True)
@@ -46,22 +47,22 @@ def _is_basic(match: re.Match[str]) -> bool:
 
 
 _URL = re.compile(r"(?<![A-Za-z0-9])([A-Za-z][A-Za-z0-9+.-]{1,20})://([^\s/\"'<>\\]{1,1000})@")
-# user:password@host without a scheme, as a word: an image's reference, a proxy. Not name:tag@sha256:..., and not
-# the networks of Lustre (10.0.0.1@tcp).
+# user:password@host as a word without a scheme, such as an image reference or a proxy. name:tag@sha256:... and
+# the networks of Lustre (10.0.0.1@tcp) are excluded.
 _BARE_LOGIN = re.compile(
     r"(?<![^\s\"'=,;(\[{<|])([A-Za-z0-9._%+-]{1,100}:(?!//)[^\s@:/\"'\\,;=]{1,200})@"
     r"(?!sha(?:1|256|384|512):|md5:|(?:tcp|o2ib|kfi|gni)[0-9]{0,3}(?:[\s,:]|$))"
     r"(?=[A-Za-z0-9](?:[A-Za-z0-9.-]{0,253})(?::[0-9]{1,5})?(?:[/\s\"',;)\]}>]|$))"
 )
 _NOT_A_LOGIN = ("mailto", "sip", "sips", "xmpp", "tel", "acct")
-# dracut's netroot=iscsi:USER:PASSWORD@.. and root=cifs:.., a proxy's name.
+# dracut's netroot=iscsi:USER:PASSWORD@.. and root=cifs:.., and proxy=USER:PASSWORD@...
 _BOOT_LOGIN = re.compile(
     r"(?i)(?:(?<![a-z0-9])(?:iscsi|cifs):|proxy=)([^\s@/\"'\\:=]{1,100}:(?!//)[^\s@\"'\\]{1,120})@(?=(\S{0,300}))"
 )
 
 
 def _is_boot_login(match: re.Match[str]) -> bool:
-    """Tell whether a target of iSCSI has its four colons behind the @; without, the @ is part of its name."""
+    """Return whether an iSCSI target has its four colons after the @; otherwise the @ is part of its name."""
     return not match[0].lower().startswith("iscsi") or match[2].count(":") >= 4
 
 
@@ -93,7 +94,7 @@ _WEBHOOK = re.compile(r"(?i)\bhooks\.slack\.com/(?:services|workflows)/([A-Za-z0
 _QUERY_CODE = re.compile(r"[?&]code=([^\s\"'&#\\<>]{4,})")
 _PASSWORD_HASH = re.compile(r"\$(?:1|2[aby]|5|6|y|gy|7)\$[A-Za-z0-9./$=,]{8,}")
 
-# Passwords behind a word that is not a name.
+# Passwords after a word that is not an assigned name.
 _SPOKEN = re.compile(r"\b(?:sshpass[ \t]{1,4}-p[ \t]{0,4}|user(?:name)?=[^\s,%=]{1,200}%)([^\s\"',]{1,200})")
 _NETRC = re.compile(
     r"\bmachine[ \t]{1,4}\S{1,200}[ \t]{1,4}login[ \t]{1,4}\S{1,200}[ \t]{1,4}password[ \t]{1,4}([^\s\"',]{1,200})"
@@ -140,21 +141,21 @@ SHAPES: tuple[Shape, ...] = (
     Shape("token", _WEBHOOK, 1, needs=("slack",)),
     Shape("password hash", _PASSWORD_HASH, needs=("$",)),
 )
-"""In the order in which they are looked for."""
+"""All shapes, in the order in which they are searched."""
 
 KEY_BEGIN = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
 KEY_END = re.compile(r"-----END (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
-# The n of a line break that a JSON text holds as \n is not part of the key.
+# A line break that a JSON text holds as \n ends with an n that is not part of the key.
 KEY_BODY = re.compile(r"(?:(?<=\\[nr])|(?<![A-Za-z0-9+/=\\]))[A-Za-z0-9+/]{16,}={0,2}(?![A-Za-z0-9+/=])")
 
-# Names and what follows them; group 1 is the name. A name may not begin inside a word of base64, nor be one: a
-# public key may happen to end with "key=".
+# Names with their assignment; group 1 is the name. A name must not be or start inside a base64 word, because a
+# public key may end with "key=" by chance.
 ASSIGNED = re.compile(
     r"(?<![A-Za-z0-9_.+/|-])-{0,2}(?!AAAA)([A-Za-z_][A-Za-z0-9_.-]{1,120})"
     r"(?:=[ \t]{0,8}|[ \t]{1,4}=[ \t]{1,4})(?=\S)"
 )
-# With a colon only where a line (behind the path of a file), a list's item, a pair or a header of an option begins:
-# not in sentences.
+# Names with a colon match only at the start of a line (after a file's path), a list item, a pair or an option's
+# header, so that sentences do not match.
 KEYED = re.compile(
     r"(?:^(?:/[^:\n]{0,400}:)?|[{,]|(?<!\S)(?:-H|--header)[ \t=]{0,4}[\"'])[ \t]{0,40}(?:-[ \t]{1,4})?"
     r"([A-Za-z_][A-Za-z0-9_.-]{1,120}):[ \t]{1,8}(?=\S)",
@@ -166,11 +167,11 @@ OPTION = re.compile(
 )
 VALUE = re.compile(r"\"[^\"\\\n]*\"|'[^'\\\n]*'|[^\s\"',;&\\<>\[\]{}()|*=][^\s\"',;&\\<>]*")
 QUOTED_VALUE = re.compile(r'"([^"\\\n]{1,200})"(\s{0,8}:\s{0,8})"((?:[^"\\\n]|\\[^\n])*)"')
-# A JSON text inside a JSON text (a file that a document quotes): its quotes are escaped.
+# Quotes are escaped in a JSON text that another JSON text contains (a file in a document).
 ESCAPED_VALUE = re.compile(r'\\"([^"\\\n]{1,200})\\"(\s{0,8}:\s{0,8})\\"([^"\\\n]*)\\"')
 KEY_FILE = re.compile(
     r"\A[\"']?[A-Za-z0-9_~./+-]{1,200}\.(?:pem|key|crt|cer|json|ya?ml|txt|conf|pub|asc|gpg)[\"']?"
 )
-# All that has none of the signs that secrets stand behind, and is too short for a token.
+# Texts without any of the characters that precede secrets, and too short for a token.
 PLAIN = re.compile(r"[A-Za-z0-9_./-]{0,14}")
 PATH = re.compile(r"\A/[^:\n]{0,400}:")

@@ -62,7 +62,7 @@ def test_what_was_not_asked_reads_as_that_and_not_as_absent() -> None:
     found, _ = asked(frozenset({"memory"}))
     assert found.memory.total_bytes.status is ReadStatus.OK
     assert found.docker.engine.status is ReadStatus.FAILED
-    assert "not asked" in found.docker.engine.detail
+    assert "not probed" in found.docker.engine.detail
     assert {note.name for note in found.sections} == {fragment.name for fragment in SUBJECTS["memory"]}
 
 

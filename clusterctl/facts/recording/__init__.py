@@ -1,1 +1,1 @@
-"""Raw answers of a fleet kept in a folder, without secrets, so that a check can be replayed without nodes."""
+"""Recordings: a fleet's raw answers without secrets, from which a check can be replayed without nodes."""

@@ -1,4 +1,4 @@
-"""What a recording holds: its files' names, their shapes, and the version of both."""
+"""The files of a recording: their names, their schema, and its version."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class _Part(BaseModel):
 
 
 class RecordedAnswer(_Part):
-    """One exec of the probe: where its bytes lie, and when it was (the controller's seconds since the epoch)."""
+    """One run of the probe: the files with its output, and its times (controller's, seconds since the epoch)."""
 
     nonce: str = Field(pattern=r"^[A-Za-z0-9]{8,128}$")
     as_root: bool
@@ -31,7 +31,7 @@ class RecordedAnswer(_Part):
 
 
 class RecordedFailure(_Part):
-    """Why a node gave no facts."""
+    """The reason why a node has no facts."""
 
     kind: str
     message: str
@@ -39,18 +39,18 @@ class RecordedFailure(_Part):
 
 
 class RecordedNode(_Part):
-    """What one node answered; ``failure`` in place of facts."""
+    """The answers of one node; ``failure`` is set for a node without facts."""
 
     name: str
     answers: tuple[RecordedAnswer, ...] = ()
     refusal: str | None = None
     failure: RecordedFailure | None = None
     scrubbed: dict[str, int] = Field(default_factory=dict)
-    """How many secrets were taken out, by kind."""
+    """Number of secrets that were replaced, by kind."""
 
 
 class Manifest(_Part):
-    """The recording's own file: versions, the check's options, every node, and every other file's SHA-256."""
+    """The manifest: versions, the check's options, every node, and the SHA-256 of every other file."""
 
     schema_: Literal["clusterctl.record/1"] = Field(alias="schema")
     clusterctl: str

@@ -1,4 +1,4 @@
-"""Recording a check: each node's answers as they come, scrubbed; then the inventory, the verdicts and the manifest."""
+"""Record a check: each node's scrubbed answers as they arrive, then inventory, verdicts and manifest."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def _secrets_of(inventory: Inventory) -> Iterator[str]:
 
 
 def as_json(document: Any) -> bytes:
-    """Return a document as the recording's files hold it."""
+    """Return a document as bytes of JSON, as in the recording's files."""
     return json_text.in_ascii(document, indent=1).encode() + b"\n"
 
 
 class Recorder:
-    """A recording in the making. ``heard`` may be called from many threads; then ``finish``, or ``discard``."""
+    """A recording in progress: ``heard`` may be called from many threads, then once ``finish`` or ``discard``."""
 
     def __init__(self, path: Path, inventory: Inventory) -> None:
         self._writer = store.create(path)
@@ -51,7 +51,7 @@ class Recorder:
         return name
 
     def heard(self, node: Node, answers: tuple[RawAnswer, ...], refusal: str | None) -> None:
-        """Keep what one node answered."""
+        """Write the answers of one node, without secrets; ``refusal`` is the reason if root was refused."""
         scrubber = Scrubber(self._values)
         kept = []
         for number, raw in enumerate(answers, 1):
@@ -85,7 +85,7 @@ class Recorder:
         skip: tuple[str, ...],
         result: Mapping[str, Any],
     ) -> Counter[str]:
-        """Write the rest and return what was scrubbed, by kind. ``earlier``: older facts that were looked at."""
+        """Write the rest and return the number of replaced secrets, by kind; ``earlier`` are older facts in use."""
         everywhere = Scrubber(self._values)
         nodes = []
         for name, outcome in facts.items():
@@ -118,12 +118,12 @@ class Recorder:
         return sum((Counter(node.scrubbed) for node in nodes), Counter(everywhere.counts))
 
     def discard(self) -> None:
-        """Remove what was written: the check did not come to its end."""
+        """Remove the written files, because the check did not finish."""
         self._writer.discard()
 
 
 def _told(nodes: list[model.RecordedNode], elsewhere: Mapping[str, int]) -> str:
-    """Return the page that tells a reader what was taken out, and what was not."""
+    """Return the text that lists what was replaced in the recording, and what was not."""
     lines = [
         "Secrets were replaced by stars of the same length. Found and replaced:",
         "",
@@ -140,7 +140,7 @@ def _told(nodes: list[model.RecordedNode], elsewhere: Mapping[str, int]) -> str:
         lines.append("nothing")
     lines += [
         "",
-        "Names, addresses, users, public keys, serial numbers and package lists are still in it.",
-        "Look through nodes/ before you give it away: what nobody calls a secret cannot be recognised as one.",
+        "The recording still holds names, addresses, users, public keys, serial numbers and package lists.",
+        "Look through nodes/ before you share it: a secret without a telling name or form is not recognised.",
     ]
     return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""Replaying a recording: the facts that its answers hold, without any node, and the verdicts it was recorded with."""
+"""Replay a recording: parse its answers into facts without any node, and return the recorded verdicts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from clusterctl.transport.base import Failure, FailureKind, HostMap, TransportEr
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A recording that was read and found whole."""
+    """A recording that was read and verified."""
 
     inventory: Inventory
     facts: HostMap[NodeFacts]
@@ -31,18 +31,18 @@ class Recording:
     only: tuple[str, ...] | None
     skip: tuple[str, ...]
     result: Mapping[str, Any]
-    """The check's document as it was when it was recorded."""
+    """The check's result document at the time of recording."""
     version: str
-    """The version of clusterctl that recorded it."""
+    """The version of clusterctl that wrote the recording."""
 
 
 def read(path: Path) -> Recording:
-    """Return what a recording holds; raise ConfigError for one that is damaged, foreign or of another version."""
+    """Read a recording; raise ConfigError if it is damaged, of another version, or not a recording."""
     reader = Reader(path)
     manifest = _manifest(path, reader)
     for name, digest in manifest.files.items():
         if hashlib.sha256(reader.read(name)).hexdigest() != digest:
-            raise damaged(path, f"{name} was changed since")
+            raise damaged(path, f"{name} was changed after the recording")
     try:
         inventory = Inventory.model_validate_json(reader.read(model.INVENTORY))
         older = {name: from_document(found) for name, found in _json(path, reader, model.EARLIER).items()}
@@ -54,7 +54,7 @@ def read(path: Path) -> Recording:
     except FactsError as error:
         raise damaged(path, f"{model.EARLIER}: {error.message}") from None
     if list(outcomes) != [node.name for node in inventory.nodes]:
-        raise damaged(path, "its nodes are not those of its inventory")
+        raise damaged(path, "its nodes differ from those of its inventory")
     return Recording(
         inventory,
         HostMap(outcomes),
@@ -72,7 +72,7 @@ def _json(path: Path, reader: Reader, name: str) -> Any:
     except NotUnderstood as error:
         raise damaged(path, f"{name}: {error}") from None
     if not isinstance(found, dict):
-        raise damaged(path, f"{name} holds no object")
+        raise damaged(path, f"{name} must hold a JSON object")
     return found
 
 
@@ -81,8 +81,8 @@ def _manifest(path: Path, reader: Reader) -> model.Manifest:
     schema = document.get("schema")
     if schema != model.SCHEMA:
         raise ConfigError(
-            f"{path} is a recording of the schema {schema!r}; this version reads {model.SCHEMA}",
-            hint=f"it was made by clusterctl {document.get('clusterctl', '?')}: replay it with that version",
+            f"{path} has the recording schema {schema!r}; this version of clusterctl reads {model.SCHEMA}",
+            hint=f"replay it with clusterctl {document.get('clusterctl', '?')}, which recorded it",
         )
     try:
         return model.Manifest.model_validate(document)

@@ -1,4 +1,4 @@
-"""Where a recording lies: a folder, or one compressed tar file; its members are written once and read whole."""
+"""Storage of recordings: a directory or one compressed tar file, whose members are written once and read whole."""
 
 from __future__ import annotations
 
@@ -17,41 +17,41 @@ from clusterctl.inventory.user_paths import is_file, is_folder
 from clusterctl.rundir import own_file, write_atomically
 
 LARGEST_BYTES = 512 << 20
-"""More than this in one member is no answer of a node, but an attack on whoever replays it."""
-_HINT_ROOM = "make room there, or record to another place"
+"""Maximum size of a recording's members; a larger one is an attack on the user who replays it."""
+_HINT_ROOM = "free space there, or record to another path"
 _TAR_NAMES = (".tar.gz", ".tgz")
 
 
 class Writer(Protocol):
-    """Takes the members of a new recording, from several threads."""
+    """Writes the members of a new recording; ``add`` may be called from several threads."""
 
     def add(self, name: str, data: bytes) -> None:
-        """Keep one member; raise ConfigError when that is impossible."""
+        """Write one member; raise ConfigError if that fails."""
 
     def close(self) -> None:
-        """Make what was added complete."""
+        """Complete the recording."""
 
     def discard(self) -> None:
-        """Remove what was added: the recording did not come to its end."""
+        """Remove the written members, because the recording did not finish."""
 
 
 def is_tar(path: Path) -> bool:
-    """Tell whether the name stands for one file rather than a folder."""
+    """Return whether the path names a tar file rather than a directory."""
     return path.name.endswith(_TAR_NAMES)
 
 
 def create(path: Path) -> Writer:
-    """Start a recording; raise ConfigError where something is already, before any node is contacted."""
+    """Start a recording; raise ConfigError if the path exists already or cannot be created."""
     if os.path.lexists(path):
-        raise ConfigError(f"{path} is there already", hint="name a folder (or .tar.gz) that is not there yet")
+        raise ConfigError(f"{path} exists already", hint="name a directory or .tar.gz that does not exist yet")
     if not is_folder(path.parent):
-        raise ConfigError(f"{path.parent} is not a folder", hint="make it first")
-    with own_file(path, "choose another place"):
+        raise ConfigError(f"{path.parent} is not a directory", hint="create it first")
+    with own_file(path, "choose another path"):
         return TarWriter(path) if is_tar(path) else FolderWriter(path)
 
 
 class FolderWriter:
-    """A folder of mode 0700 with files of mode 0600."""
+    """Writes a directory of mode 0700 with files of mode 0600."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -72,7 +72,7 @@ class FolderWriter:
         pass
 
     def discard(self) -> None:
-        # On a disk that is broken or read-only there is nothing to remove, and the first error is the one to report.
+        # Removal fails on a broken or read-only disk; the error that led to it is the one to report.
         with contextlib.suppress(OSError):
             for file in self._made:
                 file.unlink(missing_ok=True)
@@ -85,7 +85,7 @@ class FolderWriter:
 
 
 class TarWriter:
-    """One file of mode 0600, put in place whole at the end. The same members give the same bytes."""
+    """Writes one tar file of mode 0600, atomically at the end; equal members give equal bytes."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -95,7 +95,7 @@ class TarWriter:
 
     def add(self, name: str, data: bytes) -> None:
         with self._lock:
-            # Compressed at once: a thousand nodes' answers are tens of megabytes.
+            # Compressed immediately, because the answers of a thousand nodes are tens of megabytes.
             self._members[name] = gzip.compress(data, 1, mtime=0)
 
     def close(self) -> None:
@@ -119,30 +119,30 @@ class TarWriter:
 
 
 def damaged(path: Path, why: str) -> ConfigError:
-    """Return the error for something that is no recording, or no whole one."""
+    """Return the error for a path that is not a recording, or an incomplete one."""
     return ConfigError(
-        f"{path} is not a whole recording: {why}",
-        hint="it is made by `clusterctl check --record DIR`; ask for it again, as a .tar.gz",
+        f"{path} is not a complete recording: {why}",
+        hint="`clusterctl check --record DIR` writes a recording; request it again, as a .tar.gz",
     )
 
 
 class Reader:
-    """The members of a recording by name; nothing is ever unpacked to disk."""
+    """Reads the members of a recording by name, without unpacking anything to disk."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._members = self._of_tar() if is_file(path) else None
         if self._members is None and not is_folder(path):
-            raise ConfigError(f"there is no recording {path}", hint="name a folder or a .tar.gz")
+            raise ConfigError(f"recording {path} not found", hint="name a directory or a .tar.gz file")
 
     def read(self, name: str) -> bytes:
-        """Return one member's bytes; raise ConfigError when it is not there or cannot be read."""
+        """Return one member's bytes; raise ConfigError if it is missing or cannot be read."""
         if self._members is not None:
             if name not in self._members:
                 raise damaged(self._path, f"it has no {name}")
             return self._members[name]
         if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
-            raise damaged(self._path, f"{name!r} is outside of it")
+            raise damaged(self._path, f"{name!r} is outside of the recording")
         target = self._path / name
         try:
             if target.is_symlink():
@@ -167,8 +167,8 @@ class Reader:
                         raise damaged(self._path, f"it holds more than {LARGEST_BYTES} bytes")
                     members[info.name.removeprefix("./").partition("/")[2] or info.name] = stream.read()
         except (tarfile.TarError, EOFError, OSError, gzip.BadGzipFile) as error:
-            # Of a file that is none, tarfile says in many lines what it tried to read it as.
+            # For a file in another format tarfile lists all formats that it tried, on many lines.
             why = str(error).partition(":\n")[0]
             none = not why or "could not be opened" in why
-            raise damaged(self._path, "it is no tar file" if none else why) from None
+            raise damaged(self._path, "it is not a tar file" if none else why) from None
         return members

@@ -65,7 +65,7 @@ def test_documents_of_runs_results_and_labs(endless: Place, tmp_path: Path) -> N
 
 def test_a_recording(endless: Place, tmp_path: Path) -> None:
     endless("recording/manifest.json")
-    with pytest.raises(ConfigError, match=r"not a whole recording: manifest\.json"):
+    with pytest.raises(ConfigError, match=r"not a complete recording: manifest\.json"):
         Reader(tmp_path / "recording").read("manifest.json")
 
 

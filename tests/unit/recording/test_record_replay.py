@@ -112,7 +112,7 @@ def test_nothing_is_written_over(tmp_path: Path, there: str) -> None:
     (tmp_path / "fleet.yaml").write_text(INVENTORY)
     done = run("check", "fleet.yaml", "--record", there, folder=tmp_path)
     assert done.returncode == 3
-    assert "is there already" in done.stderr
+    assert "exists already" in done.stderr
 
 
 def test_a_replay_with_an_inventory_is_refused(recorded: tuple[Path, str]) -> None:
@@ -133,17 +133,17 @@ def _forge(bug: Path, name: str, text: str) -> None:
 
 
 DAMAGE = {
-    "changed since": lambda bug: (bug / "nodes/n1/answer-1.out").write_bytes(b"other bytes"),
+    "changed after the recording": lambda bug: (bug / "nodes/n1/answer-1.out").write_bytes(b"other bytes"),
     "has no nodes/n2/answer-1.out": lambda bug: (bug / "nodes/n2/answer-1.out").unlink(),
     "has no record.json": lambda bug: (bug / "record.json").unlink(),
     "record.json: not JSON: Expecting value": lambda bug: (bug / "record.json").write_text(""),
-    "holds no object": lambda bug: (bug / "record.json").write_text("[]"),
+    "must hold a JSON object": lambda bug: (bug / "record.json").write_text("[]"),
     "schema 'clusterctl.record/9'": lambda bug: _edit(bug / "record.json", schema="clusterctl.record/9"),
     "schema None": lambda bug: (bug / "record.json").write_text("{}"),
     "record.json: nodes": lambda bug: _edit(bug / "record.json", nodes="none"),
-    "its nodes are not those": lambda bug: _edit(bug / "record.json", nodes=[]),
-    "earlier.json: not a document": lambda bug: _forge(bug, "earlier.json", '{"n1": []}'),
-    "outside of it": lambda bug: _edit(bug / "record.json", files={"../../etc/passwd": "0"}),
+    "its nodes differ from those": lambda bug: _edit(bug / "record.json", nodes=[]),
+    "earlier.json: the document does not have the schema": lambda bug: _forge(bug, "earlier.json", '{"n1": []}'),
+    "outside of the recording": lambda bug: _edit(bug / "record.json", files={"../../etc/passwd": "0"}),
     "is a link": lambda bug: (
         (bug / "report.json").unlink(),
         (bug / "report.json").symlink_to("record.json"),
@@ -167,8 +167,8 @@ def test_what_is_no_recording_is_named(tmp_path: Path) -> None:
     (tmp_path / "text.tar.gz").write_text("not a tar file")
     for name, words in (
         ("folder", "has no record.json"),
-        ("text.tar.gz", "not a whole recording: it is no tar file\n"),
-        ("nothing", "there is no recording"),
+        ("text.tar.gz", "not a complete recording: it is not a tar file\n"),
+        ("nothing", "recording nothing not found"),
     ):
         done = run("check", "--replay", name, folder=tmp_path)
         assert done.returncode == 3
@@ -182,7 +182,7 @@ def test_a_cut_file_is_named(recorded: tuple[Path, str], tmp_path: Path) -> None
         tar.add(recorded[0] / "bug", "bug")
     cut = tmp_path / "cut.tgz"
     cut.write_bytes(whole.read_bytes()[:2000])
-    with pytest.raises(ConfigError, match="not a whole recording"):
+    with pytest.raises(ConfigError, match="not a complete recording"):
         replay.read(cut)
 
 

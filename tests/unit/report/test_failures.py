@@ -89,7 +89,7 @@ def facts(**details: str) -> dict[str, object]:
 
 
 def test_why_root_is_missing_is_said_where_it_is_missed() -> None:
-    asks = "not root, and sudo does not let in without a password: sudo: a password is required"
+    asks = "not root, and sudo without a password was refused: sudo: a password is required"
     found = facts(n1="n1 (me@10.0.0.1:22): sudo refused the password", n2=asks, n3=asks, n4=asks, n5="")
     verdicts = {"n1": UNKNOWN, "n2": UNKNOWN, "n3": UNKNOWN, "n4": MET, "n5": UNKNOWN}
     refused, others, hint = rootless_lines(found, verdicts)  # type: ignore[arg-type]

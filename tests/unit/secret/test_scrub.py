@@ -96,7 +96,7 @@ def test_secrets_are_taken(text: str, secret: str) -> None:
         "netroot=iscsi:10.0.0.1::3260::iqn.2009-01.com.example:di@sk iommu=pt module.sig_enforce=1 BYPASS=1",
         "http_proxy=http://proxy.example:3128 https_proxy=proxy.example:3128",
         "mgs@o2ib:10.0.0.1@tcp:/scratch /scratch lustre rw 0 0",
-        "not root, and sudo does not let in without a password: sudo: a password is required",
+        "not root, and sudo without a password was refused: sudo: a password is required",
         "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef  /etc/sysconfig/rdma/cluster",
         "1c:00.0 Infiniband controller: Mellanox Technologies MT2910 Family [ConnectX-7]",
         '{"ServerVersion": "28.2.2", "SecurityOptions": ["name=seccomp,profile=builtin"]}',
