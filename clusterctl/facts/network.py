@@ -109,7 +109,9 @@ def parse_default_route_6(text: str) -> str:
             routes.append((whole(words[5], 16), words[9]))
     nearest = {name for metric, name in routes if metric == min(routes)[0]}
     if len(nearest) != 1:
-        raise Unparsable("several IPv6 default routes have the same metric" if nearest else "no default route")
+        raise Unparsable(
+            "several IPv6 default routes have the same metric" if nearest else "no default route"
+        )
     return nearest.pop()
 
 

@@ -1,1 +1,1 @@
-"""The inventory: one YAML file becomes a frozen model of nodes and settings."""
+"""The inventory: reading a YAML file into a frozen model of nodes and settings."""

@@ -1,4 +1,4 @@
-"""The inventory of a person who has none: this machine, reached without SSH."""
+"""The default inventory without a file: this machine, without SSH."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from clusterctl.inventory.model import Inventory, Node
 
 
 def this_machine() -> Inventory:
-    """Return this machine as the one node ``localhost``; its GPUs or cores count as found later."""
+    """Return an inventory with this machine as its only node, ``localhost``; GPUs and cores are detected later."""
     return Inventory(nodes=(Node(name="localhost", address="localhost", connection="local"),))

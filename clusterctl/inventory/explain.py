@@ -1,4 +1,4 @@
-"""Pydantic's findings in the inventory's own words: the key as written, what was expected, what was meant."""
+"""Translate pydantic's errors into problems of the inventory: the key as written, what was expected, a suggestion."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ _READ_AS = {bool: "a boolean", int: "a number", float: "a number", type(None): "
 
 
 def problems(error: ValidationError, document: Document, model: type[BaseModel]) -> list[Problem]:
-    """Return one problem per key that the model refused."""
+    """Return one problem for each key that the model rejected."""
     sentences: dict[KeyPath, list[str]] = {}
     for detail in error.errors(include_url=False, include_context=True):
         path = _path(detail, document.value)
         if detail["type"] == "too_short" and detail["input"]:
-            continue  # pydantic counts only the entries it could accept, and those have problems of their own
+            continue  # pydantic counts only valid entries; the others have problems of their own
         sentence = _sentence(detail, path, document, model)
         if sentence not in sentences.setdefault(path, []):
             sentences[path].append(sentence)
-    # A union refuses once per alternative: one problem that names them all.
+    # A union is rejected once per alternative; one problem lists all of them.
     return [
         Problem(document.line(path), key_text(path), " or ".join(parts)) for path, parts in sentences.items()
     ]
@@ -65,7 +65,7 @@ def _sentence(detail: ErrorDetails, path: KeyPath, document: Document, model: ty
     if kind == "missing":
         return "this key is missing"
     if path == ("version",):
-        return f"this clusterctl reads version 1 (written without quotes), not {_value(value)}"
+        return f"expected version 1 (written without quotes), not {_value(value)}"
     if kind == "string_type" and type(value) in _READ_AS:
         text = document.written.get(path, "")
         return f'expected text, but YAML reads {text or "nothing"} as {_READ_AS[type(value)]}; write "{text}"'
@@ -77,7 +77,7 @@ def _sentence(detail: ErrorDetails, path: KeyPath, document: Document, model: ty
         return f"expected {expected}, not {_value(value)}{_meant(str(value), choices)}"
     if kind == "string_pattern_mismatch":
         shape = shape_of(tuple(str(part) for part in path), is_key=detail["loc"][-1] == "[key]")
-        return f"{_value(value)} is not {shape}" if shape else f"{_value(value)} cannot be used here"
+        return f"{_value(value)} is not {shape}" if shape else f"{_value(value)} is not a valid value"
     if kind == "too_short":
         return "expected at least one node" if path == ("nodes",) else "expected at least one entry"
     if kind == "value_error":
@@ -93,7 +93,7 @@ def _sentence(detail: ErrorDetails, path: KeyPath, document: Document, model: ty
 
 
 def _keys(model: type[BaseModel], path: KeyPath) -> list[str]:
-    """Return the keys that the model knows at a path."""
+    """Return the keys that the model accepts at a path."""
     kind: Any = model
     for part in path:
         kind = _member(kind, part)
@@ -110,7 +110,7 @@ def _member(kind: Any, part: str | int) -> Any:
 
 
 def _model(kind: Any) -> type[BaseModel] | None:
-    """Return the model that a type is, or wraps in Annotated or Optional."""
+    """Return a type if it is a model, or the model that it wraps in Annotated or Optional."""
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         return kind
     if get_origin(kind) in (Annotated, Union, types.UnionType):

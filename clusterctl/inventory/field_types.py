@@ -1,4 +1,4 @@
-"""The kinds of text that inventories hold: names, addresses, selectors, and the stable names of requirements."""
+"""Types of texts in inventories: names, addresses, selectors, and the stable names of requirements."""
 
 from __future__ import annotations
 
@@ -57,20 +57,18 @@ PciSelector = Annotated[
         r"|([0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])$"
     ),
 ]
-# None of these may begin with '-': they become words of command lines, where it would make them options.
+# These texts must not begin with '-': they become words of command lines, where they would be taken for options.
 _NUMBERS = re.compile(r"[0-9]+(\.[0-9]*)+$")
 
 
 def address_problem(text: str) -> str | None:
-    """Say so where a text looks like an IP address and is none.
+    """Return the problem of a text that looks like an IP address but is not a valid one, else None.
 
-    The resolver would take them: 10.0.0.010 as 10.0.0.8, since a leading zero makes a number octal (inet_aton(3)), and
-    10.0.0 as 10.0.0.0.
+    The resolver would accept such texts: 10.0.0.010 as 10.0.0.8, because a leading zero makes a number octal
+    (inet_aton(3)), and 10.0.0 as 10.0.0.0.
     """
     if "@" in text or "//" in text:
-        return (
-            f"{text!r} is no address; write the host alone, and user and port beside it, as keys of their own"
-        )
+        return f"{text!r} is not a valid address; write only the host here, and user and port as keys of their own"
     try:
         if ":" in text:
             IPv6Address(text)
@@ -79,15 +77,16 @@ def address_problem(text: str) -> str | None:
     except AddressValueError:
         port = text.partition(":")[2]
         if text.count(":") == 1:
-            return f"{text!r} is no address; a port is written beside it, as in: port: {port if port.isdigit() else 22}"
+            number = port if port.isdigit() else 22
+            return f"{text!r} is not a valid address; write the port as a key of its own: 'port: {number}'"
         if re.search(r"(^|\.)0[0-9]", text) and ":" not in text:
-            return f"{text!r} is no address: leave out the leading zeros, which make a number octal"
-        return f"{text!r} is no IPv{6 if ':' in text else 4} address"
+            return f"{text!r} is not a valid address; remove the leading zeros, which make a number octal"
+        return f"{text!r} is not a valid IPv{6 if ':' in text else 4} address"
     return None
 
 
 def canonical_address(text: str) -> str:
-    """Return an address in the one form that all its spellings have."""
+    """Return the canonical form of an address, equal for all its spellings."""
     try:
         return str(ip_address(text))
     except ValueError:
@@ -95,7 +94,7 @@ def canonical_address(text: str) -> str:
 
 
 def _refused_for(problem_of: Callable[[str], str | None]) -> AfterValidator:
-    """Return a validator that refuses a text for what ``problem_of`` says of it."""
+    """Return a validator that rejects a text if ``problem_of`` returns a problem."""
 
     def check(text: str) -> str:
         problem = problem_of(text)
@@ -118,7 +117,7 @@ def _ports_of_jumps(text: str) -> str:
     for hop in text.split(","):
         port = re.search(r":([0-9]+)$", hop)
         if port is not None and not 1 <= int(port[1]) <= 65535:
-            raise ValueError(f"{hop!r}: a port is a number from 1 to 65535")
+            raise ValueError(f"{hop!r}: the port must be a number from 1 to 65535")
     return text
 
 
@@ -137,17 +136,17 @@ InterfaceSelector = Annotated[
 
 
 HCA_ENTRIES_MAX = 32
-"""How many entries of NCCL_IB_HCA count (MAX_IB_DEVS in NCCL's src/transport/net_ib; 16 in old releases)."""
+"""Number of entries of NCCL_IB_HCA that NCCL reads (MAX_IB_DEVS in its src/transport/net_ib; 16 in old releases)."""
 
 
 def too_many_hcas(selector: str) -> str | None:
-    """Say so where a text for NCCL_IB_HCA lists more entries than NCCL reads, which drops the rest silently."""
+    """Return the problem of a text for NCCL_IB_HCA with more entries than NCCL reads, else None."""
     entries = [entry for entry in selector.lstrip("^=").split(",") if entry.strip()]
     if len(entries) <= HCA_ENTRIES_MAX:
         return None
     return (
-        f"lists {len(entries)} devices, of which NCCL reads the first {HCA_ENTRIES_MAX} and ignores the others: "
-        f"a name without '=' means all that begin with it (mlx5), and '^' leaves some out"
+        f"lists {len(entries)} devices, of which NCCL reads the first {HCA_ENTRIES_MAX} and ignores the others; "
+        f"shorten the list: a name without '=' selects all devices that begin with it (mlx5), and '^' excludes devices"
     )
 
 
@@ -160,8 +159,8 @@ RdmaSelector = Annotated[
 ]
 Word = Annotated[str, StringConstraints(pattern=r"^[^\s-]\S*$", max_length=4096)]
 FilePath = Annotated[str, StringConstraints(pattern=r"^[^-]", max_length=4096)]
-# At the start of a line bash takes %1 for one of its jobs, quoted or not.
+# At the start of a line bash reads %1 as one of its jobs, quoted or not.
 Program = Annotated[str, StringConstraints(pattern=r"^[^-%\s]", max_length=4096)]
 PackageName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9.+:~_-]*$", max_length=200)]
 NumberText = Annotated[str, WithJsonSchema({"type": ["string", "number"]})]
-"""A text that is mostly a number; unquoted numbers are taken as they are written."""
+"""A text that is usually a number; unquoted numbers are kept as written."""

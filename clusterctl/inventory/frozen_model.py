@@ -1,4 +1,4 @@
-"""The base of every model of the inventory: frozen, and strict about keys it does not know."""
+"""The base of every model of the inventory: frozen, and strict about unknown keys."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Model(BaseModel):
-    """A frozen model that refuses unknown keys."""
+    """A frozen model that rejects unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -1,4 +1,4 @@
-"""Loading: which inventory is meant, from its bytes to a frozen model, and limited to some of its nodes."""
+"""Load an inventory: choose the file, read it into a frozen model, and limit it to some of its nodes."""
 
 from __future__ import annotations
 
@@ -25,33 +25,33 @@ _NUMBER_TEXTS = frozenset({"shm_size", "memlock", "stack"})
 
 
 def load(path: Path | None = None) -> Inventory:
-    """Return the inventory of ``path``, $CLUSTERCTL_INVENTORY, ./inventory.yaml, or this machine.
+    """Return the inventory of ``path``, else $CLUSTERCTL_INVENTORY, else ./inventory.yaml, else this machine.
 
-    Raise InventoryError with every problem of the file; nothing is contacted.
+    Raise InventoryError with every problem of the file. No node is contacted.
     """
     chosen = path or (Path(os.environ[VARIABLE]) if os.environ.get(VARIABLE) else None)
     if chosen is None:
-        # A link to a file that is not there now is a file that is meant, and not this machine.
+        # A dangling link is an error of the file, not a reason to use this machine.
         if not os.path.lexists(DEFAULT_FILE):
             return this_machine()
         chosen = DEFAULT_FILE
-    # A pipe of the shell lies in no directory of the user's.
+    # A pipe of the shell is not in a directory of the user's.
     folder = Path.cwd() if user_files.is_shell_pipe(chosen) else chosen.resolve().parent
     return from_document(yaml_source.read(chosen), folder)
 
 
 def from_text(text: str | bytes, file: str = "inventory.yaml", folder: Path | None = None) -> Inventory:
-    """Return the inventory that a text stands for; ``file`` names it in messages."""
+    """Parse a text as an inventory; ``file`` is its name in messages."""
     data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
     return from_document(yaml_source.parse(data, file), folder or Path.cwd())
 
 
 def from_document(document: yaml_source.Document, folder: Path) -> Inventory:
-    """Return the inventory of a document that was read; relative paths in it start at ``folder``."""
+    """Return the inventory of a document; its relative paths start at the given directory."""
     tree = _numbers_as_written(document.value, (), document)
     try:
-        # Strict: in YAML a quoted 8 is a text and yes is a boolean, and neither is a number of GPUs.
-        # JSON is the mode in which strict pydantic still takes a list for a tuple and a text for an enum.
+        # Strict, because in YAML a quoted 8 is a text and yes is a boolean, and neither is a number of GPUs.
+        # JSON, because only there strict pydantic accepts a list for a tuple and a text for an enum.
         file = InventoryFile.model_validate_json(json.dumps(tree), strict=True)
     except ValidationError as error:
         raise refusal(document.file, explain.problems(error, document, InventoryFile)) from None
@@ -59,10 +59,9 @@ def from_document(document: yaml_source.Document, folder: Path) -> Inventory:
 
 
 def limit(inventory: Inventory, texts: str | Sequence[str] | None) -> Inventory:
-    """Keep only the nodes that node sets of node and group names stand for; None keeps all.
+    """Keep only the nodes in node sets of node and group names (None: all); move the others to ``beyond``.
 
-    The others move to ``beyond``.
-    Raise UsageError for a text that is no node set or names an unknown node or group.
+    Raise UsageError for a malformed node set, or an unknown node or group.
     """
     if texts is None:
         return inventory
@@ -79,7 +78,7 @@ def limit(inventory: Inventory, texts: str | Sequence[str] | None) -> Inventory:
         there = nodeset.fold(node.name for node in inventory.nodes)
         known = f"nodes: {there}" + (f"; groups: {', '.join(sorted(groups))}" if groups else "")
         raise UsageError(
-            f"--limit: {nodeset.fold(unknown)[:200]} is neither a node nor a group of the inventory",
+            f"--limit: {nodeset.fold(unknown)[:200]} is not a node or group of the inventory",
             hint=f"did you mean {close[0]}? " + known if close else known,
         )
     kept = tuple(
@@ -93,7 +92,7 @@ def limit(inventory: Inventory, texts: str | Sequence[str] | None) -> Inventory:
 
 
 def _numbers_as_written(value: Any, path: KeyPath, document: yaml_source.Document) -> Any:
-    """Take numbers as text, as they are written, where a text that is mostly a number is expected."""
+    """Replace numbers by their text in the file where the model expects a text that is usually a number."""
     if isinstance(value, dict):
         return {key: _numbers_as_written(item, (*path, key), document) for key, item in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Node sets: ``gpu[01-16],spare`` expanded to names, and names folded back to the shortest such text."""
+"""Node sets: expand ``gpu[01-16],spare`` to names, and fold names to the shortest node set."""
 
 from __future__ import annotations
 
@@ -11,63 +11,62 @@ from clusterctl.errors import InventoryError
 
 MAX_NODES = 65536
 MAX_MEMBERS = 16 * MAX_NODES
-"""Memberships over all groups of a fleet, each node counted once in each of its groups."""
+"""Maximum number of memberships over all groups of a fleet; each node counts once in each of its groups."""
 _MAX_TEXT = 65536
 _MOST_COUNTED = 10**18
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?(?:/([0-9]{1,9}))?")
-# A number too long for a range is part of the name.
+# A number that is too long for a range stays part of the name.
 _DIGITS = re.compile(r"(?<![0-9])([0-9]{1,9})(?![0-9])")
 
 
 class NodeSetError(InventoryError):
-    """A text that is not a node set."""
+    """A malformed node set."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSet:
-    """A node set that was parsed: how many names it stands for, none of which is made yet."""
+    """A parsed node set with its number of names, which are not expanded yet."""
 
     size: int
     _items: tuple[_Item, ...]
 
     def names(self) -> Iterator[str]:
-        """Yield the names in the order written, repeats included."""
+        """Yield the names in the order written, including repeated ones."""
         return (name for item in self._items for name in item.names())
 
 
 def parse(text: str) -> NodeSet:
-    """Return the node set that a text stands for.
+    """Parse a text as a node set.
 
     The notation is ClusterShell's: commas, ``[1-3,7]``, steps ``[0-8/2]``, several brackets in one name; zero
-    padding is kept. Raise NodeSetError for a malformed text, a range that runs backwards, or more than
-    MAX_NODES names.
+    padding is kept. Raise NodeSetError for a malformed text, a descending range, or more than MAX_NODES names.
     """
     if len(text) > _MAX_TEXT:
-        raise NodeSetError(f"a node set of {len(text)} characters is too long; at most {_MAX_TEXT} are read")
+        raise NodeSetError(f"the node set has {len(text)} characters; at most {_MAX_TEXT} are accepted")
     items = tuple(_Item(part) for part in _split(text))
     total = sum(item.size for item in items)
     if total > MAX_NODES:
         names = str(total) if total <= _MOST_COUNTED else f"more than {_MOST_COUNTED}"
-        raise NodeSetError(f"{_short(text)} stands for {names} names; at most {MAX_NODES} are accepted")
+        raise NodeSetError(f"{_short(text)} has {names} names; at most {MAX_NODES} are accepted")
     return NodeSet(total, items)
 
 
 def expand(text: str) -> tuple[str, ...]:
-    """Return the names of a node set in the order written, repeats included; NodeSetError as from ``parse``."""
+    """Return the names of a node set in the order written, with repeated ones; raise NodeSetError as ``parse``."""
     return tuple(parse(text).names())
 
 
 def fold(names: Iterable[str]) -> str:
-    """Return the shortest node set for these names, each once: ``gpu[01-03,07],spare``.
+    """Return the shortest node set for these names, without repeats: ``gpu[01-03,07],spare``.
 
-    Names that differ in one number are put together; sets stand where their first name stood.
+    Names that differ in one number are joined into a range, at the place of the first of them.
     """
     left = dict.fromkeys(names)
     order = {name: index for index, name in enumerate(left)}
     folded: dict[str, int] = {}
     tokens = {name: tuple(_DIGITS.split(name)) for name in left}
     deepest = max((len(parts) for parts in tokens.values()), default=0)
-    # The last number in a name is the likeliest to count nodes; what is left is tried by earlier ones.
+    # The last number in a name most likely counts nodes; the remaining names are joined by earlier numbers.
     for from_end in range(2, deepest + 1, 2):
         sets: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
         for name in left:
@@ -107,7 +106,7 @@ class _Item:
 
     @property
     def size(self) -> int:
-        """How many names it stands for, counted up to a little beyond _MOST_COUNTED."""
+        """The number of names; counting stops a little above _MOST_COUNTED."""
         size = 1
         for bracket in self.brackets:
             size *= sum((last - first) // step + 1 for first, last, step, _ in bracket)
@@ -171,7 +170,7 @@ def _range(part: str, text: str) -> tuple[int, int, int, int]:
 
 
 def _ranges(numbers: list[str]) -> list[str]:
-    """Fold numbers (as written, each once): padded ones of one width together, the rest by value."""
+    """Fold distinct numbers as written: padded ones by their width, the others by value."""
     padded_widths = {len(number) for number in numbers if number.startswith("0") and len(number) > 1}
     by_width: dict[int, list[int]] = {}
     for number in numbers:

@@ -1,4 +1,4 @@
-"""What is wrong with an inventory file, line by line, and the one error that carries all of it."""
+"""Problems of an inventory file by line, and the error that lists all of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SHOWN = 20
 
 @dataclass(frozen=True, slots=True, order=True)
 class Problem:
-    """One finding: its line (from 1; 0 when the file as a whole is meant), the key's path, and a sentence."""
+    """One problem: its line (from 1; 0 for the file as a whole), the key's path, and a sentence."""
 
     line: int
     key: str
@@ -29,7 +29,7 @@ def key_text(path: KeyPath) -> str:
 
 
 def refusal(file: str, problems: Iterable[Problem]) -> InventoryError:
-    """Return the error that lists the problems in the order of their lines."""
+    """Return the error that lists the problems in the order of their lines, at most 20 of them."""
     found = sorted(set(problems))
     lines = []
     for problem in found[:_SHOWN]:
@@ -39,4 +39,4 @@ def refusal(file: str, problems: Iterable[Problem]) -> InventoryError:
         )
     if len(found) > _SHOWN:
         lines.append(f"{file}: and {len(found) - _SHOWN} more problems")
-    return InventoryError("\n".join(lines), hint="nothing was contacted; mend the file and run again")
+    return InventoryError("\n".join(lines), hint="No node was contacted. Fix the file and run again.")

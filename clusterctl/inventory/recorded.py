@@ -1,4 +1,4 @@
-"""An inventory as run folders and recordings keep it: without secrets."""
+"""Inventories without secrets, as run folders and recordings store them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ HIDDEN = "***"
 
 
 def recorded(inventory: Inventory) -> dict[str, Any]:
-    """Return the inventory as values that JSON can hold, and that can be read as an inventory again.
+    """Return the inventory without secrets, as values that JSON can represent and that form a valid inventory.
 
-    Variables with secrets read ``***``; in every other text (a container's command, an image's reference) each byte
-    of a secret is a star.
+    Variables with secrets become ``***``; in all other texts (a container's command, an image reference) each byte
+    of a secret becomes a star.
     """
     document = inventory.model_dump(mode="json")
     for node in (*document["nodes"], *document["beyond"]):

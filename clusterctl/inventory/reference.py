@@ -1,6 +1,6 @@
-"""The reference of the inventory, ``docs/inventory.md``: every key with its values, default, meaning and place.
+"""Generate the inventory reference, ``docs/inventory.md``: every key with its values, default, meaning and place.
 
-Run as a module, it prints the page. It reads the JSON schema, which holds all of the model but the resolved defaults.
+As a program, the module prints the page. It reads the JSON schema, which holds the models without resolved defaults.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Reference:
         self.models: Mapping[str, Any] = document["$defs"]
 
     def resolved(self, field: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return what a field may hold: references followed, and null left out, which means unset."""
+        """Return the type of a field with references resolved, and without null (unset)."""
         (one,) = [choice for choice in field.get("anyOf", (field,)) if choice.get("type") != "null"][:1]
         held: Mapping[str, Any] = self.models[one["$ref"].rpartition("/")[2]] if "$ref" in one else one
         return held
@@ -47,7 +47,7 @@ class _Reference:
                 yield f"{path}.{key}" if path else key, held
 
     def values(self, path: tuple[str, ...], field: Mapping[str, Any]) -> str:
-        """Return in words what a field accepts."""
+        """Return the values that a field accepts, in words."""
         choices = [one for one in field.get("anyOf", ()) if one.get("type") != "null"]
         if len(choices) > 1:
             return " or ".join(self.values(path, one) for one in choices)
@@ -162,7 +162,7 @@ def _default(value: Any) -> str:
 
 
 def text() -> str:
-    """Return the page as the file ``docs/inventory.md`` holds it."""
+    """Return the content of ``docs/inventory.md``."""
     return page(_Reference(schema.schema()).blocks())
 
 

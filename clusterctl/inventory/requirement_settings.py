@@ -1,4 +1,4 @@
-"""What an inventory may say of single requirements: what they want, and how far bootstrap may go."""
+"""Settings of individual requirements: the required state, and the changes that bootstrap may make."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from clusterctl.inventory.frozen_model import Model
 
 
 class AcsSettings(Model):
-    """Which PCIe ports count, and whether a virtual machine's may be touched."""
+    """The PCIe ports that ``acs`` covers, and whether bootstrap may change those of a virtual machine."""
 
     in_vm: Literal["leave", "disable"] = "leave"
-    """In a virtual machine ACS isolates passed-through devices: leave it, unless told otherwise."""
+    """In a virtual machine, ACS isolates passed-through devices: ``leave`` keeps it, ``disable`` clears it."""
     gpu_devices: tuple[PciSelector, ...] = ()
-    """PCI devices that count as GPUs: ``class:0302``, ``10de:*`` or an address; empty: NVIDIA's."""
+    """PCI devices that count as GPUs: ``class:0302``, ``10de:*`` or an address; empty: NVIDIA GPUs."""
     nic_devices: tuple[PciSelector, ...] = ()
-    """PCI devices that count as RDMA NICs; empty: those that carry an RDMA device."""
+    """PCI devices that count as RDMA NICs; empty: those with an RDMA device."""
     persist: bool = True
-    """Install a systemd unit that clears the redirection again at every boot."""
+    """Install a systemd unit that clears the redirection at every boot."""
 
 
 class PeermemSettings(Model):
-    """Which GPUDirect RDMA mechanism, and where nv_peer_mem's source comes from when it has to be built."""
+    """The GPUDirect RDMA mechanism, and the source of nv_peer_mem if it must be built."""
 
     mechanism: Literal["auto", "dma-buf", "nvidia-peermem", "nv_peer_mem", "none"] = "auto"
-    """The mechanism that must be in place; ``auto``: any that works; ``none``: not applicable."""
+    """The required mechanism; ``auto``: any that works; ``none``: not applicable."""
     source: str | None = None
     """Directory or tarball on this machine with the source of an out-of-tree module, for ``nv_peer_mem``."""
     module: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]+$")] = "nv_peer_mem"
@@ -43,137 +43,137 @@ class PeermemSettings(Model):
 
 
 class RdmaLinkSettings(Model):
-    """What a node's RDMA ports must reach."""
+    """Required state of a node's RDMA ports."""
 
     min_rate_gbps: float | None = Field(default=None, gt=0)
-    """The least rate of each port in Gb/s; unset: the rate is not judged."""
+    """Minimum rate of each port in Gb/s; unset: the rate is not checked."""
     require: bool | None = None
-    """True: a node without a device is unmet; false: never judged; unset: not applicable without one."""
+    """True: unmet on a node without an RDMA device; false: not checked; unset: not applicable without a device."""
 
 
 class DockerSettings(Model):
-    """Whether docker is wanted and may be installed."""
+    """Whether docker is required, and which package to install."""
 
     require: bool = True
     """False: the requirement is not applicable."""
     source: Literal["distribution", "docker"] = "distribution"
-    """Whose packages: the distribution's (the RHEL family has none), or those of docker's own repository."""
+    """Source of the packages: the distribution (not for the RHEL family), or docker's own repository."""
     package: PackageName | None = None
-    """The package to install instead of what ``source`` means."""
+    """The package to install instead of the one that ``source`` selects."""
     memlock: Literal["leave", "unlimited"] = "leave"
-    """``unlimited``: containers may lock memory without a word on their command line (default-ulimits)."""
+    """``unlimited``: containers may lock memory without an option on their command line (default-ulimits)."""
 
 
 class GpuDriverSettings(Model):
-    """Which NVIDIA driver, and whether bootstrap may install one."""
+    """The required NVIDIA driver, and whether bootstrap may install it."""
 
     version: Annotated[str, StringConstraints(pattern=r"^[0-9]+(\.[0-9]+){0,2}$")] | None = None
-    """The version, or its first parts (``570``); unset: whatever the other nodes have."""
+    """The version, or its first parts (``570``); unset: the version of the other nodes."""
     flavour: Literal["any", "open", "proprietary"] = "any"
-    """Which kernel modules the driver must have."""
+    """The kernel modules that the driver must have."""
     install: Literal["never", "distribution", "nvidia"] = "never"
-    """Where bootstrap may install it from, when it is missing: never asked for, never done."""
+    """Source from which bootstrap may install a missing driver; ``never``: bootstrap does not install one."""
 
 
 class ContainerToolkitSettings(Model):
-    """Whether containers must see the GPUs, and how."""
+    """Whether containers must have access to the GPUs, and how."""
 
     require: bool | None = None
-    """Unset: wherever docker is required and GPUs are there."""
+    """Whether the toolkit is required; unset: on nodes with GPUs if docker is required."""
     cdi: bool | None = None
-    """Keep a CDI specification that fits the driver. Unset: one is made where docker has no other way to give GPUs, or
-    ``container.gpus`` is ``cdi``; where docker knows the runtime ``nvidia``, that there is none is a warning."""
+    """Keep a CDI specification that matches the driver. Unset: create one if docker has no other way to provide GPUs,
+    or if ``container.gpus`` is ``cdi``; if docker has the runtime ``nvidia``, only warn about a missing one."""
 
 
 class NetworkBufferSettings(Model):
-    """Socket buffers and queues of the kernel that many TCP streams need."""
+    """Socket buffers and queues of the kernel for many TCP streams."""
 
     require: bool = True
     """False: the requirement is not applicable."""
     sysctls: dict[Annotated[str, StringConstraints(pattern=r"^net\.[a-z0-9_.]+$")], NumberText] = Field(
         default_factory=dict
     )
-    """Values that differ from clusterctl's own, by name; each is a least value where it is one number."""
+    """Values to use instead of clusterctl's defaults, by name; a single number is a minimum."""
 
 
 class ClusterFileSettings(Model):
-    """The file that tells a topology-aware library which nodes there are."""
+    """The file that lists the nodes for a topology-aware library."""
 
     path: Annotated[str, StringConstraints(pattern=r"^/etc/sysconfig/rdma/[A-Za-z0-9_][A-Za-z0-9._-]*$")] = (
         "/etc/sysconfig/rdma/cluster"
     )
-    """Where it is; the probe reads the files of this one folder on every node."""
+    """Path of the file on every node; the probe reads only the files of this directory."""
     source: FilePath | None = None
-    """The file on this machine whose content it must have (at most 1 MiB of UTF-8 text)."""
+    """File on this machine with the required content (at most 1 MiB of UTF-8 text)."""
     content: Annotated[str, StringConstraints(pattern=r"^[^\x00]*$", max_length=1 << 20)] | None = None
-    """The content itself, instead of ``source``; neither of them: the file is not judged."""
+    """The required content, instead of ``source``; without either, the file is not checked."""
 
 
 class SharedDirSettings(Model):
-    """A folder that all nodes share over NFS."""
+    """A directory that all nodes share over NFS."""
 
     path: Annotated[str, StringConstraints(pattern=r"^/[A-Za-z0-9._/-]+$")] | None = None
-    """Where it is mounted on every node; unset: none is wanted."""
+    """Mount point on every node; unset: no shared directory is required."""
     server: NodeName | None = None
-    """The node that exports it; exactly one of this and ``export``."""
+    """The node that exports the directory; set either ``server`` or ``export``."""
     export: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.\[\]:-]+:/[A-Za-z0-9._/-]*$")] | None = (
         None
     )
-    """An export that exists already: ``host:/path``."""
+    """An existing export: ``host:/path``."""
     folder: Annotated[str, StringConstraints(pattern=r"^/[A-Za-z0-9._/-]+$")] | None = None
-    """The folder on the server; unset: the same as ``path``."""
+    """The directory on the server; unset: the same as ``path``."""
     squash_root: bool | None = None
-    """Whether root of another node is nobody in the folder; unset: unless the inventory's account is root."""
+    """Map root of other nodes to an unprivileged user (root_squash); unset: true unless the login user is root."""
     options: tuple[
         Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*(=[A-Za-z0-9_.:-]+)?$")], ...
     ] = ()
-    """Mount options beside clusterctl's own, such as ``nconnect=8``; a ``vers=3`` replaces the 4.2
-    that is set for the inventory's own server."""
+    """Mount options in addition to clusterctl's own, such as ``nconnect=8``; ``vers=3`` replaces the version 4.2
+    that is set for ``server``."""
 
 
 class SshMeshSettings(Model):
-    """Whether the nodes may log in to each other, as launchers that start from a node need."""
+    """Whether the nodes can log in to each other, as launchers that start on a node need."""
 
     require: bool = False
     """True: each node must be able to log in to the others; false: not applicable."""
     name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,30}$")] = "mesh"
-    """Names the keys and files: nodes that stand in several inventories need another name in each."""
+    """Name of the keys and files; nodes in several inventories need a different name in each."""
     keys_from_here: bool = True
-    """A node's key is accepted only from that node's own addresses."""
+    """Accept a node's key only from that node's own addresses."""
     also_from: tuple[Annotated[str, StringConstraints(pattern=r"^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$")], ...] = ()
-    """Further addresses or networks that the keys may come from, where addresses are translated on the way."""
+    """Further addresses or networks to accept the keys from, if addresses are translated (NAT)."""
     pty: bool = False
-    """Allow a terminal, for people who hop from node to node; launchers need none."""
+    """Allow a terminal, for interactive logins from node to node; launchers do not need it."""
 
 
 class TimeSyncSettings(Model):
-    """How far clocks may be apart, and whom to ask the time."""
+    """Maximum clock offset, and the time servers."""
 
     require: bool = True
     """False: the requirement is not applicable."""
     max_offset_s: float = Field(default=1.0, gt=0)
-    """The most that a node's clock may differ from this machine's (round trip taken out) and from its peers'."""
+    """Maximum offset in seconds of a node's clock from this machine's (without the round trip) and other nodes'."""
     servers: tuple[Address, ...] = ()
     """Time servers to write into the configuration; empty: the distribution's."""
 
 
 class PackageSettings(Model):
-    """Where packages come from."""
+    """The source of packages."""
 
     folder: FilePath | None = None
-    """A folder on this machine with package files and SHA256SUMS, for sites without repositories."""
+    """A directory on this machine with package files and SHA256SUMS, for sites without repositories."""
     mirror: Annotated[str, StringConstraints(pattern=r"^https?://[A-Za-z0-9._~:/\[\]%+-]+$")] | None = None
-    """The base URL of a mirror that stands in for download.docker.com and NVIDIA's repositories.
+    """The base URL of a mirror to use instead of download.docker.com and NVIDIA's repositories.
 
-    Without a login: it would stand in files that every account of a node can read.
+    It must not contain user or password, because every account of a node can read the files with the URL.
     """
 
 
 class RequirementSettings(Model):
-    """Settings of single requirements, and those left out altogether."""
+    """Settings of individual requirements, and the requirements to skip."""
 
     skip: tuple[RequirementName, ...] = ()
-    """Requirements that are not judged."""
+    """Requirements that are not checked."""
     acs: AcsSettings = AcsSettings()
     peermem: PeermemSettings = PeermemSettings()
     rdma_link: RdmaLinkSettings = RdmaLinkSettings()
@@ -187,6 +187,6 @@ class RequirementSettings(Model):
     time_sync: TimeSyncSettings = TimeSyncSettings()
     packages: PackageSettings = PackageSettings()
     memlock: Literal["unlimited"] | Annotated[int, Field(gt=0)] = "unlimited"
-    """KiB of memory that a process may lock, in a non-interactive SSH session."""
+    """KiB of memory that a process in a non-interactive SSH session may lock."""
     cpu_governor: Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$")] = "performance"
     """The CPU frequency governor that every core must have."""

@@ -1,4 +1,4 @@
-"""From the file as written to nodes: ranges expanded, settings of node over groups over defaults merged."""
+"""Resolve the file as written into nodes: expand ranges, and merge the settings of defaults, groups and nodes."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _NAME: TypeAdapter[str] = TypeAdapter(NodeName)
 _ADDRESS: TypeAdapter[str] = TypeAdapter(Address)
 _OWN_KEYS = frozenset({"name", "address", "nodes"})
 MAX_SETTINGS = 1 << 21
-"""Values merged into nodes, over all nodes: each of many nodes may have its own copy of large defaults."""
+"""Maximum number of values merged into all nodes, since each node may have its own copy of large defaults."""
 MAX_CLUSTER_FILE_BYTES = 1 << 20
 _PATHS = (
     ("peermem", "source", "directory or tarball"),
-    ("packages", "folder", "folder"),
+    ("packages", "folder", "directory"),
     ("cluster_file", "source", "file"),
 )
-"""Settings of requirements that name something on this machine: requirement, key, what must be there."""
+"""Settings of requirements that are paths on this machine: requirement, key, kind of file."""
 
 
 def resolve(file: InventoryFile, document: Document, folder: Path) -> Inventory:
-    """Return the inventory with every node's settings; ``folder`` is where relative paths start.
+    """Return the inventory with every node's settings; relative paths start at the given directory.
 
-    Raise InventoryError with every problem: names, addresses, groups and files.
+    Raise InventoryError with every problem of names, addresses, groups and files.
     """
     resolver = _Resolver(file, document, folder)
     nodes = resolver.nodes()
@@ -44,7 +44,7 @@ def resolve(file: InventoryFile, document: Document, folder: Path) -> Inventory:
 
 
 def merged(layers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Merge settings key by key, later layers over earlier; lists are replaced, mappings merged in depth."""
+    """Merge settings key by key, later layers over earlier ones; replace lists, merge mappings in depth."""
     result: dict[str, Any] = {}
     for layer in layers:
         for key, value in layer.items():
@@ -57,12 +57,12 @@ def merged(layers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def written(settings: BaseModel) -> dict[str, Any]:
-    """Return only what was set in the file, in depth: a default never beats what a lower layer says."""
+    """Return only the settings in the file, in depth, so that defaults never override a lower layer."""
     return settings.model_dump(exclude_unset=True)
 
 
 class _Resolver:
-    """One pass over the file; problems are collected, not raised."""
+    """One pass over the file, which collects problems instead of raising them."""
 
     def __init__(self, file: InventoryFile, document: Document, folder: Path) -> None:
         self.file = file
@@ -97,7 +97,7 @@ class _Resolver:
         return tuple(nodes)
 
     def spread(self) -> list[tuple[int, NodeSpec, str, str]]:
-        """Return every node with its entry and address, in file order; nothing where they are too many."""
+        """Return every node with its entry and address, in file order; nothing if there are too many."""
         sets = [self.parsed(spec.name, ("nodes", i, "name")) for i, spec in enumerate(self.file.nodes)]
         total = sum(found.size for found in sets if found is not None)
         if total > nodeset.MAX_NODES:
@@ -111,7 +111,7 @@ class _Resolver:
                 if name in places:
                     line = self.document.line(places[name])
                     self.problem(
-                        (*path, "name"), f"the node {name} is given twice; it stands on line {line} already"
+                        (*path, "name"), f"the node {name} is given twice; it is already on line {line}"
                     )
                     continue
                 places[name] = (*path, "name")
@@ -131,13 +131,13 @@ class _Resolver:
         if spec.address is None:
             for name in names:
                 if problem := address_problem(name):
-                    self.problem((*path, "name"), f"{problem}; or give the node an address")
+                    self.problem((*path, "name"), f"{problem}; if it is a name, set the node's 'address' too")
                     return []
             return [(name, name) for name in names]
         if spec.address.startswith("[") and ":" in spec.address.partition("]")[0]:
-            # Else the brackets of [fd00::1]:22 would be taken for a range's.
+            # Otherwise the brackets of [fd00::1]:22 would be parsed as a range.
             inside, _, port = spec.address[1:].partition("]")
-            beside = f", and the port beside it, as in: port: {port[1:]}" if port else ""
+            beside = f", and the port as a key of its own: 'port: {port[1:]}'" if port else ""
             self.problem((*path, "address"), f"write an IPv6 address without brackets: {inside}{beside}")
             return []
         listed = self.parsed(spec.address, (*path, "address"))
@@ -146,7 +146,8 @@ class _Resolver:
         if listed.size != given.size:
             self.problem(
                 (*path, "address"),
-                f"{spec.address} is {listed.size} addresses, but {spec.name} is {given.size} nodes",
+                f"{spec.address} has {listed.size} addresses, but {spec.name} has {given.size} nodes; "
+                "expected as many addresses as nodes",
             )
             return []
         addresses = tuple(listed.names())
@@ -167,18 +168,20 @@ class _Resolver:
             return None
 
     def memberships(self, numbers: Mapping[str, int]) -> list[tuple[str, ...]]:
-        """Return the groups of each node, in file order; ``numbers`` maps the nodes' names to 0, 1, ..."""
+        """Return the groups of each node, in file order; ``numbers`` maps the nodes' names to their index."""
         sets: dict[str, nodeset.NodeSet] = {}
         total = 0
         for group, spec in self.file.groups.items():
             path: KeyPath = ("groups", group, "nodes")
             if group in numbers:
-                self.problem(("groups", group), "a node has this name; --limit could not tell them apart")
+                self.problem(
+                    ("groups", group), "a node has the same name; rename one, so that --limit is unambiguous"
+                )
             members = self.parsed(spec.nodes, path)
             if members is None:
                 continue
             sets[group] = members
-            # Counted before any name is made: a few bytes of each group stand for the whole fleet.
+            # Counted before names are expanded, since a few bytes of each group may expand to the whole fleet.
             total += members.size
             if total > nodeset.MAX_MEMBERS:
                 self.problem(
@@ -196,7 +199,7 @@ class _Resolver:
                 elif inside[numbers[name]][-1:] != [group]:
                     inside[numbers[name]].append(group)
             if unknown:
-                verb = "are no nodes" if len(unknown) > 1 else "is no node"
+                verb = "are not nodes" if len(unknown) > 1 else "is not a node"
                 self.problem(
                     ("groups", group, "nodes"),
                     f"{nodeset.fold(unknown)[:200]} {verb} of this inventory",
@@ -206,19 +209,19 @@ class _Resolver:
         return [shared.setdefault(groups, groups) for groups in map(tuple, inside)]
 
     def affordable(self, layers: list[dict[str, Any]], path: KeyPath) -> bool:
-        """Count the settings that merge into one more node; report it where those of all nodes are too many."""
+        """Count the settings that merge into one more node; return False and report a problem above the limit."""
         self.merges += 1 + sum(map(_count, layers))
         if self.merges > MAX_SETTINGS:
             self.problem(
                 path,
                 f"defaults, groups and nodes give the nodes up to this one more than {MAX_SETTINGS} settings; "
-                "nodes with equal settings cost once if they are one entry, such as gpu[01-16]",
+                "write nodes with equal settings as one entry, such as gpu[01-16], which counts once",
             )
         return self.merges <= MAX_SETTINGS
 
     def node(self, layers: list[dict[str, Any]], name: str, address: str, groups: tuple[str, ...]) -> Node:
         settings = merged(layers)
-        # A null, and a key that only places the node, fall back to the node's own default.
+        # null values and keys that only describe the entry are dropped, so that the node's default applies.
         kept = {key: value for key, value in settings.items() if value is not None and key not in _OWN_KEYS}
         for key in ("identity_file", "known_hosts"):
             if key in kept:
@@ -230,7 +233,7 @@ class _Resolver:
                 wanted[requirement][key] = str(self.located(value))
         source = wanted.get("cluster_file", {}).get("source")
         if source is not None:
-            # Read here, once: judges see no files.
+            # Read once, here, because requirements cannot read files.
             wanted["cluster_file"]["content"] = self.text(Path(source))
         return Node.model_validate({**kept, "name": name, "address": address, "groups": groups})
 
@@ -244,7 +247,7 @@ class _Resolver:
                 self.problem(
                     (*path, "identity_file"), f"there is no file {self.located(layer.identity_file)}"
                 )
-            # A known_hosts file may not be there yet: --accept-new-host-keys makes it.
+            # A known_hosts file may not exist yet, because --accept-new-host-keys creates it.
             self.check_regular(layer.known_hosts, (*path, "known_hosts"), user_files.KNOWN_HOSTS_BYTES)
             if layer.requirements is None:
                 continue
@@ -273,7 +276,7 @@ class _Resolver:
             return
         place: KeyPath = (*path, "requirements", "cluster_file", "source")
         if settings.content is not None:
-            self.problem(place, "give either source or content")
+            self.problem(place, "set either source or content, not both")
         elif is_there(self.located(settings.source)) and self.text(self.located(settings.source)) is None:
             self.problem(
                 place,
@@ -293,14 +296,14 @@ class _Resolver:
         ]
 
     def check_addresses(self, nodes: list[Node], spread: list[tuple[int, NodeSpec, str, str]]) -> None:
-        # Behind different jump hosts one private address may be two machines.
+        # Behind different jump hosts one private address may belong to two machines.
         taken: dict[tuple[str, int, str | None], str] = {}
         for node, (index, spec, _, _) in zip(nodes, spread, strict=True):
             key = (canonical_address(node.address), node.port or 22, node.proxy_jump)
             if key in taken:
                 self.problem(
                     ("nodes", index, "address" if spec.address is not None else "name"),
-                    f"{node.name} has the address {node.address} port {key[1]} of {taken[key]}",
+                    f"{node.name} has the same address and port as {taken[key]}: {node.address} port {key[1]}",
                 )
             taken.setdefault(key, node.name)
 
@@ -314,7 +317,7 @@ def _accepts(adapter: TypeAdapter[str], text: str) -> bool:
 
 
 def _count(settings: Mapping[str, Any]) -> int:
-    """Return how many values settings hold, in depth."""
+    """Return the number of values in settings, in depth."""
     return sum(
         _count(value)
         if isinstance(value, Mapping)
@@ -330,5 +333,5 @@ def _text(path: Path) -> str | None:
         text = user_files.read(path, MAX_CLUSTER_FILE_BYTES).decode("utf-8")
     except (OSError, ValueError):
         return None
-    # What is written passes through a shell, which knows no zero bytes.
+    # The text passes through a shell, which cannot handle zero bytes.
     return None if "\0" in text else text

@@ -1,4 +1,4 @@
-"""The inventory's JSON schema, by which editors complete the file; run as a module, it prints it."""
+"""The inventory's JSON schema, with which editors complete the file. As a program, the module prints the schema."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from clusterctl.inventory.model import InventoryFile
 
 
 def schema() -> dict[str, Any]:
-    """Return the schema (JSON Schema draft 2020-12) of what an inventory file may say."""
+    """Return the schema (JSON Schema draft 2020-12) of inventory files."""
     generated = InventoryFile.model_json_schema(mode="validation")
     for model in _models():
         shown = generated if model is InventoryFile else generated["$defs"].get(model.__name__)
@@ -37,10 +37,10 @@ def _models() -> Iterator[type[Model]]:
 
 
 def _said_of_fields(model: type[Model]) -> dict[str, str]:
-    """Return the text that stands under each field of a class and of its bases.
+    """Return the docstring below each field of a class and of its bases, by field name.
 
-    Pydantic can read it by itself (``use_attribute_docstrings``), but only when the class is made: that would add
-    a tenth of a second to every command, for texts that nobody but an editor shows.
+    Pydantic could read them (``use_attribute_docstrings``), but only when it creates the class. That would add a
+    tenth of a second to every command, for texts that only the schema uses.
     """
     found: dict[str, str] = {}
     for owner in reversed(model.__mro__):
@@ -61,7 +61,7 @@ def _said_of_fields(model: type[Model]) -> dict[str, str]:
 
 
 def text() -> str:
-    """Return the schema as the file ``inventories/schema.json`` holds it."""
+    """Return the content of ``inventories/schema.json``."""
     return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""What texts of the inventory may look like, in words for whoever wrote one that may not."""
+"""Descriptions of valid texts in the inventory, for error messages and for the reference."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FILE = "the path of a file; it may not begin with '-'"
 _FOLDER = f"an absolute path: {_LETTERS}, digits, '.', '_', '-' and '/'"
 _PCI = "or a PCI address such as 0000:1b:00.0"
 
-# By the key, or by the key and the one above it where keys of one name mean different things.
+# By key, or by key and parent key if keys with the same name have different meanings.
 _SHAPES = {
     "user": f"a user name: {_LETTERS}, digits, '_', '-', '.', '@', '+' and '\\', beginning with a letter, digit or '_'",
     "identity_file": _FILE,
@@ -40,25 +40,25 @@ _SHAPES = {
     "package": "the name of a package; it may not begin with '-'",
     "version": "a version such as 570 or 570.124.06",
     "sysctls": "the name of a network setting, such as net.core.rmem_max",
-    "cluster_file.path": "a file of the folder /etc/sysconfig/rdma, such as /etc/sysconfig/rdma/cluster",
+    "cluster_file.path": "a file in the directory /etc/sysconfig/rdma, such as /etc/sysconfig/rdma/cluster",
     "cluster_file.source": _FILE,
     "content": "text without NUL characters",
     "shared_dir.path": _FOLDER,
     "shared_dir.folder": _FOLDER,
     "shared_dir.server": NODE_NAME,
-    "export": "host:/path, an export that exists already",
+    "export": "host:/path, an existing export",
     "options": "a mount option, such as nconnect=8",
-    "ssh_mesh.name": "a name of up to 31 small letters (a-z), digits and '-', beginning with a letter or digit",
+    "ssh_mesh.name": "a name of up to 31 lower-case letters (a-z), digits and '-', beginning with a letter or digit",
     "also_from": "an address or a network such as 10.1.0.0/16",
     "servers": ADDRESS,
-    "packages.folder": "the path of a folder; it may not begin with '-'",
+    "packages.folder": "the path of a directory; it may not begin with '-'",
     "mirror": "a base URL, http or https, without user and password",
     "cpu_governor": "a governor's name, such as performance",
 }
 
 
 def shape_of(path: tuple[str, ...], *, is_key: bool = False) -> str | None:
-    """Return what the text at a path of keys and indices was to look like; with ``is_key`` the last key itself."""
+    """Return the description of the text at a path of keys and indices (``is_key``: of the last key), or None."""
     names = [part for part in (path[:-1] if is_key else path) if not part.isdigit()]
     return next(
         (shape for tail in (names[-2:], names[-1:]) if (shape := _SHAPES.get(".".join(tail))) is not None),

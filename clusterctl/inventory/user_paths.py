@@ -1,7 +1,7 @@
-"""Paths as users write them: ``~`` is a home, also where that is nobody's; and whether something is there.
+"""Paths as users write them: expansion of ``~`` that never fails, and tests whether a path exists.
 
-Path's own ``is_file`` and its siblings raise where a folder on the way may not be entered (the home of another user, as
-with ``docker run --user``), or a name is too long.
+``Path.is_file`` and similar methods raise if a directory on the way is not accessible (the home of another user, as
+with ``docker run --user``), or if a name is too long.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def at_home(text: str) -> Path:
-    """Return a path whose ``~`` is a user's home; the ``~`` of a user who does not exist stays."""
+    """Return a path with ``~`` expanded; ``~`` of an unknown user stays unchanged."""
     try:
         return Path(text).expanduser()
     except RuntimeError:
@@ -19,15 +19,15 @@ def at_home(text: str) -> Path:
 
 
 def is_file(path: Path | str) -> bool:
-    """Tell whether a file is there, as far as one may look."""
+    """Return whether a path is an accessible file."""
     return os.path.isfile(path)  # noqa: PTH113
 
 
 def is_folder(path: Path | str) -> bool:
-    """Tell whether a folder is there, as far as one may look."""
+    """Return whether a path is an accessible directory."""
     return os.path.isdir(path)  # noqa: PTH112
 
 
 def is_there(path: Path | str) -> bool:
-    """Tell whether anything is there, as far as one may look."""
+    """Return whether a path exists and is accessible."""
     return os.path.exists(path)  # noqa: PTH110

@@ -1,13 +1,13 @@
-"""Patterns of ``*`` and ``?`` as ssh has them, matched without a regular expression that could backtrack."""
+"""Match ssh's patterns of ``*`` and ``?`` without a regular expression that could backtrack."""
 
 from __future__ import annotations
 
 
 def like(text: str, pattern: str) -> bool:
-    """Tell whether a text fits a pattern of ``*`` and ``?`` (PATTERNS in ssh_config(5)).
+    """Return whether a text matches a pattern of ``*`` and ``?`` (PATTERNS in ssh_config(5)).
 
-    The time is at most the product of their lengths: the first place where the part between two stars fits
-    leaves the most room for what follows, so that no place is tried twice.
+    The time is at most the product of their lengths: the first match of a part between two stars leaves the most
+    room for the following parts, so no position is tried twice.
     """
     parts = pattern.split("*")
     if len(parts) == 1:

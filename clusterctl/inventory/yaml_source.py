@@ -1,4 +1,4 @@
-"""YAML read with care: the line of every key kept; bombs, duplicate keys and YAML 1.1 traps refused."""
+"""Read YAML with the line of every key; reject alias bombs, duplicate keys and YAML 1.1 traps."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from clusterctl.visible import ACTING_IN_A_LINE
 MAX_BYTES = 4 * 1024 * 1024
 MAX_DEPTH = 32
 MAX_VALUES = 100_000
-"""Keys and values in the file once every alias stands expanded: an alias bomb passes it after a few lines."""
+"""Maximum number of keys and values with all aliases expanded; an alias bomb exceeds it within a few lines."""
 
 _TAG = "tag:yaml.org,2002:"
 _PLAIN_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _PLAIN_FLOAT = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][-+][0-9]+)?")
-# Where a whole file stands, line breaks and tabs are part of it.
+# Keys that hold a whole file may contain line breaks and tabs.
 _TEXTS: frozenset[KeyPath] = frozenset({("cluster_file", "content")})
 _LINES = {ord("\n"): None, ord("\t"): None}
 _READ_AS = {
@@ -50,19 +50,19 @@ class Document:
         return self.lines.get(path, 0)
 
     def problem(self, path: KeyPath, message: str) -> Problem:
-        """Return a problem at a key."""
+        """Return a problem at a key, with its line."""
         return Problem(self.line(path), key_text(path), message)
 
 
 def read(path: Path) -> Document:
-    """Read a file, or what the shell's ``<(COMMAND)`` writes.
+    """Read a file, or the output of the shell's ``<(COMMAND)``.
 
-    Raise InventoryError when it cannot be read, is too large, or is not one YAML mapping.
+    Raise InventoryError if it cannot be read, is too large, or is not one YAML mapping.
     """
     try:
         data = user_files.read(path, MAX_BYTES, pipes=True)
     except OSError as error:
-        hint = "name the inventory file, or leave it out to use this machine"
+        hint = "name an existing inventory file, or omit it to use this machine"
         raise InventoryError(
             f"{path}: cannot be read: {error.strerror}", hint=user_files.hint_of(error, hint)
         ) from None
@@ -70,7 +70,7 @@ def read(path: Path) -> Document:
 
 
 def parse(data: bytes, file: str) -> Document:
-    """Parse a file's bytes (``file`` names it in messages); raise InventoryError with every problem."""
+    """Parse a file's bytes (``file`` is its name in messages); raise InventoryError with every problem."""
     if len(data) > MAX_BYTES:
         raise refusal(file, [Problem(0, "", f"larger than {MAX_BYTES} bytes: not an inventory")])
     try:
@@ -96,7 +96,7 @@ class _TooMuch(yaml.YAMLError):
 
 
 class _BoundedLoader(yaml.SafeLoader):
-    """PyYAML composes by recursion: bound its depth before the interpreter's stack does."""
+    """Limits the depth, because PyYAML composes by recursion and would exhaust the interpreter's stack."""
 
     depth = 0
     count = 0
@@ -115,7 +115,7 @@ class _BoundedLoader(yaml.SafeLoader):
 
 
 def compose(text: str, file: str) -> yaml.Node:
-    """Return the one document's node tree, of bounded depth and size; aliases are not expanded yet."""
+    """Return the node tree of the only document, with bounded depth and size; aliases are not expanded yet."""
     loader = None
     try:
         loader = _BoundedLoader(text)
@@ -134,7 +134,7 @@ def compose(text: str, file: str) -> yaml.Node:
             what += "; indent with spaces, not with tabs"
         raise refusal(file, [Problem(line, "", f"not YAML: {_printable(what)}")]) from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:
-        # ValueError and OverflowError: PyYAML lets an escape beyond Unicode ("\UFFFFFFFF") through to chr().
+        # ValueError and OverflowError: PyYAML passes an escape beyond Unicode ("\UFFFFFFFF") on to chr().
         what = str(error) if isinstance(error, _TooMuch) else f"not YAML: {error}"
         raise refusal(
             file, [Problem(0 if loader is None else loader.line + 1, "", _printable(what))]
@@ -148,7 +148,7 @@ def compose(text: str, file: str) -> yaml.Node:
 
 
 class _Reader:
-    """Turns composed nodes into plain values and remembers where each came from."""
+    """Converts composed nodes to plain values, and records the line of each."""
 
     def __init__(self) -> None:
         self.lines: dict[KeyPath, int] = {}
@@ -161,7 +161,7 @@ class _Reader:
         line = node.start_mark.line + 1
         self.lines.setdefault(path, line)
         if self.count > MAX_VALUES or depth > MAX_DEPTH:
-            # Said once: the values below are all the same bomb.
+            # Reported once, because all further values belong to the same bomb.
             if self.count <= MAX_VALUES + 1 or depth > MAX_DEPTH:
                 self.problem(line, path, f"aliases expand to more than {MAX_VALUES} values or to themselves")
                 self.count = max(self.count, MAX_VALUES + 1)
@@ -192,7 +192,9 @@ class _Reader:
             key, kind = key_node.value, key_node.tag.removeprefix(_TAG)
             shown, place = _printable(key), (*path, key)
             if kind == "merge":
-                self.problem(line, path, "merge keys (<<) are not used; share settings by defaults or groups")
+                self.problem(
+                    line, path, "merge keys (<<) are not supported; share settings with defaults or groups"
+                )
             elif kind in _READ_AS:
                 what = f"the key {shown or '(empty)'} is read by YAML as {_READ_AS[kind]}"
                 self.problem(line, path, f'{what}; write "{shown}"')
@@ -200,7 +202,7 @@ class _Reader:
                 self.problem(line, path, f"the key {shown!r} holds a control character")
             elif key in result:
                 self.problem(
-                    line, place, f"the key is given twice; it stands on line {self.lines[place]} already"
+                    line, place, f"the key is given twice; it is already on line {self.lines[place]}"
                 )
             else:
                 self.lines[place] = line
@@ -228,8 +230,8 @@ class _Reader:
             self.problem(
                 line,
                 path,
-                f"{_printable(text)} is read by YAML 1.1 as {_READ_AS[kind]}, and seldom as the "
-                f'one meant; write "{_printable(text)}" for a text, or a plain decimal number',
+                f"{_printable(text)} is read by YAML 1.1 as {_READ_AS[kind]}, often not the "
+                f'intended one; write "{_printable(text)}" for a text, or a plain decimal number',
             )
         else:
             self.problem(line, path, f"the tag {_printable(str(node.tag))!r} is not used in inventories")
@@ -240,6 +242,6 @@ class _Reader:
 
 
 def _printable(text: str) -> str:
-    """Shorten a text and replace what a terminal would act on."""
+    """Shorten a text and replace characters that a terminal would act on."""
     clean = ACTING_IN_A_LINE.sub("?", text)
     return clean if len(clean) <= 120 else clean[:117] + "..."

@@ -43,7 +43,9 @@ def is_tar(path: Path) -> bool:
 def create(path: Path) -> Writer:
     """Start a recording; raise ConfigError if the path exists already or cannot be created."""
     if os.path.lexists(path):
-        raise ConfigError(f"{path} exists already", hint="name a directory or .tar.gz that does not exist yet")
+        raise ConfigError(
+            f"{path} exists already", hint="name a directory or .tar.gz that does not exist yet"
+        )
     if not is_folder(path.parent):
         raise ConfigError(f"{path.parent} is not a directory", hint="create it first")
     with own_file(path, "choose another path"):

@@ -1,1 +1,1 @@
-"""Inventories of other tools, read into what an inventory.yaml can say; nothing is run and nothing contacted."""
+"""Conversion of other tools' inventories to inventory.yaml, without running a program or contacting a node."""

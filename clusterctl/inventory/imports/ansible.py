@@ -1,6 +1,6 @@
-"""Ansible's inventories resolved: which variables hold for a host, in Ansible's order of precedence.
+"""Resolve Ansible inventories: the variables of each host, in Ansible's order of precedence.
 
-What is compared with in the tests is ``ansible-inventory --list`` of ansible-core.
+The tests compare the result with ``ansible-inventory --list`` of ansible-core.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from clusterctl.inventory.imports.found import Found, FoundNode, Note, Source, w
 _SUFFIXES = ("", ".yml", ".yaml", ".json")
 _BUILT_IN = ("all", "ungrouped")
 _DEEPEST = 100
-"""How many groups may be in one another; those of people are in three or four."""
+"""Maximum nesting of groups; real inventories have three or four levels."""
 
 
 def read(source: Source) -> Found:
-    """Read INI or YAML with the group_vars and host_vars that lie beside it (``source.beside``)."""
+    """Read INI or YAML with the group_vars and host_vars of the same directory (``source.beside``)."""
     tree = Tree(Budget(source.name, MOST_HELD))
     tree.group("all", 0)
     if _is_yaml(source):
@@ -42,7 +42,7 @@ def host_variables(source: Source) -> dict[str, dict[str, Variable]]:
 
 
 def looks_like_yaml(text: str) -> bool:
-    """Tell whether the text is a YAML mapping of groups rather than INI."""
+    """Return whether the text is a YAML mapping of groups rather than INI."""
     for line in text.splitlines():
         content = line.strip()
         if content and not content.startswith(("#", ";")) and content != "---":
@@ -67,7 +67,7 @@ class _Resolver:
         self.depths: dict[str, int] = {}
         for name in tree.groups:
             self.depth(name, ())
-        # Ansible sorts by depth, then ansible_group_priority, then name; what comes later wins.
+        # Ansible sorts by depth, then ansible_group_priority, then name; later groups take precedence.
         self.order = sorted(tree.groups, key=lambda g: (self.depths[g], self.priority(g), g))
         self.rank = {name: index for index, name in enumerate(self.order)}
         self.within: dict[tuple[str, ...], list[str]] = {}
@@ -81,7 +81,7 @@ class _Resolver:
         if name == "all":
             return self.depths.setdefault("all", 0)
         if name in below:
-            return 0  # a circle of groups; Ansible refuses it, and found() says so
+            return 0  # circular groups; Ansible rejects them, and found() reports them
         if len(below) > _DEEPEST:
             raise InventoryError(f"{self.source.name}: groups are nested more than {_DEEPEST} levels deep")
         if name not in self.depths:
@@ -98,7 +98,7 @@ class _Resolver:
         return (-1 if digits != value else 1) * whole_number(digits) if digits.isdecimal() else 1
 
     def groups_of(self, host: str) -> list[str]:
-        """Return a host's groups and their ancestors, in the order in which their variables apply."""
+        """Return a host's groups and their ancestors, those of higher precedence last."""
         direct = tuple(self.direct.get(host, ()))
         if direct not in self.within:
             seen = {"all", *direct, *self.ancestors(direct)}
@@ -106,7 +106,7 @@ class _Resolver:
         return self.within[direct]
 
     def variables(self, host: str) -> dict[str, Variable]:
-        """Merge: groups of the inventory, group_vars/all, group_vars/*, the host's own, host_vars/*."""
+        """Return a host's variables; precedence from low to high: groups, group_vars/*, its own, host_vars/*."""
         groups = self.groups_of(host)
         merged: Variables = {}
         layers = [self.tree.groups[group].variables for group in groups]
@@ -118,7 +118,7 @@ class _Resolver:
         return {name: v for name, v in merged.items() if name != "ansible_group_priority"}
 
     def beside(self, folder: str, name: str) -> Variables:
-        """Return the variables of ``folder/NAME[.yml]`` and of the files in a folder of that name."""
+        """Return the variables of ``NAME[.yml]`` in group_vars or host_vars, and of files in a directory NAME."""
         if (folder, name) not in self.files:
             found: Variables = {}
             for path in self.paths.get((folder, name), ()):
@@ -128,7 +128,7 @@ class _Resolver:
 
     @cached_property
     def paths(self) -> dict[tuple[str, str], list[str]]:
-        """Map ``group_vars`` or ``host_vars`` and a name to its files, of which there may be one per host."""
+        """Files by ``group_vars`` or ``host_vars`` and name, indexed once because there may be one file per host."""
         found: dict[tuple[str, str], list[str]] = {}
         for path in sorted(self.source.beside):
             parts = PurePosixPath(path).parts
@@ -147,7 +147,7 @@ class _Resolver:
         return found
 
     def found(self) -> Found:
-        # Before any variable is merged: members of one group are members of all groups around it.
+        # Counted before any variable is merged, because members of a group are members of all its ancestors.
         for host in self.tree.hosts:
             self.tree.held.spend(len(self.groups_of(host)))
         left = ansible_settings.Leftovers()
@@ -156,7 +156,7 @@ class _Resolver:
             mapped = ansible_settings.mapped(self.variables(host), left)
             if mapped is None:
                 self.notes.append(
-                    Note(file, line, f"{host} is not carried over: its connection is neither ssh nor local")
+                    Note(file, line, f"{host} is not imported: its connection is neither ssh nor local")
                 )
                 continue
             address, settings = mapped
@@ -174,12 +174,12 @@ class _Resolver:
                 groups[name] = members
             else:
                 self.notes.append(
-                    Note(self.source.name, group.line, f"the group {name} has no hosts; left out")
+                    Note(self.source.name, group.line, f"the group {name} is not imported: it has no hosts")
                 )
         for name in self.tree.groups:
             if name in self.ancestors((name,)):
                 self.notes.append(
-                    Note(self.source.name, self.tree.groups[name].line, f"the group {name} is in itself")
+                    Note(self.source.name, self.tree.groups[name].line, f"the group {name} contains itself")
                 )
         return Found(tuple(nodes), groups, (*self.notes, *left.notes()))
 

@@ -1,4 +1,4 @@
-"""Ansible's INI dialect: sections of hosts, ``:vars`` and ``:children``; no library reads it but Ansible."""
+"""Ansible's INI dialect: sections of hosts, ``:vars`` and ``:children``. Only Ansible itself has a parser for it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LONGEST_LITERAL = 4096
 
 
 def looks_like(text: str) -> bool:
-    """Tell whether there is a section, or a host with a variable of Ansible's."""
+    """Return whether the text has a section, or a host with a variable of Ansible's."""
     return (
         re.search(r"^\[[^\]\s:]+(:\w+)?\]\s*(#.*)?$", text, re.MULTILINE) is not None
         or re.search(r"^[^#;\s]\S*\s.*\bansible_\w+\s*=", text, re.MULTILINE) is not None
@@ -23,7 +23,7 @@ def looks_like(text: str) -> bool:
 
 
 def read(source: Source, tree: Tree) -> None:
-    """Take the file into the tree; what cannot be read is noted and left out."""
+    """Add the file to the tree; add a note for each line that cannot be parsed."""
     section, kind = "ungrouped", "hosts"
     for number, raw in numbered_lines(source.name, source.text):
         line = raw.strip()
@@ -34,7 +34,7 @@ def read(source: Source, tree: Tree) -> None:
             section, kind = match[1], match[2] or "hosts"
             if kind not in ("hosts", "vars", "children"):
                 tree.notes.append(
-                    Note(source.name, number, f"the section {line} is of no kind that Ansible knows")
+                    Note(source.name, number, f"the section {line} is not imported: unknown kind of section")
                 )
             else:
                 tree.group(section, number)
@@ -42,7 +42,7 @@ def read(source: Source, tree: Tree) -> None:
         if kind == "vars":
             name, equals, value = line.partition("=")
             if not equals:
-                tree.notes.append(Note(source.name, number, "not carried over: expected NAME=VALUE"))
+                tree.notes.append(Note(source.name, number, "not imported: expected NAME=VALUE"))
                 continue
             variables = tree.group(section, number).variables
             variables[name.strip()] = Variable(_literal(value.strip()), source.name, number)
@@ -58,7 +58,7 @@ def _host_line(line: str, group: Group, file: str, number: int, tree: Tree) -> N
     try:
         words = shlex.split(line, comments=True)
     except ValueError as error:
-        tree.notes.append(Note(file, number, f"not carried over: {error}"))
+        tree.notes.append(Note(file, number, f"not imported: {error}"))
         return
     if not words:
         return
@@ -68,15 +68,15 @@ def _host_line(line: str, group: Group, file: str, number: int, tree: Tree) -> N
         if equals:
             variables[name] = Variable(_literal(value), file, number)
         else:
-            tree.notes.append(Note(file, number, f"not carried over: expected NAME=VALUE, not {name[:60]!r}"))
+            tree.notes.append(Note(file, number, f"not imported: expected NAME=VALUE, not {name[:60]!r}"))
     try:
         tree.add_hosts(group, words[0], variables, file, number)
     except ValueError as error:
-        tree.notes.append(Note(file, number, f"not carried over: {error}"))
+        tree.notes.append(Note(file, number, f"not imported: {error}"))
 
 
 def _literal(text: str) -> Any:
-    """Read a value as Ansible does: a Python literal if it is one, else the text."""
+    """Parse a value as Ansible does: as a Python literal if possible, else as text."""
     if len(text) > _LONGEST_LITERAL:
         return text
     try:

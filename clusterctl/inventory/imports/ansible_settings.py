@@ -1,4 +1,4 @@
-"""Which of Ansible's variables say how a node is reached, and what becomes of all the others."""
+"""Convert Ansible's variables for connections to settings, and note all other variables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clusterctl.inventory.imports.found import Note, Setting, whole_number
 from clusterctl.inventory.imports.proxy import jump_of_proxy_command
 from clusterctl.secret.scrub import names_a_secret
 
-# Later names win, as in Ansible's ssh connection plugin.
+# Later names take precedence, as in Ansible's ssh connection plugin.
 _ADDRESS = ("ansible_host", "ansible_ssh_host")
 _PORT = ("ansible_port", "ansible_ssh_port")
 _USER = ("ansible_user", "ansible_ssh_user")
@@ -25,26 +25,26 @@ _READ = {*_ADDRESS, *_PORT, *_USER, *_KEY, *_ARGS, *_BECOME, _CONNECTION, _PYTHO
 _SSH = ("ssh", "smart", "paramiko", "paramiko_ssh", "ansible.builtin.ssh", "ansible.netcommon.libssh")
 _LOCAL = ("local", "ansible.builtin.local")
 _TRUE = (True, "yes", "true", "on", "1", 1, "True", "Yes")
-# Options of ssh whose value a carried setting is, or that clusterctl decides by itself.
+# Options of ssh that clusterctl sets itself.
 _OWN_OPTIONS = ("controlmaster", "controlpersist", "controlpath", "batchmode", "loglevel", "connecttimeout")
 
 
 class Leftovers:
-    """What is not carried over: one note per variable, with its first line."""
+    """Variables that are not imported: one note per variable, with its first line."""
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[Variable, set[tuple[str, int]]]] = {}
 
     def add(self, text: str, variable: Variable) -> None:
-        """Remember one; the same text at other places is only counted."""
+        """Add a variable; further places with the same text are only counted."""
         self._seen.setdefault(text, (variable, set()))[1].add((variable.file, variable.line))
 
     def notes(self) -> list[Note]:
-        """Return the notes in order of first sight."""
+        """Return the notes in order of their first occurrence."""
         found = []
         for text, (variable, places) in self._seen.items():
             file, line = min(places, key=lambda place: (place[0] != variable.file, place))
-            more = f" (and so on {len(places) - 1} more lines)" if len(places) > 1 else ""
+            more = f" (and {len(places) - 1} more lines)" if len(places) > 1 else ""
             found.append(Note(file, line, text + more))
         return found
 
@@ -52,20 +52,20 @@ class Leftovers:
 def mapped(
     variables: Mapping[str, Variable], left: Leftovers
 ) -> tuple[str | None, dict[str, Setting]] | None:
-    """Return a host's address and settings; None when it is reached neither by ssh nor locally."""
+    """Return a host's address and settings; None if its connection is neither ssh nor local."""
     settings: dict[str, Setting] = {}
     connection = _text(variables, (_CONNECTION,), left)
     if connection in _LOCAL:
         settings["connection"] = "local"
     elif connection is not None and connection not in _SSH:
         return None
-    # A host named localhost is local to Ansible unless it says otherwise; clusterctl wants it said.
+    # Ansible treats a host named localhost as local by default; clusterctl requires the variable.
     address = _text(variables, _ADDRESS, left)
     port = _text(variables, _PORT, left)
     if port is not None and port.isdecimal():
         settings["port"] = whole_number(port)
     elif port is not None:
-        left.add(f"the port {port[:20]!r} is not carried over: it is no number", _last(variables, _PORT))
+        left.add(f"the port {port[:20]!r} is not imported: expected a number", _last(variables, _PORT))
     for names, key in ((_USER, "user"), (_KEY, "identity_file")):
         value = _text(variables, names, left)
         if value is not None:
@@ -74,7 +74,7 @@ def mapped(
     if python is not None and python.startswith("/"):
         settings["python"] = python
     elif python is not None and not python.startswith("auto"):
-        left.add(f"{_PYTHON} is not carried over: no absolute path", variables[_PYTHON])
+        left.add(f"{_PYTHON} is not imported: expected an absolute path", variables[_PYTHON])
     for name in _ARGS:
         value = _text(variables, (name,), left)
         if value is not None:
@@ -87,16 +87,16 @@ def mapped(
 
 
 def _text(variables: Mapping[str, Variable], names: tuple[str, ...], left: Leftovers) -> str | None:
-    """Return the last of these that is set, as text; templates and vault values are left out."""
+    """Return the last of these variables that is set, as text; skip templates and vault values with a note."""
     chosen: str | None = None
     for name in names:
         variable = variables.get(name)
         if variable is None:
             continue
         if variable.vault:
-            left.add(f"the vault value of {name} is not carried over", variable)
+            left.add(f"the vault value of {name} is not imported", variable)
         elif isinstance(variable.value, str) and ("{{" in variable.value or "{%" in variable.value):
-            left.add(f"{name} is a template, which only Ansible can fill in; not carried over", variable)
+            left.add(f"{name} is not imported: it is a template, which only Ansible can expand", variable)
         elif isinstance(variable.value, (str, int)) and str(variable.value).strip():
             chosen = str(variable.value).strip()
     return chosen
@@ -114,10 +114,10 @@ def _become(variables: Mapping[str, Variable], settings: dict[str, Setting], lef
         settings["become"] = "sudo"
         if method is not None and str(method.value) not in ("sudo", "ansible.builtin.sudo"):
             left.add(
-                f"ansible_become_method {method.value} is not carried over: sudo is what there is", method
+                f"ansible_become_method {method.value} is not imported: clusterctl supports only sudo", method
             )
     if user is not None and user.value != "root":
-        left.add("ansible_become_user is not carried over: commands become root", user)
+        left.add("ansible_become_user is not imported: clusterctl only becomes root", user)
 
 
 def _is_true(value: Any) -> bool:
@@ -126,21 +126,21 @@ def _is_true(value: Any) -> bool:
 
 def _leave(name: str, variable: Variable, left: Leftovers) -> None:
     if variable.vault:
-        left.add(f"the vault value of {name} is not carried over", variable)
+        left.add(f"the vault value of {name} is not imported", variable)
     elif names_a_secret(name) or re.search(r"_pass$|_pass_|^pass$", name):
-        left.add(f"the secret in {name} is not carried over", variable)
+        left.add(f"the secret in {name} is not imported", variable)
     else:
-        left.add(f"the variable {name} is not carried over", variable)
+        left.add(f"the variable {name} is not imported", variable)
 
 
 def _ssh_arguments(
     text: str, settings: dict[str, Setting], variable: Variable, name: str, left: Leftovers
 ) -> None:
-    """Take what ssh arguments say of the way to a node: -J, -i, -p, -l and the same as -o."""
+    """Add the connection settings in ssh arguments: -J, -i, -p, -l and the same options as -o."""
     try:
         words = shlex.split(text)
     except ValueError as error:
-        left.add(f"{name} is not carried over: {error}", variable)
+        left.add(f"{name} is not imported: {error}", variable)
         return
     while words:
         word = words.pop(0)
@@ -165,6 +165,6 @@ def _ssh_arguments(
         elif key == "user":
             settings.setdefault("user", value)
         elif key not in _OWN_OPTIONS and key not in ("-C", "-q"):
-            # Only options are shown: another word may be anything, a password too.
+            # Only options are shown, because another word may be a password.
             shown = f"-o {key}" if flag == "-o" else flag if flag.startswith("-") else "a word"
-            left.add(f"{shown} in {name} is not carried over", variable)
+            left.add(f"{shown} in {name} is not imported", variable)

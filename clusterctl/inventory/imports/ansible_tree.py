@@ -1,4 +1,4 @@
-"""What an Ansible inventory says before anything is resolved: groups, hosts and variables, with their lines."""
+"""The unresolved content of an Ansible inventory: groups, hosts and variables, with their lines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PORT = re.compile(r"(?P<host>.+):(?P<port>[0-9]{1,5})")
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A variable's value as YAML or INI gives it; ``vault`` when it is encrypted."""
+    """A variable's value as parsed from YAML or INI; ``vault``: the value is encrypted."""
 
     value: Any
     file: str
@@ -41,7 +41,7 @@ class Group:
 
 @dataclass(slots=True)
 class Tree:
-    """Everything that one or several files say; ``held`` bounds how much that is."""
+    """The content of one or several files; ``held`` bounds its size."""
 
     held: Budget
     groups: dict[str, Group] = field(default_factory=dict)
@@ -50,13 +50,13 @@ class Tree:
     notes: list[Note] = field(default_factory=list)
 
     def group(self, name: str, line: int) -> Group:
-        """Return a group, made on first mention."""
+        """Return a group; create it on first use."""
         return self.groups.setdefault(name, Group(line))
 
     def add_hosts(
         self, group: Group | None, pattern: str, variables: Variables, file: str, line: int
     ) -> None:
-        """Take the hosts of a pattern into a group, each with these variables (Ansible: later lines win)."""
+        """Add the hosts of a pattern to a group, with variables that override those of earlier lines (as Ansible)."""
         names, port = hosts_of(pattern)
         self.held.spend(len(names) * (2 + len(variables)), line)
         for name in names:
@@ -72,9 +72,9 @@ class Tree:
 
 
 def hosts_of(pattern: str) -> tuple[list[str], int | None]:
-    """Return the names that a pattern such as ``web[01:10:2].example.org:2222`` stands for, and its port.
+    """Expand a pattern such as ``web[01:10:2].example.org:2222`` to its names and its port.
 
-    Raise ValueError for a range that Ansible would refuse too.
+    Raise ValueError for a range that Ansible would reject too.
     """
     port = None
     match = _PORT.fullmatch(pattern)
@@ -94,7 +94,7 @@ def _expanded(pattern: str) -> list[str]:
             return [name + rest for name in names]
         items = _items(match, pattern)
         if len(names) * len(items) > MAX_NODES:
-            raise ValueError(f"{pattern!r} stands for more than {MAX_NODES} hosts")
+            raise ValueError(f"{pattern!r} has more than {MAX_NODES} hosts")
         before = rest[: match.start()]
         names = [name + before + item for name in names for item in items]
         rest = rest[match.end() :]
@@ -106,10 +106,10 @@ def _items(match: re.Match[str], pattern: str) -> list[str]:
         raise ValueError(f"{pattern!r} has a range with a step of 0")
     if first.isdigit() and last.isdigit():
         if len(first) > 9 or len(last) > 9 or int(last) - int(first) > MAX_NODES:
-            raise ValueError(f"{pattern!r} stands for more than {MAX_NODES} hosts")
+            raise ValueError(f"{pattern!r} has more than {MAX_NODES} hosts")
         width = len(first) if len(first) > 1 and first.startswith("0") else 0
         if width and len(last) != width:
-            raise ValueError(f"{pattern!r}: a padded range needs ends of one width")
+            raise ValueError(f"{pattern!r}: the ends of a zero-padded range must have the same width")
         items = [f"{number:0{width}d}" for number in range(int(first), int(last) + 1, step)]
     elif first.isalpha() and last.isalpha():
         letters = string.ascii_letters

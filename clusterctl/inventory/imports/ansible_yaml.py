@@ -1,7 +1,7 @@
-"""Ansible's YAML: inventories and variable files, with lines; vault values are marked, never opened.
+"""Ansible's YAML: inventories and variable files, with lines; vault values are marked, never decrypted.
 
-JSON is YAML too, and what ``ansible-inventory --list`` and inventory scripts print is read as well: hosts and children
-are lists there, and ``_meta`` has the hosts' variables.
+JSON is YAML too, so the output of ``ansible-inventory --list`` and of inventory scripts is also read: there, hosts and
+children are lists, and ``_meta`` has the hosts' variables.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _VAULT = "__ansible_vault"
 
 
 def read(source: Source, tree: Tree) -> None:
-    """Take an inventory file into the tree; raise InventoryError for what is no YAML."""
+    """Add an inventory file to the tree; raise InventoryError for invalid YAML."""
     budget = Budget(source.name, MAX_VALUES)
     groups = dict(_pairs(compose(source.text, source.name), budget))
     meta = groups.pop(_META, None)
@@ -37,13 +37,13 @@ def read(source: Source, tree: Tree) -> None:
 def variables(text: str, file: str, notes: list[Note]) -> Variables:
     """Return the variables of a file under group_vars or host_vars."""
     if text.startswith("$ANSIBLE_VAULT;"):
-        notes.append(Note(file, 1, "encrypted by ansible-vault; nothing of it is carried over"))
+        notes.append(Note(file, 1, "not imported: the file is encrypted by ansible-vault"))
         return {}
     if not any(line.strip(" -.") and not line.lstrip().startswith("#") for line in text.splitlines()):
         return {}
     root = compose(text, file)
     if not isinstance(root, yaml.MappingNode):
-        notes.append(Note(file, root.start_mark.line + 1, "not a mapping of variables; not carried over"))
+        notes.append(Note(file, root.start_mark.line + 1, "not imported: expected a mapping of variables"))
         return {}
     return _variables(root, file, Budget(file, MAX_VALUES))
 
@@ -53,7 +53,7 @@ def _group(name: str, node: yaml.Node, file: str, tree: Tree, budget: Budget, *,
     budget.spend(1, line)
     group = tree.group(name, line)
     if depth > 32:
-        tree.notes.append(Note(file, line, f"the group {name} is nested too deeply; not carried over"))
+        tree.notes.append(Note(file, line, f"the group {name} is not imported: it is nested too deeply"))
         return
     if isinstance(node, yaml.SequenceNode):
         for host in _listed(node):
@@ -61,18 +61,24 @@ def _group(name: str, node: yaml.Node, file: str, tree: Tree, budget: Budget, *,
         return
     if not isinstance(node, yaml.MappingNode):
         if not _is_null(node):
-            tree.notes.append(Note(file, line, f"the group {name} is no mapping; not carried over"))
+            tree.notes.append(Note(file, line, f"the group {name} is not imported: expected a mapping"))
         return
     for key, value in _pairs(node, budget):
         at = value.start_mark.line + 1
         if key not in _GROUP_KEYS:
             tree.notes.append(
-                Note(file, at, f"the key {key!r} of the group {name} is none that Ansible knows")
+                Note(
+                    file,
+                    at,
+                    f"the key {key!r} of the group {name} is not imported: Ansible does not define it",
+                )
             )
         elif key == "vars":
             group.variables.update(_variables(value, file, budget))
         elif isinstance(value, yaml.ScalarNode) and not _is_null(value):
-            tree.notes.append(Note(file, at, f"{key} of the group {name} is no mapping; not carried over"))
+            tree.notes.append(
+                Note(file, at, f"{key} of the group {name} is not imported: expected a mapping")
+            )
         elif isinstance(value, yaml.SequenceNode):
             for one in _listed(value):
                 if key == "children":
@@ -90,7 +96,7 @@ def _group(name: str, node: yaml.Node, file: str, tree: Tree, budget: Budget, *,
 
 
 def _listed(node: yaml.Node) -> list[yaml.ScalarNode]:
-    """Return a list's texts; nothing for another node."""
+    """Return the texts of a list; an empty list for any other node."""
     if not isinstance(node, yaml.SequenceNode):
         return []
     return [item for item in node.value if isinstance(item, yaml.ScalarNode)]
@@ -101,7 +107,7 @@ def _host(pattern: str, node: yaml.Node, group: str, file: str, tree: Tree, budg
     try:
         tree.add_hosts(tree.groups[group], pattern, _variables(node, file, budget), file, line)
     except ValueError as error:
-        tree.notes.append(Note(file, line, f"not carried over: {error}"))
+        tree.notes.append(Note(file, line, f"not imported: {error}"))
 
 
 def _variables(node: yaml.Node, file: str, budget: Budget) -> Variables:
@@ -114,7 +120,7 @@ def _variables(node: yaml.Node, file: str, budget: Budget) -> Variables:
 
 
 def _pairs(node: yaml.Node, budget: Budget) -> list[tuple[str, yaml.Node]]:
-    """Return a mapping's entries with their keys as text, merge keys (<<) taken in; nothing for another node."""
+    """Return a mapping's entries with keys as text, including merge keys (<<); an empty list for any other node."""
     if not isinstance(node, yaml.MappingNode):
         return []
     merged: list[tuple[str, yaml.Node]] = []

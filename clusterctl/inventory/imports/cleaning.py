@@ -1,4 +1,4 @@
-"""From what was found to what an inventory may hold: every node and value that it would refuse, left out aloud."""
+"""Reduce an import to what an inventory accepts; add a note for every node and value that is left out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ADDRESS: TypeAdapter[str] = TypeAdapter(Address)
 
 
 def cleaned(found: Found, exists: Callable[[str], bool]) -> Found:
-    """Return what an inventory accepts. ``exists`` tells whether a file (``~`` allowed) is there."""
+    """Return the nodes and groups that an inventory accepts; ``exists`` tests whether a file (with ``~``) exists."""
     notes = list(found.notes)
     missing: dict[str, list[FoundNode]] = {}
     refused: dict[tuple[str, Setting], list[FoundNode]] = {}
@@ -29,17 +29,15 @@ def cleaned(found: Found, exists: Callable[[str], bool]) -> Found:
         node = _named(given)
         renamed[given.name] = node.name
         if not _fits(_NAME, node.name):
-            text = (
-                f"{node.name[:60]!r} is not carried over: a node's name has letters, digits, '.', '_' and '-'"
-            )
+            text = f"{node.name[:60]!r} is not imported: a node's name must have letters, digits, '.', '_' and '-'"
             notes.append(Note(node.file, node.line, text))
             continue
         address = node.address
         if address is None and (problem := address_problem(node.name)):
-            notes.append(Note(node.file, node.line, f"{node.name} is not carried over: {problem}"))
+            notes.append(Note(node.file, node.line, f"{node.name} is not imported: {problem}"))
             continue
         if address is not None and not _fits(_ADDRESS, address):
-            text = f"{node.name} is not carried over: {address[:60]!r} is no host name or address"
+            text = f"{node.name} is not imported: {address[:60]!r} is not a valid host name or address"
             notes.append(Note(node.file, node.line, text))
             continue
         settings: dict[str, Setting] = {}
@@ -56,25 +54,23 @@ def cleaned(found: Found, exists: Callable[[str], bool]) -> Found:
             settings.get("proxy_jump"),
         )
         if place in taken:
-            text = f"{node.name} is not carried over: it has the address and port of {taken[place]}"
+            text = f"{node.name} is not imported: it has the same address and port as {taken[place]}"
             notes.append(Note(node.file, node.line, text))
             continue
         taken[place] = node.name
         nodes[node.name] = replace(node, settings=settings)
     for (key, value), there in refused.items():
-        text = (
-            f"{key} {str(value)[:60]!r} of {_names(there)} is not carried over: an inventory cannot hold it"
-        )
+        text = f"{key} {str(value)[:60]!r} of {_names(there)} is not imported: not valid in an inventory"
         notes.append(Note(there[0].file, there[0].line, text))
     for path, there in missing.items():
-        text = f"identity_file {path} of {_names(there)} is not carried over: there is no such file here"
+        text = f"identity_file {path} of {_names(there)} is not imported: file not found on this machine"
         notes.append(Note(there[0].file, there[0].line, text))
     groups = _groups(found, nodes, renamed, notes)
     return Found(tuple(nodes.values()), groups, tuple(dict.fromkeys(notes)))
 
 
 def _named(node: FoundNode) -> FoundNode:
-    """Give a node that is called by its IPv6 address a name that a launcher can take."""
+    """Replace the name of a node that is an IPv6 address by one that launchers accept."""
     try:
         IPv6Address(node.name)
     except ValueError:
@@ -91,9 +87,9 @@ def _groups(
     for name, members in found.groups.items():
         kept = tuple(renamed[member] for member in members if renamed[member] in nodes)
         if name in nodes:
-            notes.append(Note(file, 0, f"the group {name} is not carried over: a node has this name"))
+            notes.append(Note(file, 0, f"the group {name} is not imported: a node has the same name"))
         elif not _fits(_NAME, name):
-            notes.append(Note(file, 0, f"the group {name[:60]!r} is not carried over: it cannot be so named"))
+            notes.append(Note(file, 0, f"the group {name[:60]!r} is not imported: not a valid group name"))
         elif kept:
             groups[name] = kept
     return groups

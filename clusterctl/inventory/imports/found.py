@@ -1,4 +1,4 @@
-"""What a reader of another tool's inventory finds: nodes, groups, and everything that it leaves behind."""
+"""The result of reading another tool's inventory: nodes, groups, and notes about everything that is not imported."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _MOST_DIGITS = 18
 
 
 def printable(text: str) -> str:
-    """Return the text on one line, with a ``?`` for every character that is not shown."""
+    """Return the text on one line, with ``?`` for every character that is not printable."""
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def split_outside(text: str, brackets: str = "[]") -> list[str]:
-    """Split at commas that are not within brackets: ``gpu[01-03,07]`` is one expression."""
+    """Split at commas outside of brackets: ``gpu[01-03,07]`` is one expression."""
     parts, start, inside = [], 0, False
     for match in re.finditer(r"[\[\](),]", text):
         if match[0] == "," and not inside:
@@ -31,24 +31,24 @@ def split_outside(text: str, brackets: str = "[]") -> list[str]:
 
 
 def numbered_lines(name: str, text: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a file with their numbers; raise InventoryError for one of more than LINE_CHARACTERS."""
+    """Yield the lines of a file with their numbers; raise InventoryError for one above LINE_CHARACTERS."""
     for number, line in enumerate(text.splitlines(), start=1):
         if len(line) > LINE_CHARACTERS:
             raise InventoryError(
                 f"{name}:{number}: the line has {len(line)} characters; at most {LINE_CHARACTERS} are read",
-                hint="check that this file is the inventory that you mean, or split the line",
+                hint="check that this is the intended inventory file, or split the line",
             )
         yield number, line
 
 
 def whole_number(digits: str) -> int:
-    """Return what decimal digits say; one that no setting may be for more of them than Python makes a number of."""
+    """Return decimal digits as a number; above 18 digits, which Python may refuse, a number that no setting accepts."""
     return int(digits) if len(digits) <= _MOST_DIGITS else 10**_MOST_DIGITS
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Note:
-    """Something that is not carried over, or not as it stands; line 0 when a file as a whole is meant."""
+    """A note about something that is not imported, or changed; line 0 means the file as a whole."""
 
     file: str
     line: int
@@ -56,13 +56,13 @@ class Note:
 
     def __str__(self) -> str:
         said = f"{self.file}:{self.line}: {self.text}" if self.line else f"{self.file}: {self.text}"
-        # The text quotes what a stranger's file says: nothing of it may act on a terminal or end a comment.
+        # The text quotes an untrusted file, so it must not act on a terminal or end a comment.
         return printable(said)
 
 
 @dataclass(frozen=True, slots=True)
 class FoundNode:
-    """One node; ``settings`` are keys of the inventory's nodes, ``address`` None means the name."""
+    """One node; ``settings`` are keys of the inventory's nodes; without ``address``, the name is the address."""
 
     name: str
     file: str
@@ -73,7 +73,7 @@ class FoundNode:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Everything that was read, in the source's order."""
+    """The nodes, groups and notes of an import, in the source's order."""
 
     nodes: tuple[FoundNode, ...]
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A text to read. ``beside`` holds files that belong to it (group_vars/..., Includes), by their path."""
+    """A text to read; ``beside`` holds the files that belong to it (group_vars/..., Includes), by path."""
 
     name: str
     text: str

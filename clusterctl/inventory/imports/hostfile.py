@@ -22,7 +22,7 @@ _USER = ("user", "username")
 
 
 def looks_like(text: str) -> bool:
-    """Tell whether some line has a count as one of the two launchers writes it."""
+    """Return whether a line has a number of slots in the form of one of the two launchers."""
     lines = [raw.split("#", 1)[0].strip() for raw in text.splitlines()]
     return any(re.search(r"\s(slots|slot|max[_-]slots|count)\s*=", line) for line in lines) or any(
         _COUNTED.fullmatch(line.split()[0]) for line in lines if line
@@ -30,15 +30,15 @@ def looks_like(text: str) -> bool:
 
 
 def is_mpich(text: str) -> bool:
-    """Tell whether the counts stand behind colons."""
+    """Return whether the numbers of slots follow colons."""
     words = [raw.split("#", 1)[0].split() for raw in text.splitlines()]
     return any(_COUNTED.fullmatch(line[0]) for line in words if line)
 
 
 def read(source: Source) -> Found:
-    """Read either; a host on several lines has the sum of their slots (1 where none are said), as launchers count.
+    """Read either format; a host on several lines has the sum of their slots (default 1), as launchers count them.
 
-    Typing errors are not looked for here: ``artifacts.hostfile.lint`` names them.
+    Typing errors are not reported here but by ``artifacts.hostfile.lint``.
     """
     nodes: dict[str, FoundNode] = {}
     notes: list[Note] = []
@@ -67,7 +67,7 @@ def _node(content: str, file: str, line: int, notes: list[Note]) -> FoundNode | 
     first, *others = content.split(maxsplit=1)
     rest = " ".join(others)
     if first[:1] in "^+":
-        notes.append(Note(file, line, f"not carried over: {first!r} leaves out or stands for other hosts"))
+        notes.append(Note(file, line, f"not imported: {first!r} excludes hosts or stands for other hosts"))
         return None
     settings: dict[str, Setting] = {}
     user, at, host = first.rpartition("@")
@@ -85,14 +85,14 @@ def _node(content: str, file: str, line: int, notes: list[Note]) -> FoundNode | 
             settings["user"] = value
         elif name in _MAX:
             notes.append(
-                Note(file, line, f"{key}={value} is not carried over: no more than the slots are used")
+                Note(file, line, f"{key}={value} is not imported: clusterctl never uses more than the slots")
             )
         elif name not in ("slot", *_SLOTS):
-            notes.append(Note(file, line, f"{key}={value} is not carried over"))
+            notes.append(Note(file, line, f"{key}={value} is not imported"))
     bare = _PAIR.sub(" ", rest).split()
     for word in bare[1:]:
-        notes.append(Note(file, line, f"the word {word!r} is not carried over"))
-    # `ADDRESS NAME slots=N`: the launcher connects to the first word, the second is for the reader.
+        notes.append(Note(file, line, f"the word {word!r} is not imported"))
+    # In `ADDRESS NAME slots=N` the launcher connects to the first word; the second one is only for readers.
     if bare:
         return FoundNode(bare[0], file, line, host, settings)
     return FoundNode(host, file, line, None, settings)

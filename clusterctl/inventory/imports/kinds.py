@@ -1,4 +1,4 @@
-"""Which tool's inventory a text is, and the reader of it."""
+"""Detect the tool that an inventory belongs to, and read it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clusterctl.inventory.imports.found import Found, Source, numbered_lines
 
 
 class Kind(str, Enum):
-    """What can be imported."""
+    """The formats that can be imported."""
 
     ansible = "ansible"
     hostfile = "hostfile"
@@ -35,21 +35,24 @@ _READERS: dict[Kind, Callable[[Source], Found]] = {
 
 
 def detect(source: Source) -> Kind:
-    """Say what the text is; a bare list of names is read as Slurm's, whose expressions it may hold."""
+    """Return the format of a text; a plain list of names counts as Slurm's, since it may have Slurm's expressions.
+
+    Raise InventoryError for programs, tables, and texts of unknown format.
+    """
     if source.text.startswith("#!"):
         raise InventoryError(
-            f"{source.name} is a program, and an import runs none",
-            hint="run it through ansible-inventory -i FILE --list --yaml --export, and import its output from '-'",
+            f"{source.name} is a program; an import does not run programs",
+            hint="run ansible-inventory -i FILE --list --yaml --export, and import its output from '-'",
         )
     if all(re.search(rf"^{key}:", source.text, re.MULTILINE) for key in ("version", "nodes")):
         raise InventoryError(
-            f"{source.name}: an inventory of clusterctl's own already",
-            hint="it is used as it stands: clusterctl check FILE",
+            f"{source.name} is already an inventory of clusterctl's",
+            hint="use it without import: clusterctl check FILE",
         )
     if source.name.endswith((".yml", ".yaml", ".json")):
         return Kind.ansible
     for _ in numbered_lines(source.name, source.text):
-        pass  # a line that is too long is refused before any pattern is tried on it
+        pass  # raises for a line that is too long, before any pattern is tried on it
     if slurm.looks_like(source.text):
         return Kind.slurm
     if ssh_config.looks_like(source.text):
@@ -60,28 +63,28 @@ def detect(source: Source) -> Kind:
     if table is not None:
         raise InventoryError(
             f"{source.name}:{table}",
-            hint="it can be read as one name a line, or as 'ADDRESS NAME slots=8', without a heading; "
-            "--from slurm or hostfile where these are names",
+            hint="write one name per line, or 'ADDRESS NAME slots=8', without a heading; "
+            "if these are names, add --from slurm or --from hostfile",
         )
     if hostfile.looks_like(source.text):
         return Kind.hostfile
     lines = [line.partition("#")[0].split() for line in source.text.splitlines()]
     if max(map(len, lines), default=0) > 1:
-        # A log, a letter, the wrong file: all of its words would be nodes.
+        # In a log or another wrong file every word would become a node.
         raise InventoryError(
-            f"{source.name}: not known as any tool's inventory: it has several words on a line",
-            hint="a list of names has one a line; else say what it is with --from ansible, hostfile, slurm, ssh-config",
+            f"{source.name}: unknown inventory format: it has several words on a line",
+            hint="write one name per line, or select the format with --from ansible, hostfile, slurm or ssh-config",
         )
     return Kind.slurm
 
 
 def read(source: Source, kind: Kind) -> Found:
-    """Read the text as this kind; raise InventoryError when no node is in it."""
+    """Read the text in this format; raise InventoryError if it has no node."""
     found = _READERS[kind](source)
     if not found.nodes:
         said = "".join(f"\n{note}" for note in found.notes[:10])
         raise InventoryError(
-            f"{source.name}: no node was found in it, read as {TITLES[kind]}{said}",
-            hint="say what it is with --from ansible, hostfile, slurm or ssh-config",
+            f"{source.name}: no node found when read as {TITLES[kind]}{said}",
+            hint="select the format with --from ansible, hostfile, slurm or ssh-config",
         )
     return found

@@ -1,4 +1,4 @@
-"""Jump hosts as people write them for ssh: -J, ProxyJump, and the older ``ssh -W %h:%p jump``."""
+"""Jump hosts in settings of ssh: the older form ``ssh -W %h:%p jump`` of -J and ProxyJump."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _TAKES_A_VALUE = "bcDEeFIiJLlmOopQRSWw"
 def jump_of_proxy_command(command: str) -> str | None:
     """Return ``[user@]host[:port]`` of a ProxyCommand that only runs ``ssh -W %h:%p``; None for any other.
 
-    Options of that ssh besides -p, -l, -q and -W are not looked at: with them it is no plain jump.
+    A command with options other than -p, -l, -W and those without effect on the route (-q) is not a plain jump.
     """
     try:
         words = shlex.split(command)

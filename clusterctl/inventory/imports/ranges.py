@@ -1,4 +1,4 @@
-"""Nodes of one kind put into ranges, in their order: names and addresses that count up together."""
+"""Join consecutive nodes with equal settings into ranges, if their names and addresses count up together."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from clusterctl.inventory import nodeset
 
 _DIGITS = re.compile(r"([0-9]+)")
 _LONGEST = 900
-"""Characters of one range; an entry's name may have 1024."""
+"""Maximum characters of one range; an entry's name may have 1024."""
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Nodes ``start`` to ``end`` (excluded) as one entry; ``address`` None: they are their names."""
+    """Nodes ``start`` to ``end`` (excluded) as one entry; without ``address``, the names are the addresses."""
 
     start: int
     end: int
@@ -30,7 +30,7 @@ def ranges(names: Sequence[str], addresses: Sequence[str]) -> list[Range]:
     while start < len(names):
         end = _end(names, addresses, start)
         one = _range(names, addresses, start, end)
-        while one is None:  # padding that no single bracket can write: halve until it fits
+        while one is None:  # one bracket cannot express this padding: halve the range until it can
             end = start + (end - start) // 2
             one = _range(names, addresses, start, end)
         found.append(one)
@@ -39,7 +39,7 @@ def ranges(names: Sequence[str], addresses: Sequence[str]) -> list[Range]:
 
 
 def _end(names: Sequence[str], addresses: Sequence[str], start: int) -> int:
-    """Return where the nodes end that differ from the first in one number of their name, and of the address."""
+    """Return the end of the nodes that differ from the first in one number of the name, and of the address."""
     same = names[start] == addresses[start]
     name_place = address_place = None
     end = start + 1
@@ -58,7 +58,7 @@ def _end(names: Sequence[str], addresses: Sequence[str], start: int) -> int:
 
 
 def _place(one: str, other: str) -> int | None:
-    """Return which part differs, when both differ in exactly one number."""
+    """Return the index of the differing part if both differ in exactly one number, else None."""
     a, b = _DIGITS.split(one), _DIGITS.split(other)
     if len(a) != len(b):
         return None
@@ -79,7 +79,7 @@ def _range(names: Sequence[str], addresses: Sequence[str], start: int, end: int)
 
 
 def _bracket(texts: Sequence[str]) -> str | None:
-    """Return ``gpu[01-16,20]`` for texts that differ in one number, in their order; None if it cannot say them."""
+    """Return ``gpu[01-16,20]`` for texts that differ in one number, in their order; None if no bracket fits."""
     place = _place(texts[0], texts[1])
     if place is None:
         return None

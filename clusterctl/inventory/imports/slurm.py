@@ -30,12 +30,12 @@ _AWAY = ("down", "drain", "drng", "fail", "maint", "power", "inval", "future", "
 
 
 def looks_like(text: str) -> bool:
-    """Tell whether the text is a table of sinfo or records of scontrol."""
+    """Return whether the text is a table of sinfo or records of scontrol."""
     return _RECORD.search(text) is not None or any(_header(line) for line in text.splitlines()[:5])
 
 
 def read(source: Source) -> Found:
-    """Read any of the three; GPUs come from Gres, groups from partitions."""
+    """Read any of the three formats; GPUs come from Gres, groups from partitions."""
     reader = _Reader(source.name)
     if _RECORD.search(source.text):
         reader.records(source.text)
@@ -55,7 +55,7 @@ class _Reader:
 
     def found(self) -> Found:
         for state, (line, names) in self.away.items():
-            self.note(line, f"{nodeset.fold(names)}: carried over, though Slurm calls the state {state}")
+            self.note(line, f"{nodeset.fold(names)}: imported, although Slurm reports the state {state}")
         groups = {name: tuple(members) for name, members in self.groups.items()}
         return Found(tuple(self.nodes.values()), groups, tuple(self.notes))
 
@@ -68,11 +68,11 @@ class _Reader:
             self.held.spend(names.size, line)
             return tuple(names.names())
         except nodeset.NodeSetError as error:
-            self.note(line, f"not carried over: {error}")
+            self.note(line, f"not imported: {error}")
             return ()
 
     def add(self, line: int, names: tuple[str, ...], **more: str | None) -> None:
-        """Take nodes in; a node that was seen before (in another partition) keeps what it has."""
+        """Add nodes; a node that exists already (from another partition) keeps its settings."""
         listed = more.get("address")
         addresses = self.expanded(listed, line) if listed else ()
         if addresses and len(addresses) != len(names):
@@ -94,7 +94,7 @@ class _Reader:
                 self.groups.setdefault(partition, {})[name] = None
         state = (more.get("state") or "").rstrip(_STATE_MARKS)
         if any(word in state.lower() for word in _AWAY):
-            # A table has one line per node: one note for all nodes of a state.
+            # A table may have one line per node, so all nodes of a state share one note.
             self.away.setdefault(state, (line, {}))[1].update(dict.fromkeys(names))
 
     def records(self, text: str) -> None:
@@ -142,7 +142,7 @@ class _Reader:
             if row is None:
                 self.note(
                     line,
-                    f"not carried over: {len(content.split(separator))} fields under {len(header)} headings",
+                    f"not imported: {len(content.split(separator))} fields under {len(header)} headings",
                 )
                 continue
             name = row.get("NODELIST") or row.get("HOSTNAMES") or ""
@@ -158,13 +158,13 @@ class _Reader:
 
 
 def _header(line: str) -> list[str]:
-    """Return a table's headings, if the line has them: one is NODELIST or HOSTNAMES."""
+    """Return the headings of a table if the line has NODELIST or HOSTNAMES, else an empty list."""
     words = [word.strip() for word in line.split("|" if "|" in line else None)]
     return words if any(word in _NODE_COLUMNS for word in words) else []
 
 
 def _row(header: list[str], fields: list[str]) -> dict[str, str] | None:
-    """Pair headings and fields; a reason with spaces in it stands first (sinfo -R) or last (sinfo -Nl)."""
+    """Pair headings and fields; a reason with spaces is the first (sinfo -R) or last column (sinfo -Nl)."""
     cells = [field.strip() for field in fields]
     over = len(cells) - len(header)
     if over > 0 and header[0] == "REASON":
@@ -175,7 +175,7 @@ def _row(header: list[str], fields: list[str]) -> dict[str, str] | None:
 
 
 def _records(name: str, text: str) -> Iterator[tuple[int, str]]:
-    """Yield every record with its first line; indented lines and those after a backslash continue it."""
+    """Yield every record with its first line; indented lines and lines after a backslash continue a record."""
     begun, parts, continued = 0, "", False
     for number, raw in numbered_lines(name, text):
         line = raw.split("#", 1)[0] if raw.lstrip().startswith("#") else raw
@@ -193,7 +193,7 @@ def _records(name: str, text: str) -> Iterator[tuple[int, str]]:
 
 
 def _gpus(gres: str) -> int | None:
-    """Return the sum of GPUs in ``gpu:h100:8(S:0-1),nic:2``; None where none are named."""
+    """Return the sum of GPUs in ``gpu:h100:8(S:0-1),nic:2``; None without an entry for GPUs."""
     counts = [
         whole_number(match[1] or "1")
         for match in (_GPUS.fullmatch(part.strip()) for part in split_outside(gres, brackets="[]()"))

@@ -1,4 +1,4 @@
-"""Tables of somebody's own, as spreadsheets save them: no tool's inventory, though their words could pass for names."""
+"""Detect tables from spreadsheets, which are not an inventory of any tool although their words look like names."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _WHAT = re.compile(r"gpus?|slots?|cpus?|user|username|port|rack|role|group", re.
 
 
 def problem(text: str) -> str | None:
-    """Say where the text is such a table; None for lists of names, of expressions, and for hostfiles."""
+    """Return the line and reason if the text is such a table; None for lists of names or expressions and hostfiles."""
     lines = [(number, raw.partition("#")[0].strip()) for number, raw in enumerate(text.splitlines(), start=1)]
     lines = [(number, line) for number, line in lines if line]
     if len(lines) > 1 and _is_heading(lines[0][1]):
-        return f"{lines[0][0]}: {lines[0][1][:60]!r} reads as the heading of a table"
+        return f"{lines[0][0]}: {lines[0][1][:60]!r} looks like the heading of a table"
     for number, line in lines:
         fields = [field.strip() for field in split_outside(line) if field.strip()]
         addresses = sum(map(_is_address, fields))
         if len(fields) > 1 and (any(map(str.isdecimal, fields)) or 0 < addresses < len(fields)):
-            return f"{number}: {line[:60]!r} reads as fields of one node, not as names of several"
+            return f"{number}: {line[:60]!r} looks like fields of one node, not like names of several nodes"
     return None
 
 

@@ -1,7 +1,7 @@
-"""~/.ssh/config: a node for every Host without wildcards, with what the file says of it.
+"""Read ~/.ssh/config: a node for every Host without wildcards, with the settings of the file.
 
-A reader of its own, because it has to name the lines that it leaves behind, and because a library that also
-evaluates ``Match exec`` would run commands. What it reads is compared with ``ssh -G`` in the tests.
+No library is used, because the import must report the lines that it ignores, and because a library that evaluates
+``Match exec`` would run commands. The tests compare the result with ``ssh -G``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LINE = re.compile(r"\s*([A-Za-z][A-Za-z0-9]*)(?=[\s=])\s*=?\s*(.*)")
 _CARRIED = ("hostname", "port", "user", "identityfile", "proxyjump", "proxycommand", "userknownhostsfile")
 _DEPTH = 16
 _MOST_TEXT = 16 << 20
-# They only say how ssh itself behaves; leaving them out changes nothing about which node is meant.
+# Options for ssh's own behaviour; they are ignored without a note, because they do not affect which node is reached.
 _SILENT = (
     *("identitiesonly", "addkeystoagent", "usekeychain", "serveraliveinterval", "serveralivecountmax"),
     *("controlmaster", "controlpath", "controlpersist", "compression", "hashknownhosts", "loglevel"),
@@ -48,7 +48,7 @@ _SILENT = (
     ),
     *("preferredauthentications", "pubkeyauthentication", "gssapiauthentication", "sendenv", "forwardx11"),
 )
-# No file, or one where no key is ever kept: clusterctl would know no node.
+# No file, or one that never holds a key, so that clusterctl would not recognize any node.
 _NO_FILE = ("none", os.devnull)
 
 _Conditions = tuple[tuple[str, ...], ...]
@@ -56,14 +56,14 @@ _Conditions = tuple[tuple[str, ...], ...]
 
 @dataclass(slots=True)
 class _Block:
-    """A section: the patterns of its Host line and of those around its Include, and every setting in it."""
+    """A section: the patterns of its Host line and of the sections that include it, and all its settings."""
 
     conditions: _Conditions
     options: list[tuple[str, str, str, int]] = field(default_factory=list)
 
 
 def looks_like(text: str) -> bool:
-    """Tell whether a line begins a Host section, and none begins with a word that is no keyword (gpu01)."""
+    """Return whether a line begins a Host section, and every line begins with a keyword (not with gpu01)."""
     lines = [line for raw in text.splitlines() if (line := raw.strip()) and not line.startswith("#")]
     return any(re.match(r"Host[\s=]+\S", line, re.IGNORECASE) for line in lines) and all(
         re.match(r"(?:[A-Za-z]+|PKCS11Provider)(?![\w.:-])", line, re.IGNORECASE) for line in lines
@@ -87,7 +87,7 @@ class _Reader:
         self.steps = Budget(source.name, MOST_STEPS)
 
     def file(self, name: str, text: str, conditions: _Conditions, depth: int) -> None:
-        # A file that is included twice by each of its own kind doubles the text.
+        # Files that include each other several times multiply the text, so its size is bounded.
         self.included.spend(1 + len(text))
         opened = _Block(conditions)
         self.blocks.append(opened)
@@ -106,7 +106,7 @@ class _Reader:
                         self.names.setdefault(pattern, (name, number))
             elif key == "match":
                 block = None
-                self.note(name, number, f"'Match {value}' and its settings are not carried over")
+                self.note(name, number, f"'Match {value}' and its settings are not imported")
             elif key == "include":
                 here = block.conditions if block is not None else None
                 self.include(name, number, value, here, depth)
@@ -120,13 +120,13 @@ class _Reader:
         if conditions is None:
             return
         if depth >= _DEPTH:
-            self.note(name, line, f"Include is nested deeper than {_DEPTH}; not carried over")
+            self.note(name, line, f"Include is not imported: nested deeper than {_DEPTH} levels")
             return
         for pattern in _words(value):
             place = str(Path(self.source.name).parent / at_home(pattern))
             files = [path for path in self.source.beside if fnmatchcase(path, place)]
             if not files:
-                self.note(name, line, f"Include {pattern}: no file was read")
+                self.note(name, line, f"Include {pattern}: no matching file")
             for path in sorted(files):
                 self.file(path, self.source.beside[path], conditions, depth + 1)
 
@@ -149,13 +149,13 @@ class _Reader:
         for node in nodes:
             if node.name in jumps:
                 self.note(
-                    node.file, node.line, f"{node.name} is a jump host too: take it out if it is no node"
+                    node.file, node.line, f"{node.name} is also a jump host; remove it if it is not a node"
                 )
         self.left_out()
         return Found(tuple(nodes), {}, tuple(self.notes))
 
     def index(self) -> None:
-        """Sort blocks by what they ask for: of a fleet's sections most name one host, and each would cost time."""
+        """Index the blocks by host name, since most sections of a fleet name one host and all need not be tested."""
         self.by_name: dict[str, list[int]] = {}
         self.general: list[int] = []
         for number, block in enumerate(self.blocks):
@@ -167,7 +167,7 @@ class _Reader:
                 self.by_name.setdefault(pattern.lower(), []).append(number)
 
     def about(self, name: str) -> Iterator[_Block]:
-        """Yield the blocks that hold for a host, in the order of the file."""
+        """Yield the blocks that apply to a host, in the order of the file."""
         for number in sorted({*self.general, *self.by_name.get(name.lower(), ())}):
             block = self.blocks[number]
             self.steps.spend(1 + sum(map(len, block.conditions)) + len(block.options))
@@ -180,8 +180,8 @@ class _Reader:
         for block in self.about(name):
             for key, value, _, _ in block.options:
                 if key == "proxycommand" and options.get("proxyjump", "none").lower() == "none":
-                    way = key  # which of the two comes first keeps the other from counting, also where it is none
-                options.setdefault(key, value)  # ssh_config(5): the first value obtained counts
+                    way = key  # the first of the two disables the other, also with the value none
+                options.setdefault(key, value)  # ssh_config(5): the first obtained value is used
         settings: dict[str, Setting] = {}
         if options.get("port", "").isdecimal():
             settings["port"] = whole_number(options["port"])
@@ -202,7 +202,7 @@ class _Reader:
         return FoundNode(name, file, line, None if address == name else address, settings)
 
     def left_out(self) -> None:
-        """Name every option that has no place, once per key; and values that only ssh can expand."""
+        """Note every option that is not imported, once per key, including values that only ssh can expand."""
         places: dict[str, list[tuple[str, int]]] = {}
         for block in self.blocks:
             seen: set[str] = set()
@@ -217,8 +217,8 @@ class _Reader:
                     places.setdefault(f"a further {key}" if again else key, []).append((file, line))
                 seen.add(key)
         for key, where in places.items():
-            more = f" (nor on {len(where) - 1} more lines)" if len(where) > 1 else ""
-            self.note(*where[0], f"{key} is not carried over{more}")
+            more = f" (and {len(where) - 1} more lines)" if len(where) > 1 else ""
+            self.note(*where[0], f"{key} is not imported{more}")
 
 
 def _applies(patterns: tuple[str, ...], name: str) -> bool:
@@ -232,7 +232,7 @@ def _like(name: str, pattern: str) -> bool:
 
 
 def _words(text: str) -> list[str]:
-    """Split as ssh does: double quotes hold words together; a comment needs ``#`` at a word's start."""
+    """Split into words as ssh does: double quotes join words, and ``#`` at the start of a word begins a comment."""
     lexer = shlex.shlex(text, posix=True, punctuation_chars=False)
     lexer.whitespace_split, lexer.quotes, lexer.escape, lexer.commenters = True, '"', "", ""
     try:

@@ -1,4 +1,4 @@
-"""The inventory.yaml of what was found: ranges, what all nodes share hoisted, and a comment where one helps."""
+"""Write the inventory.yaml of an import: nodes as ranges, common settings under defaults, and short comments."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ _ORDER = (
 )
 _COMMENTS = {
     "identity_file": "private key on this machine",
-    "become": "sudo always; leave it out for: root already, else sudo",
-    "gpus": "GPUs per node; unset: as found",
-    "slots": "ranks per node; unset: GPUs, or cores without any",
-    "proxy_jump": "the way there; ~/.ssh/config counts for it too",
+    "become": "always use sudo; unset: sudo unless the login is root",
+    "gpus": "GPUs per node; unset: as detected",
+    "slots": "ranks per node; unset: number of GPUs, or of cores without GPUs",
+    "proxy_jump": "jump host; ~/.ssh/config applies to it too",
 }
 _NOTES_SHOWN = 40
 
 
 def text(found: Found, title: str) -> str:
-    """Return the file; ``title`` says where it comes from. Nodes keep their order, which is the ranks'."""
+    """Return the file; ``title`` names its source. Nodes keep their order, which is the order of ranks."""
     defaults = _hoisted(found.nodes)
     lines = [f"# {printable(title)}"]
     if found.notes:
-        lines += ["# Not carried over, or not as it stood there:"]
+        lines += ["# Not imported, or changed:"]
         lines += [f"#   {note}" for note in found.notes[:_NOTES_SHOWN]]
         if len(found.notes) > _NOTES_SHOWN:
             lines.append(f"#   and {len(found.notes) - _NOTES_SHOWN} more")
     lines += ["version: 1", ""]
     if defaults:
-        lines += ["# What holds for all nodes, unless they say otherwise.", "defaults:"]
+        lines += ["# Settings of all nodes; a node's own settings override them.", "defaults:"]
         lines += [f"  {_entry(key, value)}" for key, value in _sorted(defaults)]
         lines.append("")
     if found.groups:
-        lines += ["# For --limit, and for settings between the defaults and a node's own.", "groups:"]
+        lines += ["# For --limit, and for settings that override the defaults.", "groups:"]
         for name, members in found.groups.items():
             lines += [f"  {_scalar(name)}:", f"    nodes: {_scalar(nodeset.fold(members))}"]
         lines.append("")
-    lines += ["# In the order in which ranks fill them.", "nodes:"]
+    lines += ["# Ranks are placed in this order.", "nodes:"]
     for start, end in _alike(found.nodes):
         part = found.nodes[start:end]
         own = {k: v for k, v in part[0].settings.items() if defaults.get(k) != v}
@@ -61,19 +61,19 @@ def text(found: Found, title: str) -> str:
 
 
 def _commented(lines: list[str]) -> list[str]:
-    """Explain a setting where it stands first."""
+    """Add a comment to the first occurrence of each setting."""
     left = dict(_COMMENTS)
     result = []
     for line in lines:
         key, _, value = line.strip().partition(":")
-        # What has no value on its line is a group of that name.
+        # A key without a value on its line is a group with that name.
         explained = line.startswith("  ") and value != "" and key in left
         result.append(f"{line}  # {left.pop(key)}" if explained else line)
     return result
 
 
 def _hoisted(nodes: tuple[FoundNode, ...]) -> dict[str, Setting]:
-    """Return settings that every node has, with the value that most of them have."""
+    """Return the settings that every node has, with the value of the majority."""
     hoisted = {}
     for key in _ORDER:
         values = Counter(node.settings.get(key) for node in nodes)
@@ -84,7 +84,7 @@ def _hoisted(nodes: tuple[FoundNode, ...]) -> dict[str, Setting]:
 
 
 def _alike(nodes: tuple[FoundNode, ...]) -> list[tuple[int, int]]:
-    """Return the stretches of neighbours with equal settings."""
+    """Return start and end (excluded) of each run of consecutive nodes with equal settings."""
     bounds = [0]
     for index in range(1, len(nodes)):
         if dict(nodes[index].settings) != dict(nodes[index - 1].settings):
@@ -104,8 +104,8 @@ def _scalar(value: Setting) -> str:
     if isinstance(value, int):
         return str(value)
     quoted = json.dumps(value, ensure_ascii=False)
-    # YAML 1.1 also reads 1:30, 1_000, 0x1f, 2024-01-01, off and ~ as something else than text.
+    # YAML 1.1 reads 1:30, 1_000, 0x1f, 2024-01-01, off and ~ as values other than text.
     try:
         return value if _PLAIN.fullmatch(value) and yaml.safe_load(value) == value else quoted
-    except ValueError:  # 2024-99-99: the shape of a date, and none
+    except ValueError:  # 2024-99-99 looks like a date but is not a valid one
         return quoted

@@ -46,7 +46,7 @@ def render(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
             ArtifactError,
             "not to ccore",
         ),
-        (["mpirun", "--limit", "gpu9", "--", "x"], UsageError, "gpu9 is neither a node nor a group"),
+        (["mpirun", "--limit", "gpu9", "--", "x"], UsageError, "gpu9 is not a node or group"),
         (["docker-run"], ArtifactError, "no image is named"),
         (["hostfile", "--limit", "gpu1", "-i", "/nowhere.yaml"], InventoryError, "cannot be read"),
         (["hostfile", "--lint", "/nowhere"], ArtifactError, "/nowhere cannot be read"),

@@ -30,7 +30,7 @@ def test_to_stdout_with_what_is_left_behind_on_stderr(
     assert main(["inventory", "import", str(source)]) == 0
     out, err = capsys.readouterr()
     assert [node.name for node in load.from_text(out).nodes] == ["gpu01", "gpu02", "gpu03"]
-    assert f"{source}:3: max_slots=9 is not carried over" in err
+    assert f"{source}:3: max_slots=9 is not imported" in err
 
 
 @pytest.mark.parametrize("there", [True, False])
@@ -80,10 +80,10 @@ def test_from_standard_input_as_json(
 @pytest.mark.parametrize(
     ("content", "code", "message"),
     [
-        (b"", 4, "no node was found"),
+        (b"", 4, "no node found"),
         (b"\xff\xfe\x00", 4, "not UTF-8"),
         (b"#!/bin/sh\necho\n", 4, "is a program"),
-        (b"- \n- b: [\n", 4, "not known as any tool's inventory"),
+        (b"- \n- b: [\n", 4, "unknown inventory format"),
     ],
 )
 def test_what_cannot_be_read(

@@ -62,14 +62,14 @@ def test_addresses_are_counted_before_they_are_made(monkeypatch: pytest.MonkeyPa
 
     names = nodeset.NodeSet.names
     monkeypatch.setattr(nodeset.NodeSet, "names", lambda f: names(f) if f.size < 9 else refused(f))
-    assert "60000 addresses, but n1 is 1 nodes" in refusal(
+    assert "60000 addresses, but n1 has 1 nodes" in refusal(
         "version: 1\nnodes: [{name: n1, address: '10.0.0.[1-60000]'}]\n"
     )
 
 
 def test_a_number_of_names_beyond_what_python_prints_is_refused() -> None:
     text = "[1-999999999]" * 5000
-    assert "stands for more than 1000000000000000000 names" in refusal(FLEET + groups(1, text))
+    assert "has more than 1000000000000000000 names" in refusal(FLEET + groups(1, text))
 
 
 def test_large_defaults_of_many_entries_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

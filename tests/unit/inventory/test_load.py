@@ -199,8 +199,8 @@ def test_no_limit_keeps_all(inventory: Inventory) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("gpu[04-06]", "gpu[05-06] is neither a node nor a group"),
-        ("rakc1", "rakc1 is neither"),
+        ("gpu[04-06]", "gpu[05-06] is not a node or group"),
+        ("rakc1", "rakc1 is not a node"),
         ("gpu[3-1]", "runs backwards"),
         ("", "is empty"),
     ],

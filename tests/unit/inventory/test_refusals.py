@@ -39,7 +39,7 @@ CASES = {
     ),
     "node given twice": (
         "version: 1\nnodes:\n  - name: gpu[1-3]\n    address: 10.0.0.[1-3]\n  - name: gpu2\n",
-        "inventory.yaml:5: nodes[1].name: the node gpu2 is given twice; it stands on line 3 already",
+        "inventory.yaml:5: nodes[1].name: the node gpu2 is given twice; it is already on line 3",
     ),
     "backward range": (
         "version: 1\nnodes:\n  - name: gpu[16-01]\n",
@@ -47,39 +47,39 @@ CASES = {
     ),
     "address twice": (
         "version: 1\nnodes:\n  - {name: a, address: h}\n  - name: b\n    address: h\n    port: 22\n",
-        "inventory.yaml:5: nodes[1].address: b has the address h port 22 of a",
+        "inventory.yaml:5: nodes[1].address: b has the same address and port as a: h port 22",
     ),
     "name is another's address": (
         "version: 1\nnodes:\n  - name: a\n    address: b\n  - name: B\n",
-        "inventory.yaml:5: nodes[1].name: B has the address B port 22 of a",
+        "inventory.yaml:5: nodes[1].name: B has the same address and port as a: B port 22",
     ),
     "ranges of different length": (
         "version: 1\nnodes:\n  - name: gpu[1-3]\n    address: 10.0.0.[1-4]\n",
-        "inventory.yaml:4: nodes[0].address: 10.0.0.[1-4] is 4 addresses, but gpu[1-3] is 3 nodes",
+        "inventory.yaml:4: nodes[0].address: 10.0.0.[1-4] has 4 addresses, but gpu[1-3] has 3 nodes",
     ),
     "zero nodes": ("version: 1\nnodes: []\n", "inventory.yaml:2: nodes: expected at least one node"),
     "no nodes at all": ("version: 1\n", "inventory.yaml:1: nodes: this key is missing"),
     "nodes without a list": ("version: 1\nnodes:\n", "inventory.yaml:2: nodes: expected a list, not null"),
     "version 2": (
         "version: 2\n" + NODE,
-        "inventory.yaml:1: version: this clusterctl reads version 1 (written without quotes), not 2",
+        "inventory.yaml:1: version: expected version 1 (written without quotes), not 2",
     ),
     "version as text": (
         'version: "1"\n' + NODE,
-        "inventory.yaml:1: version: this clusterctl reads version 1 (written without quotes), not '1'",
+        "inventory.yaml:1: version: expected version 1 (written without quotes), not '1'",
     ),
     "version true": (
         "version: true\n" + NODE,
-        "inventory.yaml:1: version: this clusterctl reads version 1 (written without quotes), not true",
+        "inventory.yaml:1: version: expected version 1 (written without quotes), not true",
     ),
     "no version": (NODE, "inventory.yaml:1: version: this key is missing"),
     "group of unknown nodes": (
         "version: 1\ngroups:\n  g:\n    nodes: a,b[1-2]\n" + NODE,
-        "inventory.yaml:4: groups.g.nodes: b[1-2] are no nodes of this inventory",
+        "inventory.yaml:4: groups.g.nodes: b[1-2] are not nodes of this inventory",
     ),
     "group named like a node": (
         "version: 1\ngroups:\n  a: {nodes: a}\n" + NODE,
-        "inventory.yaml:3: groups.a: a node has this name; --limit could not tell them apart",
+        "inventory.yaml:3: groups.a: a node has the same name; rename one, so that --limit is unambiguous",
     ),
     "group with a hostile name": (
         "version: 1\ngroups:\n  'x y': {nodes: a}\n" + NODE,
@@ -178,31 +178,31 @@ CASES = {
     ),
     "octal address": (
         "version: 1\nnodes: [{name: 'gpu[008-010]', address: '10.0.0.[008-010]'}]\n",
-        "nodes[0].address: '10.0.0.008' is no address: leave out the leading zeros, which make a number octal",
+        "nodes[0].address: '10.0.0.008' is not a valid address; remove the leading zeros, which make a number octal",
     ),
     "address of three numbers": (
         "version: 1\nnodes: [{name: a, address: 10.0.0}]\n",
-        "nodes[0].address: '10.0.0' is no IPv4 address",
+        "nodes[0].address: '10.0.0' is not a valid IPv4 address",
     ),
     "number beyond 255": (
         "version: 1\nnodes: [{name: 10.0.0.300}]\n",
-        "nodes[0].name: '10.0.0.300' is no IPv4 address; or give the node an address",
+        "nodes[0].name: '10.0.0.300' is not a valid IPv4 address; if it is a name, set the node's 'address' too",
     ),
     "address with a port": (
         "version: 1\nnodes: [{name: a, address: '10.0.0.1:2222'}]\n",
-        "a port is written beside it, as in: port: 2222",
+        "write the port as a key of its own: 'port: 2222'",
     ),
     "address in brackets": (
         "version: 1\nnodes: [{name: a, address: '[fd00::1]:2222'}]\n",
-        "write an IPv6 address without brackets: fd00::1, and the port beside it, as in: port: 2222",
+        "write an IPv6 address without brackets: fd00::1, and the port as a key of its own: 'port: 2222'",
     ),
     "address as a URL": (
         "version: 1\nnodes: [{name: a, address: 'ssh://10.0.0.1'}]\n",
-        "write the host alone, and user and port beside it",
+        "write only the host here, and user and port as keys of their own",
     ),
     "address with a user": (
         "version: 1\nnodes: [{name: a, address: 'root@10.0.0.1'}]\n",
-        "write the host alone, and user and port beside it",
+        "write only the host here, and user and port as keys of their own",
     ),
     "no blank behind the colon": (
         "version: 1\nnodes:\n  - name:gpu01\n",
@@ -210,15 +210,15 @@ CASES = {
     ),
     "not quite IPv6": (
         "version: 1\nnodes: [{name: a, address: 'fe80:::1'}]\n",
-        "'fe80:::1' is no IPv6 address",
+        "'fe80:::1' is not a valid IPv6 address",
     ),
     "one address in two spellings": (
         "version: 1\nnodes: [{name: a, address: '::1'}, {name: b, address: '0:0::1'}]\n",
-        "b has the address 0:0::1 port 22 of a",
+        "b has the same address and port as a: 0:0::1 port 22",
     ),
     "no address of a time server": (
         "version: 1\ndefaults: {requirements: {time_sync: {servers: [10.0.0.01]}}}\n" + NODE,
-        "leave out the leading zeros",
+        "remove the leading zeros",
     ),
     "octal port": ("version: 1\nnodes: [{name: a, port: 0022}]\n", "0022 is read by YAML 1.1 as a number"),
     "infinity": (
@@ -280,11 +280,11 @@ CASES = {
     ),
     "key twice": (
         "version: 1\nnodes:\n  - name: a\n    port: 1\n    port: 2\n",
-        "inventory.yaml:5: nodes[0].port: the key is given twice; it stands on line 4 already",
+        "inventory.yaml:5: nodes[0].port: the key is given twice; it is already on line 4",
     ),
     "merge key": (
         "version: 1\ndefaults: &d {gpus: 8}\nnodes: [{<<: *d, name: a}]\n",
-        "merge keys (<<) are not used",
+        "merge keys (<<) are not supported",
     ),
     "python tag": ("version: !!python/object/apply:os.system [x]\n" + NODE, "is not used in inventories"),
     "own tag": ("version: 1\nnodes: !vault [{name: a}]\n", "the tag '!vault' is not used"),

@@ -142,7 +142,9 @@ DAMAGE = {
     "schema None": lambda bug: (bug / "record.json").write_text("{}"),
     "record.json: nodes": lambda bug: _edit(bug / "record.json", nodes="none"),
     "its nodes differ from those": lambda bug: _edit(bug / "record.json", nodes=[]),
-    "earlier.json: the document does not have the schema": lambda bug: _forge(bug, "earlier.json", '{"n1": []}'),
+    "earlier.json: the document does not have the schema": lambda bug: _forge(
+        bug, "earlier.json", '{"n1": []}'
+    ),
     "outside of the recording": lambda bug: _edit(bug / "record.json", files={"../../etc/passwd": "0"}),
     "is a link": lambda bug: (
         (bug / "report.json").unlink(),

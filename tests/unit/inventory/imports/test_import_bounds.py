@@ -47,7 +47,7 @@ def test_is_refused_before_it_is_expanded(case: str, monkeypatch: pytest.MonkeyP
     for module in (budget, kinds.ansible, kinds.ssh_config):
         monkeypatch.setattr(module, "MOST_STEPS", 20_000)
     with pytest.raises(
-        InventoryError, match=r"pasted(:\d+)?: ranges, groups and variables multiply to more"
+        InventoryError, match=r"pasted(:\d+)?: ranges, groups and variables expand to more"
     ) as caught:
         imported(CASES[case])
     assert caught.value.hint and len(CASES[case]) < 70_000
@@ -56,7 +56,7 @@ def test_is_refused_before_it_is_expanded(case: str, monkeypatch: pytest.MonkeyP
 def test_includes_that_multiply_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ssh_config, "_MOST_TEXT", 10_000)
     beside = {str(level): f"Include {level + 1}\n" * 10 for level in range(15)}
-    with pytest.raises(InventoryError, match="multiply to more than 10000"):
+    with pytest.raises(InventoryError, match="expand to more than 10000"):
         imported("Include 0\nHost a\n  User x\n", **beside)
 
 
