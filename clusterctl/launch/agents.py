@@ -1,10 +1,13 @@
-"""Starts one torchrun per node from the node that launches, and keeps their output apart by rank.
+"""Start one torchrun per node from the launching node and keep their output separate by rank.
 
-Standard library only: it runs by file path, as ``python agents.py FILE``. FILE is JSON: ``node_names``, ``commands``
-(one argv per node; the first runs here, the others behind ``remote`` and the node's name), ``env`` and ``forward``
-(variables for all nodes: with their values, and by name from this process), ``mark``, and ``kill_ranks`` (sh text that
-kills the ranks of this launch on a node). Lines leave as
-``[mark,rank]<stdout>:`` and ``<stderr>:``; the first rank that failed is named on stderr.
+This file uses only the standard library, because nodes run it by path: ``python agents.py FILE``. FILE is JSON:
+
+- ``node_names``; ``commands``: one argv per node; the first runs here, the others through ``remote`` and the name.
+- ``env``: variables for all nodes with their values; ``forward``: variables copied by name from this process.
+- ``mark``; ``kill_ranks``: sh text that kills the ranks of this launch on a node.
+
+Each line is written as ``[mark,rank]<stdout>:`` or ``<stderr>:`` and the text. A line on stderr names the rank that
+failed first.
 """
 
 from __future__ import annotations
@@ -23,10 +26,11 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, Any
 
-# Between SIGTERM and SIGKILL for an agent (the sleep in its script), and then for the script to end its ranks.
+# GRACE_S: time between SIGTERM and SIGKILL for an agent (the sleep in its script). END_S: time for the script to then
+# end the ranks.
 GRACE_S = 5.0
 END_S = 5.0
-# A rank's own words come before torchrun's account of them, on other streams.
+# The output of ranks and torchrun's report of them arrive on different streams; this pause lets both finish.
 SETTLE_S = 1.0
 PREFIX = "[%s,${rank}]<stdout>:"
 _CAUSE = re.compile(r"Root Cause \(first observed failure\):(?P<text>.*?)(?:={10}|\Z)", re.DOTALL)
@@ -35,20 +39,20 @@ _CODE = re.compile(r"exitcode\s{0,40}: (?P<code>-?\d{1,9})\b")
 
 
 def script(command: list[str], env: dict[str, str], kill_ranks: str) -> str:
-    """Return sh text that runs a command as long as its own standard input stays open, and then ends all of it."""
+    """Return sh text that runs a command while its standard input stays open, and then ends it and its ranks."""
     exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in env.items())
-    # Closed input is how the far end learns that this end is gone: SSH passes no signals on.
+    # SSH does not forward signals: the remote side detects by closed input that this side has ended.
     return (
         f"{exports}exec 3<&0\n{shlex.join(command)} </dev/null 3<&- &\nagent=$!\n"
         "{ cat <&3 >/dev/null; kill -TERM $agent; sleep 5; kill -KILL $agent; } >/dev/null 2>&1 &\n"
         "guard=$!\nwait $agent\ncode=$?\nkill $guard 2>/dev/null\n"
-        # An agent that was killed has not ended its ranks.
+        # A killed agent leaves its ranks running.
         f"[ $code -lt 128 ] || {{\n{kill_ranks}}} >/dev/null 2>&1\nexit $code\n"
     )
 
 
 class Agent:
-    """One node's torchrun; ``said`` is what torchrun itself writes to stderr, not what its ranks do."""
+    """Run one node's torchrun; ``said`` holds torchrun's own stderr, without the lines of its ranks."""
 
     def __init__(self, node: str, argv: list[str], text: str, mark: str, lock: threading.Lock) -> None:
         self.node = node
@@ -86,13 +90,13 @@ class Agent:
                 sys.stdout.buffer.flush()
 
     def let_go(self) -> None:
-        """Close the agent's input, upon which it ends."""
+        """Close the agent's input, which makes it end."""
         if self.process.stdin is not None:
             with contextlib.suppress(OSError):
                 self.process.stdin.close()
 
     def cause(self) -> tuple[int, int] | None:
-        """Return the rank that failed first on this node and its exit code, below zero: a signal."""
+        """Return the rank that failed first on this node and its exit code (negative: signal number), else None."""
         found = _CAUSE.search(b"".join(self.said).decode(errors="replace"))
         rank = _RANK.search(found["text"]) if found else None
         code = _CODE.search(rank.string, rank.end()) if rank else None
@@ -100,7 +104,7 @@ class Agent:
 
 
 def end(agents: list[Agent]) -> None:
-    """End all agents, softly first."""
+    """End all agents: close their inputs, and send SIGKILL after the grace time."""
     for agent in agents:
         agent.let_go()
     until = time.monotonic() + GRACE_S + END_S
@@ -113,7 +117,7 @@ def end(agents: list[Agent]) -> None:
 
 
 def watch(agents: list[Agent]) -> Agent | None:
-    """Wait for all agents, or for the first that fails, and return that one."""
+    """Wait until all agents succeed (return None) or one fails (return it)."""
     while True:
         codes = [agent.process.poll() for agent in agents]
         for agent, code in zip(agents, codes, strict=True):
@@ -125,7 +129,10 @@ def watch(agents: list[Agent]) -> Agent | None:
 
 
 def blame(agents: list[Agent], first: Agent) -> str:
-    """Say which rank failed, one that a signal killed before one that gave up: the others lost their peer."""
+    """Return a line that names the rank that failed.
+
+    A rank killed by a signal takes precedence: ranks that exit with a status usually did so because they lost a peer.
+    """
     causes = [(agent, cause) for agent in agents if (cause := agent.cause()) is not None]
     if not causes:
         return f"agents: the agent on {first.node} ended with status {first.process.returncode}"
@@ -135,7 +142,7 @@ def blame(agents: list[Agent], first: Agent) -> str:
 
 
 def main(argv: list[str]) -> int:
-    """Run the agents of FILE; return 0, or the status of the first agent that failed."""
+    """Run the agents of FILE and return 0, or the status of the first agent that failed."""
     wanted: dict[str, Any] = json.loads(Path(argv[0]).read_text(encoding="utf-8"))
     env = dict(wanted["env"])
     env |= {name: os.environ[name] for name in wanted["forward"] if name in os.environ}

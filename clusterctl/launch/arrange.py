@@ -1,4 +1,4 @@
-"""How a request is launched on the nodes that answered: by what, with which library and program, and where ranks go."""
+"""Choose launcher, library, program and rank placement of a request for the nodes that answered."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from clusterctl.workloads.archive import ARCHIVE
 
 @dataclass(frozen=True, slots=True)
 class Arrangement:
-    """What holds for all launches of one request; ``answers``: the launching node first."""
+    """Hold what all launches of one request share; the launching node comes first in ``answers``."""
 
     request: Request
     answers: tuple[Readiness, ...]
@@ -32,7 +32,7 @@ class Arrangement:
     directory: str
 
     def unmet(self) -> tuple[Fault, ...]:
-        """Return what nodes lack for it."""
+        """Return a fault for each requirement that a node does not meet."""
         needs = needs_for(
             self.launcher.name, torch=self.program.torch, perf=self.program.perf,
             program=program_of(self.request.collective),
@@ -40,12 +40,12 @@ class Arrangement:
         return preflight.judge(self.answers, needs)
 
     def notes(self) -> tuple[str, ...]:
-        """Return what need not be in the way, and may be."""
+        """Return warnings that do not prevent the launch."""
         unlike = preflight.unlike_torch(self.answers) if self.program.torch else None
         return (unlike,) if unlike else ()
 
     def plan(self, np: int, words: tuple[str, ...]) -> LaunchPlan:
-        """Return the launch of this many ranks of a program, with the request's variables over all others."""
+        """Return the launch of ``np`` ranks of a program; the request's variables take precedence over all others."""
         chosen = choose.plan(
             self.answers, np=np, map_by=self.map_by, chosen=self.library, program=words, token=self.token,
             mark=self.mark, directory=self.directory,
@@ -55,7 +55,7 @@ class Arrangement:
 
 
 def arrange(request: Request, answers: Sequence[Readiness], runner: Runner) -> Arrangement:
-    """Choose what the request leaves open; UsageError or LaunchError for what these nodes cannot serve."""
+    """Choose what the request leaves open; raise UsageError or LaunchError if these nodes cannot serve it."""
     answers = choose.launching_first(answers)
     launcher = choose.launcher(request.launcher, answers)
     library = choose.library(request.library, answers, collective=request.training is None)
@@ -82,7 +82,7 @@ def arrange(request: Request, answers: Sequence[Readiness], runner: Runner) -> A
 
 
 def with_environment(plan: LaunchPlan, environment: Mapping[str, str]) -> LaunchPlan:
-    """Return the launch with these variables in the place of whatever else said them."""
+    """Return the launch with these variables set; they override variables and secrets of the same names."""
     others = tuple(pair for pair in plan.env if pair[0] not in environment)
     hidden = tuple(pair for pair in plan.secrets if pair[0] not in environment)
     return replace(plan, env=(*others, *environment.items()), secrets=hidden)

@@ -1,7 +1,7 @@
-"""Which rank wrote each piece of a launcher's one stream: only what the launcher itself wrote decides.
+"""Attribute each piece of a launcher's single output stream to the rank that wrote it.
 
-Ranks choose their own text, and a launcher may cut it anywhere: into half a line of one rank it writes another rank's.
-So a tag inside a line may be real or forged. Each reader here accepts what a rank cannot imitate by printing.
+A launcher may insert one rank's text into the middle of another rank's line, and a rank may print text that looks like
+a tag. Each reader here therefore accepts only marks that a rank cannot forge by printing.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 Stream = Literal["stdout", "stderr"]
-# A rank number of more digits is forged; Python also refuses to convert thousands of them.
+# No launch has rank numbers of more digits, and Python refuses to convert thousands of digits.
 _RANK = r"(?P<rank>\d{1,9})"
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Text that one rank wrote, with its line end where it has one; ``rank`` None: the launcher's own text."""
+    """Hold text that one rank wrote, with its line end if it has one; ``rank`` None: the launcher's own text."""
 
     rank: int | None
     stream: Stream
@@ -26,20 +26,20 @@ class Piece:
 
 
 class Reader(Protocol):
-    """Takes one line of a launcher's stream, without its end, and yields what is in it."""
+    """Split one line of a launcher's stream, without its line end, into pieces."""
 
     def __call__(self, line: str) -> Iterator[Piece]:
-        """Yield the pieces of one line in their order."""
+        """Yield the pieces of one line in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class MarkedTags:
-    """``[mark,rank]<stdout>:``, wherever it stands: ``mark`` is random and no rank is given it."""
+    """Read ``[mark,rank]<stdout>:`` anywhere in a line: ``mark`` is random, and ranks never receive it."""
 
     mark: str
 
     def __call__(self, line: str) -> Iterator[Piece]:
-        """Yield the pieces of one line in their order."""
+        """Yield the pieces of one line in order."""
         parts = re.split(rf"\[{re.escape(self.mark)},(\d{{1,9}})\]<(stdout|stderr)>:", line)
         if parts[0] or len(parts) == 1:
             yield Piece(None, "stderr", parts[0] + "\n")
@@ -50,12 +50,12 @@ class MarkedTags:
 
 @dataclass(frozen=True, slots=True)
 class LeadingTags:
-    """``[job,rank]<stdout>: `` at the begin of a line, for launchers that write whole lines (Open MPI 5)."""
+    """Read ``[job,rank]<stdout>: `` at the start of a line, for launchers that write whole lines (Open MPI 5)."""
 
     pattern: re.Pattern[str] = re.compile(rf"\[\d{{1,20}},{_RANK}\]<(?P<stream>stdout|stderr)>: ?")
 
     def __call__(self, line: str) -> Iterator[Piece]:
-        """Yield the line as one piece: what looks like a tag further on is text of the rank that wrote the line."""
+        """Yield the line as one piece: a later tag in it is text of the rank that wrote the line."""
         tag = self.pattern.match(line)
         if tag is None:
             yield Piece(None, "stderr", line + "\n")
@@ -72,15 +72,15 @@ _FRAME = re.compile(r"</?mpirun>")
 
 
 class XmlElements:
-    """Open MPI 4's ``--xml``: it escapes ``<`` in what ranks write, so that every element is its own.
+    """Read Open MPI 4's ``--xml``, which escapes ``<`` in the output of ranks: each element is the launcher's own.
 
-    Its ``--tag-output`` writes tags into half lines of other ranks, where a forged one looks the same. An element
-    holds at most 4096 bytes of a rank, and ends early where its escaped form would pass 8192 (both are constants of
+    ``--tag-output`` is not safe: it writes tags into other ranks' lines, where a forged tag looks the same.
+    An element holds at most 4096 bytes of a rank, and ends early if its escaped form would exceed 8192 (constants of
     Open MPI 4: ORTE_IOF_BASE_MSG_MAX, ORTE_IOF_BASE_TAGGED_OUT_MAX).
     """
 
     def __call__(self, line: str) -> Iterator[Piece]:
-        """Yield the elements of one line, and what the launcher wrote around them."""
+        """Yield the elements of one line, then the launcher's own text around them."""
         outside, at = [], 0
         for element in _ELEMENT.finditer(line):
             outside.append(line[at : element.start()])
@@ -100,7 +100,7 @@ def _stream(name: str) -> Stream:
 
 
 def _unescaped(text: str) -> str:
-    """Return what a rank wrote. Open MPI escapes each byte of a character outside ASCII by itself."""
+    """Return the text as the rank wrote it; Open MPI escapes each byte of a non-ASCII character separately."""
 
     def character(reference: re.Match[str]) -> str:
         code = reference["code"]

@@ -1,4 +1,4 @@
-"""What a launch is: ranks placed on nodes, a program, an environment; and what a launcher makes of it."""
+"""Define a launch (ranks placed on nodes, program, environment) and the interface of a launcher."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from clusterctl.launch import processes
 from clusterctl.launch.attribution import Reader
 
 MapBy = Literal["slot", "node"]
-# Every process of a launch carries this variable, so that all of them can be found again on every node.
+# Each process of a launch carries this variable; it is how clusterctl finds them on every node.
 TOKEN_VARIABLE = "CLUSTERCTL_LAUNCH"
-# By these a process knows its place among ranks. Around clusterctl they are another launch's (a shell of srun, a batch
-# script, a pod of a job), and ranks would take them for their own.
+# Ranks read their number and world size from these. In clusterctl's own environment they belong to another launch (an
+# srun shell, a batch script, a pod), and the ranks must not inherit them.
 _OTHERS_PLACES = (
     *("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID"),
     *(
@@ -28,8 +28,8 @@ _OTHERS_PLACES = (
     *("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
     *("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID"),
 )
-# By these mpirun and mpiexec find themselves in an allocation of Slurm: they would start ranks on its nodes, by srun,
-# and refuse ours.
+# mpirun and mpiexec detect a Slurm allocation by these: they would start ranks on its nodes with srun and reject the
+# hostfile.
 _ALLOCATION = (
     *("SLURM_JOBID", "SLURM_JOB_ID", "SLURM_NODELIST", "SLURM_JOB_NODELIST", "SLURM_TASKS_PER_NODE"),
     *("SLURM_STEPID", "SLURM_STEP_ID"),
@@ -38,7 +38,7 @@ _ALLOCATION = (
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """One node's share: its name, its own host name, where its peers reach it by SSH, and its ranks."""
+    """Hold one node's share: inventory name, host name, SSH address for its peers, and number of ranks."""
 
     node: str
     host: str
@@ -50,11 +50,11 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class LaunchPlan:
-    """One launch. The first placement is the launching node; ``directory`` exists on every node, owner-only.
+    """Hold one launch. The first placement is the launching node; ``directory`` exists on every node with mode 0700.
 
-    A variable whose value is None is taken from the launching process; ``secrets`` get there on standard input
-    (:func:`start_script`).
-    ``mark`` is random and stands in the tags before ranks' lines (:mod:`launch.attribution`); no rank is given it.
+    A variable in ``env`` with the value None is inherited from the launching process, which receives ``secrets`` on
+    standard input (:func:`start_script`).
+    ``mark`` is random and part of the tags before ranks' lines (:mod:`launch.attribution`); ranks never receive it.
     """
 
     token: str
@@ -79,12 +79,12 @@ class LaunchPlan:
 
     @property
     def marked_env(self) -> dict[str, str | None]:
-        """``env`` and the token, for launchers that hand nothing of their own environment to ranks elsewhere."""
+        """Return ``env`` with the token, for launchers that do not forward their environment to remote ranks."""
         return {TOKEN_VARIABLE: self.token, **dict(self.env)}
 
     @property
     def node_of_rank(self) -> tuple[str, ...]:
-        """The node of each rank, in rank order."""
+        """Return the node of each rank, in rank order."""
         if self.map_by == "slot":
             return tuple(p.node for p in self.placements for _ in range(p.ranks))
         left = {p.node: p.ranks for p in self.placements}
@@ -97,26 +97,26 @@ class LaunchPlan:
 
 
 class Launcher(Protocol):
-    """A way to start ranks: files that must lie in the plan's directory, and the argv that starts them all."""
+    """Define a way to start ranks: files for the plan's directory, and the argv that starts all ranks."""
 
     @property
     def name(self) -> str:
-        """The launcher's name in results."""
+        """Return the launcher's name in results."""
 
     @property
     def over_ssh(self) -> bool:
-        """Whether the launching node reaches its peers through the ssh_config of :mod:`launch.ssh_mesh`."""
+        """Tell whether the launching node reaches its peers through the ssh_config of :mod:`launch.ssh_mesh`."""
 
     @property
     def by_slurm(self) -> bool:
-        """Whether Slurm starts the ranks, in the allocation around clusterctl if there is one."""
+        """Tell whether Slurm starts the ranks, in the current allocation if clusterctl runs inside one."""
 
     @property
     def in_turn(self) -> bool:
-        """Whether it can number ranks one to each node in turn; else node after node."""
+        """Tell whether the launcher can number ranks round-robin over the nodes; otherwise it fills node after node."""
 
     def reader(self, plan: LaunchPlan) -> Reader:
-        """Return what tells which rank wrote each piece of the launcher's stream."""
+        """Return the reader that attributes each piece of the launcher's stream to a rank."""
 
     def files(self, plan: LaunchPlan) -> dict[str, bytes]:
         """Return the files for the launching node, by name inside ``plan.directory``."""
@@ -126,16 +126,16 @@ class Launcher(Protocol):
 
 
 def spread(slots: Sequence[int], np: int, map_by: MapBy) -> tuple[int, ...]:
-    """Return how many of ``np`` ranks each node gets: node after node, or one to each in turn.
+    """Return how many of ``np`` ranks each node gets: node after node (slot) or round-robin (node).
 
-    Raise LaunchError when the slots do not suffice.
+    Raise LaunchError if ``np`` is below one or exceeds the sum of the slots.
     """
     if np < 1:
-        raise LaunchError(f"{np} ranks cannot be started", hint="ask for one rank or more: -np N")
+        raise LaunchError(f"-np must be at least 1, not {np}", hint="ask for one rank or more: -np N")
     if np > sum(slots):
         raise LaunchError(
-            f"{np} ranks were asked for, but the nodes have {sum(slots)} slots",
-            hint="ask for fewer ranks, add nodes, or set slots in the inventory",
+            f"-np asks for {np} ranks, but the nodes have {sum(slots)} slots",
+            hint="lower -np, add nodes, or raise `slots` in the inventory",
         )
     counts = [0] * len(slots)
     if map_by == "slot":
@@ -151,23 +151,23 @@ def spread(slots: Sequence[int], np: int, map_by: MapBy) -> tuple[int, ...]:
     return tuple(counts)
 
 
-# How long a launcher may take to end its ranks after SIGTERM; longer than the grace of each (agents.py: 10 s).
+# How long a launcher may take to end its ranks after SIGTERM; longer than each launcher's own grace (agents.py: 10 s).
 _END_S = 15
 
 
 def start_script(plan: LaunchPlan, launcher: Launcher, limit_s: float) -> bytes:
-    """Return sh text that runs the launch on the launching node, its two outputs one stream, to be read by ``sh -s``.
+    """Return sh text, for ``sh -s``, that runs the launch on the launching node with stdout and stderr as one stream.
 
-    On standard input, secrets are in no file and no process list. The launcher is ended after ``limit_s`` by the node
-    itself, and then each rank that outlived it: nothing hangs on, though the controller may be dead.
+    Because the text arrives on standard input, its secrets appear in no file and no process list. The node itself ends
+    the launcher after ``limit_s`` and then kills remaining ranks, even if the controller is dead.
     """
     exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in plan.secrets)
     foreign = _OTHERS_PLACES if launcher.by_slurm else (*_OTHERS_PLACES, *_ALLOCATION)
     unset = (word for name in foreign for word in ("-u", name))
     words = shlex.join(("env", *unset, f"{TOKEN_VARIABLE}={plan.token}", *launcher.argv(plan)))
     clock = f"-k {_END_S} {math.ceil(limit_s)}"
-    # In the foreground timeout(1) stays in this process group, which a controller that is alive ends as a whole.
-    # busybox has no such option, and does so anyway.
+    # With --foreground, timeout(1) stays in this process group, which a live controller ends as a whole. busybox lacks
+    # the option and behaves this way by default.
     return f"""{exports}if timeout --foreground 1 true 2>/dev/null; then clock='timeout --foreground {clock}'
 elif command -v timeout >/dev/null 2>&1; then clock='timeout {clock}'
 else clock=

@@ -1,4 +1,4 @@
-"""The launch that tells which node is slow, beside a program that measures only all ranks together."""
+"""Launch an additional measurement that shows which node is slow, for programs that only time all ranks together."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from clusterctl.launch.failure import Outcome
 from clusterctl.workloads.archive import ARCHIVE
 
 _TIMEOUT_S = 120.0
-# A link has two ends: only who has another neighbour besides can be told from it.
+# A link has two ends. A slow link can be assigned to one node only if that node has a second neighbour.
 _LEAST_NODES = 3
 
 
 def plan(chosen: Arrangement, measured: LaunchPlan) -> LaunchPlan | None:
-    """Return the launch of the workload on the same nodes; None where they have no torch, or are too few."""
+    """Return the launch of the workload on the same nodes, None if torch is missing or there are too few nodes."""
     if len(measured.placements) < _LEAST_NODES or not all(answer.torch for answer in chosen.answers):
         return None
     try:
@@ -32,5 +32,5 @@ def plan(chosen: Arrangement, measured: LaunchPlan) -> LaunchPlan | None:
 
 
 def parse(launched: LaunchPlan, outcome: Outcome) -> Neighbourhood:
-    """Return what rank 0 gathered of all ranks' neighbours, by the names of the nodes."""
+    """Return the neighbour measurements that rank 0 gathered from all ranks, with node names."""
     return neighbours.parse(outcome.table.splitlines()).placed(launched.node_of_rank)

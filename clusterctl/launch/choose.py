@@ -1,4 +1,4 @@
-"""Deciding how to launch, from what nodes answered: launcher, library, program, placement, environment."""
+"""Choose launcher, library, program, placement and environment from the nodes' answers."""
 
 from __future__ import annotations
 
@@ -35,38 +35,36 @@ _PORTS = range(20000, 32000)
 
 
 def launching_first(answers: Sequence[Readiness]) -> tuple[Readiness, ...]:
-    """Return the nodes, this machine first if it is one of them: only from here are all others reached."""
+    """Return the nodes with this machine first if it is one of them: only this machine surely reaches all others."""
     return tuple(sorted(answers, key=lambda answer: answer.node.connection != "local"))
 
 
 def known_launcher(name: str) -> str:
-    """Return the name of a launcher that there is; raise UsageError for any other."""
+    """Return a known launcher's name; raise UsageError for an unknown one."""
     if name not in LAUNCHERS:
-        raise UsageError(
-            f"there is no launcher {name!r} yet", hint=f"the launchers are: {', '.join(sorted(LAUNCHERS))}"
-        )
+        raise UsageError(f"unknown launcher {name!r}", hint=f"choose from: {', '.join(sorted(LAUNCHERS))}")
     return name
 
 
 def known_library(name: str) -> Library:
-    """Return the name of a library that there is; raise UsageError for any other."""
+    """Return a known library's name; raise UsageError for an unknown one."""
     for library_name in LIBRARIES:
         if library_name == name:
             return library_name
-    raise UsageError(f"there is no library {name!r}", hint=f"the libraries are: {', '.join(LIBRARIES)}")
+    raise UsageError(f"unknown library {name!r}", hint=f"choose from: {', '.join(LIBRARIES)}")
 
 
 def known_mapping(name: str) -> MapBy:
-    """Return a way to place ranks that there is; raise UsageError for any other."""
+    """Return a known mapping; raise UsageError for an unknown one."""
     if name == "slot":
         return "slot"
     if name == "node":
         return "node"
-    raise UsageError(f"ranks cannot be mapped by {name!r}", hint="--map-by slot or --map-by node")
+    raise UsageError(f"unknown mapping {name!r}", hint="choose --map-by slot or --map-by node")
 
 
 def require_servable(asked: str | None, nodes: int) -> None:
-    """Raise UsageError when the launcher asked for cannot start ranks on so many nodes."""
+    """Raise UsageError if the requested launcher cannot start ranks on this number of nodes."""
     if asked == "local" and nodes > 1:
         raise UsageError(
             "the launcher 'local' starts ranks on one node only",
@@ -75,7 +73,7 @@ def require_servable(asked: str | None, nodes: int) -> None:
 
 
 def launcher(asked: str | None, answers: Sequence[Readiness]) -> Launcher:
-    """Return the launcher asked for, or the one that fits; UsageError for one that cannot serve."""
+    """Return the requested launcher, or choose one; raise UsageError if it cannot serve these nodes."""
     if asked is None:
         alone = len(answers) == 1 and answers[0].node.connection == "local"
         asked = "local" if alone and answers[0].mpirun is None else "openmpi"
@@ -89,21 +87,21 @@ def launcher(asked: str | None, answers: Sequence[Readiness]) -> Launcher:
 
 
 def library(asked: Library | None, answers: Sequence[Readiness], *, collective: bool) -> Library:
-    """Return the library asked for, else NCCL where every node has GPUs, else what is installed.
+    """Return the requested library, else NCCL if every node has GPUs, else an installed one.
 
-    Raise LaunchError where nobody asked and a node has lost the GPUs that the inventory says it has.
+    Raise LaunchError if no library is requested and a node lacks the GPUs that the inventory lists for it.
     """
     if asked is not None:
         return asked
     if all(answer.gpus for answer in answers):
         return "nccl"
-    # Chosen by what is left, the CPUs would be measured, and the run would end well.
+    # A silent fallback would measure the CPUs and report success.
     without = [answer.node.name for answer in answers if answer.node.gpus and not answer.gpus]
     if without:
         raise LaunchError(
-            f"{nodeset.fold(without)}: the inventory says GPUs, but nvidia-smi lists none there",
-            hint="clusterctl check INVENTORY --only gpu-driver; leave it out with --limit; "
-            "or say what to measure without GPUs: --library gloo",
+            f"{nodeset.fold(without)}: the inventory lists GPUs, but nvidia-smi finds none",
+            hint="run clusterctl check INVENTORY --only gpu-driver; exclude the node with --limit; "
+            "or measure without GPUs: --library gloo",
         )
     if all(answer.core_perf or (collective and answer.node.all_reduce_perf) for answer in answers):
         return "ccore"
@@ -112,7 +110,7 @@ def library(asked: Library | None, answers: Sequence[Readiness], *, collective: 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What every rank runs: the words before the benchmark's own flags, and whether they need torch."""
+    """Hold the command of every rank: the words before the benchmark's own flags, and whether it needs torch."""
 
     words: tuple[str, ...]
     torch: bool
@@ -120,7 +118,7 @@ class Program:
 
 
 def same(answers: Sequence[Readiness], values: Sequence[str | None], what: str) -> str:
-    """Return the one value that all nodes share; LaunchError when they differ."""
+    """Return the value that all nodes share; raise LaunchError if they differ."""
     first = values[0]
     if first is None or any(value != first for value in values):
         listed = ", ".join(f"{a.node.name}: {v}" for a, v in zip(answers, values, strict=True))
@@ -140,12 +138,12 @@ def torch_program(answers: Sequence[Readiness], archive: str, workload: str) -> 
 
 
 def collective_program(name: str, chosen: Library, answers: Sequence[Readiness], archive: str) -> Program:
-    """Return nccl-tests' program where all nodes have it for this library, else the torch program like it."""
+    """Return nccl-tests' program if all nodes have it for this library, else the equivalent torch program."""
     program = program_of(name)
     if chosen == "nccl":
         paths = [answer.perf for answer in answers]
     else:
-        # A path that the inventory names is used or refused, never replaced in silence.
+        # A path that the inventory sets is used or rejected, but never replaced silently.
         paths = [answer.perf if answer.node.all_reduce_perf else answer.core_perf for answer in answers]
     wanted = any(answer.node.all_reduce_perf for answer in answers)
     if chosen != "gloo" and (wanted or all(paths)):
@@ -153,27 +151,27 @@ def collective_program(name: str, chosen: Library, answers: Sequence[Readiness],
             return Program((program,), torch=False, perf=True)
         return Program((same(answers, paths, f"the path of {program}"),), torch=False, perf=True)
     found = torch_program(answers, archive, "collective")
-    # A small message on NVLink is faster than Python, which starts it: that needs a CUDA graph.
+    # Python takes longer to start a small transfer over NVLink than the transfer takes: only a CUDA graph can time it.
     graph = ("-G", "auto") if chosen == "nccl" else ()
     return Program((*found.words, name, "--backend", chosen, *graph), torch=True, perf=False)
 
 
 def comparable_program(name: str, chosen: Library, answers: Sequence[Readiness], archive: str) -> Program:
-    """Return the torch program, called the same way for every library: only the library differs."""
+    """Return the torch program, which is the same for every library, so that only the library differs."""
     found = torch_program(answers, archive, "collective")
     return Program((*found.words, name, "--backend", chosen), torch=True, perf=False)
 
 
 def told_of_deadline(program: Program, timeout_s: float) -> Program:
-    """Return the program with how long its ranks are waited for: just before, a rank's log gets where it hangs.
+    """Return the program with the launch's deadline, so that a hanging rank logs its stack just before it.
 
-    Only the torch program writes that; -T of nccl-tests ends a test instead.
+    Only the torch program does this; -T of nccl-tests ends the test instead.
     """
     return replace(program, words=(*program.words, "-T", f"{timeout_s:g}")) if program.torch else program
 
 
 def mapping(asked: MapBy | None, answers: Sequence[Readiness]) -> MapBy:
-    """Return how ranks are placed: node after node where devices count, in turn where slots are but cores."""
+    """Return the requested mapping, else node after node, or round-robin if slots only count CPU cores."""
     if asked is not None:
         return asked
     return "node" if all(answer.slots_are_cores for answer in answers) else "slot"
@@ -236,7 +234,7 @@ def _mpirun(first: Readiness, launcher_name: str) -> str:
 
 
 def _slots(answers: Sequence[Readiness], np: int) -> list[int]:
-    """Return the nodes' slots; cores that nobody promised to be the limit are overbooked evenly."""
+    """Return the nodes' slots; slots that only count CPU cores are overcommitted evenly if ``np`` exceeds them."""
     slots = [answer.slots for answer in answers]
     if np > sum(slots) and all(answer.slots_are_cores for answer in answers):
         turns = -(-np // sum(slots))
@@ -251,15 +249,15 @@ def _environment(
     timeout_s: float,
     launcher_name: str,
 ) -> tuple[tuple[tuple[str, str | None], ...], tuple[tuple[str, str], ...]]:
-    """Return the variables for all ranks, and those of them whose values no command line may show."""
+    """Return the variables for all ranks, and separately the secret ones, which must not appear in a command line."""
     first = members[0]
     nodes = [member.node for member in members]
     rdma = agreed(nodes, "rdma_devices")
     alone = len(members) == 1
-    # Ranks of one node meet over the loopback interface, whatever the node's name resolves to. Where the inventory
-    # names interfaces the library gets its words whole: "=" keeps bond0 from meaning bond0.100, others are rails.
+    # Ranks of one node use the loopback interface, whatever the node's name resolves to. A selector of the inventory is
+    # passed on unchanged: "=" prevents bond0 from matching bond0.100, and further names are rails.
     ifname = agreed(nodes, "socket_ifname") or ("lo" if alone and chosen != "nccl" else None)
-    # Across nodes NCCL says as much as the proof of its fast path needs.
+    # Across nodes NCCL logs enough to prove which path it takes.
     proving = chosen == "nccl" and not alone
     settings = Communication(
         library=chosen,
@@ -274,7 +272,7 @@ def _environment(
     taken = first.ports
     free = (p for p in iter(lambda: secrets.choice(_PORTS), 0) if p not in taken)
     port = next(free)
-    # Apart from MASTER_PORT, because torchrun's own store listens there.
+    # Must differ from MASTER_PORT, where torchrun's own store listens.
     core_port = next(p for p in free if p != port)
     address = "127.0.0.1" if alone else first.fabric_address
     threads = min(max(1, member.cores // max(1, member.slots)) for member in members)
@@ -294,8 +292,8 @@ def _environment(
         value = found[name] or ""
         if not (value.isdecimal() and len(value) <= 5 and 1 <= int(value) <= 65535):
             raise LaunchError(
-                f"{name} is {value[:60]!r} in the inventory's env, and no port",
-                hint="leave it out: a free one is chosen; or write 1 to 65535",
+                f"{name} in the inventory's `env` must be a port from 1 to 65535, not {value[:60]!r}",
+                hint="remove it (clusterctl then chooses a free port), or set 1 to 65535",
             )
     hidden = {n: value for n, value in found.items() if value is not None and names_a_secret(n, value)}
     shown = {name: None if name in hidden else value for name, value in found.items()}

@@ -1,4 +1,4 @@
-"""Containers on the nodes: probed, created, given their keys, started and proven; or none of them left."""
+"""Probe nodes for containers; create, start, verify and remove the containers."""
 
 from __future__ import annotations
 
@@ -35,25 +35,27 @@ _CREATE_TIMEOUT_S = 300.0
 _REMOVE_TIMEOUT_S = 120.0
 _LOG_LINES = 8
 
-# What docker says when it cannot start a container, what that means, and what to do. The first match counts.
+# Part of docker's message when it cannot start a container, its meaning, and what to do. The first match is used.
 _REFUSALS: tuple[tuple[str, str, str], ...] = (
     ("sshd\": no such file", "the image has no /usr/sbin/sshd", "install openssh-server in the image"),
     ("sshd: no such file", "the image has no /usr/sbin/sshd", "install openssh-server in the image"),
-    ("setting rlimit", "its engine may not raise that limit",
-     "lower container.memlock or container.stack in the inventory, or say null for the engine's own"),
-    ("unable to apply caps", "its engine may not give that capability",
-     "leave it out of container.cap_add, and privileged out of container"),
+    ("setting rlimit", "the container engine may not raise that limit",
+     "lower container.memlock or container.stack in the inventory, or set them to null for the engine's default"),
+    ("unable to apply caps", "the container engine may not grant that capability",
+     "remove it from container.cap_add, and unset container.privileged"),
     ("could not select device driver", "docker cannot give GPUs to containers",
-     "clusterctl bootstrap INVENTORY --only container-toolkit"),
-    ("error gathering device information", "a device of container.devices is not there", "mend container.devices"),
-    ("is already in use by container", "a container of that name is there already", "clusterctl down"),
-    ("no such image", "its engine does not have the image", "clusterctl image distribute"),
+     "run clusterctl bootstrap INVENTORY --only container-toolkit"),
+    ("error gathering device information", "a device of container.devices was not found",
+     "fix container.devices in the inventory"),
+    ("is already in use by container", "a container of that name already exists", "run clusterctl down"),
+    ("no such image", "the container engine does not have the image",
+     "run clusterctl image distribute"),
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A node that was probed: its engine, its image, what it has, and the container that fits it."""
+    """Hold a probed node: its engine, its image, what the probe found, and the container settings that fit."""
 
     node: Node
     as_root: bool
@@ -65,7 +67,7 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A container that runs. ``line`` is the docker run line that would start the same."""
+    """Hold a started container; ``line`` is the equivalent docker run line."""
 
     node: str
     container_id: str
@@ -75,7 +77,7 @@ class Started:
 
 @dataclass(slots=True)
 class Containers:
-    """The containers of one ``up`` (``run_id``) on one set of nodes."""
+    """Manage the containers of one ``up`` (``run_id``) on one set of nodes."""
 
     nodes: Sequence[Node]
     connect: Callable[[Node], Transport]
@@ -83,14 +85,14 @@ class Containers:
     port: int
     fanout: int = 64
     release: Callable[[Transport], None] | None = None
-    """What takes a connection on which all went well, for the next step on that node; None closes it."""
+    """Receives each connection without failures, so that the next step can reuse it; None: connections are closed."""
     _ids: dict[str, str] = field(default_factory=dict)
 
     def _on_all(self, nodes: Sequence[Node], work: Callable[[Node, Transport], T]) -> HostMap[T]:
         return fan_out(nodes, self.connect, work, fanout=self.fanout, release=self.release)
 
     def probe(self) -> HostMap[Ready]:
-        """Ask every node what it has; what is in the way of its container is in its ``fitted``."""
+        """Probe every node; reasons why its container cannot start are in ``fitted.problems``."""
 
         def work(node: Node, transport: Transport) -> Ready:
             engine = open_engine(transport, LaunchError)
@@ -100,7 +102,7 @@ class Containers:
             if wish.name is not None:
                 pattern = f"name=^/{re.escape(wish.name)}$"
                 words = ("container", "ls", "-aq", "--no-trunc", "--filter", pattern)
-                what = f"{transport.node}: docker cannot say which containers it has"
+                what = f"{transport.node}: docker cannot list its containers"
                 taken = require(engine.docker(*words), what, LaunchError).split()
             script = _probe_script(node, engine.info)
             done = transport.run(("sh", "-s"), stdin=script, timeout_s=_PROBE_TIMEOUT_S)
@@ -118,7 +120,7 @@ class Containers:
         return self._on_all(self.nodes, work)
 
     def start(self, ready: Mapping[str, Ready], keys: Mapping[str, Key], login: Key) -> HostMap[Started]:
-        """Create and start a container on every node; each knows the others before it starts."""
+        """Create and start a container on every node; each holds the SSH settings of all others before it starts."""
         peers = [files.Peer(n, r.found.address, self.port, keys[n]) for n, r in ready.items()]
 
         def work(node: Node, transport: Transport) -> Started:
@@ -138,7 +140,7 @@ class Containers:
         if image.user not in ("", "root", "0"):
             flags += ["--user", "0:0"]
         line = docker_run_argv(container, command=files.COMMAND, flags=flags)
-        # The values of secrets go to docker on standard input: no list of processes shows them.
+        # docker reads the values of secrets from standard input, so that no process list shows them.
         secret = {n: v for n, v in container.env.items() if names_a_secret(n, v)}
         shown = container.model_copy(
             update={"env": {n: v for n, v in container.env.items() if n not in secret}}
@@ -147,7 +149,7 @@ class Containers:
         if text:
             flags += ["--env-file", "/dev/stdin"]
         _, _, *words = docker_run_argv(shown, command=files.COMMAND, flags=flags)
-        # docker create has no -d: it never waits.
+        # docker create has no -d: it never attaches.
         words = [word for word in words if word != "-d"]
         made = engine.docker("create", *words, stdin=text, timeout_s=_CREATE_TIMEOUT_S)
         name = engine.transport.node
@@ -165,7 +167,7 @@ class Containers:
         return Started(name, container_id, line, (*ready.fitted.notes, *notes))
 
     def explain(self, name: str, ready: Ready) -> Failure | None:
-        """Say why a container is not there any more, by its own last words; None while it runs."""
+        """Return why a container ended, with its last log lines; None while it runs."""
         transport = self.connect(ready.node)
         try:
             engine = NodeEngine(transport, ready.as_root, ready.info)
@@ -178,24 +180,24 @@ class Containers:
             transport.close()
         if "address already in use" in words.lower():
             return Failure(
-                FailureKind.ERROR, f"{name}: port {self.port} is in use", "choose another with --port"
+                FailureKind.ERROR, f"{name}: port {self.port} is in use", "choose another port with --port"
             )
         return Failure(
             FailureKind.ERROR,
-            f"{name}: its container ended at once: {words}",
-            "try the image by hand with docker run",
+            f"{name}: the container ended right after its start: {words}",
+            "start the image on that node with docker run to see why",
         )
 
     def remove(self) -> HostMap[int]:
-        """Remove every container of this ``up``, with its anonymous volumes; return how many there were."""
+        """Remove every container of this ``up`` with its anonymous volumes; return the number of containers by node."""
 
         def work(_: Node, transport: Transport) -> int:
             engine = open_engine(transport, LaunchError)
             words = ("container", "ls", "-aq", "--no-trunc", "--filter", f"label={LABEL}={self.run_id}")
 
             def mine() -> list[str]:
-                # An engine that cannot say it has none may have some.
-                what = f"{transport.node}: docker cannot say which containers are left"
+                # If docker cannot list its containers, some may still exist.
+                what = f"{transport.node}: docker cannot list the remaining containers"
                 return require(engine.docker(*words), what, LaunchError).split()
 
             ids = mine()
@@ -205,7 +207,7 @@ class Containers:
                 if left:
                     raise LaunchError(
                         f"{transport.node}: container {left[0][:12]} cannot be removed: {brief(done.error_text)}",
-                        hint=f"docker rm -f {left[0][:12]} there",
+                        hint=f"run docker rm -f {left[0][:12]} on that node",
                     )
             return len(ids)
 
@@ -213,14 +215,14 @@ class Containers:
 
 
 def env_file(secret: Mapping[str, str]) -> tuple[bytes, tuple[str, ...]]:
-    """Return secrets as docker reads them from a file, a line each, and notes on those that are several lines.
+    """Return secrets as docker's env file, one per line, and notes on the values that span several lines.
 
-    Of these docker would take the first line, and the others for names, which it repeats in its messages. Sessions
-    over SSH have them whole: their environment is a file of our own.
+    docker would take further lines of a value for variable names and repeat them in its messages. SSH sessions still
+    get such values, because their environment is a file that clusterctl writes.
     """
     lines = {name: value for name, value in secret.items() if len(value.splitlines()) < 2}
     notes = tuple(
-        f"{name} is several lines: sessions over SSH have it, docker exec has not"
+        f"{name} spans several lines: it is set in SSH sessions, but not in docker exec"
         for name in secret
         if name not in lines
     )
@@ -243,25 +245,25 @@ def _probe_script(node: Node, info: EngineInfo) -> bytes:
 
 
 def parse(node: Node, text: str, taken: str | None) -> Found:
-    """Read what ``containers_probe.sh`` answered; raise LaunchError when it is cut short."""
+    """Parse the output of ``containers_probe.sh``; raise LaunchError if it is incomplete."""
     said: dict[str, list[str]] = {}
     for line in text.splitlines():
         name, tab, value = line.partition("\t")
         if tab and value:
             said.setdefault(name, []).append(value)
     if said.get("end") != ["ok"]:
-        raise LaunchError(f"{node.name} did not finish answering what it has for a container")
+        raise LaunchError(f"{node.name} did not answer the container probe completely")
 
     def one(name: str) -> str:
         return said.get(name, [""])[0]
 
-    # Where the node itself was reached: right behind forwarded ports and jump hosts, too.
+    # The address on which the node accepted the connection: correct behind forwarded ports and jump hosts, too.
     connection = one("connection").split()
     accepted = connection[2] if len(connection) == 4 else node.address
     near = node.address if accepted.startswith("127.") else accepted
     return Found(
         host=one("host") or node.name,
-        # It stands in the known_hosts of all others, where a pattern would vouch for more than this node.
+        # The address is written into all known_hosts files, where a pattern would match more than this node.
         address=_ADDRESS.validate_python(one("interface_address") or near),
         ports=frozenset(whole(port, 16) for port in one("ports").split()),
         absent=frozenset(said.get("absent", ())),
@@ -274,7 +276,7 @@ def parse(node: Node, text: str, taken: str | None) -> Found:
 
 
 def refusal(node: str, said: str) -> LaunchError:
-    """Return the error for what docker said when it could not create or start a container."""
+    """Return the error for docker's message after it failed to create or start a container."""
     words = brief(said)
     for needle, meaning, advice in _REFUSALS:
         if needle in words.lower():
@@ -285,9 +287,10 @@ def refusal(node: str, said: str) -> LaunchError:
 def wait_ssh(
     connect: Callable[[Node], Transport], node: Node, timeout_s: float, gone: Callable[[], Failure | None]
 ) -> str:
-    """Wait until a container answers SSH; return its memlock limit as ``ulimit -l`` says it there.
+    """Wait until a container accepts SSH, and return its memlock limit as ``ulimit -l`` prints it.
 
-    ``gone`` tells why the container ended; LaunchError when it did, or does not answer in time.
+    ``gone`` returns why the container ended, or None. Raise LaunchError if it ended, TransportError if it does not
+    answer within ``timeout_s`` seconds.
     """
     from clusterctl.transport.base import TransportError
 

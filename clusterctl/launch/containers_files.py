@@ -1,4 +1,4 @@
-"""What a container gets inside before it starts: sshd's settings and keys, its peers, and its own environment; pure."""
+"""Build the files of a container (sshd's settings and keys, its peers, its environment); no side effects."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from clusterctl.launch.containers_keys import Key
 FOLDER = "/etc/ssh/clusterctl"
 COMMAND = ("/usr/sbin/sshd", "-D", "-e", "-f", f"{FOLDER}/sshd_config")
 _ENTER = f"{FOLDER}/enter"
-# The shell that sshd starts has its own.
+# The shell that sshd starts sets these itself.
 _NOT_PASSED = frozenset({"HOME", "HOSTNAME", "PWD", "SHLVL", "TERM", "_"})
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A container as the others reach it."""
+    """Hold how the other containers reach a container."""
 
     name: str
     address: str
@@ -32,7 +32,7 @@ class Peer:
 
 
 def environment(image_env: Sequence[str], container_env: Mapping[str, str]) -> str:
-    """Return sh text that sets the container's variables: a session of sshd has none of them (sshd(8))."""
+    """Return sh text that sets the container's variables, which sshd does not pass to its sessions (sshd(8))."""
     found = {name: value for name, _, value in (item.partition("=") for item in image_env) if name}
     merged = {**found, **container_env}
     lines = [
@@ -44,7 +44,7 @@ def environment(image_env: Sequence[str], container_env: Mapping[str, str]) -> s
 
 
 def known_hosts(peers: Sequence[Peer], address: Mapping[str, str] | None = None) -> str:
-    """Return known_hosts lines; ``address`` (by name) stands in for the addresses among the containers."""
+    """Return known_hosts lines; ``address``, by name, replaces the addresses that containers use among themselves."""
     lines = []
     for peer in peers:
         where = peer.address if address is None else address[peer.name]
@@ -54,19 +54,19 @@ def known_hosts(peers: Sequence[Peer], address: Mapping[str, str] | None = None)
 
 
 def archive(own: Peer, peers: Sequence[Peer], login: Key, env: str) -> bytes:
-    """Return the tar archive for ``docker cp``: everything is root's, and secret where it must be."""
+    """Return the tar archive for ``docker cp``: all files belong to root, private ones with mode 0600."""
     nodes = [Node(name=peer.name, address=peer.address, port=peer.port, user="root") for peer in peers]
     config = ssh_config.render(
         nodes,
         known_hosts="/root/.ssh/known_hosts",
         identity_file="/root/.ssh/id_ed25519",
         connect_timeout_s=10,
-        title="The containers of one clusterctl up",
+        title="Containers of one clusterctl up",
     )
     sshd = fill("ssh", "container-sshd.j2", port=own.port, home=FOLDER, enter=_ENTER)
     host_key = "/etc/ssh/ssh_host_ed25519_key"
     files: list[tuple[str, bytes | None, int]] = [
-        # Where no init ran, sshd's folder for privilege separation is missing.
+        # sshd's directory for privilege separation is missing if no init system ran.
         ("/run/sshd", None, 0o755),
         (host_key, own.host_key.private, 0o600),
         (f"{host_key}.pub", f"{own.host_key.public}\n".encode(), 0o644),

@@ -1,4 +1,4 @@
-"""A node's container as its node can run it: GPUs by the way that is there, devices and folders that exist; pure."""
+"""Adapt container settings to what a node has: GPU access, devices, directories; no side effects."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from clusterctl.images.on_node import EngineInfo, NodeImage
 from clusterctl.inventory.model import ContainerSettings, Node
 
 CLUSTER_FILE = "/etc/sysconfig/rdma/cluster"
-"""What a site's RDMA service says of its network; collective libraries read it (ACCL's guide mounts it)."""
+"""Network description of a site's RDMA service, read by collective libraries (ACCL's guide mounts it)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What ``containers_probe.sh`` saw on a node."""
+    """Hold what ``containers_probe.sh`` found on a node."""
 
     host: str
     address: str
@@ -25,14 +25,14 @@ class Found:
     gpus: bool
     cdi_spec: bool
     name_taken: str | None
-    """The id of a container that has the name already."""
+    """The id of an existing container with the same name."""
     gpu_hook: bool = False
-    """Whether the container toolkit's hook is there, through which docker serves --gpus without a runtime."""
+    """Whether the container toolkit's hook is installed: with it, docker serves --gpus without an nvidia runtime."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why a node's container cannot be started, and what to do."""
+    """Hold why a node's container cannot start, and what to do."""
 
     message: str
     hint: str
@@ -40,7 +40,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """The settings to start with, what a person should know of them, and what is in the way."""
+    """Hold the settings to start with, notes for the user, and the problems that prevent the start."""
 
     container: ContainerSettings
     notes: tuple[str, ...]
@@ -48,41 +48,46 @@ class Fitted:
 
 
 def fit(node: Node, found: Found, engine: EngineInfo, image: NodeImage | None, port: int) -> Fitted:
-    """Return the node's container with what the node has; settings that the inventory names are never dropped.
+    """Return the node's container settings, adapted to what the node has.
 
-    Only defaults give way in silence of an error: the RDMA devices of a node without any, GPUs likewise.
+    Only defaults are dropped, with a note: RDMA devices and GPUs that the node lacks. A setting of the inventory that
+    the node cannot serve is a problem.
     """
     wish = node.container
     notes: list[str] = []
     problems: list[Problem] = []
     if wish.image is None:
-        problems.append(Problem("no image is named", "set container.image in the inventory, or give --image"))
+        problems.append(Problem("no image is set", "set container.image in the inventory, or use --image"))
     elif image is None:
         problems.append(
-            Problem(f"its engine has no image {wish.image}", f"clusterctl image distribute {wish.image}")
+            Problem(
+                f"the container engine does not have image {wish.image}",
+                f"run clusterctl image distribute {wish.image}",
+            )
         )
     elif image.architecture and engine.architecture and image.architecture != engine.architecture:
         problems.append(
             Problem(
-                f"it is {engine.architecture}, and {wish.image} is for {image.architecture}",
+                f"the node is {engine.architecture}, but {wish.image} is for {image.architecture}",
                 "build the image for that architecture",
             )
         )
     if wish.network != "host":
         problems.append(
             Problem(
-                f"network {wish.network!r} hides the container's SSH server", "set container.network: host"
+                f"with network {wish.network!r} the other nodes cannot reach the container's SSH server",
+                "set container.network: host",
             )
         )
     if found.name_taken is not None:
         problems.append(
             Problem(
-                f"a container named {wish.name} is there already ({found.name_taken[:12]})",
-                f"clusterctl down ends those of an earlier up; docker rm -f {wish.name} any other",
+                f"a container named {wish.name} already exists ({found.name_taken[:12]})",
+                f"if an earlier clusterctl up started it, run clusterctl down; otherwise docker rm -f {wish.name}",
             )
         )
     elif port in found.ports:
-        problems.append(Problem(f"port {port} is in use", "choose another with --port"))
+        problems.append(Problem(f"port {port} is in use", "choose another port with --port"))
     gpus = _gpus(node, found, engine, notes, problems)
     devices = _devices(wish, found, notes, problems)
     volumes = _volumes(wish, found, notes, problems)
@@ -91,7 +96,7 @@ def fit(node: Node, found: Found, engine: EngineInfo, image: NodeImage | None, p
             "gpus": gpus,
             "devices": devices,
             "volumes": volumes,
-            # A container that ends keeps its log for whoever asks why, until ``down`` removes it.
+            # A container that ended keeps its log until ``down`` removes it.
             "detach": True, "interactive": False, "remove": False,
         }
     )  # fmt: skip
@@ -108,8 +113,8 @@ def _gpus(node: Node, found: Found, engine: EngineInfo, notes: list[str], proble
         if not by_cdi:
             problems.append(
                 Problem(
-                    "docker knows no CDI device nvidia.com/gpu",
-                    "clusterctl bootstrap INVENTORY --only container-toolkit",
+                    "docker has no CDI device nvidia.com/gpu",
+                    "run clusterctl bootstrap INVENTORY --only container-toolkit",
                 )
             )
         return "cdi"
@@ -120,14 +125,14 @@ def _gpus(node: Node, found: Found, engine: EngineInfo, notes: list[str], proble
     if found.gpus or asked:
         problems.append(
             Problem(
-                "docker cannot give GPUs to containers" if found.gpus else "there is no GPU",
-                "clusterctl bootstrap INVENTORY --only container-toolkit"
+                "docker cannot give GPUs to containers" if found.gpus else "the node has no GPU",
+                "run clusterctl bootstrap INVENTORY --only container-toolkit"
                 if found.gpus
                 else "set container.gpus: none",
             )
         )
         return "all"
-    notes.append("no GPU here: started without")
+    notes.append("no GPU found: the container starts without GPUs")
     return "none"
 
 
@@ -141,9 +146,9 @@ def _devices(
         if path not in found.absent or wish.privileged:
             kept.append(device)
         elif asked:
-            problems.append(Problem(f"there is no device {path}", "mend container.devices in the inventory"))
+            problems.append(Problem(f"device {path} not found", "fix container.devices in the inventory"))
         else:
-            notes.append(f"no {path} here: started without RDMA")
+            notes.append(f"{path} not found: the container starts without RDMA")
     return tuple(kept)
 
 
@@ -155,8 +160,8 @@ def _volumes(
         if source in found.absent:
             problems.append(
                 Problem(
-                    f"{source} is not there to be mounted",
-                    "docker would make an empty folder of root's in its place: make it, or mend the path",
+                    f"{source} not found, so it cannot be mounted",
+                    "create it, or fix the path in container.volumes: docker would create an empty directory there",
                 )
             )
     targets = {volume.split(":")[1] for volume in wish.volumes if ":" in volume}

@@ -1,4 +1,4 @@
-"""Keys for one ``up``: a host key for every container and one login key, which nothing else knows."""
+"""Make the keys of one ``up``: a host key for every container and one login key, used nowhere else."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """An ed25519 key pair in OpenSSH's formats; ``public`` is type and base64, without a comment."""
+    """Hold an ed25519 key pair in OpenSSH's formats; ``public`` is type and base64, without a comment."""
 
     private: bytes
     public: str

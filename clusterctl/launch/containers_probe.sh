@@ -1,4 +1,4 @@
-# What a node has for a container. Variables stand above this text; answers are "name<TAB>value" lines.
+# Probes a node for what a container needs. Variables are set above this text; answers are "name<TAB>value" lines.
 say() { printf '%s\t%s\n' "$1" "$2"; }
 say host "$(uname -n)"
 say connection "${SSH_CONNECTION:-}"
@@ -12,7 +12,7 @@ printf '%s' "$PATHS" | while IFS= read -r path; do
 done
 [ -f "$CLUSTER_FILE" ] && say cluster_file yes
 [ -e /dev/nvidiactl ] && say gpus yes
-# Through which dockerd serves --gpus where it knows no runtime called nvidia (moby daemon/nvidia_linux.go).
+# With this hook dockerd serves --gpus even without a runtime called nvidia (moby daemon/nvidia_linux.go).
 command -v nvidia-container-runtime-hook >/dev/null 2>&1 && say gpu_hook yes
 for folder in $CDI_DIRS; do
   grep -q -s 'nvidia.com/gpu' "$folder"/* && say cdi_spec yes && break

@@ -1,4 +1,4 @@
-"""The inventory of containers that are up: containers are nodes, and every verb works on them by the same code."""
+"""Record running containers as an inventory, so that every command works on them as on nodes."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from clusterctl.secret.scrub import names_a_secret
 INVENTORY = "containers.yaml"
 IDENTITY = "containers_ed25519"
 KNOWN_HOSTS = "containers_known_hosts"
-# What a node says of how it is reached is its container's own; what it says of what runs there holds in both.
+# A container has its own connection settings; these settings of the programs on a node hold for its container, too.
 _KEPT = (
     "gpus", "slots", "socket_ifname", "rdma_devices", "python", "mpirun", "all_reduce_perf", "env", "proxy_jump",
 )  # fmt: skip
 
 
 def container_node(node: Node, address: str, port: int, folder: Path) -> Node:
-    """Return a node's container as a node: reached as root, by the key and the host key of this ``up``."""
+    """Return a node's container as a node: login as root, with the login key and host keys of this ``up``."""
     kept = {name: getattr(node, name) for name in _KEPT}
-    # No file holds secrets: those of the container itself are inside it already.
+    # Secrets are written to no file; the container already has its own.
     kept["env"] = {n: value for n, value in node.env.items() if not names_a_secret(n, value)}
     return Node(
         name=node.name,
@@ -52,14 +52,14 @@ def inventory_text(nodes: Sequence[Node], launcher: str) -> str:
 
 
 def write(run: RunDir, nodes: Sequence[Node], launcher: str) -> Path:
-    """Write the containers' inventory, last of all: with it the containers count as up."""
+    """Write the containers' inventory; it comes last, because its existence marks the containers as up."""
     path = run.path / INVENTORY
     _write(path, inventory_text(nodes, launcher).encode())
     return path
 
 
 def write_keys(run: RunDir, private: bytes, known_hosts: str) -> None:
-    """Write the login key and the pinned host keys; both are their owner's alone."""
+    """Write the login key and the pinned host keys, readable by their owner only."""
     _write(run.path / IDENTITY, private)
     _write(run.path / KNOWN_HOSTS, known_hosts.encode())
 
@@ -70,30 +70,30 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def forget(run: RunDir) -> None:
-    """Remove inventory and keys: the containers are gone."""
+    """Remove inventory and keys, after the containers were removed."""
     for name in (INVENTORY, IDENTITY, KNOWN_HOSTS):
         (run.path / name).unlink(missing_ok=True)
 
 
 def those_up(name: str | None, root: Path | None) -> RunDir:
-    """Return the run whose containers are up: the one that is named, else the only one there is.
+    """Return the run whose containers are up: the named one, else the only one.
 
-    Raise LaunchError when none is up, UsageError when several are and none is named.
+    Raise LaunchError if no such run exists, UsageError if several exist and no name is given.
     """
     base = root if root is not None else default_root()
     if name is not None:
         run = RunDir.open(name, root)
         if not run.holds(INVENTORY):
-            raise LaunchError(f"no containers of {run.id} are up", hint="clusterctl up starts them")
+            raise LaunchError(f"no containers of {run.id} are up", hint="start them with clusterctl up")
         return run
     runs = sorted(path.parent for path in base.glob(f"*/{INVENTORY}"))
     if not runs:
         closed = [path.name for path in sorted(base.glob("*-up-*")) if not os.access(path, os.X_OK)]
-        hint = f"{closed[-1]} is somebody else's (with sudo?): go on with it as they" if closed else None
+        hint = f"{closed[-1]} belongs to another user (was sudo used?): run as that user" if closed else None
         raise LaunchError(
-            f"no containers are up, as far as {base} tells", hint=hint or "clusterctl up starts them"
+            f"no containers are recorded as running in {base}", hint=hint or "start them with clusterctl up"
         )
     if len(runs) > 1:
         names = ", ".join(path.name for path in runs)
-        raise UsageError(f"containers of {len(runs)} runs are up: {names}", hint="say which: --run RUN")
+        raise UsageError(f"containers of {len(runs)} runs are up: {names}", hint="choose one with --run RUN")
     return RunDir(runs[0])

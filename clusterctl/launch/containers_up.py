@@ -1,4 +1,4 @@
-"""``up`` and ``down`` from beginning to end: all containers start and reach each other, or nothing is left."""
+"""Run ``up`` and ``down``: all containers start and reach each other, or everything is rolled back."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ANSWER = re.compile(r"^(\d{1,7})\t(\d{1,7})\t(.*)$")
 
 
 class UpFailed(LaunchError):
-    """Containers could not be brought up: why, by node. Nothing of them is left where ``left`` names nobody."""
+    """Report why ``up`` failed, by node; ``left`` holds the nodes where the rollback failed."""
 
     def __init__(self, stage: str, failures: Mapping[str, Failure], left: Mapping[str, Failure]) -> None:
         super().__init__(f"{stage} failed on {len(failures)} nodes")
@@ -41,7 +41,7 @@ class UpFailed(LaunchError):
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """A container that is up, as a node; ``memlock`` is what ``ulimit -l`` says there through SSH (KiB)."""
+    """Hold a running container as a node; ``memlock`` is what ``ulimit -l`` prints there over SSH (KiB)."""
 
     node: Node
     started: Started
@@ -58,11 +58,11 @@ def bring_up(
     jump_known_hosts: str,
     progress: Callable[[str], None],
 ) -> tuple[Container, ...]:
-    """Start a container on every node and write their inventory into the run; raise UpFailed and leave nothing.
+    """Start a container on every node and write their inventory into the run; on failure roll back, raise UpFailed.
 
-    ``jump_known_hosts``: lines by which jump hosts are known, which containers are reached through as well.
+    ``jump_known_hosts``: known_hosts lines of the jump hosts, which connections to the containers also use.
     """
-    # A login costs a node more than most of what it is told: looking and starting share one.
+    # A login takes longer than most commands: probing and starting share one connection.
     kept = Kept(fanout)
     containers = Containers(inventory.nodes, kept.over(connect), run.id, port, fanout, kept.release)
     try:
@@ -79,7 +79,7 @@ def _bring_up(
     jump_known_hosts: str,
     progress: Callable[[str], None],
 ) -> tuple[Container, ...]:
-    progress("looking at the nodes")
+    progress("probing the nodes")
     probed = containers.probe()
     ready = probed.values_by_node
     problems = {
@@ -88,7 +88,7 @@ def _bring_up(
         for problem in one.fitted.problems[:1]
     }
     if probed.failures or problems:
-        # Nothing was started, so that nothing can be left.
+        # Nothing was started yet, so there is nothing to roll back.
         raise UpFailed("looking", {**probed.failures, **problems}, {})
     try:
         return _start(containers, inventory, ready, run, connect, jump_known_hosts, progress)
@@ -98,7 +98,7 @@ def _bring_up(
     except BaseException:
         left = _remove(containers, run)
         for name, failure in left.items():
-            _LOG.warning("%s: its container may be left: %s", name, failure.message)
+            _LOG.warning("%s: the container may still exist: %s", name, failure.message)
         raise
 
 
@@ -134,7 +134,7 @@ def _start(
         containers_record.container_node(one.node, address[name], containers.port, run.path)
         for name, one in ready.items()
     )
-    progress("waiting for their SSH")
+    progress("waiting until the containers accept SSH")
 
     def answer(node: Node, _: Transport) -> str:
         return wait_ssh(
@@ -152,7 +152,7 @@ def _start(
 def _mesh(
     nodes: Sequence[Node], connect: Callable[[Node], Transport], progress: Callable[[str], None]
 ) -> dict[str, str]:
-    """Log in from the first container to all others, as mpirun does; return their memlock limits as seen so."""
+    """Log in from the first container to all others, as mpirun does; return their memlock limits over that path."""
     first, *others = nodes
     if not others:
         return {}
@@ -172,8 +172,8 @@ def _mesh(
             continue
         failures[node.name] = Failure(
             FailureKind.ERROR,
-            f"the container on {first.name} cannot reach the one on {node.name} by SSH: {words}",
-            f"open port {node.port} between the nodes, or choose another with --port",
+            f"the container on {first.name} cannot reach the container on {node.name} over SSH: {words}",
+            f"open port {node.port} between the nodes, or choose another port with --port",
         )
     if failures:
         raise UpFailed("connecting", failures, {})
@@ -181,7 +181,7 @@ def _mesh(
 
 
 def mesh_script(others: Sequence[Node]) -> bytes:
-    """Return sh text that asks all others at once: a line of index, status and what was said for each."""
+    """Return sh text that logs in to all others in parallel and prints a line of index, status and output for each."""
     lines = [_ASK]
     lines += [f"ask {index} {shlex.quote(node.name)} &" for index, node in enumerate(others)]
     return ("\n".join([*lines, "wait"]) + "\n").encode()
@@ -190,9 +190,9 @@ def mesh_script(others: Sequence[Node]) -> bytes:
 def take_down(
     inventory: Inventory, connect: Callable[[Node], Transport], run: RunDir, *, fanout: int, force: bool
 ) -> HostMap[int]:
-    """Remove the containers of a run and forget them, once all nodes have answered (or with ``force``).
+    """Remove the containers of a run; delete its inventory and keys if all nodes answered (or with ``force``).
 
-    With them goes what killed launches have left on the nodes.
+    Also remove what killed launches left on the nodes.
     """
     outcome = Containers(inventory.nodes, connect, run.id, 0, fanout).remove()
     leftovers.sweep(
@@ -204,12 +204,12 @@ def take_down(
 
 
 def nodes_of(run: RunDir) -> Inventory:
-    """Return the inventory of the nodes that a run's containers are on."""
+    """Return the inventory of the nodes on which a run's containers run; raise LaunchError if the file is damaged."""
     try:
         return Inventory.model_validate(run.read("inventory"))
     except ValidationError as error:
         first = error.errors()[0]
         raise ConfigError(
             f"{run.file('inventory')} is damaged: {'.'.join(map(str, first['loc']))}: {first['msg']}",
-            hint=f"on each node: docker rm -f $(docker ps -aq --filter label={LABEL}={run.id})",
+            hint=f"run on each node: docker rm -f $(docker ps -aq --filter label={LABEL}={run.id})",
         ) from None

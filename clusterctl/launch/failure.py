@@ -1,4 +1,4 @@
-"""Saying what went wrong with a launch, from what the launcher said and what was seen on the nodes."""
+"""Find the cause of a failed launch from the launcher's output and the state of the nodes."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _SIGNALS = {
     4: "bad instruction",
 }
 
-# How the perf programs of a library begin to speak of it.
+# The first words of the line in which a perf program reports its library.
 _TITLES = {"nccl": ("nccl-tests version", "NCCL version"), "ccore": ("collective_core version",)}
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one launch. ``returncode`` is None when the launcher did not end by itself."""
+    """Hold the outcome of one launch; ``returncode``: None if the launcher did not end by itself."""
 
     returncode: int | None
     stdout_by_rank: Mapping[int, str]
@@ -39,17 +39,17 @@ class Outcome:
     ranks_seen: Mapping[str, tuple[RankProcess, ...]] | None = None
     lost_nodes: Mapping[str, str] | None = None
     broken_off: Failure | None = None
-    """Why the launch was given up from here, where no node is lost: its output is too long, a disk is full."""
+    """Why clusterctl stopped the launch although no node was lost: output too long, disk full."""
 
     @property
     def table(self) -> str:
-        """What rank 0 wrote to stdout: perf programs print their table there, and no other rank's text is a result."""
+        """Return rank 0's stdout, where perf programs print their table; other ranks' output is not a result."""
         return self.stdout_by_rank.get(0, "")
 
 
 def _said(outcome: Outcome, rank: int) -> str:
     last = notices.last_words(outcome.stderr_by_rank.get(rank, ""))
-    return f"; its last words: {last}" if last else ""
+    return f"; its last output: {last}" if last else ""
 
 
 def _place(plan: LaunchPlan, rank: int) -> str:
@@ -58,7 +58,7 @@ def _place(plan: LaunchPlan, rank: int) -> str:
 
 
 def _known_as(plan: LaunchPlan, said: str | None) -> str | None:
-    """Return the inventory's name of a node that the launcher names, which may be longer or cut at its first dot."""
+    """Return the inventory's name of a node named by the launcher, whose name may have more or fewer domain parts."""
     if said is None:
         return None
     for form in (str, lambda name: name.partition(".")[0]):
@@ -74,10 +74,10 @@ def _deadline(plan: LaunchPlan, outcome: Outcome) -> Fault:
     seen: dict[int, tuple[str, RankProcess]] = {}
     for place, processes in (outcome.ranks_seen or {}).items():
         for found in processes:
-            # A node reports its own ranks, and no others.
+            # A report about a rank that another node runs is not trusted.
             if _place(plan, found.rank) != place:
                 continue
-            # Of a rank's several processes (a shell, a data loader), the one that is stopped tells most.
+            # A rank may have several processes (a shell, a data loader): a stopped one is the likely cause.
             if found.rank not in seen or found.state.startswith("stopped"):
                 seen[found.rank] = (place, found)
     stopped = [
@@ -94,27 +94,27 @@ def _deadline(plan: LaunchPlan, outcome: Outcome) -> Fault:
         details = f": rank {rank} on {node} (pid {process.pid}) is {process.state}"
     elif absent and seen:
         rank, node = absent[0], _place(plan, absent[0])
-        details = f": rank {rank} on {node} is gone while others wait"
+        details = f": rank {rank} on {node} has ended while others wait"
     elif seen:
         listed = [f"rank {r} on {n} is {p.state}" for r, (n, p) in sorted(seen.items())[:4]]
         details = ": " + ", ".join(listed) + (", ..." if len(seen) > 4 else "")
     return Fault(
         FaultKind.DEADLINE,
-        f"no end after {plan.timeout_s:g} s{details}",
+        f"the launch did not end within {plan.timeout_s:g} s{details}",
         rank=rank,
         node=node,
-        hint="every rank's log is in the run folder; --timeout allows more time",
+        hint="see the ranks' logs in the run folder; allow more time with --timeout",
     )
 
 
 def classify(plan: LaunchPlan, outcome: Outcome) -> tuple[Fault, ...]:
-    """Return what stopped the launch, cause before consequence; empty when the launcher ended well."""
+    """Return what stopped the launch, causes before consequences; empty if the launcher succeeded."""
     faults = [
         Fault(
             FaultKind.NODE_LOST,
             f"{node} was lost during the run: {reason}",
             node=node,
-            hint="look at the node's console, power and network",
+            hint="check the node's console, power and network",
         )
         for node, reason in (outcome.lost_nodes or {}).items()
     ]
@@ -135,15 +135,15 @@ def classify(plan: LaunchPlan, outcome: Outcome) -> tuple[Fault, ...]:
                 FaultKind.NODE_LOST,
                 f"the launcher lost its daemon on {node or 'a node'}",
                 node=node,
-                hint="launcher.log below logs/ in the run folder has all it said",
+                hint="see launcher.log under logs/ in the run folder",
             )
         )
     elif not faults:
         faults.append(
             Fault(
                 FaultKind.LAUNCHER,
-                f"the launcher ended with status {outcome.returncode}: {notices.last_words(text) or 'it said nothing'}",
-                hint="launcher.log below logs/ in the run folder has all it said",
+                f"the launcher ended with status {outcome.returncode}: {notices.last_words(text) or 'no output'}",
+                hint="see launcher.log under logs/ in the run folder",
             )
         )
     return tuple(faults)
@@ -158,7 +158,7 @@ def _rank_died(plan: LaunchPlan, outcome: Outcome, death: RankDeath) -> Fault:
         name = _SIGNALS.get(death.signal)
         how = f"died of signal {death.signal}" + (f" ({name})" if name else "")
     if death.signal == 9:
-        hint = "signal 9 from nobody in sight is often the kernel short of memory: dmesg on that node"
+        hint = "if you did not send signal 9, the kernel may be out of memory: check dmesg on that node"
     return Fault(
         FaultKind.RANK_DIED,
         f"rank {rank} on {node} {how}{_said(outcome, rank)}",
@@ -169,7 +169,7 @@ def _rank_died(plan: LaunchPlan, outcome: Outcome, death: RankDeath) -> Fault:
 
 
 def check_ranks(ranks: Sequence[RankProof], np: int) -> tuple[Fault, ...]:
-    """Return a fault when the ranks that reported are not exactly those asked for."""
+    """Return a fault if the ranks that reported differ from those that were started."""
     reported = sorted({rank.rank for rank in ranks})
     absent = [rank for rank in range(np) if rank not in reported]
     if absent:
@@ -181,12 +181,12 @@ def check_ranks(ranks: Sequence[RankProof], np: int) -> tuple[Fault, ...]:
             ),
         )
     if len(reported) > np or len(ranks) != np:
-        return (Fault(FaultKind.DUPLICATE_RANKS, f"{len(ranks)} ranks reported, but {np} were asked for"),)
+        return (Fault(FaultKind.DUPLICATE_RANKS, f"{len(ranks)} ranks reported, but {np} were started"),)
     return ()
 
 
 def check_table(ranks: Sequence[RankProof], outcome: Outcome, np: int) -> tuple[Fault, ...]:
-    """Return a fault when the table of rank 0 is not of exactly the ranks asked for."""
+    """Return a fault if rank 0's table does not cover exactly the ranks that were started."""
     faults = check_ranks(ranks, np)
     if not faults:
         return ()
@@ -198,22 +198,22 @@ def check_table(ranks: Sequence[RankProof], outcome: Outcome, np: int) -> tuple[
     return (
         Fault(
             FaultKind.DUPLICATE_RANKS,
-            f"{alone} processes each ran as a rank 0 of their own and never met",
+            f"{alone} processes each ran alone as rank 0 and did not connect to each other",
             hint=perf_output.BUILT_WITHOUT_MPI,
         ),
     )
 
 
 def check_library(library: str, said: Iterable[str]) -> tuple[Fault, ...]:
-    """Return a fault when the program measured another library than the one asked for, by what it says of itself."""
+    """Return a fault if the program reports another library than the requested one."""
     for other, titles in _TITLES.items():
         line = next((line for line in said if line.startswith(titles)), None)
         if line is not None and other != library:
             return (
                 Fault(
                     FaultKind.MISSING_PROGRAM,
-                    f"{library} was to be measured, but the program is one of {other} ({line})",
-                    hint=f"choose --library {other}, or mend 'all_reduce_perf' in the inventory",
+                    f"the run measures {library}, but the program uses {other} ({line})",
+                    hint=f"choose --library {other}, or fix `all_reduce_perf` in the inventory",
                 ),
             )
     return ()

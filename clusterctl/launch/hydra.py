@@ -1,7 +1,7 @@
-"""MPICH: Hydra's mpiexec, with the same ssh_config as the others behind a remote shell of our own.
+"""Launch with MPICH: Hydra's mpiexec, a remote shell of clusterctl, and the ssh_config of the other launchers.
 
-What Hydra does not do itself, small scripts do: ``hydra_ssh.sh`` is its remote shell, ``hydra_output.sh`` stands
-between it and us, and another between it and every rank.
+Small scripts add what Hydra lacks: ``hydra_ssh.sh`` is its remote shell, ``hydra_output.sh`` separates its stdout and
+stderr, and an inline script around every rank reports the rank's exit status.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ HOSTFILE = "hostfile"
 SSH = "hydra_ssh.sh"
 OUTPUT = "hydra_output.sh"
 _EVERYWHERE = ("localhost", "127.0.0.1", "::1")
-# A rank that ends with a status ends no other under Hydra, which does not say whose it was either, but one that dies
-# of a signal does. Inline, because it runs on every node.
+# Under Hydra a rank that exits with a status does not end the others, and Hydra does not report its number; a rank that
+# dies of a signal ends all. The script is inline because it runs on every node.
 _RANK = """\
 "$@" &
 child=$!
@@ -33,7 +33,7 @@ kill -KILL $$"""
 
 
 class Hydra:
-    """``mpiexec`` of MPICH, which starts one proxy per node over SSH."""
+    """Launch with MPICH's ``mpiexec``, which starts one proxy per node over SSH."""
 
     name = "mpich"
     over_ssh = True
@@ -56,11 +56,11 @@ class Hydra:
         return found
 
     def argv(self, plan: LaunchPlan) -> tuple[str, ...]:
-        """Return mpiexec's argv behind the script that tells its two outputs apart."""
+        """Return mpiexec's argv behind the script that separates its two outputs."""
         several = len(plan.placements) > 1
         first = plan.placements[0]
-        # By way of sh, because the folder may lie on a file system that executes nothing. Right before mpiexec, because
-        # -genvlist overlooks the last variable of the environment (MPICH 5.0.2), which must not be a secret.
+        # sh runs the script, because the directory may be mounted noexec. env comes right before mpiexec, because
+        # -genvlist skips the last variable of the environment (MPICH 5.0.2), which must not be a secret.
         remote = ("env", f"HYDRA_LAUNCHER_EXTRA_ARGS={plan.directory}/{SSH}") if several else ()
         return (
             "sh",
@@ -74,7 +74,7 @@ class Hydra:
                 env=plan.marked_env,
                 mpiexec=plan.mpirun,
                 launcher_program="/bin/sh" if several else None,
-                # The host name may mean another address, or none, on the other nodes.
+                # The other nodes may resolve the host name to another address, or not at all.
                 local_address=first.address if several and first.address not in _EVERYWHERE else None,
                 rank_map=_node_of_rank(plan) if several and plan.map_by == "node" else None,
                 prefix=f"[{plan.mark},%r]<stdout>:",

@@ -1,5 +1,5 @@
-# Runs mpiexec as sh hydra_output.sh MPIEXEC ... with its two outputs as one stream. Hydra tags the lines of both alike; those of
-# the second are told apart here.
+# Runs mpiexec (sh hydra_output.sh MPIEXEC ...) and joins stdout and stderr into one stream. Hydra uses the same tag for both;
+# this script changes the tag of stderr.
 exec 3>&1
 status=$(
   {

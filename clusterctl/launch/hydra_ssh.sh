@@ -1,5 +1,5 @@
-# Hydra's remote shell, which it runs as sh -x hydra_ssh.sh HOST COMMAND: its -x is for ssh. The proxy that it starts carries the
-# launch's mark, so that it can be found again; ports, users and keys are ssh_config's.
+# Hydra's remote shell. Hydra runs it as sh -x hydra_ssh.sh HOST COMMAND, with a -x that is meant for ssh. The remote proxy gets
+# the launch's token, by which clusterctl finds it; ports, users and keys come from ssh_config.
 { set +x; } 2>/dev/null
 host=$1
 shift

@@ -1,4 +1,4 @@
-"""Variants measured in turns (A B A B ...), so that what changes with time on the machines changes for all of them."""
+"""Measure variants interleaved (A B A B ...), so that changes on the machines over time affect all variants."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from clusterctl.launch.variants import Variant
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """One variant and what each of its repeats measured."""
+    """Hold one variant and the results of its repeats."""
 
     variant: Variant
     runs: tuple[Measured, ...]
@@ -25,7 +25,7 @@ class Repeated:
 
 @dataclass(frozen=True, slots=True)
 class Interleaved:
-    """All variants of one run, in the order asked for; the first fault ended the run."""
+    """Hold all variants of one run in the requested order; the first fault ended the run."""
 
     request: Request
     variants: tuple[Repeated, ...]
@@ -34,7 +34,7 @@ class Interleaved:
 
     @property
     def launches(self) -> tuple[dict[str, Any], ...]:
-        """Every launch as launch.json keeps it, with its variant and repeat."""
+        """Return every launch in the form of launch.json, with its variant and repeat."""
         return tuple(
             {"variant": repeated.variant.name, "repeat": number, **launch}
             for repeated in self.variants
@@ -51,7 +51,7 @@ def interleave(
     logs: Path,
     say: Callable[[str], None],
 ) -> Interleaved:
-    """Measure every variant ``repeats`` times in turns; the logs of each launch get a folder of their own."""
+    """Measure every variant ``repeats`` times, interleaved; each launch has its own directory of logs."""
     found: list[list[Measured]] = [[] for _ in variants]
     faults: tuple[Fault, ...] = ()
     for number in range(1, repeats + 1):

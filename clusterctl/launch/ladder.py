@@ -1,5 +1,7 @@
-"""The preflight ladder: from "does every node answer" to eight bytes reduced, one rung after the other; the first that
-fails says where a launch would have hung."""
+"""Run the preflight ladder, from "does every node answer" to a reduction of eight bytes.
+
+The first rung that fails shows where a launch would have hung.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ from clusterctl.workloads.archive import ARCHIVE, build
 
 RungStatus = Literal["ok", "failed", "not-needed", "not-reached"]
 RUNGS = ("nodes answer", "programs", "ssh between nodes", "locked memory", "ranks start", "8 bytes")
-# None of the rungs has much to do: one that takes longer hangs.
+# Each rung has little to do: one that takes longer hangs.
 _LAUNCH_S = 120.0
 _COLLECTIVE = "all_reduce"
 _SWEEP = CollectiveSweep(min_bytes=8, max_bytes=8, step_factor=2, iters=1, warmup_iters=1)
@@ -32,7 +34,7 @@ _SWEEP = CollectiveSweep(min_bytes=8, max_bytes=8, step_factor=2, iters=1, warmu
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """One rung: its name, how it went, and what was seen there."""
+    """Hold one rung: its name, its status, and what was found."""
 
     name: str
     status: RungStatus
@@ -41,7 +43,7 @@ class Rung:
 
 @dataclass(frozen=True, slots=True)
 class Climbed:
-    """How far it went; ``faults`` are those of the rung that failed."""
+    """Hold the result of the ladder; ``faults`` are those of the rung that failed."""
 
     rungs: tuple[Rung, ...]
     faults: tuple[Fault, ...]
@@ -51,11 +53,11 @@ class Climbed:
 
 
 class _Fallen(Exception):
-    """A rung failed: nothing above it can be tried."""
+    """Signal that a rung failed, so that later rungs cannot be tried."""
 
 
 class Ladder:
-    """One climb on one set of nodes, with the ranks, library and launcher of a request."""
+    """Run the ladder once on one set of nodes, with the ranks, library and launcher of a request."""
 
     def __init__(self, request: Request, runner: Runner, logs: Path, say: Callable[[str], None]) -> None:
         self._request = replace(
@@ -71,7 +73,7 @@ class Ladder:
         self._launcher: str | None = None
 
     def climb(self) -> Climbed:
-        """Climb until a rung fails; whatever goes wrong on the nodes is a fault in what is returned."""
+        """Try the rungs until one fails; problems on the nodes are returned as faults."""
         try:
             self._climb()
         except _Fallen:
@@ -98,7 +100,7 @@ class Ladder:
     def _mesh(self, plan: LaunchPlan, launcher: Launcher, answers: Sequence[Readiness]) -> None:
         peers = len(plan.placements) - 1
         if not launcher.over_ssh or not peers:
-            why = f"{launcher.name} does not use it" if peers else "one node"
+            why = f"{launcher.name} does not use SSH between nodes" if peers else "one node"
             self._rungs += [Rung(RUNGS[2], "not-needed", why), Rung(RUNGS[3], "not-needed", why)]
             return
         mesh = self._runner.check_mesh(plan, answers)
@@ -108,21 +110,23 @@ class Ladder:
         faults = tuple(
             Fault(
                 FaultKind.MEMLOCK,
-                f"a rank that {plan.placements[0].node} starts on {node} may lock {limit} KiB: its RDMA device "
+                f"a rank that {plan.placements[0].node} starts on {node} may lock only {limit} KiB: its RDMA device "
                 "cannot register buffers, and the library falls back to sockets",
                 node=node,
-                hint="clusterctl bootstrap INVENTORY --only memlock; for containers: container.memlock there",
+                hint="run clusterctl bootstrap INVENTORY --only memlock; for containers set container.memlock",
             )
             for node, limit in low.items()
             if node in by_rdma
         )
         said = [f"{limit} KiB on {node}" for node, limit in low.items()]
-        said += [f"not known on {p.node}" for p in plan.placements if p.node not in mesh.memlock]
+        said += [f"unknown on {p.node}" for p in plan.placements if p.node not in mesh.memlock]
         words = ", ".join(said) or "unlimited"
-        self._rung(faults, words + ("; no RDMA device needs more" if low and not faults else ""))
+        self._rung(
+            faults, words + ("; enough, because these nodes use no RDMA device" if low and not faults else "")
+        )
 
     def _ranks_start(self, plan: LaunchPlan, launcher: Launcher) -> str:
-        """Let every rank print its host; return the hosts with their numbers of ranks."""
+        """Start ranks that print their host; return the hosts with their numbers of ranks."""
         faults, outcome = self._launch(plan, launcher, "hosts")
         hosts = {rank: text.split()[-1] for rank, text in outcome.stdout_by_rank.items() if text.split()}
         seen = [RankProof(rank, host, 0, "") for rank, host in hosts.items()]
@@ -136,7 +140,7 @@ class Ladder:
         faults = faults or failure.check_library(self._library or "", sweep.libraries)
         faults = faults or check_sizes(_SWEEP, sweep.rows, plan.np)
         took = next((row.out_of_place.time_us or row.in_place.time_us for row in sweep.rows), None)
-        self._rung(faults, f"{_COLLECTIVE} right in {took:.0f} us" if took else f"{_COLLECTIVE} right")
+        self._rung(faults, f"{_COLLECTIVE} correct in {took:.0f} us" if took else f"{_COLLECTIVE} correct")
 
     def _launch(self, plan: LaunchPlan, launcher: Launcher, name: str) -> tuple[tuple[Fault, ...], Outcome]:
         self._say(f"{RUNGS[len(self._rungs)]}: {plan.np} rank(s) through {launcher.name}")

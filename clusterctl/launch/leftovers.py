@@ -1,4 +1,4 @@
-"""What a killed run left on nodes: its directory and ranks, found by the directory's lease and removed later."""
+"""Find and remove what a killed run left on nodes: its directory and ranks, found by the directory's lease."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from clusterctl.transport.fanout import fan_out
 PREFIX = "/tmp/clusterctl-"
 _TIMEOUT_S = 60.0
 _GRACE_S = 2.0
-# A run of a controller that cannot be asked counts as dead when its directory is as old as this.
+# If a run's controller cannot be checked from here, the run is considered dead when its directory is this old.
 _OLD_MINUTES = 7 * 24 * 60
 _TOKEN = re.compile(r"[0-9a-f]{16}")
 _LEASE = re.compile(
@@ -26,19 +26,19 @@ _LEASE = re.compile(
 
 LIST = f"""
 for other in {PREFIX}*; do
-  # In /tmp any user can make such a name, or a link of it.
+  # In /tmp any user can create a directory or link of this name.
   {{ [ -d "$other" ] && [ ! -L "$other" ] && [ -O "$other" ]; }} || continue
   age=$(find "$other" -maxdepth 0 -mmin +{_OLD_MINUTES} 2>/dev/null)
   printf 'left\\t%s %s %s\\n' "${{other#{PREFIX}}}" "${{age:+old}}" \\
     "$(head -c 600 "$other/lease" 2>/dev/null | head -n 1 | tr '\\t' ' ')"
 done
 """
-"""sh text that reports the directories of launches on a node: lines of ``left``, a tab, token, age and lease."""
+"""sh text that lists the launch directories on a node: lines of ``left``, a tab, token, age and lease."""
 
 
 @dataclass(frozen=True, slots=True)
 class Controller:
-    """The process that runs clusterctl, so exactly that a later one can tell whether it still lives."""
+    """Identify the process that runs clusterctl, so that a later run can tell whether it still runs."""
 
     host: str
     boot: str
@@ -48,12 +48,12 @@ class Controller:
 
     @property
     def lease(self) -> str:
-        """The text of the file ``lease``: what :func:`dead` reads."""
+        """Return the text of the file ``lease``, which :func:`dead` reads."""
         return f"1 {self.host} {self.boot} {self.space} {self.pid} {self.start}"
 
 
 def this_controller() -> Controller:
-    """Return this process; where there is no /proc, one that only the age of its directory tells to be dead."""
+    """Return this process; without /proc, later runs can judge it only by the age of its directory."""
     host = re.sub(r"\s", "_", platform.node())[:255] or "-"
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -65,9 +65,9 @@ def this_controller() -> Controller:
 
 
 def dead(said: Iterable[str], here: Controller) -> tuple[str, ...]:
-    """Return the tokens of the runs, of those that a node lists, whose controller no longer runs.
+    """Return the tokens of the listed runs whose controller no longer runs.
 
-    A controller on another machine, or in another container, cannot be asked: only the age of its directory counts.
+    A controller on another machine, or in another container, cannot be checked: the age of its directory decides.
     """
     found = []
     for line in said:
@@ -88,7 +88,7 @@ def dead(said: Iterable[str], here: Controller) -> tuple[str, ...]:
 
 
 def _start(pid: int) -> int | None:
-    """Return when a process started, in clock ticks since boot (proc(5), field 22); None where there is none."""
+    """Return when a process started, in clock ticks since boot (proc(5), field 22); None if it does not run."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
         return int(fields[19])
@@ -97,20 +97,20 @@ def _start(pid: int) -> int | None:
 
 
 def removal_script(tokens: Sequence[str]) -> bytes:
-    """Return sh text that ends what still runs of these launches on a node, and removes their directories."""
+    """Return sh text that ends the remaining processes of these launches on a node and removes their directories."""
     return b"".join(
         processes.end_script(token, _GRACE_S) + f"rm -rf -- {PREFIX}{token}\n".encode() for token in tokens
     )
 
 
 def remove(transport: Transport, tokens: Sequence[str]) -> None:
-    """Remove what these launches left on a node."""
+    """End the remaining processes of these launches on a node and remove their directories."""
     if tokens:
         transport.run(("sh", "-s"), stdin=removal_script(tokens), timeout_s=_TIMEOUT_S)
 
 
 def sweep(nodes: Sequence[Node], connect: Callable[[Node], Transport], fanout: int) -> HostMap[int]:
-    """Remove what dead runs left on all nodes; return how many directories that were on each."""
+    """Remove what dead runs left on all nodes; return the number of removed directories by node."""
     here = this_controller()
 
     def work(_: Node, transport: Transport) -> int:

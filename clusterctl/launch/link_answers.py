@@ -1,4 +1,4 @@
-"""What the probe says of a node's links, read; and of several nodes the one with the least, which bounds them all."""
+"""Parse the probe's answers about a node's links, and find the node with the slowest links, which limits all."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ def _numbers(text: str) -> list[float]:
 def read(
     said: Mapping[str, Sequence[str]], gpus: int, selector: str | None
 ) -> tuple[NodeLinks | None, Evidence]:
-    """Read the probe's lines; without links where the node did not answer about them (an older probe).
+    """Parse the probe's lines; links: None if the node did not report them (an older probe).
 
-    ``selector`` is the inventory's NCCL_IB_HCA (``rdma_devices``): ports that it leaves out carry nothing.
+    ``selector`` is the inventory's NCCL_IB_HCA (``rdma_devices``): ports that it excludes are ignored. Rates: GB/s for
+    NVLink, Gb/s for RDMA ports.
     """
     if said.get("links") != ["asked"]:
         return None, Evidence()
@@ -42,21 +43,21 @@ def read(
         memlock_kib=whole(memlock) if memlock.isdecimal() else None,
         gpu=next(iter(said.get("gpu_name", ())), None),
         ec2_machine=next(iter(said.get("ec2_machine", ())), None),
-        # What only leaves devices out promises none.
+        # A selector that only excludes devices does not promise that the node has one.
         rdma_named=selector if selector and not selector.startswith("^") else None,
     )
     return NodeLinks(gpus, found, why, tuple(ports)), evidence
 
 
 def selected(links: NodeLinks | None, selector: str | None) -> NodeLinks | None:
-    """Return a node's links with those RDMA ports only that a launch's own NCCL_IB_HCA takes."""
+    """Return a node's links with only the RDMA ports that the launch's NCCL_IB_HCA selects."""
     if links is None:
         return None
     return replace(links, rdma=tuple(p for p in links.rdma if selects(selector, p.device, p.port)))
 
 
 def weakest(links: Sequence[NodeLinks | None]) -> NodeLinks | None:
-    """Return the links of the node with the least of them, by NICs and then NVLink; None where one is not known."""
+    """Return the links of the slowest node, by the sum of its NICs and then NVLink; None if any node's are unknown."""
     known = [entry for entry in links if entry is not None]
     if not known or len(known) < len(links):
         return None

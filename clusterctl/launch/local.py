@@ -1,4 +1,4 @@
-"""The launcher for this machine alone, when it has no MPI: ``local_spawn.py`` by file path."""
+"""Launch on this machine alone, without MPI: ``local_spawn.py`` by file path."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SPAWNER = "local_spawn.py"
 
 
 class LocalSpawn:
-    """Starts the ranks as children of one small program on one node."""
+    """Start the ranks as children of one small program on one node."""
 
     name = "local"
     over_ssh = False
@@ -27,7 +27,7 @@ class LocalSpawn:
         return {SPAWNER: Path(__file__).with_name(SPAWNER).read_bytes()}
 
     def argv(self, plan: LaunchPlan) -> tuple[str, ...]:
-        """Return the spawner's argv, its environment in front."""
+        """Return the spawner's argv, with the environment before it."""
         return (
             "env",
             *(f"{name}={value}" for name, value in plan.env if value is not None),

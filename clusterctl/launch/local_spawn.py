@@ -1,8 +1,8 @@
-"""A launcher for one machine without MPI: N processes with RANK and WORLD_SIZE set, their output tagged.
+"""Start N processes on one machine without MPI, with RANK and WORLD_SIZE set and their output tagged.
 
-Standard library only: it runs by file path, as ``python local_spawn.py --mark M -np N -- program ...``. Every line of
-a rank leaves as ``[M,rank]<stdout>:`` or ``<stderr>:`` and the line; the first rank that fails ends the others and is
-named on stderr.
+This file uses only the standard library, because it runs by path: ``python local_spawn.py --mark M -np N -- program
+...``. Each line of a rank is written as ``[M,rank]<stdout>:`` or ``<stderr>:`` and the text. The first rank that fails
+ends the others; a line on stderr names it.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from typing import IO
 GRACE_S = 3.0
 
 
-# A longer line is cut: one without an end must not fill the memory.
+# Longer lines are split, so that a line without an end cannot fill the memory.
 _LINE_BYTES = 1 << 16
 
 
 def copy(stream: IO[bytes], tag: bytes, sink: IO[bytes], lock: threading.Lock) -> None:
-    """Copy a rank's lines to the sink, each behind its tag and whole."""
+    """Copy a rank's lines to the sink, each line whole and after its tag."""
     while line := stream.readline(_LINE_BYTES):
         with lock:
             sink.write(tag + line + (b"" if line.endswith(b"\n") else b"\n"))
@@ -55,7 +55,7 @@ def start(program: list[str], rank: int, size: int) -> subprocess.Popen[bytes]:
 
 
 def end(processes: list[subprocess.Popen[bytes]]) -> None:
-    """End all ranks: a request first, SIGKILL after the grace time."""
+    """End all ranks: SIGTERM first, SIGKILL after the grace time."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         for process in processes:
             if process.poll() is None:
@@ -67,12 +67,12 @@ def end(processes: list[subprocess.Popen[bytes]]) -> None:
 
 
 def watch(processes: list[subprocess.Popen[bytes]]) -> int:
-    """Wait for all ranks, or for the first that fails; return its rank, or -1."""
+    """Wait until all ranks succeed (return -1) or one fails (return its rank)."""
     while True:
         codes = [process.poll() for process in processes]
         failed = [rank for rank, code in enumerate(codes) if code not in (None, 0)]
         if failed:
-            # Of several seen to fall at once, one killed by a signal fell first: the others lost their peer.
+            # Of several ranks that ended at once, the one killed by a signal is the cause: the others lost their peer.
             return min(failed, key=lambda rank: (codes[rank] or 0) >= 0)
         if all(code == 0 for code in codes):
             return -1
@@ -80,9 +80,9 @@ def watch(processes: list[subprocess.Popen[bytes]]) -> int:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run N ranks of a program; return 0, the failed rank's status, or 128 and its signal."""
+    """Run N ranks of a program; return 0, the failed rank's status, or 128 plus its signal number."""
     parser = argparse.ArgumentParser(prog="local_spawn")
-    parser.add_argument("--mark", required=True, help="stands in the tags; no rank is given it")
+    parser.add_argument("--mark", required=True, help="random text for the tags; ranks do not receive it")
     parser.add_argument("-np", type=int, required=True)
     parser.add_argument("program", nargs="+")
     arguments = parser.parse_args(argv)

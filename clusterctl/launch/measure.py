@@ -1,4 +1,4 @@
-"""One benchmark from question to figures: preflight, a launch per point, parsing, and what was wrong."""
+"""Run one benchmark: preflight, a launch per point, parsing of the results, and faults."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ GPU_SWEEP = CollectiveSweep(min_bytes=8, max_bytes=1 << 30, step_factor=2, iters
 
 @dataclass(frozen=True, slots=True)
 class TrainingPoint:
-    """One point of a scaling curve and the run that it comes from."""
+    """Hold one point of a scaling curve and its training run."""
 
     point: Point
     run: TrainingRun
@@ -44,7 +44,7 @@ class TrainingPoint:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Everything one request found out; ``launches`` is what launch.json keeps."""
+    """Hold all results of one request; ``launches`` is the content of launch.json."""
 
     request: Request
     library: str | None
@@ -55,22 +55,22 @@ class Measured:
     launches: tuple[dict[str, Any], ...]
     faults: tuple[Fault, ...]
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """What the figures were measured with: the ranks' own words for a training, ours for a collective."""
+    """The settings of the measurement: reported by the ranks for a training, by clusterctl for a collective."""
     hardware: str | None = None
-    """What the ranks ran on, by its name."""
+    """The name of the GPU or CPU on which the ranks ran."""
     trust: trust.Trust | None = None
-    """What the last launch proves of its fast path."""
+    """What the last launch proves about its fast path."""
     neighbours: Neighbourhood = field(default_factory=Neighbourhood)
-    """How fast the ranks of a collective are with their neighbours, where that says which one is slow."""
+    """The rates between neighbouring ranks of a collective, if they were measured; they show which node is slow."""
 
 
 def default_points(np: int, slots: Sequence[int]) -> tuple[int, ...]:
-    """Return 1, one full node, and ``np`` ranks: what the figures within and between nodes need."""
+    """Return 1 rank, one full node, and ``np`` ranks: the points for scaling within and between nodes."""
     return tuple(sorted({1, min(np, slots[0]), np}))
 
 
 def sweep_of(default: CollectiveSweep, request: Request) -> CollectiveSweep:
-    """Return the sweep that is asked for; one end of it beyond the default of the other takes that along."""
+    """Return the requested sweep; if one end lies beyond the default of the other end, the other end moves with it."""
     asked = request.sweep
     chosen = replace(default, name=request.collective, **asked)
     first, last = chosen.min_bytes, chosen.max_bytes
@@ -82,7 +82,7 @@ def sweep_of(default: CollectiveSweep, request: Request) -> CollectiveSweep:
 
 
 def document(plan: LaunchPlan, launcher: Launcher, outcome: Outcome | None) -> dict[str, Any]:
-    """Return one launch as launch.json keeps it; of secrets only the names."""
+    """Return one launch in the form of launch.json; secrets appear by name only."""
     hidden = {name for name, _ in plan.secrets}
     return {
         "np": plan.np,
@@ -102,9 +102,9 @@ def document(plan: LaunchPlan, launcher: Launcher, outcome: Outcome | None) -> d
 def merge(
     causes: tuple[Fault, ...], found: tuple[Fault, ...], reported: tuple[Fault, ...]
 ) -> tuple[Fault, ...]:
-    """Order what the launch, the parser and the count of ranks said; drop what only follows from another."""
+    """Merge the faults of the launch, the parser and the rank check; drop those that follow from another."""
     if any(fault.kind is FaultKind.NAN_LOSS for fault in found):
-        # The rank that saw it ended itself; its status is the messenger, not a second fault.
+        # The rank that detected the wrong result ended itself; its exit status is not a second fault.
         causes = tuple(fault for fault in causes if fault.kind is not FaultKind.RANK_DIED)
         reported = ()
     if causes:
@@ -116,7 +116,7 @@ def merge(
 
 
 def environment_of(request: Request, plan: LaunchPlan, chosen: Arrangement) -> dict[str, Any]:
-    """Return the setting ``environment``: what request and inventory have the library read; nothing of secrets."""
+    """Return the setting ``environment``: the library's variables from request and inventory, without secrets."""
     names = {name for a in chosen.answers for name in a.node.env if tunes(name, chosen.library)}
     names |= dict(request.environment).keys()
     said = {name: value for name, value in plan.env if name in names and value is not None}
@@ -146,7 +146,7 @@ def _collective_settings(
 
 
 class Measurement:
-    """The measuring of one request on one set of nodes."""
+    """Measure one request on one set of nodes."""
 
     def __init__(
         self,
@@ -157,7 +157,7 @@ class Measurement:
         *,
         one_of_many: bool = False,
     ) -> None:
-        """``one_of_many``: the request is measured again and again, and only what it asks for is launched."""
+        """Prepare a measurement; ``one_of_many``: it is one of several repeats, so additional launches are omitted."""
         self._request = request
         self._runner = runner
         self._logs = logs
@@ -166,18 +166,18 @@ class Measurement:
         self._launches: list[dict[str, Any]] = []
 
     def run(self) -> Measured:
-        """Measure; whatever goes wrong on the nodes is a fault in what is returned."""
+        """Measure; problems on the nodes are returned as faults."""
         try:
             return self._run()
         except HANDLING_ERRORS as error:
             if not self._launches:
                 raise
-            # A run whose ranks have run keeps its record and its logs, whatever they wrote.
-            _LOG.debug("reading what the ranks wrote", exc_info=True)
+            # Once ranks have run, the run keeps its record and its logs, even if the output cannot be read.
+            _LOG.debug("reading the output of the ranks", exc_info=True)
             fault = Fault(
                 FaultKind.UNPARSABLE,
-                f"what the ranks wrote cannot be read: {type(error).__name__}: {error!s:.200}",
-                hint="the ranks' logs are in the run folder; please report it: the same run with -vv shows where",
+                f"the output of the ranks cannot be read: {type(error).__name__}: {error!s:.200}",
+                hint="the ranks' logs are in the run folder; please report this with the output of a run with -vv",
             )
             return self._failed((fault,))
 
@@ -195,25 +195,27 @@ class Measurement:
         environment = dict(request.environment)
         require_reader(chosen.library, environment)
         for name in without_effect(environment, len(answers)):
-            self._say(f"note: all ranks are on one node: {name} is not expected to change anything")
+            self._say(f"note: all ranks are on one node, so {name} is not expected to have an effect")
         if request.training is None:
             return self._collective(chosen, self._sweep(chosen.answers))
         points = request.points or default_points(chosen.np, [answer.slots for answer in chosen.answers])
         training = replace(request.training, backend=chosen.library, timeout_s=request.timeout_s)
-        # All of them before the first is launched: one that these nodes cannot serve must not cost the others.
+        # All launches are planned before the first one starts, so that an impossible one costs no time.
         argv = training.argv(chosen.program.words)
         plans = [chosen.plan(np, argv) for np in points]
         if not all(answer.gpus for answer in chosen.answers) and training.batch_size is None:
             sizes = default_sizes(training.model, training.phase or 1, gpu=False)
             batch = sizes.batch_size
             side = f" of {sizes.image_size}x{sizes.image_size}" if sizes.image_size else ""
-            self._say(f"no GPU: a small batch ({batch} per rank{side}) and few steps are taken on the CPU")
+            self._say(
+                f"no GPU: training on the CPU with a small batch ({batch} per rank{side}) and few steps"
+            )
         return self._training(chosen, training, plans)
 
     def _sweep(self, answers: Sequence[Readiness]) -> CollectiveSweep:
         gpus = all(answer.gpus for answer in answers)
         if not gpus and not self._request.sweep:
-            self._say("no GPU: a short sweep (8 B to 16 MiB, 10 iterations) is run on the CPU")
+            self._say("no GPU: running a short sweep on the CPU (8 B to 16 MiB, 10 iterations)")
         return sweep_of(GPU_SWEEP if gpus else CPU_SWEEP, self._request)
 
     def _launch(self, chosen: Arrangement, plan: LaunchPlan) -> tuple[Outcome | None, tuple[Fault, ...]]:
@@ -221,7 +223,9 @@ class Measurement:
         self._say(f"starting {plan.np} rank(s) on {nodes} node(s) through {launcher.name}")
         slots = sum(answer.slots for answer in chosen.answers)
         if plan.np > slots:
-            self._say(f"note: {plan.np} ranks share {slots} core(s): that is slow, and says little")
+            self._say(
+                f"note: {plan.np} ranks share {slots} core(s), so the figures are low and not meaningful"
+            )
         faults = self._runner.check_mesh(plan, chosen.answers).faults if launcher.over_ssh else ()
         if faults:
             self._launches.append(document(plan, launcher, None))
@@ -257,15 +261,15 @@ class Measurement:
         )  # fmt: skip
 
     def _beside(self, chosen: Arrangement, plan: LaunchPlan) -> Neighbourhood:
-        """Measure the neighbours with a program of their own, where the one that swept cannot."""
+        """Measure neighbouring ranks with an additional launch if the measured program cannot do so."""
         extra = beside.plan(chosen, plan)
         if extra is None:
             return Neighbourhood()
-        self._say(f"pairs of neighbours: {extra.np} rank(s) once more, to tell which node is slow")
+        self._say(f"measuring pairs of neighbours with {extra.np} rank(s), to find which node is slow")
         outcome = self._runner.run(extra, chosen.launcher, self._logs / "neighbours")
         self._launches.append(document(extra, chosen.launcher, outcome))
         for fault in failure.classify(extra, outcome):
-            self._say(f"note: which node is slow was not measured: {fault.message}")
+            self._say(f"note: pairs of neighbours were not measured: {fault.message}")
         return beside.parse(extra, outcome)
 
     def _training(self, chosen: Arrangement, training: Training, plans: Sequence[LaunchPlan]) -> Measured:

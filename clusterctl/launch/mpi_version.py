@@ -1,4 +1,4 @@
-"""Which MPI an mpirun belongs to, from what it says about itself."""
+"""Identify the MPI family and version of an mpirun from its ``--version`` output."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TITLES: dict[Family, str] = {"openmpi": "Open MPI", "mpich": "MPICH"}
 
 @dataclass(frozen=True, slots=True)
 class MpiVersion:
-    """The family of an mpirun and its version."""
+    """Hold the family and version of an mpirun."""
 
     family: Family
     major: int
@@ -26,7 +26,7 @@ class MpiVersion:
 
 
 def read(said: str) -> MpiVersion | None:
-    """Return what ``mpirun --version`` said, on one line or several; None: neither Open MPI nor MPICH."""
+    """Parse the output of ``mpirun --version``, on one or several lines; None: neither Open MPI nor MPICH."""
     if match := _OPEN_MPI.search(said):
         return MpiVersion("openmpi", int(match["major"]), match["version"])
     if match := _HYDRA.search(said.partition(_HYDRA_TITLE)[2]):

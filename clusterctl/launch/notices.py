@@ -1,19 +1,19 @@
-"""What launchers say when a rank dies or a node goes: their sentences, and the facts in them."""
+"""Parse the messages that launchers print when a rank dies or a node is lost."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
-# Open MPI 5 breaks its sentences where the line is full.
+# Open MPI 5 wraps its messages.
 _SIGNALS = (
     re.compile(
         r"(?:process rank|(?:local_spawn|agents): rank) (?P<rank>\d{1,9})\b[^\[\]]{0,300}?\son\s+(?:node\s+)?\S+\s+"
         r"exited\s+on\s+signal\s+(?P<signal>\d{1,9})\b"
     ),
 )
-# srun names the signal in words (strsignal(3), and its own where memory was short), and the cause comes before what it
-# ends itself.
+# srun prints the signal in words (strsignal(3), or its own after an out-of-memory kill), and reports the cause before
+# the tasks that it kills itself.
 _SLURM = re.compile(
     r"srun: error: \S+: tasks? (?P<rank>\d{1,9})(?:[-,][-,\d]*)?: "
     r"(?:Exited with exit code (?P<code>\d{1,9})\b|(?P<word>[A-Z][A-Za-z ]+))"
@@ -45,7 +45,7 @@ _FRAMED = re.compile(r"^-{60,}\n.*?\n-{60,}$", re.MULTILINE | re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class RankDeath:
-    """The first rank that fell: of a signal, or with an exit status."""
+    """Hold the first rank that failed, with its signal or its exit status."""
 
     rank: int
     signal: int | None = None
@@ -53,7 +53,7 @@ class RankDeath:
 
 
 def rank_death(text: str) -> RankDeath | None:
-    """Return the rank that the launcher blames; one that a signal killed counts before one that gave up."""
+    """Return the rank that the launcher reports; a rank killed by a signal takes precedence over an exit status."""
     for pattern in _SIGNALS:
         if match := pattern.search(text):
             return RankDeath(int(match["rank"]), signal=int(match["signal"]))
@@ -64,7 +64,7 @@ def rank_death(text: str) -> RankDeath | None:
         for pattern in _STATUSES
         for match in pattern.finditer(text)
     ]
-    # A shell between launcher and rank shows a signal as 128 and its number.
+    # A shell between launcher and rank reports a signal as 128 plus its number.
     killed = [
         RankDeath(death.rank, signal=death.status - 128)
         for death in deaths
@@ -84,18 +84,18 @@ def _slurm_death(text: str) -> RankDeath | None:
 
 
 def lost_daemon(text: str) -> bool:
-    """Tell whether the launcher said that it lost its own process on a node."""
+    """Tell whether the launcher reported that it lost its daemon on a node."""
     return _DAEMON.search(text) is not None
 
 
 def daemon_node(text: str) -> str | None:
-    """Return the node of the daemon that was lost, where the launcher names it: by a name or an address."""
+    """Return the node of the lost daemon, by name or address, if the launcher reports it."""
     match = _REMOTE.search(text)
     return match["node"].rstrip(".,;:") if match else None
 
 
 def gave_up(text: str) -> bool:
-    """Tell whether the launcher said that it gives the job up."""
+    """Tell whether the launcher reported that it aborts the job."""
     return (
         "Force Terminated" in text
         or "the job has been aborted" in text
@@ -105,9 +105,9 @@ def gave_up(text: str) -> bool:
 
 
 def last_words(text: str) -> str:
-    """Return the last line that says something, at most 200 characters; not what NCCL tells of its health.
+    """Return the last line with text, at most 200 characters, without NCCL's INFO lines.
 
-    Of a message that Open MPI frames with rules as a help text it is the whole: the cause stands in its first lines.
+    If Open MPI's framed help text is last, return all of it in one line, because its first lines hold the cause.
     """
     framed = _FRAMED.findall(text)
     if (

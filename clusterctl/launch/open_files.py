@@ -1,4 +1,4 @@
-"""Room for what a launch keeps open: a log for every rank, and a quiet connection to every node."""
+"""Raise the limit on open files for a launch: a log for every rank and a connection to every node."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from clusterctl import log
 
 _LOG = log.get(__name__)
 _PER_NODE = 4
-# What this process has open anyway, and what ends a launch on 64 nodes at once.
+# Files that this process has open anyway, and the connections that end a launch on 64 nodes at once.
 _BESIDES = 512
 
 
 def make_room(ranks: int, nodes: int) -> None:
-    """Raise the soft limit on open files, 1024 as most shells have it, to what a launch needs; never lower it."""
+    """Raise the soft limit on open files (1024 in most shells) to what a launch needs; never lower it."""
     wanted = ranks + _PER_NODE * nodes + _BESIDES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
@@ -22,5 +22,8 @@ def make_room(ranks: int, nodes: int) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (best, hard))
     if best < wanted:
         _LOG.warning(
-            "a launch of %d ranks opens up to %d files, and this process may open %d", ranks, wanted, best
+            "a launch of %d ranks opens up to %d files, but this process may open only %d; raise ulimit -n",
+            ranks,
+            wanted,
+            best,
         )

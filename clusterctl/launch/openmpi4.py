@@ -1,4 +1,4 @@
-"""Open MPI 4: a hostfile with exactly each node's ranks, and an ssh_config for ports, users and keys."""
+"""Launch with Open MPI 4: a hostfile with each node's ranks, and an ssh_config for ports, users and keys."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ HOSTFILE = "hostfile"
 
 
 def hosts(plan: LaunchPlan) -> list[tuple[str, int]]:
-    """Return the hosts and their ranks, by the names under which mpirun on the first of them knows them."""
-    # mpirun knows the node it runs on by that node's own host name; by another it would ssh to itself.
+    """Return the hosts and their ranks, under the names that mpirun on the first host uses."""
+    # mpirun recognizes its own node only by that node's host name; with another name it would use ssh to reach it.
     first, *others = plan.placements
     return [(first.host, first.ranks), *((p.node, p.ranks) for p in others)]
 
 
 def files(plan: LaunchPlan) -> dict[str, bytes]:
-    """Return what mpirun of either version reads: the hostfile, and with several nodes the ssh_config."""
+    """Return the files for mpirun of either version: the hostfile, and with several nodes the ssh_config."""
     found = {HOSTFILE: hostfile.render(hosts(plan)).encode()}
     if len(plan.placements) > 1:
         found[ssh_mesh.CONFIG_FILE] = ssh_mesh.config(plan).encode()
@@ -27,7 +27,7 @@ def files(plan: LaunchPlan) -> dict[str, bytes]:
 
 
 class OpenMpi4:
-    """``mpirun`` of Open MPI 4, which starts one daemon per other node over SSH."""
+    """Launch with ``mpirun`` of Open MPI 4, which starts one daemon per other node over SSH."""
 
     name = "openmpi"
     over_ssh = True
@@ -59,7 +59,7 @@ class OpenMpi4:
             tree_spawn=not several,
             map_by=plan.map_by,
             xml_output=True,
-            # A node that loses power sends no goodbye: look for signs of life after 10 s, not 5 minutes.
+            # A node that loses power closes no connection: probe idle connections after 10 s instead of 5 minutes.
             extra=_KEEPALIVE if several else (),
         )
 

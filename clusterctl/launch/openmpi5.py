@@ -1,4 +1,4 @@
-"""Open MPI 5: the same hostfile and ssh_config as Open MPI 4, under PRRTE's names."""
+"""Launch with Open MPI 5: hostfile and ssh_config of Open MPI 4, with PRRTE's option names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from clusterctl.launch.base import LaunchPlan
 
 
 class OpenMpi5:
-    """``mpirun`` of Open MPI 5, whose daemons (prted) start over SSH."""
+    """Launch with ``mpirun`` of Open MPI 5, whose daemons (prted) start over SSH."""
 
     name = "openmpi"
     over_ssh = True
@@ -17,7 +17,7 @@ class OpenMpi5:
     in_turn = True
 
     def reader(self, plan: LaunchPlan) -> Reader:
-        """Return the reader of ``--output tag``, which holds half a line back until the rank ends it."""
+        """Return the reader of ``--output tag``, which holds back an incomplete line until the rank completes it."""
         return LeadingTags()
 
     def files(self, plan: LaunchPlan) -> dict[str, bytes]:

@@ -1,4 +1,4 @@
-"""What each node has for a launch, asked of all nodes at once before anything can hang."""
+"""Probe all nodes for what a launch needs, in parallel, before anything can hang."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from clusterctl.launch.mpi_version import TITLES, Family, MpiVersion
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """Which programs a launch uses on every node."""
+    """Hold which programs a launch uses on every node."""
 
     mpirun: Family | None = None
     srun: bool = False
     torch: bool = False
     perf: bool = False
     program: str = "all_reduce_perf"
-    """The perf program, for words."""
+    """The perf program's name, for messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """One node's answer. Programs are absolute paths; None: absent."""
+    """Hold one node's answer. Programs are absolute paths; None: not found."""
 
     node: Node
     host: str
@@ -60,17 +60,17 @@ class Readiness:
     cpu_model: str | None = None
     srun: str | None = None
     slurm_nodes: tuple[str, ...] = ()
-    """The names of the nodes that Slurm has, as this one is told."""
+    """The names of Slurm's nodes, as sinfo prints them on this node."""
     hydra: str | None = None
     hydra_version: str = ""
     links: NodeLinks | None = None
     evidence: Evidence = field(default_factory=Evidence)
     """What the node has for GPUDirect RDMA."""
     left: tuple[str, ...] = ()
-    """Directories of launches on the node, this one's among them: token, age and lease (:mod:`launch.leftovers`)."""
+    """Launch directories on the node, including this launch's: token, age and lease (:mod:`launch.leftovers`)."""
 
     def mpi(self, family: Family) -> tuple[str, MpiVersion] | None:
-        """Return the path and version of this family's mpirun, None without one."""
+        """Return the path and version of this family's mpirun, None if it was not found."""
         for path, said in ((self.mpirun, self.mpirun_version), (self.hydra, self.hydra_version)):
             version = mpi_version.read(said)
             if path is not None and version is not None and version.family == family:
@@ -79,7 +79,7 @@ class Readiness:
 
     @property
     def slots(self) -> int:
-        """How many ranks the node takes: as the inventory says, else its GPUs, else its cores."""
+        """Return how many ranks the node takes: `slots` of the inventory, else its GPUs, else its cores."""
         if self.node.slots is not None:
             return self.node.slots
         gpus = self.gpus if self.node.gpus is None else self.node.gpus
@@ -87,20 +87,20 @@ class Readiness:
 
     @property
     def slots_are_cores(self) -> bool:
-        """True when nobody said how many ranks the node takes and it has no GPU to count."""
+        """Tell whether the slots are the node's cores: the inventory sets no `slots`, and the node has no GPU."""
         return self.node.slots is None and not (self.gpus if self.node.gpus is None else self.node.gpus)
 
     @property
     def fabric_address(self) -> str:
-        """Where ranks on other nodes reach this one: its address on the chosen interface, else as by SSH."""
+        """Return the address for ranks on other nodes: the one on the chosen interface, else ``ssh_address``."""
         return self.interface_address or self.ssh_address
 
     @property
     def ssh_address(self) -> str:
-        """Where the other nodes reach this one by SSH.
+        """Return the address on which other nodes reach this one over SSH.
 
-        The controller's own way (a forwarded port, a jump host) is none for them: its address on the chosen
-        interface is, or else the one on which it accepted the controller's connection.
+        They cannot use the controller's forwarded ports and jump hosts. They use this node's address on the chosen
+        interface, else the address on which it accepted the controller's connection.
         """
         for address in (self.interface_address, self.ssh_accepted_on):
             if address and (not address.startswith("127.") or address == self.node.address):
@@ -109,14 +109,14 @@ class Readiness:
 
 
 def interface_of(node: Node) -> str | None:
-    """Return the interface that the node's selector names, None without one; LaunchError for an exclusion."""
+    """Return the interface that the node's selector names, None without one; raise LaunchError for an exclusion."""
     if not node.socket_ifname:
         return None
     name = node.socket_ifname.lstrip("=").split(",")[0]
     if name.startswith("^"):
         raise LaunchError(
-            f"socket_ifname {node.socket_ifname!r} of {node.name} says which interface not to use",
-            hint="name the interface to use: a launch needs its address",
+            f"socket_ifname {node.socket_ifname!r} of {node.name} only excludes an interface",
+            hint="set socket_ifname to the interface to use: a launch needs its address",
         )
     return name
 
@@ -129,7 +129,7 @@ def script(
     program: str = "all_reduce_perf",
     lease: str = "",
 ) -> bytes:
-    """Return the probe for one node, to be run by ``sh -s``; it also makes ``directory`` and its lease.
+    """Return the probe for one node, to be run by ``sh -s``; it also creates ``directory`` and its lease.
 
     ``program`` is the perf program to look for; ``lease`` names the controller (:mod:`launch.leftovers`).
     """
@@ -149,18 +149,20 @@ def script(
 
 
 def parse(node: Node, text: str) -> Readiness:
-    """Read the probe's answer; raise LaunchError when it is cut short, or none that a probe gives."""
+    """Parse the probe's answer; raise LaunchError if it is incomplete or malformed."""
     said: dict[str, list[str]] = {}
     for line in text.splitlines():
         name, tab, value = line.partition("\t")
         if tab and value:
             said.setdefault(name, []).append(value)
     if said.get("end") != ["ok"]:
-        raise LaunchError(f"{node.name} did not finish answering what it has for a launch")
+        raise LaunchError(f"{node.name} did not answer the launch probe completely")
     try:
         return _readiness(node, said)
     except ValueError as error:
-        raise LaunchError(f"{node.name} answers with what is no number: {error!s:.120}") from None
+        raise LaunchError(
+            f"{node.name} answered the launch probe with a malformed number: {error!s:.120}"
+        ) from None
 
 
 def _readiness(node: Node, said: Mapping[str, Sequence[str]]) -> Readiness:
@@ -169,7 +171,7 @@ def _readiness(node: Node, said: Mapping[str, Sequence[str]]) -> Readiness:
 
     connection = (one("ssh") or "").split()
     gpus = whole(one("gpus") or "0")
-    # Variables of the inventory win over its settings, also where ranks start.
+    # Variables in `env` of the inventory take precedence over its settings, as they do for the ranks.
     links, evidence = link_answers.read(said, gpus, node.env.get("NCCL_IB_HCA", node.rdma_devices))
     return Readiness(
         node=node,
@@ -180,7 +182,7 @@ def _readiness(node: Node, said: Mapping[str, Sequence[str]]) -> Readiness:
         interface=one("interface"),
         interface_address=one("interface_address"),
         interfaces=(one("interfaces") or "").strip(),
-        # Where the node itself was reached: right behind port forwarding and jump hosts, too.
+        # The address on which the node accepted the connection: correct behind forwarded ports and jump hosts, too.
         ssh_accepted_on=connection[2] if len(connection) == 4 else None,
         ssh_port=whole(connection[3]) if len(connection) == 4 else None,
         mpirun=one("mpirun"),
@@ -207,7 +209,7 @@ def _readiness(node: Node, said: Mapping[str, Sequence[str]]) -> Readiness:
 
 
 def judge(answers: Sequence[Readiness], needs: Needs) -> tuple[Fault, ...]:
-    """Return one fault for everything that a node lacks, and for every node whose MPI is not the first one's."""
+    """Return one fault for each need that a node does not meet, and each node whose MPI differs from the first's."""
     faults = tuple(fault for answer in answers for fault in _judge(answer, needs))
     if faults or not answers:
         return faults
@@ -219,40 +221,40 @@ def judge(answers: Sequence[Readiness], needs: Needs) -> tuple[Fault, ...]:
 
 
 def unlike_torch(answers: Sequence[Readiness]) -> str | None:
-    """Say which nodes have which torch, where they differ: its libraries do as well, and their ranks may never meet."""
+    """Return a warning if nodes have different torch versions, whose bundled libraries may not connect; else None."""
     by_version: dict[str, list[str]] = {}
     for answer in answers:
-        by_version.setdefault(answer.torch or "not there", []).append(answer.node.name)
+        by_version.setdefault(answer.torch or "not installed", []).append(answer.node.name)
     if len(by_version) < 2:
         return None
     said = "; ".join(f"{version} on {nodeset.fold(names)}" for version, names in by_version.items())
-    return f"torch differs between nodes, and ranks may hang for it: {said}"
+    return f"torch differs between nodes, so ranks may hang: {said}"
 
 
 def _slurm(answers: Sequence[Readiness]) -> Iterator[Fault]:
-    """Only the launching node needs srun; but Slurm must have all nodes, under the inventory's names."""
+    """Yield faults of Slurm: the launching node needs srun, and Slurm the same node names as the inventory."""
     first = answers[0]
     if first.srun is None or not first.slurm_nodes:
-        why = "srun is not there" if first.srun is None else f"{first.srun} gets no answer from slurmctld"
+        why = "srun not found" if first.srun is None else f"{first.srun} gets no answer from slurmctld"
         yield Fault(
             FaultKind.MISSING_PROGRAM,
             f"{first.node.name}: {why}",
             node=first.node.name,
-            hint="list a node first that may submit to Slurm (sinfo answers there), or choose another --launcher",
+            hint="put a node where sinfo works first in the inventory, or choose another --launcher",
         )
         return
     for answer in answers:
         if answer.node.name not in first.slurm_nodes:
             yield Fault(
                 FaultKind.MISSING_PROGRAM,
-                f"{answer.node.name}: Slurm has no node of this name (it has {nodeset.fold(first.slurm_nodes)})",
+                f"{answer.node.name}: Slurm has no node of this name; its nodes: {nodeset.fold(first.slurm_nodes)}",
                 node=answer.node.name,
-                hint="name nodes in the inventory as slurm.conf does: clusterctl inventory import --from slurm",
+                hint="use slurm.conf's node names in the inventory: clusterctl inventory import --from slurm",
             )
 
 
 def _differing(answers: Sequence[Readiness], family: Family) -> Iterator[Fault]:
-    """Daemons of another version do not understand mpirun, and it looks for them at its own path."""
+    """Yield a fault for each node whose mpirun differs: daemons must have the same version and path on all nodes."""
     first = answers[0]
     here = first.mpi(family)
     for answer in answers[1:]:
@@ -263,14 +265,14 @@ def _differing(answers: Sequence[Readiness], family: Family) -> Iterator[Fault]:
             FaultKind.MISSING_PROGRAM,
             f"{answer.node.name}: {there[0]} is {there[1]}, but {first.node.name} launches with {here[0]}, {here[1]}",
             node=answer.node.name,
-            hint="the same version at the same path on every node of a launch: install it there, "
-            "or name its path with 'mpirun' in the inventory",
+            hint="all nodes of a launch need the same version at the same path: install it there, "
+            "or set its path with `mpirun` in the inventory",
         )
 
 
 def _folder(path: str) -> str:
     folder = path.rpartition("/")[0]
-    # One folder on every system of this decade, found by either name.
+    # /bin is a link to /usr/bin on current systems.
     return "/usr/bin" if folder == "/bin" else folder
 
 
@@ -282,39 +284,42 @@ def _judge(answer: Readiness, needs: Needs) -> list[Fault]:
         faults.append(Fault(FaultKind.MISSING_PROGRAM, f"{node.name}: {message}", node=node.name, hint=hint))
 
     if answer.fault is not None:
-        missing(answer.fault, "the folder for a launch must be writable for the user")
+        missing(answer.fault, "make sure that the user may create directories in /tmp")
     if node.socket_ifname and answer.interface is None:
         missing(
-            f"there is no network interface {interface_of(node)} (there are: {answer.interfaces})",
-            "mend socket_ifname in the inventory",
+            f"network interface {interface_of(node)} not found; the node has: {answer.interfaces}",
+            "fix socket_ifname in the inventory",
         )
     if needs.mpirun is not None and answer.mpi(needs.mpirun) is None:
         title = TITLES[needs.mpirun]
         if answer.mpirun is None:
             missing(
-                f"mpirun is not there ({node.mpirun})" if node.mpirun else f"{title} is not there",
-                f"install {title} on every node, or name its mpirun's path with 'mpirun' in the inventory",
+                f"mpirun not found ({node.mpirun})" if node.mpirun else f"{title} not found",
+                f"install {title} on every node, or set the path of its mpirun with `mpirun` in the inventory",
             )
         else:
             found = mpi_version.read(answer.mpirun_version)
-            shown = found or answer.mpirun_version.strip() or "something that does not say its version"
+            shown = found or answer.mpirun_version.strip() or "a program that does not print its version"
             missing(
                 f"{answer.mpirun} is {shown}, not {title}",
-                f"install {title}, name its mpirun's path with 'mpirun' in the inventory, or choose another --launcher",
+                f"install {title}, set its mpirun's path with `mpirun` in the inventory, or choose another --launcher",
             )
     if needs.torch and answer.python is None:
-        missing(f"{node.python or 'python3'} is not there", "name a Python with torch by 'python'")
+        missing(
+            f"{node.python or 'python3'} not found",
+            "set `python` in the inventory to a Python that has torch",
+        )
     elif needs.torch and answer.python_version is None:
-        missing(f"{answer.python} does not run", "name a Python with torch by 'python'")
+        missing(f"{answer.python} does not run", "set `python` in the inventory to a Python that has torch")
     elif needs.torch and answer.torch is None:
         missing(
             f"torch is not installed for {answer.python}",
-            "install torch 2.4 or newer there, or name a Python that has it with 'python' in the inventory",
+            "install torch 2.4 or newer there, or set `python` in the inventory to a Python that has it",
         )
     if needs.perf and answer.perf is None and (node.all_reduce_perf or answer.core_perf is None):
         missing(
-            f"{needs.program} is not there"
+            f"{needs.program} not found"
             + (f" ({sibling(node.all_reduce_perf, needs.program)})" if node.all_reduce_perf else ""),
-            "install nccl-tests or clusterctl there, or name the path with 'all_reduce_perf' in the inventory",
+            "install nccl-tests or clusterctl there, or set the path with `all_reduce_perf` in the inventory",
         )
     return faults

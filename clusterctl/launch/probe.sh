@@ -1,8 +1,8 @@
-# Asks one node what a launch needs to know. Values come in as variables set above this text; answers go out as
-# "name<TAB>value" lines. Runs on a plain sh; whatever is missing is simply not answered.
+# Probes one node for what a launch needs. Variables are set above this text; answers are "name<TAB>value" lines. Runs on a
+# POSIX sh; anything missing on the node produces no line.
 say() { printf '%s\t%s\n' "$1" "$2"; }
 
-# It may be there already and be ours: nodes may share a file system, and nobody else knows the name.
+# The directory may exist and be ours: nodes may share a file system, and the name is random.
 umask 077
 if ! mkdir "$DIRECTORY" 2>/dev/null && ! [ -O "$DIRECTORY" ]; then
   say fault "cannot make $DIRECTORY"
@@ -11,7 +11,7 @@ fi
 say host "$(uname -n)"
 say uid "$(id -u)"
 say ssh "${SSH_CONNECTION:-}"
-# nproc takes OMP_NUM_THREADS for the number of cores, and shells of many sites set it to 1.
+# nproc prints OMP_NUM_THREADS if it is set, and login shells of many sites set it to 1.
 say cores "$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc 2>/dev/null || getconf _NPROCESSORS_ONLN 2>/dev/null)"
 say cpu_model "$(sed -n 's/^model name[[:space:]]*: //p' /proc/cpuinfo 2>/dev/null | head -n 1)"
 say gpus "$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ')"
@@ -24,15 +24,15 @@ if [ -n "$INTERFACE" ]; then
   say interfaces "$(ls /sys/class/net 2>/dev/null | tr '\n' ' ')"
 fi
 
-# What joins GPUs and nodes: the first GPU's NVLinks (GB/s), the links between each pair, active RDMA ports (Gb/s).
+# Links between GPUs and between nodes: the first GPU's NVLinks (GB/s), the links between each pair, active RDMA ports (Gb/s).
 if command -v nvidia-smi >/dev/null 2>&1; then
   gpu_name=$(nvidia-smi -L 2>/dev/null | sed -n '1s/^GPU 0: \(.*\) (UUID.*/\1/p')
   say gpu_name "$gpu_name"
   say nvlinks "$(nvidia-smi nvlink -s -i 0 2>/dev/null | sed -n 's/.*Link [0-9]*: \([0-9.]*\) GB\/s.*/\1/p' | tr '\n' ' ')"
   say nvlink_pairs "$(nvidia-smi topo -m 2>/dev/null | grep 'GPU[0-9]' | tr -s '\t ' '\n' | sed -n 's/^NV\([0-9][0-9]*\)$/\1/p' | tr '\n' ' ')"
 fi
-# The board of a B200 or its like manages its NVLink switches through four functions of one ConnectX-7, which look like
-# InfiniBand ports that are up (facts/rdma.py). What surely tells them is root's to read; no other ConnectX-7 has four such.
+# Boards with B100, B200 or B300 manage their NVLink switches through four functions of one ConnectX-7, which look like active
+# InfiniBand ports (facts/rdma.py). Only root can identify them for certain; no other ConnectX-7 has four such functions.
 card_of() { card=$(readlink -f "/sys/class/infiniband/$1/device") && printf '%s\n' "${card%.*}"; }
 for_switches=
 case ${gpu_name:-} in *B100*|*B200*|*B300*)
@@ -43,7 +43,7 @@ case ${gpu_name:-} in *B100*|*B200*|*B300*)
       [ "$kind" != "InfiniBand 0x1021 " ] || card_of "$device"
     done | sort | uniq -c | sed -n 's/^ *4 //p' | tr '\n' ' ') ;;
 esac
-# On EC2 no network is one of InfiniBand: what is leads to the switches of a P6-B200, where fewer functions are seen.
+# EC2 has no InfiniBand network: an InfiniBand port there leads to the NVLink switches of a P6-B200, with fewer functions.
 vendor=$(cat /sys/class/dmi/id/sys_vendor 2>/dev/null)
 [ "$vendor" != "Amazon EC2" ] || say ec2_machine "$(cat /sys/class/dmi/id/product_name 2>/dev/null)"
 for port in /sys/class/infiniband/*/ports/*; do
@@ -78,7 +78,7 @@ if [ -n "$mpirun" ]; then
   say mpirun "$mpirun"
   say mpirun_version "$(version_of "$mpirun")"
 fi
-# MPICH beside another MPI, under the names by which distributions tell them apart.
+# MPICH installed beside another MPI, under the names that distributions use.
 if [ -z "$MPIRUN" ]; then
   hydra=$(find_program mpiexec.hydra mpiexec.mpich /usr/lib64/mpich/bin/mpiexec /usr/local/mpich/bin/mpiexec)
   if [ -n "$hydra" ]; then
@@ -97,7 +97,7 @@ else
   say perf "$(find_program "$PROGRAM" "${PROGRAM}_mpi")"
 fi
 
-# Listening ports in hexadecimal, so that the ranks' meeting point gets a free one.
+# Listening ports in hexadecimal, so that the ranks' rendezvous gets a free port.
 say ports "$(cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | sed -n 's/^ *[0-9]*: [0-9A-F]*:\([0-9A-F]*\) [0-9A-F]*:[0-9A-F]* 0A .*/\1/p' | tr '\n' ' ')"
 
 for key in /etc/ssh/ssh_host_*_key.pub; do
@@ -121,7 +121,7 @@ try:
     print("torch\t" + metadata.version("torch"))
 except metadata.PackageNotFoundError:
     pass
-# A folder of that name that is not the package gives a spec without an origin.
+# A directory of that name that is not the package yields a spec without an origin.
 core = util.find_spec("collective_core")
 if core is not None and core.origin is not None:
     import collective_core

@@ -1,4 +1,4 @@
-"""Finding, describing and ending every process of a launch on a node, by the launch's token."""
+"""Find, describe and end every process of a launch on a node, by the launch's token."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from clusterctl.foreign import is_whole, whole
 
-# Ranks carry the token in their environment, Open MPI's daemons in the options handed down to them.
+# Ranks have the token in their environment, Open MPI's daemons in their command line.
 _FIND = """
 found() {
   { grep -la "$TOKEN" /proc/[0-9]*/environ; grep -la "$TOKEN" /proc/[0-9]*/cmdline; } 2>/dev/null |
@@ -18,7 +18,7 @@ rank_of() {
 }
 """
 
-# Once more until none is found: a rank may start a child while it is being looked for.
+# Repeated until no rank is found: a rank may start a child during the search.
 _KILL_RANKS = """
 turn=0
 left=yes
@@ -41,7 +41,7 @@ for pid in $(found); do
 done
 """
 
-# The launcher is asked first, because it takes its ranks along; what is left after a while is killed.
+# The launcher gets SIGTERM first, because it ends its ranks; remaining processes are killed after a grace time.
 _END = """
 for pid in $(found); do
   [ -n "$(rank_of "$pid")" ] || kill -TERM "$pid" 2>/dev/null
@@ -74,7 +74,7 @@ _STATES = {
 
 @dataclass(frozen=True, slots=True)
 class RankProcess:
-    """One process of a rank: its id, the rank, and its state in words."""
+    """Hold one process of a rank: its id, the rank, and its state in words."""
 
     pid: int
     rank: int
@@ -87,7 +87,7 @@ def _head(token: str) -> str:
 
 
 def kill_ranks_text(token: str) -> str:
-    """Return sh text that kills every process of the launch's ranks on a node, however they treat SIGTERM."""
+    """Return sh text that kills every process of the launch's ranks on a node with SIGKILL."""
     return _head(token) + _FIND + _KILL_RANKS
 
 
@@ -97,7 +97,7 @@ def inspect_script(token: str) -> bytes:
 
 
 def parse_inspection(text: str) -> tuple[RankProcess, ...]:
-    """Read the list of ranks on a node."""
+    """Parse the list of ranks on a node; malformed lines are skipped."""
     found = []
     for line in text.splitlines():
         words = line.split("\t")
@@ -107,5 +107,5 @@ def parse_inspection(text: str) -> tuple[RankProcess, ...]:
 
 
 def end_script(token: str, grace_s: float) -> bytes:
-    """Return sh text that ends every process of the launch on a node, and says which would not end."""
+    """Return sh text that ends the launch's processes on a node within about ``grace_s`` seconds and lists the rest."""
     return (f"GRACE_TURNS={int(grace_s * 2)}\n" + _head(token) + _FIND + _END).encode()

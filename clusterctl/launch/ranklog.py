@@ -1,4 +1,4 @@
-"""Taking the launcher's one stream apart into what each rank wrote, and keeping it in a file per rank."""
+"""Split the launcher's single stream by rank, and keep the output of each rank in a file."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from clusterctl.launch.attribution import Piece, Reader
 
 _LOG = log.get(__name__)
 LAUNCHER_LOG = "launcher.log"
-# How launch/hydra.py's script, which stands between mpiexec and each rank, reports that rank's end.
+# How the script of launch/hydra.py, which runs between mpiexec and each rank, reports that rank's end.
 _RANK_NOTICE = "hydra_rank: rank {} "
 
 
 class RankLog:
-    """Takes a launcher's lines; each of ``np`` ranks has ``rank-<n>.log``, the launcher ``launcher.log``.
+    """Collect a launcher's lines; write ``rank-<n>.log`` for each of ``np`` ranks and ``launcher.log``.
 
-    ``reader`` says which rank wrote what. The directory is made for the first line. Where the files cannot be written
-    (a full disk) they end there, and the run goes on: results are read from what is in memory.
+    ``reader`` attributes text to ranks. The first line creates the directory. If writing fails (full disk), the files
+    stay incomplete and the run continues, because results are read from memory.
     """
 
     def __init__(self, folder: Path, reader: Reader, np: int) -> None:
@@ -41,23 +41,23 @@ class RankLog:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for stream in self._files.values():
-            # What could not be written is tried once more at the end.
+            # Closing retries a failed write, and may fail again.
             with contextlib.suppress(OSError):
                 stream.close()
         self._files.clear()
 
     def path(self, rank: int) -> Path:
-        """Return the path of one rank's log, whether or not it wrote anything."""
+        """Return the path of one rank's log; the file exists only if the rank wrote something."""
         return self._folder / f"rank-{rank}.log"
 
     def line(self, text: str) -> None:
-        """Take one line of the stream, without its end."""
+        """Add one line of the stream, without its line end."""
         for piece in self._reader(text):
             self._take(piece)
 
     def _take(self, piece: Piece) -> None:
         rank = piece.rank
-        # A rank may report its own end in the launcher's place, and no other's.
+        # A rank's script may report the end of that rank, but not of another rank.
         if rank is None or piece.text.startswith(_RANK_NOTICE.format(rank)):
             self._launcher.append(piece.text.removesuffix("\n"))
             self._write(LAUNCHER_LOG, piece.text)
@@ -72,26 +72,28 @@ class RankLog:
         try:
             if name not in self._files:
                 self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                # What ranks print may hold secrets: only the owner may read it.
+                # The output of ranks may contain secrets: only the owner may read it.
                 descriptor = os.open(self._folder / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
                 self._files[name] = os.fdopen(descriptor, "a", encoding="utf-8", errors="replace")
             self._files[name].write(text)
             self._files[name].flush()
         except OSError as error:
             self._cut = True
-            _LOG.warning("the ranks' logs in %s end here: %s", self._folder, error.strerror)
+            _LOG.warning(
+                "the ranks' logs in %s are incomplete, writing failed: %s", self._folder, error.strerror
+            )
 
     @property
     def by_rank(self) -> dict[int, str]:
-        """What each rank wrote to stdout."""
+        """Return what each rank wrote to stdout."""
         return {rank: "".join(parts) for rank, parts in sorted(self._stdout.items())}
 
     @property
     def errors_by_rank(self) -> dict[int, str]:
-        """What each rank wrote to stderr."""
+        """Return what each rank wrote to stderr."""
         return {rank: "".join(parts) for rank, parts in sorted(self._stderr.items())}
 
     @property
     def launcher(self) -> str:
-        """What the launcher itself said."""
+        """Return the launcher's own output."""
         return "\n".join(self._launcher)

@@ -1,4 +1,4 @@
-"""What a user wants measured, before any node was asked."""
+"""Define what to measure, before any node is contacted."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from clusterctl.launch.base import MapBy
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to measure: a training, else a collective.
+    """Hold what to measure: a training if ``training`` is set, else a collective.
 
-    ``sweep`` overrides single fields of the collective's default sweep; ``points`` None: chosen.
+    ``sweep`` overrides single fields of the collective's default sweep; ``points`` None: clusterctl chooses them.
     """
 
     training: Training | None
@@ -27,11 +27,11 @@ class Request:
     timeout_s: float
     collective: str = "all_reduce"
     environment: tuple[tuple[str, str], ...] = ()
-    """Variables for every rank that win over all others (a variant's)."""
+    """Variables for every rank, with precedence over all others (set by a variant)."""
     same_program: bool = False
-    """Whether a collective runs as the torch program whatever the library, so that libraries can be compared."""
+    """Whether a collective always runs as the torch program, so that libraries can be compared."""
     allow_slow_path: bool = False
-    """Whether a proven fall-back from GPUDirect RDMA is no failure."""
+    """Whether the run succeeds despite a proven fallback from GPUDirect RDMA."""
 
     @property
     def benchmark(self) -> str:

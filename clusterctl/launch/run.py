@@ -1,4 +1,4 @@
-"""The effect edge of launches: ask nodes, stage files, start ranks, watch the clock, leave nothing behind."""
+"""Run launches on nodes: probe, copy files, start ranks, enforce the deadline, clean up."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ _MESH_TIMEOUT_S = 60.0
 _INSPECT_TIMEOUT_S = 60.0
 _END_TIMEOUT_S = 120.0
 _END_GRACE_S = 5.0
-# The node ends the launch by itself when the controller, which ends it at the deadline, is gone.
+# The controller ends the launch at the deadline; if the controller died, the node does so this much later.
 _BACKSTOP_S = 60.0
 _POLL_S = 0.2
 _ABORT_S = 20.0
-# What the ranks of a launch may write together. NCCL's log is some 100 KiB a rank at eight ranks a node, and grows with
-# the ranks that each talks to: a line per channel and peer of an alltoall.
+# Limit of the output of all ranks together. NCCL's log is about 100 KiB per rank at eight ranks per node and grows
+# with the number of peers: an alltoall logs a line per channel and peer.
 _LAUNCH_BYTES = 64 << 20
 _RANK_BYTES = 2 << 20
 
 
 class Runner:
-    """Launches on one set of nodes; a context manager, because the folder it makes on each must go again."""
+    """Run launches on one set of nodes; a context manager that removes the launch directory from each node."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Runner:
     def prepare(
         self, staged: Mapping[str, bytes], perf_program: str = "all_reduce_perf"
     ) -> tuple[tuple[Readiness, ...], tuple[Fault, ...]]:
-        """Ask every node what it has and put the files into its launch folder; one connection per node."""
+        """Probe every node and copy the files into its launch directory, over one connection per node."""
 
         def work(node: Node, transport: Transport) -> Readiness:
             python = sys.executable if node.connection == "local" else "python3"
@@ -97,14 +97,14 @@ class Runner:
                 FaultKind.NODE_UNREACHABLE,
                 f"{name} cannot be used: {failure.message}",
                 node=name,
-                hint=failure.hint or "leave it out with --limit, or mend it",
+                hint=failure.hint or "fix the node, or exclude it with --limit",
             )
             for name, failure in outcome.failures.items()
         )
         return tuple(outcome.values_by_node.values()), faults
 
     def check_mesh(self, plan: LaunchPlan, answers: Sequence[Readiness]) -> Mesh:
-        """Write the ssh_config to the launching node, and try SSH and what ranks may lock from there to every peer."""
+        """Write the ssh_config to the launching node; from there, test SSH and the memlock limit of every peer."""
         if len(plan.placements) < 2:
             return Mesh()
         keys = {answer.node.name: answer.host_keys for answer in answers}
@@ -126,7 +126,7 @@ class Runner:
         return Mesh(ssh_mesh.faults(plan, done.text), ssh_mesh.memlock_of(plan, done.text))
 
     def run(self, plan: LaunchPlan, launcher: Launcher, logs: Path) -> Outcome:
-        """Start the ranks and wait for their end or the deadline; afterwards none of them runs anywhere."""
+        """Start the ranks and wait for their end or the deadline; end all remaining ranks before returning."""
         started, launching = time.monotonic(), self._node(plan.placements[0].node)
         open_files.make_room(plan.np, len(plan.placements))
         with RankLog(logs, launcher.reader(plan), plan.np) as ranklog:
@@ -156,7 +156,7 @@ class Runner:
                 if deadline_passed:
                     seen = self._inspect(plan)
                 done = answer[0] if answer else None
-                # Open MPI 5 also ends with 0 when it has lost a daemon, and leaves that daemon's ranks behind.
+                # Open MPI 5 returns 0 even if it lost a daemon, and leaves that daemon's ranks running.
                 given_up = notices.gave_up(ranklog.launcher)
                 if not isinstance(done, Completed) or done.returncode != 0 or given_up:
                     lost = {**lost, **self._end(plan)}
@@ -191,7 +191,7 @@ class Runner:
             )
 
     def _wait(self, plan: LaunchPlan, ended: threading.Event, watch: Watch, ranklog: RankLog) -> bool:
-        """Wait until the launch ends, a node is lost or an abort hangs; return True when the deadline passed."""
+        """Wait until the launch ends, a node is lost or an abort hangs; return True if the deadline passed."""
         deadline = time.monotonic() + plan.timeout_s
         aborting_since: float | None = None
         while not ended.wait(_POLL_S):
@@ -202,7 +202,7 @@ class Runner:
                 return False
             if aborting_since is None and notices.gave_up(ranklog.launcher):
                 aborting_since = now
-            # mpirun waits for daemons to confirm an abort, and a daemon on a dead node never will.
+            # mpirun waits until daemons confirm an abort, which a daemon on a dead node never does.
             if aborting_since is not None and now - aborting_since > _ABORT_S:
                 return False
         return False
@@ -224,7 +224,7 @@ class Runner:
         return fan_out(self._members(plan), self._connect, work, fanout=self._fanout)
 
     def _end(self, plan: LaunchPlan) -> dict[str, str]:
-        """End what still runs of the launch on every node; return the nodes that do not answer, and why."""
+        """End remaining processes of the launch on every node; return the nodes that do not answer, and why."""
 
         def work(_: Node, transport: Transport) -> str:
             script = processes.end_script(plan.token, _END_GRACE_S)
@@ -234,11 +234,11 @@ class Runner:
         outcome = fan_out(self._members(plan), self._connect, work, fanout=self._fanout)
         for name, left in outcome.values_by_node.items():
             if left:
-                _LOG.warning("%s: these processes of the launch would not end: %s", name, left)
+                _LOG.warning("%s: these processes of the launch did not end: %s", name, left)
         return {name: failure.message for name, failure in outcome.failures.items()}
 
     def remove(self) -> None:
-        """Remove the launch's folder from every node; a node that does not answer is only warned about."""
+        """Remove the launch directory from every node; a node that does not answer is only logged."""
         if not self._touched:
             return
 
@@ -260,7 +260,7 @@ def _start(transport: Transport, plan: LaunchPlan, launcher: Launcher, ranklog: 
     return transport.run(
         _SHELL,
         stdin=start_script(plan, launcher, limit_s),
-        # After the node's own clock and what it does then.
+        # Later than the node's own deadline and the cleanup that follows it.
         timeout_s=limit_s + _BACKSTOP_S,
         on_line=ranklog.line,
         max_output_bytes=_LAUNCH_BYTES + plan.np * _RANK_BYTES,
@@ -268,7 +268,7 @@ def _start(transport: Transport, plan: LaunchPlan, launcher: Launcher, ranklog: 
 
 
 def needs_for(launcher_name: str, *, torch: bool, perf: bool, program: str = "all_reduce_perf") -> Needs:
-    """Return what every node must have."""
+    """Return the programs that every node must have."""
     families: dict[str, Family] = {"openmpi": "openmpi", "mpich": "mpich"}
     family = families.get(launcher_name)
     return Needs(

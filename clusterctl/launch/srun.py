@@ -1,4 +1,4 @@
-"""srun: Slurm starts the ranks, and no SSH between nodes is needed."""
+"""Launch with srun: Slurm starts the ranks, without SSH between nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OUTPUT = "srun_output.sh"
 
 
 class Srun:
-    """A job step of Slurm: in the allocation that clusterctl runs in, else in one that srun asks for."""
+    """Launch a Slurm job step in the current allocation, else in a new one that srun requests."""
 
     name = "srun"
     over_ssh = False
@@ -22,11 +22,11 @@ class Srun:
     in_turn = True
 
     def reader(self, plan: LaunchPlan) -> Reader:
-        """Return the reader of the tags that the script makes of srun's labels."""
+        """Return the reader of the tags into which the script converts srun's labels."""
         return MarkedTags(plan.mark)
 
     def files(self, plan: LaunchPlan) -> dict[str, bytes]:
-        """Return the list of nodes by rank, and the script that tells srun's two outputs apart."""
+        """Return the list of nodes by rank, and the script that separates srun's two outputs."""
         return {
             HOSTFILE: "".join(f"{node}\n" for node in plan.node_of_rank).encode(),
             OUTPUT: Path(__file__).with_name(OUTPUT).read_bytes().replace(b"@MARK@", plan.mark.encode()),
@@ -49,7 +49,7 @@ class Srun:
                 program=plan.program,
                 nodes=len(plan.placements),
                 env={**plan.marked_env, **hidden},
-                # Slurm's clock stands behind ours.
+                # Slurm's time limit only backs up clusterctl's deadline.
                 time_limit_minutes=math.ceil(plan.timeout_s / 60) + 2,
                 label=True,
             ),

@@ -1,4 +1,4 @@
-# Runs srun as sh srun_output.sh SRUN ... with its two outputs as one stream, whose lines say which of the two each was.
+# Runs srun (sh srun_output.sh SRUN ...) and joins stdout and stderr into one stream, in which each line's tag names its source.
 exec 3>&1
 status=$(
   {

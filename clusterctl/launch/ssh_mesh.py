@@ -1,6 +1,6 @@
-"""How the launching node reaches its peers over SSH: ssh_config, known host keys, and the test of both.
+"""Let the launching node reach its peers over SSH: ssh_config, known host keys, and a test of both.
 
-No private key travels: the launching node uses keys that are its own.
+No private key is copied: the launching node uses its own keys.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ CONFIG_FILE = "ssh_config"
 KNOWN_HOSTS_FILE = "known_hosts"
 _TRY = f"""
 try() {{
-  # What a rank may lock, asked on the very path by which mpirun will start it; that it cannot be said is no fault.
+  # Reads the memlock limit over the path on which mpirun starts ranks; a missing answer is not a fault.
   if said=$(ssh -F {CONFIG_FILE} "$2" 'sh -c "ulimit -l" 2>/dev/null; true' 2>&1 </dev/null); then
     printf 'ok\\t%s\\t%s\\n' "$1" "$(printf %s "$said" | tail -n 1)"
   else
@@ -29,25 +29,27 @@ try() {{
 
 
 class Mesh(NamedTuple):
-    """What SSH from the launching node to its peers came to, and what ranks may lock there (``memlock_of``)."""
+    """Hold the result of the SSH test from the launching node to its peers, and their limits (``memlock_of``)."""
 
     faults: tuple[Fault, ...] = ()
     memlock: Mapping[str, str] = MappingProxyType({})
 
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./~:@+=-]+")
-# Accounts of a directory: CORP\alice, machine$.
+# Accounts of a directory service: CORP\alice, machine$.
 _USER = re.compile(r"[A-Za-z0-9_.@+\\-]+[$]?")
 
 
 def _plain(word: str, what: str, allowed: re.Pattern[str] = _PLAIN) -> str:
     if not allowed.fullmatch(word):
-        raise LaunchError(f"{what} {word!r} cannot stand in an ssh_config", hint="use letters, digits, ./_-")
+        raise LaunchError(
+            f"{what} {word!r} has characters that ssh_config does not allow", hint="use letters, digits, ./_-"
+        )
     return word
 
 
 def config(plan: LaunchPlan) -> str:
-    """Return the ssh_config for the launching node: one Host block per peer, and what holds for all."""
+    """Return the ssh_config for the launching node: one Host block per peer, then the common settings."""
     known = (f"{plan.directory}/{KNOWN_HOSTS_FILE}", *plan.known_hosts, "~/.ssh/known_hosts")
     lines: list[str] = []
     for placement in plan.placements[1:]:
@@ -73,7 +75,7 @@ def config(plan: LaunchPlan) -> str:
 
 
 def known_hosts(placements: tuple[Placement, ...], keys: Mapping[str, tuple[str, ...]]) -> str:
-    """Return known_hosts lines for the peers, from the keys that each showed over a verified connection."""
+    """Return known_hosts lines for the peers, with the keys that each peer reported over a verified connection."""
     lines = []
     for placement in placements:
         port = placement.ssh_port or 22
@@ -83,7 +85,7 @@ def known_hosts(placements: tuple[Placement, ...], keys: Mapping[str, tuple[str,
 
 
 def probe(plan: LaunchPlan) -> str:
-    """Return sh text that tries SSH from the launching node to all peers at once, a line of answer each."""
+    """Return sh text that tests SSH from the launching node to all peers in parallel, with a line of answer each."""
     lines = [f"cd {plan.directory} || exit 1", _TRY, "printf 'here\\t%s\\n' \"$(ulimit -l)\""]
     for index, placement in enumerate(plan.placements[1:]):
         lines.append(f"try {index} {_plain(placement.node, 'the node name')} &")
@@ -92,7 +94,7 @@ def probe(plan: LaunchPlan) -> str:
 
 
 def memlock_of(plan: LaunchPlan, answer: str) -> dict[str, str]:
-    """Read what ranks may lock from the probe's answer: ``unlimited`` or KiB by node; who said neither is left out."""
+    """Parse the memlock limits from the probe's answer: ``unlimited`` or KiB by node; malformed ones are omitted."""
     lines = [line.split("\t") for line in answer.splitlines()]
     said = {words[1]: words[2].strip() for words in lines if words[0] == "ok" and len(words) == 3}
     here = next((words[1].strip() for words in lines if words[0] == "here" and len(words) == 2), "")
@@ -105,7 +107,7 @@ def memlock_of(plan: LaunchPlan, answer: str) -> dict[str, str]:
 
 
 def faults(plan: LaunchPlan, answer: str) -> tuple[Fault, ...]:
-    """Read the probe's answer: one fault for every peer that the launching node cannot reach."""
+    """Parse the probe's answer and return one fault for every peer that the launching node cannot reach."""
     peers = plan.placements[1:]
     launching = plan.placements[0].node
     said = {words[1]: words for line in answer.splitlines() if len(words := line.split("\t")) >= 2}
@@ -114,7 +116,7 @@ def faults(plan: LaunchPlan, answer: str) -> tuple[Fault, ...]:
         words = said.get(str(index), ["bad", "", "no answer"])
         if words[0] == "ok":
             continue
-        reason = (words[2] if len(words) > 2 else "").strip() or "no reason given"
+        reason = (words[2] if len(words) > 2 else "").strip() or "ssh printed no reason"
         found.append(
             Fault(
                 FaultKind.MESH,

@@ -1,4 +1,4 @@
-"""torchrun: one agent per node, started by ``agents.py`` on the launching node over the same ssh_config."""
+"""Launch with torchrun: ``agents.py`` on the launching node starts one agent per node over the ssh_config."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from clusterctl.launch.base import LaunchPlan
 
 STARTER = "agents.py"
 SETTINGS = "agents.json"
-# The template of torchrun's tags, which holds the mark: ranks must not inherit it.
+# Holds the template of torchrun's tags with the mark, so ranks must not inherit it.
 PREFIX_VARIABLE = "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"
 
 
 class Torchrun:
-    """torchrun with static rendezvous. It numbers ranks node after node, whatever ``map_by`` says."""
+    """Launch torchrun with static rendezvous; it always numbers ranks node after node and ignores ``map_by``."""
 
     name = "torchrun"
     over_ssh = True
@@ -25,11 +25,11 @@ class Torchrun:
     in_turn = False
 
     def reader(self, plan: LaunchPlan) -> Reader:
-        """Return the reader of the tags that torchrun is made to write."""
+        """Return the reader of the tags that torchrun writes."""
         return MarkedTags(plan.mark)
 
     def files(self, plan: LaunchPlan) -> dict[str, bytes]:
-        """Return the starter, what it shall start, and with several nodes the ssh_config."""
+        """Return the starter, its settings, and with several nodes the ssh_config."""
         env = plan.marked_env
         address, port = env.get("MASTER_ADDR") or "127.0.0.1", int(env.get("MASTER_PORT") or 29500)
         wanted = {
@@ -63,5 +63,5 @@ class Torchrun:
         return found
 
     def argv(self, plan: LaunchPlan) -> tuple[str, ...]:
-        """Return the starter's argv; the torchrun lines stand in the file that it reads."""
+        """Return the starter's argv; the torchrun commands are in the settings file."""
         return (plan.python, f"{plan.directory}/{STARTER}", f"{plan.directory}/{SETTINGS}")

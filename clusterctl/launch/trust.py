@@ -1,4 +1,4 @@
-"""What one launch proves of its fast path: NCCL's log read, GPUDirect judged, and the links that bound its figures."""
+"""Check what one launch proves about its fast path: NCCL's log, GPUDirect RDMA, and the links that limit its rates."""
 
 from __future__ import annotations
 
@@ -17,20 +17,23 @@ from clusterctl.launch.base import LaunchPlan
 from clusterctl.launch.failure import Outcome
 from clusterctl.launch.preflight import Readiness
 
-# What the log must hold for the proof; TUNING is left out, because it writes a line for every call that is timed.
+# The log must hold these subsystems for the proof. TUNING is omitted: it writes a line for every timed call.
 SUBSYSTEMS = "INIT,ENV,NET,GRAPH"
 _LOG_FILE = "/dev/stderr"
-# These keep ranks' streams in files, which opening once more would empty.
+# These launchers redirect ranks' streams to files, which opening /dev/stderr again would truncate.
 _STREAMS_IN_FILES = ("torchrun",)
 
 
-# What a variant (--compare gdr=0,gdr=2) sets to take another path on purpose.
+# Variables that a variant (--compare gdr=0,gdr=2) sets to choose another path on purpose.
 _PATHS = ("NCCL_NET_GDR_LEVEL", "NCCL_NET_GDR_READ", "NCCL_IB_DISABLE", "NCCL_NET", "NCCL_DMABUF_ENABLE")
 
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """``log`` and ``gpudirect`` are None where NCCL did not join nodes; ``links`` None where they are not known."""
+    """Hold the proof of one launch.
+
+    ``log`` and ``gpudirect``: None if NCCL did not connect nodes; ``links``: None if a node's links are unknown.
+    """
 
     np: int
     nodes: int
@@ -41,35 +44,35 @@ class Trust:
 
     @property
     def in_network(self) -> bool | None:
-        """Whether switches reduce (SHARP), by the log's channels; None without a log."""
+        """Tell whether switches reduce (SHARP), by the log's channels; None without a log."""
         if self.log is None:
             return None
         return any(way.kind == "collnet" for process in self.log.processes for _, way in process.channels)
 
     @property
     def nvlink_between_nodes(self) -> bool | None:
-        """Whether NVLink joins the nodes (MNNVL); None where the log does not say."""
+        """Tell whether NVLink connects the nodes (MNNVL); None if the log does not report it."""
         said = [p.mnnvl for p in self.log.processes if p.mnnvl is not None] if self.log else []
         return any(said) if said else None
 
 
 def log_file(launcher_name: str) -> str | None:
-    """Return where NCCL shall log: away from the results, into whose rows its lines would be mixed.
+    """Return the file for NCCL's log, which must not mix with the rows of results on stdout.
 
-    None: to stdout, as it does by itself, and where it cannot open the file.
+    None: NCCL's default, stdout, for launchers where it cannot use the file.
     """
     return None if launcher_name in _STREAMS_IN_FILES else _LOG_FILE
 
 
 def asked_for(environment: Sequence[tuple[str, str]]) -> bool:
-    """Tell whether a request's own variables choose the path, so that a slow one is what was to be measured."""
+    """Tell whether a request's own variables choose the path, so that a slow path is intended."""
     return any(name in _PATHS for name, _ in environment)
 
 
 def named(sweep: Sweep, trust: Trust) -> Sweep:
-    """Return a sweep with the versions and ways that only NCCL's log has, which went another way than its rows.
+    """Return the sweep with the library versions and transports from NCCL's log, which is separate from the rows.
 
-    Versions are rank 0's alone, as the rows are; each rank's ways are its own.
+    Versions come from rank 0 alone, as the rows do; transports come from all ranks.
     """
     if trust.log is None:
         return sweep
@@ -91,7 +94,7 @@ def of_launch(
     *,
     allow_slow_path: bool,
 ) -> Trust:
-    """Judge one launch. Slow paths are faults unless they are allowed; the proof says them either way."""
+    """Check one launch. Slow paths are faults unless they are allowed; the proof lists them in both cases."""
     by_node = {answer.node.name: answer for answer in answers}
     used = [by_node[placement.node] for placement in plan.placements]
     selector = dict(plan.env).get("NCCL_IB_HCA")
@@ -112,7 +115,7 @@ def of_launch(
 
 
 def read(outcome: Outcome) -> NcclLog:
-    """Read the NCCL log out of what every rank wrote."""
+    """Parse the NCCL log from the output of all ranks."""
     reader = LogReader()
     for texts in (outcome.stderr_by_rank, outcome.stdout_by_rank):
         for rank, text in texts.items():

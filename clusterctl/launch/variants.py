@@ -1,4 +1,4 @@
-"""The variants that ``bench --compare`` measures in turns: other libraries, other values of environment variables."""
+"""Parse the variants of ``bench --compare``, measured interleaved: libraries and environment variables."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from clusterctl.secret.scrub import names_a_secret
 # GDR: how far a NIC may be from a GPU for GPUDirect RDMA, as in Tencent Cloud's guide (0: never, 2: PXB).
 _ALIASES = {"gdr": "NCCL_NET_GDR_LEVEL"}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# What the launch itself says to every rank.
+# Variables that the launch itself sets for every rank.
 _OWN = re.compile(r"MASTER_(ADDR|PORT)|(LOCAL_)?(RANK|WORLD_SIZE)|CCORE_(ROOT_.*|JOB_SECRET)|CLUSTERCTL_.*")
 _READERS: tuple[tuple[str, Library], ...] = (
     ("NCCL_", "nccl"), ("LIGHT_", "nccl"), ("HOROVOD_", "nccl"), ("GLOO_", "gloo"), ("CCORE_", "ccore"),
 )  # fmt: skip
-# What a library logs moves no figure.
+# Logging does not change figures.
 _LOGGING = ("NCCL_DEBUG",)
-# Variables that say nothing where all ranks share one node.
+# Variables without effect if all ranks run on one node.
 _NETWORK = ("NCCL_NET", "NCCL_IB", "NCCL_SOCKET")
 _FORM = "for example nccl,ccore or gdr=0,gdr=2 or nccl,nccl+NCCL_ALGO=Ring"
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One variant: its name as written, a library (None: the run's own), and variables set for every rank."""
+    """Hold one variant: its name as written, a library (None: the run's own), and variables set for every rank."""
 
     name: str
     library: Library | None = None
@@ -35,17 +35,17 @@ class Variant:
 
 
 def parse_variants(text: str) -> tuple[Variant, ...]:
-    """Read ``A,B,...``; each is a library, NAME=VALUE, several of them joined by ``+``, or ``default``.
+    """Parse ``A,B,...``; each is a library, NAME=VALUE, several of these joined by ``+``, or ``default``.
 
-    Raise UsageError for anything else, for one variant alone, and for one that comes twice.
+    Raise UsageError for anything else, for a single variant, and for duplicates.
     """
     found = tuple(_variant(word.strip()) for word in text.split(","))
     if len(found) < 2:
-        raise UsageError(f"--compare {text!r} names one variant, and there is nothing to compare", hint=_FORM)
+        raise UsageError(f"--compare needs at least two variants, not {text!r} alone", hint=_FORM)
     meanings = [(variant.library, sorted(variant.environment)) for variant in found]
     for index, meaning in enumerate(meanings):
         if meaning in meanings[:index]:
-            raise UsageError(f"--compare names {found[index].name!r} twice", hint="leave one of them out")
+            raise UsageError(f"--compare names {found[index].name!r} twice", hint="remove one of them")
     return found
 
 
@@ -74,15 +74,15 @@ def _variant(word: str) -> Variant:
 
 def _require_variable(name: str, value: str) -> None:
     if not _NAME.fullmatch(name):
-        raise UsageError(f"--compare: {name!r} cannot be the name of an environment variable", hint=_FORM)
+        raise UsageError(f"--compare: {name!r} is not a valid name of an environment variable", hint=_FORM)
     if _OWN.fullmatch(name):
         raise UsageError(
-            f"--compare: {name} is said by the launch itself", hint="choose a variable of the library"
+            f"--compare: {name} is set by the launch itself", hint="choose a variable of the library"
         )
     if names_a_secret(name, value):
         raise UsageError(
-            f"--compare: {name} looks like a secret, and variants are shown in results",
-            hint="secrets belong into 'env' of the inventory",
+            f"--compare: {name} looks like a secret, but results show variants in clear text",
+            hint="put secrets into `env` of the inventory",
         )
     if name == _ALIASES["gdr"]:
         try:
@@ -92,7 +92,7 @@ def _require_variable(name: str, value: str) -> None:
 
 
 def require_reader(library: Library, environment: dict[str, str]) -> None:
-    """Raise LaunchError when a variable is another library's, so that setting it could change nothing."""
+    """Raise LaunchError if a variable belongs to another library, so that it would have no effect."""
     for name in environment:
         reader = next((reader for prefix, reader in _READERS if name.startswith(prefix)), library)
         if reader != library:
@@ -104,11 +104,11 @@ def require_reader(library: Library, environment: dict[str, str]) -> None:
 
 
 def tunes(name: str, library: Library) -> bool:
-    """Tell whether a variable is one that this library reads and that may move its figures."""
+    """Tell whether this library reads a variable and its value may change figures."""
     own = tuple(prefix for prefix, reader in _READERS if reader == library)
     return name.startswith(own) and not name.startswith(_LOGGING) and not _OWN.fullmatch(name)
 
 
 def without_effect(environment: dict[str, str], nodes: int) -> list[str]:
-    """Return the variables that can change nothing, because all ranks are on one node."""
+    """Return the variables without effect because all ranks run on one node."""
     return [name for name in environment if nodes == 1 and name.startswith(_NETWORK)]

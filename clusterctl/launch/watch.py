@@ -1,7 +1,7 @@
-"""Watching the nodes of a launch: a node that loses its power says nothing, and its peers may wait for minutes.
+"""Watch the nodes of a launch: a node that loses power closes no connection, and its peers may wait for minutes.
 
-Open MPI's keepalive does not help once something was sent to the dead node: then TCP only retransmits, for a
-quarter of an hour (tcp(7), tcp_retries2).
+Open MPI's keepalive does not help if data was already sent to the dead node: then TCP only retransmits, for about 15
+minutes (tcp(7), tcp_retries2).
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from clusterctl.transport.base import Transport
 BEAT_S = 5
 SILENCE_S = 60.0
 PAUSES_S = (1.0, 4.0)
-"""Before each try after a connection broke: a busy sshd drops logins, and takes the next (MaxStartups)."""
-# Ends by itself after a closed connection: the next word finds no reader.
+"""Pauses before each retry after a connection broke: a busy sshd drops logins at random (MaxStartups)."""
+# Ends by itself once the connection is closed, because echo then fails.
 _BEAT = f"while sleep {BEAT_S}; do echo beat || exit; done"
 
 
 class Watch:
-    """One quiet connection per node that carries a word every few seconds; a context manager."""
+    """Hold one connection per node that carries a heartbeat every few seconds; a context manager."""
 
     def __init__(self, nodes: Sequence[Node], connect: Callable[[Node], Transport], token: str) -> None:
         self._nodes = tuple(node for node in nodes if node.connection != "local")
@@ -49,11 +49,11 @@ class Watch:
             transport.close()
 
     def lost(self) -> dict[str, str]:
-        """Return the nodes that are gone, and how that showed."""
+        """Return the lost nodes, and the sign by which each was detected."""
         now = time.monotonic()
         with self._lock:
             silent = {
-                name: f"it said nothing for {SILENCE_S:.0f} s"
+                name: f"no heartbeat for {SILENCE_S:.0f} s"
                 for name, at in self._seen.items()
                 if now - at > SILENCE_S
             }
@@ -64,7 +64,7 @@ class Watch:
             self._seen[name] = time.monotonic()
 
     def _keep(self, node: Node) -> None:
-        """Hold the connection; one that breaks is made again, because only the connection may have died."""
+        """Hold the connection and restore it if it breaks, because the node may still be up."""
         failures = 0
         while True:
             transport = self._connect(node)
@@ -74,7 +74,7 @@ class Watch:
                 self._open[node.name] = transport
             try:
                 transport.run(self._command, on_line=lambda _: self._beat(node.name))
-                reason = "its watch ended"
+                reason = "the heartbeat command ended"
             except ClusterctlError as error:
                 reason = error.message
             finally:

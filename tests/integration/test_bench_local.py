@@ -273,7 +273,7 @@ def test_a_reader_that_fails_still_leaves_a_result(tmp_path, monkeypatch, capsys
     result = json.loads((run_folder(tmp_path) / "results.json").read_text())
     assert result["status"] == "failed"
     (fault,) = result["proof"]["failures"]
-    assert fault["message"] == "what the ranks wrote cannot be read: TypeError: injected"
+    assert fault["message"] == "the output of the ranks cannot be read: TypeError: injected"
 
 
 def test_output_that_breaks_off_is_not_a_result(run_clusterctl, tmp_path):
@@ -286,10 +286,10 @@ def test_output_that_breaks_off_is_not_a_result(run_clusterctl, tmp_path):
 @pytest.mark.parametrize(
     ("settings", "arguments", "words"),
     [
-        ({"mpirun": "/nowhere/mpirun"}, (), "mpirun is not there (/nowhere/mpirun)"),
-        ({"all_reduce_perf": "/nowhere/perf"}, (), "all_reduce_perf is not there (/nowhere/perf)"),
-        ({"python": "/nowhere/python"}, ("--library", "gloo"), "/nowhere/python is not there"),
-        ({"socket_ifname": "bond7"}, (), "no network interface bond7"),
+        ({"mpirun": "/nowhere/mpirun"}, (), "mpirun not found (/nowhere/mpirun)"),
+        ({"all_reduce_perf": "/nowhere/perf"}, (), "all_reduce_perf not found (/nowhere/perf)"),
+        ({"python": "/nowhere/python"}, ("--library", "gloo"), "/nowhere/python not found"),
+        ({"socket_ifname": "bond7"}, (), "network interface bond7 not found"),
     ],
 )
 def test_what_is_missing_is_named_before_anything_starts(
@@ -318,7 +318,7 @@ def test_a_point_that_the_nodes_cannot_serve_is_refused_before_the_first_is_laun
         "bench", "-i", inventory(tmp_path, slots=2), "--model", "resnet18", "--library", "gloo", "--launcher", "local",
         "--scaling", "1,4",
     )  # fmt: skip
-    assert done.returncode == 10 and "4 ranks were asked for, but the nodes have 2 slots" in done.stderr
+    assert done.returncode == 10 and "-np asks for 4 ranks, but the nodes have 2 slots" in done.stderr
     assert "starting" not in done.stderr
 
 

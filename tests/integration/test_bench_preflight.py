@@ -47,7 +47,7 @@ def test_every_rung_to_eight_bytes(run_clusterctl: Any, sshd_farm: Any, tmp_path
     )
     assert details["locked memory"].startswith(limit), details
     assert details["ranks start"].startswith("2 rank(s): ")
-    assert details["8 bytes"].startswith("all_reduce right in ")
+    assert details["8 bytes"].startswith("all_reduce correct in ")
     (folder,) = (tmp_path / "runs").glob("*-preflight-*")
     assert json.loads((folder / "preflight.json").read_text())["status"] == "ok"
 

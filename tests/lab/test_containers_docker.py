@@ -137,7 +137,7 @@ def test_containers_are_nodes_and_down_leaves_nothing(distributed, command, inve
     checked = command("check", str(run / "containers.yaml"), "--only", "memlock", "--json", code=1)
     assert [node["reachable"] for node in checked["nodes"]] == [True, True]
     refused = command("up", str(inventory), code=10).stderr
-    assert "a container named cluster.ctl is there already" in refused
+    assert "a container named cluster.ctl already exists" in refused
     command("down")
     # No container, volume, network, process, key or file, anywhere on the nodes.
     after = [on_node(node, node_state.COMMAND) for node in NODES]
@@ -191,10 +191,10 @@ def test_every_rank_of_every_container_has_one_library(up, command, inventory):
 @pytest.mark.parametrize(
     ("settings", "words", "said"),
     [
-        ({"image": "clusterctl-none:1"}, (), "has no image clusterctl-none:1"),
+        ({"image": "clusterctl-none:1"}, (), "does not have image clusterctl-none:1"),
         ({}, ("--port", "22"), "port 22 is in use"),
-        ({}, ("--volume", "/no/such/folder:/x"), "/no/such/folder is not there"),
-        ({"devices": ["/dev/none"]}, (), "no device /dev/none"),
+        ({}, ("--volume", "/no/such/folder:/x"), "/no/such/folder not found"),
+        ({"devices": ["/dev/none"]}, (), "device /dev/none not found"),
         ({"memlock": "-1", "cap_add": ["SYS_RESOURCE"]}, (), "node[1-2] (2): "),
     ],
 )

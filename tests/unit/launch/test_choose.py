@@ -74,7 +74,7 @@ def test_the_library_follows_the_hardware():
 
 def test_a_node_that_lost_its_gpus_does_not_turn_the_run_into_one_of_cpus():
     whole, lost = ready("n1", gpus=8, found={"gpus": 8}), ready("n2", gpus=8)
-    with pytest.raises(LaunchError, match="n2: the inventory says GPUs"):
+    with pytest.raises(LaunchError, match="n2: the inventory lists GPUs"):
         choose.library(None, [whole, lost], collective=True)
     assert choose.library("gloo", [whole, lost], collective=True) == "gloo"
     assert choose.library("nccl", [whole, lost], collective=True) == "nccl"

@@ -85,8 +85,8 @@ def test_the_cluster_file_is_mounted_where_it_is_and_only_once():
     ("found", "image", "container", "words"),
     [
         (replace(FOUND, ports=frozenset({2222})), IMAGE, {}, "port 2222 is in use"),
-        (replace(FOUND, name_taken="0123456789abcdef"), IMAGE, {}, "there already (0123456789ab)"),
-        (FOUND, None, {}, "no image i:1"),
+        (replace(FOUND, name_taken="0123456789abcdef"), IMAGE, {}, "already exists (0123456789ab)"),
+        (FOUND, None, {}, "not have image i:1"),
         (FOUND, replace(IMAGE, architecture="arm64"), {}, "is for arm64"),
         (FOUND, IMAGE, {"network": "bridge"}, "network 'bridge'"),
     ],
@@ -122,7 +122,7 @@ def test_dockers_refusals_are_explained_and_never_swallowed(said, words):
 
 
 def test_a_probe_that_is_cut_short_is_no_answer():
-    with pytest.raises(LaunchError, match="did not finish"):
+    with pytest.raises(LaunchError, match="did not answer the container probe completely"):
         parse(Node(name="n", address="a"), "host\tn\nports\t0016\n", None)
 
 
@@ -194,7 +194,7 @@ def test_what_cannot_be_written_is_said_in_words(tmp_path):
 
 
 def test_those_that_are_up_are_found_and_doubt_is_asked_about(tmp_path):
-    with pytest.raises(LaunchError, match="no containers are up"):
+    with pytest.raises(LaunchError, match="no containers are recorded as running"):
         containers_record.those_up(None, tmp_path)
     node = containers_record.container_node(Node(name="n", address="a"), "a", 2222, tmp_path)
     one, two = RunDir.create("up", tmp_path), RunDir.create("up", tmp_path)
@@ -212,9 +212,9 @@ def test_those_that_are_up_are_found_and_doubt_is_asked_about(tmp_path):
 def test_a_run_that_is_somebody_elses_or_damaged_is_an_error_in_words(tmp_path, monkeypatch):
     run = RunDir.create("up", tmp_path)
     monkeypatch.setattr(containers_record.os, "access", lambda *_: False)
-    with pytest.raises(LaunchError, match="no containers are up") as raised:
+    with pytest.raises(LaunchError, match="no containers are recorded as running") as raised:
         containers_record.those_up(None, tmp_path)
-    assert raised.value.hint == f"{run.id} is somebody else's (with sudo?): go on with it as they"
+    assert raised.value.hint == f"{run.id} belongs to another user (was sudo used?): run as that user"
     run.write("inventory", {"nodes": "n1"})
     with pytest.raises(ConfigError, match=r"inventory\.json is damaged: nodes: ") as damaged:
         nodes_of(run)
@@ -237,7 +237,7 @@ def test_a_secret_of_several_lines_stays_out_of_dockers_file():
     """docker says a line that it takes for a name aloud: variable 'two words' contains whitespaces."""
     text, notes = env_file({"TLS_KEY": "first line\ntwo words", "HF_TOKEN": "one"})
     assert text == b"HF_TOKEN=one\n"
-    assert len(notes) == 1 and notes[0].startswith("TLS_KEY is several lines")
+    assert len(notes) == 1 and notes[0].startswith("TLS_KEY spans several lines")
     exported = files.environment((), {"TLS_KEY": "first line\ntwo words"})
     said = subprocess.run(
         ("sh", "-c", exported + 'printf %s "$TLS_KEY"'), capture_output=True, text=True, check=True
@@ -261,5 +261,5 @@ def test_an_engine_that_cannot_say_what_is_left_has_not_none(tmp_path, monkeypat
     here = Node(name="n", address="localhost", connection="local")
     removed = Containers([here], LocalTransport, "20261122T015714Z-up-1a2b", 0).remove()
     assert (
-        "n: docker cannot say which containers are left: database is locked" in removed.failures["n"].message
+        "n: docker cannot list the remaining containers: database is locked" in removed.failures["n"].message
     )

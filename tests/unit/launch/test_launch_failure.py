@@ -113,7 +113,7 @@ def test_a_node_that_no_longer_answers_comes_before_what_followed_from_it():
                 "gpu02": (RankProcess(9, 2, "running"),),
             },
             3,
-            "is gone while others wait",
+            "has ended while others wait",
         ),
         (
             # gpu02 reports a rank that gpu01 has.
@@ -126,9 +126,9 @@ def test_a_node_that_no_longer_answers_comes_before_what_followed_from_it():
                 ),
             },
             0,
-            "rank 0 on gpu01 is gone",
+            "rank 0 on gpu01 has ended",
         ),
-        ({}, None, "no end after 600 s"),
+        ({}, None, "did not end within 600 s"),
     ],
 )
 def test_a_hang_says_which_rank_stands_still(seen, rank, words):
@@ -178,7 +178,7 @@ def test_a_program_of_another_library_is_no_measurement_of_this_one(library, sai
     """The all_reduce_perf that the inventory names is nccl-tests', say, and --library ccore is asked for."""
     found = check_library(library, ["torch 2.13", said])
     assert [fault.kind.value for fault in found] == ([] if right else ["missing-program"])
-    assert right or f"{library} was to be measured" in found[0].message
+    assert right or f"the run measures {library}, but" in found[0].message
 
 
 def test_processes_of_a_launch_are_read_with_their_state():

@@ -71,7 +71,7 @@ def _asked(tmp_path, smi, sys="/sys"):
     program.write_text(f"#!/bin/sh\n{smi}\n")
     program.chmod(0o755)
     text = Path(preflight.__file__).with_name("probe.sh").read_text()
-    part = text[text.index("# What joins GPUs and nodes") : text.index("find_program() {")]
+    part = text[text.index("# Links between GPUs and between nodes") : text.index("find_program() {")]
     script = 'say() { printf \'%s\\t%s\\n\' "$1" "$2"; }\n' + part.replace("/sys/", f"{sys}/")
     done = subprocess.run(
         ["sh", "-s"], input=script, capture_output=True, text=True, timeout=20, check=True,

@@ -44,7 +44,7 @@ def test_cores_are_the_machines_whatever_a_shell_says_to_openmp(monkeypatch, tmp
 
 @pytest.mark.parametrize("line", ["cores\tmany", "ports\t1F90 ²", "rdma_port\tmlx5_0", "ssh\ta 1 b x"])
 def test_an_answer_that_is_none_is_the_nodes_error(line):
-    with pytest.raises(LaunchError, match="n answers with what is no number"):
+    with pytest.raises(LaunchError, match="n answered the launch probe with a malformed number"):
         preflight.parse(Node(name="n", address="n"), f"{line}\nlinks\tasked\nend\tok\n")
 
 
@@ -57,13 +57,13 @@ def test_a_folder_that_cannot_be_made_is_a_fault(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "change", "needs", "words"),
     [
-        ({}, {"mpirun": None}, Needs(mpirun="openmpi"), "Open MPI is not there"),
+        ({}, {"mpirun": None}, Needs(mpirun="openmpi"), "Open MPI not found"),
         ({"mpirun": "/opt/mpirun"}, {"mpirun": None}, Needs(mpirun="openmpi"), "(/opt/mpirun)"),
         ({}, {"mpirun_version": "HYDRA build details:"}, Needs(mpirun="openmpi"), "not Open MPI"),
-        ({}, {"python": None}, Needs(torch=True), "python3 is not there"),
+        ({}, {"python": None}, Needs(torch=True), "python3 not found"),
         ({}, {"torch": None}, Needs(torch=True), "torch is not installed"),
-        ({}, {"perf": None, "core_perf": None}, Needs(perf=True), "all_reduce_perf is not there"),
-        ({"socket_ifname": "bond0"}, {"interface": None}, Needs(), "no network interface bond0"),
+        ({}, {"perf": None, "core_perf": None}, Needs(perf=True), "all_reduce_perf not found"),
+        ({"socket_ifname": "bond0"}, {"interface": None}, Needs(), "network interface bond0 not found"),
     ],
 )
 def test_what_is_missing_is_named_with_its_node(here, settings, change, needs, words):
@@ -134,7 +134,7 @@ def test_slots_are_the_inventorys_else_gpus_else_cores(here):
 
 
 def test_an_interface_that_is_only_excluded_is_refused():
-    with pytest.raises(LaunchError, match="which interface not to use"):
+    with pytest.raises(LaunchError, match="only excludes an interface"):
         preflight.interface_of(Node(name="n", address="n", socket_ifname="^docker0"))
 
 
@@ -142,9 +142,9 @@ def test_an_interface_that_is_only_excluded_is_refused():
     ("change", "words"),
     [
         ({}, None),
-        ({"srun": None}, "srun is not there"),
+        ({"srun": None}, "srun not found"),
         ({"slurm_nodes": ()}, "gets no answer from slurmctld"),
-        ({"slurm_nodes": ("gpu01", "gpu03")}, "gpu02: Slurm has no node of this name (it has gpu[01,03])"),
+        ({"slurm_nodes": ("gpu01", "gpu03")}, "gpu02: Slurm has no node of this name; its nodes: gpu[01,03]"),
     ],
 )
 def test_slurm_must_have_the_nodes_under_the_inventorys_names(here, change, words):

@@ -67,7 +67,7 @@ def test_a_full_disk_ends_the_files_and_not_the_run(tmp_path, caplog):
             log.line(line)
     assert log.by_rank == {0: "one\ntwo\n", 1: "three\n"}
     assert [record.getMessage() for record in caplog.records] == [
-        f"the ranks' logs in {tmp_path} end here: No space left on device"
+        f"the ranks' logs in {tmp_path} are incomplete, writing failed: No space left on device"
     ]
 
 

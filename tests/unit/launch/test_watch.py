@@ -91,7 +91,7 @@ def test_the_end_of_the_watch_waits_for_no_pause(monkeypatch):
 def test_silence_is_a_lost_node(monkeypatch):
     monkeypatch.setattr(module, "SILENCE_S", 0.1)
     with watch("hold") as watching:
-        assert settles(watching, {"n1": "it said nothing for 0 s"})
+        assert settles(watching, {"n1": "no heartbeat for 0 s"})
 
 
 @pytest.mark.parametrize("connection", ["local"])
