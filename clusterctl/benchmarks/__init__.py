@@ -1,1 +1,1 @@
-"""What to measure: the command line of each benchmark and the parser of its output."""
+"""Define the benchmarks: the command line of each and the parser of its output."""

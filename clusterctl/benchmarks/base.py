@@ -1,4 +1,4 @@
-"""What a benchmark is: a builder of argv and a parser of what the ranks wrote; no effects."""
+"""Define the common types of benchmarks, which build an argv and parse the ranks' output; no side effects."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class FaultKind(str, Enum):
-    """What is wrong with a run."""
+    """List the kinds of faults of a run."""
 
     CRASHED = "crashed"
     UNPARSABLE = "unparsable"
@@ -30,7 +30,7 @@ class FaultKind(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong: its kind, a sentence, where (rank, node) if known, and what to do."""
+    """Hold one fault: its kind, a message, rank and node if known, and what to do."""
 
     kind: FaultKind
     message: str
@@ -41,7 +41,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class RankProof:
-    """Where one rank ran, by its own account."""
+    """Hold where one rank ran, as that rank reported it."""
 
     rank: int
     host: str

@@ -1,4 +1,4 @@
-"""A sweep of one collective: the names of nccl-tests' programs and the command of one rank."""
+"""Define a sweep of one collective: the names of nccl-tests' programs and the command of one rank."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ COLLECTIVES = (
     *("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce"),
     *("alltoall", "gather", "scatter", "sendrecv", "hypercube"),
 )
-"""As nccl-tests names them."""
+"""The collectives, under the names of nccl-tests."""
 
 
 def program_of(collective: str) -> str:
-    """Return the name of the perf program, nccl-tests' and collective_core's alike."""
+    """Return the name of the perf program, which nccl-tests and collective_core share."""
     return f"{collective}_perf"
 
 
 def sibling(all_reduce_perf: str, program: str) -> str:
-    """Return the program beside the all_reduce_perf that the inventory names (empty: none is named)."""
+    """Return the program in the directory of the inventory's all_reduce_perf; an empty path stays empty."""
     if all_reduce_perf and program == program_of("all_reduce"):
         return all_reduce_perf
     folder, slash, name = all_reduce_perf.rpartition("/")
-    # Builds with MPI are installed as all_reduce_perf_mpi by some packages.
+    # Some packages install builds with MPI as all_reduce_perf_mpi.
     suffix = name.removeprefix(program_of("all_reduce"))
     return f"{folder}{slash}{program}{suffix if suffix != name else ''}"
 
 
 @dataclass(frozen=True, slots=True)
 class CollectiveSweep:
-    """One sweep: sizes in bytes, the factor between them, and how often each is timed."""
+    """Hold one sweep: sizes in bytes, the factor between them, and the iterations per size."""
 
     name: str = "all_reduce"
     min_bytes: int = 8
@@ -57,5 +57,5 @@ class CollectiveSweep:
         )  # fmt: skip
 
     def parse(self, text: str) -> Sweep:
-        """Return what this output says, with every fault found in it."""
+        """Parse the output of one run; faults found in it are part of the result."""
         return perf_output.parse(text)

@@ -1,9 +1,9 @@
-"""The proof of GPUDirect RDMA: what NCCL's log of the run itself says of every node, in both directions.
+"""Prove GPUDirect RDMA from NCCL's log of the run, for every node and both directions.
 
-Checks before a run say what should work; the channels of the run say what did. A node whose channels to others go
-over sockets although it has an RDMA device, or over RDMA through host memory, fell back in silence: the run ends
-well, many times slower. Where the GPU is too far from the NIC, NCCL turns GPUDirect off by design, and that is said
-and not held against the node.
+Checks before a run show what should work; the channels of the run show what did. A node fell back silently if its
+channels to other nodes use sockets although it has an RDMA device, or use RDMA through host memory: the run succeeds,
+but many times slower. If the GPU is too far from the NIC, NCCL disables GPUDirect by design; this is reported, but not
+as a fault.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ _FALLEN_BACK: tuple[Status, ...] = ("sockets", "no-gpudirect")
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What is known of a node beside the log; None where nobody looked.
+    """Hold what is known about a node besides the log; None: not probed.
 
-    ``rdma_ports`` are its active RDMA ports, ``peer_memory`` the modules loaded there that let NICs reach GPUs.
+    ``rdma_ports`` are its active RDMA ports, ``peer_memory`` the loaded modules that let NICs access GPU memory.
     """
 
     rdma_ports: tuple[str, ...] | None = None
     peer_memory: tuple[str, ...] | None = None
     memlock_kib: int | None = None
-    """``ulimit -l``; None also for unlimited."""
+    """``ulimit -l`` in KiB; None also for unlimited."""
     gpu: str | None = None
-    """The name of its first GPU."""
+    """The name of the node's first GPU."""
     ec2_machine: str | None = None
-    """What Amazon calls the machine (g6e.48xlarge); None for any that is not Amazon's."""
+    """The EC2 instance type (g6e.48xlarge); None for machines of other vendors."""
     rdma_named: str | None = None
-    """The RDMA devices that the inventory says it has, as NCCL_IB_HCA is written; None: it names none."""
+    """The node's RDMA devices by the inventory, in the syntax of NCCL_IB_HCA; None: the inventory lists no device."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeProof:
-    """One node's verdict: the ways of its channels to other nodes with their number, and why it is so."""
+    """Hold one node's verdict: the transports of its channels to other nodes with their counts, and the cause."""
 
     node: str
     status: Status
@@ -57,11 +57,11 @@ class NodeProof:
 
     @property
     def fallen_back(self) -> bool:
-        """Whether the run was slow here for a reason that can be mended."""
+        """Tell whether the run was slow on this node for a reason that can be fixed."""
         return self.status in _FALLEN_BACK
 
     def fault(self) -> Fault:
-        """Return it as what went wrong with the run."""
+        """Return the verdict as a fault of the run."""
         ways = ", ".join(dict.fromkeys([*self.send, *self.receive]))
         what = "fell back to sockets" if self.status == "sockets" else "does not use GPUDirect RDMA"
         return Fault(
@@ -74,13 +74,13 @@ class NodeProof:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """The verdicts of all nodes of one launch, in the launch's order."""
+    """Hold the verdicts of all nodes of one launch, in the launch's order."""
 
     nodes: tuple[NodeProof, ...]
 
     @property
     def status(self) -> str:
-        """proven, fallen-back, not-used (for a legitimate reason) or unknown: that of the worst node."""
+        """Return the worst node's status: proven, fallen-back, not-used (for a legitimate reason) or unknown."""
         kinds = {node.status for node in self.nodes}
         if kinds & set(_FALLEN_BACK):
             return "fallen-back"
@@ -117,7 +117,7 @@ def judge(
     node_of: Callable[[ProcessLog], str | None],
     evidence: Mapping[str, Evidence] | None = None,
 ) -> Proof:
-    """Return the verdict on every node of ``nodes``; ``node_of`` names the node of a process (None: not ours)."""
+    """Return the verdict on each of ``nodes``; ``node_of`` returns the node of a process (None: not of this launch)."""
     evidence = evidence or {}
     members: dict[str, list[ProcessLog]] = {name: [] for name in nodes}
     for process in log.processes:
@@ -172,7 +172,7 @@ def _node(
     works_elsewhere: bool,
 ) -> NodeProof:
     if not processes:
-        return NodeProof(name, "unknown", cause="its ranks wrote no NCCL log", hint="NCCL_DEBUG must be INFO")
+        return NodeProof(name, "unknown", cause="its ranks wrote no NCCL log", hint="set NCCL_DEBUG=INFO")
     send, receive = _between(processes, "send"), _between(processes, "receive")
     ways = [*send, *receive]
     mechanisms = tuple(dict.fromkeys(entry for process in processes for entry in process.mechanisms))
@@ -181,15 +181,15 @@ def _node(
         return NodeProof(name, status, _labels(send), _labels(receive), mechanisms, cause, hint)
 
     if not ways and any(process.mnnvl for process in processes):
-        return verdict("nvlink", "NVLink joins the nodes (MNNVL)")
+        return verdict("nvlink", "NVLink connects the nodes (MNNVL)")
     if not send or not receive:
         absent = "sends nothing to" if receive else "receives nothing from" if send else "has no channel to"
         return verdict(
-            "unknown", f"by its log it {absent} other nodes", "NCCL_DEBUG_SUBSYS must hold INIT and NET"
+            "unknown", f"according to its log it {absent} other nodes", "set NCCL_DEBUG_SUBSYS=INIT,NET"
         )
     if any(way.socket for way in ways):
         if evidence.rdma_ports == () and not fleet_rdma:
-            return verdict("no-rdma", "no node has an active RDMA port: there was nothing to fall back from")
+            return verdict("no-rdma", "no node has an active RDMA port, so sockets are expected")
         cause, hint = gpudirect_causes.of_sockets(
             processes, evidence.rdma_ports, evidence.memlock_kib, evidence.rdma_named
         )

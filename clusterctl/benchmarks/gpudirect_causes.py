@@ -1,4 +1,4 @@
-"""Why NCCL did not use GPUDirect RDMA, or no RDMA at all: the likely cause by its own log and what the node has."""
+"""Find the likely cause why NCCL did not use GPUDirect RDMA, or RDMA at all, from its log and the node's state."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from clusterctl.benchmarks.links import is_efa
 from clusterctl.benchmarks.nccl_log_model import ProcessLog
 from clusterctl.facts.gpu_models import why_no_efa_gpudirect, why_no_gpudirect
 
-# src/graph/topo.h (before 2.22 src/include/graph.h): the numbers moved when paths over C2C came in.
+# src/graph/topo.h (before 2.22 src/include/graph.h): the numbers changed when paths over C2C were added.
 _PATHS_OLD = ("LOC", "NVL", "NVB", "PIX", "PXB", "PXN", "PHB", "SYS", "NET", "DIS")
 _PATHS_NEW = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS", "NET", "DIS")
 _FAR = ("P2C", "PHB", "SYS")
 _VERSION = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})")
-# The first versions in which numbers and modules are surely as below.
+# The first versions for which the numbers and modules below are verified.
 _NEW_PATHS = (2, 27, 0)
 _OLD_PATHS_UNTIL = (2, 25, 99)
 _SEES_NVIDIA_PEERMEM = (2, 23, 0)
@@ -24,23 +24,23 @@ _USERSPACE_HINT = (
     "install libibverbs and its providers (rdma-core) where ranks run; containers: --device /dev/infiniband"
 )
 _EFA_HINT = (
-    "the EFA installer brings it: where ranks run LD_LIBRARY_PATH must name its folder; containers: --device "
-    "/dev/infiniband; NET/OFI in a rank's log is what it says of itself"
+    "install it with the EFA installer and add its directory to LD_LIBRARY_PATH of the ranks; for containers add "
+    "--device /dev/infiniband; lines with NET/OFI in a rank's log show its messages"
 )
-_MEMLOCK_HINT = "clusterctl bootstrap INVENTORY --only memlock; for containers --ulimit memlock=-1"
+_MEMLOCK_HINT = "run clusterctl bootstrap INVENTORY --only memlock; for containers use --ulimit memlock=-1"
 
 Cause = tuple[str, str | None]
 
 
 def version(processes: Sequence[ProcessLog]) -> tuple[int, int, int] | None:
-    """Return the one NCCL version of the processes; None when there is none, or more than one."""
+    """Return the NCCL version that all processes share; None without one, or if they differ."""
     found = {match for process in processes for text in process.versions if (match := _VERSION.match(text))}
     numbers = {(int(match[1]), int(match[2]), int(match[3])) for match in found}
     return numbers.pop() if len(numbers) == 1 else None
 
 
 def path_name(number: int, nccl: tuple[int, int, int] | None) -> str | None:
-    """Return the name of a path type's number in one NCCL version; None where it is not sure."""
+    """Return the name of a path type's number in one NCCL version; None if the mapping is not verified."""
     if nccl is None or _OLD_PATHS_UNTIL < nccl < _NEW_PATHS:
         return None
     names = _PATHS_NEW if nccl >= _NEW_PATHS else _PATHS_OLD
@@ -57,12 +57,12 @@ def of_sockets(
     memlock_kib: int | None,
     rdma_named: str | None,
 ) -> Cause:
-    """Return why sockets carry what RDMA could, and what to do."""
+    """Return why NCCL uses sockets instead of RDMA, and what to do."""
     settings = _settings(processes)
     if settings.get("NCCL_IB_DISABLE", "0") not in ("0", ""):
         return (
             "NCCL_IB_DISABLE is set",
-            "unset NCCL_IB_DISABLE in the environment, ~/.nccl.conf, /etc/nccl.conf and the inventory",
+            "unset NCCL_IB_DISABLE in the environment, in ~/.nccl.conf, in /etc/nccl.conf and in the inventory",
         )
     if settings.get("NCCL_NET", "").lower() == "socket":
         return "NCCL_NET=Socket is set", "unset NCCL_NET"
@@ -74,45 +74,45 @@ def of_sockets(
         selector = settings.get("NCCL_IB_HCA")
         if rdma_ports and all(map(is_efa, rdma_ports)):
             return (
-                f"NCCL reaches EFAs by its plugin aws-ofi-nccl alone, absent or failing: {', '.join(rdma_ports)}",
+                f"NCCL needs plugin aws-ofi-nccl for EFA; it is missing or fails: {', '.join(rdma_ports)}",
                 _EFA_HINT,
             )
         if rdma_ports and selector:
             return (
                 f"NCCL found no RDMA device for NCCL_IB_HCA={selector}, but the node has {', '.join(rdma_ports)}",
-                "mend rdma_devices in the inventory; if it is right: " + _USERSPACE_HINT,
+                "fix rdma_devices in the inventory; if it is correct: " + _USERSPACE_HINT,
             )
         if rdma_ports:
             return (
-                f"NCCL found no RDMA device, but the node has {', '.join(rdma_ports)}: its userspace is missing",
+                f"NCCL found no RDMA device, but the node has {', '.join(rdma_ports)}: its userspace libraries are missing",
                 _USERSPACE_HINT,
             )
         if rdma_ports is not None:
-            named = f"no port of the RDMA devices that the inventory names ({rdma_named}) is active"
+            named = f"no port of the inventory's RDMA devices ({rdma_named}) is active"
             return (
-                named if rdma_named else "no RDMA port is active on it, but on others",
-                "clusterctl check INVENTORY --only rdma-link",
+                named if rdma_named else "no RDMA port is active on this node, but other nodes have one",
+                "run clusterctl check INVENTORY --only rdma-link",
             )
         return (
             "NCCL found no RDMA device where the ranks run",
-            "compare 'ls /sys/class/infiniband' on the node; if devices are there: " + _USERSPACE_HINT,
+            "run 'ls /sys/class/infiniband' on the node; if it lists devices: " + _USERSPACE_HINT,
         )
     if memlock_kib is not None and memlock_kib < _SMALL_MEMLOCK_KIB:
         return f"memlock is {memlock_kib} KiB where the ranks run", _MEMLOCK_HINT
     if any(not process.nics for process in processes):
-        return "its log names no network device at all", "NCCL_DEBUG_SUBSYS must hold INIT and NET"
-    return "NCCL chose sockets, and its log does not say why", "clusterctl explain with the rank's log"
+        return "its log lists no network device", "set NCCL_DEBUG_SUBSYS=INIT,NET"
+    return "NCCL chose sockets, and its log does not show why", "run clusterctl explain on the rank's log"
 
 
 def unsupported(gpu: str | None, ec2_machine: str | None = None) -> str | None:
-    """Return the sentence on a GPU that no NIC can reach by design; None for any other, and for one not known."""
+    """Return the message for a GPU that NICs cannot access by design; None for other and unknown GPUs."""
     return why_no_gpudirect(gpu or "") or why_no_efa_gpudirect(ec2_machine or "")
 
 
 def too_far(processes: Sequence[ProcessLog]) -> str | None:
-    """Return the sentence on GPUs too far from all NICs for GPUDirect; None when that is not why it is off."""
+    """Return the message for a GPU too far from all NICs for GPUDirect; None if distance is not the cause."""
     said = [entry for process in processes for entry in process.distances]
-    # NCCL tells of every pair, and on a node of several NICs each GPU is far from some of them.
+    # NCCL logs every pair of GPU and NIC, and on a node with several NICs each GPU is far from some of them.
     near = {entry.gpu for entry in said if entry.enabled}
     refused = [entry for entry in said if not entry.enabled and entry.gpu not in near]
     if not refused or not all(all(process.hca_gdr.values()) for process in processes):
@@ -129,7 +129,7 @@ def too_far(processes: Sequence[ProcessLog]) -> str | None:
     )
     return (
         f"GPU {worst.gpu} and HCA {worst.hca} are too far apart for GPUDirect RDMA ({how_far}): "
-        "by NCCL's design, and common in virtual machines"
+        "NCCL disables it by design; this is common in virtual machines"
     )
 
 
@@ -140,29 +140,32 @@ def of_host_memory(
     works_elsewhere: bool,
     sends_only: bool,
 ) -> Cause:
-    """Return why RDMA goes through host memory, and what to do. ``sends_only``: receiving uses GPUDirect."""
+    """Return why RDMA uses host memory, and what to do; ``sends_only``: receiving uses GPUDirect."""
     settings = _settings(processes)
     for name, bad in (("NCCL_NET_GDR_LEVEL", ("LOC", "0", "PIX", "1")), ("NCCL_DMABUF_ENABLE", ("0",))):
         if settings.get(name) in bad:
             return f"{name}={settings[name]} is set", f"unset {name}"
     if sends_only:
         return (
-            "only sending goes through host memory: NCCL_NET_GDR_READ=0, or GPUs older than Ampere without NVLink",
+            "only sending uses host memory: NCCL_NET_GDR_READ=0, or GPUs older than Ampere without NVLink",
             "unset NCCL_NET_GDR_READ",
         )
     nccl = version(processes)
     disabled = sorted({name for process in processes for name, works in process.hca_gdr.items() if not works})
-    hint = "clusterctl check INVENTORY --only peermem, then clusterctl bootstrap INVENTORY --only peermem"
+    hint = "run clusterctl check INVENTORY --only peermem, then clusterctl bootstrap INVENTORY --only peermem"
     if not disabled:
-        return "NCCL's log does not say why", "NCCL_DEBUG_SUBSYS must hold INIT, NET and GRAPH"
+        return "NCCL's log does not show why", "set NCCL_DEBUG_SUBSYS=INIT,NET,GRAPH"
     names = ", ".join(disabled)
     if nccl is not None and nccl < _SEES_NVIDIA_PEERMEM and peer_memory and "nvidia_peermem" in peer_memory:
         return (
-            f"NCCL {'.'.join(map(str, nccl))} does not look for nvidia-peermem, all there is (NVIDIA/nccl issue 1676)",
+            f"NCCL {'.'.join(map(str, nccl))} cannot use nvidia-peermem, the only module (NVIDIA/nccl issue 1676)",
             "use NCCL 2.23 or newer, or DMA-BUF with the open kernel modules",
         )
     if peer_memory == ():
         return f"neither a peer-memory module nor DMA-BUF serves {names}", hint
     if works_elsewhere:
-        return f"NIC and GPU do not reach each other on this node ({names}), but on others they do", hint
-    return f"NIC and GPU do not reach each other ({names}): no peer-memory module, no DMA-BUF", hint
+        return (
+            f"NIC and GPU cannot access each other on this node ({names}), but on other nodes they can",
+            hint,
+        )
+    return f"NIC and GPU cannot access each other ({names}): no peer-memory module, no DMA-BUF", hint

@@ -1,7 +1,7 @@
-"""The key of a result: all that two figures must share before they may be compared.
+"""Build the key of a result: the settings that two figures must share to be comparable.
 
-One GPU trains ResNet50 at 857 to 2600 images/s by precision and memory format alone, so that a figure without them
-says nothing. Baselines, comparisons and the results' store use this key and no other.
+One GPU trains ResNet50 at 857 to 2600 images/s depending on precision and memory format alone, so a figure without
+these is meaningless. Baselines, comparisons and the results' store all use this key.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ FIELDS = (
     *("optimizer", "data", "compile", "bucket_cap_mb", "threads", "datatype", "redop", "cuda_graph"),
     "environment",
 )
-"""Every key has all of them, in this order; ABSENT where a benchmark has no such thing, or nobody said it."""
+"""The fields of every key, in order; ABSENT if a benchmark lacks the field or it is unknown."""
 ABSENT = "-"
-# What the key takes from a result's settings under another name; the rest stands there under its own.
+# Fields with another name in a result's settings; all others have the same name there.
 _SETTING = {"batch_per_rank": "batch_size"}
 # "0 [0000:00:06] NVIDIA H200" (nccl-tests, collective_core), "0 [cuda:0 NVIDIA H200]" and "cuda:0 NVIDIA H200" (torch).
 _DEVICE = re.compile(r"(?:\d+ \[[^\]]*\] (?=\S)|\d+ \[)?(?:cuda:\d+ )?(?P<name>[^\]]*)")
@@ -44,8 +44,8 @@ def configuration_key(
 ) -> dict[str, str]:
     """Return the key of one figure, every field of ``FIELDS`` as text.
 
-    ``settings`` are those of ``proof.settings``: what the ranks say that they really used. ``np``, ``nodes`` and
-    ``map_by`` (``mapping``) are the figure's own, because a scaling curve has a key for each of its points.
+    ``settings`` are those of ``proof.settings``, which the ranks report as used. ``np``, ``nodes`` and ``map_by``
+    (``mapping``) belong to the figure, because a scaling curve has a key for each of its points.
     """
     said: dict[str, Any] = {
         **{field: settings.get(_SETTING.get(field, field)) for field in FIELDS},
@@ -66,9 +66,9 @@ def configuration_key(
 
 
 def mapping(node_of_rank: Sequence[str]) -> str | None:
-    """Return how ranks are on their nodes: ``slot``, node after node, or ``node``, in turn; None: there is but one way.
+    """Return how ranks are mapped: ``slot`` (node after node) or ``node`` (round-robin); None if both are the same.
 
-    In turn every rank has both of its neighbours on other nodes, and a ring crosses the network at each step.
+    With round-robin both neighbours of every rank are on other nodes, so a ring crosses the network at each step.
     """
     nodes = len(set(node_of_rank))
     if nodes in (0, 1, len(node_of_rank)):
@@ -78,15 +78,15 @@ def mapping(node_of_rank: Sequence[str]) -> str | None:
 
 
 def differences(one: Mapping[str, str], other: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """Return the fields in which two keys differ, with both values; empty: the figures may be compared."""
+    """Return the fields in which two keys differ, with both values; empty if the figures are comparable."""
     pairs = {field: (one.get(field, ABSENT), other.get(field, ABSENT)) for field in FIELDS}
     return {field: pair for field, pair in pairs.items() if pair[0] != pair[1]}
 
 
 def hardware_name(devices: Iterable[str], cpus: Iterable[str] = ()) -> str | None:
-    """Return what the ranks ran on: the names of their GPUs, else of the nodes' CPUs; several are joined by ``+``.
+    """Return the names of the ranks' GPUs, else of the nodes' CPUs; several are joined by ``+``.
 
-    ``devices`` are the ranks' own words (``RankProof.device``).
+    ``devices`` are as the ranks report them (``RankProof.device``).
     """
     names = {match["name"].strip() for device in devices if (match := _DEVICE.match(device))}
     names = {name for name in names if name and not name.lower().startswith("cpu")}
@@ -94,9 +94,9 @@ def hardware_name(devices: Iterable[str], cpus: Iterable[str] = ()) -> str | Non
 
 
 def library_version(library: str | None, lines: Iterable[str]) -> str | None:
-    """Return the version of a library by what the ranks said of it (``proof.library``); None: nobody said it.
+    """Return the version of a library that the ranks reported (``proof.library``); None if no rank reported one.
 
-    Several versions in one run, which is a fault in itself, are joined by ``+``.
+    Several versions in one run, which is a fault of its own, are joined by ``+``.
     """
     pattern = _VERSIONS.get(library or "")
     if pattern is None:

@@ -1,21 +1,21 @@
-"""What joins the GPUs of a node, and what joins the nodes: the inputs of every expected bandwidth."""
+"""Describe the links between GPUs and between nodes, from which expected bandwidths are computed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# nvidia-smi reports the line rate; data move at the rate after the code: (raw GB/s, NVLink generation, GB/s of data).
-# 25.781 and 26.562 GB/s are both shown for links sold as 25 GB/s per direction (V100; H100, H200), 53.125 for those of
-# 50 GB/s (B200), 19.92 for 20 (P100), and of an A100's 25 (nccl-tests issue 228), or 25.781. V100 and A100 differ by
-# their number of links: 6 at most, and more.
+# nvidia-smi reports the line rate, which exceeds the data rate: (raw GB/s, NVLink generation, GB/s of data). Links sold
+# as 25 GB/s per direction show 25.781 or 26.562 (V100; H100, H200), or 25 (A100, nccl-tests issue 228); links of
+# 50 GB/s show 53.125 (B200), links of 20 GB/s 19.92 (P100). V100 and A100 differ by their number of links: V100 has at
+# most 6, A100 more.
 _GENERATIONS = ((19.92, 1, 20.0), (25.0, 3, 25.0), (25.781, 3, 25.0), (26.562, 4, 25.0), (53.125, 5, 50.0))
 _TOLERANCE = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class NvLink:
-    """The NVLinks of one GPU: generation, how many, and GB/s of data of one link in one direction."""
+    """Hold the NVLinks of one GPU: generation, number, and GB/s of data per link and direction."""
 
     generation: int
     links: int
@@ -23,13 +23,13 @@ class NvLink:
 
     @property
     def gbps(self) -> float:
-        """One GPU's rate in one direction."""
+        """Return one GPU's rate in one direction (GB/s)."""
         return self.links * self.gbps_per_link
 
 
 @dataclass(frozen=True, slots=True)
 class RdmaLink:
-    """One active RDMA port: its device, number and line rate in Gb/s."""
+    """Hold one active RDMA port: its device, number and line rate in Gb/s."""
 
     device: str
     port: int
@@ -38,7 +38,7 @@ class RdmaLink:
 
 @dataclass(frozen=True, slots=True)
 class NodeLinks:
-    """One node's links. ``nvlink`` None: no NVLink, or not the same between all pairs; ``why`` says which."""
+    """Hold one node's links. ``nvlink``: None without NVLink, or if pairs of GPUs differ; ``why`` gives the reason."""
 
     gpus: int
     nvlink: NvLink | None
@@ -47,14 +47,14 @@ class NodeLinks:
 
 
 def is_efa(device: str) -> bool:
-    """Tell whether an RDMA device is an EFA by its name, which is the kernel's (efa_0) or udev's (rdmap16s27)."""
+    """Tell by its name, from the kernel (efa_0) or udev (rdmap16s27), whether an RDMA device is an EFA."""
     return device.startswith(("efa_", "rdmap"))
 
 
 def nvlink(link_gbps: Sequence[float], pairs: Sequence[int], gpus: int) -> tuple[NvLink | None, str]:
-    """Read the rates of one GPU's active links, and of all pairs of GPUs the number of links between them.
+    """Return the NVLinks from the rates of one GPU's links (GB/s) and the links between each pair of GPUs.
 
-    Only GPUs that all reach each other with all their links (NVSwitch) have one rate that bounds them all.
+    A common rate exists only if all links of a GPU reach every other GPU (NVSwitch); otherwise return None and why.
     """
     if not link_gbps:
         return None, "the GPUs have no NVLink" if gpus > 1 else "one GPU"
@@ -64,9 +64,9 @@ def nvlink(link_gbps: Sequence[float], pairs: Sequence[int], gpus: int) -> tuple
         if all(abs(value / raw - 1) < _TOLERANCE for value in link_gbps)
     ]
     if not known:
-        return None, f"links of {link_gbps[0]:g} GB/s belong to no NVLink generation that is known here"
+        return None, f"links of {link_gbps[0]:g} GB/s match no known NVLink generation"
     if len(pairs) != gpus * (gpus - 1) or set(pairs) != {len(link_gbps)}:
-        return None, "not every pair of GPUs is joined by all NVLinks: no NVSwitch"
+        return None, "not every pair of GPUs is connected by all NVLinks: no NVSwitch"
     generation, rate = known[0]
     if generation == 3 and len(link_gbps) <= 6:
         generation = 2
@@ -74,7 +74,7 @@ def nvlink(link_gbps: Sequence[float], pairs: Sequence[int], gpus: int) -> tuple
 
 
 def selects(selector: str | None, device: str, port: int) -> bool:
-    """Tell whether NCCL_IB_HCA takes a port: names are prefixes unless ``=`` stands before, ``^`` excludes.
+    """Tell whether NCCL_IB_HCA selects a port: names are prefixes unless ``=`` precedes them, ``^`` excludes.
 
     Source: NCCL user guide, NCCL_IB_HCA; src/misc/socket.cc parses it.
     """

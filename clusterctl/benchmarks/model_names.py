@@ -1,4 +1,4 @@
-"""The names of the models that can be trained, and what may be asked of each."""
+"""Check the names of models to train, and the options that each model allows."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ MODELS = (*BUILT_IN, *OF_BERT, *OF_TORCHVISION)
 
 
 def require_model(name: str, *, phase: int | None, channels_last: bool, image_size: int | None) -> None:
-    """Raise UsageError for a model that there is not, or for what is asked of one that has no such thing."""
+    """Raise UsageError for an unknown model, or for an option that the model does not have."""
     if name not in MODELS:
         close = difflib.get_close_matches(name, MODELS, n=3)
         meant = f"did you mean {' or '.join(close)}? " if close else ""
         raise UsageError(
-            f"there is no model {name!r}",
-            hint=f"{meant}built in are {', '.join((*BUILT_IN, *OF_BERT))}; the other classifiers of torchvision "
-            "need it on the nodes",
+            f"unknown model {name!r}",
+            hint=f"{meant}choose from {', '.join((*BUILT_IN, *OF_BERT))} (built in), or another classifier "
+            "of torchvision, which must then be installed on the nodes",
         )
     if name in OF_BERT and (channels_last or image_size is not None):
         flag = "--channels-last" if channels_last else "--image-size"
-        raise UsageError(f"{flag} is for images, and {name} reads text", hint="leave it out")
+        raise UsageError(f"{flag} is for images, but {name} trains on text", hint="remove it")
     if name not in OF_BERT and phase is not None:
-        raise UsageError("--phase is of BERT's pretraining", hint="leave it out, or train bert-large")
+        raise UsageError("--phase is only for BERT's pretraining", hint="remove it, or train bert-large")

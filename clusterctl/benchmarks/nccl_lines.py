@@ -1,4 +1,4 @@
-"""What a line of NCCL's log changes in what is known of its process: read once, however many processes write it."""
+"""Parse a line of NCCL's log into a change of its process's state; equal lines are parsed only once."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _GRAPH = re.compile(
 _MECHANISMS = {"dmabuf": "dma-buf", "nvidia-peermem": "nvidia-peermem"}
 _NET_PLUGIN = ("NET/Plugin", "NET/OFI ")
 _KEPT_DISTANCES = 1024
-# NCCL's own buffer for a line (src/debug.cc); longer ones are not remembered.
+# The size of NCCL's buffer for a line (src/debug.cc); longer lines are not cached.
 _LINE_BYTES = 1024
 
 Change = Callable[[ProcessState], None]
-"""What a line changes in the process that wrote it."""
+"""Applies a line to the state of the process that wrote it."""
 
 
 def _version_or_setting(text: str) -> Change | None:
@@ -118,7 +118,7 @@ def _no_device(state: ProcessState) -> None:
 
 def _hca(network: str, how: str | None, name: str, enabled: bool) -> Change:
     mechanism = None if how is None else _MECHANISMS.get(how.lower(), how)
-    # For sockets NCCL says the same of interfaces, where it means nothing.
+    # For sockets NCCL logs the same about interfaces, where it has no meaning.
     counts = not network.endswith("Socket")
 
     def change(state: ProcessState) -> None:
@@ -151,7 +151,7 @@ def _rank(text: str) -> Change | None:
     mnnvl = _MNNVL.search(text)
 
     def change(state: ProcessState) -> None:
-        # The widest communicator names the ranks; those split off it number theirs anew.
+        # The widest communicator has the launch's rank numbers; communicators split from it renumber their ranks.
         if state.nranks is None or total > state.nranks:
             state.ranks = set()
             state.nranks = total
@@ -191,11 +191,11 @@ _READERS: dict[bytes, Callable[[str], Change | None]] = {
     b"TUNE": _plugin,
     b"Plug": _plugin,
 }
-"""What reads a line, by its first four characters."""
+"""The parser of a line, by the line's first four characters."""
 
 
 def change_of(text: bytes) -> Change | None:
-    """Return what a line's text changes; None for one that says nothing of interest."""
+    """Return the change that a line's text makes; None for a line without relevant content."""
     return _remembered(text) if len(text) <= _LINE_BYTES else _read(text)
 
 

@@ -1,7 +1,7 @@
-"""The streaming parser of NCCL's log (NCCL_DEBUG=INFO), fast enough for the logs of large runs.
+"""Parse NCCL's log (NCCL_DEBUG=INFO) as a stream, fast enough for the logs of large runs.
 
-One compiled pattern reads a block of lines at a time and returns tuples, equal tuples are counted before any of
-them is looked at: thousands of channel lines become a few. Memory follows the number of processes, not of lines.
+One compiled pattern turns a block of lines into tuples, and equal tuples are counted before they are parsed: thousands
+of channel lines become a few. Memory grows with the number of processes, not of lines.
 
 Formats were read in the sources of NCCL 2.18 to 2.28: src/debug.cc (the prefix, with a timestamp since 2.26),
 src/transport/{net,p2p,shm,coll_net}.cc (``via``), src/graph/{topo,paths,search}.cc (GPUDirect, graphs),
@@ -19,14 +19,14 @@ from clusterctl.benchmarks.nccl_lines import change_of
 from clusterctl.benchmarks.nccl_log_model import NcclLog
 from clusterctl.benchmarks.nccl_process import Algorithms, ProcessState
 
-# Small enough for what a block becomes to stay in a core's cache.
+# Small enough that the tuples of a block stay in a core's cache.
 _BLOCK_BYTES = 256 << 10
-# A line longer than this is none of NCCL's, whose buffer holds 1024 bytes.
+# NCCL does not write longer lines: its buffer holds 1024 bytes.
 _LINE_BYTES = 1 << 16
-# Everything up to the text is one group (host, process, thread, and what other programs put before them), then
-# come a channel's direction and way, or the text of a line worth reading, or a warning. Few groups, none of them
-# repeated or optional on the way of a common line, and alternatives that fail at their first character are what makes
-# it fast; so does the newline that it starts with, which the search finds by a plain scan.
+# The prefix (host, process, thread, and text of other programs before them) is one group, followed by a channel's
+# direction and transport, the text of a relevant line, or a warning. The pattern is fast because it has few groups, no
+# repeated or optional ones for common lines, alternatives that fail at their first character, and a newline at its
+# start, which the search finds by a plain scan.
 _LINE = re.compile(
     rb"\n([^\n\[]+|(?:\[[^\]\n]*\])+[^\n\[]*)\[-?\d+\] (?:NCCL |[^ \n]+:\d+ NCCL )(?:INFO "
     rb"(?:Channel (?:\d+/\d+|\d+) : \d+\[[^\]\n]*\] -> \d+\[[^\]\n]*\] ((?:via|\[(?:send|receive)\] via) [^\n]+)"
@@ -35,13 +35,13 @@ _LINE = re.compile(
     rb"|Connected|comm 0x|Pattern|CollNet |TUNER/|Failed to|Plugin)[^\n]*))"
     rb"|WARN ([^\n]*))"
 )
-# Each word is tried from its begin alone: a search from each of its characters would be quadratic.
+# Each word is tried only from its start: a search from each of its characters would be quadratic.
 _ORIGIN = re.compile(rb"(?<![^\s:>\]])([^\s:>\]]+):(\d{1,9}):\d{1,9} $")
-# Prefixes with timestamps are all different; what is remembered of them must not grow with the log.
+# Prefixes with timestamps all differ, so the cache of prefixes must be bounded.
 _REMEMBERED = 8192
 _NONE: dict[bytes, int] = {}
-# What stands at the begin of a whole line, and the same line inside other text once its host's name is known: a
-# name cannot be told from the number before it where a row was cut.
+# _HOST matches the prefix of a whole line. The second pattern matches a line inside other text and needs known host
+# names: a name cannot be separated from the number before it if NCCL's line cut a row.
 _HOST = re.compile(r"^(?:\[[^\]\n]*\] ?)*([^\s:<>\[\]]+):\d+:\d+ \[-?\d+\] (?:\S+:\d+ )?NCCL ", re.MULTILINE)
 _ENTRY = (
     r"(?:\[\d{4}-\d\d-\d\d [^\[\]\n]{0,64}\] )?(?:%s):\d+:\d+ \[-?\d+\] (?:\S+:\d+ )?"
@@ -50,7 +50,7 @@ _ENTRY = (
 
 
 class LogReader:
-    """Takes the output of one or many ranks, piece by piece, and says what NCCL did."""
+    """Read the output of one or many ranks, piece by piece, and return what NCCL did."""
 
     def __init__(self) -> None:
         self._processes: dict[tuple[int | None, str, int], ProcessState] = {}
@@ -58,9 +58,9 @@ class LogReader:
         self._origins: dict[bytes, ProcessState | None] = {}
 
     def read(self, pieces: Iterable[bytes], source: int | None = None) -> None:
-        """Read one stream of bytes; lines may be cut anywhere between pieces.
+        """Read one stream of bytes; pieces may end anywhere in a line.
 
-        ``source`` is the rank whose output it is, None when it is of many.
+        ``source`` is the rank that wrote the output, None if many ranks did.
         """
         self._origins.clear()
         left = b"\n"
@@ -74,12 +74,12 @@ class LogReader:
         self._block(left, source)
 
     def read_text(self, text: str, source: int | None = None) -> None:
-        """Read one output that is in memory already."""
+        """Read one output that is already in memory."""
         data = text.encode("utf-8", "replace")
         self.read((data[at : at + _BLOCK_BYTES] for at in range(0, len(data), _BLOCK_BYTES)), source)
 
     def result(self) -> NcclLog:
-        """Return what was read so far."""
+        """Return the log as read so far."""
         processes = sorted(
             (state.frozen() for state in self._processes.values()),
             key=lambda p: (p.ranks[:1] or (1 << 31,), p.host, p.pid),
@@ -88,7 +88,7 @@ class LogReader:
 
     def _block(self, block: bytes, source: int | None) -> None:
         origins = self._origins
-        # What a process writes often comes in a row: it is looked up once.
+        # Consecutive lines often come from the same process, which is then looked up only once.
         last, process, channels = None, None, _NONE
         for (prefix, way, text, warning), count in Counter(_LINE.findall(block)).items():
             if prefix != last:
@@ -107,7 +107,7 @@ class LogReader:
                 change(process)
 
     def _origin(self, prefix: bytes, source: int | None) -> ProcessState | None:
-        """Return the process that a line's prefix names; None for lines that are cut or are not NCCL's."""
+        """Return the process in a line's prefix; None for incomplete lines and lines of other programs."""
         match = _ORIGIN.search(prefix)
         state = None
         if match is not None:
@@ -126,16 +126,16 @@ def _pieces(path: Path) -> Iterator[bytes]:
 
 
 def parse_file(path: Path) -> NcclLog:
-    """Read a log on the disk without holding it in memory; OSError as from ``open``."""
+    """Parse a log file without holding it in memory; raise OSError if it cannot be read."""
     reader = LogReader()
     reader.read(_pieces(path))
     return reader.result()
 
 
 def without_log(text: str) -> str:
-    """Return an output without NCCL's lines, and the lines that they had cut in two whole again.
+    """Return an output without NCCL's lines; lines that NCCL's lines had cut in two are joined again.
 
-    NCCL connects when an algorithm is first used, so that rank 0 logs between the halves of a row.
+    NCCL connects at the first use of an algorithm, so rank 0 may log between the halves of a row.
     """
     hosts = sorted(set(_HOST.findall(text)), key=len, reverse=True) if " NCCL " in text else []
     return re.sub(_ENTRY % "|".join(map(re.escape, hosts)), "", text) if hosts else text

@@ -1,4 +1,4 @@
-"""What is gathered of one process while NCCL's log is read, and the algorithms of the whole run."""
+"""Collect the state of one process while NCCL's log is read, and the algorithms of the whole run."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _CHOICE = re.compile(r"(\w+): (\d{1,18}) Bytes -> Algo (\w+) proto (\w+)")
 _DIRECTIONS: dict[str, Direction] = {"[send] ": "send", "[receive] ": "receive", "": "local"}
 NO_LIBIBVERBS = "Failed to open libibverbs"
 KEPT = 20
-"""How many of a kind of line a process keeps."""
+"""The number of lines of each kind that is kept per process."""
 _KEPT_CHOICES = 4096
 
 
 @dataclass(slots=True)
 class ProcessState:
-    """One process's facts so far. Lists are sets in order, and bounded: a log may repeat a line for ever."""
+    """Hold one process's state so far. Lists have no duplicates and are bounded: a log may repeat lines without end."""
 
     source: int | None
     host: str
@@ -33,7 +33,7 @@ class ProcessState:
     plugins: dict[str, None] = field(default_factory=dict)
     nics: dict[str, None] = field(default_factory=dict)
     channels: dict[bytes, int] = field(default_factory=dict)
-    """Channels by direction and way as written, ``[send] via NET/IB/0``: what they mean is read once, at the end."""
+    """Channels by direction and transport as written, ``[send] via NET/IB/0``; they are parsed once, at the end."""
     hca_gdr: dict[str, bool] = field(default_factory=dict)
     mechanisms: dict[str, None] = field(default_factory=dict)
     distances: dict[GdrDistance, None] = field(default_factory=dict)
@@ -47,13 +47,13 @@ class ProcessState:
     warnings: dict[str, None] = field(default_factory=dict)
 
     def warning(self, text: str) -> None:
-        """Take the text of a warning."""
+        """Add the text of a warning."""
         self.no_libibverbs |= text.startswith(NO_LIBIBVERBS)
         if len(self.warnings) < KEPT:
             self.warnings[text] = None
 
     def frozen(self) -> ProcessLog:
-        """Return what was gathered as a value."""
+        """Return the state as an immutable value."""
         return ProcessLog(
             source=self.source,
             host=self.host,
@@ -82,7 +82,7 @@ class ProcessState:
 
 @lru_cache(maxsize=1024)
 def _read_channels(written: tuple[tuple[bytes, int], ...]) -> Mapping[tuple[Direction, Transport], int]:
-    """Read what channels mean, once for all processes that have the same: those of one node, at least."""
+    """Parse channels, cached because the processes of a node usually have the same channels."""
     found: dict[tuple[Direction, Transport], int] = {}
     for said, count in written:
         direction, _, via = said.decode("utf-8", "replace").partition("via ")
@@ -94,19 +94,19 @@ def _read_channels(written: tuple[tuple[bytes, int], ...]) -> Mapping[tuple[Dire
 
 
 class Algorithms:
-    """The choices of algorithms seen, each once; a bounded number of them."""
+    """Collect distinct choices of algorithms, up to a limit."""
 
     def __init__(self) -> None:
         self._seen: dict[Choice, None] = {}
         self._lines: set[bytes] = set()
 
     def line(self, text: bytes) -> None:
-        """Take a line of the subsystem TUNING."""
+        """Add a line of the subsystem TUNING."""
         if text not in self._lines and len(self._seen) < _KEPT_CHOICES:
             self._lines.add(text)
             if match := _CHOICE.match(text.decode("utf-8", "replace")):
                 self._seen[Choice(match[1], int(match[2]), match[3].upper(), match[4].upper())] = None
 
     def frozen(self) -> tuple[Choice, ...]:
-        """Return them by collective and size."""
+        """Return the choices, sorted by collective and size."""
         return tuple(sorted(self._seen, key=lambda c: (c.collective, c.size_bytes, c.algorithm)))

@@ -1,6 +1,6 @@
-"""How NCCL's log names the way of one channel: ``NET/IB/0(3)/GDRDMA(PCI)/Shared``, ``P2P/CUMEM``, ``SHM/direct``.
+"""Parse a channel's transport in NCCL's log: ``NET/IB/0(3)/GDRDMA(PCI)/Shared``, ``P2P/CUMEM``, ``SHM/direct``.
 
-The words are those of NCCL 2.18 to 2.28: src/transport/net.cc (sendSetup, recvSetup), p2p.cc, shm.cc, coll_net.cc.
+The formats are those of NCCL 2.18 to 2.28: src/transport/net.cc (sendSetup, recvSetup), p2p.cc, shm.cc, coll_net.cc.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Literal
 
 TransportKind = Literal["net", "collnet", "p2p", "shm"]
-# The name of a network may hold blanks ("NCCL RDMA Plugin v9") and the device a proxy rank ("0(3)").
+# The network's name may contain spaces ("NCCL RDMA Plugin v9"), and the device a proxy rank ("0(3)").
 _NETWORK = re.compile(
     r"(?P<kind>NET|COLLNET)/(?P<network>.+?)/(?P<device>\d{1,9})(?:\((?P<proxy>\d{1,9})\))?"
     r"(?P<gdr>/GDRDMA)?(?:\(PCI\))?(?:/Shared)?$"
@@ -21,10 +21,10 @@ SOCKET = "Socket"
 
 @dataclass(frozen=True, slots=True)
 class Transport:
-    """The way of a channel: between nodes (``net``, ``collnet``) or inside one (``p2p``, ``shm``).
+    """Hold the transport of a channel: between nodes (``net``, ``collnet``) or inside one (``p2p``, ``shm``).
 
-    ``network`` is what carries it (IB, Socket, a plugin's name; for ``p2p`` CUMEM, IPC, MNNVL...), ``device`` the
-    number that NCCL gave the NIC, ``proxy`` the rank whose NIC is used (PXN), ``gdr`` whether GPUDirect RDMA is.
+    ``network`` is IB, Socket or a plugin's name, for ``p2p`` CUMEM, IPC, MNNVL...; ``device`` is NCCL's number of the
+    NIC, ``proxy`` the rank whose NIC is used (PXN), ``gdr`` whether GPUDirect RDMA is used.
     """
 
     kind: TransportKind
@@ -35,18 +35,18 @@ class Transport:
 
     @property
     def socket(self) -> bool:
-        """Whether TCP sockets carry it."""
+        """Tell whether the channel uses TCP sockets."""
         return self.kind == "net" and self.network.endswith(SOCKET)
 
     @property
     def label(self) -> str:
-        """Return it without device and proxy: NET/IB/GDRDMA, NET/Socket, P2P/CUMEM."""
+        """Return the transport without device and proxy: NET/IB/GDRDMA, NET/Socket, P2P/CUMEM."""
         return f"{self.kind.upper()}/{self.network}" + ("/GDRDMA" if self.gdr else "")
 
 
 @lru_cache(maxsize=4096)
 def parse(text: str) -> Transport | None:
-    """Read what stands behind ``via``; None for what no known NCCL writes (half a line, say)."""
+    """Parse the text after ``via``; None for text that no known NCCL writes, such as half a line."""
     text = text.strip()
     if match := _NETWORK.fullmatch(text):
         proxy = match["proxy"]

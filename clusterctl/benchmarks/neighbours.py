@@ -1,4 +1,4 @@
-"""What ranks said of their neighbours: GB/s with each, and the better of them, which is the rank's own."""
+"""Parse the rates of ranks with their neighbours; the best rate of a rank is its own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SIZE = re.compile(r"^#\s*Neighbours: (\d{1,18}) bytes")
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """One rank: its node, and GB/s in each direction with the ranks that it exchanged data with."""
+    """Hold one rank: its node, and GB/s in each direction with each neighbour."""
 
     rank: int
     host: str
@@ -22,26 +22,26 @@ class Neighbours:
 
     @property
     def best_gbps(self) -> float:
-        """What the rank can do: who has a slow neighbour on one side shows it on the other."""
+        """Return the rank's own rate: next to one slow neighbour, the other neighbour shows it."""
         return max(self.gbps.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Neighbourhood:
-    """All ranks that have neighbours, and the bytes of a message; empty where nothing was measured."""
+    """Hold all ranks with neighbours, and the bytes of a message; empty if nothing was measured."""
 
     size_bytes: int = 0
     ranks: tuple[Neighbours, ...] = ()
 
     def placed(self, node_of_rank: Sequence[str]) -> Neighbourhood:
-        """Return it with the nodes' names from the launch: host names may be others, or all the same."""
+        """Return a copy with the launch's node names: host names may differ from these, or all be the same."""
         named = tuple(
             replace(one, host=node_of_rank[one.rank]) for one in self.ranks if one.rank < len(node_of_rank)
         )
         return replace(self, ranks=named)
 
     def document(self) -> dict[str, Any]:
-        """Return it as ``proof.neighbours`` holds it."""
+        """Return the content of ``proof.neighbours``."""
         listed = [
             {
                 "rank": one.rank,
@@ -55,7 +55,7 @@ class Neighbourhood:
 
 
 def parse(lines: Sequence[str]) -> Neighbourhood:
-    """Read what workloads/neighbours.py prints, among other lines."""
+    """Parse the output of workloads/neighbours.py, among other lines."""
     size_bytes, found = 0, []
     for line in lines:
         if match := _SIZE.match(line):

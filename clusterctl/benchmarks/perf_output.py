@@ -1,8 +1,8 @@
-"""The parser of nccl-tests' output, which finds every column by the header.
+"""Parse nccl-tests' output; columns are found by the header.
 
-Layouts from 2.0 to 2.19 differ (``error`` or ``#wrong``, redop and root or not, ``-I``, ``-S``, ``-C``), so
-no column is taken by its number. The average bus bandwidth over a sweep is kept and never judged: from 8 bytes
-up it says nothing (nccl-tests issue 115).
+Layouts from 2.0 to 2.19 differ (``error`` or ``#wrong``, redop and root or not, ``-I``, ``-S``, ``-C``), so columns
+have no fixed position. The average bus bandwidth over a sweep is stored but not judged: for a sweep from 8 bytes it is
+meaningless (nccl-tests issue 115).
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _OUT_OF_BOUNDS = re.compile(r"#\s+Out of bounds values\s*:\s*(?P<count>\d{1,18})
 _AVERAGE = re.compile(
     r"#\s+Avg bus bandwidth\s*:\s*(?P<value>\d{1,18}(?:\.\d{0,18})?(?:e[-+]?\d{1,2})?)(?!\S)"
 )
-# NCCL's log names one per channel; collective_core's header has all pairs of ranks in one line.
+# NCCL's log has a line per channel; collective_core's header has all pairs of ranks in one line.
 _CHANNEL = "NCCL INFO Channel "
 _TRANSPORT = "Transport:"
 _VERSION = re.compile(r"(NCCL version \S+|#\s*nccl-tests version.*|#\s*Library .*|#\s*collective_core .*)")
 _MOST = 1e18
-"""No time (us) or bandwidth (GB/s) is greater; sums and ratios of them stay finite."""
-# Columns that stand once, before the two halves, in any layout of nccl-tests.
+"""Upper limit of times (us) and bandwidths (GB/s), so that their sums and ratios stay finite."""
+# Columns before the two halves, in any layout of nccl-tests.
 _LEADING = ("size", "count", "type", "redop", "root")
 _TIMES = ("time", "cputime")
 _WRONG = ("#wrong", "error")
@@ -37,7 +37,7 @@ BUILT_WITHOUT_MPI = "the program was built without MPI (or for another MPI): bui
 
 @dataclass(frozen=True, slots=True)
 class Half:
-    """One half of a row (out of place, or in place); None where the program printed N/A."""
+    """Hold one half of a row (out of place, or in place); None where the program printed N/A."""
 
     time_us: float | None
     algbw_gbps: float | None
@@ -47,7 +47,7 @@ class Half:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One message size of a sweep."""
+    """Hold one message size of a sweep."""
 
     size_bytes: int
     count: int
@@ -60,7 +60,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """What one run of a perf program said."""
+    """Hold the parsed output of one run of a perf program."""
 
     rows: tuple[Row, ...]
     ranks: tuple[RankProof, ...]
@@ -73,7 +73,7 @@ class Sweep:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """The columns of one header: names before the halves, names of each half, names after them."""
+    """Hold the columns of one header: names before the halves, names of each half, names after them."""
 
     leading: tuple[str, ...]
     halves: tuple[tuple[str, ...], tuple[str, ...]]
@@ -84,7 +84,7 @@ class _Layout:
 
 
 def _layout(line: str) -> _Layout | None:
-    """Read a header line; None when the line is no header of the table."""
+    """Parse a header line; None if the line is not a header of the table."""
     words = line.lstrip("#").split()
     if not line.lstrip().startswith("#") or words[:2] != ["size", "count"] or "busbw" not in words:
         return None
@@ -96,12 +96,12 @@ def _layout(line: str) -> _Layout | None:
     leading = tuple(words[:first])
     if any(word not in _LEADING for word in leading) or {words.count("algbw"), words.count("busbw")} != {2}:
         return None
-    # Of what follows the second half (a timestamp), only as much belongs to it as the first half has.
+    # Further columns may follow the second half (a timestamp); it has as many columns as the first half.
     return _Layout(leading, (tuple(words[first:second]), tuple(words[second : second + length])))
 
 
 def _transport(line: str) -> str | None:
-    """Return the transport that a line names; None where it names none."""
+    """Return the transport in a line; None without one."""
     _, channel, rest = line.partition(_CHANNEL)
     if channel:
         return rest.rpartition(" via ")[2].strip() or None if " via " in rest else None
@@ -117,7 +117,7 @@ def _number(word: str) -> float | None:
 
 def _count(value: float) -> int:
     if not 0 <= value < 1 << 64:
-        raise ValueError("not a count of elements")
+        raise ValueError("not a valid count of elements")
     return int(value)
 
 
@@ -126,7 +126,7 @@ def _half(names: Sequence[str], words: Sequence[str]) -> Half:
     wrong_name = next((name for name in _WRONG if name in cells), None)
     wrong = _number(cells[wrong_name]) if wrong_name is not None else None
     if wrong_name == "error" and wrong is not None:
-        # Before 2.11 the column held the largest deviation, and "Out of bounds values" the verdict.
+        # Before 2.11 the column held the largest deviation; only "Out of bounds values" reports wrong results.
         wrong = None
     time_name = next(name for name in _TIMES if name in cells)
     return Half(
@@ -138,10 +138,9 @@ def _half(names: Sequence[str], words: Sequence[str]) -> Half:
 
 
 def _row(layout: _Layout, line: str) -> Row | None:
-    """Read one line as a row of the layout; None when it is something else.
+    """Parse one line as a row of the layout; None for other lines.
 
-    The log of a library may be cut into by a row, or stand before it on the same line, so that the row is
-    looked for from every word on.
+    A library's log may precede a row on the same line, so the row may start at any word.
     """
     words = line.split()
     for start in range(len(words) - layout.width + 1):
@@ -187,35 +186,33 @@ def _judge(
         faults.append(
             Fault(
                 FaultKind.DUPLICATE_RANKS,
-                f"{max(tables, zeros)} processes each ran as a rank 0 of their own and never met",
+                f"{max(tables, zeros)} processes each ran alone as rank 0 and did not connect to each other",
                 hint=BUILT_WITHOUT_MPI,
             )
         )
     if endless:
-        # Held against a baseline it would be below none.
-        message = f"the row of {endless[0].size_bytes} bytes holds a figure that is no finite number"
+        # Compared with a baseline, such a figure would never be below it.
+        message = f"the row of {endless[0].size_bytes} bytes has a figure that is not a finite number"
         faults.append(Fault(FaultKind.UNPARSABLE, message))
     elif not rows:
-        faults.append(Fault(FaultKind.UNPARSABLE, "the output holds no row of results"))
+        faults.append(Fault(FaultKind.UNPARSABLE, "the output has no row of results"))
     if out_of_bounds is None:
         faults.append(
             Fault(
                 FaultKind.CRASHED,
-                "the output ends before the summary (Out of bounds values): the run crashed",
+                "the output has no summary (Out of bounds values): the run crashed",
             )
         )
     wrong = sum((row.out_of_place.wrong or 0) + (row.in_place.wrong or 0) for row in rows)
     if wrong or out_of_bounds or verdict == "FAILED":
         sizes = [row.size_bytes for row in rows if row.out_of_place.wrong or row.in_place.wrong]
         at = f", first at {sizes[0]} bytes" if sizes else ""
-        faults.append(
-            Fault(FaultKind.WRONG_RESULTS, f"{wrong or out_of_bounds or 0} elements came out wrong{at}")
-        )
+        faults.append(Fault(FaultKind.WRONG_RESULTS, f"{wrong or out_of_bounds or 0} elements are wrong{at}"))
     return tuple(faults)
 
 
 def _with_cut_rows(rows: list[Row], layout: _Layout | None, text: str) -> list[Row]:
-    """Return the rows with those, in order of size, that NCCL's log had cut in two."""
+    """Return the rows in order of size, with those that NCCL's log had cut in two."""
     joined = without_log(text)
     if layout is None or joined is text:
         return rows
@@ -224,7 +221,7 @@ def _with_cut_rows(rows: list[Row], layout: _Layout | None, text: str) -> list[R
 
 
 def parse(text: str) -> Sweep:
-    """Read the output of a perf program, however mixed with other lines."""
+    """Parse the output of a perf program, which may be mixed with other lines."""
     layout: _Layout | None = None
     tables = 0
     rows: list[Row] = []

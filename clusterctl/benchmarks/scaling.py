@@ -1,8 +1,8 @@
-"""Linear scaling efficiency, by the formulas of the vendors' own guides.
+"""Compute linear scaling efficiency, by the formulas of the vendors' guides.
 
 Within a node: throughput of many devices / throughput of one / devices. Between nodes: throughput of many
-nodes / throughput of one / nodes (Alibaba Cloud, "AIACC-ACSpeed"). The same figure as a percentage closes Tencent
-Cloud's guide to TACO Train (819 images/s on one GPU, 6469 on 8: 98.73 %).
+nodes / throughput of one / nodes (Alibaba Cloud, "AIACC-ACSpeed"). Tencent Cloud's
+guide to TACO Train gives the same figure as a percentage (819 images/s on one GPU, 6469 on 8: 98.73 %).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One point of a scaling curve; ``spread`` is 1.96 sigma of the samples per second of its widest rank."""
+    """Hold one point of a scaling curve; ``spread``: 1.96 sigma of samples/s of the rank with the widest spread."""
 
     np: int
     nodes: int
@@ -28,7 +28,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class BetweenNodes:
-    """How throughput grows from one node to several with the same ranks on each."""
+    """Hold how throughput grows from one node to several with the same number of ranks on each."""
 
     np: int
     nodes: int
@@ -36,14 +36,14 @@ class BetweenNodes:
 
 
 def efficiency(many: float, one: float, count: int) -> float:
-    """Return many / one / count; ValueError when a throughput or a count is not above zero."""
+    """Return many / one / count; raise ValueError if a throughput or a count is not above zero."""
     if one <= 0 or many <= 0 or count < 1:
-        raise ValueError(f"no efficiency of {many} against {one} over {count}")
+        raise ValueError(f"efficiency needs values above zero, not {many}, {one} and {count}")
     return many / one / count
 
 
 def efficiencies(points: Sequence[Point]) -> tuple[float | None, ...]:
-    """Return each point's efficiency against the point of one rank; all None when there is no such point."""
+    """Return each point's efficiency relative to the point with one rank; all None without such a point."""
     single = next((point for point in points if point.np == 1), None)
     if single is None:
         return tuple(None for _ in points)
@@ -51,7 +51,7 @@ def efficiencies(points: Sequence[Point]) -> tuple[float | None, ...]:
 
 
 def between_nodes(points: Sequence[Point]) -> tuple[BetweenNodes, ...]:
-    """Return the figure between nodes for every point on several nodes that has its like on one."""
+    """Return the efficiency for each point on several nodes that has a matching point on one node."""
     found = []
     for point in points:
         if point.nodes < 2 or point.np % point.nodes:
@@ -65,8 +65,8 @@ def between_nodes(points: Sequence[Point]) -> tuple[BetweenNodes, ...]:
 
 
 def percent(value: float | None) -> str:
-    """Return an efficiency as a percentage with two decimals, cut and never rounded up; ``-`` without one."""
+    """Return an efficiency as a percentage with two decimals, truncated; ``-`` for None."""
     if value is None:
         return "-"
-    # The nudge keeps 0.9873 from becoming 98.72 through binary fractions.
+    # The small addend keeps 0.9873 from becoming 98.72 through binary fractions.
     return f"{math.floor(value * 10000 + 1e-6) / 100:.2f}%"

@@ -1,4 +1,4 @@
-"""Whether a table holds each message size that was asked for, once, and no other."""
+"""Check that a table has each requested message size exactly once, and no other size."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.benchmarks.collective import CollectiveSweep
 from clusterctl.benchmarks.perf_output import Row
 
-# Programs round a size down to whole elements, nccl-tests those of collectives with a part per rank to 16 bytes of each
-# part (AllGatherGetCollByteCount and its like); the torch program raises a size below one element per rank to that.
+# Programs round a size down to whole elements. For collectives with a part per rank, nccl-tests rounds each part to 16
+# bytes (AllGatherGetCollByteCount etc.); the torch program raises a size below one element per rank to one element.
 _GRANULE_BYTES = 16
 _WHOLE = ("all_reduce", "broadcast", "reduce", "sendrecv")
 """Collectives whose buffers are not split into a part per rank."""
 
 
 def wanted_sizes(sweep: CollectiveSweep) -> tuple[int, ...]:
-    """Return the message sizes of a sweep in bytes, as perf programs count them."""
+    """Return the message sizes of a sweep in bytes, computed as in perf programs."""
     found, size = [], sweep.min_bytes
     while 0 < size <= sweep.max_bytes:
         found.append(size)
@@ -28,7 +28,7 @@ def wanted_sizes(sweep: CollectiveSweep) -> tuple[int, ...]:
 
 
 def check_sizes(sweep: CollectiveSweep, rows: Sequence[Row], np: int) -> tuple[Fault, ...]:
-    """Return a fault for the first size that was not asked for, that comes twice, or that is missing."""
+    """Return a fault for the first size that was not requested, is duplicated, or is missing."""
     granule = _GRANULE_BYTES * (1 if sweep.name in _WHOLE else np)
     wanted = wanted_sizes(sweep)
 
@@ -40,18 +40,18 @@ def check_sizes(sweep: CollectiveSweep, rows: Sequence[Row], np: int) -> tuple[F
     twice = [size for size, count in found.items() if count > 1 and size >= granule]
     missing = [asked for asked in wanted if not any(answers(size, asked) for size in found)]
     if strange:
-        return (_fault(f"the table holds a row of {strange[0]} bytes, which was not asked for"),)
+        return (_fault(f"the table has a row of {strange[0]} bytes, which was not requested"),)
     if twice:
-        return (_fault(f"the table holds {found[twice[0]]} rows of {twice[0]} bytes, instead of one"),)
+        return (_fault(f"the table has {found[twice[0]]} rows of {twice[0]} bytes instead of one"),)
     if missing:
         return (
             _fault(
-                f"the table holds no row of {missing[0]} bytes ({len(wanted) - len(missing)} of {len(wanted)} sizes)",
-                "nccl-tests leaves out sizes that do not fit into GPU memory: lower --max-bytes",
+                f"the table has no row of {missing[0]} bytes ({len(wanted) - len(missing)} of {len(wanted)} sizes)",
+                "nccl-tests skips sizes that do not fit into GPU memory: lower --max-bytes",
             ),
         )
     return ()
 
 
-def _fault(message: str, hint: str = "rank-0.log in the run folder has the table as it was printed") -> Fault:
+def _fault(message: str, hint: str = "see the printed table in rank-0.log in the run folder") -> Fault:
     return Fault(FaultKind.UNPARSABLE, message, rank=0, hint=hint)

@@ -1,4 +1,4 @@
-"""The training benchmark: the workload's argv, and the parser of the records that its ranks emit."""
+"""Define the training benchmark: the workload's argv, and the parser of its ranks' records."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from clusterctl.workloads.records import MARK
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """One training run; sizes that are None are chosen by the workload for the device."""
+    """Hold one training run; the workload chooses sizes that are not set, depending on the device."""
 
     model: str = "resnet50"
     backend: str | None = None
@@ -60,13 +60,13 @@ class Training:
         )  # fmt: skip
 
     def parse(self, stdout_by_rank: Mapping[int, str]) -> TrainingRun:
-        """Return what the ranks recorded, with every fault found in it."""
+        """Parse the ranks' records; faults found in them are part of the result."""
         return parse(stdout_by_rank)
 
 
 @dataclass(frozen=True, slots=True)
 class RankRate:
-    """One rank's samples per second, mean over its windows and 1.96 sigma, and its first and last loss."""
+    """Hold one rank's samples/s (mean over its windows, and 1.96 sigma) and its first and last loss."""
 
     rank: int
     samples_per_s: float
@@ -77,7 +77,7 @@ class RankRate:
 
 @dataclass(frozen=True, slots=True)
 class TrainingRun:
-    """What the ranks of one training run said. ``settings`` are those that rank 0 really used."""
+    """Hold the results of one training run; ``settings`` are those that rank 0 used."""
 
     ranks: tuple[RankProof, ...]
     rates: tuple[RankRate, ...]
@@ -87,17 +87,17 @@ class TrainingRun:
 
     @property
     def samples_per_s(self) -> float:
-        """The ranks' throughput together."""
+        """Return the throughput of all ranks together."""
         return sum(rate.samples_per_s for rate in self.rates)
 
     @property
     def sample(self) -> Literal["image", "sequence"]:
-        """What is counted."""
+        """Return the unit of the throughput."""
         return "sequence" if self.settings.get("sample") == "sequence" else "image"
 
 
 _MOST = 1e18
-"""No figure of a training is greater; the sum of all ranks' stays finite."""
+"""Upper limit of the figures of a training, so that the sum over all ranks stays finite."""
 _FIGURES = ("samples_per_s_mean", "samples_per_s_spread", "loss_first", "loss_last")
 _SETTINGS = (
     *("model", "sample", "parameters", "device", "precision", "channels_last", "batch_size"),
@@ -107,7 +107,7 @@ _SETTINGS = (
 
 
 def _records(stdout_by_rank: Mapping[int, str]) -> tuple[list[dict[str, Any]], list[tuple[int, int]]]:
-    """Return every rank's records, and (rank, rank named) of those that name another: they count for neither."""
+    """Return every rank's records, and (rank, reported rank) of those that report another rank and are ignored."""
     found, foreign = [], []
     for rank, text in sorted(stdout_by_rank.items()):
         for line in lines(text):
@@ -128,7 +128,7 @@ def _records(stdout_by_rank: Mapping[int, str]) -> tuple[list[dict[str, Any]], l
 
 
 def _is_whole(record: dict[str, Any]) -> bool:
-    """Whether a rank's result has all its figures, and they are numbers; one that has not is none."""
+    """Tell whether a rank's result has all its figures as numbers; an incomplete result is ignored."""
     if not isinstance(record.get("pid", 0), int) or not isinstance(record.get("proof") or {}, dict):
         return False
     figures = [record.get(name) for name in _FIGURES] if record.get("kind") == "rank" else []
@@ -156,7 +156,7 @@ def _libraries(records: list[dict[str, Any]]) -> tuple[str, ...]:
 def _doubled(
     starts: Sequence[dict[str, Any]], finished: Sequence[dict[str, Any]], foreign: Sequence[tuple[int, int]]
 ) -> list[Fault]:
-    """Return a fault where a process took another's rank, or a rank recorded one thing twice."""
+    """Return a fault for a process that reports another rank, and for a rank that reports twice."""
     if foreign:
         rank, named = foreign[0]
         return [
@@ -164,7 +164,7 @@ def _doubled(
                 FaultKind.DUPLICATE_RANKS,
                 f"the process that was started as rank {rank} reports as rank {named}",
                 rank=rank,
-                hint="the launcher's environment does not reach the ranks",
+                hint="check that the launcher passes its environment to the ranks",
             )
         ]
     for records in (starts, finished):
@@ -175,19 +175,19 @@ def _doubled(
                     FaultKind.DUPLICATE_RANKS,
                     f"more than one process reports as rank {twice[0]}, or rank {twice[0]} reports twice",
                     rank=twice[0],
-                    hint=f"rank-{twice[0]}.log in the run folder has the records",
+                    hint=f"see the records in rank-{twice[0]}.log in the run folder",
                 )
             ]
     return []
 
 
-# Ranks of data-parallel training end each step together, so that over some steps their rates can hardly differ.
+# Ranks of data-parallel training end each step together, so their rates over several steps can hardly differ.
 _LARGEST_RATIO = 2.0
 _LEAST_STEPS = 4
 
 
 def _rates_apart(finished: Sequence[dict[str, Any]]) -> list[Fault]:
-    """Return a fault where a rank claims a rate that its peers, which wait for it, exclude."""
+    """Return a fault if a rank reports a rate that its peers' rates rule out, because all ranks wait for each other."""
     measured = [r for r in finished if isinstance(r.get("steps"), int) and r["steps"] >= _LEAST_STEPS]
     if len(measured) < 2:
         return []
@@ -207,7 +207,7 @@ def _rates_apart(finished: Sequence[dict[str, Any]]) -> list[Fault]:
 
 
 def parse(stdout_by_rank: Mapping[int, str]) -> TrainingRun:
-    """Read the records of all ranks out of what each wrote to stdout; never raises."""
+    """Parse the records of all ranks from their stdout; malformed records become faults, not exceptions."""
     records, foreign = _records(stdout_by_rank)
     starts = [record for record in records if record.get("kind") == "start"]
     finished = sorted((r for r in records if r.get("kind") == "rank"), key=lambda r: r["rank"])
@@ -217,7 +217,7 @@ def parse(stdout_by_rank: Mapping[int, str]) -> TrainingRun:
             f"rank {r['rank']} on {r.get('host')}: the loss is {r.get('loss')}, not a finite number",
             rank=r["rank"],
             node=str(r.get("host")),
-            hint="a learning rate too high, a precision too low, or wrong sums from the collective library",
+            hint="lower the learning rate, raise the precision, or check the collective library for wrong sums",
         )
         for r in records
         if r.get("kind") == "failure" and r.get("reason") == "nan-loss"
@@ -232,7 +232,7 @@ def parse(stdout_by_rank: Mapping[int, str]) -> TrainingRun:
         faults.append(
             Fault(
                 FaultKind.REPLICAS_DIFFER,
-                f"after training rank {odd} has other parameters than rank {min(digests)}",
+                f"after training, rank {odd} has different parameters than rank {min(digests)}",
                 rank=odd,
                 hint="the collective library returned different sums on different ranks",
             )

@@ -57,7 +57,7 @@ def test_a_module_missing_on_one_node_names_that_node():
     proof, found = verdicts(parse_file(LOGS / "ib-one-node-without-gdr-2.20.3.log"))
     assert found["a"] == ("proven", "")
     assert found["b"][0] == "no-gpudirect"
-    assert "on this node (mlx5_0), but on others they do" in found["b"][1]
+    assert "on this node (mlx5_0), but on other nodes they can" in found["b"][1]
     fault = proof.faults()[0]
     assert (fault.kind, fault.node) == (FaultKind.SLOW_PATH, "b")
     assert "peermem" in fault.hint
@@ -106,8 +106,8 @@ def test_recorded_sockets_are_no_failure_where_no_node_has_rdma():
     with_ports = {**without, "node1": Evidence(rdma_ports=("mlx5_0:1",))}
     proof = gpudirect.judge(log, ("node0", "node1"), node_of, with_ports)
     assert [node.status for node in proof.nodes] == ["sockets", "sockets"]
-    assert "no RDMA port is active on it" in proof.nodes[0].cause
-    assert "mlx5_0:1: its userspace is missing" in proof.nodes[1].cause
+    assert "no RDMA port is active on this node" in proof.nodes[0].cause
+    assert "mlx5_0:1: its userspace libraries are missing" in proof.nodes[1].cause
     assert "node1 fell back to sockets (NET/Socket)" in proof.faults()[1].message
     unseen = gpudirect.judge(log, ("node0", "node1"), node_of)
     assert unseen.status == "fallen-back"
@@ -155,13 +155,13 @@ SOCKETS = ("NET/IB : No device found.", "NET/Socket : Using [0]eth0:10.0.0.1<0>"
             None,
             "(memlock)",
         ),
-        (SOCKETS, Evidence(rdma_ports=("rdmap16s27:1", "rdmap32s27:1")), "by its plugin aws-ofi-nccl alone"),
+        (SOCKETS, Evidence(rdma_ports=("rdmap16s27:1", "rdmap32s27:1")), "needs plugin aws-ofi-nccl"),
         (SOCKETS[1:], Evidence(rdma_ports=("mlx5_0:1",), memlock_kib=8192), "memlock is 8192 KiB"),
-        (SOCKETS[1:], None, "its log does not say why"),
+        (SOCKETS[1:], None, "its log does not show why"),
         (
             ("NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'", *channels("NET/IB/0", "NET/IB/0/GDRDMA")),
             None,
-            "only sending goes through host memory",
+            "only sending uses host memory",
         ),
         (
             ("NCCL_NET_GDR_LEVEL set by environment to LOC.",
@@ -192,9 +192,9 @@ def test_ports_that_are_down_everywhere_are_missed_where_the_inventory_names_the
     proof, found = verdicts(log, evidence={"a": down, "b": down})
     assert found["a"] == (
         "sockets",
-        "no port of the RDMA devices that the inventory names (=mlx5_0) is active",
+        "no port of the inventory's RDMA devices (=mlx5_0) is active",
     )
-    assert proof.faults()[0].hint == "clusterctl check INVENTORY --only rdma-link"
+    assert proof.faults()[0].hint == "run clusterctl check INVENTORY --only rdma-link"
     none = Evidence(rdma_ports=())
     assert verdicts(log, evidence={"a": none, "b": none})[0].status == "not-used"
 
@@ -212,7 +212,7 @@ def test_what_is_not_known_is_not_proven():
     log = written({"a": GDR, "b": GDR[:-1]})
     proof, found = verdicts(log, ("a", "b", "c"))
     assert found["a"][0] == "proven"
-    assert found["b"] == ("unknown", "by its log it receives nothing from other nodes")
+    assert found["b"] == ("unknown", "according to its log it receives nothing from other nodes")
     assert found["c"] == ("unknown", "its ranks wrote no NCCL log")
     assert proof.status == "unknown"
     assert proof.faults() == ()

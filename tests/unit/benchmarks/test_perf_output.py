@@ -62,7 +62,7 @@ def test_a_figure_that_is_no_finite_number_is_a_fault(figure):
     sweep = perf_output.parse(text)
     assert sweep.rows == ()
     assert [fault.kind.value for fault in sweep.faults] == ["unparsable"]
-    assert "bytes holds a figure that is no finite number" in sweep.faults[0].message
+    assert "bytes has a figure that is not a finite number" in sweep.faults[0].message
 
 
 def test_endless_counts_and_headers_cut_short_are_no_rows():

@@ -32,7 +32,7 @@ def test_no_figure_without_its_reference():
 
 
 def test_nonsense_is_refused():
-    with pytest.raises(ValueError, match="no efficiency"):
+    with pytest.raises(ValueError, match="efficiency needs values above zero"):
         efficiency(10.0, 0.0, 2)
 
 

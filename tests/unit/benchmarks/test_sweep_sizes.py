@@ -50,9 +50,9 @@ def test_what_programs_really_print_is_accepted(program, name, np, first, last, 
 @pytest.mark.parametrize(
     ("sizes", "message"),
     [
-        ((8, 16, 32, 64, 128, 256, 512, 1024, 1 << 30), "a row of 1073741824 bytes, which was not asked for"),
-        ((8, 16, 32, 64, 128, 256, 512, 1024, 768), "a row of 768 bytes, which was not asked for"),
-        ((8, 16, 32, 64, 128, 256, 512, 512, 1024), "2 rows of 512 bytes, instead of one"),
+        ((8, 16, 32, 64, 128, 256, 512, 1024, 1 << 30), "a row of 1073741824 bytes, which was not requested"),
+        ((8, 16, 32, 64, 128, 256, 512, 1024, 768), "a row of 768 bytes, which was not requested"),
+        ((8, 16, 32, 64, 128, 256, 512, 512, 1024), "2 rows of 512 bytes instead of one"),
         ((8, 16, 32, 64, 128, 256, 1024), "no row of 512 bytes (7 of 8 sizes)"),
         ((8, 16, 32, 64, 128, 256, 512), "no row of 1024 bytes (7 of 8 sizes)"),
         ((16, 32, 64, 128, 256, 512, 1024), None),

@@ -82,8 +82,8 @@ def test_where_it_would_be_false_it_is_refused(options, more, words):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"model": "resnet51"}, "there is no model 'resnet51'"),
-        ({"model": "resnet50", "phase": 2}, "--phase is of BERT"),
+        ({"model": "resnet51"}, "unknown model 'resnet51'"),
+        ({"model": "resnet50", "phase": 2}, "--phase is only for BERT"),
         ({"model": "bert-large", "channels_last": True}, "--channels-last is for images"),
         ({"model": "bert-large", "image_size": 64}, "--image-size is for images"),
         ({"model": "resnet50", "precision": "fp8"}, "no precision 'fp8'"),
