@@ -1,1 +1,1 @@
-"""Docker lines, hostfiles, command lines and configuration files, as pure functions from values to text."""
+"""Render docker lines, hostfiles, command lines and configuration files, as pure functions."""

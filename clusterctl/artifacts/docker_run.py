@@ -1,4 +1,4 @@
-"""The docker run line of a node's container: least privilege by default, in the order of a style."""
+"""Build the docker run line of a node's container: least privilege by default, in the order of a style."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _Part = Callable[["_Line"], list[str]]
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How the same container is written: the order of its parts, and flags joined to values by '='."""
+    """Define how a container is written: the order of its parts, and the flags joined to values by '='."""
 
     order: tuple[str, ...]
     joined: frozenset[str]
@@ -98,17 +98,16 @@ def docker_run_argv(
 ) -> tuple[str, ...]:
     """Return the words that start the container.
 
-    ``name`` and ``command`` stand in for the container's own; ``env`` goes before the container's variables
-    and beats them; ``flags`` are further words before the image. Raise ArtifactError without an image or for an
-    unknown style.
+    ``name`` and ``command`` replace the container's own; ``env`` precedes the container's variables and overrides
+    them; ``flags`` are further words before the image. Raise ArtifactError without an image or for an unknown style.
     """
     if container.image is None:
         raise ArtifactError(
-            "no image is named for the container",
-            hint="set container.image in the inventory, under defaults, a group or the node; or give --image",
+            "no image is set for the container",
+            hint="set container.image in the inventory, under defaults, a group or the node; or use --image",
         )
     if style not in STYLES:
-        raise ArtifactError(f"there is no style {style!r}", hint=f"one of {', '.join(STYLES)}")
+        raise ArtifactError(f"unknown style {style!r}", hint=f"choose from: {', '.join(STYLES)}")
     line = _Line(container, STYLES[style], name or container.name, dict(env or {}))
     words = [docker, "run"]
     for part in line.style.order:
@@ -141,7 +140,7 @@ def _gpus(line: _Line) -> list[str]:
 
 
 def _shm(line: _Line) -> list[str]:
-    # A container that shares another's IPC namespace also shares its /dev/shm, whatever its size.
+    # A container that shares another's IPC namespace also shares its /dev/shm, so a size has no effect.
     shared = (line.container.ipc or "").startswith(("host", "container:"))
     return [] if shared else line.flag("--shm-size", line.container.shm_size)
 
@@ -151,7 +150,7 @@ def _ulimit(line: _Line, what: str, value: str | None) -> list[str]:
 
 
 def _devices(line: _Line) -> list[str]:
-    # --privileged passes on every device and capability; naming single ones beside it would only mislead.
+    # --privileged grants every device and capability; listing single ones as well would mislead.
     if line.container.privileged:
         return []
     return [word for device in line.container.devices for word in line.flag("--device", device)]
@@ -169,7 +168,7 @@ def _volumes(line: _Line) -> list[str]:
 
 def _env(line: _Line) -> list[str]:
     merged = {**line.env, **{k: v for k, v in line.container.env.items() if k not in line.env}}
-    # docker takes a name without a value from the environment that it is called in.
+    # docker copies a name without a value from its own environment.
     return [
         word
         for key, value in merged.items()

@@ -1,4 +1,4 @@
-"""The Dockerfile of an image with a collective library inside: what changes least first, the library last."""
+"""Render the Dockerfile of an image with a collective library: the layers that change least come first."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from clusterctl.errors import ArtifactError
 
 Family = Literal["debian", "rhel"]
 
-# docker's grammar of references (github.com/distribution/reference), without its limits of length.
+# docker's grammar of references (github.com/distribution/reference), without its length limits.
 _REFERENCE = re.compile(
     r"([A-Za-z0-9][A-Za-z0-9.-]*(:\d+)?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*(:\w[\w.-]{0,127})?(@sha256:[0-9a-f]{64})?",
     re.ASCII,
 )
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+~-]*")
 
-# Families of well-known bases, by the last part of their name; first match counts.
+# Families of well-known bases, by the last part of their name; the first match is used.
 _FAMILIES: tuple[tuple[str, Family], ...] = (
     (r"(^|[/:_-])(rockylinux|almalinux|centos|rhel|ubi\d*|oraclelinux|fedora|rocky|alma)", "rhel"),
     (r"(^|[/:_-])(debian|ubuntu|pytorch|taco-train|nemo|tensorflow)", "debian"),
@@ -29,7 +29,7 @@ _FAMILIES: tuple[tuple[str, Family], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """Packages of the distribution that go into a layer of their own, unless the base has what they bring."""
+    """Hold distribution packages for one layer, omitted if the base already has what they provide."""
 
     comment: str
     packages: Mapping[Family, tuple[str, ...]]
@@ -42,12 +42,12 @@ _RDMA: dict[Family, tuple[str, ...]] = {
     "rhel": ("libibverbs", "libibverbs-utils", "librdmacm", "rdma-core"),
 }
 _NO_HOST_KEYS = "rm -f /etc/ssh/ssh_host_*"
-# No audit id can be set in a container: a required pam_loginuid would end every session there.
+# A container cannot set an audit id, so a required pam_loginuid would end every session.
 _SESSIONS = (
     "{ [ ! -e /etc/pam.d/sshd ] || sed -i '/pam_loginuid/s/required/optional/' /etc/pam.d/sshd; }",
     "mkdir -p /run/sshd",
 )
-# RHEL keeps Open MPI behind an environment module, which a session over SSH does not load.
+# RHEL installs Open MPI as an environment module, which SSH sessions do not load.
 _OPEN_MPI_IN_PATH = (
     "{ [ ! -d /usr/lib64/openmpi/lib ] || { ln -sf /usr/lib64/openmpi/bin/* /usr/local/bin/ "
     "&& echo /usr/lib64/openmpi/lib >/etc/ld.so.conf.d/clusterctl-openmpi.conf && ldconfig; }; }"
@@ -89,7 +89,7 @@ LAYERS: tuple[Layer, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class ModuleEdit:
-    """Expressions of sed for the file of a Python module; each has to change something."""
+    """Hold sed expressions for the file of a Python module; each must change something."""
 
     module: str
     expressions: tuple[str, ...]
@@ -97,24 +97,24 @@ class ModuleEdit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """What an image is made of. Its build context holds ``library/`` and what ``context_files`` names."""
+    """Hold the content of an image; its build context holds ``library/`` and the files of ``context_files``."""
 
     base: str
     family: Family
     title: str
     inside: str
-    """The folder in the image that takes what is in ``library/``."""
+    """The directory in the image that receives the content of ``library/``."""
     environment: Mapping[str, str] = field(default_factory=dict)
     edits: tuple[ModuleEdit, ...] = ()
     installed: tuple[str, ...] = ()
-    """File names of packages, in ``packages/``, that run their own installation: .rpm, .sh and .run."""
+    """File names of packages in ``packages/`` that install themselves: .rpm, .sh and .run."""
     nccl_tests: str | None = None
     """File name of the source archive of nccl-tests, in ``nccl-tests/``."""
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
 def family_of(base: str) -> Family | None:
-    """Return the family of a base image as its name tells it; None where it does not."""
+    """Return the family of a base image by its name; None if the name is unknown."""
     for pattern, family in _FAMILIES:
         if re.search(pattern, base):
             return family
@@ -122,16 +122,16 @@ def family_of(base: str) -> Family | None:
 
 
 def require_reference(name: str) -> None:
-    """Raise ArtifactError unless docker takes this for the name of an image."""
+    """Raise ArtifactError unless docker accepts this as the name of an image."""
     if not _REFERENCE.fullmatch(name):
         raise ArtifactError(
-            f"{name!r} is no name of an image",
-            hint="write NAME:TAG or NAME@sha256:..., in small letters, as for docker pull",
+            f"{name!r} is not a valid image name",
+            hint="use NAME:TAG or NAME@sha256:... in lower case, as for docker pull",
         )
 
 
 def render(recipe: Recipe) -> str:
-    """Return the Dockerfile; raise ArtifactError for names that would end up as something else in it."""
+    """Return the Dockerfile; raise ArtifactError for names that Dockerfile syntax would change."""
     _check(recipe)
     python_path = "PYTHONPATH" in recipe.environment
     parts = [
@@ -176,7 +176,7 @@ def _installation(name: str) -> str:
 
 
 def _quoted(value: str) -> str:
-    # Between double quotes a Dockerfile expands variables and takes backslashes away.
+    # In double quotes a Dockerfile expands variables and removes backslashes.
     return re.sub(r'(["\\$])', r"\\\1", value)
 
 
@@ -185,9 +185,9 @@ def _check(recipe: Recipe) -> None:
     for name in (*recipe.installed, *((recipe.nccl_tests,) if recipe.nccl_tests is not None else ())):
         if not _FILE_NAME.fullmatch(name):
             raise ArtifactError(
-                f"{name!r} cannot stand in a Dockerfile as a file name",
-                hint="rename the file: letters, digits and ._+~- only",
+                f"file name {name!r} cannot be used in a Dockerfile",
+                hint="rename the file: use only letters, digits and ._+~-",
             )
     for value in recipe.labels.values():
         if any(ord(character) < 32 for character in value):
-            raise ArtifactError(f"{value!r} cannot be a label: it has control characters")
+            raise ArtifactError(f"label {value!r} must not contain control characters")

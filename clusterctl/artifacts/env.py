@@ -1,4 +1,4 @@
-"""The environment of ranks: what NCCL, Horovod, LightCC, Gloo and collective_core read, from settings."""
+"""Build the environment of ranks from settings: variables of NCCL, Horovod, LightCC, Gloo and collective_core."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DEBUG = ("VERSION", "WARN", "INFO", "ABORT", "TRACE")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Communication:
-    """How ranks communicate. What is None is not said, so that the library's own default holds."""
+    """Hold how ranks communicate; settings that are not given stay unset, so the library's default applies."""
 
     library: Library = "nccl"
     debug: str | None = None
@@ -31,7 +31,7 @@ class Communication:
     rdma_devices: str | None = None
     """NCCL_IB_HCA."""
     gid_index: int | None = None
-    """NCCL_IB_GID_INDEX: since 2.21 NCCL selects it itself, per device, and better (NCCL user guide)."""
+    """NCCL_IB_GID_INDEX: since 2.21 NCCL selects a better one per device itself (NCCL user guide)."""
     gdr_level: str | None = None
     """NCCL_NET_GDR_LEVEL: LOC, PIX, PXB, PHB, SYS, or the old numbers 0 to 5."""
     fusion_threshold_bytes: int | None = None
@@ -48,16 +48,16 @@ class Communication:
     top_k_threshold_bytes: int | None = None
     top_k_fp16: bool | None = None
     extra: Mapping[str, str] = field(default_factory=dict)
-    """Free variables of the inventory; what is said above wins."""
+    """Further variables of the inventory; the settings above take precedence."""
     forward: tuple[str, ...] = ("LD_LIBRARY_PATH", "PATH")
-    """Variables taken over from where the ranks are started."""
+    """Names of variables to copy from the environment in which the ranks are started."""
 
 
 def variables(settings: Communication, *, np: int | None = None) -> dict[str, str | None]:
-    """Return the variables in the order they are written; None: forwarded by name.
+    """Return the variables in the order in which they are written; None: forwarded by name.
 
-    ``np`` is the number of ranks, where known. Raise ArtifactError for values that the library would
-    misread, or that contradict each other.
+    ``np`` is the number of ranks, if known. Raise ArtifactError for values that the library would misread, and for
+    contradictions.
     """
     _check(settings, np)
     said: dict[str, str | float | bool | None] = {}
@@ -99,7 +99,7 @@ def variables(settings: Communication, *, np: int | None = None) -> dict[str, st
 def rendezvous(
     *, master_address: str, master_port: int, node_rank: int, nodes: int, ranks_per_node: int
 ) -> dict[str, str]:
-    """Return the variables by which containers started one per node find each other (ACCL's BERT example).
+    """Return the rendezvous variables for containers that are started one per node (ACCL's BERT example).
 
     RANK and WORLD_SIZE count nodes here: the script in the container starts the ranks of its node.
     """
@@ -119,8 +119,8 @@ def _text(value: str | float | bool) -> str:
 def _plain_interfaces(selector: str | None) -> str | None:
     if selector is not None and selector.startswith("^"):
         raise ArtifactError(
-            f"Gloo takes names of interfaces and cannot leave out {selector!r}",
-            hint="name the interface to use: socket_ifname: eth0",
+            f"Gloo needs interface names and cannot handle the exclusion {selector!r}",
+            hint="set socket_ifname to the interface to use, such as eth0",
         )
     return selector.lstrip("=") if selector is not None else None
 
@@ -138,28 +138,32 @@ def _check(settings: Communication, np: int | None) -> None:
             raise ArtifactError(
                 f"the 2D, top-k and fusion variables belong to LightCC and Horovod over NCCL, "
                 f"not to {settings.library}",
-                hint="leave them out, or choose --library nccl",
+                hint="remove them, or choose --library nccl",
             )
         if settings.gdr_level is not None or settings.gid_index is not None:
             raise ArtifactError(
                 f"{settings.library} uses no GPUDirect RDMA: GDR level and GID index would be ignored",
-                hint="leave them out, or choose --library nccl",
+                hint="remove them, or choose --library nccl",
             )
     if settings.debug is not None and settings.debug.upper() not in _DEBUG:
-        raise ArtifactError(f"NCCL_DEBUG cannot be {settings.debug!r}", hint=f"one of {', '.join(_DEBUG)}")
+        raise ArtifactError(
+            f"invalid NCCL_DEBUG {settings.debug!r}", hint=f"choose from: {', '.join(_DEBUG)}"
+        )
     if settings.gdr_level is not None and not _GDR_LEVEL.fullmatch(settings.gdr_level):
         raise ArtifactError(
-            f"the GDR level cannot be {settings.gdr_level!r}",
-            hint="one of LOC, PIX, PXB, PHB, SYS, or 0 to 5; PXB is NCCL's default",
+            f"invalid GDR level {settings.gdr_level!r}",
+            hint="choose from LOC, PIX, PXB, PHB, SYS, or 0 to 5; NCCL's default is PXB",
         )
     if settings.gid_index is not None and not 0 <= settings.gid_index <= 255:
-        raise ArtifactError(f"there is no GID index {settings.gid_index}", hint="RoCE v2 is mostly 3")
+        raise ArtifactError(
+            f"invalid GID index {settings.gid_index}", hint="use 0 or more; RoCE v2 usually has 3"
+        )
     if settings.intra_size is not None and settings.intra_size < 1:
-        raise ArtifactError(f"groups of {settings.intra_size} ranks cannot be formed")
+        raise ArtifactError(f"the group size must be at least 1, not {settings.intra_size}")
     if settings.two_d and settings.intra_size is not None and np is not None and np % settings.intra_size:
         raise ArtifactError(
             f"{np} ranks do not divide into groups of {settings.intra_size} for the 2D all-reduce",
-            hint="--intra-size is mostly the number of GPUs per node",
+            hint="set --intra-size to the number of GPUs per node",
         )
     if settings.top_k_ratio is not None and not 0 < settings.top_k_ratio <= 1:
-        raise ArtifactError(f"the top-k ratio {settings.top_k_ratio} is not above 0 and at most 1")
+        raise ArtifactError(f"the top-k ratio must be above 0 and at most 1, not {settings.top_k_ratio}")

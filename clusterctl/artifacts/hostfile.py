@@ -1,4 +1,4 @@
-"""Hostfiles of Open MPI and MPICH, and the typing errors in them that launchers swallow."""
+"""Render hostfiles of Open MPI and MPICH, and find mistakes in them that launchers silently ignore."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _WORD = re.compile(r"([^\s=]+)(\s*=\s*(\S*))?")
 
 
 class Dialect(str, Enum):
-    """Whose hostfile it is."""
+    """Hostfile format."""
 
     OPENMPI = "openmpi"
     """``host slots=8``"""
     MPICH = "mpich"
-    """``host:8``, for Hydra's -f; Intel MPI alike."""
+    """``host:8``, for -f of Hydra; Intel MPI uses the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A line (from 1) of a hostfile that does not say what it seems to."""
+    """Hold a line number of a hostfile (from 1; 0: the whole file) and what is wrong with it."""
 
     line: int
     message: str
@@ -41,20 +41,21 @@ def render(
     """Return a hostfile for (name, slots) in the order that ranks fill them.
 
     With ``addresses`` (name -> address) Open MPI's lines read ``ADDRESS NAME slots=N``: the launcher connects
-    to the address, and the name is for the reader; Open MPI 4 skips a bare second word in silence. Raise
-    ArtifactError without hosts or for a host that has no slots.
+    to the address, and the name informs the reader; Open MPI 4 silently skips a bare second word. Raise ArtifactError
+    without hosts or for a host without slots.
     """
     if not hosts:
         raise ArtifactError("a hostfile needs at least one host", hint="widen --limit")
     lines = [f"# {text}" for text in (comment or "").splitlines()]
     for name, slots in hosts:
         if slots < 1:
-            raise ArtifactError(f"{name} has {slots} slots", hint="leave the node out, or give it slots")
+            raise ArtifactError(f"{name} has {slots} slots", hint="exclude the node, or set its `slots`")
         address = name if addresses is None else addresses.get(name, name)
         if dialect is Dialect.MPICH:
             if ":" in address:
                 raise ArtifactError(
-                    f"MPICH reads the ':' in {address!r} as the count", hint="use the node's name"
+                    f"MPICH takes the text after ':' in {address!r} for a count",
+                    hint="use the node's name instead",
                 )
             lines.append(f"{address}:{slots}")
         elif address == name:
@@ -67,8 +68,8 @@ def render(
 def lint(text: str, dialect: Dialect = Dialect.OPENMPI) -> tuple[Finding, ...]:
     """Return the lines that the launcher would misread.
 
-    Open MPI ignores words it does not know and then counts the host's cores, or fails with the number of a
-    token (nccl-tests issues 329 and 102; tried on Open MPI 4.1.4).
+    Open MPI ignores unknown words and then counts the host's cores, or fails with the number of a token (nccl-tests
+    issues 329 and 102; tested with Open MPI 4.1.4).
     """
     check = _lint_openmpi if dialect is Dialect.OPENMPI else _lint_mpich
     findings: list[Finding] = []
@@ -81,11 +82,11 @@ def lint(text: str, dialect: Dialect = Dialect.OPENMPI) -> tuple[Finding, ...]:
         if dialect is Dialect.MPICH:
             host = host.split(":", 1)[0]
         if host in seen:
-            findings.append(Finding(number, f"{host} stands on line {seen[host]} already: its slots add up"))
+            findings.append(Finding(number, f"{host} is already on line {seen[host]}: their slots add up"))
         seen.setdefault(host, number)
         findings += [Finding(number, message) for message in check(content)]
     if not seen:
-        findings.append(Finding(0, "no host in the file"))
+        findings.append(Finding(0, "the file has no host"))
     return tuple(findings)
 
 
@@ -94,7 +95,7 @@ def _lint_openmpi(content: str) -> list[str]:
     rest = after[0] if after else ""
     messages = []
     if host.count(":") == 1:  # two or more: an IPv6 address
-        messages.append(f"{host!r}: a hostfile has no ports or counts after ':'; write 'host slots=N'")
+        messages.append(f"{host!r}: a hostfile cannot have ports or counts after ':'; use 'host slots=N'")
     keys = []
     for key, assignment, value in _WORD.findall(rest):
         keys.append(key)

@@ -1,4 +1,4 @@
-"""The command line of MPICH's mpiexec (Hydra): explicit hosts, interfaces and environment."""
+"""Build the command line of MPICH's mpiexec (Hydra): explicit hosts, interfaces and environment."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def mpiexec_argv(
     """Return the words that start ``np`` ranks of ``program`` under Hydra, the launcher of MPICH.
 
     ``hosts`` are (name, slots); with ``hostfile`` (a path where mpiexec runs) they are only counted. A variable
-    whose value is None is taken from mpiexec's own environment. ``launcher_program`` runs in place of ssh: ports
-    and keys cannot stand in a hostfile (mpich issues 6799 and 7127). ``local_address`` is where the other nodes
-    reach this one, in place of its host name; ``interface`` says the same by a network interface. ``rank_map`` is
-    the index of each rank's host; None: host after host. ``prefix`` stands before every line of a rank, with ``%r``
-    for the rank. Raise ArtifactError for settings that contradict each other, or that Hydra would misread.
+    with the value None is copied from mpiexec's own environment. ``launcher_program`` runs instead of ssh, because a
+    hostfile cannot hold ports and keys (mpich issues 6799 and 7127). ``local_address`` is the address for the other
+    nodes instead of the host name; ``interface`` sets it by a network interface. ``rank_map`` is the index of each
+    rank's host; None: host after host. ``prefix`` precedes every line of a rank, with ``%r`` for the rank. Raise
+    ArtifactError for settings that contradict each other, or that Hydra would misread.
     """
     check(np, program, hosts)
     argv = [mpiexec, "-n", str(np)]
@@ -64,7 +64,7 @@ def _one_interface(selector: str) -> str:
     name = selector.lstrip("=")
     if name.startswith("^") or "," in name:
         raise ArtifactError(
-            f"MPICH takes the name of one interface and cannot be given {selector!r}",
-            hint="name the interface to use: socket_ifname: eth0",
+            f"MPICH needs the name of one interface, not {selector!r}",
+            hint="set socket_ifname to the interface to use, such as eth0",
         )
     return name

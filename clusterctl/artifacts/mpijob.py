@@ -1,6 +1,6 @@
-"""A Kubernetes MPIJob (kubeflow.org/v2beta1): one launcher pod with mpirun, a worker pod per node.
+"""Render a Kubernetes MPIJob (kubeflow.org/v2beta1): one launcher pod with mpirun, a worker pod per node.
 
-Field by field as pkg/apis/kubeflow/v2beta1/types.go of the MPI operator has them.
+The fields are those of pkg/apis/kubeflow/v2beta1/types.go of the MPI operator.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ def mpijob(
     """Return the manifest for ``workers`` pods of ``ranks_per_worker`` ranks each.
 
     The operator gives mpirun its hostfile, its remote shell and its keys. The image needs sshd and an mpirun.
-    Variables whose value is None are left out: secrets belong into a Secret. ``rdma_resource`` is what the cluster's
-    device plugin calls its RDMA devices, such as ``rdma/hca_shared_devices_a``. Raise ArtifactError without an image,
-    or for a name that Kubernetes refuses.
+    Variables with the value None are omitted: put secrets into a Secret. ``rdma_resource`` is the device plugin's name
+    of the RDMA devices, such as ``rdma/hca_shared_devices_a``. Raise ArtifactError without an image, or for a name that
+    Kubernetes rejects.
     """
     if container.image is None:
         raise ArtifactError(
-            "an MPIJob needs an image", hint="set container.image in the inventory, or give --image"
+            "an MPIJob needs an image", hint="set container.image in the inventory, or use --image"
         )
     if not _NAME.fullmatch(name):
         raise ArtifactError(
-            f"Kubernetes does not take {name!r} as a job's name",
-            hint="at most 42 of a-z, 0-9 and '-', a letter first",
+            f"{name!r} is not a valid name of a Kubernetes job",
+            hint="use at most 42 characters of a-z, 0-9 and '-', starting with a letter",
         )
     said = {key: value for key, value in (env or {}).items() if value is not None}
     argv = mpirun_argv(np=workers * ranks_per_worker, program=program, env=said, tag_output=True)
-    # Kubernetes takes $(NAME) for a variable of the pod, and $$ for an escaped $ (expansion of command and args).
+    # Kubernetes expands $(NAME) to a variable of the pod, and $$ to $, in command and args.
     command = [re.sub(r"\$(?=[$(])", "$$", word) for word in argv]
     launcher = {"name": "launcher", "image": container.image, "command": command}
     spec: dict[str, Any] = {
@@ -92,7 +92,7 @@ def _worker(container: ContainerSettings, gpus: int | None, rdma_resource: str |
     if container.privileged:
         worker["securityContext"] = {"privileged": True}
     elif container.cap_add:
-        # Kubernetes has no ulimit: the runtime's memlock limit holds, and IPC_LOCK passes it, for root.
+        # Kubernetes has no ulimit: the runtime's memlock limit applies, which IPC_LOCK bypasses for root.
         worker["securityContext"] = {"capabilities": {"add": list(container.cap_add)}}
     spec: dict[str, Any] = {"containers": [worker]}
     mounts: list[dict[str, Any]] = []
@@ -103,12 +103,12 @@ def _worker(container: ContainerSettings, gpus: int | None, rdma_resource: str |
         mounts.append({"name": "shm", "mountPath": "/dev/shm"})
         volumes.append({"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": limit}})
     for index, text in enumerate(container.volumes):
-        # What the inventory mounts is on every node, as for docker.
+        # The inventory's volumes exist on every node, as for docker.
         source, _, rest = text.partition(":")
         target, _, mode = rest.partition(":")
         if not (source.startswith("/") and target.startswith("/")):
             raise ArtifactError(
-                f"the volume {text!r} is no folder of the nodes, and a pod has no volumes of docker's",
+                f"volume {text!r} must be a path on the nodes: a pod cannot use docker's named volumes",
                 hint="write /on/the/host:/in/the/container[:ro]",
             )
         read_only = {"readOnly": True} if "ro" in mode.split(",") else {}

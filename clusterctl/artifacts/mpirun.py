@@ -1,4 +1,4 @@
-"""The command line of Open MPI 4's mpirun: explicit hosts, interfaces and environment."""
+"""Build the command line of Open MPI 4's mpirun: explicit hosts, interfaces and environment."""
 
 from __future__ import annotations
 
@@ -38,14 +38,13 @@ def mpirun_argv(
 ) -> tuple[str, ...]:
     """Return the words that start ``np`` ranks of ``program`` under Open MPI 4.
 
-    ``hosts`` are (name, slots) in the order ranks fill them; none: this machine only. With ``hostfile`` (a
-    path where mpirun runs) they are only counted. A variable whose value is None is forwarded from mpirun's
-    own environment. ``tcp_interface`` is NCCL_SOCKET_IFNAME's value; ``oob_interface`` holds mpirun's own
-    connections to it too. ``ssh_agent`` is the remote shell, such as ``("ssh", "-F", path)``; without
-    ``tree_spawn`` mpirun itself opens every connection, so that nodes need no way to each other.
-    ``output_directory`` keeps each rank's output apart; ``tag_output`` puts the rank before each line, for people to
-    read, and ``xml_output`` puts what ranks write into elements, which ranks cannot imitate. ``extra`` stands right
-    before the program.
+    ``hosts`` are (name, slots) in the order ranks fill them; empty: this machine only. With ``hostfile`` (a
+    path where mpirun runs) they are only counted. A variable with the value None is forwarded from mpirun's own environment.
+    ``tcp_interface`` is NCCL_SOCKET_IFNAME's value; ``oob_interface`` applies it to mpirun's own connections, too.
+    ``ssh_agent`` is the remote shell, such as ``("ssh", "-F", path)``; without ``tree_spawn`` mpirun itself opens every
+    connection, so nodes need no SSH to each other. ``output_directory`` separates the ranks' output; ``tag_output``
+    precedes each line with the rank, for people to read; ``xml_output`` puts the ranks' output into elements, which
+    ranks cannot forge. ``extra`` precedes the program.
     Raise ArtifactError for settings that contradict each other, or that Open MPI would misread.
     """
     check(np, program, hosts)
@@ -77,51 +76,49 @@ def mpirun_argv(
     if not tree_spawn:
         argv += ["-mca", "plm_rsh_no_tree_spawn", "1"]
     if dotted(hosts):
-        # Open MPI 4 cuts names at the first dot and would connect to gpu1 for gpu1.example.org.
+        # Open MPI 4 truncates names at the first dot and would connect to gpu1 instead of gpu1.example.org.
         argv += ["-mca", "orte_keep_fqdn_hostnames", "1"]
     return (*argv, *extra, *program)
 
 
 def dotted(hosts: Sequence[tuple[str, int]]) -> bool:
-    """Tell whether a host has a name with dots that is no address."""
+    """Tell whether a host has a name with dots that is not an address."""
     return any("." in name and not _IPV4.fullmatch(name) for name, _ in hosts)
 
 
 def check(np: int, program: Sequence[str], hosts: Sequence[tuple[str, int]]) -> None:
-    """Raise ArtifactError where ranks, program and hosts make no launch under Open MPI."""
+    """Raise ArtifactError if ranks, program and hosts are not a valid launch under Open MPI."""
     if np < 1:
-        raise ArtifactError(f"{np} ranks cannot be started", hint="ask for at least one with -np")
+        raise ArtifactError(f"-np must be at least 1, not {np}", hint="ask for at least one rank with -np")
     if not program or not program[0] or program[0].startswith("-"):
-        raise ArtifactError("mpirun needs a program to start", hint="name it after '--', or use --model")
+        raise ArtifactError("no program to run was given", hint="write it after '--', or use --model")
     names = [name for name, _ in hosts]
     for name, slots in hosts:
         if not _HOST.fullmatch(name):
             raise ArtifactError(
-                f"Open MPI does not take {name!r} as a host: only letters, digits, '.' and '-'",
-                hint="rename the node in the inventory and give its address there",
+                f"Open MPI rejects the host name {name!r}: only letters, digits, '.' and '-' are allowed",
+                hint="rename the node in the inventory and set its `address`",
             )
         if slots < 1:
-            raise ArtifactError(f"{name} has {slots} slots", hint="leave the node out, or give it slots")
+            raise ArtifactError(f"{name} has {slots} slots", hint="exclude the node, or set its `slots`")
     if len(set(names)) < len(names):
-        raise ArtifactError(
-            f"a host is given twice: {nodeset.fold(sorted(names))}", hint="name each host once"
-        )
+        raise ArtifactError(f"duplicate host: {nodeset.fold(sorted(names))}", hint="list each host once")
     total = sum(slots for _, slots in hosts)
     if hosts and np > total:
         raise ArtifactError(
-            f"{np} ranks were asked for, but {nodeset.fold(names)} has {total} slots",
-            hint=f"ask for at most {total} with -np, or set 'slots' (or 'gpus') in the inventory",
+            f"-np asks for {np} ranks, but {nodeset.fold(names)} has {total} slots",
+            hint=f"ask for at most {total} with -np, or set `slots` (or `gpus`) in the inventory",
         )
 
 
 def variable(name: str, value: str | None) -> str:
-    """Return the word after ``-x``; raise ArtifactError for what it cannot pass on."""
+    """Return the word after ``-x``; raise ArtifactError for a variable that ``-x`` cannot pass on."""
     if not _VARIABLE.fullmatch(name):
-        raise ArtifactError(f"{name!r} is not the name of an environment variable")
+        raise ArtifactError(f"{name!r} is not a valid name of an environment variable")
     if value is None:
         return name
     if "\n" in value or "\0" in value:
-        raise ArtifactError(f"the variable {name} holds a line break, which mpirun -x cannot pass on")
+        raise ArtifactError(f"variable {name} contains a line break, which mpirun -x cannot pass on")
     return f"{name}={value}"
 
 
@@ -149,18 +146,18 @@ def _interfaces(selector: str | None, oob: bool) -> list[str]:
 
 
 def agent_words(agent: Sequence[str]) -> str:
-    """Return the remote shell as the one word that Open MPI takes; raise ArtifactError for what it would split."""
+    """Return the remote shell as one word for Open MPI; raise ArtifactError for words that it would split."""
     for word in agent:
         if not word or any(character.isspace() or character in "\"':" for character in word):
             raise ArtifactError(
-                f"Open MPI splits its remote shell at spaces and ':' and cannot be given {word!r}",
-                hint="put the files that it names at paths without spaces and colons",
+                f"{word!r} cannot be part of Open MPI's remote shell, which is split at spaces and ':'",
+                hint="move the files to paths without spaces and colons",
             )
     return " ".join(agent)
 
 
 def plain_word(what: str, text: str) -> str:
-    """Return a word that is no option; raise ArtifactError for any other."""
+    """Return the text if it is not empty and not an option; else raise ArtifactError."""
     if not text or text.startswith("-"):
-        raise ArtifactError(f"{what} cannot be {text!r}")
+        raise ArtifactError(f"{what} must not be {text!r}")
     return text

@@ -1,4 +1,4 @@
-"""The command line of Open MPI 5's mpirun, which hands itself to PRRTE's prterun: other names for the same wishes."""
+"""Build the command line of Open MPI 5's mpirun, which runs PRRTE's prterun with other option names."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ def mpirun5_argv(
 
 
 def _interfaces(selector: str | None, oob: bool) -> list[str]:
-    """Hold ranks to the interface, and PRRTE's daemons too, unless it is the one that these never use."""
+    """Return options that bind ranks to the interface, and PRRTE's daemons unless it is the loopback interface."""
     words: list[str] = []
     for option, mode, names in interface_words(selector):
         words += ["--mca", f"{option}_{mode}", names]
-        # Given nothing but the loopback interface, PRRTE 3 says that there is no network at all.
+        # With only the loopback interface, PRRTE 3 reports that no network is available.
         if oob and (mode, names) != ("include", "lo"):
             words += ["--prtemca", f"prte_if_{mode}", names]
     return words

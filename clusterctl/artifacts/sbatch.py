@@ -1,4 +1,4 @@
-"""A batch script for Slurm: the allocation as directives, and one srun that starts all ranks."""
+"""Render a batch script for Slurm: the allocation as directives, and one srun that starts all ranks."""
 
 from __future__ import annotations
 
@@ -27,14 +27,17 @@ def sbatch_script(
 ) -> str:
     """Return the text for ``sbatch``: ``np`` ranks of ``program`` on ``hosts``, (Slurm's NodeName, ranks) in order.
 
-    Ranks meet where Slurm reaches the allocation's first node, on ports derived from the job's number; a variable
-    whose value is None comes from where sbatch is called. Raise ArtifactError for what Slurm would refuse or misread.
+    The rendezvous is at Slurm's address of the allocation's first node, on ports derived from the job's number. A
+    variable with the value None comes from the environment of sbatch. Raise ArtifactError for values that Slurm would
+    reject or misread.
     """
     check(np, program, hosts)
     if not hosts:
-        raise ArtifactError("a batch script needs its nodes", hint="widen --limit")
+        raise ArtifactError("no node is selected for the batch script", hint="widen --limit")
     if not _NAME.fullmatch(job_name):
-        raise ArtifactError(f"{job_name!r} cannot be a job's name", hint="letters, digits, '_', '.' and '-'")
+        raise ArtifactError(
+            f"{job_name!r} is not a valid job name", hint="use letters, digits, '_', '.' and '-'"
+        )
     counts = _counts(hosts, np)
     alike = len(set(counts)) == 1
     directives = [
@@ -57,7 +60,7 @@ def sbatch_script(
         variable(name, value)
         if value is not None:
             lines.append(f"export {shell.line(('export', f'{name}={value}')).removeprefix('export ')}")
-    # Rank 0 is on the first node of Slurm's own order, or, where a file places the tasks, on the file's first.
+    # Rank 0 runs on the first node in Slurm's order, or on the first one of the file that places the tasks.
     first = '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | sed -n 1p)' if alike else hosts[0][0]
     lines += [
         f"first={first}",
@@ -68,7 +71,7 @@ def sbatch_script(
     ]
     options = ["srun", "--mpi=none", "--kill-on-bad-exit=1", "--cpu-bind=none", "--label"]
     if not alike:
-        # Slurm would even uneven counts out: its file says where every task runs (srun(1), arbitrary).
+        # Slurm would balance uneven counts, so a file sets where every task runs (srun(1), arbitrary).
         tasks = " ".join(name for (name, _), count in zip(hosts, counts, strict=True) for _ in range(count))
         lines += [
             "SLURM_HOSTFILE=$(mktemp)",

@@ -1,4 +1,4 @@
-"""Command lines as text: quoted for a POSIX shell, and no more than it needs."""
+"""Quote command lines for a POSIX shell, with as few quotes as possible."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import re
 import shlex
 from collections.abc import Sequence
 
-# shlex also quotes '^', which POSIX shells leave alone; Open MPI's ^openib reads better without.
+# shlex also quotes '^', which has no meaning in POSIX shells; Open MPI's ^openib is easier to read unquoted.
 _PLAIN = re.compile(r"[A-Za-z0-9@%+=:,./_-][A-Za-z0-9@%+=:,./_^-]*|\^[A-Za-z0-9,_-]+")
 
-# At the start of a line these are no program's name: reserved words (POSIX, and bash's own).
+# Reserved words of POSIX shells and bash, which are not program names at the start of a line.
 _RESERVED = frozenset(
     (
         *("!", "[[", "]]", "{", "}", "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for"),

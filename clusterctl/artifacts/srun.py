@@ -1,4 +1,4 @@
-"""srun's command line: ranks as tasks of a job step, each on the node that a file names for it."""
+"""Build srun's command line: ranks are tasks of a job step, placed on nodes by a file."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ def srun_argv(
     time_limit_minutes: int | None = None,
     label: bool = False,
 ) -> tuple[str, ...]:
-    """Return the words that start ``np`` tasks of ``program`` on so many of Slurm's nodes.
+    """Return the words that start ``np`` tasks of ``program`` on Slurm's nodes, inside an allocation or outside.
 
-    Inside an allocation or outside. Which task runs where stands in the file that SLURM_HOSTFILE names, a line per
-    task (srun(1), ``arbitrary``). Variables go to tasks by ``--export``: with a value, or, where it is None, from
-    srun's own environment. No PMI is asked for: ranks meet by MASTER_ADDR or CCORE_ROOT_ADDR. ``label`` puts the
-    task's number before every line. Raise ArtifactError for values that ``--export`` cannot hold.
+    The file in SLURM_HOSTFILE has the node of each task, one per line (srun(1), ``arbitrary``). ``--export`` passes
+    variables to the tasks: with their value, or, for the value None, from srun's own environment. PMI is not used: the
+    rendezvous is MASTER_ADDR or CCORE_ROOT_ADDR. ``label`` precedes every line with the task's number. Raise
+    ArtifactError for values that ``--export`` cannot hold.
     """
     check(np, program, ())
     if nodes < 1:
-        raise ArtifactError("srun needs a node", hint="widen --limit")
+        raise ArtifactError("no node is selected for srun", hint="widen --limit")
     argv = [
         srun, "--ntasks", str(np), "--nodes", str(nodes), "--distribution", "arbitrary", "--kill-on-bad-exit=1",
         "--mpi=none", "--cpu-bind=none", "--input=none",
@@ -45,7 +45,7 @@ def _exported(name: str, value: str | None) -> str:
     word = variable(name, value)
     if value is not None and "," in value:
         raise ArtifactError(
-            f"the variable {name} holds a comma, at which srun --export divides",
-            hint="set it where srun runs",
+            f"variable {name} contains a comma, which srun --export uses as separator",
+            hint="set the variable in the environment of srun",
         )
     return word

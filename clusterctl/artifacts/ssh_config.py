@@ -1,4 +1,4 @@
-"""ssh_config with one Host block per node: ports, users, keys and jump hosts for any launcher."""
+"""Render an ssh_config with one Host block per node: ports, users, keys and jump hosts for any launcher."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def render(
 ) -> str:
     """Return the text for the nodes that are reached by SSH.
 
-    ``known_hosts`` and ``identity_file`` are paths where ssh will run, and stand in for every node's own.
-    ``batch`` keeps ssh from asking for passwords. ``include`` names a further file, such as ``~/.ssh/config``,
-    for what is not said here (``ssh -F`` leaves it out otherwise).
-    Raise ArtifactError when no node is reached by SSH, or for a path that ssh_config cannot hold.
+    ``known_hosts`` and ``identity_file`` are paths on the machine where ssh will run, and replace those of every node.
+    ``batch`` prevents password prompts. ``include`` is a further file with defaults, such as ``~/.ssh/config``, which
+    ``ssh -F`` ignores otherwise.
+    Raise ArtifactError if no node is reached by SSH, or for a path that ssh_config cannot hold.
     """
     remote = [node for node in nodes if node.connection == "ssh"]
     if not remote:
-        raise ArtifactError("no node is reached by SSH", hint="ssh_config is for nodes with connection: ssh")
+        raise ArtifactError("no node is reached by SSH", hint="select nodes with `connection: ssh`")
     hosts = [
         {
             "name": node.name,
@@ -72,12 +72,14 @@ def _options(node: Node, identity_file: str | None, known_hosts: str | None) -> 
 
 
 def _path(path: str) -> str:
-    """Write a path so that every ssh reads exactly it: ssh expands '%' and ``${X}`` and splits at spaces.
+    """Quote a path for ssh_config: ssh expands '%' and ``${X}`` and splits at spaces.
 
-    Before OpenSSH 8.7 there was no way to write a double quote or a backslash; ``${`` has none still.
+    OpenSSH before 8.7 cannot quote a double quote or a backslash; no version can quote ``${``.
     """
     if not path:
-        raise ArtifactError("a path in an ssh_config cannot be empty", hint="name a file, or leave it out")
+        raise ArtifactError(
+            "a path in an ssh_config cannot be empty", hint="set a path, or remove the setting"
+        )
     if _UNWRITABLE.search(path):
         raise ArtifactError(
             f"ssh_config cannot hold the path {path!r}",

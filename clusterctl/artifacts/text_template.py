@@ -1,4 +1,4 @@
-"""Rendering of the shipped templates: undefined names are errors, nothing is escaped unasked."""
+"""Render the shipped templates: undefined names are errors, and nothing is escaped automatically."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from clusterctl import resources
 
 
 def fill(folder: str, name: str, **values: Any) -> str:
-    """Return ``templates/FOLDER/NAME`` filled in; a missing value raises jinja2.UndefinedError."""
+    """Return a filled template; raise jinja2.UndefinedError for a missing value."""
     environment = jinja2.Environment(
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

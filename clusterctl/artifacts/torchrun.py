@@ -1,4 +1,4 @@
-"""torchrun's command line: one agent per node, meeting at a fixed address and port."""
+"""Build torchrun's command line: one agent per node, with rendezvous at a fixed address and port."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ def torchrun_argv(
     """Return the words that start the agent of one node with ``ranks_here`` ranks.
 
     Static rendezvous: every node gets the same address and port, on which node 0 listens, and its own ``node_rank``;
-    no restarts. ``python`` runs torchrun as a module, for where it is not on PATH. ``log_directory`` keeps each rank's
-    output in files and shows it as well. ``any_program``: the program is no Python script.
-    Raise ArtifactError for counts and ports that make no launch.
+    no restarts. ``python`` runs torchrun as a module, in case it is not on PATH. ``log_directory`` writes each rank's
+    output to files and also prints it. ``any_program``: the program is not a Python script.
+    Raise ArtifactError for invalid counts and ports.
     """
     if not 0 <= node_rank < nodes:
-        raise ArtifactError(f"there is no node {node_rank} of {nodes}", hint="node ranks count from 0")
-    if ranks_here < 1:
-        raise ArtifactError(f"{ranks_here} ranks cannot be started", hint="leave the node out")
-    if not 1 <= master_port <= 65535:
         raise ArtifactError(
-            f"there is no port {master_port}", hint="1 to 65535; torchrun's own choice is 29500"
+            f"node rank {node_rank} is out of range for {nodes} nodes", hint="node ranks count from 0"
         )
+    if ranks_here < 1:
+        raise ArtifactError(f"a node must have at least 1 rank, not {ranks_here}", hint="exclude the node")
+    if not 1 <= master_port <= 65535:
+        raise ArtifactError(f"invalid port {master_port}", hint="use 1 to 65535; torchrun's default is 29500")
     if not program or program[0].startswith("-"):
-        raise ArtifactError("torchrun needs a program to start", hint="name it after '--'")
+        raise ArtifactError("no program to run was given", hint="write it after '--'")
     start = (python, "-m", "torch.distributed.run") if python is not None else ("torchrun",)
     argv = [
         *start, "--nnodes", str(nodes), "--nproc-per-node", str(ranks_here), "--node-rank", str(node_rank),

@@ -84,7 +84,7 @@ def of_sockets(
             )
         if rdma_ports:
             return (
-                f"NCCL found no RDMA device, but the node has {', '.join(rdma_ports)}: its userspace libraries are missing",
+                f"NCCL found no RDMA device, but the node has {', '.join(rdma_ports)}: its userspace is not installed",
                 _USERSPACE_HINT,
             )
         if rdma_ports is not None:

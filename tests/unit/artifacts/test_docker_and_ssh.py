@@ -67,7 +67,7 @@ def test_no_image_and_no_such_style_are_refused() -> None:
     with pytest.raises(ArtifactError, match="no image") as caught:
         docker_run_argv(ContainerSettings())
     assert "container.image" in (caught.value.hint or "")
-    with pytest.raises(ArtifactError, match="no style 'x'"):
+    with pytest.raises(ArtifactError, match="unknown style 'x'"):
         docker_run_argv(ContainerSettings(image="i"), style="x")
 
 

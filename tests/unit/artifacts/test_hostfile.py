@@ -31,7 +31,7 @@ def test_what_is_written_has_no_findings(dialect: Dialect) -> None:
     [
         ((), {}, "at least one host"),
         ((("a", 0),), {}, "a has 0 slots"),
-        ((("a", 1),), {"dialect": Dialect.MPICH, "addresses": {"a": "fe80::1"}}, "reads the ':'"),
+        ((("a", 1),), {"dialect": Dialect.MPICH, "addresses": {"a": "fe80::1"}}, "text after ':'"),
     ],
 )
 def test_is_refused(hosts: tuple, settings: dict, reason: str) -> None:
@@ -55,7 +55,7 @@ def test_is_refused(hosts: tuple, settings: dict, reason: str) -> None:
             ["'slots:8' is ignored: only the first word of a line is a host", "no"],
         ),
         ("a", ["no slots=N: the host's cores are counted instead"]),
-        ("a:2222 slots=8", ["a hostfile has no ports or counts after ':'"]),
+        ("a:2222 slots=8", ["a hostfile cannot have ports or counts after ':'"]),
         ("10.0.0.1 a slots=8", ["'a' is ignored"]),
         ("a slots=many", ["slots=many: expected a whole number"]),
         ("fe80::1 slots=1", []),
@@ -87,6 +87,6 @@ def test_lint_of_mpichs_hostfile(line: str, messages: list[str]) -> None:
 
 def test_a_host_on_two_lines_and_an_empty_file_are_found() -> None:
     assert hostfile.lint("a slots=1\nb slots=1\na slots=1\n") == (
-        hostfile.Finding(3, "a stands on line 1 already: its slots add up"),
+        hostfile.Finding(3, "a is already on line 1: their slots add up"),
     )
-    assert hostfile.lint("# nobody\n") == (hostfile.Finding(0, "no host in the file"),)
+    assert hostfile.lint("# nobody\n") == (hostfile.Finding(0, "the file has no host"),)

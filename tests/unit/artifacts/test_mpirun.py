@@ -49,7 +49,7 @@ def test_the_line_of_a_launch_with_everything() -> None:
 def test_more_ranks_than_slots_says_how_many_there_are() -> None:
     with pytest.raises(ArtifactError) as caught:
         mpirun_argv(np=17, program=("x",), hosts=TWO)
-    assert caught.value.message == "17 ranks were asked for, but gpu[1-2] has 16 slots"
+    assert caught.value.message == "-np asks for 17 ranks, but gpu[1-2] has 16 slots"
     assert caught.value.exit_code == 9
     with pytest.raises(ArtifactError):
         mpirun_argv(np=17, program=("x",), hosts=TWO, hostfile="hosts")
@@ -85,18 +85,18 @@ def test_names_with_a_domain_are_kept_whole() -> None:
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ({"np": 0}, "0 ranks"),
-        ({"program": ()}, "needs a program"),
-        ({"program": ("-x",)}, "needs a program"),
-        ({"hosts": (("a_b", 1),)}, "does not take 'a_b'"),
-        ({"hosts": (("-x", 1),)}, "does not take '-x'"),
-        ({"hosts": (("fe80::1", 1),)}, "does not take"),
+        ({"np": 0}, "-np must be at least 1"),
+        ({"program": ()}, "no program to run"),
+        ({"program": ("-x",)}, "no program to run"),
+        ({"hosts": (("a_b", 1),)}, "rejects the host name 'a_b'"),
+        ({"hosts": (("-x", 1),)}, "rejects the host name '-x'"),
+        ({"hosts": (("fe80::1", 1),)}, "rejects the host name"),
         ({"hosts": (("a", 0),)}, "a has 0 slots"),
-        ({"hosts": (("a", 1), ("a", 1))}, "given twice"),
-        ({"env": {"A B": "1"}}, "'A B' is not the name"),
-        ({"env": {"A": "1\n2"}}, "A holds a line break"),
-        ({"ssh_agent": ("ssh", "-F", "/my keys/config")}, "splits its remote shell"),
-        ({"ssh_agent": ("ssh", "-o", "A:B")}, "splits its remote shell"),
+        ({"hosts": (("a", 1), ("a", 1))}, "duplicate host"),
+        ({"env": {"A B": "1"}}, "'A B' is not a valid name"),
+        ({"env": {"A": "1\n2"}}, "A contains a line break"),
+        ({"ssh_agent": ("ssh", "-F", "/my keys/config")}, "cannot be part of Open MPI"),
+        ({"ssh_agent": ("ssh", "-o", "A:B")}, "cannot be part of Open MPI"),
         ({"hostfile": "-x"}, "hostfile's path"),
         ({"working_directory": ""}, "working directory"),
     ],

@@ -35,15 +35,15 @@ def test_slots_come_from_the_inventory_then_from_what_was_found() -> None:
     assert ranks.slots_of(node("a", gpus=8, slots=2), {"a": 4}) == 2
     assert ranks.slots_of(node("a", gpus=8), {"a": 4}) == 8
     assert ranks.slots_of(node("a", gpus=0), {"a": 4}) == 4
-    with pytest.raises(ArtifactError, match="how many ranks a takes"):
+    with pytest.raises(ArtifactError, match="the number of ranks for a"):
         ranks.slots_of(node("a"))
 
 
 @pytest.mark.parametrize(
     ("nodes", "np", "reason"),
     [
-        (GPUS, 21, r"21 ranks were asked for, but gpu\[1-3\] has 20 slots"),
-        (GPUS, 0, "0 ranks"),
+        (GPUS, 21, r"-np asks for 21 ranks, but gpu\[1-3\] has 20 slots"),
+        (GPUS, 0, "-np must be at least 1, not 0"),
         ((), 1, "no node"),
     ],
 )
@@ -113,14 +113,14 @@ def test_every_light_variable_in_the_guides_order() -> None:
         ({"gdr_level": "9"}, "GDR level"),
         ({"debug": "LOUD"}, "NCCL_DEBUG"),
         ({"gid_index": -1}, "GID index -1"),
-        ({"intra_size": 0}, "groups of 0"),
+        ({"intra_size": 0}, "group size must be at least 1"),
         ({"two_d": True, "intra_size": 6}, "16 ranks do not divide into groups of 6"),
         ({"top_k": True, "top_k_ratio": 0.0}, "top-k ratio"),
         ({"top_k": True, "top_k_ratio": 1.5}, "top-k ratio"),
         ({"library": "gloo", "two_d": True}, "not to gloo"),
         ({"library": "ccore", "fusion_threshold_bytes": 0}, "not to ccore"),
         ({"library": "gloo", "gdr_level": "PXB"}, "no GPUDirect RDMA"),
-        ({"library": "gloo", "socket_ifname": "^lo"}, "cannot leave out"),
+        ({"library": "gloo", "socket_ifname": "^lo"}, "cannot handle the exclusion"),
         ({"extra": {"NCCL_IB_HCA": "^=" + "a," * 32 + "b"}}, "NCCL_IB_HCA lists 33 devices"),
     ],
 )

@@ -35,7 +35,7 @@ def render(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     ("arguments", "kind", "reason"),
     [
         (["mpirun", "--limit", "gpu[1-3]", "-np", "25", "--", "x"], ArtifactError, "has 24 slots"),
-        (["mpirun", "--limit", "bare", "--", "x"], ArtifactError, "how many ranks bare takes"),
+        (["mpirun", "--limit", "bare", "--", "x"], ArtifactError, "the number of ranks for bare"),
         (["mpirun", "--limit", "gpu1,slow", "--", "x"], ArtifactError, "socket_ifname differs between nodes"),
         (["mpirun", "--limit", "gpu1"], UsageError, "what ranks run is not said"),
         (["mpirun", "--limit", "gpu1", "--model", "m", "--", "x"], UsageError, "cannot be given together"),
@@ -47,7 +47,7 @@ def render(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
             "not to ccore",
         ),
         (["mpirun", "--limit", "gpu9", "--", "x"], UsageError, "gpu9 is not a node or group"),
-        (["docker-run"], ArtifactError, "no image is named"),
+        (["docker-run"], ArtifactError, "no image is set"),
         (["hostfile", "--limit", "gpu1", "-i", "/nowhere.yaml"], InventoryError, "cannot be read"),
         (["hostfile", "--lint", "/nowhere"], ArtifactError, "/nowhere cannot be read"),
     ],

@@ -107,7 +107,7 @@ def test_recorded_sockets_are_no_failure_where_no_node_has_rdma():
     proof = gpudirect.judge(log, ("node0", "node1"), node_of, with_ports)
     assert [node.status for node in proof.nodes] == ["sockets", "sockets"]
     assert "no RDMA port is active on this node" in proof.nodes[0].cause
-    assert "mlx5_0:1: its userspace libraries are missing" in proof.nodes[1].cause
+    assert "mlx5_0:1: its userspace is not installed" in proof.nodes[1].cause
     assert "node1 fell back to sockets (NET/Socket)" in proof.faults()[1].message
     unseen = gpudirect.judge(log, ("node0", "node1"), node_of)
     assert unseen.status == "fallen-back"
