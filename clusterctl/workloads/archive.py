@@ -1,4 +1,4 @@
-"""The workloads as one zip file that Python runs by its path: a node needs torch and nothing of ours."""
+"""Build the workloads as one zip file that Python runs by path: a node needs torch, but not clusterctl."""
 
 from __future__ import annotations
 

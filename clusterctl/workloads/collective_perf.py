@@ -1,7 +1,7 @@
-"""A collective over torch.distributed, timed and checked, printed with nccl-tests' flags and columns.
+"""Time and check a collective over torch.distributed, with nccl-tests' flags and columns.
 
-For nodes that have torch but no nccl-tests. torch has each collective in place or out of place; the other half of
-a row reads N/A.
+For nodes with torch but without nccl-tests. torch has each collective only in place or out of place; the other half
+of a row is N/A.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ DTYPES: dict[str, torch.dtype] = {
     "int32": torch.int32,
     "int64": torch.int64,
 }
-# Bytes. Up to the first Python always holds messages up; beyond the second it never does.
+# Sizes in bytes. Up to the first one Python always limits the rate; beyond the second one it never does.
 _SMALL = 2 << 20
 _LARGEST_GRAPH = 8 << 20
-# Between them it did where a graph takes less than this share of the time.
+# Between them Python was the limit if a graph takes less than this share of the time.
 _HELD_UP = 0.9
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 def parse_size(text: str) -> int:
-    """Read bytes with nccl-tests' suffixes K, M, G (powers of 1024)."""
+    """Parse a size in bytes with nccl-tests' suffixes K, M, G (powers of 1024)."""
     unit = text[-1:].upper() if text[-1:].upper() in _UNITS and not text[-1:].isdigit() else ""
     return int(float(text[: len(text) - len(unit)]) * _UNITS[unit])
 
 
 def parse_arguments(argv: list[str]) -> argparse.Namespace:
-    """Read the command line (the flags of nccl-tests that make sense here)."""
+    """Parse the command line (the flags of nccl-tests that apply here)."""
     parser = argparse.ArgumentParser(prog="collective")
     parser.add_argument("name", nargs="?", choices=sorted(collectives.ALL), default="all_reduce")
     parser.add_argument("-b", "--minbytes", type=parse_size, default=8)
@@ -68,7 +68,7 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
 def sizes(first: int, last: int, factor: int) -> list[int]:
     """Return the message sizes (bytes) from first to last."""
     if first < 1 or last < first:
-        raise ranks.RankError(f"sizes from {first} to {last} bytes make no sweep")
+        raise ranks.RankError(f"invalid sweep from {first} to {last} bytes")
     if factor < 2:
         return [first]
     found = []
@@ -81,7 +81,7 @@ def sizes(first: int, last: int, factor: int) -> list[int]:
 def counts(wanted: Sequence[int], unit: int) -> list[int]:
     """Return the elements of a part for each message size; ``unit``: the bytes of all parts of one element.
 
-    Sizes that come out alike, below one element per rank, are one: measured again they would pass for repeats.
+    Sizes below one element per rank round to the same count and appear once: duplicates would look like repeats.
     """
     return list(dict.fromkeys(max(1, size // unit) for size in wanted))
 
@@ -119,7 +119,7 @@ def time_calls(call: Callable[[], Any], iters: int, device: torch.device, *, gra
 
 
 def graphs(cudagraph: str, size: int, device: torch.device) -> tuple[bool, ...]:
-    """Return the ways to start the calls: one by one, and as a CUDA graph (True); see ``fair_us``."""
+    """Return how to start the calls: one by one (False) and as a CUDA graph (True); see ``fair_us``."""
     if device.type != "cuda" or cudagraph == "0":
         return (False,)
     if cudagraph == "1":
@@ -128,11 +128,11 @@ def graphs(cudagraph: str, size: int, device: torch.device) -> tuple[bool, ...]:
 
 
 def fair_us(times_us: Sequence[float], size: int) -> float:
-    """Return the time that counts, of the calls one by one and, where it was tried, of a graph.
+    """Return the time to report (us), from the calls one by one and, if measured, from a graph.
 
-    A call from Python takes 25 to 40 us, longer than a small message on NVLink: there the faster counts. Larger ones
-    are started one by one, as nccl-tests does, whose figures they can then be held against, unless this machine's
-    Python was too slow for it.
+    A call from Python takes 25 to 40 us, longer than a small message on NVLink: there the faster time is reported.
+    Larger messages are started one by one, as in nccl-tests, so that figures are comparable, unless Python was too slow
+    on this machine.
     """
     one_by_one, graph = times_us[0], times_us[-1]
     if size <= _SMALL or graph < _HELD_UP * one_by_one:
@@ -187,15 +187,15 @@ def row(
 
 
 def run(arguments: argparse.Namespace, place: ranks.Place) -> int:
-    """Sweep the sizes on this rank; rank 0 prints; return 1 when an element was wrong, else 0."""
+    """Sweep the sizes on this rank; rank 0 prints; return 1 if an element was wrong, else 0."""
     device = ranks.choose_device(place, arguments.device)
     if device.type == "cpu":
         ranks.use_own_cores(place)
     backend: str = arguments.backend or ("nccl" if device.type == "cuda" else "gloo")
     if arguments.name == "hypercube" and place.world_size & (place.world_size - 1):
-        raise ranks.RankError(f"{place.world_size} ranks are no hypercube: take 2, 4, 8, ... of them")
+        raise ranks.RankError(f"a hypercube needs 2, 4, 8, ... ranks, not {place.world_size}")
     if backend == "nccl" and arguments.cudagraph != "0":
-        # Calls in a graph beside others cost NCCL 3 us or more each to keep apart; here nothing runs beside a graph.
+        # Mixing graph launches with other calls costs NCCL 3 us or more per call; nothing else runs here.
         os.environ.setdefault("NCCL_GRAPH_MIXING_SUPPORT", "0")
     ranks.join(place, backend, device, arguments.timeout + 30.0)
     gathered: list[Any] = [None] * place.world_size
@@ -244,7 +244,7 @@ def run(arguments: argparse.Namespace, place: ranks.Place) -> int:
     say(f"# Avg bus bandwidth    : {sum(bandwidths) / len(bandwidths):g}\n#")
     proof = ranks.backend_proof(backend)
     say(f"# Library {proof['backend']} {proof['version']} {' '.join(proof['libraries'])}")
-    # Who asks for small messages only (the preflight: 8 bytes) is sent no large ones.
+    # A sweep of small messages only (preflight: 8 bytes) does not measure neighbours, which needs large ones.
     if arguments.maxbytes >= neighbours.LEAST_SWEEP_BYTES:
         for line in neighbours.lines([p["host"] for p in gathered], device):
             say(line)
@@ -255,7 +255,7 @@ def run(arguments: argparse.Namespace, place: ranks.Place) -> int:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the sweep on this rank; exit status 1 is a wrong result, 4 a rank without a place."""
+    """Run the sweep on this rank; return 1 for a wrong result, 4 for a rank that cannot join."""
     arguments = parse_arguments(sys.argv[1:] if argv is None else argv)
     return entry.enter(lambda place: run(arguments, place), arguments.timeout)
 

@@ -1,7 +1,7 @@
-"""The collectives of nccl-tests over torch.distributed: buffers, one call, known inputs and results, bandwidth.
+"""Define the collectives of nccl-tests over torch.distributed: buffers, call, known inputs and results, bandwidth.
 
-Sizes and bus bandwidth are those of nccl-tests (doc/PERFORMANCE.md there): the size is that of the larger of the
-two buffers, the count that of what one rank sends to one other.
+Sizes and bus bandwidth are defined as in nccl-tests (its doc/PERFORMANCE.md): the size is that of the larger buffer,
+the count is the number of elements that one rank sends to another.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 ROOT = 0
-# What ranks put at a position are whole numbers below this.
+# Ranks send whole numbers below this.
 _PATTERN = 3
 # A sum over all ranks is at most this: bfloat16 holds all whole numbers up to 256.
 _LARGEST_SUM = 192
@@ -23,7 +23,7 @@ _LARGEST_SUM = 192
 
 @dataclass(frozen=True)
 class Buffers:
-    """What one rank sends and where it receives, of ``count`` elements per part; in place: the same tensor."""
+    """Hold one rank's send and receive buffers, ``count`` elements per part; in place: the same tensor."""
 
     send: Tensor
     recv: Tensor
@@ -42,15 +42,15 @@ class Buffers:
 
 @dataclass(frozen=True)
 class Collective:
-    """One collective. ``sends`` and ``receives``: whether the buffer holds a part for every rank.
+    """Define one collective. ``sends`` and ``receives``: whether the buffer has a part for every rank.
 
-    ``of(rank, position)`` below is the value that a rank puts at a position of what it sends.
+    ``of(rank, part)`` below is the value of a part that a rank sends.
     """
 
     name: str
     call: Callable[[Buffers], Any]
     expected: Callable[[Buffers, Callable[[int, int], Tensor]], Tensor | None]
-    """What stands in ``recv`` afterwards, given ``of(rank, part)``; None: nothing that is defined on this rank."""
+    """Returns the expected ``recv``, given ``of(rank, part)``; None: undefined on this rank."""
     bus_factor: Callable[[int], float]
     sends: bool = False
     receives: bool = False
@@ -60,7 +60,7 @@ class Collective:
 
     @property
     def split(self) -> bool:
-        """Whether the size is that of parts for all ranks."""
+        """Tell whether the size is the sum of the parts for all ranks."""
         return self.sends or self.receives
 
 
@@ -75,10 +75,10 @@ def make(chosen: Collective, count: int, dtype: torch.dtype, device: torch.devic
 
 
 def values(chosen: Collective, buffers: Buffers) -> Callable[[int, int], Tensor]:
-    """Return what each rank puts into each part (``of(rank, part)``), so that sums are exact in every type."""
-    # Of many ranks only some put something at a position, each of them in its turn.
+    """Return the values of each rank and part (``of(rank, part)``), chosen so that sums are exact in every type."""
+    # With many ranks only some send a nonzero value at a position, and positions alternate between ranks.
     period = max(_PATTERN, -(-_PATTERN * buffers.size // _LARGEST_SUM)) if chosen.reduces else _PATTERN
-    # Two bytes per element, and sums made one rank after another: checking 8 GiB must fit beside them on a GPU.
+    # Two bytes per element and one rank at a time: checking 8 GiB must fit on the GPU beside the buffers.
     turn = torch.arange(period, dtype=torch.int16, device=buffers.send.device)
     pattern = turn.repeat(-(-buffers.count // period))[: buffers.count]
 
@@ -107,7 +107,7 @@ def count_wrong(chosen: Collective, buffers: Buffers) -> int:
 
 
 def _first_of(*names: str) -> Any:
-    """Return the function of the first name that this torch has; the older ones warn since 2.13."""
+    """Return the first of these functions that torch has; the older names warn since 2.13."""
     return next(getattr(dist, name) for name in names if hasattr(dist, name))
 
 
@@ -145,7 +145,7 @@ def _sendrecv(buffers: Buffers) -> None:
 
 
 def _hypercube(buffers: Buffers) -> None:
-    """All-gather along the edges of a hypercube: what a rank holds doubles with every neighbour that it meets."""
+    """All-gather along the edges of a hypercube: a rank's data doubles with every neighbour."""
     buffers.part(buffers.recv, buffers.rank).copy_(buffers.send)
     held = 1
     while held < buffers.size:

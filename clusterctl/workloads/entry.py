@@ -1,4 +1,4 @@
-"""How a program here runs on a rank: where it hangs is in its log, and one that fails keeps nobody waiting."""
+"""Run a workload on a rank: a hanging rank logs its stack, and a failing rank does not block the others."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from collections.abc import Callable
 from clusterctl.workloads import ranks
 
 EXIT_NO_PLACE = 4
-"""The launcher gave this process no place among the ranks, or one that this node cannot fill."""
+"""Exit status of a rank whose launcher set no valid rank, or one that this node cannot run."""
 
 
 def enter(work: Callable[[ranks.Place], int], timeout_s: float) -> int:
-    """Run the work in this rank's place and return its exit status, 0; with any other the process ends here.
+    """Run the work as this rank and return 0; for any other exit status the process ends here.
 
-    ``timeout_s`` is how long whoever started the rank waits for it.
+    ``timeout_s`` is the launch's deadline in seconds.
     """
     faulthandler.enable()
-    # Just before whoever started this gives up: where a rank hangs is then in its log.
+    # Just before the launch's deadline, so that a hanging rank's stack is in its log.
     faulthandler.dump_traceback_later(0.9 * timeout_s)
     try:
         status = work(ranks.read_place(os.environ))
@@ -30,7 +30,7 @@ def enter(work: Callable[[ranks.Place], int], timeout_s: float) -> int:
     finally:
         faulthandler.cancel_dump_traceback_later()
     if status != 0:
-        # The other ranks may wait inside a collective; no destructor of the process group may wait with them.
+        # Skip destructors: that of the process group may block while other ranks wait inside a collective.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)

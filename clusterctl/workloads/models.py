@@ -138,9 +138,13 @@ def classifier(name: str) -> nn.Module:
     try:
         model: nn.Module = torchvision_models.build(name)
     except ImportError as error:
-        raise RankError(f"{name} needs torchvision ({error}); without it there are: {built_in}") from None
+        raise RankError(
+            f"{name} needs torchvision ({error}); models without torchvision: {built_in}"
+        ) from None
     except ValueError as error:
-        raise RankError(f"this torchvision has no {name} ({error}); built in are: {built_in}") from None
+        raise RankError(
+            f"the installed torchvision has no {name} ({error}); built-in models: {built_in}"
+        ) from None
     return model
 
 

@@ -1,8 +1,8 @@
-"""How fast every rank is with its neighbours: the rank of the same place on the node before its own, and after it.
+"""Measure the rate of every rank with its neighbours: the ranks of the same local rank on the two adjacent nodes.
 
-In a collective all ranks wait for the slowest, so that their times are alike and none of them tells which it was.
-Pairs do: a slow node has two slow neighbours, and each of these is fast with its other one. Ranks of the same place
-of their nodes are on one rail, so that every NIC takes part, all at once.
+In a collective all ranks wait for the slowest, so their times are equal and do not show which rank was slow. Pairs do:
+a slow node is slow with both neighbours, and each of these is fast with its other neighbour. Ranks of the same local
+rank share a rail, so every NIC is used at the same time.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ import torch.distributed as dist
 from clusterctl.workloads import entry, ranks
 
 LEAST_SWEEP_BYTES = 64 << 10
-"""A sweep that ends before this is about latency, and is not followed by it."""
+"""Bytes; a sweep of smaller messages measures latency, so the neighbours are not measured after it."""
 _CPU_BYTES = 4 << 20
 _GPU_BYTES = 64 << 20
 _WARMUP = 3
 _REPEATS = 3
-# In a row, so that what both wait for each other at the begin counts little; a GPU is through with one in no time.
+# Several in a row, so that the initial wait matters little; a GPU completes a single one too fast to time.
 _CPU_ITERS, _GPU_ITERS = 2, 20
 
 
 def rings(hosts: Sequence[str]) -> list[list[int]]:
     """Return the rings of ranks that are measured; ``hosts``: the node of each rank.
 
-    One per place on a node, through all nodes that have it; of a single node the ring of its ranks. Ranks without a
-    neighbour are in none.
+    There is one ring per local rank, through all nodes that have it; on a single node one ring of its ranks. Ranks
+    without a neighbour are omitted.
     """
     nodes: dict[str, list[int]] = {}
     for rank, host in enumerate(hosts):
@@ -47,7 +47,7 @@ def rings(hosts: Sequence[str]) -> list[list[int]]:
 
 
 def rounds(ring: Sequence[int]) -> list[list[tuple[int, int]]]:
-    """Return the pairs of neighbours in a ring, in rounds in which nobody is in two pairs."""
+    """Return the pairs of neighbours in a ring, in rounds in which each rank is in one pair at most."""
     size = len(ring)
     if size == 2:
         return [[(ring[0], ring[1])]]
@@ -58,7 +58,7 @@ def rounds(ring: Sequence[int]) -> list[list[tuple[int, int]]]:
 
 
 def tells_something(hosts: Sequence[str], device: torch.device) -> bool:
-    """Whether there is a link that another can be held against; cores of one CPU are no devices with links."""
+    """Tell whether there are links to compare; the cores of one CPU have none."""
     return len(hosts) > 2 and (device.type == "cuda" or len(set(hosts)) > 1)
 
 
@@ -77,13 +77,13 @@ def measure(hosts: Sequence[str], device: torch.device, size_bytes: int) -> dict
             iters = _GPU_ITERS if send.is_cuda else _CPU_ITERS
             _exchange(send, receive, peer, _WARMUP)
             times = [_exchange(send, receive, peer, iters) / iters for _ in range(_REPEATS)]
-            # What else runs on a node makes a time longer and never shorter; a slow link is slow each time.
+            # Other load on a node only makes times longer, so the best one is used; a slow link is slow each time.
             found[peer] = size_bytes / min(times) / 1e9
     return found
 
 
 def _exchange(send: torch.Tensor, receive: torch.Tensor, peer: int, iters: int) -> float:
-    """Send to a peer what it sends here, ``iters`` times in a row, and return the seconds that it took."""
+    """Exchange messages with a peer ``iters`` times in a row, and return the seconds."""
     if send.is_cuda:
         torch.cuda.synchronize(send.device)
     started = time.perf_counter()
@@ -97,7 +97,7 @@ def _exchange(send: torch.Tensor, receive: torch.Tensor, peer: int, iters: int) 
 
 
 def lines(hosts: Sequence[str], device: torch.device) -> list[str]:
-    """Measure, and return what rank 0 prints: a line per rank; nothing where nothing could be learnt from it."""
+    """Measure, and return the lines that rank 0 prints, one per rank; empty without links to compare."""
     if not tells_something(hosts, device):
         return []
     size_bytes = _GPU_BYTES if device.type == "cuda" else _CPU_BYTES
@@ -125,7 +125,7 @@ def _measure(place: ranks.Place, arguments: argparse.Namespace) -> int:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Measure and nothing else, beside a program that cannot; exit status 4 is a rank without a place."""
+    """Only measure the neighbours, for programs that cannot; return 4 for a rank that cannot join."""
     parser = argparse.ArgumentParser(prog="neighbours")
     parser.add_argument("--backend", choices=("nccl", "gloo", "ccore"), required=True)
     parser.add_argument("-T", "--timeout", type=float, default=120.0, help="seconds")

@@ -1,4 +1,4 @@
-"""Which rank this process is, as its launcher tells it, and how it joins the others."""
+"""Find this process's rank from the launcher's variables, and join the process group."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-# Each launcher's own names: rank, world size, local rank, local size. The plain RANK comes last, because a person's
-# shell may carry a stale one; torchrun's is known by TORCHELASTIC_RUN_ID, and comes first, because its agents are
-# often started by one of the others.
+# Each launcher's variables: rank, world size, local rank, local size. Plain RANK comes last, because a user's shell may
+# have a stale one. torchrun, detected by TORCHELASTIC_RUN_ID, comes first, because another launcher often starts its
+# agents.
 _TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
 _LAUNCHERS: tuple[tuple[str, str, str, str, str], ...] = (
     (
@@ -34,12 +34,12 @@ _LAUNCHERS: tuple[tuple[str, str, str, str, str], ...] = (
 
 
 class RankError(Exception):
-    """This process cannot take its place among the ranks; the text says why."""
+    """Report why this process cannot run as a rank."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """This process among the others: its rank, how many there are, and the same within its node."""
+    """Hold this process's rank and the world size, globally and within its node."""
 
     launcher: str
     rank: int
@@ -53,7 +53,7 @@ class Place:
 
 
 def read_place(environ: Mapping[str, str]) -> Place:
-    """Return this process's place (rank 0 of 1 when no launcher has set anything); RankError for nonsense."""
+    """Return this process's place (rank 0 of 1 without a launcher); raise RankError for invalid variables."""
     inner = [("torchrun", *_TORCHRUN)] if "TORCHELASTIC_RUN_ID" in environ else []
     for launcher, rank_name, size_name, local_name, local_size_name in (*inner, *_LAUNCHERS):
         if rank_name not in environ or size_name not in environ:
@@ -66,13 +66,13 @@ def read_place(environ: Mapping[str, str]) -> Place:
             raise RankError(f"{launcher} gave a rank that is not a number: {error}") from None
         if not 0 <= rank < size:
             raise RankError(f"{launcher} gave rank {rank} of {size}")
-        # Open MPI 5.0 tells every node the number of ranks on the first.
+        # Open MPI 5.0 sets the local size of the first node on every node.
         return Place(launcher, rank, size, local, max(local + 1, local_size))
     return Place("none", 0, 1, 0, 1)
 
 
 def _slurm_local_size(environ: Mapping[str, str]) -> int | None:
-    """Return the tasks on this node, which Slurm lists for all nodes of a step: ``2(x3),1``; None: not said."""
+    """Return the tasks on this node, which Slurm lists for all nodes of a step: ``2(x3),1``; None if unset."""
     counts: list[int] = []
     for part in environ.get("SLURM_STEP_TASKS_PER_NODE", "").split(","):
         count, _, times = part.rstrip(")").partition("(x")
@@ -84,26 +84,28 @@ def _slurm_local_size(environ: Mapping[str, str]) -> int | None:
 
 
 def choose_device(place: Place, wanted: str) -> torch.device:
-    """Return this rank's device (``auto``: its GPU when there is one); RankError when GPUs do not suffice."""
+    """Return this rank's device (``auto``: its GPU if there is one); raise RankError if the node has too few GPUs."""
     if wanted == "cpu" or (wanted == "auto" and not torch.cuda.is_available()):
         return torch.device("cpu")
     count = torch.cuda.device_count()
     if place.local_rank >= count:
-        raise RankError(f"rank {place.rank} wants GPU {place.local_rank}, but {place.host} shows {count}")
+        raise RankError(
+            f"rank {place.rank} needs GPU {place.local_rank}, but {place.host} has {count} GPU(s)"
+        )
     device = torch.device("cuda", place.local_rank)
     torch.cuda.set_device(device)
     return device
 
 
 def device_name(device: torch.device) -> str:
-    """Return a device's name as a person knows it."""
+    """Return a device's product name."""
     if device.type == "cuda":
         return f"cuda:{device.index} {torch.cuda.get_device_name(device)}"
     return "cpu"
 
 
 def use_own_cores(place: Place) -> int:
-    """Give this rank OMP_NUM_THREADS threads, else its share of the node's cores, and return their number."""
+    """Set torch to OMP_NUM_THREADS threads, else to this rank's share of the node's cores; return their number."""
     asked = os.environ.get("OMP_NUM_THREADS", "")
     share = len(os.sched_getaffinity(0)) // place.local_size
     threads = int(asked) if asked.isdigit() and int(asked) > 0 else max(1, share)
@@ -112,13 +114,13 @@ def use_own_cores(place: Place) -> int:
 
 
 def join(place: Place, backend: str, device: torch.device, timeout_s: float) -> None:
-    """Initialise the process group; RankError when MASTER_ADDR is missing or the backend is not installed."""
+    """Initialise the process group; raise RankError if MASTER_ADDR is unset or the backend is not installed."""
     if place.world_size == 1:
         os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
         os.environ.setdefault("MASTER_PORT", "0")
     missing = [name for name in ("MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
     if missing:
-        raise RankError(f"{' and '.join(missing)} must be set when there is more than one rank")
+        raise RankError(f"{' and '.join(missing)} must be set with more than one rank")
     if backend == "ccore":
         try:
             importlib.import_module("collective_core.torch_backend")
@@ -152,7 +154,7 @@ def _nccl_version() -> tuple[int, ...]:
 
 
 def backend_proof(backend: str) -> dict[str, Any]:
-    """Say which collective library this process really uses: its version and the files mapped into memory."""
+    """Return the collective library that this process really uses: its version and the files mapped into memory."""
     proof: dict[str, Any] = {"backend": dist.get_backend() if dist.is_initialized() else backend}
     if backend == "nccl":
         proof["version"] = ".".join(str(part) for part in _nccl_version())

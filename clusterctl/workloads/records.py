@@ -1,4 +1,4 @@
-"""The lines by which a workload tells its results to whoever started it: one marked JSON object per line."""
+"""Write a workload's results for clusterctl: one marked JSON object per line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MARK = "clusterctl-record "
 
 
 def emit(kind: str, **fields: Any) -> None:
-    """Write one record to stdout in a single write, so that other ranks' lines cannot cut it in two."""
+    """Write one record to stdout in a single write, so that other ranks' lines cannot split it."""
     sys.stdout.flush()
     sys.stdout.write(MARK + json.dumps({"kind": kind, **fields}) + "\n")
     sys.stdout.flush()

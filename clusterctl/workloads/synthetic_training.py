@@ -1,4 +1,4 @@
-"""A synthetic training run on one rank: data made in memory, DDP, images or sequences per second.
+"""Run a synthetic training on one rank: data made in memory, DDP, images or sequences per second.
 
 The measurement follows Horovod's synthetic benchmark (warm-up, then windows of steps; mean and 1.96 sigma),
 and its two result lines are printed as well, because many scripts read them.
@@ -27,7 +27,7 @@ EXIT_NOT_FINITE = 3
 
 
 def parse_arguments(argv: list[str]) -> argparse.Namespace:
-    """Read the command line; sizes left out are chosen by the model and the device."""
+    """Parse the command line; defaults of sizes depend on the model and the device."""
     parser = argparse.ArgumentParser(prog="training")
     names = sorted({*MODELS, *bert.CONFIGS, *torchvision_models.NAMES})
     parser.add_argument("--model", choices=names, default="resnet50", metavar="NAME")
@@ -35,25 +35,29 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     parser.add_argument("--batch-size", type=int, default=None, help="samples per rank and step")
     parser.add_argument("--image-size", type=int, default=None, help="pixels per side")
-    parser.add_argument("--phase", type=int, choices=sorted(PHASES), default=1, help="of BERT's pretraining")
+    parser.add_argument(
+        "--phase", type=int, choices=sorted(PHASES), default=1, help="phase of BERT's pretraining"
+    )
     parser.add_argument("--warmup", type=int, default=None, help="steps before the clock starts")
     parser.add_argument("--windows", type=int, default=None, help="timed windows")
     parser.add_argument("--steps", type=int, default=None, help="steps per window")
     parser.add_argument("--precision", choices=PRECISIONS, default="fp32")
     parser.add_argument("--channels-last", action="store_true")
     parser.add_argument("--compile", action="store_true", help="torch.compile, around DDP")
-    parser.add_argument("--bucket-cap-mb", type=float, default=BUCKET_CAP_MB, help="DDP's gradient buckets")
+    parser.add_argument(
+        "--bucket-cap-mb", type=float, default=BUCKET_CAP_MB, help="size of DDP's gradient buckets"
+    )
     parser.add_argument(
         "--data", choices=("fixed", "fresh"), default="fixed", help="one batch, or one per step"
     )
     parser.add_argument("--learning-rate", type=float, default=None)
     parser.add_argument("--seed", type=int, default=20)
-    parser.add_argument("--timeout-s", type=float, default=600.0, help="for the whole run")
+    parser.add_argument("--timeout-s", type=float, default=600.0, help="deadline of the whole run")
     return parser.parse_args(argv)
 
 
 def choose_sizes(arguments: argparse.Namespace, device: torch.device) -> Sizes:
-    """Return the sizes asked for, with the defaults of model and device where none was."""
+    """Return the requested sizes, and for others the defaults of model and device."""
     default = default_sizes(arguments.model, arguments.phase, gpu=device.type == "cuda")
 
     def pick(asked: int | None, fallback: int) -> int:
@@ -69,7 +73,7 @@ def choose_sizes(arguments: argparse.Namespace, device: torch.device) -> Sizes:
 
 
 def choose_task(arguments: argparse.Namespace, sizes: Sizes) -> Task:
-    """Return what is trained."""
+    """Return the task to train."""
     if arguments.model in bert.CONFIGS:
         return BertPretraining(arguments.model, arguments.phase, sizes.batch_size)
     return ImageClassification(
@@ -93,7 +97,7 @@ def run(arguments: argparse.Namespace, place: ranks.Place) -> int:
     backend: str = arguments.backend or ("nccl" if device.type == "cuda" else "gloo")
     sizes = choose_sizes(arguments, device)
     threads = ranks.use_own_cores(place) if device.type == "cpu" else torch.get_num_threads()
-    # Announced before anything can hang, so that a rank that never came can be told from one that stopped.
+    # Printed before anything can hang, to distinguish a rank that never started from one that stopped.
     records.emit(
         "start", rank=place.rank, world_size=place.world_size, host=place.host, pid=os.getpid(),
         device=ranks.device_name(device), local_rank=place.local_rank, launcher=place.launcher,
@@ -148,7 +152,7 @@ def run(arguments: argparse.Namespace, place: ranks.Place) -> int:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the workload on this rank; exit status 3 is a loss that is not finite, 4 a rank without a place."""
+    """Run the workload on this rank; return 3 for a loss that is not finite, 4 for a rank that cannot join."""
     arguments = parse_arguments(sys.argv[1:] if argv is None else argv)
     return entry.enter(lambda place: run(arguments, place), arguments.timeout_s)
 

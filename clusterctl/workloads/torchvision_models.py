@@ -1,6 +1,6 @@
 """The classifiers of torchvision by name, where torchvision is installed; the list is that of torchvision 0.29.
 
-Names are known here so that a mistyped one is found before a node is contacted; the networks are the node's own.
+The list lets clusterctl reject a mistyped name before it contacts a node; the networks come from the node.
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ def build(name: str) -> Any:
         from torchvision.models import get_model  # type: ignore[import-not-found, unused-ignore]
     except RuntimeError as error:
         # Built for another torch: its operators are missing ("operator torchvision::nms does not exist").
-        raise ImportError(f"the one installed does not fit torch {torch_version()}: {error}") from error
+        raise ImportError(
+            f"the installed torchvision does not match torch {torch_version()}: {error}"
+        ) from error
     options = {"aux_logits": False, "init_weights": True} if name in _WITH_AUXILIARY_HEADS else {}
     return get_model(name, weights=None, **options)

@@ -1,7 +1,7 @@
-"""One rank's training loop: precision, DDP, compilation, the step, and how fast it is.
+"""Run one rank's training loop: precision, DDP, compilation, the step, and its throughput.
 
-Throughput is that of whole windows of steps between two synchronisations of the device, on the wall clock: what a
-step costs the host counts, as it does in training.
+Throughput is measured by the wall clock over windows of steps between two synchronisations of the device, so it
+includes the host's time, as in training.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from clusterctl.workloads import ranks
 from clusterctl.workloads.models import parameter_count
 
 PRECISIONS = ("fp32", "tf32", "amp-bf16", "amp-fp16")
-# DistributedDataParallel's own default, said so that results name it.
+# DistributedDataParallel's default, set explicitly so that results include it.
 BUCKET_CAP_MB = 25.0
 _HALVES = {"amp-bf16": torch.bfloat16, "amp-fp16": torch.float16}
 
@@ -59,7 +59,7 @@ class Ways:
     learning_rate: float | None = None
     seed: int = 20
     fresh: bool = False
-    """New data for every step, in place of one batch."""
+    """New data for every step instead of one batch."""
 
     def settings(self) -> dict[str, Any]:
         """Return what a result must say of it."""
@@ -84,9 +84,11 @@ class Trainer:
     """A model, its optimiser and its data on one rank; ``step`` makes one optimisation step."""
 
     def __init__(self, task: Task, ways: Ways, place: ranks.Place, device: torch.device) -> None:
-        # Elsewhere torch would compute in fp32 without a word.
+        # On other devices torch would silently compute in fp32.
         if ways.precision == "tf32" and device.type != "cuda":
-            raise ranks.RankError("the precision tf32 is one of NVIDIA GPUs; here use fp32 or amp-bf16")
+            raise ranks.RankError(
+                "the precision tf32 needs an NVIDIA GPU; use fp32 or amp-bf16 on this device"
+            )
         torch.manual_seed(ways.seed)
         self.task, self.device = task, device
         torch.backends.cuda.matmul.allow_tf32 = ways.precision == "tf32"
@@ -105,11 +107,11 @@ class Trainer:
         rate = task.learning_rate if ways.learning_rate is None else ways.learning_rate
         self.optimizer = task.optimizer(model, rate, device)
         if ways.compile:
-            # Around DDP: the graph is then cut at its buckets, and gradients travel while backward goes on.
+            # Compiled around DDP: the graph is split at its buckets, and communication overlaps with the backward pass.
             self.model = torch.compile(self.model)  # type: ignore[assignment]
         self.half = _HALVES.get(ways.precision)
         self.scaler = torch.amp.GradScaler(device.type, enabled=self.half is torch.float16)
-        # Every rank has data of its own, as in training; the model's seed is the same everywhere.
+        # Each rank has different data, as in training; the model's seed is the same on all ranks.
         self.generator = torch.Generator(device=device).manual_seed(ways.seed + 1 + place.rank)
         self.fresh = ways.fresh
         self.data = task.batch(self.generator, device)
@@ -127,7 +129,7 @@ class Trainer:
         return loss.detach()
 
     def settle(self) -> None:
-        """Wait until the device has done all that it was told to do."""
+        """Wait until the device has finished all queued work."""
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 

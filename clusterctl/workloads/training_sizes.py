@@ -1,4 +1,4 @@
-"""How much a training run computes where nobody said it: enough to measure on a GPU, a minute on two cores."""
+"""Choose default sizes of a training run: enough to measure on a GPU, about a minute on two cores."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from clusterctl.workloads import torchvision_models
 
-# Of Horovod's synthetic benchmark: ten windows of ten steps after ten that warm up.
+# As in Horovod's synthetic benchmark: ten windows of ten steps after ten warm-up steps.
 _GPU_WINDOWS = (10, 10, 10)
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Samples per rank and step, pixels per side (images only), and how many steps are timed."""
+    """Hold samples per rank and step, pixels per side (images only), and the number of timed steps."""
 
     batch_size: int
     image_size: int
@@ -22,12 +22,12 @@ class Sizes:
 
 
 def default_sizes(model: str, phase: int, *, gpu: bool) -> Sizes:
-    """Return the sizes for a model on a kind of device; a network keeps the image size that it was made for."""
+    """Return the sizes for a model on a kind of device; a network keeps the image size of its design."""
     if model.startswith("bert-"):
         if gpu:
             # 8192 tokens per step in both phases: fits 40 GB in fp32.
             return Sizes(64 if phase == 1 else 16, 0, *_GPU_WINDOWS)
-        # The model stays the published one; it is the batch that gives way.
+        # On a CPU the batch is reduced, not the published model.
         return Sizes(8, 0, 1, 4, 2) if model == "bert-tiny" else Sizes(1, 0, 1, 2, 1)
     if model in torchvision_models.NAMES:
         side = torchvision_models.image_size(model)

@@ -128,7 +128,7 @@ def test_ranks_that_are_no_hypercube_are_refused():
         env={"PATH": os.environ["PATH"], "RANK": "0", "WORLD_SIZE": "3"},
     )  # fmt: skip
     assert done.returncode == 4
-    assert "3 ranks are no hypercube" in done.stderr
+    assert "a hypercube needs 2, 4, 8, ... ranks, not 3" in done.stderr
 
 
 def test_a_hypercube_of_four(tmp_path):

@@ -55,8 +55,8 @@ def test_a_network_of_torchvision_is_trained_at_its_own_image_size(train):
     ("text", "model", "words"),
     [
         ("raise ImportError('not here')", "alexnet", "alexnet needs torchvision (not here); without it there"),
-        ("raise RuntimeError('operator torchvision::nms does not exist')", "alexnet", "does not fit torch"),
-        (STAND_IN, "vit_h_14", "this torchvision has no vit_h_14"),
+        ("raise RuntimeError('operator torchvision::nms does not exist')", "alexnet", "does not match torch"),
+        (STAND_IN, "vit_h_14", "the installed torchvision has no vit_h_14"),
     ],
 )  # fmt: skip
 def test_what_is_missing_is_said_in_one_line(train, text, model, words):

@@ -59,7 +59,7 @@ def test_halves_are_computed_in_and_parameters_stay_whole(precision):
 
 
 def test_tf32_is_refused_where_it_would_be_fp32_without_a_word():
-    with pytest.raises(ranks.RankError, match="tf32 is one of NVIDIA GPUs"):
+    with pytest.raises(ranks.RankError, match="tf32 needs an NVIDIA GPU"):
         trainer(precision="tf32")
 
 
