@@ -39,7 +39,7 @@ def mpirun_argv(
     """Return the words that start ``np`` ranks of ``program`` under Open MPI 4.
 
     ``hosts`` are (name, slots) in the order ranks fill them; empty: this machine only. With ``hostfile`` (a
-    path where mpirun runs) they are only counted. A variable with the value None is forwarded from mpirun's environment.
+    path where mpirun runs) they are only counted. A variable with value None is forwarded from mpirun's environment.
     ``tcp_interface`` is NCCL_SOCKET_IFNAME's value; ``oob_interface`` applies it to mpirun's own connections, too.
     ``ssh_agent`` is the remote shell, such as ``("ssh", "-F", path)``; without ``tree_spawn`` mpirun itself opens every
     connection, so nodes need no SSH to each other. ``output_directory`` separates the ranks' output; ``tag_output``

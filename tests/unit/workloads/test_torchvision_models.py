@@ -54,7 +54,7 @@ def test_a_network_of_torchvision_is_trained_at_its_own_image_size(train):
 @pytest.mark.parametrize(
     ("text", "model", "words"),
     [
-        ("raise ImportError('not here')", "alexnet", "alexnet needs torchvision (not here); without it there"),
+        ("raise ImportError('not here')", "alexnet", "alexnet needs torchvision (not here); models without"),
         ("raise RuntimeError('operator torchvision::nms does not exist')", "alexnet", "does not match torch"),
         (STAND_IN, "vit_h_14", "the installed torchvision has no vit_h_14"),
     ],
