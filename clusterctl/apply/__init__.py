@@ -1,1 +1,1 @@
-"""Making a plan true on the nodes, journalled before each change, and taking it back."""
+"""Apply a plan to the nodes, with a journal entry before each change, and undo it."""

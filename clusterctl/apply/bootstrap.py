@@ -1,4 +1,4 @@
-"""Prepare a bootstrap: look at all nodes, judge them, plan the first round; or the rest of a run that was cut off."""
+"""Prepare a bootstrap: gather facts, judge, and plan the first round, or the rest of an interrupted run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["Engine", "Prepared", "Result", "apply", "prepare", "prepare_resumed"
 
 
 def prepare(engine: Engine, inventory: Inventory, options: Options, run: RunDir) -> Prepared:
-    """Gather facts, judge, and plan; write inventory, facts and plan into the run folder; change no node."""
+    """Gather facts, judge and plan; write inventory, facts and plan into the run folder without changing a node."""
     run.write("inventory", recorded(inventory))
     facts = engine.gather(inventory)
     run.write("facts", facts_document.fleet_to_document(facts, engine.subjects))
@@ -37,26 +37,32 @@ def prepare(engine: Engine, inventory: Inventory, options: Options, run: RunDir)
 
 
 def _refuse_bad_folders(plan: Plan) -> None:
-    """Raise PlanError, before anything is changed, for packages that could not be carried."""
+    """Raise PlanError, before any node is changed, if a package directory of the plan is unusable."""
     for node in plan.nodes:
         carry.folders_of(node)
 
 
 def stored_inventory(run: RunDir) -> Inventory:
-    """Return the inventory that a run was started with; PlanError when it cannot be read as one."""
+    """Return the inventory that a run was started with; raise PlanError if the stored one is not valid."""
     try:
         return Inventory.model_validate(run.read("inventory"))
     except ValidationError as error:
         raise PlanError(
-            f"{run.file('inventory')} is no inventory: {error.errors()[0]['msg']}", hint="start a new run"
+            f"{run.file('inventory')} is not a valid inventory: {error.errors()[0]['msg']}",
+            hint="start a new run",
         ) from None
 
 
 def prepare_resumed(engine: Engine, run: RunDir) -> Prepared:
-    """Look at a cut-off run's nodes again and plan what is left of it; PlanError for runs without a plan."""
+    """Gather facts again for an interrupted run and plan its remaining steps.
+
+    Raises PlanError if the run has no plan or kept its journal in another state directory.
+    """
     options, state_dir = journal.stored_options(run)
     if state_dir != engine.state_dir:
-        raise PlanError(f"run {run.id} kept its journal in {state_dir}, not in {engine.state_dir}")
+        raise PlanError(
+            f"run {run.id} keeps its journal in {state_dir} on the nodes, expected {engine.state_dir}"
+        )
     inventory = stored_inventory(run)
     stored = plan_model.from_document(run.read("plan"))
     facts = engine.gather(inventory)
@@ -67,7 +73,7 @@ def prepare_resumed(engine: Engine, run: RunDir) -> Prepared:
     merged = merge(stored, plan)
     run.write("plan", plan_model.to_document(merged))
     before = journal.before(run, {node.node: named(node) for node in merged.nodes})
-    # A step begun and not finished may have left its node looking right: its journal must still be closed.
+    # An unfinished step may have reached its target state already; its journal entry must still be closed.
     plans, left = [], {}
     for node in plan.nodes:
         ended = before.ended.get(node.node, frozenset())
@@ -78,9 +84,10 @@ def prepare_resumed(engine: Engine, run: RunDir) -> Prepared:
 
 
 def _reopened(merged: NodePlan, fresh: NodePlan, ended: frozenset[str], facts: NodeFacts) -> NodePlan:
-    """The fresh steps, and those of the run that never reported their end, in the run's order; a reboot last.
+    """Return the newly planned steps and those of the run that never reported their end.
 
-    A reboot that nothing asks for any more has been, or need not be.
+    The steps keep the run's order, with a reboot last. An unfinished reboot that no step requires any more is
+    dropped.
     """
     wanted = set(named(fresh))
     steps = []
@@ -95,9 +102,10 @@ def _reopened(merged: NodePlan, fresh: NodePlan, ended: frozenset[str], facts: N
 
 
 def _whole(planned: PlannedStep, facts: NodeFacts) -> PlannedStep | None:
-    """Return a stored step as it can be applied, with the secrets that the plan on disk has only stars for.
+    """Return a stored step with the secrets restored that the plan on disk masks with asterisks.
 
-    None where the node's file has become another one: it is what its judge wants now, and stars must not replace it.
+    Returns None if the node's file has changed since: its secrets cannot be restored, and the masked text must not
+    be written.
     """
     step = planned.step
     if not daemon_json.is_written_by(step):
@@ -107,10 +115,10 @@ def _whole(planned: PlannedStep, facts: NodeFacts) -> PlannedStep | None:
 
 
 def apply(engine: Engine, prepared: Prepared, run: RunDir) -> Result:
-    """Apply the plan, batch by batch and round by round, until nothing new can be done; return what is then so.
+    """Apply the plan in batches and rounds until no new step can be planned; return outcomes and final verdicts.
 
-    After each round the facts of its nodes are gathered, over new connections where a login may decide what is seen.
-    Nodes with nothing to do are not contacted again. With no steps at all this only records how the run stands, so
-    that a run with nodes out of reach can be resumed.
+    After each round the facts of its nodes are gathered again, over new connections if a fact may depend on the
+    login. Nodes without steps are not contacted again. An empty plan only records the state of the run, so that a run
+    with unreachable nodes can be resumed.
     """
     return Rounds(engine, prepared, run).execute()

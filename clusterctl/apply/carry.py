@@ -1,4 +1,4 @@
-"""Packages that travel from a folder of the controller to the nodes: what is carried, checked on both ends."""
+"""Copy packages from a directory of the controller to the nodes, with checksums verified on both ends."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _CHUNK_BYTES = 1 << 20
 _MAX_SUMS_BYTES = 4 << 20
 _REMOVE_TIMEOUT_S = 60.0
 
-# $1: the folder on the node. Says which of the files in the list on standard input are there as they should be.
-# What an earlier part of the run has brought is not brought again; a file cut off on its way has another name.
+# $1: the directory on the node. Prints the files of the list on standard input that are present and intact, so that
+# a resumed run copies only the rest. An interrupted copy has a temporary name and is not listed.
 _LOOK = """umask 077
 mkdir -p "$1/files" && cat >"$1/SHA256SUMS" || exit 1
 cd "$1/files" || exit 1
@@ -38,7 +38,7 @@ done <../SHA256SUMS"""
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A folder of packages: ``sums`` maps each file that is carried to its SHA-256, ``name`` names it on nodes."""
+    """A package directory: ``sums`` pairs each file to copy with its SHA-256; ``name`` is the name used on nodes."""
 
     path: Path
     manager: str
@@ -50,12 +50,12 @@ class Folder:
 
     @property
     def listing(self) -> bytes:
-        """What ``sha256sum -c`` reads on the node."""
+        """Return the text that ``sha256sum -c`` reads on the node."""
         return "".join(f"{digest}  {file}\n" for file, digest in self.sums).encode()
 
 
 def package_of(file: str) -> str | None:
-    """Return the package that a file name promises; None for what is no package.
+    """Return the package name in a file name; None if the file is not a package.
 
     Debian: ``name_version_arch.deb`` (deb-version(7), dpkg-name(1)); RPM: ``name-version-release.arch.rpm``.
     """
@@ -72,8 +72,8 @@ def _listed(path: Path) -> dict[str, str]:
         lines = user_files.read_text(path / SUMS, _MAX_SUMS_BYTES).splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise PlanError(
-            f"the package folder {path} has no readable {SUMS}: {error}",
-            hint=f"make it on a machine that you trust: cd {path} && sha256sum * > {SUMS}",
+            f"the package directory {path} has no readable {SUMS}: {error}",
+            hint=f"create it on a machine that you trust: cd {path} && sha256sum * > {SUMS}",
         ) from None
     sums: dict[str, str] = {}
     for number, line in enumerate(lines, start=1):
@@ -83,8 +83,8 @@ def _listed(path: Path) -> dict[str, str]:
         unsafe = name.startswith("/") or ".." in PurePosixPath(name).parts or not name.isprintable()
         if len(digest) != 64 or not name or unsafe or set(digest) - set("0123456789abcdef"):
             raise PlanError(
-                f"{path / SUMS}:{number}: not a line of sha256sum: {line[:100]!r}",
-                hint=f"make it anew: cd {path} && sha256sum * > {SUMS}",
+                f"{path / SUMS}:{number}: not a line of sha256sum output: {line[:100]!r}",
+                hint=f"create it again: cd {path} && sha256sum * > {SUMS}",
             )
         sums[name] = digest
     return sums
@@ -100,10 +100,10 @@ def _sha256(path: Path, _size_bytes: int, _changed_ns: int) -> str:
 
 
 def read(folder: str, manager: str, wanted: Iterable[str]) -> Folder:
-    """Read a package folder; PlanError when it lacks its checksums, a file, or a wanted package.
+    """Read a package directory; raise PlanError if its checksums, a file or a wanted package is missing.
 
-    All packages of the manager's kind that ``SHA256SUMS`` names are carried, since the node resolves their
-    dependencies among them alone; for dnf also ``repodata/``, which says what they need.
+    All packages of the manager's type in ``SHA256SUMS`` are copied, because the node resolves dependencies among them
+    only. For dnf ``repodata/``, which lists the dependencies, is copied as well.
     """
     path = Path(folder).expanduser()
     listed = _listed(path)
@@ -117,12 +117,12 @@ def read(folder: str, manager: str, wanted: Iterable[str]) -> Folder:
     missing = [package for package in wanted if package not in there]
     if missing:
         raise PlanError(
-            f"the package folder {path} has no {suffix} file of: {', '.join(missing)}",
-            hint=f"put them, and what they need, into the folder and into its {SUMS}",
+            f"the package directory {path} has no {suffix} file for: {', '.join(missing)}",
+            hint=f"add these packages and their dependencies to the directory and to its {SUMS}",
         )
     if manager == "dnf" and "repodata/repomd.xml" not in carried:
         raise PlanError(
-            f"the package folder {path} has no repodata/repomd.xml in its {SUMS}",
+            f"the package directory {path} has no repodata/repomd.xml in its {SUMS}",
             hint=f"run createrepo_c {path}, then: cd {path} && sha256sum *.rpm repodata/* > {SUMS}",
         )
     for name, digest in carried.items():
@@ -131,18 +131,19 @@ def read(folder: str, manager: str, wanted: Iterable[str]) -> Folder:
             found = _sha256(path / name, info.st_size, info.st_mtime_ns)
         except OSError as error:
             raise PlanError(
-                f"the package {path / name} cannot be read: {error.strerror}", hint=f"mend {path / SUMS}"
+                f"the package {path / name} cannot be read: {error.strerror}",
+                hint=f"add the file, or remove its line from {path / SUMS}",
             ) from None
         if found != digest:
             raise PlanError(
-                f"{path / name} is not the file of {SUMS}: its SHA-256 is {found}, not {digest}",
-                hint="fetch it again from where you trust it",
+                f"{path / name} does not match {SUMS}: its SHA-256 is {found}, expected {digest}",
+                hint="download the file again from a source that you trust",
             )
     return Folder(path, manager, tuple(sorted(carried.items())))
 
 
 def folders_of(plan: NodePlan) -> dict[str, Folder]:
-    """Return the package folders that a plan needs, read and checked; PlanError when one does not do."""
+    """Return the package directories of a plan, read and verified; raise PlanError if one is unusable."""
     wanted: dict[tuple[str, str], list[str]] = {}
     for planned in plan.steps:
         step = planned.step
@@ -153,7 +154,7 @@ def folders_of(plan: NodePlan) -> dict[str, Folder]:
 
 @contextlib.contextmanager
 def _mapped(path: Path) -> Iterator[bytes]:
-    """Give a file's bytes without a copy of their own: many nodes are sent the same at once."""
+    """Yield a file's bytes memory-mapped, so that simultaneous transfers to many nodes share one copy."""
     with contextlib.ExitStack() as opened:
         try:
             stream = opened.enter_context(user_files.opened(path))
@@ -164,18 +165,18 @@ def _mapped(path: Path) -> Iterator[bytes]:
                     bytes, opened.enter_context(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
                 )
         except OSError as error:
-            # It was read when the plan was made.
+            # The plan was made after a successful read, so the file changed since.
             raise CommandError(
-                f"the package {path} cannot be read any more: {error.strerror}",
-                hint="mend the folder, then continue with: clusterctl bootstrap --resume",
+                f"the package {path} can no longer be read: {error.strerror}",
+                hint="restore the file, then continue with: clusterctl bootstrap --resume",
             ) from None
         yield data
 
 
 def carry(transport: Transport, folders: Mapping[str, Folder], place: str) -> None:
-    """Bring to ``place`` on a node what is not there yet; CommandError when it cannot be written there.
+    """Copy missing packages to ``place`` on a node; raise CommandError if they cannot be written there.
 
-    Then nothing of it stays: a disk that is full has no room for half of it.
+    On failure ``place`` is removed, because the disk may be full.
     """
     try:
         _bring(transport, folders, place)
@@ -191,8 +192,8 @@ def _bring(transport: Transport, folders: Mapping[str, Folder], place: str) -> N
         looked = transport.run(("sh", "-c", _LOOK, "sh", there), stdin=folder.listing, as_root=True)
         if looked.returncode != 0:
             raise CommandError(
-                f"{transport.node}: packages cannot be carried to {there}: {looked.error_text.strip()[-300:]}",
-                hint="look at the free space and the rights there",
+                f"{transport.node}: cannot copy packages to {there}: {looked.error_text.strip()[-300:]}",
+                hint="check free space and permissions of that directory",
             )
         present = set(looked.text.splitlines())
         for name, _ in folder.sums:

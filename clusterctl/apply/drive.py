@@ -1,4 +1,4 @@
-"""Driving the node-side runner: one exec, every record followed, and what its silence means."""
+"""Run the node-side runner in one exec, follow its records, and explain an early end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from clusterctl.transport.base import Failure, FailureKind, Transport, Transport
 
 
 class Following(Protocol):
-    """What has been read of a runner's records: why it refused, if it did, and whether it came to its end."""
+    """The state read from a runner's records: ``refused``, its reason for not starting, and ``ended``."""
 
     @property
     def refused(self) -> str | None: ...
@@ -30,9 +30,9 @@ def drive(
     timeout_s: float,
     go_on: str,
 ) -> Failure | None:
-    """Run the runner's text as root and hand on its records; return why it did not end, None when it did.
+    """Run the runner's script as root and pass its records on; return the failure, or None if it finished.
 
-    ``go_on`` is the hint for a runner that was cut off.
+    ``go_on`` is the hint for a runner that was interrupted. ``timeout_s`` bounds the whole exec, in seconds.
     """
 
     def on_line(line: str) -> None:
@@ -58,13 +58,13 @@ def drive(
 
 
 def _what_to_do(refused: str) -> str | None:
-    """Return the hint for what a runner says when it does not begin (templates/apply/journal.sh)."""
-    if refused.startswith("another run is at work"):
-        return "wait for its end; if it hangs, end its process on the node, and go on with --resume or undo"
+    """Return the hint for the reason of a runner that did not start (templates/apply/journal.sh)."""
+    if refused.startswith("another run is in progress"):
+        return "wait until it ends; if it hangs, end its process on the node, then use --resume or undo"
     if "cannot be written" in refused:
-        return "make room there, or mend what it is mounted from; nothing was changed"
+        return "free space there, or repair the file system; nothing was changed"
     if "which run is the latest" in refused:
-        return "name the run, the latest first: clusterctl undo --run RUN (ls runs/ on the controller lists them)"
+        return "undo one run at a time, latest first: clusterctl undo --run RUN (ls runs/ on the controller lists them)"
     if "sha256sum is not installed" in refused:
         return "install coreutils on the node; nothing was changed"
     return "log in as root or give the account sudo" if "needs root" in refused else None

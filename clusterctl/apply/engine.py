@@ -1,4 +1,4 @@
-"""What a bootstrap works with and on: the way to its nodes, what is allowed, what is seen and what is planned."""
+"""The data of a bootstrap: how its nodes are reached, what is allowed, the facts, the verdicts and the plan."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from clusterctl.transport.base import HostMap, Transport
 from clusterctl.transport.kept import Kept
 
 Gather = Callable[[Inventory], "HostMap[NodeFacts]"]
-"""Gathers the facts of all nodes of an inventory, over connections of ``Engine.kept`` where it can be."""
+"""Gathers the facts of all nodes of an inventory, over connections of ``Engine.kept`` where possible."""
 
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """How nodes are reached and read, what they are held against, and what may be done to them.
+    """How nodes are reached and read, which requirements they must meet, and which changes are allowed.
 
-    ``timeout_s`` bounds one exec of steps, ``node_timeout_s`` all that is done on one node, reboots included.
-    ``return_wait_s`` is how long a node that was lost is waited for, to tell a reboot from a broken line.
+    ``timeout_s`` bounds one exec of steps, ``node_timeout_s`` all work on one node including reboots.
+    ``return_wait_s`` is how long to wait for a lost node, to distinguish a reboot from a broken connection.
     """
 
     connect: Callable[[Node], Transport]
@@ -45,21 +45,21 @@ class Engine:
     lock_wait_s: int = script.LOCK_WAIT_S
     return_wait_s: float = 15.0
     earlier: Mapping[str, NodeFacts] = field(default_factory=dict)
-    """What former runs saw, as judges get it."""
+    """Facts of former runs, as judges receive them."""
     subjects: frozenset[str] | None = None
-    """What ``gather`` asks the nodes about; None: everything."""
+    """The subjects that ``gather`` collects; None: all."""
     kept: Kept = field(default_factory=Kept)
-    """The connections that looking, changing and looking again share; by default none."""
+    """The connections shared by gathering facts and applying steps; empty by default."""
 
     @property
     def sees_through_old_logins(self) -> bool:
-        """Whether all that is asked reads the same over a connection that is older than a change."""
+        """Whether all gathered subjects read the same over a connection that was opened before a change."""
         return self.subjects is not None and self.subjects <= SAME_FOR_EVERY_LOGIN
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What is to be done, and what led to it."""
+    """A plan to apply, with the facts and verdicts that it is based on."""
 
     inventory: Inventory
     options: Options
@@ -67,14 +67,14 @@ class Prepared:
     verdicts: HostMap[tuple[Verdict, ...]]
     plan: Plan
     before: Mapping[str, tuple[StepOutcome, ...]]
-    """Steps that an earlier part of the same run has made."""
+    """Steps that an earlier part of the same run completed."""
     left_over: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """By node, the keys of those of the plan that earlier parts did not end and nothing asks for any more."""
+    """By node, the keys of planned steps that earlier parts left unfinished and no requirement needs any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What was done, and what the nodes looked like afterwards."""
+    """The outcome of each node, and its verdicts afterwards."""
 
     outcomes: Mapping[str, NodeOutcome]
     verdicts: HostMap[tuple[Verdict, ...]]
@@ -82,14 +82,14 @@ class Result:
 
 
 def fleet_of(engine: Engine, inventory: Inventory, facts: HostMap[NodeFacts]) -> Fleet:
-    """Return the nodes of an inventory, with what is known of them, as judges see them."""
+    """Return the nodes of an inventory with their facts, as judges receive them."""
     return Fleet((*inventory.nodes, *inventory.beyond), facts.values_by_node, engine.earlier)
 
 
 def judged(
     engine: Engine, inventory: Inventory, options: Options, facts: HostMap[NodeFacts]
 ) -> HostMap[tuple[Verdict, ...]]:
-    """Judge every node that answered, among its fleet; pure."""
+    """Judge every node that answered, in the context of its fleet; pure."""
     fleet = fleet_of(engine, inventory, facts)
     nodes = {node.name: node for node in inventory.nodes}
     return map_understood(
@@ -104,7 +104,7 @@ def judged(
 def planned(
     engine: Engine, inventory: Inventory, facts: HostMap[NodeFacts], verdicts: HostMap[tuple[Verdict, ...]]
 ) -> Plan:
-    """Plan for every node that answered; pure. PlanError for contradictions."""
+    """Plan for every node that answered; pure. Raises PlanError if steps contradict each other."""
     fleet = fleet_of(engine, inventory, facts)
     known, seen = facts.values_by_node, verdicts.values_by_node
     return Plan(
@@ -123,19 +123,19 @@ def planned_next(
     verdicts: tuple[Verdict, ...],
     tried: frozenset[PlannedStep],
 ) -> NodePlan:
-    """Plan what has become possible on one node, beyond what was ``tried``; pure. PlanError as above."""
+    """Plan the steps now possible on one node, except those already ``tried``; pure. Raises PlanError as above."""
     return build.build(fleet.facts[node.name], node, verdicts, engine.requirements, fleet, tried)
 
 
 def named(plan: NodePlan) -> dict[str, tuple[str, str]]:
-    """Return the key of each step, with its requirement and description."""
+    """Map the key of each step to its requirement and description."""
     return {script.step_key(p): (p.requirement, p.step.description) for p in plan.steps}
 
 
 def merge(stored: Plan, fresh: Plan) -> Plan:
-    """Return all steps that a run has ever planned, the fresh form and order winning.
+    """Return all steps that a run ever planned; content and order of ``fresh`` take precedence.
 
-    A step that is not planned any more stays before those that it was planned before: a restart follows the files of
+    A step that is no longer planned stays before the steps that it preceded, so that a restart follows the files of
     every round.
     """
     old, new = ({node.node: node for node in plan.nodes} for plan in (stored, fresh))

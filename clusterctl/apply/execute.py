@@ -1,4 +1,4 @@
-"""Run one node's script over its transport and follow its records to the outcome of every step."""
+"""Run one node's script over its transport and follow its records to the outcome of each step."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class StepStatus(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class StepOutcome:
-    """One step and how it ended; ``reason`` says why it failed or was skipped, ``notes`` what was odd."""
+    """One step and how it ended: ``reason`` explains a failed or skipped step, ``notes`` list anything unusual."""
 
     requirement: str
     description: str
@@ -34,15 +34,15 @@ class StepOutcome:
     reason: str = ""
     notes: tuple[str, ...] = ()
     round: int = 1
-    """The round of the run (this part of it) in which the step was planned."""
+    """The round, within this part of the run, in which the step was planned."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeOutcome:
-    """What happened on one node; ``failure`` when the node, the lock or the journal ended the run early.
+    """What happened on one node; ``failure`` is set if the node, the lock or the journal ended the run early.
 
-    ``boot_id`` is that of the node when its runner started (empty: it never did); ``rebooting`` when the node is
-    about to boot anew because its plan says so.
+    ``boot_id`` is the node's boot ID when its runner started, empty if the runner never started. ``rebooting`` is
+    True if the node is about to reboot as planned.
     """
 
     steps: tuple[StepOutcome, ...]
@@ -50,11 +50,11 @@ class NodeOutcome:
     boot_id: str = ""
     rebooting: bool = False
     started: bool = True
-    """False for a node that was left alone because too many others had failed."""
+    """False for a node that was not started because too many others had failed."""
 
     @property
     def failed(self) -> bool:
-        """Whether something went wrong on the node, as ``--max-failures`` counts it."""
+        """Whether the node counts as failed for ``--max-failures``."""
         return self.started and (
             self.failure is not None or any(step.status is StepStatus.FAILED for step in self.steps)
         )
@@ -71,7 +71,7 @@ _FINAL = {
 
 
 class Follower:
-    """Keeps the outcome of every planned step up to date as records arrive."""
+    """Updates the outcome of each planned step as records arrive."""
 
     def __init__(self, plan: NodePlan) -> None:
         self._outcomes = [
@@ -85,7 +85,7 @@ class Follower:
         self.boot_id = ""
 
     def follow(self, record: Record) -> None:
-        """Take one record into account."""
+        """Update the outcomes with one record."""
         if record.number == 0:
             self.refused = record.detail if record.event is Event.REFUSED else self.refused
             self.ended = self.ended or record.event is Event.DONE
@@ -106,16 +106,16 @@ class Follower:
             self._booting = None if self._booting == index else self._booting
 
     def outcome(self, failure: Failure | None) -> NodeOutcome:
-        """Return how all steps ended; those never finished are failed (if begun) or skipped."""
+        """Return how all steps ended; an unfinished step is failed if it had begun, else skipped."""
         steps = []
         rebooting = self._booting is not None
-        # A node that goes down as planned may take its connection with it before the last word.
+        # A planned reboot may close the connection before the last record arrives.
         failure = None if rebooting else failure
         for index, outcome in enumerate(self._outcomes):
             if outcome.status is not StepStatus.PLANNED or index == self._booting:
                 steps.append(outcome)
             elif index in self._begun:
-                reason = f"cut off in the middle: {failure.message}" if failure else "cut off in the middle"
+                reason = f"interrupted: {failure.message}" if failure else "interrupted"
                 steps.append(replace(outcome, status=StepStatus.FAILED, reason=reason))
             else:
                 steps.append(replace(outcome, status=StepStatus.SKIPPED, reason="not reached"))
@@ -131,9 +131,9 @@ def apply_plan(
     record: Recorder,
     carried: Mapping[str, str] | None = None,
 ) -> NodeOutcome:
-    """Apply one node's steps in one exec; a lost node is an outcome with its ``failure``, not an error.
+    """Apply one node's steps in one exec; a lost node gives an outcome with a ``failure`` and raises no error.
 
-    ``carried`` names the folders of packages that have been brought to the node.
+    ``carried`` maps each package directory to its name on the node. ``timeout_s`` bounds the exec, in seconds.
     """
     text = script.apply_script(header, plan, carried=carried)
     follower = Follower(plan)

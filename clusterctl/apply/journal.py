@@ -1,4 +1,4 @@
-"""The controller's journal: ``apply.json`` and, line by line as it happens, ``apply.journal.jsonl``."""
+"""The controller's journal: ``apply.json``, and ``apply.journal.jsonl`` with one line per event."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SCHEMA = "clusterctl.apply/1"
 
 
 def operator() -> str:
-    """Return who is at work, for journals and locks: ``user@host``."""
+    """Return the operator's name for journals and locks: ``user@host``."""
     try:
         user = getpass.getuser()
     except (OSError, KeyError):
@@ -37,7 +37,7 @@ def operator() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a run was asked for beside its inventory, so that ``--resume`` asks for the same."""
+    """The options that a run was started with, which ``--resume`` applies again."""
 
     only: tuple[str, ...] | None = None
     skip: tuple[str, ...] = ()
@@ -45,10 +45,10 @@ class Options:
 
 
 class RunJournal:
-    """Appends each record to the run folder, on disk before the node's next one is read; thread-safe.
+    """Appends records to the run folder, each on disk before the node's next one is read; thread-safe.
 
-    Records of many nodes share their flushes: whoever comes first flushes for all who have written by then, where a
-    flush for each (milliseconds) would be most of a fleet's wall time.
+    Records of many nodes share flushes: one thread flushes for all that have written so far. A flush per record takes
+    milliseconds and would dominate the wall time of a large fleet.
     """
 
     def __init__(self, run: RunDir) -> None:
@@ -67,12 +67,12 @@ class RunJournal:
                 os.fsync(folder)
                 os.close(folder)
             elif (size := os.fstat(self._handle).st_size) and os.pread(self._handle, 1, size - 1) != b"\n":
-                # The line that a crash tore must not swallow the next one.
+                # A crash may leave an incomplete last line, which must not merge with the next one.
                 os.write(self._handle, b"\n")
         return self
 
     def _told(self) -> AbstractContextManager[None]:
-        return own_file(self._path, "make room there; then continue with: clusterctl bootstrap --resume")
+        return own_file(self._path, "free space there, then continue with: clusterctl bootstrap --resume")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -80,7 +80,7 @@ class RunJournal:
         os.close(self._handle)
 
     def add(self, node: str, key: str, record: Record, round_number: int = 1) -> None:
-        """Append one record; ``key`` names the step across parts of the run, empty for the run itself."""
+        """Append one record; ``key`` identifies the step in all parts of the run, empty for the run itself."""
         entry = {
             "time": round(time.time(), 3),
             "node": node,
@@ -105,7 +105,7 @@ class RunJournal:
 
 
 def start(run: RunDir, options: Options, state_dir: str) -> None:
-    """Write ``apply.json`` as it stands before anything is applied."""
+    """Write ``apply.json`` in its initial state, before any step is applied."""
     run.write(
         "apply",
         {
@@ -127,10 +127,10 @@ def start(run: RunDir, options: Options, state_dir: str) -> None:
 def finish(
     run: RunDir, outcomes: Mapping[str, NodeOutcome], failures: Mapping[str, Failure], state: str
 ) -> None:
-    """Write how it ended into ``apply.json``: ``finished``, or ``cut`` when some node has steps left.
+    """Write the end of the run into ``apply.json``: ``finished``, or ``cut`` if a node has steps left.
 
-    ``failures`` are the nodes that could not even be looked at. Steps of earlier parts of the run are kept;
-    errors are those of this part.
+    ``failures`` are the nodes whose facts could not be gathered. Steps of earlier parts of the run are kept; errors
+    are those of this part.
     """
     document = run.read("apply")
     document["state"] = state
@@ -150,7 +150,7 @@ def _node_document(
     if outcome is not None:
         failure = outcome.failure or lost
         for step in outcome.steps:
-            # What an earlier part changed stays a change of this run.
+            # A change by an earlier part of this run is still a change of this run.
             if step.status is not StepStatus.UNCHANGED or step.key not in steps:
                 steps[step.key] = _step_document(step)
     return {
@@ -172,12 +172,12 @@ def _step_document(step: StepOutcome) -> dict[str, Any]:
 
 
 def stored_options(run: RunDir) -> tuple[Options, str]:
-    """Return what an earlier part of this run was asked for, and where its nodes keep their journal."""
+    """Return the options of an earlier part of this run and the nodes' state directory; raise PlanError without."""
     document = run.read("apply")
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         raise PlanError(
-            f"run {run.id} holds no {SCHEMA} document",
-            hint="only runs of bootstrap that began to apply their plan can be resumed",
+            f"run {run.id} has no {SCHEMA} document",
+            hint="only a bootstrap that began to apply its plan can be resumed; start a new run",
         )
     options = document["options"]
     only = None if options["only"] is None else tuple(options["only"])
@@ -187,9 +187,9 @@ def stored_options(run: RunDir) -> tuple[Options, str]:
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """What earlier parts of a run did, per node: steps that they changed, and keys of steps that came to an end.
+    """What earlier parts of a run did, per node: steps that they changed, and keys of steps that ended.
 
-    A step that failed, or was so already, has ended: whether it is still wanted, fresh facts say.
+    A failed or unchanged step has ended too; new facts decide whether it is still wanted.
     """
 
     changed: Mapping[str, tuple[StepOutcome, ...]]
@@ -199,8 +199,8 @@ class Before:
 def before(run: RunDir, planned: Mapping[str, Mapping[str, tuple[str, str]]]) -> Before:
     """Read what earlier parts of this run recorded.
 
-    ``planned`` maps node -> key -> (requirement, description), from the run's stored plan. A node's own
-    journal (events ``journal``) counts too: a record may have been lost on its way while its change was made.
+    ``planned`` maps node -> key -> (requirement, description), from the run's stored plan. The node's own journal
+    (events ``journal``) is used as well, because a record may be lost although its change was made.
     """
     path: Path = run.path / "apply.journal.jsonl"
     changed: dict[tuple[str, str], bool] = {}
@@ -211,17 +211,17 @@ def before(run: RunDir, planned: Mapping[str, Mapping[str, tuple[str, str]]]) ->
         try:
             entry = json_value(raw)
         except NotUnderstood:
-            continue  # the last line of a run that was cut off in the middle of writing it
+            continue  # an interrupted run may leave an incomplete last line
         event, node, key = entry["event"], entry["node"], entry["key"]
         over = ended.setdefault(node, set())
         if event == Event.PLANNED.value:
-            # An earlier round's end is none of this one: no fact tells of a restart that is still to come.
+            # A step of an earlier round may be due again: no fact shows that a restart is still pending.
             begun[node] = frozenset(entry["detail"].split())
             over -= begun[node]
         elif event == Event.JOURNAL.value:
             state, _, key = entry["detail"].partition(" ")
             changed[node, key] = changed.get((node, key), False) or state == "done"
-            # The node speaks before it goes on: of what it is to do now, as an earlier round left it.
+            # The node reports its journal before it applies this round, so steps of this round have not ended.
             over |= {key} - begun.get(node, frozenset()) if state == "done" else set()
         elif event == Event.CHANGED.value:
             changed[node, key] = True
@@ -230,7 +230,7 @@ def before(run: RunDir, planned: Mapping[str, Mapping[str, tuple[str, str]]]) ->
         if event in (Event.CHANGED.value, Event.FAILED.value, Event.UNCHANGED.value):
             over.add(key)
         elif event == Event.BEGIN.value:
-            # Also what an earlier round had made: a restart that follows another file.
+            # A step of an earlier round can run again, such as a restart after another file.
             over.discard(key)
     found: dict[str, list[StepOutcome]] = {}
     for (node, key), made in changed.items():

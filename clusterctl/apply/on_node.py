@@ -1,4 +1,4 @@
-"""All that one node goes through in one round: packages carried, steps applied, a reboot followed to its end."""
+"""Process one node in one round: copy packages, apply steps, and follow a reboot to its end."""
 
 from __future__ import annotations
 
@@ -18,26 +18,28 @@ from clusterctl.requirements.base import Reboot
 from clusterctl.transport.base import Failure, FailureKind, Transport
 
 NEEDS_REBOOT = "needs a reboot: allow it with --reboot"
-OWN_MACHINE = "needs a reboot, but clusterctl runs here: boot it by hand, then go on with --resume"
+OWN_MACHINE = (
+    "needs a reboot, but clusterctl runs on this machine: reboot it by hand, then continue with --resume"
+)
 
 _TRIES_AFTER_BOOT = 5
 _OF_THE_LINE = (FailureKind.LOST, FailureKind.REFUSED, FailureKind.UNREACHABLE, FailureKind.TIMEOUT)
 
 Recorder = Callable[[str, Record], None]
-"""Takes a step's key (empty: the run) and what the node said of it."""
+"""Takes a step's key (empty: the run) and a record of it."""
 
 
 def left_out(plan: NodePlan, status: StepStatus, reason: str) -> tuple[StepOutcome, ...]:
-    """Return the outcome of a plan whose steps were all left out for one reason."""
+    """Return the outcome of a plan whose steps were all omitted for the same reason."""
     return tuple(
         StepOutcome(p.requirement, p.step.description, status, script.step_key(p), reason) for p in plan.steps
     )
 
 
 class OnNode:
-    """One node's round. ``deadline`` is the moment (monotonic) at which all work on it must have ended.
+    """One node's round. ``deadline`` is the time (monotonic, in seconds) by which all work on the node must end.
 
-    ``behind`` are the nodes of the same round that are reached by way of it.
+    ``behind`` are the nodes of the same round that use this node as a jump host.
     """
 
     def __init__(
@@ -57,7 +59,7 @@ class OnNode:
         self._behind = behind
 
     def run(self, transport: Transport, plan: NodePlan) -> NodeOutcome:
-        """Apply the plan and return how it ended; TransportError or CommandError when it could not begin."""
+        """Apply the plan and return how it ended; raise TransportError or CommandError if it could not begin."""
         boots = tuple(p for p in plan.steps if isinstance(p.step, Reboot))
         refused = "" if not boots else self._why_no_reboot()
         steps = tuple(p for p in plan.steps if not (refused and isinstance(p.step, Reboot)))
@@ -84,8 +86,8 @@ class OnNode:
         if not self._engine.reboot:
             return NEEDS_REBOOT
         if self._behind:
-            behind = f"{nodeset.fold(self._behind)}, at work in this run, can be reached through it only"
-            return f"needs a reboot, but {behind}: boot it by itself, with --limit {self._node.name}"
+            behind = f"{nodeset.fold(self._behind)} of this run can be reached only through it"
+            return f"needs a reboot, but {behind}: reboot it in a separate run with --limit {self._node.name}"
         return ""
 
     def _left_s(self) -> float:
@@ -110,12 +112,10 @@ class OnNode:
         back = reboot.wait(self._engine.connect, self._node, lambda found: found != old, deadline)
         if back.boot_id is None or back.boot_id == old:
             if back.failure is not None:
-                message = (
-                    f"it did not come back from its reboot in time; the last try: {back.failure.message}"
-                )
+                message = f"the node did not come back from its reboot in time; last attempt: {back.failure.message}"
             else:
-                message = "it was told to boot anew, but answers with the same boot id"
-            hint = "look at its console; then continue with: clusterctl bootstrap --resume"
+                message = "the reboot was requested, but the boot ID has not changed"
+            hint = "look at the node's console, then continue with: clusterctl bootstrap --resume"
             failure = Failure(FailureKind.DEADLINE, f"{self._node.name}: {message}", hint)
             return self._rebooted(outcome, StepStatus.FAILED, failure.message, failure)
         tries = 0
@@ -123,12 +123,12 @@ class OnNode:
             tries += 1
             with contextlib.closing(self._engine.connect(self._node)) as again:
                 reboot.settle(again, deadline)
-                # The entry in the node's journal ends with the boot that it was made for.
+                # The reboot's entry in the node's journal can be closed only after the new boot.
                 closed = self._apply(again, NodePlan(self._node.name, (boot,)), {}, booted_from=old)
             lost = closed.failure is not None and closed.failure.kind in _OF_THE_LINE
             if not lost or tries == _TRIES_AFTER_BOOT or time.monotonic() >= deadline:
                 break
-            # It answered early in its boot, and its network went down once more on the way.
+            # The node may answer early in its boot and then lose its network again.
             reboot.wait(self._engine.connect, self._node, bool, deadline)
         if closed.failure is not None:
             return self._rebooted(outcome, StepStatus.FAILED, closed.failure.message, closed.failure)
@@ -148,19 +148,19 @@ class OnNode:
         return replace(outcome, steps=(*outcome.steps[:-1], last), failure=failure, rebooting=False)
 
     def _explain_loss(self, transport: Transport, outcome: NodeOutcome) -> NodeOutcome:
-        """Say so when the node that was lost has booted by itself; else leave the loss as it is."""
+        """Replace the failure of a lost node if the node has rebooted unexpectedly; else return it unchanged."""
         transport.close()
         deadline = min(self._deadline, time.monotonic() + self._engine.return_wait_s)
         back = reboot.wait(self._engine.connect, self._node, bool, deadline)
         if not back.boot_id or back.boot_id == outcome.boot_id:
             return outcome
-        message = f"{self._node.name}: it booted anew by itself in the middle of the run"
+        message = f"{self._node.name}: the node rebooted unexpectedly during the run"
         hint = "find out why (journalctl -b -1), then continue with: clusterctl bootstrap --resume"
-        # It answers: what it needs is not another way to it.
+        # The node is reachable again, so the failure must not count as a connection failure.
         failure = Failure(FailureKind.ERROR, message, hint)
         steps = tuple(
-            replace(step, reason=f"cut off in the middle: {message}")
-            if step.status is StepStatus.FAILED and step.reason.startswith("cut off")
+            replace(step, reason=f"interrupted: {message}")
+            if step.status is StepStatus.FAILED and step.reason.startswith("interrupted")
             else step
             for step in outcome.steps
         )

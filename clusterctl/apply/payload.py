@@ -1,4 +1,4 @@
-"""Trees that travel to nodes: packed the same way every time, so that the checksum says what it is."""
+"""Pack source trees for nodes reproducibly, so that equal contents have equal checksums."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from clusterctl import user_files
 from clusterctl.errors import PlanError
 
 LIMIT_BYTES = 32 * 1024 * 1024
-"""A tree travels inside the runner's script, which the node's shell holds in memory."""
+"""A tree is part of the runner's script, which the node's shell holds in memory."""
 EPOCH = 1_000_000_000
-"""One modification time for all files, in seconds: ``make`` sees sources of one age, none in the future."""
+"""The modification time of all files, in seconds since the epoch: no source looks newer than another to ``make``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +28,10 @@ class Payload:
 
 
 def pack(source: str) -> Payload:
-    """Pack a directory or tarball of the controller; raise PlanError when it cannot be read or is unsafe.
+    """Pack a directory or tarball of the controller; raise PlanError if it cannot be read or is unsafe.
 
-    A tarball with one folder at its top is packed without that folder. Links that lead out of the tree,
-    devices and names that climb (``..``) are refused.
+    A single top directory of a tarball is stripped. Links that lead out of the tree, devices and names with ``..``
+    are rejected.
     """
     path = Path(source).expanduser()
     try:
@@ -46,7 +46,9 @@ def pack(source: str) -> Payload:
             hint="name a directory or a tarball on the machine that runs clusterctl",
         ) from error
     if not files:
-        raise PlanError(f"the source tree {source} is empty", hint="name the folder that holds the Makefile")
+        raise PlanError(
+            f"the source tree {source} is empty", hint="name the directory that contains the Makefile"
+        )
     raw = io.BytesIO()
     with tarfile.open(fileobj=raw, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for name in sorted(files):
@@ -66,7 +68,7 @@ def pack(source: str) -> Payload:
 def _too_large(source: Path | str) -> PlanError:
     return PlanError(
         f"the source tree {source} holds more than {user_files.size_text(LIMIT_BYTES)}",
-        hint="name a directory or a tarball with the sources only",
+        hint="name a directory or a tarball that contains the sources only",
     )
 
 
@@ -113,24 +115,25 @@ def _from_tarball(path: Path) -> Files:
             if content is None:
                 raise PlanError(
                     f"{path}: {member.name} is neither a file nor a link",
-                    hint="a source tree holds files, folders and links",
+                    hint="pack a tarball with files, directories and links only",
                 )
             files[name] = (_mode(member.mode), content.read(), None)
     return files
 
 
 def _plain(name: str) -> str:
-    """Return a member's name without ``./``; refuse absolute and climbing ones."""
+    """Return a member's name without ``./``; raise PlanError if it is absolute or contains ``..``."""
     parts = PurePosixPath(name).parts
     if not parts or parts[0] == "/" or ".." in parts:
         raise PlanError(
-            f"the tarball holds an unsafe name: {name!r}", hint="pack the tree again, from inside it"
+            f"the tarball contains an unsafe name: {name!r} (absolute, empty or with '..')",
+            hint="pack the tree again, from inside it",
         )
     return "/".join(parts)
 
 
 def _inside(name: str, link: str) -> str:
-    """Return a link's target if it stays inside the tree."""
+    """Return a link's target; raise PlanError if it leads out of the tree."""
     depth = len(PurePosixPath(name).parts) - 1
     for part in PurePosixPath(link).parts:
         depth += -1 if part == ".." else 1

@@ -1,4 +1,4 @@
-"""Waiting for a node to boot anew, and telling a node that did so by itself from a line that broke."""
+"""Wait for a node to reboot, and distinguish an unexpected reboot from a broken connection."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from clusterctl.transport.base import Failure, FailureKind, Transport, Transport
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _POLL_S = 2.0
 _ASK_TIMEOUT_S = 15.0
-# systemctl(1): with --wait it returns when the boot has ended; before systemd 240 it knows no --wait and fails.
+# systemctl(1): with --wait it returns when the boot has finished; before systemd 240 it rejects --wait and fails.
 _SETTLED = "! command -v systemctl >/dev/null 2>&1 || systemctl is-system-running --wait"
 _SETTLE_LIMIT_S = 180.0
 _HOP = re.compile(r"(?:[^@]*@)?(?:\[([^]]+)\]|([^:]+))")
-# A node that boots may refuse logins (pam_nologin) or sudo for a while; another host key will not go away.
+# A booting node may refuse logins (pam_nologin) or sudo for a while, but a wrong host key is permanent.
 _FINAL = (FailureKind.HOST_KEY_CHANGED, FailureKind.HOST_KEY_UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """What a node answered: its boot id, or why it gave none until the deadline."""
+    """A node's boot ID, or the failure that prevented reading it until the deadline."""
 
     boot_id: str | None
     failure: Failure | None
 
 
 def is_way_to(node: Node, other: Node) -> bool:
-    """Say whether the inventory has another node reached by way of this one (``proxy_jump``)."""
+    """Return whether ``node`` is a jump host of ``other`` (``proxy_jump`` in the inventory)."""
     if other.proxy_jump is None:
         return False
     hops = [found for hop in other.proxy_jump.split(",") if (found := _HOP.match(hop))]
@@ -40,7 +40,7 @@ def is_way_to(node: Node, other: Node) -> bool:
 
 
 def boot_id_of(transport: Transport) -> str:
-    """Return the node's boot id; TransportError when it does not answer."""
+    """Return the node's boot ID; raise TransportError if the node does not answer."""
     done = transport.run(("cat", BOOT_ID), timeout_s=_ASK_TIMEOUT_S)
     return done.text.strip()
 
@@ -48,8 +48,8 @@ def boot_id_of(transport: Transport) -> str:
 def wait(
     connect: Callable[[Node], Transport], node: Node, until: Callable[[str], bool], deadline: float
 ) -> Returned:
-    """Ask a node, over new connections, until its boot id satisfies ``until`` or the deadline (monotonic) is past."""
-    last = Returned(None, Failure(FailureKind.DEADLINE, f"{node.name}: no time was left to wait for it"))
+    """Poll a node over new connections until its boot ID satisfies ``until`` or the deadline (monotonic) has passed."""
+    last = Returned(None, Failure(FailureKind.DEADLINE, f"{node.name}: no time left to wait for the node"))
     while True:
         try:
             with contextlib.closing(connect(node)) as transport:
@@ -67,7 +67,7 @@ def wait(
 
 
 def settle(transport: Transport, deadline: float) -> None:
-    """Wait, within limits, until a booted node has started its services: what is gathered next should see them."""
+    """Wait, up to 180 s or the deadline, until a booted node has started its services, so that facts include them."""
     left_s = min(_SETTLE_LIMIT_S, deadline - time.monotonic())
     if left_s > 0:
         with contextlib.suppress(TransportError):

@@ -1,4 +1,4 @@
-"""What the runner says: one marked line per event, told apart from all other noise by its nonce."""
+"""Parse the runner's output: one line per event, marked with a nonce that separates it from other output."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from clusterctl.secret.scrub import scrubbed
 
 
 class Event(str, Enum):
-    """What a record tells. Those with number 0 speak of the whole run."""
+    """The event of a record. Records with number 0 concern the whole run."""
 
     PLANNED = "planned"
-    """What the controller is about to have done on a node: the keys of the steps. No node says it."""
+    """Written by the controller before it starts a node's runner: the keys of the steps. Nodes never send it."""
     START = "start"
-    """The runner is at work; the detail is the node's boot id."""
+    """The runner has started; the detail is the node's boot ID."""
     JOURNAL = "journal"
-    """An entry that an earlier part of this run left: its state and key."""
+    """A journal entry of an earlier part of this run: its state and key."""
     RUN = "run"
     ENTRY = "entry"
     NOTHING = "nothing"
     UNKNOWN = "unknown"
-    """The node's journal has no such run; those that it has follow, each as ``KNOWN``."""
+    """The node's journal does not have the requested run; one ``KNOWN`` per existing run follows."""
     KNOWN = "known"
     REFUSED = "refused"
     BEGIN = "begin"
@@ -33,12 +33,12 @@ class Event(str, Enum):
     FAILED = "failed"
     SKIPPED = "skipped"
     REBOOTING = "rebooting"
-    """The node will boot anew by this step; the detail is the boot id that ends with it."""
+    """This step reboots the node; the detail is the boot ID before the reboot."""
     DONE = "done"
 
 
 _IN_WORDS_OF_TOOLS = (Event.NOTE, Event.FAILED)
-"""dnf, for one, names the repository that it cannot reach with its login, and records go to disk."""
+"""Events whose detail quotes tools: dnf, for one, prints repository URLs with credentials, and records go to disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +51,15 @@ class Record:
 
 
 def _detail(word: str) -> str:
-    # Base64 begins with no "=": behind one stands a word as it is.
+    # Base64 never begins with "=", so that prefix marks a plain word.
     if word.startswith("="):
         return word[1:]
     return base64.b64decode(word, validate=True).decode(errors="replace")
 
 
 def parse(line: str, nonce: str) -> Record | None:
-    """Return the record in a line, or None when the line is not one of this runner's."""
-    # sudo, a banner without a newline or a shell's start-up file may have put text before the mark.
+    """Return the record in a line, or None if the line does not belong to this runner."""
+    # sudo, a banner without a newline or a shell's start-up file may print text before the mark.
     _, mark, rest = line.partition(f"@{nonce} ")
     words = rest.rstrip("\r\n").split(" ")
     if not mark or len(words) < 2 or not words[0].isdecimal() or len(words[0]) > 9:

@@ -1,4 +1,4 @@
-"""Batches and rounds of a bootstrap: apply, look again, plan what has become possible, until nothing new is left."""
+"""Run a bootstrap in batches and rounds: apply, gather facts again, plan newly possible steps, until none is left."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from clusterctl.transport.base import Failure, FailureKind, HostMap, Transport
 from clusterctl.transport.fanout import fan_out
 
 LIMIT = 4
-"""How often one node is planned for in one run: what is not met then needs a look, not a fifth try."""
+"""The maximum number of rounds per node and run; a requirement still unmet then needs an operator."""
 
 
 class Rounds:
-    """One part of a run, from the first change to the last look."""
+    """One part of a run, from the first change to the last verdict."""
 
     def __init__(self, engine: Engine, prepared: Prepared, run: RunDir) -> None:
         self._engine = engine
@@ -48,7 +48,7 @@ class Rounds:
         self._records = RunJournal(run)
 
     def execute(self) -> Result:
-        """Do all that can be done; see ``bootstrap.apply``."""
+        """Apply all batches and rounds; see ``bootstrap.apply``."""
         plan, rolling = self._prepared.plan, self._prepared.options.rolling
         total = sum(1 for node in plan.nodes if node.steps)
         self._allowed = rolling.failures_allowed(total)
@@ -71,14 +71,14 @@ class Rounds:
         return self._allowed is not None and len(self._failed) >= self._allowed
 
     def _batch(self, plans: tuple[NodePlan, ...]) -> None:
-        """Take some nodes as far as they come, before the next ones are touched."""
+        """Finish one batch, including reboots and final verdicts, before the next one starts."""
         names = [plan.node for plan in plans]
         while plans:
             self._round({plan.node: plan for plan in plans})
             plans = self._next(names)
 
     def _next(self, names: Iterable[str]) -> tuple[NodePlan, ...]:
-        """Plan what is newly possible on nodes that are well; a contradiction is its node's failure by now."""
+        """Plan newly possible steps on nodes without failure; a contradiction in a plan becomes its node's failure."""
         if self._stopped:
             return ()
         fleet = fleet_of(self._engine, self._prepared.inventory, HostMap(self._facts))
@@ -103,7 +103,7 @@ class Rounds:
         return tuple(plans)
 
     def _round(self, plans: Mapping[str, NodePlan]) -> None:
-        """Apply some nodes' plans at once, then look at them again."""
+        """Apply the plans of some nodes concurrently, then gather their facts again."""
         self._store(plans)
         busy = [self._nodes[name] for name in plans]
         for name, plan in plans.items():
@@ -129,7 +129,7 @@ class Rounds:
         self._look_again(busy)
 
     def _store(self, plans: Mapping[str, NodePlan]) -> None:
-        """Have the plan on disk before it begins; that of the first round is."""
+        """Write the plan to disk before it is applied; the plan of the first round is there already."""
         first = {id(plan) for plan in self._prepared.plan.nodes}
         if any(id(plan) not in first for plan in plans.values()):
             stored = plan_model.from_document(self._run.read("plan"))
@@ -137,7 +137,7 @@ class Rounds:
             self._run.write("plan", plan_model.to_document(merged))
 
     def _count(self, name: str, outcome: NodeOutcome) -> None:
-        """Have a node that failed counted, once for however many rounds."""
+        """Count a failed node, once over all rounds."""
         if outcome.failed:
             with self._lock:
                 self._failed.add(name)
@@ -171,40 +171,40 @@ class Rounds:
             record("", Record(0, Event.PLANNED, " ".join(named(plan))))
             outcome = OnNode(engine, node, header, deadline, record, behind).run(transport, plan)
         except ClusterctlError as error:
-            # Now, not when the others of its round have ended: until then one after the other would be started.
+            # The failure must count now: other nodes would be started until the whole round has ended.
             self._count(node.name, NodeOutcome((), Failure(FailureKind.ERROR, error.message)))
             raise
         self._count(node.name, outcome)
         return outcome
 
     def _left_over(self, name: str) -> frozenset[str]:
-        """Return the keys of a node's steps that nothing asks for any more; what a later round plans is asked for."""
+        """Return the keys of a node's left-over steps in the first round; steps of later rounds are never left over."""
         return self._prepared.left_over.get(name, frozenset()) if self._rounds[name] == 1 else frozenset()
 
     def _not_started(self, node: Node, plan: NodePlan) -> NodeOutcome:
-        reason = f"not started: {len(self._failed)} nodes had failed"
+        reason = f"not started: {len(self._failed)} nodes failed (--max-failures)"
         failure = Failure(
             FailureKind.ERROR,
             f"{node.name}: {reason}",
-            "look at those that failed, then continue with: clusterctl bootstrap --resume",
+            "repair the failed nodes, then continue with: clusterctl bootstrap --resume",
         )
         return NodeOutcome(left_out(plan, StepStatus.SKIPPED, reason), failure, started=False)
 
     def _keep(self, name: str, outcome: NodeOutcome) -> None:
-        """Put a round's outcome behind those of earlier rounds."""
+        """Append a round's outcome to those of earlier rounds."""
         number = self._rounds.get(name, 1)
         steps = tuple(replace(step, round=number) for step in outcome.steps)
         earlier = self._outcomes.get(name)
         before = earlier.steps if earlier is not None else ()
         told = {step.key for step in before}
-        # What an earlier round made, and this one only found to be so, is told once.
+        # A step that changed in an earlier round and is unchanged in this one is listed once.
         new = tuple(s for s in steps if s.status is not StepStatus.UNCHANGED or s.key not in told)
         self._outcomes[name] = replace(outcome, steps=(*before, *new))
 
     def _look_again(self, busy: Sequence[Node]) -> None:
-        """Judge from fresh facts every node on which a step ran; a node that was lost stays a failure."""
+        """Gather and judge again every node that ran steps; a lost node stays a failure."""
         failures = {node.name: self._outcomes[node.name].failure for node in busy}
-        # A node that answered, and whose lock, journal or sudo refused the run, is still what it was.
+        # A node whose lock, journal or sudo refused the run is unchanged, so its facts are still valid.
         lost = {
             name: failure
             for name, failure in failures.items()

@@ -1,4 +1,4 @@
-"""The runner's script: the shell text of ``templates/apply`` and one quoted call per step."""
+"""Generate the runner's script: the shell text of ``templates/apply`` and one quoted call per step."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ COMMON = (
 )
 APPLY = ("file_batch.sh", "apply.sh")
 LOCK_WAIT_S = 120
-"""How long another process may hold the locks of apt or dnf before the step fails and names it."""
+"""Seconds to wait for another process that holds the locks of apt or dnf; then the step fails and names it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What the runner must know besides its steps. ``run`` is empty for "the latest run of this node".
+    """The runner's parameters besides its steps. ``run`` is empty for "the latest run of this node".
 
-    ``controller_boot`` is the boot id of the machine that clusterctl runs on, which it does not boot anew.
-    ``booted_from`` is the id of the boot that this run has ended on the node: it is asked how its reboot went.
-    ``left_over`` are keys of steps that only an earlier part of the run had asked for.
+    ``controller_boot`` is the boot ID of the machine that clusterctl runs on, which is never rebooted.
+    ``booted_from`` is the boot ID before this run's reboot, if the script only completes the reboot's journal entry.
+    ``left_over`` are keys of steps that only an earlier part of the run required.
     """
 
     run: str
@@ -66,22 +66,25 @@ class Header:
 
 
 def new_nonce() -> str:
-    """Return a fresh mark for the runner's lines: nothing that a command prints can look like one."""
+    """Return a random mark for the runner's lines, which the output of commands cannot imitate."""
     return secrets.token_hex(8)
 
 
 def quote(text: str) -> str:
-    """Quote any text for a POSIX shell; raise PlanError for the one character that no shell can hold."""
+    """Quote any text for a POSIX shell; raise PlanError for a NUL character, which shells cannot represent."""
     if "\0" in text:
-        raise PlanError("a step holds a NUL character, which no shell can carry", hint="remove it")
+        raise PlanError(
+            "a step contains a NUL character, which a shell cannot represent",
+            hint="remove the character from the inventory or the file that the step is made from",
+        )
     return shlex.quote(text)
 
 
 def step_key(planned: PlannedStep) -> str:
-    """Return the name under which a node's journal knows a step: by what it changes, not by the new value."""
+    """Return the key of a step in a node's journal; it depends on what the step changes, not on the new value."""
     step = planned.step
     owner = planned.requirement if isinstance(step, Command | RestartUnit | Reboot) else ""
-    # A node may have to be booted anew more than once in a run, each time for a reason of its own.
+    # A run may reboot a node more than once for different reasons, and each reboot needs its own key.
     why = (step.description,) if isinstance(step, Reboot) else ()
     parts = (owner, step.kind, *target(step), *why)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
@@ -90,10 +93,10 @@ def step_key(planned: PlannedStep) -> str:
 def arguments(
     planned: PlannedStep, payload: tuple[str, str] | None = None, carried: str = ""
 ) -> tuple[str, ...]:
-    """Return what the runner's functions of this kind take (see the heads of the functions in ``*.sh``).
+    """Return the arguments of the runner's functions for this kind (see the heads of the functions in ``*.sh``).
 
-    ``payload``: the checksum of a tree and the function that prints it; ``carried``: the name under which the
-    packages of a folder were carried to the node.
+    ``payload``: the checksum of a tree and the function that prints it; ``carried``: the name of the step's package
+    directory on the node.
     """
     step = planned.step
     if isinstance(step, WriteFile):
@@ -157,8 +160,8 @@ def apply_script(
 ) -> str:
     """Return the script that applies one node's plan; steps are numbered from 1.
 
-    ``carried`` maps each folder of packages to its name on the node (``carry.Folder.name``).
-    The call that does anything is the last line, so that a script cut off on its way does nothing.
+    ``carried`` maps each package directory to its name on the node (see ``carry``).
+    The only call that acts is the last line, so that a truncated script does nothing.
     """
     calls, bodies = [], []
     for number, planned in enumerate(plan.steps, start=1):
@@ -183,12 +186,12 @@ def _call(number: int, planned: PlannedStep, words: tuple[str, ...]) -> tuple[st
 
 
 def _batched(plan: NodePlan, calls: Sequence[tuple[str, ...]], left_over: frozenset[str]) -> Iterator[str]:
-    """Yield the runner's calls: one for each step, or for several files in a row."""
+    """Yield the runner's calls: one for each step, or one for several consecutive files."""
     pending: dict[str, tuple[str, ...]] = {}
 
     def flushed() -> Iterator[str]:
         if len(pending) > 1:
-            # As a batch they are all of one kind, which is not said again for each.
+            # All steps of a batch are of the same kind, so the kind is omitted.
             words = [word for call in pending.values() for word in (*call[:3], *call[4:])]
             yield "  files " + " ".join(map(quote, words))
         else:
@@ -208,10 +211,10 @@ def _batched(plan: NodePlan, calls: Sequence[tuple[str, ...]], left_over: frozen
 
 
 def undo_script(header: Header) -> str:
-    """Return the script that takes back one run on a node."""
+    """Return the script that undoes one run on a node."""
     return "\n".join([_head(header), _text(*COMMON, "undo.sh"), "main_undo\n"])
 
 
 def list_script(header: Header) -> str:
-    """Return the script that names what an undo would take back, and changes nothing."""
+    """Return the script that lists what an undo would revert, without changing anything."""
     return "\n".join([_head(header), _text(*COMMON, "undo.sh"), "list_undo\n"])

@@ -1,4 +1,4 @@
-"""Take back a run: what each node's own journal says was there before, in reverse order."""
+"""Undo a run: restore prior values from each node's own journal, in reverse order."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from clusterctl.transport.fanout import fan_out
 
 @dataclass(frozen=True, slots=True)
 class UndoOutcome:
-    """One node: the run that was (or would be) undone, its steps, and why there was nothing or no end.
+    """One node: the run that was (or would be) undone, its steps, and why nothing was done or the undo ended early.
 
-    ``known`` are the runs in the node's journal where it does not have the one asked for; else None.
+    ``known`` lists the runs in the node's journal if the requested one is missing; else None.
     """
 
     run: str | None
@@ -65,7 +65,7 @@ class _Follower:
         steps = self.steps.values()
         if failure is not None:
             steps_ended = tuple(
-                replace(s, status=StepStatus.FAILED, reason=f"cut off in the middle: {failure.message}")
+                replace(s, status=StepStatus.FAILED, reason=f"interrupted: {failure.message}")
                 if s.status is StepStatus.PLANNED
                 else s
                 for s in steps
@@ -91,7 +91,7 @@ def _run(transport: Transport, text: str, nonce: str, timeout_s: float) -> UndoO
 
 @dataclass(frozen=True, slots=True)
 class Undo:
-    """How an undo reaches its nodes. ``run`` None: the latest run of each node that has not been undone."""
+    """The parameters of an undo. ``run`` None: the latest run of each node that has not been undone."""
 
     connect: Callable[[Node], Transport]
     fanout: int
@@ -105,7 +105,7 @@ class Undo:
         return script.Header(run or "", self.operator, script.new_nonce(), self.state_dir, self.force)
 
     def list(self, nodes: tuple[Node, ...]) -> HostMap[UndoOutcome]:
-        """Say what an undo would take back on each node; changes nothing."""
+        """Return what an undo would revert on each node, without changing anything."""
 
         def work(_node: Node, transport: Transport) -> UndoOutcome:
             header = self._header(self.run)
@@ -114,7 +114,7 @@ class Undo:
         return fan_out(nodes, self.connect, work, fanout=self.fanout)
 
     def execute(self, nodes: tuple[Node, ...], runs: dict[str, str]) -> HostMap[UndoOutcome]:
-        """Take back, on each node, the run named in ``runs`` (as ``list`` showed it)."""
+        """Undo on each node the run named in ``runs`` (as returned by ``list``)."""
 
         def work(node: Node, transport: Transport) -> UndoOutcome:
             header = self._header(runs[node.name])

@@ -2,7 +2,7 @@
 
 stopped='|'
 
-report_journal() { # what an earlier part of this run has on record
+report_journal() { # report the journal entries of earlier parts of this run
   for found in "$STATE/journal/$RUN"/[0-9]*; do
     plain "$found/key" || continue
     state=begun
@@ -27,7 +27,7 @@ step() { # SEQ REQUIREMENT KEY KIND DESCRIPTION ARGUMENTS...
   shift 5
   reason= remark= said= again=
   if [ -n "$gone" ]; then
-    record "$seq" skipped 'the run was cut off'
+    record "$seq" skipped 'the run was interrupted'
     return
   fi
   case $stopped in
@@ -37,11 +37,11 @@ step() { # SEQ REQUIREMENT KEY KIND DESCRIPTION ARGUMENTS...
       ;;
   esac
   entry_of "$key"
-  # Whether or not this part of the run wrote unit files: one that was killed may have left them unread.
+  # Even if this part of the run wrote no unit files: a killed part may have written some that systemd has not read.
   case $kind in enable_unit | restart_unit) reload=1 && read_units_again ;; esac
   if "so_$kind" "$@"; then
     if [ -n "$entry" ] && [ ! -e "$entry/done" ]; then
-      # Cut off between the change and its mark, and maybe before what undo needs to know of it was noted.
+      # An earlier part was interrupted after the change, maybe before it noted what undo needs.
       if [ "$kind" = install_packages ] && ! finish_install_packages "$1" late; then
         fail "$seq" "$requirement"
       elif close_entry; then record "$seq" changed; else reason='the journal cannot be written'; fail "$seq" "$requirement"; fi
@@ -51,9 +51,9 @@ step() { # SEQ REQUIREMENT KEY KIND DESCRIPTION ARGUMENTS...
     return
   fi
   if [ -n "$entry" ]; then
-    # Another try would write to the entry, and seal what is damaged there.
+    # A retry writes to the entry and would seal damaged files.
     check_entry || { fail "$seq" "$requirement"; return; }
-    # The entry keeps the prior value of the first try, which is what undo must restore.
+    # The entry keeps the prior value of the first attempt, which undo must restore.
     rm -f "$entry/done" "$entry/undone"
     again=1
   else
@@ -64,7 +64,7 @@ step() { # SEQ REQUIREMENT KEY KIND DESCRIPTION ARGUMENTS...
   if ! "do_$kind" "$@"; then
     fail "$seq" "$requirement"
   elif [ "$kind" = reboot ]; then
-    : # it ends with the next boot
+    : # this step ends with the next boot
   elif [ "$kind" != restart_unit ] && { [ "$kind" != command ] || [ -n "$4" ]; } && ! "so_$kind" "$@"; then
     fail "$seq" "$requirement"
   elif { [ -z "$again" ] || reseal; } && close_entry; then
@@ -75,14 +75,14 @@ step() { # SEQ REQUIREMENT KEY KIND DESCRIPTION ARGUMENTS...
   fi
 }
 
-left_over() { # SEQ REQUIREMENT...: as step, for what only an earlier part of the run asked for
+left_over() { # SEQ REQUIREMENT...: as step, for a step that only an earlier part of the run required
   for found in "$STATE/journal/$RUN"/[0-9]*; do
     found_requirement=
     ! plain "$found/requirement" || read -r found_requirement <"$found/requirement" || :
     [ "$found_requirement" != "$2" ] || { step "$@"; return; }
   done
-  # Somebody else has seen to it since, in another way maybe.
-  record "$1" skipped "nothing of $2 had begun, and nothing asks for it any more"
+  # The requirement has been met by other means since.
+  record "$1" skipped "no step of $2 had begun, and $2 no longer requires this step"
 }
 
 main_apply() {

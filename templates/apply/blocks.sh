@@ -1,6 +1,6 @@
-# Steps that keep a marked block in a file that others write too: WriteBlock. Undo takes out the block and nothing else.
+# Steps that keep a marked block in a file that others write too: WriteBlock. Undo removes only the block.
 
-find_block() { # $target, $name -> $from and $to, the lines of its marks (0: there is none); fails when they are no pair
+find_block() { # $target, $name -> $from and $to, the lines of its marks (0: not found); fails if they do not match
   from=0 to=0
   [ -f "$target" ] || return 0
   # shellcheck disable=SC2046
@@ -8,7 +8,7 @@ find_block() { # $target, $name -> $from and $to, the lines of its marks (0: the
     $0 == ENVIRON["begin"] { begins++; from = NR }
     $0 == ENVIRON["end"] { ends++; to = NR }
     END { print begins + 0, ends + 0, from + 0, to + 0 }' "$target")
-  reason="the marks of the block $name in $target are no pair: mend them by hand"
+  reason="the BEGIN and END marks of the block $name in $target do not match: repair them by hand"
   [ "$1 $2" != "0 0" ] || return 0
   [ "$1 $2" = "1 1" ] && [ "$3" -lt "$4" ] || return 1
   from=$3 to=$4
@@ -16,7 +16,7 @@ find_block() { # $target, $name -> $from and $to, the lines of its marks (0: the
 
 inside() { [ "$((to - from))" -lt 2 ] || sed -n "$((from + 1)),$((to - 1))p" "$target"; }
 
-with() { # COMMAND...: $target's text with what the command writes where the block is, or at the end
+with() { # COMMAND...: print $target with the command's output instead of the block, or at the end
   if [ "$from" -gt 0 ]; then
     { [ "$from" -eq 1 ] || head -n "$((from - 1))" "$target"; } && "$@" && tail -n "+$((to + 1))" "$target"
     return
@@ -29,10 +29,10 @@ with() { # COMMAND...: $target's text with what the command writes where the blo
 
 block() { printf '%s\n%s%s\n' "# BEGIN clusterctl $name" "$1" "# END clusterctl $name"; } # CONTENT
 
-theirs_if_linked() { # OWNER: what a user may have linked to is not ours to write for root
+theirs_if_linked() { # OWNER: root must not follow a user's link to a file of another owner
   [ -z "$1" ] || [ ! -h "$path" ] && return 0
   [ "$(stat -c %U "$target")" = "$1" ] && return 0
-  reason="$path is a link to $target, which is not $1's"
+  reason="$path is a link to $target, which is not owned by $1"
   return 1
 }
 
@@ -46,9 +46,9 @@ so_write_block() { # PATH NAME MODE OWNER SHA256 CONTENT
 prior_write_block() {
   path=$1
   real_path "$1" || return 1
-  reason="$target is not a plain file"
+  reason="$target is not a regular file"
   [ ! -e "$target" ] || [ -f "$target" ] || return 1
-  reason="there is no user $4"
+  reason="user $4 does not exist"
   [ -z "$4" ] || id -u "$4" || return 1
   name=$2
   theirs_if_linked "$4" && find_block || return 1
@@ -85,7 +85,7 @@ do_write_block() {
     fill with block "$6" && chmod "$3" "$scratch" && { [ -z "$4" ] || chown "$4:" "$scratch"; }
   fi && move_in || { because "cannot write $target"; rm -f "$scratch"; return 1; }
   [ ! -e "$entry/absent" ] || relabel
-  reason="$target does not hold the block that was written to it"
+  reason="$target does not contain the block that was written to it"
 }
 
 undo_write_block() {
@@ -105,7 +105,7 @@ take_out_block() {
   now=$(inside | sum)
   if ! ours "$now" && [ -z "$FORCE" ]; then
     [ "$now" != "$(sum_of "$entry/had")" ] || return 0
-    reason="the block $name in $target was changed since; --force takes it out all the same"
+    reason="the block $name in $target was changed since; use --force to remove it anyway"
     return 1
   fi
   if [ -f "$entry/had" ]; then
@@ -116,7 +116,7 @@ take_out_block() {
     fill with :
   fi || { because "cannot write $target"; return 1; }
   if [ -e "$entry/newline" ] && [ "$last" = "# END clusterctl $name" ] && [ -s "$scratch" ]; then
-    # The file ended without a newline, which the block had to be given.
+    # The file had no newline at its end before the block was added.
     said=$({ head -c "$(($(wc -c <"$scratch") - 1))" "$scratch" >"$scratch.cut" && mv -f "$scratch.cut" "$scratch"; } 2>&1) ||
       { because "cannot write $target"; rm -f "$scratch" "$scratch.cut"; return 1; }
   fi
@@ -128,7 +128,7 @@ take_out_block() {
   if [ -f "$entry/prior" ]; then
     cmp -s "$scratch" "$entry/prior"
     same=$?
-    # More than 1: it could not say, and a file without its old time would be no different to a later try.
+    # A status above 1 means that cmp failed; rewriting the file without its old time would hide that from a retry.
     [ "$same" -le 1 ] || { reason="cannot compare $scratch with the journal"; return 1; }
   else
     same=1

@@ -1,18 +1,18 @@
-# Several WriteFile steps in a row: one flush, one stat and one sha256sum for all, where files.sh takes each of them for
-# each file. Most of what a step costs is starting programs. What is on disk at any moment differs in nothing that
-# undo or a resumed run looks at: every prior value is in the journal before the first file is touched.
+# Several consecutive WriteFile steps: one flush, one stat and one sha256sum for all files, instead of one of each per
+# file as in files.sh, because starting programs is most of a step's cost. Undo and resumed runs find the same state on
+# disk: every prior value is in the journal before the first file is changed.
 #
-# Whatever is out of the ordinary (an earlier try, a link, a file with two names, an error) is left to step().
+# All special cases (an earlier attempt, a link, a file with two names, an error) are handled by step().
 
-pick() { # N: the N-th file's words
+pick() { # N: set the variables of the N-th file
   eval "seq=\$seq_$1 requirement=\$requirement_$1 key=\$key_$1 description=\$description_$1 target=\$path_$1"
   eval "mode=\$mode_$1 digest=\$digest_$1 text=\$text_$1 state=\$state_$1 number=\$number_$1"
   scratch_for
 }
 
-mark() { eval "state_$nth=\$1"; } # waiting, laid (beside its place), moved; empty: nothing is left to do
+mark() { eval "state_$nth=\$1"; } # waiting, laid (written under a temporary name), moved; empty: finished
 
-next_file() { # STATE: pick the next file in it; false after the last, from which it starts anew
+next_file() { # STATE: pick the next file in this state; false after the last one, then it restarts from the first
   while [ "$nth" -lt "$files" ]; do
     nth=$((nth + 1))
     pick "$nth"
@@ -22,7 +22,7 @@ next_file() { # STATE: pick the next file in it; false after the last, from whic
   return 1
 }
 
-files() { # SEQ REQUIREMENT KEY DESCRIPTION PATH MODE SHA256 CONTENT of each file; no path comes twice
+files() { # SEQ REQUIREMENT KEY DESCRIPTION PATH MODE SHA256 CONTENT of each file; all paths differ
   files=0 nth=0
   while [ $# -ge 8 ]; do
     files=$((files + 1))
@@ -48,7 +48,7 @@ all_ordinary() {
   done
 }
 
-compare() { # STATE: settle those of the files in it that are as they should be
+compare() { # STATE: settle the files in this state that have the wanted content and mode
   set -- "$1"
   while next_file "$1"; do [ ! -f "$target" ] || set -- "$@" "$target"; done
   [ $# -gt 1 ] || return 0
@@ -59,7 +59,7 @@ compare() { # STATE: settle those of the files in it that are as they should be
     [ -f "$target" ] || continue
     sum=${sums%%"$newline"*} is=${modes%%"$newline"*}
     sums=${sums#*"$newline"} modes=${modes#*"$newline"}
-    sum=${sum#\\} # before the sum of a name that had to be escaped
+    sum=${sum#\\} # sha256sum prints a backslash before the sum of an escaped name
     if [ "${is% *}" = "$mode" ] && [ "${sum%% *}" = "$digest" ]; then
       settle
     elif [ "${is#* }" -gt 1 ]; then
@@ -96,7 +96,7 @@ journal_all() {
     done
     set -- "$hold"
   else
-    # The run's folder comes into being with its first entries in it.
+    # The run's directory appears together with its first entries.
     new_run || return 1
     hold=$new
   fi
@@ -108,7 +108,7 @@ journal_all() {
     set -- "$@" "$hold/$last"
   done
   if mkdir -m 700 "$@" && note_all && move_entries_in; then return; fi
-  # Those whose entries have moved in are found there by step().
+  # step() finds the entries that have been moved in already.
   nth=0
   rm -rf "$hold"
   return 1
@@ -142,7 +142,7 @@ write_all() {
     fi
   done
   [ $# = 0 ] || flush "$@"
-  # What is laid comes before any step that has failed so far, and is not stopped by it.
+  # The files written so far precede any step that has failed, so that failure must not stop them.
   failed_before=$stopped stopped='|'
   while next_file laid; do
     if may_go_on; then
@@ -160,13 +160,13 @@ write_all() {
   done
   stopped=$failed_before${stopped#|}
   compare moved || :
-  # Not as it should be, as below a folder with a default ACL: once more, the long way.
+  # A file may still differ, for example below a directory with a default ACL: step() writes it again.
   while next_file moved; do alone; done
 }
 
 may_go_on() {
   case $gone$stopped in
-    1*) record "$seq" skipped 'the run was cut off' ;;
+    1*) record "$seq" skipped 'the run was interrupted' ;;
     *"|$requirement|"*) record "$seq" skipped "an earlier step of $requirement failed" ;;
     *) return 0 ;;
   esac
@@ -174,7 +174,7 @@ may_go_on() {
   return 1
 }
 
-lay() { # the text into $scratch; for a plain new file no program is started
+lay() { # write the text to $scratch; a plain new file needs no external program
   [ -d "${target%/*}" ] || mkdir -p "${target%/*}" || return 1
   [ ! -e "$scratch" ] && [ ! -h "$scratch" ] || rm -f "$scratch" || return 1
   right=

@@ -1,36 +1,36 @@
-# The node's journal: what was there before each change, written and flushed before the change is made.
+# The node's journal: the prior state of each change, written and flushed before the change is made.
 #
 # POSIX sh (dash, busybox ash, bash). The controller puts NONCE, STATE, RUN, OPERATOR, FORCE,
 # FORCE_REBOOT, CONTROLLER_BOOT, BOOTED_FROM and LOCK_WAIT before this text.
-# Every line for the controller is "@NONCE SEQ EVENT DETAIL" on descriptor 3; all else goes nowhere. DETAIL is BASE64, or one
-# plain word behind "=", for which no program has to run.
+# Every line for the controller is "@NONCE SEQ EVENT DETAIL" on descriptor 3; all other output is discarded. DETAIL is
+# BASE64, or one plain word after "=", which needs no external program.
 #
-#   $STATE/lock                    "pid start-time boot-id run operator" of the runner at work
+#   $STATE/lock                    "pid start-time boot-id run operator" of the active runner
 #   $STATE/journal/RUN/order       runs of this node counted from 1: the number, then a check line "number RUN"
 #   $STATE/journal/RUN/NNNN/       one step: key kind requirement description, what undo needs, begin, seal (seal.sh), done, undone
-#   $STATE/carried/RUN/            packages on their way into the node, gone once the run has ended
+#   $STATE/carried/RUN/            packages copied for the run, removed when the run has ended
 #   $STATE/journal/RUN/history     one line per step once the run has been undone
 #
-# A step's folder is filled under another name, flushed, and renamed: a folder with a number has its prior value.
+# A step's directory is filled under a temporary name, flushed, and renamed: a numbered directory has its prior value.
 
 LC_ALL=C
 PATH=$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 DEBIAN_FRONTEND=noninteractive
-# Ubuntu's needrestart ends each installation by restarting all that uses a library it has replaced, jobs or no jobs.
-# Its old versions know the mode alone: to list.
+# Ubuntu's needrestart restarts, after each installation, all services that use a replaced library, even during jobs.
+# Its old versions support only NEEDRESTART_MODE, where "l" means list.
 NEEDRESTART_SUSPEND=1
 NEEDRESTART_MODE=l
 export LC_ALL PATH DEBIAN_FRONTEND NEEDRESTART_SUSPEND NEEDRESTART_MODE
 umask 022
 
-gone=       # the controller no longer listens: stop before the next step
-reason=     # why the step at hand failed
-entry=      # the journal folder of the step at hand
-said=       # what the last tool that failed said
-remark=     # something to say about the step at hand that is no failure
+gone=       # the controller is disconnected: stop before the next step
+reason=     # why the current step failed
+entry=      # the journal directory of the current step
+said=       # the output of the last tool that failed
+remark=     # a note on the current step that is not a failure
 reload=     # systemd must read its unit files again
-again=      # the step at hand has been tried before
-owed=       # a folder to be flushed together with what is flushed next
+again=      # the current step has been tried before
+owed=       # a directory to flush together with the next flush
 locked=
 newline='
 '
@@ -44,41 +44,41 @@ record() { # SEQ EVENT [DETAIL]
   printf '@%s %s %s %s\n' "$NONCE" "$1" "$2" "$record_detail" >&3 2>/dev/null || gone=1
 }
 
-# Old versions of sync know no operands and flush everything: slower, and as safe.
+# Old versions of sync accept no operands and flush everything, which is slower but equally safe.
 flush() {
   [ -z "$owed" ] || set -- "$@" "$owed"
   owed=
   sync "$@" 2>/dev/null || sync
 }
 
-# Apply may put this off (apply.sh): a change that a power loss takes back is made again. What undo restores is on disk
-# before its mark is.
+# Apply may delay this flush (apply.sh), because a change lost in a power failure is made again. Undo must not: what it
+# restores must be on disk before its mark.
 flush_soon() { flush "$1"; }
 
-now() { # -> $stamp: when the run began and the seconds since, for which no program has to run
+now() { # -> $stamp: the start of the run and the seconds since, without an external program
   read -r stamp _ </proc/uptime || stamp=$up
   stamp="$began +$((${stamp%.*} - ${up%.*})) s"
 }
 
-put() { # FILE TEXT: replace a file of the journal, whole or not at all
+put() { # FILE TEXT: replace a file of the journal atomically
   printf '%s\n' "$2" 2>/dev/null >"$1.tmp" && flush "$1.tmp" && mv -f "$1.tmp" "$1" && flush "${1%/*}"
 }
 
 keep() { printf '%s' "$2" >"$new/$1"; }
 
-kept() { # NAME -> $value, exact to the last newline
+kept() { # NAME -> $value, including trailing newlines
   value=$(plain "$entry/$1" && cat "$entry/$1" 2>/dev/null && printf x) || value=
   value=${value%x}
 }
 
-claim() { # TEXT: note, before the change, that what is to stand there is this run's; the first try's entry knows it
+claim() { # TEXT: note, before a retry, what this run will write; open_entry notes the text of the first attempt
   [ -z "$again" ] || ours "$1" || {
     claimed="$value${value:+$newline}$1"
     unseal wrote && put "$entry/wrote" "$claimed" && reseal
   } || { reason='the journal cannot be written (disk full or read-only?)'; return 1; }
 }
 
-ours() { # TEXT: is it what this run wrote there, in this try or an earlier one? -> $value, all that it wrote
+ours() { # TEXT: did this run write it, in this or an earlier attempt? -> $value, all that it wrote
   kept wrote
   value=${value%
 }
@@ -94,13 +94,13 @@ limit() { # SECONDS COMMAND...
   if command -v timeout >/dev/null 2>&1; then timeout "$@"; else shift; "$@"; fi
 }
 
-logged() { # COMMAND...: run with nothing to read; on failure $reason carries the end of what it said
+logged() { # COMMAND...: run without input; on failure $reason contains the end of its output
   "$@" >"$STATE/output" 2>&1 </dev/null 3>&- && return 0
   logged_status=$?
   reason=$(tail -c 1500 "$STATE/output")
   [ -n "$reason" ] || reason='no output'
-  # 124 is what timeout of coreutils ends with; that of busybox passes on the signal.
-  case $logged_status in 124 | 143) reason="past its time limit: $reason" ;; esac
+  # timeout of coreutils exits with 124; that of busybox passes the signal on.
+  case $logged_status in 124 | 143) reason="time limit exceeded: $reason" ;; esac
   reason="exit status $logged_status: $reason"
   return 1
 }
@@ -112,7 +112,7 @@ started_of() { # PID -> $started, its start in clock ticks since boot
   # shellcheck disable=SC2086
   set -- $started
   started=${20-}
-  # One that was killed, and that nobody has reaped, is at work no more: a container's first process may never do so.
+  # A zombie is not active; a container's first process may never reap it.
   [ "${1-}" != Z ] || started=
 }
 
@@ -128,7 +128,7 @@ lock_is_stale() {
 
 take_lock() {
   started_of "$$"
-  # A shell's own printf does not say what is wrong: cat is asked when there is something.
+  # The shell's built-in printf does not report the cause of an error, so cat repeats a failed write.
   if ! printf '%s\n' "$$ $started $boot $RUN $OPERATOR" 2>/dev/null >"$STATE/lock.$$" &&
     ! said=$({ printf '%s\n' "$$ $started $boot $RUN $OPERATOR" | cat >"$STATE/lock.$$"; } 2>&1); then
     rm -f "$STATE/lock.$$"
@@ -136,7 +136,7 @@ take_lock() {
   fi
   if ! ln "$STATE/lock.$$" "$STATE/lock" 2>/dev/null && lock_is_stale; then
     # One runner at a time may clear a stale lock, or two could each remove the other's fresh one.
-    takeover=$STATE/lock.takeover.$boot # one that a power loss left is of another boot, whatever the clock says
+    takeover=$STATE/lock.takeover.$boot # the boot ID distinguishes one left by a power loss, even if the clock is wrong
     find "$STATE" -maxdepth 1 -name 'lock.takeover*' ! -name "${takeover##*/}" -exec rmdir {} \; 2>/dev/null
     find "$takeover" -maxdepth 0 -mmin +1 -exec rmdir {} \; 2>/dev/null
     if mkdir "$takeover" 2>/dev/null; then
@@ -154,7 +154,7 @@ free_lock() {
   locked=
 }
 
-open_journal() { # make the state folder, take the lock; say why not
+open_journal() { # create the state directory and take the lock, or record why not
   exec 3>&1 >/dev/null 2>&1 </dev/null
   trap : PIPE
   trap 'gone=1' HUP INT TERM
@@ -185,7 +185,7 @@ open_journal() { # make the state folder, take the lock; say why not
     *)
       # shellcheck disable=SC2046
       set -- $(cat "$STATE/lock" 2>/dev/null)
-      record 0 refused "another run is at work on this node: ${4-unknown} of ${5-unknown} (process ${1-unknown})"
+      record 0 refused "another run is in progress on this node: ${4-unknown} of ${5-unknown} (process ${1-unknown})"
       ;;
   esac
   return 1
@@ -193,7 +193,7 @@ open_journal() { # make the state folder, take the lock; say why not
 
 can_check() {
   command -v sha256sum >/dev/null 2>&1 && return 0
-  record 0 refused 'sha256sum is not installed on the node: without it the journal cannot be checked against damage'
+  record 0 refused 'sha256sum is not installed on the node; the journal needs it to detect damage'
   return 1
 }
 
@@ -206,7 +206,7 @@ entry_of() { # KEY -> $entry, or empty
   done
 }
 
-read_order() { # RUN'S FOLDER -> $found_order and $order_check, its first two lines; fails unless there are one or two
+read_order() { # RUN'S DIRECTORY -> $found_order and $order_check, its first two lines; fails unless it has one or two
   found_order='' order_check='' order_rest=
   plain "$1/order" || return 1
   { { read -r found_order && { read -r order_check || [ -z "$order_check" ]; } && { ! read -r order_rest; }; } <"$1/order"; } 2>/dev/null &&
@@ -214,33 +214,33 @@ read_order() { # RUN'S FOLDER -> $found_order and $order_check, its first two li
   case $found_order in '' | 0* | *[!0-9]* | ??????????*) return 1 ;; esac
 }
 
-must_be_sealed() { # RUN'S FOLDER: was it begun by a version that seals its entries?
+must_be_sealed() { # RUN'S DIRECTORY: was it created by a version that seals its entries?
   if read_order "$1"; then [ -n "$order_check" ]; else is_there "$1/0001/seal"; fi
 }
 
-order_of() { # RUN'S FOLDER -> $found_order; fails when its place in the order of runs cannot be relied on
+order_of() { # RUN'S DIRECTORY -> $found_order; fails if its place in the order of runs is not reliable
   read_order "$1" || return 1
-  # Earlier versions wrote the number alone, and no seals.
+  # Earlier versions wrote only the number, and no seals.
   if [ -z "$order_check" ]; then ! is_there "$1/0001/seal"; else [ "$order_check" = "$found_order ${1##*/}" ]; fi
 }
 
-has_entries() { # RUN'S FOLDER
+has_entries() { # RUN'S DIRECTORY
   for has_entry in "$1"/[0-9]*; do is_there "$has_entry" && return 0; done
   return 1
 }
 
-is_undone() { # RUN'S FOLDER
+is_undone() { # RUN'S DIRECTORY
   is_there "$1/undone" || { is_there "$1/history" && ! has_entries "$1"; }
 }
 
-new_run() { # -> $new, what is to become the run's folder, with its place in the order of runs
+new_run() { # -> $new, the run's directory under a temporary name, with its place in the order of runs
   order=0 count=0
   for found in "$STATE"/journal/*; do
     [ -d "$found" ] || continue
     count=$((count + 1))
     ! order_of "$found" || [ "$found_order" -le "$order" ] || order=$found_order
   done
-  # Behind those too whose own number is damaged.
+  # Follow runs with a damaged number as well.
   [ "$order" -ge "$count" ] || order=$count
   new=$STATE/journal/.new
   [ ! -e "$new" ] || rm -rf "$new"
@@ -254,7 +254,7 @@ open_run() {
   new_run && flush "$new"/* "$new" && mv "$new" "$STATE/journal/$RUN" && flush "$STATE/journal"
 }
 
-open_entry() { # KEY KIND REQUIREMENT DESCRIPTION ARGUMENTS...: journal the prior value, before any change
+open_entry() { # KEY KIND REQUIREMENT DESCRIPTION ARGUMENTS...: write the prior value to the journal before any change
   reason='the journal cannot be written (disk full or read-only?)'
   open_run || return 1
   last=0000
@@ -270,8 +270,8 @@ open_entry() { # KEY KIND REQUIREMENT DESCRIPTION ARGUMENTS...: journal the prio
   open_kind=$2
   shift 4
   "prior_$open_kind" "$@" || return 1
-  # The signal that ends this run may have ended a tool first, and what it did not say would pass for the truth.
-  [ -z "$gone" ] || { reason='the run was cut off'; return 1; }
+  # The signal that ends this run may also have ended a tool, whose incomplete output must not be used.
+  [ -z "$gone" ] || { reason='the run was interrupted'; return 1; }
   reason='the journal cannot be written (disk full or read-only?)'
   now
   keep begin "$stamp" && seal "${new%/*}" "${new##*/}" && flush "$new"/* "$new" &&
@@ -280,7 +280,7 @@ open_entry() { # KEY KIND REQUIREMENT DESCRIPTION ARGUMENTS...: journal the prio
   reason=
 }
 
-close_entry() { # a power loss may take the mark back: then a later part of the run looks again, and marks it again
+close_entry() { # a power loss may remove the mark; then a later part of the run checks and marks the entry again
   now
   { printf '%s\n' "$stamp" >"$entry/done"; } 2>/dev/null
 }

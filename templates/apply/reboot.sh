@@ -1,18 +1,18 @@
-# Reboot: who is at work on the node, and booting it anew as the last thing that a run does there.
+# Reboot: check who uses the node, and reboot it as the last action of a run there.
 
-booting=    # the number of the step that boots the node, once it is clear that it will
+booting=    # the number of the step that reboots the node, once the reboot is certain
 
-so_reboot() { # an entry of another boot: it has been
+so_reboot() { # an entry with another boot ID means that the reboot has taken place
   [ -n "$entry" ] || return 1
   kept boot
   [ -n "$value" ] && [ "$value" != "$boot" ]
 }
 
 prior_reboot() {
-  # Without an entry of the boot that has just ended: booting again, and again, would bring nothing back.
+  # The entry of the boot that has just ended is missing, and further reboots would not restore it.
   [ -z "$BOOTED_FROM" ] || {
-    reason="the node has booted anew, and its journal below $STATE is gone: are its files made anew at each boot"
-    reason="$reason (from an image, in memory)? Then what this run has changed belongs into that image"
+    reason="the node has rebooted, but its journal below $STATE is missing. If the node is stateless (boots from an image"
+    reason="$reason into memory), make the changes of this run in that image instead"
     return 1
   }
   keep boot "$boot"
@@ -20,7 +20,7 @@ prior_reboot() {
 
 undo_reboot() { :; }
 
-at_work() { # who or what a reboot would cut off, one per line
+at_work() { # print users, jobs and programs that a reboot would interrupt, one per line
   on_gpus >&4
   containers >&4 || :
   if command -v squeue; then
@@ -30,15 +30,15 @@ at_work() { # who or what a reboot would cut off, one per line
       sed -n 's/.*State=\(\(ALLOC\|MIXED\|COMPLETING\)[^ ]*\).*/Slurm (node state \1)/p' >&4
   fi
   ! command -v who || who | awk '{ print "user " $1 " on " $2 }' >&4
-  # People's own processes; those of a login session as such, and ours, are none.
+  # Processes of users, except those of a login session as such and the runner's own ancestors.
   mine=" $$ "
   up=$$
   while [ "${up:-1}" -gt 1 ]; do
     up=$(awk '/^PPid:/ { print $2 }' "/proc/$up/status" 2>/dev/null) || break
     mine="$mine$up "
   done
-  # Through cat, which passes over a process that ends meanwhile: mawk would stop there. Directory services give people
-  # numbers from 60000 up as well; systemd has 61184 to 65519 for services without a user, and 65534 is nobody.
+  # cat skips processes that end meanwhile, where mawk would stop. Directory services assign users IDs from 60000 up as
+  # well; systemd reserves 61184 to 65519 for dynamic service users, and 65534 is the user nobody.
   printf '%s\n' /proc/[0-9]*/status | xargs cat 2>/dev/null | awk -v mine="$mine" '
     /^Name:/ { name = $2 }
     /^Pid:/ { pid = $2 }
@@ -52,22 +52,22 @@ at_work() { # who or what a reboot would cut off, one per line
 
 do_reboot() {
   if [ "$boot" = "$CONTROLLER_BOOT" ]; then
-    reason='clusterctl runs on this machine: boot it by hand, then go on with --resume'
+    reason='clusterctl runs on this machine: reboot it by hand, then continue with --resume'
     return 1
   fi
   [ -n "$FORCE_REBOOT" ] || {
     busy=$(at_work 4>&1 >/dev/null | sort -u | head -n 8 | tr '\n' ';' | sed 's/;$//; s/;/; /g')
     [ -z "$busy" ] || {
-      reason="not booted anew while at work: $busy (end them, or allow it with --force-reboot)"
+      reason="not rebooted while in use: $busy (end these, or allow the reboot with --force-reboot)"
       return 1
     }
   }
   booting=$seq
 }
 
-boot_now() { # the controller waits for another boot id; nothing may be left to be done here
+boot_now() { # the controller waits for another boot ID; no work may remain here
   record "$booting" rebooting "$boot"
   sync
   logged limit 60 systemctl reboot || logged limit 60 shutdown -r now || logged limit 60 reboot ||
-    record "$booting" failed "the node cannot be booted anew: $reason"
+    record "$booting" failed "the node cannot be rebooted: $reason"
 }

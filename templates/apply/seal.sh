@@ -2,13 +2,13 @@
 #
 # $entry/seal holds one line per file: "SHA256 SIZE NAME". A tree has "tree" as its size and the sum of its listing.
 # "- - NAME" stands there while the runner rewrites that file: a power loss in between must not look like damage.
-# Entries of earlier versions have no seal. They count only in a run whose order has no second line either.
+# Entries of earlier versions have no seal. They are accepted only in a run whose order has no second line either.
 
 plain() { [ -f "$1" ] && [ ! -h "$1" ]; } # FILE: a regular file, not a link to one
 
-is_there() { [ -e "$1" ] || [ -h "$1" ]; } # PATH: also a link to nowhere
+is_there() { [ -e "$1" ] || [ -h "$1" ]; } # PATH: true for a dangling link as well
 
-tree_sum() { # PATH: one SHA-256 for types, modes, owners, names, contents and link targets of all below it
+tree_sum() { # PATH: one SHA-256 over types, modes, owners, names, contents and link targets of all files below
   if [ -h "$1" ]; then
     readlink "$1"
   elif [ -d "$1" ]; then
@@ -22,7 +22,7 @@ tree_sum() { # PATH: one SHA-256 for types, modes, owners, names, contents and l
   fi | sum
 }
 
-sums_in() { # FOLDER FILE...: "SHA256 SIZE FILE" of each; fails unless all could be read
+sums_in() { # DIRECTORY FILE...: print "SHA256 SIZE FILE" for each; fail unless all could be read
   (
     cd "$1" || exit
     shift
@@ -33,7 +33,7 @@ sums_in() { # FOLDER FILE...: "SHA256 SIZE FILE" of each; fails unless all could
   )
 }
 
-seal() { # FOLDER ENTRY...: write the seals of new entries in FOLDER, all with one sha256sum
+seal() { # DIRECTORY ENTRY...: write the seals of new entries in DIRECTORY with one sha256sum call
   (
     cd "$1" || exit
     shift
@@ -48,7 +48,7 @@ seal() { # FOLDER ENTRY...: write the seals of new entries in FOLDER, all with o
   )
 }
 
-unseal() { # NAME...: these files of $entry are about to be rewritten
+unseal() { # NAME...: mark these files of $entry as about to be rewritten
   plain "$entry/seal" || return 0
   seal_lines=
   while read -r seal_sum seal_size seal_name; do
@@ -58,7 +58,7 @@ unseal() { # NAME...: these files of $entry are about to be rewritten
   put "$entry/seal" "${seal_lines%"$newline"}"
 }
 
-reseal() { # what unseal left open in $entry, in this process or in one that was killed
+reseal() { # seal the files that unseal left open in $entry, in this process or in a killed one
   plain "$entry/seal" || return 0
   seal_lines='' seal_open=
   while read -r seal_sum seal_size seal_name; do
@@ -78,12 +78,12 @@ reseal() { # what unseal left open in $entry, in this process or in one that was
   [ -z "$seal_open" ] || put "$entry/seal" "${seal_lines%"$newline"}"
 }
 
-read_kind() { # -> $kind; what a lost entry no longer says must not pass for empty text that was there before
+read_kind() { # -> $kind; fails for a lost file, which must not be mistaken for an empty one
   kind=
   plain "$entry/kind" && { { read -r kind <"$entry/kind"; } 2>/dev/null || [ -n "$kind" ]; }
 }
 
-needed_for() { # KIND -> $needed, the files without which its undo cannot be right; $filled, those that are never empty
+needed_for() { # KIND -> $needed, the files that its undo requires, and $filled, those that must not be empty
   filled=
   case $1 in
     write_file) needed='wrote' filled='target' ;;
@@ -104,7 +104,7 @@ needed_for() { # KIND -> $needed, the files without which its undo cannot be rig
 
 found_damage() { damage="$damage${damage:+; }$1"; } # WHAT
 
-find_damage() { # -> $damage, what is wrong with $entry, empty if it is sound, and $unsealed, 1 for one without a seal
+find_damage() { # -> $damage, the damage to $entry, empty if it is intact, and $unsealed, 1 if it has no seal
   damage='' unsealed=
   read_kind || { found_damage 'kind cannot be read'; return; }
   needed_for "$kind" || { found_damage 'kind is not a kind of step that this version can undo'; return; }
@@ -120,7 +120,7 @@ find_damage() { # -> $damage, what is wrong with $entry, empty if it is sound, a
   for seal_file in "$entry"/*; do
     seal_name=${seal_file##*/}
     case $kind/$seal_name in
-      # Marks, and what packages.sh and files.sh only pass through.
+      # Marks, and temporary files of packages.sh and files.sh.
       */done | */undone | */*.tmp | */prior.new | */simulated | */all | */there | */comes | put_tree/prior | */seal) ;;
       *)
         if [ -h "$seal_file" ]; then
@@ -159,7 +159,7 @@ compare_with_seal() { # FILE...: of $entry
       { seen[$3] = 1 }
       sum[$3] == "-" { next }
       size[$3] != $2 { bad[$3 " has " $2 " bytes, " size[$3] " were recorded"]; next }
-      sum[$3] != $1 { bad[$3 " does not have the SHA-256 that was recorded"] }
+      sum[$3] != $1 { bad[$3 " does not have the recorded SHA-256"] }
       END {
         if (torn) { print "seal cannot be read"; exit }
         for (name in sum) if (sum[name] != "-" && !(name in seen)) bad[name " is missing or cannot be read"]
@@ -170,11 +170,11 @@ compare_with_seal() { # FILE...: of $entry
   [ "$seal_said" = sound ] || found_damage "${seal_said:-its files cannot be read}"
 }
 
-check_entry() { # may $entry be used? or $reason says what is damaged, and what to do
+check_entry() { # fail if $entry is damaged, with $reason: the damage and what to do
   damage='' unsealed=
   if [ ! -d "$entry" ] || [ -h "$entry" ]; then
-    reason="its entry in the journal cannot be read: $entry is missing or not a directory. Check that its file system is"
-    reason="$reason mounted and sound, and undo again. If the entry is lost, restore by hand what the step changed,"
+    reason="the step's journal entry cannot be read: $entry is missing or not a directory. Check that its file system is"
+    reason="$reason mounted and intact, and undo again. If the entry is lost, restore by hand what the step changed,"
     reason="$reason then: mkdir $entry; touch $entry/undone; and undo again"
     return 1
   fi
@@ -182,13 +182,13 @@ check_entry() { # may $entry be used? or $reason says what is damaged, and what 
   [ -n "$damage" ] || return 0
   seal_target=
   case $damage in *target*) ;; *) kept target; seal_target=$value ;; esac
-  reason="its entry in the journal is damaged, and nothing was restored from it: in $entry, $damage."
-  reason="$reason Restore ${seal_target:-what the step changed} by hand (from a backup, or from what is left there),"
+  reason="the step's journal entry is damaged, and nothing was restored from it: in $entry, $damage."
+  reason="$reason Restore ${seal_target:-what the step changed} by hand (from a backup, or from the remaining files),"
   reason="$reason then: touch $entry/undone; and undo again"
   return 1
 }
 
-sealed_sum() { # NAME -> $digest, the SHA-256 that the seal of $entry records; of an entry without a seal, its present one
+sealed_sum() { # NAME -> $digest, the SHA-256 recorded in the seal of $entry, or the current one if there is no seal
   digest=
   if plain "$entry/seal"; then
     while read -r seal_sum _ seal_name; do [ "$seal_name" != "$1" ] || digest=$seal_sum; done <"$entry/seal"

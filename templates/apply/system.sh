@@ -1,12 +1,12 @@
 # Steps that change the running system: SetRegister, Command, LoadModule
 # (units.sh: EnableUnit, RestartUnit; packages.sh: InstallPackages; reboot.sh: Reboot).
 
-same_hex() { # A B: equal as numbers ("0" and "0000" are)
+same_hex() { # A B: equal as hexadecimal numbers ("0" equals "0000")
   case "${1:-x}${2:-x}" in *[!0-9a-fA-F]*) return 1 ;; esac
   [ "$((0x$1))" -eq "$((0x$2))" ]
 }
 
-identity_of() { # DEVICE: "vendor device class", since bus numbers may move
+identity_of() { # DEVICE: "vendor device class", because bus numbers may change
   printf '%s %s %s' "$(cat "/sys/bus/pci/devices/$1/vendor")" "$(cat "/sys/bus/pci/devices/$1/device")" \
     "$(cat "/sys/bus/pci/devices/$1/class")"
 }
@@ -17,7 +17,7 @@ so_set_register() { # DEVICE REGISTER VALUE PRIOR
 
 prior_set_register() {
   prior=$(setpci -s "$1" "$2") && [ -n "$prior" ] || { reason="$2 of $1 cannot be read"; return 1; }
-  same_hex "$prior" "$4" || remark="$2 of $1 held $prior, not $4 as when the plan was made"
+  same_hex "$prior" "$4" || remark="$2 of $1 changed after planning: it held $prior, not $4"
   keep device "$1" && keep register "$2" && keep wrote "$3
 " && keep prior "$prior" &&
     keep identity "$(identity_of "$1")"
@@ -26,7 +26,7 @@ prior_set_register() {
 do_set_register() {
   claim "$3" || return 1
   logged setpci -s "$1" "$2=$3" || return 1
-  reason="$2 of $1 reads back $(setpci -s "$1" "$2") after $3 was written"
+  reason="$2 of $1 reads back as $(setpci -s "$1" "$2") after $3 was written"
 }
 
 ours_in_hex() { # WORD
@@ -44,7 +44,7 @@ undo_set_register() {
   kept identity
   if [ "$(identity_of "$device")" != "$value" ]; then
     if [ ! -e "/sys/bus/pci/devices/$device" ]; then
-      record "$seq" note "$device is not there any more, and what was written to it is gone with it"
+      record "$seq" note "$device no longer exists, so there is no register to restore"
       return 0
     fi
     reason="another device is at $device now ($(identity_of "$device"), was $value)"
@@ -53,19 +53,19 @@ undo_set_register() {
   now=$(setpci -s "$device" "$register")
   ! same_hex "$now" "$prior" || return 0
   if ! ours_in_hex "$now" && [ -z "$FORCE" ]; then
-    reason="$register of $device holds $now, which this run did not write; --force restores $prior all the same"
+    reason="$register of $device holds $now, which this run did not write; use --force to restore $prior anyway"
     return 1
   fi
   logged setpci -s "$device" "$register=$prior" || return 1
   now=$(setpci -s "$device" "$register")
-  same_hex "$now" "$prior" || { reason="$register of $device reads back $now after $prior was written"; return 1; }
+  same_hex "$now" "$prior" || { reason="$register of $device reads back as $now after $prior was written"; return 1; }
 }
 
 so_command() { # SECONDS COMMAND UNDO GUARD, the last three quoted for the shell
   [ -n "$4" ] || return 1
   so_seconds=$1
   eval "set -- $4"
-  # The shell's own; nothing is gained by a limit on it, and two programs are spared.
+  # A shell built-in needs no time limit, which saves starting two programs.
   case $1 in test) "$@" ;; *) limit "$so_seconds" "$@" 3>&- ;; esac
 }
 
@@ -75,7 +75,7 @@ do_command() {
   do_seconds=$1
   eval "set -- $2"
   logged limit "$do_seconds" "$@" || return 1
-  reason='the command ended well, but what it should bring about is not so'
+  reason='the command succeeded, but its check still fails afterwards'
 }
 
 undo_command() {
@@ -92,7 +92,7 @@ prior_load_module() { keep module "$1"; }
 
 do_load_module() {
   logged modprobe "$1" || return 1
-  reason="modprobe $1 ended well, but the module is not there"
+  reason="modprobe $1 succeeded, but the module is not loaded"
 }
 
 undo_load_module() {
@@ -100,10 +100,10 @@ undo_load_module() {
   unload "$value"
 }
 
-unload() { # MODULE, and before it what rests on it: that came after the run had loaded it
+unload() { # MODULE: unload first the modules that depend on it, which were loaded after it
   ! module_is_there "$1" || for holder in "/sys/module/$(printf '%s' "$1" | tr - _)/holders"/*; do
     [ ! -e "$holder" ] || unload "${holder##*/}" || return 1
   done
-  # It may have gone with the last of them.
+  # The module may have been unloaded with the last of its dependents.
   ! module_is_there "$1" || logged modprobe -r "$1"
 }

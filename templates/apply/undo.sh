@@ -1,6 +1,6 @@
 # Undo: the steps of one run in reverse order, and the list of what could be undone.
 
-latest_run() { # -> $RUN, the latest run that has not been undone, empty if there is none; fails when that is in doubt
+latest_run() { # -> $RUN, the latest run that has not been undone, or empty; fails if the order is damaged
   RUN='' latest=0 doubtful=''
   for found in "$STATE"/journal/*; do
     is_there "$found" && ! is_undone "$found" || continue
@@ -23,7 +23,7 @@ choose_run() {
   can_check || return
   [ -n "$RUN" ] || latest_run || return
   if [ -z "$RUN" ]; then
-    record 0 nothing 'no run on this node is left to undo'
+    record 0 nothing 'nothing to undo'
     return 1
   fi
   if [ ! -d "$STATE/journal/$RUN" ] || [ -h "$STATE/journal/$RUN" ]; then
@@ -39,17 +39,17 @@ choose_run() {
     return 1
   fi
   if is_undone "$STATE/journal/$RUN"; then
-    record 0 nothing "run $RUN has been undone already"
+    record 0 nothing "run $RUN has already been undone"
     return 1
   fi
 }
 
-entries_reversed() { # -> $entries: all but restarts from last to first, then the restarts; also one that is missing
+entries_reversed() { # -> $entries: all from last to first, with restarts at the end; includes missing entries
   entries='' restarts='' number=0000
   for found in "$STATE/journal/$RUN"/[0-9]*; do
     is_there "$found" || continue
     case ${found##*/} in *[!0-9]* | ?????*) continue ;; ????) ;; *) continue ;; esac
-    # Entries are numbered without a gap.
+    # Entries are numbered without gaps, so a gap is a missing entry.
     while [ "$number" != "${found##*/}" ]; do
       number=$((1$number + 1))
       number=${number#1}
@@ -60,7 +60,7 @@ entries_reversed() { # -> $entries: all but restarts from last to first, then th
   entries="$entries$restarts"
 }
 
-announce() { # SEQ EVENT: name the step at $entry; names of requirements hold no blanks
+announce() { # SEQ EVENT: name the step at $entry; names of requirements contain no blanks
   of='' description=
   case $damage in
     *requirement*) ;;
@@ -97,21 +97,21 @@ list_undo() {
 
 note_unsealed() {
   [ -z "$unsealed" ] || record "$number" note \
-    'an earlier version of clusterctl wrote its entry in the journal, without checksums: check the result by hand'
+    'an earlier version of clusterctl wrote this journal entry without checksums: check the result by hand'
 }
 
-say_packages() { # all that goes with the step at $entry, if packages came with it
+say_packages() { # note what undo removes with the step at $entry, if it installed packages
   [ -f "$entry/brings" ] || return 0
   [ ! -s "$entry/brings" ] || record "$number" note "removes $(tr '\n' ' ' <"$entry/brings")"
   left_by=$(cut -d ' ' -f 2- "$entry/etc-brought" 2>/dev/null | tr '\n' ' ')
-  [ -z "$left_by" ] || record "$number" note "removes what they left in /etc, if it is unchanged: $left_by"
+  [ -z "$left_by" ] || record "$number" note "removes their remaining files in /etc, unless changed: $left_by"
   for of_kind in users groups; do
     [ ! -s "$entry/$of_kind-brought" ] || record "$number" note "removes the $of_kind $(tr '\n' ' ' <"$entry/$of_kind-brought")"
   done
 }
 
-later_runs() { # -> $later, the folders of the runs since this one that have not been undone
-  # Where a damaged order does not tell, a run counts as a later one.
+later_runs() { # -> $later, the directories of later runs that have not been undone
+  # A run whose order is damaged counts as a later one.
   later='' own_order=0
   ! order_of "$STATE/journal/$RUN" || own_order=$found_order
   for found in "$STATE"/journal/*; do
@@ -120,7 +120,7 @@ later_runs() { # -> $later, the folders of the runs since this one that have not
   done
 }
 
-made_again() { # by a later run, so that what stands there is that run's? or there is nothing to take back
+made_again() { # has a later run made the same change, with something to undo? -> $reason
   [ -n "$later" ] && [ -z "$FORCE" ] || return 1
   case $kind in
     restart_unit | reboot) return 1 ;;
@@ -138,7 +138,7 @@ made_again() { # by a later run, so that what stands there is that run's? or the
     done
   done
   [ "$made_order" != 0 ] || return 1
-  reason="run $made_by has made this change since: undo it first, or take it back all the same with --force"
+  reason="run $made_by has made this change since: undo that run first, or use --force to undo this one anyway"
 }
 
 undo_step() {
@@ -158,7 +158,7 @@ main_undo() {
   for number in $entries; do
     entry=$STATE/journal/$RUN/$number
     reason=
-    if is_there "$entry/undone"; then # by an undo that may have been killed before systemd was told
+    if is_there "$entry/undone"; then # the earlier undo may have been killed before it reloaded systemd
       kept target
       unit_file_changed "$value"
       continue
@@ -169,7 +169,7 @@ main_undo() {
     seq=$number said=
     if [ -n "$gone" ]; then
       left=1
-      record "$number" skipped 'the undo was cut off'
+      record "$number" skipped 'the undo was interrupted'
       continue
     fi
     if [ -n "$sound" ]; then
@@ -178,7 +178,7 @@ main_undo() {
         restart_unit*) ;;
         *"|$of|"*)
           left=1
-          record "$number" skipped "a unit of $of could not be stopped, and may rest on this"
+          record "$number" skipped "a unit of $of could not be stopped and may depend on this step"
           continue
           ;;
       esac
@@ -188,8 +188,8 @@ main_undo() {
       fi
     fi
     left=1
-    [ -z "$gone" ] || reason="the undo was cut off${reason:+ ($reason)}"
-    # What runs rests on what came before it: its packages, its files.
+    [ -z "$gone" ] || reason="the undo was interrupted${reason:+ ($reason)}"
+    # A running unit depends on the steps before it, such as its packages and files.
     [ -z "$sound" ] || [ "$kind" != enable_unit ] || [ -n "$FORCE" ] || working="$working$of|"
     record "$number" failed "$reason"
   done

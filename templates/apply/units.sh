@@ -1,4 +1,4 @@
-# Steps on systemd units, EnableUnit and RestartUnit, and who would be cut off if one stopped now.
+# Steps on systemd units, EnableUnit and RestartUnit, and the check of who uses a unit before it stops.
 
 unit_state() { systemctl "is-$1" "$2" 2>/dev/null | head -n 1; }
 
@@ -10,16 +10,16 @@ on_gpus() {
     sed -n 's/^ *\([0-9][0-9]*\), *\(.*\)$/\2 (process \1) on a GPU/p'
 }
 
-containers() { # fails where docker does not say
+containers() { # fails if docker does not answer
   command -v docker >/dev/null || return 0
   running=$(limit 30 docker ps --format '{{.Names}}' </dev/null 2>/dev/null 3>&-) || return 1
   [ -z "$running" ] || printf '%s\n' "$running" | sed 's/^/container /'
 }
 
-containers_lost() { # with live-restore they outlive the engine
+containers_lost() { # with live-restore, containers survive a stop of the engine
   runs docker.service || return 0
   [ "$(limit 30 docker info --format '{{.LiveRestoreEnabled}}' </dev/null 2>/dev/null 3>&-)" != true ] || return 0
-  containers || printf 'what runs on docker, which does not answer\n'
+  containers || printf 'any container (docker does not answer)\n'
 }
 
 nfs_clients() {
@@ -31,7 +31,7 @@ nfs_clients() {
     awk '$2 ~ /:0801$/ && $4 == "01" { many++ } END { if (many) print many " connections of NFS clients" }'
 }
 
-served_by() { # UNIT: one per line
+served_by() { # UNIT: print its users, one per line
   case $1 in
     docker.service | containerd.service) containers_lost ;;
     nvidia-fabricmanager.service) on_gpus ;;
@@ -39,11 +39,11 @@ served_by() { # UNIT: one per line
   esac
 }
 
-nobody_lost() { # UNIT WHAT(stopped|restarted) ADVICE: or $reason says who it is
+nobody_lost() { # UNIT WHAT(stopped|restarted) ADVICE: fail with $reason if the unit is in use
   [ -z "$FORCE" ] && runs "$1" || return 0
   lost=$(served_by "$1" | sort -u | head -n 8 | tr '\n' ';' | sed 's/;$//; s/;/; /g')
   [ -n "$lost" ] || return 0
-  reason="$1 is not $2, since that would cut off $lost ($3)"
+  reason="$1 is not $2, because it is in use by $lost ($3)"
   return 1
 }
 
@@ -53,25 +53,25 @@ so_enable_unit() { # UNIT START(0|1)
 }
 
 prior_enable_unit() {
-  command -v systemctl || { reason='systemctl is not there'; return 1; }
+  command -v systemctl || { reason='systemctl is not installed'; return 1; }
   keep unit "$1" && keep enabled "$(unit_state enabled "$1")" && keep active "$(unit_state active "$1")" &&
     keep silent "$(silent_sockets "$1")"
 }
 
-silent_sockets() { # UNIT: those that start it for a client, and do not listen. They may when it starts, as docker.socket
+silent_sockets() { # UNIT: print its socket units that do not listen yet; the unit may start them, as docker does
   for socket in $(systemctl show -p TriggeredBy "$1" 2>/dev/null); do
     socket=${socket#TriggeredBy=}
     case $socket in *.socket) runs "$socket" || printf '%s\n' "$socket" ;; esac
   done
 }
 
-do_enable_unit() { # one that runs is left running: others may be at work under it
+do_enable_unit() { # a running unit is not restarted, because others may be using it
   logged limit 180 systemctl enable "$1" || return 1
   [ "$2" = 0 ] || runs "$1" || logged limit 180 systemctl start "$1" || return 1
   reason="$1 is $(unit_state enabled "$1") and $(unit_state active "$1") after it was enabled"
 }
 
-# The other nodes of the same undo let go of what they have mounted at this very moment.
+# The other nodes of the same undo unmount this server's exports at the same time.
 leaving_soon() { # UNIT
   case $1 in nfs-server.service | nfs-kernel-server.service) ;; *) return 1 ;; esac
   [ "$patience" -gt 0 ] && [ -z "$gone" ] || return 1
@@ -79,9 +79,9 @@ leaving_soon() { # UNIT
   sleep 2
 }
 
-may_stop() { # UNIT: or $reason says whom that would cut off
+may_stop() { # UNIT: fail with $reason if the unit is in use
   patience=15
-  until nobody_lost "$1" stopped 'end them and undo again, or stop it all the same with --force'; do
+  until nobody_lost "$1" stopped 'end these and undo again, or stop it anyway with --force'; do
     leaving_soon "$1" || return 1
   done
 }
@@ -93,11 +93,11 @@ undo_enable_unit() {
     active | activating | reloading) ;;
     *)
       may_stop "$unit" || return 1
-      # A socket that went on listening would start it again for whoever looks, the next check for one.
+      # A listening socket would start the unit again for any client, for example the next check.
       kept silent
-      # One that is gone cannot be stopped, nor a mount that is in use.
+      # A missing unit cannot be stopped, nor can a mount that is in use.
       # shellcheck disable=SC2086
-      logged limit 180 systemctl stop "$unit" $value || ! runs "$unit" || { reason="$unit does not stop: $reason"; return 1; }
+      logged limit 180 systemctl stop "$unit" $value || ! runs "$unit" || { reason="$unit cannot be stopped: $reason"; return 1; }
       ;;
   esac
   kept enabled
@@ -105,19 +105,19 @@ undo_enable_unit() {
     logged limit 180 systemctl disable "$unit"
 }
 
-# A unit that must read its files anew. Its undo comes after that of all other steps, when the old files are back.
+# A unit that must read its files again. It is undone after all other steps, when the old files are restored.
 so_restart_unit() { return 1; } # UNIT
 
 prior_restart_unit() {
-  command -v systemctl || { reason='systemctl is not there'; return 1; }
+  command -v systemctl || { reason='systemctl is not installed'; return 1; }
   keep unit "$1"
 }
 
-sound() { # UNIT: would it come up again? An SSH server that does not is the node's last.
+sound() { # UNIT: would it start again? Without its SSH server the node would be unreachable.
   case $1 in ssh.service | sshd.service | ssh | sshd) ;; *) return 0 ;; esac
-  sshd=$(command -v sshd) || sshd=/usr/sbin/sshd # it asks for its full path
+  sshd=$(command -v sshd) || sshd=/usr/sbin/sshd # sshd must be called by its full path
   [ ! -x "$sshd" ] || logged limit 30 "$sshd" -t || {
-    reason="$1 is not restarted, since sshd -t refuses its configuration: $reason"
+    reason="$1 is not restarted, because sshd -t rejects its configuration: $reason"
     return 1
   }
 }
@@ -133,15 +133,15 @@ restart() { # UNIT ADVICE
     ! runs "$1" || return 0
     [ "$patience" = 0 ] || sleep 1
   done
-  reason="$1 ran, and is $(unit_state active "$1") after its restart (journalctl -u $1)"
+  reason="$1 was running, but is $(unit_state active "$1") after its restart (see journalctl -u $1)"
   return 1
 }
 
-do_restart_unit() { restart "$1" 'end them and run this again'; }
+do_restart_unit() { restart "$1" 'end these and run this again'; }
 
 undo_restart_unit() {
   kept unit
-  # Gone with its package, which an earlier step of this undo has removed.
+  # An earlier step of this undo may have removed the unit with its package.
   case $(systemctl show -p LoadState "$value") in *not-found*) return 0 ;; esac
-  restart "$value" 'end them and undo again, or restart it all the same with --force'
+  restart "$value" 'end these and undo again, or restart it anyway with --force'
 }

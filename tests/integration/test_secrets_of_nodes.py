@@ -144,7 +144,7 @@ def test_what_somebody_writes_while_the_operator_reads_the_plan_is_planned_in_an
     path.write_text(json.dumps(theirs))
     (outcome,) = bootstrap.apply(engine, prepared, run).outcomes.values()
     assert [(s.round, s.status.value) for s in outcome.steps] == [(1, "failed"), (2, "changed")]
-    assert "was changed after it had been looked at" in outcome.steps[0].reason
+    assert "was changed after its facts were gathered" in outcome.steps[0].reason
     assert {key: json.loads(path.read_text())[key] for key in theirs} == theirs
     assert daemon_json.PATH in run.file("plan").read_text()
     assert '"made_from": null' in run.file("plan").read_text()

@@ -63,7 +63,7 @@ def test_a_run_that_is_known_on_some_nodes_is_undone_there(farm, run_clusterctl,
     assert nodes["node02"]["nothing"] == f"run {SECOND} changed nothing on this node"
     again = run_clusterctl("undo", "--yes", "--json", *words, env=farm.env)
     assert again.returncode == 0
-    assert "has been undone already" in json.loads(again.stdout)["nodes"][0]["nothing"]
+    assert "has already been undone" in json.loads(again.stdout)["nodes"][0]["nothing"]
 
 
 def _put(farm, node, files):

@@ -274,4 +274,4 @@ def test_the_undone_node_boots_as_the_one_that_it_was(journey, node):
 def test_there_is_nothing_left_to_undo(journey, node):
     code, document, _ = journey["second undo"]
     assert code == 0
-    assert "no run" in node_of(document, node)["nothing"]
+    assert "nothing to undo" in node_of(document, node)["nothing"]

@@ -37,6 +37,6 @@ def test_a_package_that_is_gone_since_the_plan_was_made_is_named_and_the_node_ke
     carry.carry(node, {str(tmp_path): folder}, "/carried")
     assert node.files == texts
     (tmp_path / "z_1_all.deb").unlink()
-    with pytest.raises(CommandError, match=r"z_1_all\.deb cannot be read any more: No such file"):
+    with pytest.raises(CommandError, match=r"z_1_all\.deb can no longer be read: No such file"):
         carry.carry(node, {str(tmp_path): folder}, "/carried")
     assert node.told[-1] == "rm"

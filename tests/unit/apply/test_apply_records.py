@@ -109,8 +109,8 @@ def test_silence_with_exit_status_0_is_no_success():
 
 
 def test_a_refusal_is_the_nodes_failure():
-    outcome = _apply(Wire([_line(0, "refused", "another run is at work")]))
-    assert outcome.failure.message == "another run is at work"
+    outcome = _apply(Wire([_line(0, "refused", "another run is in progress")]))
+    assert outcome.failure.message == "another run is in progress"
     assert {s.status for s in outcome.steps} == {StepStatus.SKIPPED}
 
 
@@ -300,6 +300,6 @@ def test_a_full_disk_under_the_run_folder_is_an_error_that_says_so(tmp_path):
 def test_a_run_whose_inventory_is_none_any_more_is_refused_and_named(tmp_path, document):
     run = RunDir.create("bootstrap", tmp_path)
     run.write("inventory", document)
-    with pytest.raises(PlanError, match=r"inventory\.json is no inventory: ") as refused:
+    with pytest.raises(PlanError, match=r"inventory\.json is not a valid inventory: ") as refused:
         bootstrap.stored_inventory(run)
     assert refused.value.hint == "start a new run"

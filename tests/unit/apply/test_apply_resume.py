@@ -47,5 +47,5 @@ def test_what_only_an_earlier_part_asked_for_is_done_where_that_part_had_begun(r
     assert [r.event.value for r in ran.records if r.number] == [
         *("begin", "changed"), *("begin", "changed"), "skipped",
     ]  # fmt: skip
-    assert "nothing of other had begun" in ran.detail("skipped")
+    assert "no step of other had begun" in ran.detail("skipped")
     assert runner.contents() == {"conf": b"planned\n", "mark": b"", "other": b"seen to by hand\n"}

@@ -80,7 +80,7 @@ def test_a_new_file_and_its_new_folder_are_the_owners(runner, tier_unavailable):
     assert (path.owner(), path.parent.owner()) == ("daemon", "daemon")
     assert path.parent.stat().st_mode & 0o7777 == 0o700
     ran = runner.apply(_block(runner, name="other", owner="nobody-of-this-name"))
-    assert "there is no user nobody-of-this-name" in ran.detail("failed")
+    assert "user nobody-of-this-name does not exist" in ran.detail("failed")
 
 
 def test_undo_takes_out_the_block_alone_when_the_file_was_edited_around_it(runner, keys):
@@ -103,7 +103,7 @@ def test_a_block_edited_by_hand_is_kept_unless_forced(runner, keys):
     runner.apply(_block(runner))
     keys.write_text(keys.read_text().replace("two", "three"))
     ran = runner.undo()
-    assert "was changed since; --force" in ran.detail("failed")
+    assert "was changed since; use --force" in ran.detail("failed")
     assert "three" in keys.read_text()
     assert (1, "changed") in runner.undo(force=True).events(1)
     assert keys.read_text() == OLD
@@ -153,7 +153,7 @@ def test_two_blocks_live_in_one_file(runner, keys):
 def test_marks_that_are_no_pair_are_left_alone(runner, keys, text):
     keys.write_text(text)
     ran = runner.apply(_block(runner))
-    assert "are no pair" in ran.detail("failed")
+    assert "do not match" in ran.detail("failed")
     assert keys.read_text() == text
 
 
@@ -171,7 +171,7 @@ def test_a_users_link_to_a_file_of_another_is_not_followed(runner, tier_unavaila
     (runner.root / "home").mkdir()
     (runner.root / "home/keys").symlink_to("../shadow")
     ran = runner.apply(_block(runner, owner="daemon"))
-    assert "which is not daemon's" in ran.detail("failed")
+    assert "which is not owned by daemon" in ran.detail("failed")
     assert (runner.root / "shadow").read_text() == "root's\n"
 
 

@@ -86,7 +86,7 @@ def test_a_folder_in_the_way_fails_and_is_left_alone(runner):
     before = runner.snapshot()
     ran = runner.apply(WriteFile("x", str(runner.root / "conf"), "new\n"))
     assert ran.events(1) == [(1, "failed")]
-    assert "not a plain file" in ran.detail("failed")
+    assert "not a regular file" in ran.detail("failed")
     assert runner.snapshot() == before
 
 
@@ -112,7 +112,7 @@ def test_a_file_that_no_longer_says_what_its_text_was_made_from_is_left_alone(ru
     path.write_text("{theirs}\n")
     ran = runner.apply(other, step, requirement="a")
     assert ran.events(2) == [(2, "failed")]
-    assert "was changed after it had been looked at" in ran.detail("failed")
+    assert "was changed after its facts were gathered" in ran.detail("failed")
     assert path.read_text() == "{theirs}\n"
     path.write_text("{\r\n} \n\n")
     assert runner.apply(step).events(1) == [(1, "begin"), (1, "changed")]
@@ -133,7 +133,7 @@ def test_a_file_changed_by_hand_before_a_run_goes_on_is_left_alone(runner, befor
     path.write_text("someone's\n")
     ran = runner.apply(step)
     assert ran.events(1) == [(1, "begin"), (1, "failed")]
-    assert "was changed by others after this run had begun with it" in ran.detail("failed")
+    assert "was changed by another program during this run" in ran.detail("failed")
     assert path.read_text() == "someone's\n"
     assert (1, "failed") in runner.undo().events(1)
     # What stood there before the run, or nothing, is what a power loss leaves.
@@ -239,7 +239,7 @@ def test_a_tree_of_somebody_else_or_of_a_later_run_is_not_what_an_undo_takes_awa
     shutil.rmtree(tree)
     tree.mkdir()
     (tree / "by hand").write_text("h\n")
-    assert "is not what this run put there" in runner.undo("run1").detail("failed")
+    assert "is not the tree that this run wrote" in runner.undo("run1").detail("failed")
     assert runner.contents() == {"tree/by hand": b"h\n"}
     assert (1, "changed") in runner.undo("run1", force=True).events(1)
     assert runner.snapshot() == before
@@ -256,7 +256,7 @@ def test_a_tree_that_somebody_puts_there_before_a_run_goes_on_is_left_alone(runn
     (tree / "by hand").write_text("h\n")
     ran = runner.apply(put)
     assert ran.events(1) == [(1, "begin"), (1, "failed")]
-    assert "was put there by others after this run had begun with it" in ran.detail("failed")
+    assert "was created by another program during this run" in ran.detail("failed")
     assert runner.contents() == {"tree/by hand": b"h\n"}
     shutil.rmtree(tree)
     assert (1, "changed") in runner.apply(put).events(1)

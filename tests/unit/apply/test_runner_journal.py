@@ -17,8 +17,8 @@ from clusterctl.requirements.base import Command, WriteFile, WriteValue
 def test_undo_is_repeatable_and_leaves_a_short_history(runner):
     runner.apply(WriteFile("x", str(runner.root / "f"), "x"))
     assert runner.undo().detail("run") == "run1"
-    assert "no run on this node is left" in runner.undo().detail("nothing")
-    assert "has been undone already" in runner.undo(run="run1").detail("nothing")
+    assert "nothing to undo" in runner.undo().detail("nothing")
+    assert "has already been undone" in runner.undo(run="run1").detail("nothing")
     left = sorted(p.name for p in (runner.state / "journal/run1").iterdir())
     assert left == ["history", "operator", "order", "time", "undone"]
     assert "test: x" in (runner.state / "journal/run1/history").read_text()
@@ -54,7 +54,7 @@ def test_what_a_later_run_has_made_again_is_not_taken_back_with_an_earlier_one(r
     ]
     refused = [r for r in runner.undo("early").records if r.event.value in ("failed", "changed")]
     assert [(r.number, r.event.value) for r in refused] == [(3, "changed"), (2, "failed"), (1, "failed")]
-    assert all("run late has made this change since: undo it first" in r.detail for r in refused[1:])
+    assert all("run late has made this change since: undo that run first" in r.detail for r in refused[1:])
     assert (value.read_text(), mark.exists()) == ("b\n", True)
     runner.undo("late")
     assert (value.read_text(), mark.exists()) == ("a\n", False)
@@ -72,7 +72,7 @@ def test_a_run_that_was_undone_is_not_continued(runner):
 
 
 def test_a_listing_changes_nothing_not_even_a_folder(runner):
-    assert "no run" in runner.list().detail("nothing")
+    assert "nothing to undo" in runner.list().detail("nothing")
     assert not runner.state.exists()
     runner.apply(WriteFile("x", str(runner.root / "f"), "x"))
     before = sorted((runner.state).rglob("*"))
@@ -227,7 +227,7 @@ def test_a_journal_that_goes_away_beneath_an_undo_fails_the_steps_that_it_held(r
     said = [(r.event.value, r.detail) for r in ran.records if r.number == 1]
     assert said[0] == ("entry", "unknown step 0001 of the run")
     assert said[1][0] == "failed"
-    assert f"its entry in the journal cannot be read: {runner.state}/journal/run1/0001" in said[1][1]
+    assert f"the step's journal entry cannot be read: {runner.state}/journal/run1/0001" in said[1][1]
     assert ran.events(2)[-1] == (2, "failed" if all_of_it else "changed")
     assert file.read_text() == "x"
     aside.rename(lost)

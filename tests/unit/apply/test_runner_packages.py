@@ -67,9 +67,9 @@ def test_a_listing_names_all_that_goes_with_the_packages(apt):
     assert runner.list().events(1) == [(1, "entry"), *[(1, "note")] * 4]
     assert [r.detail.strip() for r in runner.list().records if r.event.value == "note"] == [
         "removes libdep pciutils",
-        "removes what they left in /etc, if it is unchanged: /etc/thing.d /etc/thing.d/a file",
+        "removes their remaining files in /etc, unless changed: /etc/thing.d /etc/thing.d/a file",
         "removes the groups things",
-        "an earlier version of clusterctl wrote its entry in the journal, without checksums: check the result by hand",
+        "an earlier version of clusterctl wrote this journal entry without checksums: check the result by hand",
     ]
 
 
@@ -120,7 +120,7 @@ def test_where_a_dead_server_hid_what_was_there_nothing_that_holds_data_is_purge
     ran = runner.run_text(text.replace("/var/lib/dpkg/info", str(scripts)), env)
     assert ran.events(1)[-1] == (1, "changed")
     assert ("pciutils.configured" in _installed(db)) is (status != 0)
-    assert any("not purged: that would delete" in record.detail for record in ran.records) is (status != 0)
+    assert any("not purged: purging would delete" in record.detail for record in ran.records) is (status != 0)
 
 
 @pytest.mark.parametrize("crashed", [False, True])
@@ -196,7 +196,7 @@ def test_an_engine_that_came_with_its_packages_is_not_removed_under_containers(a
         docker="case $1 in ps) echo training-7 ;; info) echo false ;; esac\n",
     )
     ran = runner.undo(env=env)
-    assert "docker.service is not stopped, since that would cut off container training-7" in ran.detail(
+    assert "docker.service is not stopped, because it is in use by container training-7" in ran.detail(
         "failed"
     )
     assert _installed(db) == ["libdep", "pciutils", "present"]

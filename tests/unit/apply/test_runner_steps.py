@@ -97,7 +97,7 @@ def test_a_register_of_a_device_that_is_gone_keeps_no_run_from_being_undone(runn
     (runner.state / "journal/run1/0001/identity").write_text("0x10b5 0x8747 0x060400")
     ran = runner.undo(env=env)
     assert ran.events(1) == [(1, "entry"), (1, "note"), (1, "note"), (1, "changed")]
-    assert any("ffff:00:10.0 is not there any more" in r.detail for r in ran.records)
+    assert any("ffff:00:10.0 no longer exists" in r.detail for r in ran.records)
     assert store.read_text() == "0000"
 
 

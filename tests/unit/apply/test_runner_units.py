@@ -97,7 +97,7 @@ def test_sshd_is_restarted_only_with_a_configuration_that_it_accepts(units, unit
     units.runner.stand_ins(sshd=refusing)
     for ran in (units.apply(RestartUnit("restart", unit)), units.undo(), units.undo(force=True)):
         assert ran.events(1)[-1] == (1, "failed")
-        assert "sshd -t refuses" in ran.detail("failed")
+        assert "sshd -t rejects" in ran.detail("failed")
         assert "Bad configuration option: Nope" in ran.detail("failed")
     assert units.calls() == []
 
@@ -107,7 +107,7 @@ def test_a_unit_that_is_gone_after_its_restart_is_a_failure_in_apply_and_in_undo
     units.put("ssh.service.dies")
     ran = units.apply(RestartUnit("restart", "ssh.service"))
     assert ran.events(1)[-1] == (1, "failed")
-    assert "ssh.service ran, and is inactive after its restart" in ran.detail("failed")
+    assert "ssh.service was running, but is inactive after its restart" in ran.detail("failed")
     units.put("ssh.service.active")
     ran = units.undo()
     assert ran.events(1)[-1] == (1, "failed")
@@ -131,7 +131,7 @@ def test_an_engine_is_not_restarted_under_containers(units, unit):
     units.put("running", "training-7\n")
     ran = units.apply(RestartUnit("restart", unit))
     assert ran.events(1)[-1] == (1, "failed")
-    assert "would cut off container training-7" in ran.detail("failed")
+    assert "in use by container training-7" in ran.detail("failed")
     assert units.calls() == []
     units.put("live", "true\n")
     assert (1, "changed") in units.apply(RestartUnit("restart", unit)).events(1)
@@ -142,7 +142,7 @@ def test_an_engine_that_does_not_say_what_runs_is_not_restarted(units):
     units.put("docker.service.active")
     units.runner.stand_ins(docker="exit 1\n")
     ran = units.apply(RestartUnit("restart", "docker.service"))
-    assert "docker, which does not answer" in ran.detail("failed")
+    assert "docker does not answer" in ran.detail("failed")
     assert units.calls() == []
 
 
@@ -176,7 +176,7 @@ def test_a_mount_in_use_is_not_told_to_be_gone_and_keeps_what_it_rests_on(units)
     units.put("data.mount.busy")
     ran = units.undo()
     assert ran.events(3)[-1] == (3, "failed")
-    assert "data.mount does not stop" in ran.detail("failed") and "target is busy" in ran.detail("failed")
+    assert "data.mount cannot be stopped" in ran.detail("failed") and "target is busy" in ran.detail("failed")
     assert ran.events(2)[-1] == (2, "skipped") and ran.events(1)[-1] == (1, "changed")
     assert file.exists() and not other.exists()
     (units.folder / "data.mount.busy").unlink()
