@@ -1,1 +1,1 @@
-"""The wire: running commands and moving files on a node, over SSH or on this machine."""
+"""Run commands and transfer files on a node, over SSH or on this machine."""

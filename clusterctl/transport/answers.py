@@ -1,4 +1,4 @@
-"""Answers that cannot be understood: such a one is a failure of its node, and no bug that ends the run of all."""
+"""Turn a malformed answer into a failure of its node, so that it does not abort the run on all nodes."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ U = TypeVar("U")
 
 
 HANDLING_ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""What code runs into that handles an answer of another form than it expects."""
+"""The errors raised by code that handles an answer of an unexpected form."""
 
 
 @contextmanager
 def understanding(node: str, what: str) -> Iterator[None]:
-    """Read what a node answered inside; raise TransportError (``protocol``) for words that are no numbers and the like.
+    """Parse a node's answer inside this context; raise TransportError (``protocol``) if the answer is malformed.
 
-    Scripts of ours answer as they should, docker nearly always, and a node in hostile hands as it likes: keep what is
-    inside small, as what it runs into is told without its place.
+    A hostile node may answer anything. Keep the code inside small, because the error message does not name the place
+    of the problem.
     """
     try:
         yield
@@ -30,14 +30,14 @@ def understanding(node: str, what: str) -> Iterator[None]:
         raise TransportError(
             Failure(
                 FailureKind.PROTOCOL,
-                f"{node}: what it answered when asked for {what} cannot be understood: {said}",
-                "try again with -vv; an answer that stays so is not of the script that asked",
+                f"{node}: its answer to the query for {what} is malformed: {said}",
+                "try again with -vv; if the answer is still malformed, check the programs on the node",
             )
         ) from None
 
 
 def map_understood(answers: HostMap[T], what: str, function: Callable[[str, T], U]) -> HostMap[U]:
-    """Apply a function to every answer; an answer that it cannot handle becomes its node's failure (``protocol``)."""
+    """Apply a function to every answer; a malformed answer becomes its node's failure (``protocol``)."""
 
     def one(name: str, answer: T | Failure) -> U | Failure:
         if isinstance(answer, Failure):

@@ -1,4 +1,4 @@
-"""What a transport is, what a finished command is, and how a failed host is a value beside the others."""
+"""Define transports, finished commands, and node failures as values next to other nodes' results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ U = TypeVar("U")
 
 
 class FailureKind(str, Enum):
-    """Why a node gave no answer."""
+    """The kind of a node's failure."""
 
     DNS = "dns"
     REFUSED = "refused"
@@ -40,7 +40,7 @@ class Failure:
 
 
 class TransportError(NodeConnectionError):
-    """A node did not answer, or stopped answering; carries the ``Failure`` that stands for it."""
+    """A node did not answer, or stopped answering; ``failure`` holds the same error as a value."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message, hint=failure.hint)
@@ -49,7 +49,7 @@ class TransportError(NodeConnectionError):
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """A command that ended: exit status, what it wrote (bytes), and how long it took (seconds)."""
+    """A finished command: exit status, output (bytes), and duration (seconds)."""
 
     argv: tuple[str, ...]
     returncode: int
@@ -69,14 +69,14 @@ class Completed:
 
 
 class Transport(Protocol):
-    """A way to one node. Every method raises TransportError when the node cannot be used."""
+    """A connection to one node. Every method raises TransportError if the node cannot be used."""
 
     @property
     def node(self) -> str:
         """The node's name in the inventory."""
 
     def open(self) -> None:
-        """Connect now, in place of before the first command."""
+        """Connect now instead of before the first command."""
 
     def run(
         self,
@@ -91,28 +91,28 @@ class Transport(Protocol):
     ) -> Completed:
         """Run one command to its end; a non-zero exit status is a result, not an error.
 
-        ``as_root`` uses the node's way to root (none needed, or sudo); ``on_line`` is called with each line of
-        standard output as it arrives, of which none is kept for the result. Past ``timeout_s``, or when it writes
-        more than ``max_output_bytes`` (None: 64 MiB), the command is ended and TransportError (``deadline``,
+        ``as_root`` uses sudo unless the login is root already. ``on_line`` is called with each line of standard output
+        as it arrives; these lines are not part of the result. A command that runs longer than ``timeout_s`` seconds or
+        writes more than ``max_output_bytes`` (None: 64 MiB) is ended, and TransportError (``deadline`` or
         ``protocol``) is raised.
         """
 
     def put(self, data: bytes, path: str, *, mode: int = 0o644, as_root: bool = False) -> None:
-        """Write a file on the node whole or not at all (temporary name, then rename)."""
+        """Write a file on the node atomically (temporary name, then rename)."""
 
     def get(self, path: str, *, as_root: bool = False) -> bytes:
-        """Return the bytes of a file on the node; raise CommandError when it cannot be read."""
+        """Return the bytes of a file on the node; raise CommandError if it cannot be read."""
 
     @property
     def is_open(self) -> bool:
-        """Whether a connection is there that the next command would use."""
+        """Whether a connection is open that the next command would use."""
 
     def close(self) -> None:
         """End the connection; safe to call twice."""
 
 
 class HostMap(Mapping[str, "T | Failure"], Generic[T]):
-    """What each node answered, in inventory order: a value, or the failure that stands in its place."""
+    """The result of each node in inventory order: a value or a failure."""
 
     def __init__(self, outcomes: Mapping[str, T | Failure]) -> None:
         self._outcomes = dict(outcomes)

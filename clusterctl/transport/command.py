@@ -1,4 +1,4 @@
-"""The one text that reaches a node's login shell: quoting, environment, deadline guard and start marker."""
+"""Build the text that a node's login shell runs: quoting, environment, deadline guard and start marker."""
 
 from __future__ import annotations
 
@@ -11,40 +11,44 @@ from collections.abc import Mapping
 from clusterctl.errors import CommandError
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-# What every login shell (sh, bash, csh, fish) reads alike between single quotes: csh expands "!", fish reads
-# backslashes, csh ends at a newline.
+# The text that all login shells (sh, bash, csh, fish) read identically between single quotes: csh expands "!", fish
+# reads backslashes, csh ends at a newline.
 _SAME_IN_ALL_SHELLS = re.compile(r"[\x20-\x7e]*\Z")
 _DIFFERS = re.compile(r"['\\!]")
 _PLAIN_BYTES = frozenset(string.ascii_letters.encode() + string.digits.encode() + b' _=/.,:@+-"$;|&<>()[]{}')
-# Linux passes no single argument above 128 KiB (MAX_ARG_STRLEN, execve(2)).
+# Linux limits a single argument to 128 KiB (MAX_ARG_STRLEN, execve(2)).
 _LONGEST_BYTES = 128 * 1024 - 1
 GUARD_GRACE_S = 2
-"""How much later than the controller's own deadline the node's guard ends a command."""
+"""Seconds after the controller's own deadline when the node's guard ends a command."""
 
 
 def checked_argv(argv: tuple[str, ...], env: Mapping[str, str] | None) -> tuple[str, ...]:
-    """Return the command with its environment in front; refuse what no process can be given."""
+    """Return the command with its environment in front; raise CommandError if a word cannot be passed to a process."""
     if not argv:
-        raise CommandError("an empty command cannot be run")
+        raise CommandError("the command is empty", hint="give a program to run")
     settings = dict(env or {})
     for name in settings:
         if not _VARIABLE.match(name):
             raise CommandError(
-                f"{name!r} is no name for an environment variable", hint="use letters, digits and _ only"
+                f"{name!r} is not a valid name of an environment variable",
+                hint="use letters, digits and _ only; the first character must not be a digit",
             )
     words = ("env", *(f"{k}={v}" for k, v in settings.items()), *argv) if settings else tuple(argv)
     if any("\0" in word for word in words):
-        raise CommandError(f"{argv[0]!r}: an argument contains a NUL byte, which no process can be given")
+        raise CommandError(
+            f"{argv[0]!r}: an argument contains a NUL byte, which cannot be passed to a process",
+            hint="remove the NUL byte",
+        )
     return words
 
 
 def shell_text(words: tuple[str, ...], *, marker: str | None, timeout_s: float | None) -> str:
-    """Return POSIX sh text that says ``marker`` and its process id on stdout and becomes the command.
+    """Return POSIX sh text that prints ``marker`` and its process ID on stdout, then executes the command.
 
-    With a deadline the command runs under timeout(1) where the node has it, a little longer than the
-    controller waits, so that nothing survives a dead controller, a dropped connection or sudo.
+    With a deadline (``timeout_s`` in seconds) the command runs under timeout(1) if the node has it. The guard's limit
+    is slightly longer than the controller's, so that no command survives a dead controller or a dropped connection.
     """
-    # The process that echoes becomes the command, so that $$ is the command's process group as well.
+    # The process that echoes execs the command, so that $$ is the command's process group as well.
     start = f"echo {marker} $$; " if marker else ""
     if timeout_s is None:
         return f"{start}exec {shlex.join(words)}"
@@ -56,12 +60,12 @@ def shell_text(words: tuple[str, ...], *, marker: str | None, timeout_s: float |
 
 
 def end_text(pid: int) -> str:
-    """Return sh text that ends a command and its children: the process group that it leads."""
+    """Return sh text that ends the process group of a command."""
     return f"kill -TERM -{pid} && sleep 0.3; kill -KILL -{pid} 2>/dev/null"
 
 
 def for_login_shell(text: str) -> str:
-    """Return a command line that runs sh text unchanged whichever shell the account has."""
+    """Return a command line that runs sh text unchanged in every login shell; raise CommandError if it is too long."""
     if _SAME_IN_ALL_SHELLS.match(text) and not _DIFFERS.search(text):
         line = f"exec sh -c '{text}'"
     else:
@@ -72,13 +76,13 @@ def for_login_shell(text: str) -> str:
         line = f"""exec sh -c 'eval "$(printf %b "$1")"' sh '{octal}'"""
     if len(line) > _LONGEST_BYTES:
         raise CommandError(
-            f"a command of {len(line)} bytes is longer than Linux passes to a process ({_LONGEST_BYTES})",
-            hint="send what is long on standard input",
+            f"the command has {len(line)} bytes; Linux accepts at most {_LONGEST_BYTES} bytes in one argument",
+            hint="pass long data on standard input",
         )
     return line
 
 
 def shown(argv: tuple[str, ...]) -> str:
-    """Return a command short enough for a message."""
+    """Return a command shortened to 80 characters for messages."""
     text = shlex.join(argv).replace("\n", " ")
     return text if len(text) <= 80 else text[:77] + "..."

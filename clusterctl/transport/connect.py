@@ -1,4 +1,4 @@
-"""From a node of the inventory to its Transport: local or SSH, with everything that is read once per run."""
+"""Create the Transport of a node, local or SSH, and share what is read once per run."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class Connector:
-    """Makes transports. Nothing is contacted before a transport's first command.
+    """Creates transports, which contact their nodes at the first command.
 
-    ``connect_timeout_s`` None: ssh_config's ConnectTimeout, else 10 s. ``ask_sudo_password`` is called at
-    most once, when the first node asks for a password and $CLUSTERCTL_SUDO_PASSWORD is not set.
+    ``connect_timeout_s`` in seconds; None: ssh_config's ConnectTimeout, else 10 s. ``ask_sudo_password`` is called at
+    most once, when the first node requires a password and $CLUSTERCTL_SUDO_PASSWORD is unset.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Connector:
         self._session: SshSession | None = None
 
     def __call__(self, node: Node) -> Transport:
-        """Return the way to one node."""
+        """Return the transport of one node."""
         if node.connection == "local":
             from clusterctl.transport.local import LocalTransport
 
@@ -68,7 +68,7 @@ class Connector:
         return SshTransport(self._ssh(), node)
 
     def _ssh(self) -> SshSession:
-        # paramiko takes 0.1 s to import: only a run that needs them pays.
+        # Importing paramiko takes 0.1 s, so only runs with SSH nodes import it.
         from clusterctl.transport.ssh import SshSession
 
         with self._lock:
@@ -82,7 +82,7 @@ class Connector:
             return self._session
 
     def close(self) -> None:
-        """End the connections to jump hosts; those to nodes end with their transports."""
+        """Close the connections to jump hosts; connections to nodes are closed with their transports."""
         with self._lock:
             session, self._session = self._session, None
         if session is not None:

@@ -1,4 +1,4 @@
-"""Why a node could not be reached: errors of sockets and SSH as Failures that name the node."""
+"""Translate errors of sockets and SSH into Failures that name the node."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _UNREACHABLE = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.EHO
 
 
 def failed(target: Target, kind: FailureKind, message: str, hint: str | None) -> TransportError:
-    """Return the error of one node, with its name and address in front of the message."""
+    """Return the error of one node; its message begins with the node's name and address."""
     return TransportError(Failure(kind, f"{target.where}: {message}", hint))
 
 
@@ -23,58 +23,73 @@ def explain(
     refused_by_jump: bool = False,
     incompatible: bool = False,
 ) -> TransportError:
-    """Return what a failed connection attempt means.
+    """Return the TransportError for a failed connection attempt that took ``elapsed_s`` seconds.
 
-    ``refused_by_jump``: the jump host could not open the way on; ``incompatible``: no algorithm in common.
+    ``refused_by_jump``: the jump host could not connect to the node; ``incompatible``: no common algorithm.
     """
     text, limit_s = str(error), target.connect_timeout_s
     timed_out = isinstance(error, TimeoutError) or elapsed_s >= 0.95 * limit_s
     if refused_by_jump:
         via = target.jump.where if target.jump else "its jump host"
         return failed(
-            target, FailureKind.UNREACHABLE, f"{via} cannot reach it ({text})", "try it from the jump host"
+            target, FailureKind.UNREACHABLE, f"{via} cannot reach it ({text})", "try ssh from the jump host"
         )
     if isinstance(error, OSError) and error.errno == errno.ECONNREFUSED:
         return failed(target, FailureKind.REFUSED, "connection refused", "is sshd running, and on this port?")
     if isinstance(error, OSError) and error.errno in _UNREACHABLE:
         return failed(
-            target, FailureKind.UNREACHABLE, f"{error.strerror}", "look at routes, cables and the address"
+            target, FailureKind.UNREACHABLE, f"{error.strerror}", "check routes, cables and the address"
         )
     if isinstance(error, OSError) and error.errno == errno.EMFILE:
         return failed(
-            target, FailureKind.ERROR, "too many open files here", "raise `ulimit -n` or lower --fanout"
+            target,
+            FailureKind.ERROR,
+            "too many open files on this machine",
+            "raise `ulimit -n` or lower --fanout",
         )
     if timed_out:
         what = {"key exchange": "its key exchange did not end", "authentication": "its login did not end"}
-        did = what.get(text, "no SSH greeting came" if "banner" in text else "no answer")
+        did = what.get(text, "no SSH greeting" if "banner" in text else "no answer")
         return failed(
             target,
             FailureKind.TIMEOUT,
             f"{did} within {round(elapsed_s, 1):g} s",
-            "is the node up, or a firewall between?",
+            "check that the node is up and that no firewall blocks the connection",
         )
     if "Indecipherable" in text:
         return failed(
-            target, FailureKind.PROTOCOL, "what answers there is not SSH", "mend 'port' in the inventory"
+            target,
+            FailureKind.PROTOCOL,
+            "the server on this port is not an SSH server",
+            "fix 'port' in the inventory",
         )
     if incompatible:
         return failed(
-            target, FailureKind.PROTOCOL, "it shares no algorithm with us", "update the node's sshd"
+            target,
+            FailureKind.PROTOCOL,
+            "its sshd and clusterctl have no common algorithm",
+            "update the node's sshd",
         )
     if "banner" in text:
         return failed(
             target,
             FailureKind.PROTOCOL,
             "it closed the connection before SSH began",
-            "see its sshd's log (MaxStartups, AllowUsers), or a firewall's",
+            "check the logs of its sshd (MaxStartups, AllowUsers) and of firewalls",
         )
     if isinstance(error, (EOFError, ConnectionError)) or "Negotiation failed" in text:
-        return failed(target, FailureKind.LOST, "the connection was lost while connecting", "is the node up?")
-    altered = "cannot be understood" in text or "Mismatched MAC" in text
-    hint = "is that an sshd, and does the way there alter packets (ethtool -S, -k)?" if altered else None
+        return failed(
+            target, FailureKind.LOST, "the connection was lost while connecting", "check that the node is up"
+        )
+    altered = "malformed data" in text or "Mismatched MAC" in text
+    hint = (
+        "check that the server is an sshd and that the network does not alter packets (ethtool -S, -k)"
+        if altered
+        else None
+    )
     return failed(
         target,
         FailureKind.PROTOCOL,
         f"SSH failed: {text or type(error).__name__}",
-        hint or "see its sshd's log",
+        hint or "check its sshd's log",
     )

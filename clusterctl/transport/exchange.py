@@ -1,7 +1,7 @@
-"""One command's conversation, whatever the wire: start marker, sudo's question, lines, limits and deadline.
+"""Track one command on any transport: start marker, sudo's prompt, lines, limits and deadline.
 
-The wire feeds in what the command writes and sends what ``take_input`` returns; ``check`` raises when the
-conversation must end. Nothing here reads or writes anything itself. One thread uses one exchange.
+The transport passes in the command's output and sends what ``take_input`` returns; ``check`` raises if the command
+must end. This module itself does no input or output. One thread uses one exchange.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _log = log.get(__name__)
 MAX_OUTPUT_BYTES = 64 * 1024 * 1024
 _MAX_NOISE_BYTES = 1024 * 1024
 SUDO_START_TIMEOUT_S = 30.0
-# Of thousands of digits Python makes no number.
+# Python's int() rejects thousands of digits.
 _PROCESS_ID = re.compile(rb"[1-9][0-9]{0,9}")
-# What sudo-rs writes around the prompt that it is told, and PAM behind it.
+# sudo-rs prints this text before a given prompt, and PAM prints text after it.
 _AROUND_THE_PROMPT = re.compile(rb"\[sudo: \] [^\n]*\n?")
 
 
 def token() -> str:
-    """Return a word that no output contains by chance."""
+    """Return a random word that cannot occur in output by chance."""
     return f"clusterctl-{secrets.token_hex(8)}"
 
 
@@ -72,16 +72,16 @@ class Exchange:
 
     @property
     def attentive(self) -> bool:
-        """Whether what arrives must be seen at once: before the start, and when lines are followed."""
+        """Whether output must be handled at once: before the command's start, and if lines are followed."""
         return not self.started or self._on_line is not None
 
     @property
     def waited_s(self) -> float:
-        """Seconds since the command was sent, without those in which a person was asked for a password."""
+        """Seconds since the command was sent, without the time spent on a password prompt."""
         return time.monotonic() - self._began - self._asking_s
 
     def feed_stdout(self, data: bytes) -> None:
-        """Take what the command wrote to standard output; what came before its start is login noise."""
+        """Take data from standard output; data before the start marker is login noise."""
         if not self.started and self._marker is not None:
             self._noise += data
             at = self._noise.find(self._marker)
@@ -99,8 +99,8 @@ class Exchange:
             self._emit_lines(self._on_line)
 
     def feed_stderr(self, data: bytes) -> None:
-        """Take what the command wrote to standard error; sudo's question is counted and left out."""
-        # What was looked at is not looked at again: a node that asks for nothing may write for long.
+        """Take data from standard error; sudo's prompt is counted and removed."""
+        # Search only the new data, because a command may write for a long time without a prompt.
         at = max(0, len(self._stderr) - len(self._prompt or b""))
         self._stderr += data
         if self.started or self._prompt is None:
@@ -110,7 +110,7 @@ class Exchange:
             self._prompts += 1
 
     def _emit_lines(self, on_line: Callable[[str], None]) -> None:
-        """Hand on what is complete, and keep none of it: a launch of a thousand ranks writes hundreds of MiB."""
+        """Pass on complete lines without keeping them: a launch of a thousand ranks writes hundreds of MiB."""
         begin = 0
         while (end := self._stdout.find(b"\n", begin)) >= 0:
             line = self._stdout[begin:end].decode(errors="replace")
@@ -120,8 +120,10 @@ class Exchange:
         self._handed_bytes += begin
 
     def take_input(self) -> tuple[bytes, bool]:
-        """Return what to send now, and whether standard input ends with it. The command's own input waits for
-        its start, so that sudo never eats it and it never answers sudo."""
+        """Return the data to send now, and whether standard input ends with it.
+
+        The command's own input is held back until its start, so that sudo cannot read it.
+        """
         if self.started and self._stdin is not None:
             data, self._stdin = self._stdin, None
             return data, True
@@ -137,7 +139,7 @@ class Exchange:
         return b"", False
 
     def check(self) -> None:
-        """Raise TransportError when the command must be ended now."""
+        """Raise TransportError if the command must be ended now."""
         if self._prompts > 1:
             self._settle(False)
             raise TransportError(sudo.refused(self._where, self._where))
@@ -147,21 +149,21 @@ class Exchange:
             raise self._failure(
                 FailureKind.PROTOCOL,
                 f"wrote more than {mib:.4g} MiB: {shown(self._argv)}",
-                "send the output to a file on the node instead",
+                "write the output to a file on the node instead",
             )
         waited_s = self.waited_s
         if self._timeout_s is not None and waited_s >= self._timeout_s:
             raise self._failure(
                 FailureKind.DEADLINE,
                 f"was ended at its deadline of {self._timeout_s:.4g} s: {shown(self._argv)}",
-                "look at what the node is doing, or allow more time",
+                "check the load of the node, or allow more time",
             )
         if not self.started and self._may_need_sudo and waited_s >= SUDO_START_TIMEOUT_S:
             raise TransportError(sudo.explain(self._where, self._stderr.decode(errors="replace")))
 
     @property
     def wait_s(self) -> float:
-        """How long the wire may sleep before it has to ``check`` again."""
+        """Seconds that the transport may sleep before it must ``check`` again."""
         left = [60.0]
         if self._timeout_s is not None:
             left.append(self._timeout_s - self.waited_s)
@@ -170,7 +172,7 @@ class Exchange:
         return max(0.001, min(left))
 
     def completed(self, returncode: int) -> Completed:
-        """Return the result of a command that ended; raise TransportError when it never started."""
+        """Return the result of a command that ended; raise TransportError if it never started."""
         stderr = bytes(self._stderr)
         if self._prompts:
             stderr = _AROUND_THE_PROMPT.sub(b"", stderr, count=1)
@@ -181,8 +183,8 @@ class Exchange:
             noise = " ".join((self._noise.decode(errors="replace") + " " + said).split())[-300:]
             raise self._failure(
                 FailureKind.PROTOCOL,
-                f"the login shell ran no command (status {returncode}); it wrote: {noise or 'nothing'}",
-                "give the account a usable login shell, and no forced command in authorized_keys",
+                f"the login shell did not run the command (status {returncode}); it wrote: {noise or 'nothing'}",
+                "give the account a usable login shell, and remove a forced command from authorized_keys",
             )
         if self._on_line is not None and self._stdout:
             last = self._stdout.decode(errors="replace")
@@ -202,6 +204,6 @@ class Exchange:
             self._password.settle(self._where, accepted)
 
     def close(self) -> None:
-        """Let go of what other nodes may wait for; safe to call twice."""
+        """Release the sudo password for other nodes; safe to call twice."""
         if self._answered:
             self._settle(None)

@@ -1,4 +1,4 @@
-"""Work on many nodes at once: a bounded pool of threads; a failed node is a value beside the others."""
+"""Work on many nodes concurrently with a bounded pool of threads; a node's failure is a value in the result."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class _Pool(Generic[T]):
         self.outcomes: queue.SimpleQueue[tuple[Node, T | Failure | _Crash]] = queue.SimpleQueue()
 
     def run(self) -> None:
-        """Work until nothing is left: the body of every thread."""
+        """Process nodes until none is left: the body of every thread."""
         while True:
             try:
                 node = self._todo.get_nowait()
@@ -77,7 +77,7 @@ class _Pool(Generic[T]):
         except TransportError as error:
             return error.failure
         except ControllerFileError:
-            raise  # a disk here is full: every node would be blamed for it, one after the other
+            raise  # the controller's disk is full, which is not a failure of the node
         except ClusterctlError as error:
             return Failure(FailureKind.ERROR, error.message, error.hint)
 
@@ -91,7 +91,7 @@ class _Pool(Generic[T]):
             release(transport)
 
     def cancel(self) -> None:
-        """Take no more nodes and cut the connections of those in work."""
+        """Start no more nodes and close the connections of the active ones."""
         with self._lock:
             self._cancelled = True
             held = list(self._open)
@@ -106,9 +106,9 @@ class _Pool(Generic[T]):
 
 @contextmanager
 def _interrupts_afterwards() -> Iterator[None]:
-    """Have Ctrl-C wait for the end of the block, which is short and imports modules.
+    """Delay Ctrl-C until the end of the block, which is short and imports modules.
 
-    Raised in a callback of the import system (``_get_module_lock``), KeyboardInterrupt is printed and forgotten.
+    Python prints and ignores a KeyboardInterrupt raised in a callback of the import system (``_get_module_lock``).
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -133,11 +133,12 @@ def fan_out(
     release: Callable[[Transport], None] | None = None,
     meanwhile: Callable[[], None] | None = None,
 ) -> HostMap[T]:
-    """Run ``work`` on every node, ``fanout`` at once; return what each answered in the order of ``nodes``.
+    """Run ``work`` on every node, ``fanout`` at once; return the results in the order of ``nodes``.
 
-    Every node's transport is closed when its work is over, or handed to ``release`` if it went well. In the caller's
-    thread ``on_done`` is called as each node ends, and ``meanwhile`` once, when all are under way. An interrupt, or an
-    exception that is not a ClusterctlError, cuts off the others and is raised; so does a ControllerFileError.
+    Each transport is closed when its work has ended, or passed to ``release`` if the work succeeded. In the caller's
+    thread, ``on_done`` is called as each node ends, and ``meanwhile`` once, after all threads have started. An
+    interrupt, a ControllerFileError, or an exception that is not a ClusterctlError cancels all other nodes and is
+    raised.
     """
     pool = _Pool(connect, work, nodes, release)
     threads = [
@@ -167,7 +168,7 @@ def fan_out(
 
 
 def _join(threads: list[threading.Thread], timeout_s: float | None) -> None:
-    """Wait for the threads; with a limit, one that hangs in the resolver is left to end by itself."""
+    """Wait for the threads; with a limit in seconds, a thread that hangs in the resolver is not waited for."""
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     for thread in threads:
         if thread.ident is not None:

@@ -1,4 +1,4 @@
-"""Host key policy: unknown keys are refused or, if so wished, recorded; changed ones refused."""
+"""Host key policy: reject changed keys, and reject unknown keys or record them on request."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def accepting_command(argv: list[str] | None = None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ShownKey:
-    """The key (base64) that a server showed, and the known_hosts files; the first of them grows."""
+    """The key (base64) that a server presented, and the known_hosts files; new keys are added to the first one."""
 
     where: str
     host: str
@@ -51,11 +51,11 @@ class ShownKey:
     revoked_in: str | None = None
     """The file of RevokedHostKeys."""
     is_alias: bool = False
-    """Whether the host is a name that only known_hosts knows (HostKeyAlias), where nothing can be asked for a key."""
+    """Whether the host is a HostKeyAlias, a name of known_hosts only, which ssh-keyscan cannot contact."""
 
 
 class HostKeyPolicy:
-    """Judges the keys that servers show. Files are read once; threads may share a policy."""
+    """Judges the keys that servers present. Files are read once; threads may share a policy."""
 
     def __init__(self, *, accept_new: bool = False) -> None:
         self._accept_new = accept_new
@@ -74,9 +74,9 @@ class HostKeyPolicy:
         return self._loaded[files]
 
     def verify(self, shown: ShownKey) -> None:
-        """Return when the key is trusted; raise TransportError when it is not.
+        """Return if the key is trusted; raise TransportError if it is not.
 
-        ControllerFileError: a new key cannot be recorded.
+        Raises ControllerFileError if a new key cannot be recorded.
         """
         if shown.revoked_in is not None:
             with self._lock:
@@ -94,7 +94,7 @@ class HostKeyPolicy:
 
     def _record(self, shown: ShownKey) -> Judgement:
         path, name = Path(shown.files[0]), host_name(shown.host, shown.port)
-        hint = f"make room there and the file writable, or record the key of {shown.where} with ssh-keyscan"
+        hint = f"free space there and make the file writable, or record the key of {shown.where} with ssh-keyscan"
         with own_file(path, hint):
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -107,7 +107,7 @@ class HostKeyPolicy:
                 return judgement
             text = user_files.read(path, user_files.KNOWN_HOSTS_BYTES)
             line = f"{hashed_name(name) if shown.hash_name else name} {shown.key_type} {shown.key}\n"
-            # One write on an append-only descriptor: a reader sees the whole line or none of it.
+            # One write to an append-only descriptor is atomic for readers of the file.
             with own_file(path, hint):
                 _append(descriptor, (b"\n" if text and not text.endswith(b"\n") else b"") + line.encode())
             known.add_text(line, str(path), first_line=text.count(b"\n") + 1)
@@ -127,13 +127,13 @@ def _loaded(files: tuple[str, ...]) -> KnownHosts:
             Failure(
                 FailureKind.ERROR,
                 f"host keys cannot be looked up: {unfit.filename} cannot be read: {unfit.strerror}",
-                f"{unfit.hint}; it is named by known_hosts in the inventory, CLUSTERCTL_KNOWN_HOSTS or ssh_config",
+                f"{unfit.hint}; known_hosts in the inventory, CLUSTERCTL_KNOWN_HOSTS or ssh_config names this file",
             )
         ) from None
 
 
 def _append(descriptor: int, data: bytes) -> None:
-    """Append all of the data or nothing: half a line would hide the next one that is recorded."""
+    """Append all of the data or nothing, because a partial line would corrupt the next recorded one."""
     size = os.fstat(descriptor).st_size
     try:
         if os.write(descriptor, data) < len(data):
@@ -144,7 +144,7 @@ def _append(descriptor: int, data: bytes) -> None:
 
 
 def _revoked_keys(shown: ShownKey, path: str) -> frozenset[str]:
-    """Return the keys of a list of public keys; as with ssh, one that cannot be read lets no server in."""
+    """Return the revoked keys in a list of public keys; as with ssh, an unreadable list makes every login fail."""
     try:
         data = user_files.read(path, user_files.KNOWN_HOSTS_BYTES)
     except OSError as error:
@@ -155,12 +155,12 @@ def _revoked_keys(shown: ShownKey, path: str) -> frozenset[str]:
             return frozenset(
                 word for words in lines if words[:1] and words[0][0] != "#" for word in words[:2]
             )
-        problem = "is a KRL, which only ssh can read"
+        problem = "is a binary KRL, which only ssh can read"
     raise TransportError(
         Failure(
             FailureKind.ERROR,
-            f"{shown.where}: {path}, of RevokedHostKeys in ssh_config, {problem}",
-            "name a list of public keys there, one a line",
+            f"{shown.where}: {path} (RevokedHostKeys in ssh_config) {problem}",
+            "set RevokedHostKeys to a text file with one public key per line",
         )
     )
 
@@ -169,7 +169,7 @@ def _failure_of_revoked(shown: ShownKey, place: str) -> Failure:
     return Failure(
         FailureKind.HOST_KEY_CHANGED,
         f"{shown.where}: its {shown.key_type} host key {fingerprint(shown.key)} is marked as revoked at {place}",
-        "the node needs new host keys, or somebody is using a stolen one",
+        "create new host keys on the node; if it did not present this key, the connection may be intercepted",
     )
 
 
@@ -190,7 +190,8 @@ def _failure(shown: ShownKey, judgement: Judgement) -> Failure:
     return Failure(
         FailureKind.HOST_KEY_CHANGED,
         f"{where}: {its} is not the one recorded at {place} ({recorded})",
-        f"if the node was reinstalled, remove the old key: `{remove}`; if not, somebody may listen in",
+        f"if the node was reinstalled, remove the old key: `{remove}`; "
+        "if it was not, the connection may be intercepted",
     )
 
 
@@ -203,8 +204,8 @@ def _unknown(shown: ShownKey, its: str, authority: Entry | None) -> Failure:
     if shown.files[0] == os.devnull:
         return Failure(
             FailureKind.HOST_KEY_UNKNOWN,
-            f"{shown.where}: {its} cannot be known: UserKnownHostsFile of ssh_config, or known_hosts, is {os.devnull}",
-            "name a file that keeps keys, by known_hosts in the inventory or CLUSTERCTL_KNOWN_HOSTS, or run "
+            f"{shown.where}: {its} is unknown: known_hosts, or UserKnownHostsFile of ssh_config, is {os.devnull}",
+            "name a regular file with known_hosts in the inventory or CLUSTERCTL_KNOWN_HOSTS, or run "
             f"`{accepting_command()}` each time",
         )
     named = f" as {shown.host}" if shown.is_alias else ""

@@ -1,4 +1,4 @@
-"""Connections that outlive a fan-out: what comes next on the same nodes need not log in again."""
+"""Keep connections open after a fan-out, so that the next one on the same nodes needs no new login."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _FRESH_S = 60.0
 class Kept:
     """Up to ``limit`` idle connections, one per node; thread-safe.
 
-    A login costs a node more than most commands: keys are exchanged and three processes started. One that has been
-    idle for longer than a minute is not used again: what lies between (a laptop asleep, a firewall) may have
-    forgotten it, and finding that out takes longer than a login.
+    A login costs a node more than most commands: it exchanges keys and starts three processes. A connection idle for
+    longer than a minute is not reused, because a suspended laptop or a firewall may have dropped it, and detecting
+    that takes longer than a login.
     """
 
     def __init__(self, limit: int = 0) -> None:
@@ -27,14 +27,14 @@ class Kept:
         self._idle: dict[str, tuple[Transport, float]] = {}
 
     def over(self, connect: Callable[[Node], Transport]) -> Callable[[Node], Transport]:
-        """Return a ``connect`` for ``fan_out`` that takes what is kept and asks the given one for the rest."""
+        """Return a ``connect`` for ``fan_out`` that reuses kept connections and opens the others with ``connect``."""
 
         def take_or_connect(node: Node) -> Transport:
             with self._lock:
                 transport, since = self._idle.pop(node.name, (None, 0.0))
             if transport is None:
                 return connect(node)
-            # The time of day goes on while a laptop sleeps, as the monotonic clock does not.
+            # Wall time advances while a laptop is suspended; the monotonic clock does not.
             if transport.is_open and 0 <= time.time() - since <= _FRESH_S:
                 return transport
             transport.close()
@@ -43,7 +43,7 @@ class Kept:
         return take_or_connect
 
     def release(self, transport: Transport) -> None:
-        """Keep a connection on which all went well, or close it when it is closed by now or there are enough."""
+        """Keep a connection for reuse; close it if it is no longer open or ``limit`` connections are kept already."""
         if self._limit and transport.is_open:
             with self._lock:
                 if len(self._idle) < self._limit and transport.node not in self._idle:
@@ -52,7 +52,7 @@ class Kept:
         transport.close()
 
     def drop(self) -> None:
-        """Close all that is kept."""
+        """Close all kept connections."""
         with self._lock:
             idle, self._idle = self._idle, {}
         for transport, _ in idle.values():

@@ -1,6 +1,6 @@
-"""known_hosts files as values: parsed once, found by index, judged as OpenSSH judges (sshd(8)).
+"""Parse known_hosts files into an index and judge host keys by OpenSSH's rules (sshd(8)).
 
-Keys stay the base64 text of the file; equal keys have equal text.
+Keys are kept as the base64 text of the file; equal keys have equal text.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from clusterctl.inventory.wildcards import like
 
 SSH_PORT = 22
 MAX_NAMES = 1 << 20
-"""Names of servers over all files: three keys, a name and an address of each of 65,536 nodes are 393,216."""
+"""Limit of server names over all files: 65,536 nodes with three keys, a name and an address need 393,216."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line: where it stands, its marker (``@revoked``, ``@cert-authority`` or none), key type and key."""
+    """One line: its place, its marker (``@revoked``, ``@cert-authority`` or none), key type and key."""
 
     file: str
     line: int
@@ -34,7 +34,7 @@ class Entry:
 
 
 class Verdict(str, Enum):
-    """What the files say of a key."""
+    """The status of a key according to the files."""
 
     KNOWN = "known"
     UNKNOWN = "unknown"
@@ -51,12 +51,12 @@ class Judgement:
 
 
 def host_name(host: str, port: int) -> str:
-    """Return the name under which known_hosts lists a server."""
+    """Return the name that known_hosts uses for a server."""
     return host.lower() if port == SSH_PORT else f"[{host.lower()}]:{port}"
 
 
 def hashed_name(name: str) -> str:
-    """Return a name as ``HashKnownHosts yes`` writes it."""
+    """Return a name in the form that ``HashKnownHosts yes`` writes."""
     salt = os.urandom(20)
     digest = hmac.digest(salt, name.encode(), "sha1")
     return f"|1|{base64.b64encode(salt).decode()}|{base64.b64encode(digest).decode()}"
@@ -72,7 +72,7 @@ def fingerprint(key: str) -> str:
 
 
 def _lines(text: str) -> Iterator[str]:
-    """Yield lines one by one: a list of millions of short ones takes many times the memory of the text."""
+    """Yield lines one by one, because a list of millions of short lines takes many times the memory of the text."""
     start = 0
     while start < len(text):
         end = text.find("\n", start)
@@ -82,16 +82,16 @@ def _lines(text: str) -> Iterator[str]:
 
 
 def _any_like(name: str, hosts: str) -> bool:
-    """Tell whether some pattern of a list fits a name, and none with ``!`` does."""
+    """Return whether a pattern of a list matches a name, and no pattern with ``!`` does."""
     patterns = [pattern for pattern in hosts.split(",") if pattern]
     hits = [pattern[0] == "!" for pattern in patterns if like(name, pattern.removeprefix("!"))]
     return bool(hits) and not any(hits)
 
 
 class KnownHosts:
-    """The entries of several files, indexed by name; a file that is missing or not ours to read is empty.
+    """The entries of several files, indexed by name; a missing or unreadable file counts as empty.
 
-    Raise UnfitFileError for one that is no regular file, larger than KNOWN_HOSTS_BYTES, or of too many names.
+    Raises UnfitFileError if a file is not a regular file, is larger than KNOWN_HOSTS_BYTES, or has too many names.
     """
 
     def __init__(self, files: Iterable[str] = ()) -> None:
@@ -106,12 +106,12 @@ class KnownHosts:
             except user_files.UnfitFileError:
                 raise
             except OSError:
-                # As with OpenSSH: a file that is not there, or not ours to read, vouches for no server.
+                # As in OpenSSH, a missing or unreadable file contributes no keys.
                 continue
             self.add_text(text, file)
 
     def add_text(self, text: str, file: str, first_line: int = 1) -> None:
-        """Index the lines of a file; lines that are no entries are passed over, as OpenSSH does."""
+        """Index the lines of a file; malformed lines are skipped, as OpenSSH does."""
         self._found.clear()
         for number, line in enumerate(_lines(text), first_line):
             fields = line.split(None, 4)
@@ -124,9 +124,9 @@ class KnownHosts:
             if self._names > MAX_NAMES:
                 raise user_files.UnfitFileError(
                     errno.EFBIG,
-                    f"line {number} is past {MAX_NAMES} names; expected at most that many over all files",
+                    f"line {number} exceeds {MAX_NAMES} names; expected at most that many over all files",
                     file,
-                    "remove the lines of servers that are no longer there, or name a file of this fleet's own",
+                    "remove the lines of servers that no longer exist, or name a separate file for this fleet",
                 )
             self._index(fields[0], Entry(file, number, marker, fields[1], fields[2]))
 
@@ -148,9 +148,9 @@ class KnownHosts:
                 self._exact.setdefault(name, []).append(entry)
 
     def entries(self, name: str) -> tuple[Entry, ...]:
-        """Return every entry that names a server (a name of ``host_name``)."""
-        # Kept, because each hashed line costs a digest for every name that is looked up, and each server is
-        # looked up three times. Threads that look up one name at once find the same.
+        """Return all entries for a server (a name of ``host_name``)."""
+        # Cached, because each hashed line costs a digest per lookup, and each server is looked up three times.
+        # Concurrent lookups of one name give the same result.
         if name not in self._found:
             self._found[name] = tuple(self._look_up(name))
         return self._found[name]
@@ -163,11 +163,11 @@ class KnownHosts:
         return found + [entry for hosts, entry in self._patterns if _any_like(name, hosts)]
 
     def key_types(self, name: str) -> tuple[str, ...]:
-        """Return the types of key that are recorded for a server, so that one of them is asked for."""
+        """Return the key types recorded for a server, so that one of them can be requested."""
         return tuple(dict.fromkeys(e.key_type for e in self.entries(name) if e.marker is None))
 
     def judge(self, host: str, port: int, key_type: str, key: str) -> Judgement:
-        """Return what the files say of the key that a server showed."""
+        """Return the verdict of the files on the key that a server presented."""
         named = self.entries(host_name(host, port))
         bare = self.entries(host_name(host, SSH_PORT)) if port != SSH_PORT else named
         for entry in (*named, *bare):
@@ -180,7 +180,7 @@ class KnownHosts:
         if plain:
             same_type = [entry for entry in plain if entry.key_type == key_type]
             return Judgement(Verdict.CHANGED, (same_type or plain)[0])
-        # As OpenSSH does: a server on another port is trusted when the bare name has exactly this key.
+        # As in OpenSSH, a server on another port is trusted if the bare name has exactly this key.
         for entry in bare:
             if entry.marker is None and entry.key == key:
                 return Judgement(Verdict.KNOWN, entry)

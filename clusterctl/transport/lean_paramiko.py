@@ -1,5 +1,7 @@
-"""paramiko, imported without invoke: it wants that for ``Match exec`` of an ssh_config alone, and a tenth of a
-command's start would go into it. Commands of ``Match exec`` are run here, as ssh runs them."""
+"""Import paramiko without invoke, which it uses only for ``Match exec`` in ssh_config.
+
+Importing invoke takes a tenth of a command's start. Commands of ``Match exec`` run here, in the same way as with ssh.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ _log = log.get(__name__)
 
 if "paramiko" not in sys.modules and "invoke" not in sys.modules:
     modules: dict[str, Any] = sys.modules
-    # None is Python's way to say that there is no such module; paramiko goes on without it.
+    # None makes the import of invoke fail; paramiko continues without it.
     modules["invoke"] = None
     try:
         import paramiko
@@ -32,14 +34,14 @@ __all__ = ["paramiko"]
 
 @dataclass(frozen=True, slots=True)
 class _Ended:
-    """What paramiko reads of a command's end."""
+    """The part of invoke's result that paramiko reads."""
 
     ok: bool
 
 
 @cache
 def _ended(command: str) -> _Ended:
-    """Run a command by the user's shell with no input; asked about a thousand hosts, the same one runs once."""
+    """Run a command with the user's shell and no input, once for all hosts that use the same command."""
     shell = os.environ.get("SHELL") or "/bin/sh"
     try:
         done = subprocess.run(
@@ -47,17 +49,17 @@ def _ended(command: str) -> _Ended:
             check=False,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
-        _log.warning("ssh_config: Match exec %r counts as failed: %s", command, error)
+        _log.warning("ssh_config: Match exec %r is treated as failed: %s", command, error)
         return _Ended(ok=False)
     return _Ended(ok=done.returncode == 0)
 
 
 class _Invoke:
-    """What paramiko's ssh_config uses of invoke."""
+    """The part of invoke that paramiko's ssh_config uses."""
 
     @staticmethod
     def run(command: str, **_options: object) -> _Ended:
-        """Return how a command ended."""
+        """Run a command and return its result."""
         return _ended(command)
 
 

@@ -1,4 +1,4 @@
-"""This machine as a node: commands as child processes in a process group of their own."""
+"""Use this machine as a node: each command is a child process in its own process group."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LINGER_S = 0.5
 
 
 class LocalTransport(file_scripts.ShellFiles):
-    """The Transport of a node with ``connection: local``; one command at a time, but ``close`` from any."""
+    """The Transport of a node with ``connection: local``; one command at a time, ``close`` from any thread."""
 
     def __init__(
         self, node: Node, *, password: SudoPassword | None = None, max_output_bytes: int = MAX_OUTPUT_BYTES
@@ -41,7 +41,7 @@ class LocalTransport(file_scripts.ShellFiles):
         return self._node.name
 
     def open(self) -> None:
-        """This machine needs no connection."""
+        """Do nothing, because this machine needs no connection."""
 
     def run(
         self,
@@ -88,11 +88,11 @@ class LocalTransport(file_scripts.ShellFiles):
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
                     start_new_session=True,
-                    # Over SSH nothing of our environment reaches a node; here at least the password must not.
+                    # SSH does not pass the environment on; here at least the password must not be passed.
                     env={name: value for name, value in os.environ.items() if name != PASSWORD_VARIABLE},
                 )
         except OSError as error:
-            # As a shell answers: 127 there is no such command, 126 it cannot be executed.
+            # Exit statuses as in a shell: 127 command not found, 126 not executable.
             exchange.started = True
             exchange.feed_stderr(f"{words[0]}: {error.strerror}\n".encode())
             return exchange.completed(127 if isinstance(error, FileNotFoundError) else 126)
@@ -109,7 +109,9 @@ class LocalTransport(file_scripts.ShellFiles):
             _end(process)
 
     def _cut_off(self) -> TransportError:
-        return TransportError(Failure(FailureKind.LOST, f"{self.node} (this machine): the run was cut off"))
+        return TransportError(
+            Failure(FailureKind.LOST, f"{self.node} (this machine): the run was interrupted")
+        )
 
     def _pump(self, process: subprocess.Popen[bytes], exchange: Exchange) -> None:
         assert process.stdin and process.stdout and process.stderr
@@ -149,7 +151,7 @@ class LocalTransport(file_scripts.ShellFiles):
         return False
 
     def close(self) -> None:
-        """End the command that runs, if any; as over SSH, none begins after it."""
+        """End the running command, if any; as over SSH, no other can start afterwards."""
         with self._lock:
             process, self._cut = self._process, True
         if process is not None:
@@ -160,7 +162,7 @@ class LocalTransport(file_scripts.ShellFiles):
 def _feed(
     process: subprocess.Popen[bytes], pending: memoryview, ends: bool, selector: selectors.BaseSelector
 ) -> memoryview:
-    """Write what the command takes now; return the rest, and watch for room while there is a rest."""
+    """Write as much as the command accepts now and return the rest; watch for room while there is a rest."""
     stdin = process.stdin
     if stdin is None or stdin.closed:
         return memoryview(b"")
@@ -182,10 +184,10 @@ def _feed(
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a command's whole process group if it still runs, and give its pipes back."""
+    """End a command's process group if it still runs, and close its pipes."""
     if process.poll() is None:
         for sent in (signal.SIGTERM, signal.SIGKILL):
-            # A command that runs as root through sudo is not ours to signal; its own guard ends it.
+            # A command that runs as root through sudo cannot be signalled; its own guard ends it.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, sent)
             with contextlib.suppress(subprocess.TimeoutExpired):

@@ -1,6 +1,6 @@
-"""How a connection over SSH is opened: the way there, its host key, the login; and what a run's connections share.
+"""Open SSH connections: jump hosts, host key, login; and share state between the connections of a run.
 
-Beside ``ssh_login``, ``ssh_packets`` and ``ssh_wire`` the only module that uses paramiko.
+Only this module, ``ssh_login``, ``ssh_packets`` and ``ssh_wire`` use paramiko.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ def _verify(policy: HostKeyPolicy, target: Target, wire: Wire) -> None:
 
 
 def _was_dropped(error: BaseException) -> bool:
-    """Say whether the server let go before SSH began, as sshd does beyond MaxStartups (sshd_config(5)).
+    """Return whether the server closed the connection before SSH began, as sshd does beyond MaxStartups.
 
-    A jump host that is short of channels says so (RFC 4254 5.1, resource shortage).
+    Sources: sshd_config(5); RFC 4254 5.1 for a jump host without free channels (resource shortage).
     """
     if isinstance(error, paramiko.ChannelException):
         return error.code == 4
@@ -71,7 +71,7 @@ def _was_dropped(error: BaseException) -> bool:
 
 
 class _Config(paramiko.SSHConfig):
-    """paramiko's, but paths and commands keep their tokens: ``ssh_config`` knows all, and the inventory's user."""
+    """paramiko's SSHConfig without token expansion: ``ssh_config`` expands all tokens, and has the inventory's user."""
 
     TOKENS_BY_CONFIG_KEY = {  # noqa: RUF012 - paramiko's own shape
         key: tokens
@@ -79,10 +79,10 @@ class _Config(paramiko.SSHConfig):
         if key not in ("identityfile", "proxycommand")
     }
     user: str | None = None
-    """Who logs in, where that is set elsewhere: what ``Match user`` is held against, as with ``ssh -l``."""
+    """The login user if set elsewhere, which ``Match user`` is compared with, as with ``ssh -l``."""
 
     def parse(self, file_obj: Any) -> None:
-        """Read a file, and note which sections name their hosts."""
+        """Read a file, and index the sections by the hosts that they name."""
         super().parse(file_obj)
         whole: Any = self
         self._sections: list[dict[str, Any]] = whole._config
@@ -98,8 +98,8 @@ class _Config(paramiko.SSHConfig):
                 self._by_name.setdefault(name, []).append(index)
 
     def about(self, host: str, user: str | None) -> Any:
-        """Return what can count for one host: of a fleet's sections most name others, and each would cost time."""
-        asked: Any = copy.copy(self)  # paramiko's stubs do not know where it keeps sections
+        """Return a copy with only the sections that may match one host, because checking all of a fleet's is slow."""
+        asked: Any = copy.copy(self)  # paramiko's stubs do not declare its attribute for sections
         asked.user = user
         asked._config = [self._sections[i] for i in sorted({*self._general, *self._by_name.get(host, ())})]
         return asked
@@ -112,7 +112,7 @@ class _Config(paramiko.SSHConfig):
 
 
 class SshSession:
-    """What all SSH connections of a run share: ssh_config, host keys, private keys, jump hosts."""
+    """The state that all SSH connections of a run share: ssh_config, host keys, private keys, jump hosts."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class SshSession:
             try:
                 self._ssh_config = _Config.from_file(StringIO(text))
             except (paramiko.ConfigParseError, ValueError) as error:
-                raise ConfigError(f"ssh_config cannot be understood: {error}") from None
+                raise ConfigError(f"ssh_config cannot be parsed: {error}", hint="fix that line") from None
 
     def _lookup(self, host: str, user: str | None) -> ssh_config.Options:
         if self._ssh_config is None:
@@ -157,13 +157,16 @@ class SshSession:
         return ssh_config.resolve(node, self._lookup, self._connect_timeout_s)
 
     def open(self, target: Target, hold: Callable[[socket.socket], None]) -> Wire:
-        """Connect, verify the host key and log in; ``hold`` is given the socket, for whoever must cut it.
+        """Connect, verify the host key and log in; ``hold`` receives the socket, so that other threads can close it.
 
-        A server that has too many logins under way drops some at random; it is asked again, later each time.
+        A server with too many pending logins drops some at random, so the attempt is repeated with growing pauses.
         """
         if target.proxy_command:
             raise failed(
-                target, FailureKind.ERROR, "ssh_config gives it a ProxyCommand", "use ProxyJump instead"
+                target,
+                FailureKind.ERROR,
+                "ssh_config sets a ProxyCommand for it, which is not supported",
+                "use ProxyJump instead",
             )
         gateway = self.jumps.acquire(target, target.jump) if target.jump else None
         give_up = time.monotonic() + target.connect_timeout_s
@@ -179,7 +182,9 @@ class SshSession:
                     pause_s = _DROPPED_PAUSE_S * 2 ** (attempt - 1) * random.uniform(0.5, 1.5)
                     again = attempt < _DROPPED_TRIES and now + pause_s < give_up
                     if again and _was_dropped(error):
-                        _log.info("%s: dropped at login %d; again in %.1f s", target.where, attempt, pause_s)
+                        _log.info(
+                            "%s: dropped at login attempt %d; retry in %.1f s", target.where, attempt, pause_s
+                        )
                         if not self._ending.wait(pause_s):
                             continue
                     raise connect_failure.explain(
@@ -201,7 +206,7 @@ class SshSession:
             if gateway
             else tcp.connected(target, hold)
         )
-        # A server that has greeted is alive, and may be slow only because many log in at once.
+        # A server that has sent its greeting is alive, and may be slow because of many simultaneous logins.
         patience_s = max(_LOGIN_TIMEOUT_S, target.connect_timeout_s)
         wire: Wire | None = None
         try:
@@ -221,6 +226,6 @@ class SshSession:
         return wire
 
     def close(self) -> None:
-        """End the connections to jump hosts, and the waiting for another attempt."""
+        """Close the connections to jump hosts, and end pauses before another attempt."""
         self._ending.set()
         self.jumps.close()

@@ -1,6 +1,6 @@
-"""Which keys are shown to a server, in which order, and what is said when it takes none of them.
+"""Choose the keys to offer to a server and their order, and explain a refused login.
 
-Loading and signing are paramiko's and are handed in by ``ssh``.
+Loading and signing are done by paramiko; ``ssh`` passes the functions in.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Key(Protocol):
 
 
 class KeyProblem(Exception):
-    """Why a key cannot be used, in a few words."""
+    """A key cannot be used; the message gives the reason in a few words."""
 
 
 class AuthenticationEnded(Exception):
@@ -35,23 +35,21 @@ class AuthenticationEnded(Exception):
 
 
 AGENT_ONLY = "of a kind that only an agent can use, such as one on a hardware token"
-"""What is said of a key whose file is no more than a handle."""
+"""The message for a key whose file is only a handle."""
 _OTHERS = 0o077
-_PUBLIC = "it is a public one, name the file without .pub"
+_PUBLIC = "it is a public key, name the file without .pub"
 _NEW_FORMAT = "-----BEGIN OPENSSH PRIVATE KEY-----"
 
 
 def refuse_open_to_others(path: str) -> None:
-    """Raise KeyProblem for a key of ours that others may read, as ssh does (sshkey_perm_ok): launchers would fail."""
+    """Raise KeyProblem if other users may read one's own key, which ssh rejects as well (sshkey_perm_ok)."""
     info = Path(path).stat()
     if info.st_uid == os.getuid() and info.st_mode & _OTHERS:
-        raise KeyProblem(
-            f"others may read it (mode {stat.S_IMODE(info.st_mode):04o}), so that ssh refuses it"
-        )
+        raise KeyProblem(f"others may read it (mode {stat.S_IMODE(info.st_mode):04o}), so ssh rejects it")
 
 
 def not_a_private_key(path: str, error: Exception) -> str:
-    """Say what a file is that cannot be read as a private key."""
+    """Return why a file cannot be read as a private key."""
     try:
         start = user_files.read(path, user_files.KEY_BYTES)[:40]
     except OSError:
@@ -70,7 +68,7 @@ class KeyRing:
         self._keys: dict[str, Key | KeyProblem] = {}
 
     def key(self, path: str) -> Key:
-        """Return the key in a file; raise KeyProblem when it cannot be used."""
+        """Return the key in a file; raise KeyProblem if it cannot be used."""
         with self._lock:
             if path not in self._keys:
                 try:
@@ -89,10 +87,10 @@ def authenticate(
     agent_keys: Callable[[], Sequence[Key]],
     attempt: Callable[[Key], str | None],
 ) -> None:
-    """Log in with the first key that the server takes; raise TransportError (``auth``) when it takes none.
+    """Log in with the first key that the server accepts; raise TransportError (``auth``) if it rejects all.
 
-    ``attempt`` returns None when a key was taken, else the reason. Keys that somebody named come before the
-    agent's; the usual keys of ~/.ssh come after them, as with OpenSSH. The agent is asked only when needed.
+    ``attempt`` returns None if a key was accepted, else the reason. As with OpenSSH, configured keys come before the
+    agent's keys, and the default keys of ~/.ssh come after them. The agent is contacted only if needed.
     """
     tried: list[str] = []
     order = ("files", "agent") if target.identities_named else ("agent", "files")
@@ -109,7 +107,7 @@ def authenticate(
                     return
                 tried.append(f"{label}: {reason}")
     except AuthenticationEnded as ended:
-        tried.append(f"the server ended it: {ended}")
+        tried.append(f"the server ended the authentication: {ended}")
     raise TransportError(_failure(target, tried))
 
 
@@ -136,18 +134,18 @@ def _from_agent(
     if not keys:
         tried.append("ssh-agent: no keys")
         return []
-    # A key whose public half is known of a named identity comes first: servers allow few attempts.
+    # Keys that belong to a configured identity come first, because servers allow few attempts.
     wanted = {half: path for path in target.identities for half in _public_halves(path)}
     matching = [key for key in keys if key.get_base64() in wanted]
     others = [] if target.identities_only else [key for key in keys if key.get_base64() not in wanted]
     held = {wanted[key.get_base64()] for key in matching}
-    # Who names a public key means the agent's private half of it.
+    # A configured public key means the matching private key in the agent.
     tried[:] = [said for said in tried if not (said.endswith(_PUBLIC) and said.partition(": ")[0] in held)]
     return [(f"ssh-agent ({key.get_name()})", key) for key in (*matching, *others)]
 
 
 def _public_halves(path: str) -> list[str]:
-    """Return the public keys (base64) that belong to an identity's file: its own, or those it is or has beside it."""
+    """Return the public keys (base64) of an identity: in the file itself or in the .pub file next to it."""
     found = []
     for place in (path, f"{path}.pub"):
         try:
@@ -163,9 +161,10 @@ def _public_halves(path: str) -> list[str]:
 
 
 def _within(text: str) -> list[str]:
-    """Return the public key in a private key of OpenSSH's own format, where it is readable without the passphrase.
+    """Return the public key in a private key of OpenSSH's own format, which stores it unencrypted.
 
-    PROTOCOL.key there: a magic word, three strings (cipher, kdf and its options), how many keys, and the public ones.
+    Format (PROTOCOL.key of OpenSSH): a magic word, three strings (cipher, kdf and its options), the number of keys, and
+    the public keys.
     """
     body = text.partition(_NEW_FORMAT)[2].partition("-----")[0]
     try:
@@ -180,19 +179,21 @@ def _within(text: str) -> list[str]:
 
 def _failure(target: Target, tried: list[str]) -> Failure:
     if any("passphrase" in reason for reason in tried):
-        hint = "add the key to ssh-agent with ssh-add: passphrases are not asked for"
+        hint = "add the key to ssh-agent with ssh-add; clusterctl does not ask for passphrases"
     elif any(AGENT_ONLY in reason for reason in tried):
-        hint = "add the key to ssh-agent with ssh-add, and plug its token in"
+        hint = "plug the token in and add its key to ssh-agent with ssh-add"
     elif exposed := [
         reason.partition(": others may read it")[0] for reason in tried if "others may" in reason
     ]:
         hint = f"chmod 600 {shlex.join(exposed)}"
     elif any("cannot be read" in reason for reason in tried):
-        hint = "mend identity_file in the inventory, or IdentityFile in ssh_config"
+        hint = "fix identity_file in the inventory, or IdentityFile in ssh_config"
     else:
-        hint = f"add the public key to {target.user}'s ~/.ssh/authorized_keys, or mend user or identity_file"
+        hint = (
+            f"add the public key to {target.user}'s ~/.ssh/authorized_keys, or check user and identity_file"
+        )
     return Failure(
         FailureKind.AUTH,
-        f"{target.where}: user {target.user} was not let in; tried {'; '.join(tried) or 'no key at all'}",
+        f"{target.where}: login as {target.user} refused; tried {'; '.join(tried) or 'no key'}",
         hint,
     )

@@ -1,4 +1,4 @@
-"""One command on one SSH channel: one thread reads both streams, sends the input and keeps the deadline.
+"""Run one command on one SSH channel: one thread reads both streams, sends the input and enforces the deadline.
 
 Works on paramiko's Channel without importing paramiko; see ``ssh_wire``.
 """
@@ -15,20 +15,20 @@ from clusterctl.transport.exchange import Exchange
 
 _CHUNK_BYTES = 131072
 _INLINE_INPUT_BYTES = 65536
-# A packet carries at most 32 KiB and the window 2 MiB: the server never waits for a look.
+# A packet has at most 32 KiB and the window 2 MiB, so the server never waits for the reader.
 _PACKETS_PER_LOOK = 16
-# Background children of a command that has ended may hold its output open; OpenSSH would wait for them.
+# Background children of a finished command may hold its output open; OpenSSH would wait for them.
 _LINGER_S = 1.0
 
 
 class Pipe(Protocol):
-    """What a channel buffers for one stream."""
+    """The buffer of one stream of a channel."""
 
     def set_event(self, event: Arrivals) -> None: ...
 
 
 class Channel(Protocol):
-    """What is used of paramiko's Channel."""
+    """The part of paramiko's Channel that is used here."""
 
     in_buffer: Pipe
     in_stderr_buffer: Pipe
@@ -49,29 +49,29 @@ class Channel(Protocol):
 
 
 class Wake:
-    """What the one reader of a channel sleeps on; streams and the channel's end wake it."""
+    """The event that a channel's reader sleeps on; its streams and its end set it."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
 
     def set(self) -> None:
-        """Something arrived."""
+        """Wake the reader."""
         self._event.set()
 
     def wait(self, timeout_s: float) -> None:
-        """Sleep until something arrives."""
+        """Sleep until the event is set, at most ``timeout_s`` seconds."""
         self._event.wait(timeout_s)
 
     def rearm(self) -> None:
-        """Forget what has arrived; call before looking at the streams."""
+        """Clear the event; call before reading the streams."""
         self._event.clear()
 
 
 class Arrivals:
-    """Stands where a channel's stream expects its Event, and wakes the reader only when that is worth it.
+    """Replaces the Event of a channel's stream, and wakes the reader only if that is worthwhile.
 
-    A probe writes hundreds of small pieces, and each wake-up is a switch of threads. While nobody follows the
-    output line by line, the reader sleeps until enough has come to matter for the window, or all has.
+    A probe writes hundreds of small pieces, and each wake-up is a switch of threads. Unless the output is followed
+    line by line, the reader sleeps until enough data for the window, or all data, has arrived.
     """
 
     def __init__(self, channel: Channel, wake: Wake) -> None:
@@ -81,7 +81,7 @@ class Arrivals:
         self.eager = True
 
     def set(self) -> None:
-        """A packet arrived, or the stream ended; called by paramiko with the stream's lock held."""
+        """Handle a packet or the end of the stream; called by paramiko with the stream's lock held."""
         self._unseen += 1
         if (
             self.eager
@@ -93,7 +93,7 @@ class Arrivals:
             self._wake.set()
 
     def clear(self) -> None:
-        """Ignored: a stream that ran empty must not hide that the other has data."""
+        """Do nothing, because an empty stream must not hide data of the other one."""
 
 
 class ChannelClosed(Exception):
@@ -108,9 +108,9 @@ def converse(
 ) -> int:
     """Follow a command that was just sent to its end and return its exit status.
 
-    ``end_command`` is given the command's process id on the node when it has to be ended early. ``catch_up`` returns
-    once all has arrived that the server had to send when it was called.
-    Raises ChannelClosed when the connection ends first; what ``exchange`` raises ends the command.
+    ``end_command`` is called with the command's process ID on the node if the command must be ended early.
+    ``catch_up`` returns once all data has arrived that the server had to send at the time of the call.
+    Raises ChannelClosed if the connection ends first; an exception of ``exchange`` ends the command.
     """
     wake = Wake()
     channel.wake = wake
@@ -123,7 +123,7 @@ def converse(
         while True:
             wake.rearm()
             for stream in streams:
-                # Set before the streams are looked at: what arrives from here on is not overlooked.
+                # Set before the streams are read, so that later data wakes the reader.
                 stream.eager = exchange.attentive or channel.status_event.is_set()
             _drain(channel, exchange)
             exchange.check()
@@ -137,7 +137,7 @@ def converse(
             if channel.status_event.is_set():
                 ended_at = ended_at or time.monotonic()
                 if time.monotonic() - ended_at > _LINGER_S and not _readable(channel):
-                    # Silence alone proves nothing: on a busy machine the output may come seconds after the status.
+                    # On a busy machine the output may arrive seconds after the status.
                     catch_up()
                     if not _readable(channel) and not channel.eof_received:
                         break
@@ -161,7 +161,7 @@ def _readable(channel: Channel) -> bool:
 
 
 def _drain(channel: Channel, exchange: Exchange) -> None:
-    """Take what has arrived, looking up now and then so that a flood cannot outrun the limits."""
+    """Take the data that has arrived, checking the limits after each chunk so that a flood cannot exceed them."""
     for ready, receive, feed in (
         (channel.recv_stderr_ready, channel.recv_stderr, exchange.feed_stderr),
         (channel.recv_ready, channel.recv, exchange.feed_stdout),
@@ -172,10 +172,10 @@ def _drain(channel: Channel, exchange: Exchange) -> None:
 
 
 def _send(channel: Channel, data: bytes, ends: bool) -> threading.Thread | None:
-    """Send input; what may not fit the window by a thread, or both ends could wait for each other."""
+    """Send input; use a thread if it may exceed the window, because both ends could wait for each other."""
 
     def write() -> None:
-        # A command that ends without reading all its input, or a lost connection, shows in what is read.
+        # The reader detects a lost connection and a command that ends without reading all its input.
         with contextlib.suppress(OSError, EOFError):
             channel.sendall(data)
             if ends:

@@ -1,4 +1,4 @@
-"""Where a node is and how to log in there: inventory over ssh_config over default, as one frozen Target."""
+"""Resolve a node's address and login into a frozen Target. Precedence: inventory, ssh_config, default."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Lookup = Callable[[str, str | None], Options]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One SSH server and the way to it. ``jumps`` lead there in order; ``known_hosts[0]`` is added to."""
+    """One SSH server, its login and its jump host. New host keys are added to ``known_hosts[0]``."""
 
     node: str
     host: str
@@ -43,31 +43,31 @@ class Target:
     identities: tuple[str, ...]
     identities_only: bool
     identities_named: bool
-    """Whether somebody named these keys, or they are those that everybody has."""
+    """Whether these keys are configured; else they are the default ones."""
     connect_timeout_s: float
     known_hosts: tuple[str, ...]
     hash_known_hosts: bool = False
     revoked_host_keys: str | None = None
-    """The file of keys that no server may show (RevokedHostKeys)."""
+    """The file of revoked host keys (RevokedHostKeys)."""
     host_key_alias: str | None = None
     proxy_command: bool = False
     family: Literal["any", "inet", "inet6"] = "any"
-    """Which addresses of its name count (AddressFamily)."""
+    """Which addresses of its name are used (AddressFamily)."""
     agent: str | None = None
-    """The socket of the agent that is asked for keys; None: there is none."""
+    """The socket of the SSH agent; None: no agent."""
     certificate: str | None = None
     """The file of a certificate for one of the keys."""
     jump: Target | None = None
 
     @property
     def where(self) -> str:
-        """The server as messages name it."""
+        """The server's name in messages: ``node (user@host:port)``."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.node} ({self.user}@{host}:{self.port})"
 
     @property
     def key_place(self) -> tuple[str, int]:
-        """The host and port by which known_hosts lists the server; an alias stands there without a port."""
+        """The host and port of the server in known_hosts; an alias is listed without a port."""
         return (self.host_key_alias, SSH_PORT) if self.host_key_alias else (self.host, self.port)
 
 
@@ -82,26 +82,30 @@ def _port(options: Options, host: str) -> int | None:
         return None
     if not _is_port(value):
         raise ConfigError(
-            f"ssh_config: port of {host} is {value[:60]!r}, not a number from 1 to {_LAST_PORT}"
+            f"ssh_config: port of {host} is {value[:60]!r}, not a number from 1 to {_LAST_PORT}",
+            hint=f"fix Port of {host} in ssh_config",
         )
     return int(value)
 
 
 def _is_port(text: str) -> bool:
-    # The resolver takes a greater one, and counts on from 0.
+    # The resolver accepts greater numbers modulo 65536.
     return re.fullmatch("[0-9]{1,5}", text) is not None and 1 <= int(text) <= _LAST_PORT
 
 
 def _seconds(options: Options, host: str) -> int | None:
-    """Return ConnectTimeout: 90, 90s or 1m30s (TIME FORMATS in sshd_config(5)); None where it is 0, the default."""
+    """Return ConnectTimeout in seconds from 90, 90s or 1m30s (TIME FORMATS in sshd_config(5)); None if unset or 0."""
     value = _text(options, "connecttimeout")
     if value is None:
         return None
     parts = re.findall(r"([0-9]{1,10})([smhdw]?)", value.lower())
     seconds = sum(int(number) * _UNITS_S[unit] for number, unit in parts)
-    # ssh refuses what is no int of C, and a socket of Python's what is some centuries.
+    # ssh rejects values beyond a C int, and Python's sockets reject timeouts of centuries.
     if seconds > _LONGEST_S or not parts or "".join(map("".join, parts)) != value.lower():
-        raise ConfigError(f"ssh_config: connecttimeout of {host} is {value[:60]!r}, not a time")
+        raise ConfigError(
+            f"ssh_config: connecttimeout of {host} is {value[:60]!r}, not a time",
+            hint="write it in seconds (90) or with units (1m30s)",
+        )
     return seconds or None
 
 
@@ -115,7 +119,7 @@ def _identities(options: Options, own: str | None, tokens: Mapping[str, str]) ->
 
 
 def _agent(options: Options, tokens: Mapping[str, str]) -> str | None:
-    """Return the agent's socket: IdentityAgent's, which may name a variable, else that of $SSH_AUTH_SOCK."""
+    """Return the agent's socket: IdentityAgent, which may name a variable, else $SSH_AUTH_SOCK."""
     named = options.get("identityagent")
     if not isinstance(named, str) or named == _AGENT_VARIABLE:
         return os.environ.get(_AGENT_VARIABLE) or None
@@ -134,7 +138,7 @@ def _known_hosts(options: Options, own: str | None, tokens: Mapping[str, str]) -
 
 
 def _tokens(options: Options, address: str, host: str, port: int, login: str) -> dict[str, str]:
-    """Return what stands for ``%h`` and the like in paths (TOKENS in ssh_config(5))."""
+    """Return the values of ``%h`` and the other tokens in paths (TOKENS in ssh_config(5))."""
     machine = socket.gethostname()
     return {
         "%": "%", "h": host, "n": address, "p": str(port), "r": login, "u": getpass.getuser(), "i": str(os.getuid()),
@@ -144,7 +148,7 @@ def _tokens(options: Options, address: str, host: str, port: int, login: str) ->
 
 
 def _path(text: str, tokens: Mapping[str, str]) -> str:
-    """Return a path of ssh_config with its tokens, ``${VARIABLES}`` and ``~`` filled in; unknown ones stay."""
+    """Return a path of ssh_config with tokens, ``${VARIABLES}`` and ``~`` expanded; unknown ones are kept."""
     filled = _TOKEN.sub(
         lambda found: (tokens if found[1] else os.environ).get(found[1] or found[2], found[0]), text
     )
@@ -157,12 +161,15 @@ def split_hop(hop: str) -> tuple[str | None, str, int | None]:
     user, _, rest = rest.rpartition("@")
     matched = re.fullmatch(r"(?:\[(?P<v6>[^\]]+)\]|(?P<host>[^:\[\]]+))(?::(?P<port>\d{1,5}))?", rest)
     if matched is None or (matched["port"] and not _is_port(matched["port"])):
-        raise ConfigError(f"{hop!r} is no jump host", hint="write it as [user@]host[:port]")
+        raise ConfigError(f"{hop!r} is not a valid jump host", hint="write it as [user@]host[:port]")
     return user or None, matched["v6"] or matched["host"], int(matched["port"]) if matched["port"] else None
 
 
 def resolve(node: Node, lookup: Lookup, connect_timeout_s: float | None = None) -> Target:
-    """Return where a node is; ``lookup`` gives ssh_config's options for a host name and the user who is set already."""
+    """Return a node's Target; ``lookup`` returns ssh_config's options for a host name and the user, if set already.
+
+    Raises ConfigError for an invalid port, time or jump host. ``connect_timeout_s`` overrides ssh_config, in seconds.
+    """
     return _resolve(
         node.name,
         node.address,
@@ -192,7 +199,7 @@ def _resolve(
 ) -> Target:
     if depth > _MAX_JUMPS:
         raise ConfigError(
-            f"{name}: more than {_MAX_JUMPS} jump hosts in a row", hint="do they jump in a circle?"
+            f"{name}: more than {_MAX_JUMPS} jump hosts in a row", hint="check for a loop of jump hosts"
         )
     options = lookup(address, user)
     login = user or _text(options, "user") or getpass.getuser()
@@ -207,7 +214,7 @@ def _resolve(
             f"jump host {hop_host}",
             hop_host,
             lookup,
-            # A jump host is logged in to as the node is, unless something says otherwise.
+            # A jump host's default login is that of the node behind it.
             user=hop_user or _text(hop_options, "user") or login,
             port=hop_port,
             identity_file=None if "identityfile" in hop_options else identity_file,
@@ -236,7 +243,7 @@ def _resolve(
         family=_FAMILIES.get((_text(options, "addressfamily") or "any").lower(), "any"),
         agent=_agent(options, tokens),
         certificate=_path(named, tokens) if (named := _text(options, "certificatefile")) else None,
-        # A jump, or that there shall be none, stands in a command's place (ssh_config(5), ProxyJump).
+        # ProxyJump, also with the value none, overrides ProxyCommand (ssh_config(5)).
         proxy_command=hops is None and command is not None,
         jump=jump,
     )

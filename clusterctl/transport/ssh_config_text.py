@@ -1,7 +1,7 @@
-"""The text of ssh_config as paramiko reads it right: one file without Include lines, whose conditions are OpenSSH's.
+"""Rewrite ssh_config into one text that paramiko interprets as OpenSSH does.
 
-paramiko knows no Include and no comment behind a value, takes the keywords of Match only in small letters, and takes a
-section as meant for every host where it does not know a keyword of its condition.
+paramiko does not support Include or comments after a value, accepts keywords of Match only in lower case, and applies a
+section to every host if it does not support a keyword of the section's condition.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from clusterctl.inventory.user_paths import at_home, is_folder, is_there
 
 CONFIG_VARIABLE = "CLUSTERCTL_SSH_CONFIG"
 FILE_LISTS = ("userknownhostsfile", "globalknownhostsfile")
-"""Options whose values are several paths; they are quoted as for a shell here."""
+"""Options whose values are several paths; the rewritten text quotes them as for a shell."""
 PROXY = "clusterctlproxy"
-"""An option of our own beside each ProxyJump and ProxyCommand: the first of them says which of the two counts."""
+"""An own option after each ProxyJump and ProxyCommand; the first one shows which of the two takes precedence."""
 _MAX_INCLUDE_DEPTH = 16
 MAX_FILES = 4096
 MAX_BYTES = 16 << 20
-"""Characters over all files, and the bytes of each; sections of 65,536 nodes are 13 MiB."""
+"""The limit of characters over all files and of bytes per file; sections of 65,536 nodes need 13 MiB."""
 _LINE = re.compile(r"\s*(\w+)(?=[\s=])\s*=?\s*(.*)")
-# The rest of their line is for a shell, with its own comments.
+# The rest of these lines is shell text, with the shell's own comments.
 _COMMANDS = ("proxycommand", "localcommand", "remotecommand", "knownhostscommand")
 _ALONE = ("all", "canonical", "final")
 _WITH_A_WORD = ("host", "originalhost", "user", "localuser", "exec")
@@ -36,28 +36,29 @@ _log = log.get(__name__)
 
 
 def config_files() -> tuple[Path, ...]:
-    """Return the ssh_config files that count, first wins: $CLUSTERCTL_SSH_CONFIG alone, or OpenSSH's two."""
+    """Return the ssh_config files to read, first takes precedence: $CLUSTERCTL_SSH_CONFIG, or OpenSSH's two."""
     chosen = os.environ.get(CONFIG_VARIABLE)
     if chosen:
         path = at_home(chosen)
         if not is_there(path):
             raise ConfigError(
-                f"${CONFIG_VARIABLE} names {chosen}, which is not there", hint="mend or unset it"
+                f"${CONFIG_VARIABLE} names {chosen}, which does not exist",
+                hint="fix or unset the variable",
             )
         return (path,)
     return (at_home("~/.ssh/config"), Path("/etc/ssh/ssh_config"))
 
 
 def read_config(files: Sequence[Path]) -> str:
-    """Return the text of the files with their Include lines replaced by what they name.
+    """Return the text of the files with each Include line replaced by the included files.
 
-    Raise ConfigError for a file that cannot be read, for too many of them, and for too much text over all.
+    Raises ConfigError if a file cannot be read, or if the files are too many or too large together.
     """
     return _Reader().text(files)
 
 
 class _Reader:
-    """Reads files and counts them: each that is included twice by each of its own kind would double the text."""
+    """Reads files and counts them, because files that include each other twice would grow the text exponentially."""
 
     def __init__(self) -> None:
         self._files = 0
@@ -81,22 +82,25 @@ class _Reader:
         self._size += len(text)
         if self._files > MAX_FILES or self._size > MAX_BYTES:
             raise ConfigError(
-                f"{path}: with it, Include lines of ssh_config name {self._files} files of {self._size} characters; "
+                f"{path}: with this file, ssh_config includes {self._files} files of {self._size} characters; "
                 f"expected at most {MAX_FILES} files and {user_files.size_text(MAX_BYTES)}",
-                hint="does a file include itself, or a directory of other files?",
+                hint="check whether a file includes itself, or a directory of other files",
             )
         return text
 
     def _expanded(self, path: Path, base: Path, around: str, depth: int) -> Iterator[str]:
-        """Yield a file's lines; ``around`` is the condition of the section that includes it, empty for every host."""
+        """Yield a file's lines; ``around`` is the condition of the section that includes it, empty for all hosts."""
         if depth > _MAX_INCLUDE_DEPTH:
-            raise ConfigError(f"{path}: Include lines are nested deeper than {_MAX_INCLUDE_DEPTH}")
+            raise ConfigError(
+                f"{path}: Include lines are nested deeper than {_MAX_INCLUDE_DEPTH}",
+                hint="check whether a file includes itself",
+            )
         text = self._read(path)
         condition, section = around, _section(around)
         for number, line in enumerate(text.splitlines(), start=1):
             matched = _LINE.fullmatch(line.rstrip())
             if matched is None or line.lstrip().startswith("#"):
-                # What is no setting is left to paramiko, which says so.
+                # paramiko reports lines that are not settings.
                 yield line
                 continue
             key, value = matched[1].lower(), matched[2]
@@ -108,14 +112,14 @@ class _Reader:
             elif key == "include":
                 for included in _named(value, base):
                     yield from self._expanded(included, base, condition, depth + 1)
-                    # What an included file opened ends with it.
+                    # A section in an included file ends with that file.
                     yield section
             else:
                 yield _setting(key, value)
 
 
 def words(text: str) -> list[str]:
-    """Split as ssh does (argv_split in its misc.c): quotes, few escapes, and a comment from ``#`` at a word's start."""
+    """Split a line as ssh does (argv_split in misc.c): quotes, few escapes, comments from ``#`` at a word's start."""
     found: list[str] = []
     word, quote = "", ""
     begun = escaped = False
@@ -141,7 +145,7 @@ def words(text: str) -> list[str]:
 
 def _setting(key: str, value: str) -> str:
     if key == "proxycommand":
-        # Also where it is none: what comes first, a command or a jump, keeps the other from counting.
+        # Also for the value none: the first of ProxyCommand and ProxyJump overrides the other.
         return f"{key} {value}\n{PROXY} {key}"
     if key in _COMMANDS:
         return f"{key} {value}"
@@ -152,7 +156,7 @@ def _setting(key: str, value: str) -> str:
 
 
 def _section(condition: str) -> str:
-    """Return the line that begins a section; one of Host where that says it, as paramiko reads those faster."""
+    """Return the line that begins a section: Host if possible, because paramiko reads it faster, else Match."""
     if not condition:
         return "Host *"
     first, *patterns = shlex.split(condition)
@@ -162,22 +166,22 @@ def _section(condition: str) -> str:
 
 
 def _patterns(value: str) -> str:
-    """Return what a Host line asks for as a criterion of Match; nothing where it is every host."""
+    """Return the patterns of a Host line as a criterion of Match; empty if they match every host."""
     given = words(value)
     return "" if given == ["*"] else f"originalhost {_pattern(','.join(given))}" if given else _NOWHERE
 
 
 def _pattern(text: str) -> str:
-    """Quote a pattern; to ssh a bracket is a character like others (PATTERNS in ssh_config(5))."""
+    """Quote a pattern; a bracket is an ordinary character in ssh (PATTERNS in ssh_config(5))."""
     return shlex.quote(text.replace("[", "[[]"))
 
 
 def _criteria(value: str, place: str) -> str:
-    """Return what a Match line asks for, in small letters; nothing where it is every host."""
+    """Return the criteria of a Match line with keywords in lower case; empty if they match every host."""
     given = words(value)
     found: list[str] = []
     while given:
-        # Newer releases of OpenSSH take host=gpu1 too.
+        # Newer releases of OpenSSH accept host=gpu1 as well.
         word, equals, pattern = given.pop(0).partition("=")
         given[:0] = [pattern] if equals else []
         negated, name = word.startswith("!"), word.lstrip("!").lower()
@@ -188,23 +192,26 @@ def _criteria(value: str, place: str) -> str:
                 return _NOWHERE
             continue
         if not given:
-            raise ConfigError(f"{place}: 'Match {value}' has no word behind {word!r}")
+            raise ConfigError(
+                f"{place}: 'Match {value}' has no value after {word!r}",
+                hint="add a pattern or remove the keyword",
+            )
         asked = given.pop(0)
         if name in _WITH_A_WORD:
             word = shlex.quote(asked) if name == "exec" else _pattern(asked)
             found.append(f"{'!' * negated}{name} {word}")
         elif name != "tagged":
-            _log.warning("%s: 'Match %s' is not known here; the section's settings do not count", place, name)
+            _log.warning("%s: 'Match %s' is not supported; the section's settings are ignored", place, name)
             return _NOWHERE
         elif not negated:
-            return _NOWHERE  # without `ssh -P` there is no tag
+            return _NOWHERE  # tags exist only with `ssh -P`
     return " ".join(found)
 
 
 def _named(value: str, base: Path) -> Iterator[Path]:
-    """Yield the files that an Include line names, as glob(3) finds them."""
+    """Yield the files that an Include line names, in the order of glob(3)."""
     for pattern in words(value):
-        # Unlike Path.glob it leaves out hidden files, such as those that editors keep beside.
+        # Unlike Path.glob, glob.glob omits hidden files, such as those of editors.
         for found in sorted(glob.glob(str(base / at_home(pattern)))):  # noqa: PTH207
             if not is_folder(found):
                 yield Path(found)

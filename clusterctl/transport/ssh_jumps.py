@@ -1,4 +1,4 @@
-"""Connections to jump hosts: one each, opened by the first node behind it, ended with the last."""
+"""Share one connection per jump host: the first node behind it opens the connection, the last one closes it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from clusterctl.transport.ssh_config import Target
 
 C = TypeVar("C")
 _SHARED_FAILURE_S = 1.0
-"""For how long a failure is everybody's: whoever comes later, to see whether a jump host is back, asks it anew."""
-_NO_SUCH_JUMP = "mend 'proxy_jump' in the inventory, or ProxyJump in ssh_config"
+"""Seconds for which a failure is reported to all nodes; afterwards the next node tries the jump host again."""
+_NO_SUCH_JUMP = "fix 'proxy_jump' in the inventory, or ProxyJump in ssh_config"
 
 
 class _Shared(Generic[C]):
@@ -26,7 +26,7 @@ class _Shared(Generic[C]):
 
 
 class Jumps(Generic[C]):
-    """Shared connections by jump host. ``opener`` connects, ``ender`` closes, ``alive`` tells whether one still is."""
+    """Shared connections by jump host. ``opener`` connects, ``ender`` closes, ``alive`` checks a connection."""
 
     def __init__(
         self, opener: Callable[[Target], C], ender: Callable[[C], None], alive: Callable[[C], bool]
@@ -40,7 +40,7 @@ class Jumps(Generic[C]):
     def acquire(self, target: Target, jump: Target) -> C:
         """Return the connection to ``jump`` for ``target``; every success needs a ``release``.
 
-        When the jump host cannot be used, all nodes that wait for it fail at once with its reason.
+        Raises TransportError if the jump host cannot be used; all nodes that wait for it fail with the same reason.
         """
         with self._lock:
             shared = self._shared.setdefault(jump, _Shared())
@@ -48,7 +48,8 @@ class Jumps(Generic[C]):
         try:
             with shared.opening:
                 if shared.connection is not None and not self._alive(shared.connection):
-                    # Whoever went through it is lost; a large fleet always has others waiting, so that it never ends.
+                    # Nodes behind a dead connection are lost. Close it here, because a large fleet always has others
+                    # waiting, so that the count of users never reaches zero.
                     self._ender(shared.connection)
                     shared.connection = None
                 fresh = time.monotonic() - shared.failed_at < _SHARED_FAILURE_S
@@ -59,10 +60,10 @@ class Jumps(Generic[C]):
                         shared.failure, shared.failed_at = error.failure, time.monotonic()
                 failure, connection = shared.failure, shared.connection
             if failure is not None:
-                # The name that is wrong then is not the node's.
+                # With a DNS error, the wrong name is the jump host's and not the node's.
                 hint = _NO_SUCH_JUMP if failure.kind is FailureKind.DNS else failure.hint
                 raise TransportError(
-                    Failure(failure.kind, f"{target.where}: by way of {failure.message}", hint)
+                    Failure(failure.kind, f"{target.where}: through {failure.message}", hint)
                 )
             assert connection is not None
         except BaseException:
@@ -71,7 +72,7 @@ class Jumps(Generic[C]):
         return connection
 
     def release(self, jump: Target) -> None:
-        """Say that one node no longer needs the jump host."""
+        """Release the connection for one node; the last release closes it."""
         with self._lock:
             shared = self._shared.get(jump)
             if shared is None:
@@ -84,7 +85,7 @@ class Jumps(Generic[C]):
             self._ender(shared.connection)
 
     def close(self) -> None:
-        """End all of them."""
+        """Close all connections."""
         with self._lock:
             held, self._shared = list(self._shared.values()), {}
         for shared in held:

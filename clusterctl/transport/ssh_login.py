@@ -1,6 +1,6 @@
-"""Logging in with paramiko: keys from files and from an agent, each with its certificates and by itself.
+"""Log in with paramiko: keys from files and from an agent, each with its certificates and without.
 
-Which keys, and in which order, is said in ``ssh_auth``.
+``ssh_auth`` chooses the keys and their order.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _REFUSED = "refused"
 
 
 class _AgentKey(paramiko.AgentKey):
-    """A key of an agent that may decline to sign: locked, confirmed by nobody, on a token that is not plugged in."""
+    """A key of an agent that may decline to sign: locked, not confirmed by the user, or on a missing token."""
 
     declined = False
 
     def sign_ssh_data(self, data: Any, algorithm: str | None = None) -> Any:
-        """Return the agent's signature, or one that no server takes.
+        """Return the agent's signature, or an empty one that every server rejects.
 
-        An exception would end the connection, and with it the turn of the keys behind this one.
+        An exception would end the connection, and the following keys would not be tried.
         """
         try:
             return super().sign_ssh_data(data, algorithm)
@@ -44,7 +44,7 @@ class _AgentKey(paramiko.AgentKey):
 
 
 class _Agent(paramiko.Agent):
-    """The agent at a socket. paramiko's own knows $SSH_AUTH_SOCK alone, and would wait for it without a limit."""
+    """The agent at a socket. paramiko's own supports only $SSH_AUTH_SOCK, and waits for it without a limit."""
 
     def __init__(self, path: str) -> None:
         base: Any = paramiko.agent.AgentSSH
@@ -64,7 +64,10 @@ class _Agent(paramiko.Agent):
 
 
 def log_in(wire: Wire, target: Target, ring: ssh_auth.KeyRing, patience_s: float) -> None:
-    """Log in on a connection whose host key was verified; raise TransportError (``auth``) when no key is taken."""
+    """Log in on a connection whose host key was verified; raise TransportError (``auth``) if all keys are rejected.
+
+    ``patience_s`` bounds each attempt, in seconds.
+    """
     agents: list[_Agent] = []
     certificate, problem = _certificate(target.certificate)
 
@@ -80,7 +83,7 @@ def log_in(wire: Wire, target: Target, ring: ssh_auth.KeyRing, patience_s: float
             if reason != _REFUSED:
                 return reason
         if getattr(key, "declined", False):
-            return "the agent does not sign with it"
+            return "the agent declined to sign with it"
         return f"{_REFUSED}{problem}"
 
     try:
@@ -91,36 +94,36 @@ def log_in(wire: Wire, target: Target, ring: ssh_auth.KeyRing, patience_s: float
 
 
 def _certificate(path: str | None) -> tuple[Any, str]:
-    """Return what is in a certificate's file, and why that is nothing."""
+    """Return the certificate in a file, or None and the reason."""
     if path is None:
         return None, ""
     try:
         return paramiko.pkey.PublicBlob.from_string(user_files.read_text(path, user_files.KEY_BYTES)), ""
     except (OSError, ValueError, paramiko.SSHException) as error:
-        said = error.strerror if isinstance(error, OSError) else "it is none"
+        said = error.strerror if isinstance(error, OSError) else "not a certificate"
         return None, f" (without the certificate {path}: {said})"
 
 
 def _faces(key: Any, certificate: Any) -> Iterator[Any]:
-    """Yield a key as ssh shows it: with the certificate that is named, with the one beside its file, by itself.
+    """Yield a key in ssh's order: with the configured certificate, with the one next to its file, and without.
 
-    A certificate that has expired is refused, while the key in it may well be let in.
+    A server may reject an expired certificate but accept the key in it.
     """
     fits = certificate is not None and certificate.key_type.startswith(key.get_name())
     beside = key.public_blob
     for blob in (*([certificate] if fits else []), *([beside] if beside is not None else []), None):
-        # Keys of files are shared between connections; those of an agent are this one's, and cannot be copied.
+        # Keys from files are shared between connections; those of an agent belong to this one and cannot be copied.
         shown = key if isinstance(key, _AgentKey) else copy.copy(key)
         shown.public_blob = blob
         yield shown
 
 
 def _shown(wire: Wire, user: str, key: Any, patience_s: float) -> str | None:
-    """Show a key; return why it was not taken, None when it was."""
+    """Offer a key; return why it was rejected, or None if it was accepted."""
     try:
         more = wire.log_in(user, key, patience_s)
     except paramiko.BadAuthenticationType as error:
-        raise ssh_auth.AuthenticationEnded(f"it only accepts {', '.join(error.allowed_types)}") from None
+        raise ssh_auth.AuthenticationEnded(f"it accepts only {', '.join(error.allowed_types)}") from None
     except paramiko.AuthenticationException as error:
         if not wire.is_active():
             raise ssh_auth.AuthenticationEnded(str(error)) from None
@@ -129,19 +132,19 @@ def _shown(wire: Wire, user: str, key: Any, patience_s: float) -> str | None:
         raise
     except (paramiko.SSHException, EOFError, OSError) as error:
         raise ssh_auth.AuthenticationEnded(str(error) or "connection closed") from None
-    return f"accepted, but {' and '.join(more)} is asked for as well" if more else None
+    return f"accepted, but {' and '.join(more)} is required as well" if more else None
 
 
 def load_key(path: str) -> paramiko.PKey:
-    """Return the private key in a file; raise KeyProblem when it cannot be used."""
+    """Return the private key in a file; raise KeyProblem if it cannot be used."""
     try:
-        for file in (path, f"{path}-cert.pub"):  # from_path reads both, of any size
+        for file in (path, f"{path}-cert.pub"):  # from_path reads both without a size limit
             if is_there(file):
                 user_files.require(file, user_files.KEY_BYTES)
         key = paramiko.PKey.from_path(path)
         ssh_auth.refuse_open_to_others(path)
     except FileNotFoundError:
-        raise ssh_auth.KeyProblem("cannot be read: there is no such file") from None
+        raise ssh_auth.KeyProblem("cannot be read: no such file") from None
     except OSError as error:
         raise ssh_auth.KeyProblem(f"cannot be read: {error.strerror}") from None
     except (TypeError, paramiko.PasswordRequiredException):

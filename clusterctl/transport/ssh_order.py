@@ -1,9 +1,9 @@
-"""The order of a channel's last messages: nothing is sent on a channel after its CLOSE.
+"""Keep the order of a channel's last messages: nothing is sent on a channel after its CLOSE.
 
-paramiko builds a message under the channel's lock and sends it outside, so that data or EOF of one thread can
-follow the CLOSE with which another answered the server. OpenSSH then ends the whole connection ("packet referred
-to nonexistent channel"): a command's own, or that of a jump host with every node behind it. Holding a lock
-while sending would stop the connection's thread in a key exchange; so a CLOSE waits for who is sending instead.
+paramiko builds a message under the channel's lock but sends it outside. Data or EOF of one thread can therefore follow
+the CLOSE with which another thread answered the server. OpenSSH then ends the whole connection ("packet referred to
+nonexistent channel"), which may be that of a jump host with every node behind it. Holding a lock while sending would
+block the connection's thread in a key exchange, so the CLOSE waits for the senders instead.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 
 class Order:
-    """Who is sending on one channel, and the CLOSE that waits for them."""
+    """The number of senders on one channel, and the CLOSE that waits for them."""
 
     def __init__(self, channel: Any) -> None:
         self._channel = channel
@@ -25,7 +25,7 @@ class Order:
 
     @contextlib.contextmanager
     def sending(self) -> Iterator[None]:
-        """Send inside; the last one out sends the CLOSE that came meanwhile."""
+        """Register as a sender inside the context; the last sender to leave sends a pending CLOSE."""
         with self._lock:
             self._sending += 1
         try:
@@ -40,7 +40,7 @@ class Order:
                 close()
 
     def closing(self, close: Callable[[], None]) -> None:
-        """Run what sends the CLOSE, now or when nobody is sending any more."""
+        """Call ``close``, which sends the CLOSE, now or after the last sender has finished."""
         with self._lock:
             now = self._sending == 0
             if not now:
@@ -48,7 +48,7 @@ class Order:
         if now:
             close()
             return
-        # Whoever waits for room in the window must stop waiting, or would wait for ever.
+        # A sender that waits for room in the window must be woken, or it would wait forever.
         with self._channel.lock:
             self._channel.eof_sent = True
             self._channel.out_buffer_cv.notify_all()

@@ -1,6 +1,6 @@
-"""How the packets of a connection are read and written: many with one system call.
+"""Read and write many packets of a connection with one system call.
 
-Every call hands the interpreter to another thread and must win it back, which costs more than a packet's bytes do.
+Every system call releases the interpreter lock and must acquire it again, which costs more than a packet's bytes.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from clusterctl.transport.lean_paramiko import paramiko
 
 _READ_BYTES = 65536
 _LARGEST_PACKET_BYTES = 256 * 1024
-"""As in OpenSSH (PACKET_MAX_SIZE): channels take 32 KiB at once, and lists of algorithms are a few."""
+"""As in OpenSSH (PACKET_MAX_SIZE): channels accept 32 KiB at once, and lists of algorithms have a few KiB."""
 _HEAD = struct.Struct(">IB")
-# The stubs leave out what subclasses are meant to override.
+# The stubs omit methods that subclasses override.
 _BASE: Any = paramiko.packet.Packetizer
 
 
 class ReadAhead:
-    """A socket, or a channel through a jump host, read in large pieces.
+    """A socket, or a channel through a jump host, that is read in large pieces.
 
-    paramiko reads each packet's first block and its rest by calls of their own.
+    paramiko reads each packet's first block and its rest with separate calls.
     """
 
     def __init__(self, sock: Any) -> None:
@@ -33,7 +33,7 @@ class ReadAhead:
         self._at = 0
 
     def recv(self, size: int) -> bytes:
-        """Return up to ``size`` bytes; nothing means the end."""
+        """Return up to ``size`` bytes; an empty result means the end."""
         if self._at >= len(self._held):
             self._held, self._at = self._sock.recv(_READ_BYTES), 0
         start, self._at = self._at, self._at + size
@@ -44,7 +44,7 @@ class ReadAhead:
 
 
 class Packets(_BASE):  # type: ignore[misc]
-    """paramiko's Packetizer, which can write a thread's packets together, and leaves deadlines to whoever connects."""
+    """paramiko's Packetizer, which can write a thread's packets together, and leaves deadlines to its caller."""
 
     def __init__(self, sock: Any) -> None:
         super().__init__(sock)
@@ -54,33 +54,33 @@ class Packets(_BASE):  # type: ignore[misc]
         self._aead_block_bytes = 0
 
     def start_handshake(self, timeout: float) -> None:
-        """Start no timer: paramiko's is a thread of its own, and ``Wire.negotiate`` keeps the time."""
+        """Do nothing: paramiko's timer is an extra thread, and ``Wire.negotiate`` enforces the deadline."""
 
     def read_all(self, n: int, check_rekey: bool = False) -> bytes:
-        """Read a packet's rest; raise SSHException for one that no server sends, which would be kept whole."""
+        """Read a packet's rest; raise SSHException for an oversized packet, which would be held in memory."""
         if n > _LARGEST_PACKET_BYTES:
             raise paramiko.SSHException(f"it announced a packet of {n} bytes")
         return bytes(super().read_all(n, check_rekey))
 
     def set_outbound_cipher(self, block_engine: Any, block_size: int, *args: Any, **more: Any) -> None:
-        """Note how packets are padded; called by paramiko when keys have been exchanged."""
+        """Store the block size for padding; called by paramiko after a key exchange."""
         super().set_outbound_cipher(block_engine, block_size, *args, **more)
         self._aead_block_bytes = block_size if more.get("aead") else 0
 
     def _build_packet(self, payload: bytes) -> bytes:
-        """Put a packet together (RFC 4253 6) in one copy; for AES-GCM with zeros at its end.
+        """Build a packet (RFC 4253 6) with a single copy; for AES-GCM with zeros as padding.
 
-        paramiko has them for AES-CTR, and else random bytes, which are one more system call for each packet.
+        paramiko uses zeros only for AES-CTR, and random bytes otherwise, which need one more system call per packet.
         """
         block = self._aead_block_bytes
         if not block:
             return bytes(super()._build_packet(payload))
-        # The length itself is not encrypted (RFC 5647 7.3), and does not count.
+        # The length itself is not encrypted (RFC 5647 7.3), so it does not count for the padding.
         padding = 3 + block - (len(payload) + 4) % block
         return b"".join((_HEAD.pack(1 + len(payload) + padding, padding), payload, bytes(padding)))
 
     def write_all(self, out: bytes) -> None:
-        """Write a packet, and those that were held back before it; hold back those of a thread that gathers."""
+        """Write a packet and those held back before it; hold back packets of a thread that gathers."""
         with self._writing:
             self._held.append(out)
             if self._gatherer != threading.get_ident():
@@ -88,9 +88,10 @@ class Packets(_BASE):  # type: ignore[misc]
 
     @contextlib.contextmanager
     def gathered(self) -> Iterator[None]:
-        """Write what this thread sends inside when it leaves, or another one writes; it must not wait inside.
+        """Hold back this thread's packets until it leaves the context or another thread writes.
 
-        One that has nothing to send, as in a key exchange, may wait: the packets of others are not held back.
+        The thread must not wait inside after sending. A thread that has sent nothing, as in a key exchange, may wait,
+        because packets of other threads are not held back.
         """
         with self._writing:
             alone = self._gatherer is None

@@ -1,4 +1,4 @@
-"""One node over SSH: its connection, opened at the first command and reused, and the commands it carries."""
+"""Run commands on one node over SSH; the connection is opened at the first command and reused."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _GONE: tuple[type[Exception], ...] = (ssh_channel.ChannelClosed, *ssh_wire.WIRE_
 
 
 class SshTransport(file_scripts.ShellFiles):
-    """The Transport of a node over SSH. One command at a time; ``close`` may come from any thread."""
+    """The Transport of a node over SSH. One command at a time; ``close`` may be called from any thread."""
 
     def __init__(self, session: ssh.SshSession, node: Node) -> None:
         self._session = session
@@ -54,7 +54,7 @@ class SshTransport(file_scripts.ShellFiles):
             return self._closed
 
     def _cut_off(self) -> TransportError:
-        return failed(self._target, FailureKind.LOST, "the run was cut off", None)
+        return failed(self._target, FailureKind.LOST, "the run was interrupted", None)
 
     @property
     def target(self) -> Target:
@@ -103,7 +103,7 @@ class SshTransport(file_scripts.ShellFiles):
         on_line: Callable[[str], None] | None = None,
         max_output_bytes: int | None = None,
     ) -> Completed:
-        """Run one command to its end; see ``Transport.run``. The deadline counts from when it is sent."""
+        """Run one command to its end; see ``Transport.run``. The deadline starts when the command is sent."""
         target, session, become = self._target, self._session, self._node.become
         marker = token()
         text = shell_text(checked_argv(argv, env), marker=marker, timeout_s=timeout_s)
@@ -144,27 +144,29 @@ class SshTransport(file_scripts.ShellFiles):
     def lost(self, program: str, error: Exception) -> TransportError:
         """Return what an error of paramiko means that ended ``program`` (a command, a file transfer)."""
         if "Timeout opening channel" in str(error):
-            return failed(self._target, FailureKind.TIMEOUT, "it opens no session", "is the node overloaded?")
+            return failed(
+                self._target, FailureKind.TIMEOUT, "it opens no session", "check the load of the node"
+            )
         if self.is_open:
             reason = str(error) or "the channel was closed without a status"
             return failed(
                 self._target,
                 FailureKind.PROTOCOL,
                 f"the server refused the command: {reason}",
-                "see its sshd's log",
+                "check its sshd's log",
             )
         self._drop()
         return failed(
             self._target,
             FailureKind.LOST,
             f"the connection was lost while {program} ran",
-            "look whether the node is up; what had begun there may be half done",
+            "check that the node is up; the command may be incomplete",
         )
 
     def _end_command(self, wire: Any, pid: int) -> None:
-        """End a command by a second one: the signals of RFC 4254 are not delivered to root by OpenSSH.
+        """End a command with a second one, because OpenSSH does not deliver the signals of RFC 4254 to root's commands.
 
-        What runs as another user through sudo is ended by its guard, seconds later (``command.shell_text``).
+        A command that runs as another user through sudo is ended by its guard, seconds later (``command.shell_text``).
         """
         with contextlib.suppress(*ssh_wire.WIRE_ERRORS):
             channel = wire.open_session(timeout=_END_TIMEOUT_S)
@@ -175,12 +177,12 @@ class SshTransport(file_scripts.ShellFiles):
                 channel.close()
 
     def close(self) -> None:
-        """End the connection, also while another thread is connecting or waiting for a command."""
+        """Close the connection, also while another thread is connecting or waiting for a command."""
         with self._lock:
             self._closed = True
             sock = self._socket
         if sock is not None:
-            # A reader wakes at once, where paramiko's own close would wait for its next look.
+            # shutdown wakes the reader at once; paramiko's own close would wait for the reader's next poll.
             with contextlib.suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
         self._drop()

@@ -1,6 +1,6 @@
-"""One SSH connection as paramiko keeps it, made cheap and orderly: algorithms, handshake, reads, channels.
+"""Extend paramiko's Transport for lower cost and ordered messages: algorithms, handshake, reads, channels.
 
-Beside ``ssh``, ``ssh_login`` and ``ssh_packets`` the only module that uses paramiko.
+Only this module, ``ssh``, ``ssh_login`` and ``ssh_packets`` use paramiko.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ WIRE_ERRORS: tuple[type[Exception], ...] = (EOFError, OSError, paramiko.SSHExcep
 
 _CLOSE_TIMEOUT_S = 5.0
 _CATCH_UP_TIMEOUT_S = 10.0
-# What paramiko leaves free in the largest packet that the server takes.
+# paramiko keeps this room free in the largest packet that the server accepts.
 _HEAD_BYTES = 64
 _GATHERED_PACKETS = 8
-# The stubs leave out what subclasses are meant to override.
+# The stubs omit methods that subclasses override.
 _BASE: Any = paramiko.Transport
 _BASE_CHANNEL: Any = paramiko.Channel
 
 
 def _ranked(names: tuple[str, ...], first: tuple[str, ...], never: str) -> tuple[str, ...]:
-    """Return the names paramiko offers with ours in front and the weak ones left out."""
+    """Return paramiko's names with ``first`` in front and without those that match ``never``."""
     usable = [name for name in names if not re.search(never, name)]
     return (*(name for name in first if name in usable), *(name for name in usable if name not in first))
 
 
 class _Data:
-    """The message that carries a channel's data (RFC 4254 5.2), copied once."""
+    """The message with a channel's data (RFC 4254 5.2), which copies the data once."""
 
     _HEAD = struct.Struct(">BII")
 
@@ -44,7 +44,7 @@ class _Data:
         self._data: Any = b""
 
     def add_string(self, data: Any) -> None:
-        """Take the data; called by paramiko's channel."""
+        """Store the data; called by paramiko's channel."""
         self._data = data
 
     def asbytes(self) -> bytes:
@@ -54,22 +54,22 @@ class _Data:
 
 
 class _Channel(paramiko.Channel):
-    """A channel that sends nothing after its CLOSE, and much at once; paramiko's own become one by ``orderly``."""
+    """A channel that sends nothing after its CLOSE, and sends packets together; ``orderly`` converts paramiko's own."""
 
     order: Order
     widest_bytes = 0
-    """The most room that the window had; OpenSSH gives a session its window with the command."""
+    """The most room that the window has had; OpenSSH opens a session's window with the command."""
     wanted_bytes = 1
-    """How much room is worth waking the writer for."""
+    """The room in the window at which the writer is woken."""
 
     def sendall(self, data: bytes | bytearray) -> None:
-        """Send all of the data, waiting for room in the window; raise OSError when the channel closes before.
+        """Send all of the data, waiting for room in the window; raise OSError if the channel closes before.
 
-        paramiko's own copies what is left after every packet, makes a system call of each, and wakes for every piece
-        of room. While this one waits for more of it, three quarters of the window are on their way.
+        paramiko's own copies the remaining data after every packet, makes a system call per packet, and wakes for any
+        room in the window. This one waits for a quarter of the window, while three quarters are in transit.
         """
         wire: Any = self.transport
-        # No view of a file that is mapped: until the last one is gone, it could not be closed.
+        # A memoryview of a mapped file would prevent closing the file, so only bytes are viewed.
         left = memoryview(data) if isinstance(data, bytes) else data
         done, packet_bytes = 0, self.out_max_packet_size - _HEAD_BYTES
         while done < len(data):
@@ -82,7 +82,7 @@ class _Channel(paramiko.Channel):
                     done += sent
 
     def _room(self, most: int) -> int:
-        """Return how much to send at once, as soon as there is room for it."""
+        """Wait for room in the window and return the number of bytes to send at once."""
         with self.lock:
             while not (self.closed or self.eof_sent):
                 self.widest_bytes = max(self.widest_bytes, self.out_window_size)
@@ -108,19 +108,19 @@ class _Channel(paramiko.Channel):
 
 
 def orderly(channel: Any) -> Any:
-    """Return a channel just opened as one that keeps the order of its messages."""
-    # paramiko leaves no way to choose the class of the channels it makes.
+    """Convert a channel just opened into one that keeps the order of its messages, and return it."""
+    # paramiko offers no way to choose the class of its channels.
     channel.__class__ = _Channel
     channel.order = Order(channel)
     return channel
 
 
 class Garbled(paramiko.SSHException):
-    """A server sent what is no SSH, or the way altered it."""
+    """A server sent data that is not SSH, or the network altered the data."""
 
 
 class Wire(paramiko.Transport):
-    """paramiko's Transport with fast algorithms first, a deadline on the handshake, and all exits told."""
+    """paramiko's Transport with fast algorithms first, a deadline on the handshake, and exits by signal reported."""
 
     _preferred_ciphers = _ranked(
         _BASE._preferred_ciphers,
@@ -131,53 +131,53 @@ class Wire(paramiko.Transport):
     _preferred_kex = _ranked(
         _BASE._preferred_kex, ("mlkem768x25519-sha256", "curve25519-sha256@libssh.org"), "sha1$"
     )
-    # paramiko works these out again at each of the fifteen places that ask.
+    # paramiko computes these again at each of fifteen uses.
     preferred_ciphers = _preferred_ciphers
     preferred_macs = _preferred_macs
     preferred_kex = _preferred_kex
 
     _preferred_keys: tuple[str, ...] = _BASE._preferred_keys
-    # How often a connection looks at the clock while it waits: during the handshake, and after it.
+    # The polling interval of a waiting connection in seconds: during the handshake, and after it.
     _active_check_timeout = 1.0
     _idle_check_timeout_s = 5.0
 
     def __init__(self, sock: Any, recorded: tuple[str, ...] = ()) -> None:
         super().__init__(ReadAhead(sock), packetizer_class=Packets)  # type: ignore[arg-type]
         self.raw = sock
-        # Ask the server for a key of a type that known_hosts has of it.
+        # Prefer the key types that known_hosts has for the server.
         names = [n for t in recorded for n in (("rsa-sha2-512", "rsa-sha2-256") if t == "ssh-rsa" else (t,))]
         self._preferred_keys = tuple(
             sorted(self._preferred_keys, key=lambda n: names.index(n) if n in names else len(names))
         )
 
     def _log(self, level: int, msg: Any, *args: Any) -> None:
-        """Say nothing: a failure is a value here, and tells its reason itself."""
+        """Log nothing: a failure is a value with its own message."""
 
     def get_exception(self) -> Exception | None:
-        """Return what ended the connection; asked for by paramiko wherever it raises what its thread ran into.
+        """Return the error that ended the connection; paramiko calls this wherever it raises its thread's error.
 
-        That may be anything where a server sends what is no SSH: a word that is no UTF-8 (UnicodeDecodeError), a
-        message that nobody knows (KeyError), a packet that was altered on the way (InvalidTag). It is that node's
-        failure, and no bug that ends the run.
+        A server that sends data other than SSH can cause any error: text that is not UTF-8 (UnicodeDecodeError), an
+        unknown message (KeyError), a packet altered on the way (InvalidTag). Such an error becomes ``Garbled``, so
+        that only this node fails and not the run.
         """
         error: Exception | None = super().get_exception()
         if error is None or isinstance(error, WIRE_ERRORS):
             return error
-        return Garbled(f"what came cannot be understood ({type(error).__name__})")
+        return Garbled(f"received malformed data ({type(error).__name__})")
 
     def _parse_debug(self, message: Any) -> None:
-        """Pass over what the server tells its developers; paramiko would take it apart byte by byte."""
+        """Ignore debug messages of the server, which paramiko would parse byte by byte."""
 
     def run(self) -> None:
-        """Be the connection's thread; behind a jump host that is gone, closing the socket fails as well."""
+        """Run the connection's thread; closing the socket may fail if a jump host has disappeared."""
         with contextlib.suppress(*WIRE_ERRORS):
             super().run()
 
     def negotiate(self, timeout_s: float) -> None:
-        """Exchange greetings and keys; raise TimeoutError when the time runs out.
+        """Exchange greetings and keys; raise TimeoutError after ``timeout_s`` seconds.
 
-        Unlike paramiko's own call (and those of ``log_in``) it sleeps until something happens, and does not look
-        ten times a second: that of hundreds of connections is a good part of all work.
+        Unlike paramiko's own calls, this one and ``log_in`` sleep until an event. Polling ten times a second would
+        dominate the cost of hundreds of connections.
         """
         done = threading.Event()
         self.start_client(event=done)
@@ -187,12 +187,12 @@ class Wire(paramiko.Transport):
             raise self.get_exception() or paramiko.SSHException("Negotiation failed.")
 
     def log_in(self, user: str, key: Any, timeout_s: float) -> list[str]:
-        """Show a key; return what the server asks for beside it. Raises what paramiko's auth_publickey raises."""
+        """Offer a key; return the further methods that the server requires. Raises as paramiko's auth_publickey."""
         done = threading.Event()
         try:
             self.auth_publickey(user, key, done)
         except paramiko.SSHException as error:
-            # The connection has ended since its keys were exchanged, which is all that paramiko says of it here.
+            # paramiko reports only that the connection has ended since the key exchange; prefer the cause.
             raise self.get_exception() or error from None
         if not done.wait(timeout_s):
             raise TimeoutError("authentication")
@@ -200,14 +200,14 @@ class Wire(paramiko.Transport):
         return list(self.auth_handler.wait_for_response(done))
 
     def settle(self, keepalive_s: int) -> None:
-        """Say that the login is over: from here on an idle connection costs next to nothing."""
+        """Switch to a longer polling interval and keepalives after the login, so that idle connections cost little."""
         self.sock.settimeout(self._idle_check_timeout_s)
         self.set_keepalive(keepalive_s)
 
     def catch_up(self) -> None:
-        """Return once all has arrived that the server had to send by now; after some seconds without an answer as well.
+        """Return once all data has arrived that the server has to send now, or after some seconds without an answer.
 
-        It is asked twice, because OpenSSH answers before it sends on what it has just read of a command's output.
+        The request is sent twice, because OpenSSH answers before it sends the output that it has just read.
         """
         for _ in range(2):
             self.completion_event = threading.Event()
@@ -226,8 +226,8 @@ class Wire(paramiko.Transport):
     def end(self) -> None:
         """Close the connection and wait for its thread.
 
-        The thread ends before the socket is closed: the socket's number may belong to another node's connection a
-        moment later, and a thread that was about to read would wait on that one (paramiko#520), and may rob it.
+        The thread ends before the socket is closed. Otherwise another node's connection may reuse the socket's number,
+        and the old thread would read that connection's data (paramiko#520).
         """
         if isinstance(self.raw, socket.socket):
             with contextlib.suppress(OSError):
@@ -249,7 +249,7 @@ class Wire(paramiko.Transport):
         start = message.packet.tell()
         if message.get_text() == "exit-signal":
             message.get_boolean()
-            # As a shell shows it: 128 + the signal's number, which the message gives by name.
+            # As in a shell, the status is 128 + the signal's number; the message contains the signal's name.
             channel.exit_status = 128 + _SIGNALS.get(message.get_text(), 0)
             channel.status_event.set()
         else:
@@ -290,7 +290,7 @@ _SIGNALS = {"HUP": 1, "INT": 2, "QUIT": 3, "ILL": 4, "ABRT": 6, "FPE": 8, "KILL"
 
 
 def send_exec(channel: Any, line: str) -> None:
-    """Ask for a command; unlike paramiko's own call, do not wait for the server's word without a limit."""
+    """Send a command; unlike paramiko's own call, do not wait without a limit for the server's reply."""
     message = paramiko.Message()
     message.add_byte(paramiko.common.cMSG_CHANNEL_REQUEST)
     message.add_int(channel.remote_chanid)

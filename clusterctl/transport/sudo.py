@@ -1,7 +1,7 @@
-"""The way to root on a node: which sudo line is sent, and where its password comes from and goes.
+"""Become root on a node: build the sudo command and supply its password.
 
-The password is written only to the standard input of sudo, and only after sudo has asked for it with a prompt
-that this run made up. It is never part of a command, an environment, a message or a log.
+The password is written only to the standard input of sudo, and only after sudo has printed this run's random prompt.
+The password is never part of a command, an environment, a message or a log.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from clusterctl.inventory.model import Become
 from clusterctl.transport.base import Failure, FailureKind
 
 PASSWORD_VARIABLE = "CLUSTERCTL_SUDO_PASSWORD"
-_NOT_ROOT = "clusterctl: not root and 'become' is none"
+_NOT_ROOT = "clusterctl: not root, and 'become' set to none"
 
 
 def as_root_text(inner: str, *, become: Become, user: str | None, prompt: str | None) -> str:
     """Return sh text that runs ``inner`` (sh text) as root.
 
-    ``user`` root needs nothing; ``auto`` asks the node who it is; a ``prompt`` lets sudo ask for a password.
+    ``user`` root needs no sudo; ``auto`` uses sudo if the login is not root; with a ``prompt`` sudo may ask for a
+    password.
     """
     if user == "root" and become is not Become.SUDO:
         return inner
@@ -34,10 +35,10 @@ def as_root_text(inner: str, *, become: Become, user: str | None, prompt: str | 
 
 
 class SudoPassword:
-    """The one sudo password of a run, asked for at most once and proven on one node before others get it.
+    """The sudo password of a run, asked for at most once and verified on one node before the others receive it.
 
-    A wrong password tried on every node at once would lock an account that the nodes share (LDAP), so the
-    nodes wait until the first has accepted it, and none tries again after the first has refused it.
+    A wrong password tried on every node at once would lock a shared account (LDAP). The nodes therefore wait until the
+    first one has accepted the password, and do not try it after the first one has refused it.
     """
 
     def __init__(self, ask: Callable[[], str | None] | None = None) -> None:
@@ -54,7 +55,7 @@ class SudoPassword:
 
     @property
     def available(self) -> bool:
-        """Whether there is a password, or somebody to ask for one."""
+        """Whether a password is set, or can still be asked for."""
         return self._value is not None or (self._ask is not None and not self._asked)
 
     @property
@@ -63,7 +64,10 @@ class SudoPassword:
         return self._value if self._accepted else None
 
     def offer(self, where: str, timeout_s: float) -> str | None:
-        """Return the password when a node may try it; None when there is none or it is known wrong."""
+        """Return the password if a node may try it; None if it is missing or known to be wrong.
+
+        Waits up to ``timeout_s`` seconds while another node tries the password.
+        """
         with self._turn:
             self._turn.wait_for(
                 lambda: self._accepted or self._refused_by is not None or self._tester in (None, where),
@@ -79,7 +83,7 @@ class SudoPassword:
             return self._value
 
     def settle(self, where: str, accepted: bool | None) -> None:
-        """Say what a node made of the password; None: it gave no verdict, and the next one may try."""
+        """Record whether a node accepted the password; None: unknown, so the next node may try it."""
         with self._turn:
             if accepted:
                 self._accepted = True
@@ -96,10 +100,10 @@ class SudoPassword:
 
 
 _SET_PASSWORD = f"set {PASSWORD_VARIABLE}, or give the account NOPASSWD in sudoers"
-# sudo's own sentences (sudo 1.8 - 1.9, plugins/sudoers and src/; sudo-rs 0.2, which Ubuntu has since 25.10), what
-# they mean, and what to do.
+# Messages of sudo (sudo 1.8 - 1.9, plugins/sudoers and src/; sudo-rs 0.2, used by Ubuntu since 25.10), their meaning,
+# and a hint.
 _KNOWN: tuple[tuple[tuple[str, ...], str, str], ...] = (
-    ((_NOT_ROOT,), "root is needed, but 'become: none' forbids sudo", "set 'become: auto' for this node"),
+    ((_NOT_ROOT,), "root is required, but 'become: none' forbids sudo", "set 'become: auto' for this node"),
     (("must have a tty",), "sudo is set to requiretty and refuses to work without a terminal",
      "remove 'Defaults requiretty' for this account from sudoers"),
     (("not in the sudoers", "not allowed to run", "not allowed to execute", "may not run sudo",
@@ -107,7 +111,7 @@ _KNOWN: tuple[tuple[tuple[str, ...], str, str], ...] = (
      "the account may not use sudo for this", "allow it in sudoers, or log in as root"),
     (("password is required", "no password was provided", "no askpass", "terminal is required",
       "authentication is required"),
-     "sudo asks for a password, and none was given", _SET_PASSWORD),
+     "sudo requires a password, but no password was given", _SET_PASSWORD),
     (("account validation failure", "account is locked", "account has expired", "password has expired",
       "password expired"),
      "the account is locked or its password has expired", "renew it on the node"),
@@ -117,7 +121,7 @@ _KNOWN: tuple[tuple[tuple[str, ...], str, str], ...] = (
 
 
 def explain(where: str, stderr: str) -> Failure:
-    """Return the failure that a sudo which never started the command stands for, from what it wrote."""
+    """Return the failure of a sudo that did not start the command, based on sudo's standard error."""
     for needles, meaning, hint in _KNOWN:
         if any(needle in stderr for needle in needles):
             return Failure(FailureKind.SUDO, f"{where}: {meaning}", hint)
@@ -128,16 +132,20 @@ def explain(where: str, stderr: str) -> Failure:
 
 
 def refused(where: str, refused_by: str) -> Failure:
-    """Return the failure of a node whose password is wrong, or was not tried because another refused it."""
+    """Return the failure of a node that refused the password, or did not try it because another node refused it."""
     if refused_by == where:
-        return Failure(FailureKind.SUDO, f"{where}: sudo refused the password", f"mend ${PASSWORD_VARIABLE}")
+        return Failure(
+            FailureKind.SUDO, f"{where}: sudo refused the password", f"correct ${PASSWORD_VARIABLE}"
+        )
     return Failure(
         FailureKind.SUDO,
-        f"{where}: sudo asks for a password; it was not tried here because {refused_by} refused it",
-        f"mend ${PASSWORD_VARIABLE}; nodes with another password need a run of their own (--limit)",
+        f"{where}: sudo requires a password; the password was not tried here because {refused_by} refused it",
+        f"correct ${PASSWORD_VARIABLE}; nodes with another password need a separate run (--limit)",
     )
 
 
 def unanswered(where: str) -> Failure:
-    """Return the failure of a node whose sudo asks, while there is nothing to answer."""
-    return Failure(FailureKind.SUDO, f"{where}: sudo asks for a password, and none was given", _SET_PASSWORD)
+    """Return the failure of a node whose sudo requires a password while no password is available."""
+    return Failure(
+        FailureKind.SUDO, f"{where}: sudo requires a password, but no password was given", _SET_PASSWORD
+    )

@@ -1,4 +1,4 @@
-"""TCP connections to nodes: one deadline over all addresses of a name, and a dead peer noticed in time."""
+"""Open TCP connections to nodes: one deadline for all addresses of a name, and detection of dead peers."""
 
 from __future__ import annotations
 
@@ -10,26 +10,27 @@ from clusterctl.transport.base import FailureKind
 from clusterctl.transport.connect_failure import failed
 from clusterctl.transport.ssh_config import Target
 
-# A peer that vanished (power, cable) is given up after about as long as a patient person waits.
+# Seconds until the connection to an unreachable peer (power, cable) is given up, a delay that an operator accepts.
 _DEAD_PEER_S = 30
 _FAMILIES = {"any": socket.AF_UNSPEC, "inet": socket.AF_INET, "inet6": socket.AF_INET6}
 
 
 def connected(target: Target, hold: Callable[[socket.socket], None]) -> socket.socket:
-    """Return a connected socket; every address that the name has shares one deadline.
+    """Return a connected socket; all addresses of the name share one deadline.
 
-    One that does not answer leaves time for those behind it: an IPv6 address without a way there is no reason to fail.
+    An address that does not answer leaves time for the following ones, so that an unreachable IPv6 address does not
+    make the connection fail.
     """
     deadline = time.monotonic() + target.connect_timeout_s
     try:
         found = socket.getaddrinfo(target.host, target.port, _FAMILIES[target.family], socket.SOCK_STREAM)
     except (socket.gaierror, UnicodeError) as error:
-        reason = error.strerror if isinstance(error, socket.gaierror) else "it is no host name"
+        reason = error.strerror if isinstance(error, socket.gaierror) else "not a valid host name"
         raise failed(
             target,
             FailureKind.DNS,
             f"its address cannot be resolved: {reason}",
-            "mend 'address' in the inventory",
+            "fix 'address' in the inventory",
         ) from None
     problem: OSError = TimeoutError()
     for left, (family, kind, protocol, _, address) in zip(range(len(found), 0, -1), found, strict=True):
@@ -63,6 +64,6 @@ def _tune(sock: socket.socket) -> None:
         (socket.IPPROTO_TCP, "TCP_KEEPCNT", 3),
         (socket.IPPROTO_TCP, "TCP_USER_TIMEOUT", _DEAD_PEER_S * 1000),
     ):
-        # macOS has other names for some of these; a controller without them notices a dead node later.
+        # macOS has other names for some of these; without them a controller detects a dead node later.
         if hasattr(socket, option):
             sock.setsockopt(level, getattr(socket, option), value)

@@ -114,7 +114,7 @@ def test_a_password_that_is_not_needed_is_not_asked_for(connect, system_user):
 def test_a_password_is_needed_and_there_is_none(connect, system_user):
     transport = connect(system_user(sudo="(ALL) ALL", password=PASSWORD))
     found = failure(transport.run, ("id",), as_root=True)
-    assert "none was given" in found.message and "CLUSTERCTL_SUDO_PASSWORD" in found.hint
+    assert "no password was given" in found.message and "CLUSTERCTL_SUDO_PASSWORD" in found.hint
 
 
 def test_a_wrong_password_is_tried_once(connect, system_user, monkeypatch):

@@ -40,7 +40,7 @@ def test_a_refused_password_leaves_the_verdicts_and_says_why_nothing_was_done(fl
     assert done.returncode == 1
     assert f"cluster-file  unmet   {FILE} is not there" in done.stdout
     assert "unreachable: 0" in done.stdout
-    assert "sudo refused the password" in done.stderr and "mend $CLUSTERCTL_SUDO_PASSWORD" in done.stderr
+    assert "sudo refused the password" in done.stderr and "correct $CLUSTERCTL_SUDO_PASSWORD" in done.stderr
     assert "a wrong one" not in done.stdout + done.stderr
     assert not FILE.exists()
     done = _bootstrap(run_clusterctl, fleet, "--yes", "--json", password="a wrong one")

@@ -69,7 +69,7 @@ def test_a_node_that_answers_nonsense_before_a_launch_is_left_out_by_name(change
 def test_a_relay_that_counts_in_words_is_its_own_failure(text):
     there = relay.parse(Node(name="n1", address="n1"), "t0ken", "base\t/var/tmp/x\nuser\tme\nend\tok\n")
     archive = Archive(Path("/dev/null"), "0" * 64, 9, "gzip")
-    with pytest.raises(TransportError, match="n1: what it answered") as raised:
+    with pytest.raises(TransportError, match="n1: its answer to the query for ") as raised:
         relay.have(Answering("n1", text), there, archive)
     assert raised.value.failure.kind is FailureKind.PROTOCOL
 
@@ -87,7 +87,7 @@ def test_a_container_is_at_one_address_and_at_no_pattern(said):
 )
 def test_an_engine_that_answers_nonsense_is_its_own_failure(text):
     engine = NodeEngine(Answering("n1", text), False, EngineInfo("28.2.2", "amd64", "/x", (), ()))
-    with pytest.raises(TransportError, match="n1: what it answered when asked for the image i:1"):
+    with pytest.raises(TransportError, match="n1: its answer to the query for the image i:1"):
         engine.image("i:1")
 
 

@@ -63,7 +63,7 @@ def test_what_no_process_can_be_given_is_refused():
     ):
         with pytest.raises(CommandError):
             checked_argv(argv, env)
-    with pytest.raises(CommandError, match="longer than Linux passes"):
+    with pytest.raises(CommandError, match="Linux accepts at most"):
         for_login_shell("echo " + "x" * 140_000)
 
 

@@ -202,16 +202,16 @@ def test_a_person_is_asked_once_and_only_when_needed(monkeypatch):
 @pytest.mark.parametrize(
     ("said", "means"),
     [
-        ("sudo: a password is required", "none was given"),
+        ("sudo: a password is required", "no password was given"),
         ("sudo: sorry, you must have a tty to run sudo", "requiretty"),
         ("bob is not in the sudoers file.  This incident will be reported.", "may not use sudo"),
         ("Sorry, user bob is not allowed to execute '/bin/sh -c x' as root on gpu01.", "may not use sudo"),
         ("sh: 1: exec: sudo: not found", "not installed"),
-        ("clusterctl: not root and 'become' is none", "forbids sudo"),
+        ("clusterctl: not root, and 'become' set to none", "forbids sudo"),
         ("sudo: Account or password is expired: account has expired", "expired"),
         ("sudo: unable to stat /etc/sudoers", "unable to stat"),
         # sudo-rs 0.2.5 and 0.2.15
-        ("sudo-rs: interactive authentication is required", "none was given"),
+        ("sudo-rs: interactive authentication is required", "no password was given"),
         ("sudo: I'm sorry bob. I'm afraid I can't do that", "may not use sudo"),
         ("", "nothing"),
     ],

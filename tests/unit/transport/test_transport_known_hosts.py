@@ -211,7 +211,7 @@ def test_where_no_key_is_ever_kept_the_way_out_is_another_file(keys):
     with pytest.raises(TransportError) as raised:
         HostKeyPolicy().verify(shown(keys["a"], "/dev/null"))
     failure = raised.value.failure
-    assert "UserKnownHostsFile of ssh_config, or known_hosts, is /dev/null" in failure.message
+    assert "known_hosts, or UserKnownHostsFile of ssh_config, is /dev/null" in failure.message
     assert "known_hosts in the inventory" in failure.hint and "ssh-keyscan" not in failure.hint
 
 
@@ -226,6 +226,6 @@ def test_a_key_that_ssh_config_revokes_is_refused_though_it_is_known(keys, tmp_p
     revoked.write_bytes(b"SSHKRL\n\0rest")
     for place in (revoked, tmp_path / "none"):
         with pytest.raises(
-            TransportError, match=r"of RevokedHostKeys in ssh_config, (is a KRL|cannot be read)"
+            TransportError, match=r"\(RevokedHostKeys in ssh_config\) (is a binary KRL|cannot be read)"
         ):
             HostKeyPolicy().verify(shown(keys["a"], known, revoked_in=str(place)))

@@ -218,5 +218,5 @@ def test_a_home_into_which_nobody_may_look_has_no_ssh_config_and_no_keys(monkeyp
 
 def test_an_ssh_config_that_was_named_must_be_there(monkeypatch, tmp_path):
     monkeypatch.setenv(ssh_config_text.CONFIG_VARIABLE, str(tmp_path / "mistyped"))
-    with pytest.raises(ConfigError, match=r"CLUSTERCTL_SSH_CONFIG names .*mistyped, which is not there"):
+    with pytest.raises(ConfigError, match=r"CLUSTERCTL_SSH_CONFIG names .*mistyped, which does not exist"):
         SshSession(accept_new_host_keys=False, connect_timeout_s=None, password=SudoPassword())
