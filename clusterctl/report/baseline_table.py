@@ -27,17 +27,17 @@ def _entry(entry: Entry) -> str:
         for one in entry.series
     ]
     return f"{key}\n{len(entry.runs)} run(s)\n" + columns(
-        ["figure", "median", "unit", "cv", "may be lower by"], rows, left=(0, 2)
+        ["figure", "median", "unit", "cv", "allowed drop"], rows, left=(0, 2)
     )
 
 
 def render(baseline: Baseline) -> str:
     """Return a baseline's entries, one table each."""
-    return "\n\n".join(_entry(entry) for entry in baseline.entries) or "an empty baseline"
+    return "\n\n".join(_entry(entry) for entry in baseline.entries) or "the baseline has no entries"
 
 
 def published(rows: Sequence[Published], width: int | None = None) -> str:
-    """Return the catalogue of published figures; where that is wider than ``width``, sources on lines of their own."""
+    """Return the catalogue of published figures; a table wider than ``width`` gets its sources on separate lines."""
     cells = [
         [row.hardware, row.collective, str(row.np), str(row.nodes), size(row.size_bytes), f"{row.busbw_gbps:g}",
          row.provenance, row.source]

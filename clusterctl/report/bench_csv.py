@@ -15,7 +15,7 @@ HEADS = (
     *("size_bytes", "time_us", "algbw_gbps", "busbw_gbps", "wrong"),
     *("samples_per_s", "samples_per_s_per_rank", "efficiency", "key"),
 )
-# A cell that begins so is a formula to a spreadsheet (https://owasp.org/www-community/attacks/CSV_Injection).
+# Spreadsheets read a cell with one of these first characters as a formula (https://owasp.org/www-community/attacks/CSV_Injection).
 _FORMULA = ("=", "+", "-", "@", "\t")
 
 
@@ -45,7 +45,7 @@ def _lines(record: Record) -> Iterator[dict[str, Any]]:
             "efficiency": point.get("efficiency"),
         }
         yield {**first, "np": point["np"], "nodes": point["nodes"], **figures}
-    # The figures of a run with variants are those of its first.
+    # The rows and points of a run with variants are those of its first variant.
     for variant in (record.document.get("variants") or ())[1:]:
         yield from _of_variant(variant, first)
     if not rows and not points:
@@ -53,7 +53,7 @@ def _lines(record: Record) -> Iterator[dict[str, Any]]:
 
 
 def _of_variant(variant: dict[str, Any], first: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the medians of a variant; which it is, its library and its key say."""
+    """Yield the medians of a variant; its library and its key identify it."""
     keys = variant["keys"]
     key = key_text(keys[max(keys, key=int)]) if keys else None
     own = {**first, "library": variant["library"], "key": key}

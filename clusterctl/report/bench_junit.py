@@ -1,4 +1,4 @@
-"""Benchmarks as JUnit XML: a suite per run, a case that passes, or one per thing that went wrong."""
+"""Benchmarks as JUnit XML: a suite per run with one passing case, or one failed case per failure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def render(records: Iterable[Record]) -> str:
 
 
 def _why(record: Record) -> str:
-    """Return what a run that has no failure of its own is held against, and by how much it is below."""
+    """Return the status of a run without failures, and the baseline figures that it missed."""
     found = (record.document.get("proof") or {}).get("baseline")
     said = trust_lines.baseline(found) if found else []
     return "\n".join([f"the run is {record.summary.status}", *said])

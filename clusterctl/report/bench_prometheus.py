@@ -1,4 +1,4 @@
-"""Benchmarks as a Prometheus textfile: of each configuration its newest run, in base units (bytes, seconds)."""
+"""Benchmarks as a Prometheus textfile: the newest run of each configuration, in base units (bytes, seconds)."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from clusterctl.results.record import Record, key_text
 
 _METRICS = {
     "clusterctl_bench_timestamp_seconds": "When the run began, in seconds since the epoch.",
-    "clusterctl_bench_ok": "Whether the run ended well: 1, or 0 for failed and for below its baseline.",
+    "clusterctl_bench_ok": "Whether the run succeeded: 1, or 0 if it failed or is below its baseline.",
     "clusterctl_bench_busbw_bytes_per_second": "Bus bandwidth of a collective by message size.",
     "clusterctl_bench_time_seconds": "Time of one operation of a collective by message size.",
     "clusterctl_bench_samples_per_second": "Images or sequences that all ranks trained on per second.",
-    "clusterctl_bench_efficiency_ratio": "Throughput over that of one rank times the ranks.",
+    "clusterctl_bench_efficiency_ratio": "Throughput divided by the throughput of one rank and by the number of ranks.",
 }
 
 
 class _Samples:
-    """The samples of every metric, one per set of labels: of two, a collector would refuse the whole file.
+    """Collect the samples of every metric, one per set of labels.
 
-    Runs may share some of their figures' configurations and not all, such as curves of 2 and of 4 ranks: the first
-    that is added counts.
+    A collector rejects a file with two samples of the same labels. Two runs can share some configurations, such as
+    scaling curves up to 2 and up to 4 ranks: the first sample is kept.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class _Samples:
 
 
 def render(records: Iterable[Record]) -> str:
-    """Return the records, given newest first, as metrics; ``configuration`` is short for the whole key."""
+    """Return the records, given newest first, as metrics; the label ``configuration`` is a hash of the key."""
     samples = _Samples()
     seen: set[tuple[tuple[str, object], ...]] = set()
     for record in records:
@@ -50,7 +50,7 @@ def render(records: Iterable[Record]) -> str:
         samples.add("clusterctl_bench_timestamp_seconds", labels, moment)
         samples.add("clusterctl_bench_ok", labels, int(summary.status == "ok"))
         if summary.status == "failed":
-            continue  # figures of a run that is not to be trusted are no measurement
+            continue  # the figures of a failed run are not reliable
         _add_rows(samples, record, labels)
         _add_points(samples, record)
     blocks = [family(name, _METRICS[name], found.values()) for name, found in samples.found.items()]

@@ -1,4 +1,4 @@
-"""The verdicts of a check as a ``clusterctl.check/1`` document, and the exit code that goes with it."""
+"""The verdicts of a check as a ``clusterctl.check/1`` document, and its exit code."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
 def document_of(
     verdicts: HostMap[tuple[Verdict, ...]], deviations: tuple[Deviation, ...] = ()
 ) -> dict[str, Any]:
-    """Return the verdicts of all nodes, and what drifts, as a ``clusterctl.check/1`` document."""
+    """Return the verdicts and the drift of all nodes as a ``clusterctl.check/1`` document."""
     from clusterctl.facts import drift
     from clusterctl.transport.base import Failure
 

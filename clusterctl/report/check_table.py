@@ -1,4 +1,4 @@
-"""The verdicts of a fleet as text that stays readable at a thousand nodes: alike answers are one row."""
+"""The verdicts of a fleet as text that stays readable at a thousand nodes: nodes with the same answer share a row."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DRIFT_LINES = 20
 WARNING_LINES = 20
 NAMES_CHARACTERS = 44
 _ORDER = ("unmet", "unknown", "met", "not-applicable")
-# What differs between nodes that are in the same state: figures, addresses, quoted names, names of devices.
+# Parts that differ between nodes in the same state: numbers, addresses, quoted names, device names.
 _OWN = re.compile(r"'[^'\n]*'|\"[^\"\n]*\"|\b[A-Za-z_.-]*\d[\w.:/+-]*")
 
 
@@ -33,18 +33,18 @@ def named(names: Sequence[str], limit: int = NAMES_CHARACTERS) -> str:
 
 
 def shape(text: str) -> str:
-    """Return the text without what differs between nodes that are in the same state."""
+    """Return the text without the parts that differ between nodes in the same state."""
     return _OWN.sub("#", text)
 
 
 class Kinds:
-    """Texts of nodes, those of one shape together: the first of them stands for all."""
+    """Group nodes' texts by shape: the first text of a group represents all of them."""
 
     def __init__(self) -> None:
         self.found: dict[tuple[str, ...], tuple[str, list[str], bool]] = {}
 
     def add(self, key: tuple[str, ...], text: str, node: str, *, like: str | None = None) -> None:
-        """Add a node's text; ``like`` is the part of it that must be of one shape (None: all of it)."""
+        """Add a node's text; ``like`` is the part that decides the group (None: the whole text)."""
         kind = (*key, shape(text if like is None else like))
         first, nodes, differs = self.found.get(kind, (text, [], False))
         nodes.append(node)
@@ -52,14 +52,14 @@ class Kinds:
 
     @staticmethod
     def said(text: str, differs: bool) -> str:
-        return f"{text} [others differ in names or figures]" if differs else text
+        return f"{text} [others differ in names or numbers]" if differs else text
 
 
 def folded(verdicts: HostMap[tuple[Verdict, ...]], width: int | None = None) -> str:
     """Return the verdicts as one table, worst first for each requirement, then warnings and unreachable nodes.
 
-    Nodes that say the same, or the same but for names and figures, share a row. ``width`` wraps reasons; None:
-    never, for what is read by programs.
+    Nodes whose reasons are the same except for names and numbers share a row. ``width`` wraps reasons; None: never
+    wrap, for text that programs read.
     """
     answered = verdicts.values_by_node
     requirements: dict[str, Kinds] = {}
@@ -91,7 +91,7 @@ def _table(requirements: dict[str, Kinds], total: int, *, alike: bool, width: in
             if index == ROWS_PER_REQUIREMENT and len(ordered) > ROWS_PER_REQUIREMENT + 1:
                 rest = [node for _, (_, names, _) in ordered[index:] for node in names]
                 worst = ordered[index][0][0]
-                rows.append(("", worst, named(rest), f"... {len(ordered) - index} more kinds of answers"))
+                rows.append(("", worst, named(rest), f"... {len(ordered) - index} more different answers"))
                 break
             who = "all" if len(nodes) == total else named(nodes)
             rows.append((requirement if index == 0 else "", status, who, Kinds.said(reason, differs)))
@@ -121,15 +121,17 @@ def _warnings(warnings: Kinds, total: int) -> list[str]:
         for key, (text, nodes, differs) in warnings.found.items()
     ]
     more = len(lines) - WARNING_LINES
-    return lines if more <= 1 else [*lines[:WARNING_LINES], f"... and {more} more kinds of warnings"]
+    return lines if more <= 1 else [*lines[:WARNING_LINES], f"... and {more} more different warnings"]
 
 
 def drift_text(deviations: Sequence[Deviation], names: Iterable[str]) -> str:
-    """Return what deviates from the majority, in at most ``DRIFT_LINES`` lines; empty for nothing."""
+    """Return the deviations from the majority in at most ``DRIFT_LINES`` lines; empty without deviations."""
     if not deviations:
         return ""
     lines = drifting.render(deviations, names).splitlines()
     more = len(lines) - DRIFT_LINES
     if more > 1:
         lines = [*lines[:DRIFT_LINES], f"... and {more} more differences (--json has them all)"]
-    return "drift (what is not as on most nodes of its kind):\n" + "\n".join(f"  {line}" for line in lines)
+    return "drift (differences from most nodes of the same kind):\n" + "\n".join(
+        f"  {line}" for line in lines
+    )

@@ -1,4 +1,4 @@
-"""Runs side by side as text for people and as a ``clusterctl.comparison/1`` document."""
+"""Compared runs as text for people and as a ``clusterctl.comparison/1`` document."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SCHEMA = "clusterctl.comparison/1"
 
 
 def to_document(found: Comparison) -> dict[str, Any]:
-    """Return a comparison as a document; ``comparable`` is false where keys differ or are not known."""
+    """Return a comparison as a document; ``comparable`` is false if keys differ or are unknown."""
     at, value = ("size_bytes", "busbw_gbps") if found.kind == "collective" else ("np", "samples_per_s")
     return {
         "schema": SCHEMA,
@@ -39,39 +39,37 @@ def _document(figure: Figure | None, value: str) -> dict[str, Any] | None:
 
 
 def cautions(found: Comparison) -> list[str]:
-    """Return what a reader must know before believing a ratio, a sentence each; empty: the keys agree."""
+    """Return the reasons to distrust the ratios, one sentence each; empty if the keys agree."""
     lines = []
     for one in found.differences:
         letters = (name.split()[0] for name in found.names)
         said = ", ".join(f"{letter}: {value}" for letter, value in zip(letters, one.values, strict=False))
         lines.append(f"{one.field} differs ({said})")
     if found.unkeyed:
-        lines.append(f"it is not recorded what was measured with in {', '.join(found.unkeyed)}")
+        lines.append(f"the measured configuration is not recorded in {', '.join(found.unkeyed)}")
     lines += [f"{run.run} is {run.status}" for run in found.runs if run.status != "ok"]
     return lines
 
 
 def noise_words(found: Comparison) -> str:
-    """Return how the words about ratios came to be."""
+    """Return a sentence on how ratios and noise are computed."""
     if found.kind == "training":
-        return (
-            "Ratios are of throughput, to A; noise is 1.96 sigma over the repeats or timed windows of both."
-        )
+        return "Ratios are of throughput, relative to A; noise is 1.96 sigma over the repeats or timed windows of both."
     return (
-        f"Ratios are of times, to A; noise is 1.96 sigma over the repeats of both runs, and "
-        f"{NOISE_OF_ONE * 100:.0f} % where one of them was swept once."
+        f"Ratios are of times, relative to A; noise is 1.96 sigma over the repeats of both runs, or "
+        f"{NOISE_OF_ONE * 100:.0f} % if one of them was measured only once."
     )
 
 
 def _run(name: str, run: Summary) -> str:
-    where = "nothing came up"
+    where = "no rank started"
     if run.np is not None:
         where = f"{run.np} rank{'s' * (run.np != 1)} on {run.nodes} node{'s' * (run.nodes != 1)}"
     return f"{name}: run {run.run}, {run.benchmark}, library {run.library or '-'}, {where}"
 
 
 def render(found: Comparison) -> str:
-    """Return a comparison as text: the runs, what they differ in, and a line per size or number of ranks."""
+    """Return a comparison as text: the runs, their differences, and a line per size or number of ranks."""
     lines = [_run(name, run) for name, run in zip(found.names, found.runs, strict=True)]
     lines += [f"CAUTION: {caution}" for caution in cautions(found)]
     heads = ["size" if found.kind == "collective" else "ranks"]

@@ -1,4 +1,4 @@
-"""What logs say, explained: the known errors that were found, as text for people and as a document."""
+"""Known errors found in logs, with explanations, as text for people and as a document."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SHOWN_PLACES = 40
 
 
 def numbers(values: Iterable[int]) -> str:
-    """Return numbers with their ranges folded: ``0-3,8``."""
+    """Return numbers with consecutive ones folded into ranges: ``0-3,8``."""
     parts: list[str] = []
     run: list[int] = []
     for value in [*sorted(values), None]:
@@ -38,7 +38,7 @@ def numbers(values: Iterable[int]) -> str:
 def to_document(
     files: Iterable[LogFile], findings: Iterable[Finding], left_over: Iterable[Line]
 ) -> dict[str, Any]:
-    """Return what was found as a ``clusterctl.explain/1`` document, likely root causes first."""
+    """Return the findings as a ``clusterctl.explain/1`` document, likely root causes first."""
     found = list(findings)
     return {
         "schema": SCHEMA,
@@ -116,7 +116,7 @@ def _in_full(finding: dict[str, Any], width: int, several_files: bool) -> list[s
 
 
 def render(document: dict[str, Any], *, width: int = 100) -> str:
-    """Return a ``clusterctl.explain/1`` document as text; consequences take one line each where causes are known."""
+    """Return a ``clusterctl.explain/1`` document as text; consequences take one line each if a cause was found."""
     several = len(document["files"]) > 1
     findings = document["findings"]
     read = ", ".join(f"{file['name']} ({file['lines']} lines)" for file in document["files"][:8])
@@ -136,7 +136,7 @@ def render(document: dict[str, Any], *, width: int = 100) -> str:
             else:
                 lines += _in_full(finding, width, several)
     if not findings:
-        lines += ["", "Nothing in it is in the catalogue of known errors."]
+        lines += ["", "The catalogue of known errors matches no line."]
     if document["unexplained"] and not causes_known:
         lines += ["", "The last lines that look like errors and are not in the catalogue:"]
         lines += [

@@ -1,4 +1,4 @@
-"""What keeps nodes from answering, or from answering in full, as lines that stay few at a thousand nodes."""
+"""Reasons why nodes did not answer, or not completely, in few lines even for a thousand nodes."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 KINDS_SHOWN = 20
 _ALL_NAMES = 10**6
-# Messages of transports begin with the node's name and, in brackets, where it is; some of others with the name.
+# Messages of transports begin with the node's name and its address in parentheses, some others with the name only.
 _WHERE = re.compile(r"\S+ \(([^()]*)\): ")
 _PLACE = re.compile(r"\([^()]*\)")
 
 
 def _add(kinds: Kinds, key: tuple[str, ...], message: str, name: str) -> None:
-    """Add a message; where it begins with its node's name, only the address is left of that, and is not compared."""
+    """Add a message; a leading node name is removed, and its address is kept but not compared."""
     message = message.removeprefix(f"{name}: ")
     found = _WHERE.match(message)
     if found is None or not message.startswith(f"{name} ("):
@@ -32,10 +32,10 @@ def _add(kinds: Kinds, key: tuple[str, ...], message: str, name: str) -> None:
 
 
 def failure_lines(failures: Mapping[str, Failure]) -> Iterator[str]:
-    """Yield every node that failed with its reason and what to do; nodes that failed alike share a line.
+    """Yield a line per failure with nodes, reason and hint; nodes with the same failure share a line.
 
-    Alike is the same but for names, addresses and figures: the first node's stand there. What a node wrote may have
-    lines that look like another node's, so that only a text's first line stands at the margin.
+    Failures are the same if they differ only in names, addresses and numbers; the line shows those of the first
+    node. Further lines of a text are indented, so that output of one node cannot imitate a line of another.
     """
     kinds = Kinds()
     hints: dict[str, str | None] = {}
@@ -53,19 +53,19 @@ def failure_lines(failures: Mapping[str, Failure]) -> Iterator[str]:
         last_hint = hint
     if more > 1:
         rest = [name for _, (_, names, _) in shown[KINDS_SHOWN:] for name in names]
-        yield f"... and {more} more kinds of failures (--json has them all): {named(rest, _ALL_NAMES)}"
+        yield f"... and {more} more different failures (--json has them all): {named(rest, _ALL_NAMES)}"
 
 
 def fault_lines(faults: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield what went wrong in a run and then what to do, each once; nodes that failed alike share a line.
+    """Yield the failures of a run and then the hints, each once; nodes with the same failure share a line.
 
-    Each fault is one of a ``clusterctl.bench/1`` document's ``proof``.
+    Each fault is an entry of a ``clusterctl.bench/1`` document's ``proof``.
     """
     alike: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for fault in (every := list(faults)):
         message, node = fault["message"], fault.get("node")
         like = message
-        # Those of ranks stay apart: which ranks they were says something.
+        # Failures of ranks are listed separately, because the rank matters.
         if isinstance(node, str) and fault.get("rank") is None:
             like = shape(_PLACE.sub("", message).replace(node, ""))
         alike.setdefault((fault["kind"], like), []).append(fault)
@@ -73,7 +73,7 @@ def fault_lines(faults: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         nodes = list(
             dict.fromkeys(fault["node"] for fault in others if fault.get("node") != first.get("node"))
         )
-        more = f" [{named(nodes, _ALL_NAMES)} alike, but for names and figures]" if nodes else ""
+        more = f" [same on {named(nodes, _ALL_NAMES)}; names and numbers differ]" if nodes else ""
         yield f"failed: {first['kind']}: {first['message']}{more}"
     for hint in dict.fromkeys(fault["hint"] for fault in every if fault.get("hint")):
         yield f"hint: {hint}"
@@ -84,7 +84,7 @@ def rootless_lines(
     verdicts: Mapping[str, tuple[Verdict, ...]],
     changing: Collection[str] = (),
 ) -> Iterator[str]:
-    """Yield why root is out of reach on nodes where it is missed: something is unknown, or is to be changed."""
+    """Yield why root is not available on nodes that need it for an unknown verdict or for a change."""
     kinds = Kinds()
     for name, judged in verdicts.items():
         found = facts.get(name)
@@ -95,12 +95,12 @@ def rootless_lines(
     for why, names, differs in kinds.found.values():
         yield f"{named(names, _ALL_NAMES)}: without root: {Kinds.said(why, differs)}".replace("\n", "\n    ")
     if kinds.found:
-        missed = "every step needs root" if changing else "some of what is unknown may need root"
-        yield f"    hint: {missed}; let sudo in without a password, or set CLUSTERCTL_SUDO_PASSWORD"
+        missed = "every step needs root" if changing else "some of the unknown verdicts may need root"
+        yield f"    hint: {missed}; allow sudo without a password, or set CLUSTERCTL_SUDO_PASSWORD"
 
 
 def step_lines(told: Iterable[tuple[str, Mapping[str, Any], str]]) -> Iterator[str]:
-    """Yield what is told of steps, each given as (node, step of a document, text); nodes alike share a line."""
+    """Yield lines on steps, given as (node, step of a document, text); nodes with the same text share a line."""
     kinds = Kinds()
     for name, step, text in told:
         what = f"{step['requirement']}: {step['description']}"

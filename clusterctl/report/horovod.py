@@ -1,6 +1,6 @@
-"""A training's result in the words of Horovod's synthetic benchmark, which many scripts read.
+"""A training's result in the format of Horovod's synthetic benchmark, which many scripts parse.
 
-The lines, their order and their digits are those of examples/pytorch/pytorch_synthetic_benchmark.py in Horovod 0.28:
+The lines, their order and their digits match examples/pytorch/pytorch_synthetic_benchmark.py in Horovod 0.28:
 the spread is 1.96 sigma, and the total is the mean per device times their number.
 """
 
@@ -10,7 +10,7 @@ from clusterctl.results.model import BenchResult
 
 
 def render(result: BenchResult) -> str:
-    """Return the lines of every point of the curve, the largest last: scripts read the last match."""
+    """Return the lines of every point of the curve, the largest last, because scripts read the last match."""
     batch_size = result.proof.get("settings", {}).get("batch_size", "-")
     on_cpu = all(rank["device"].startswith("cpu") for rank in result.proof.get("ranks", ()))
     kind = "CPU" if on_cpu else "GPU"

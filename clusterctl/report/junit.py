@@ -12,12 +12,12 @@ _COUNTED = ("tests", "failures", "errors", "skipped")
 
 
 def _text(value: object) -> str:
-    """Return what XML 1.0 can hold, and what does not act on who reads it (https://www.w3.org/TR/xml/#charsets)."""
+    """Return the text without characters that XML 1.0 forbids or that act on a terminal (https://www.w3.org/TR/xml/#charsets)."""
     return visible(str(value))
 
 
 class Suite:
-    """A suite in the making, and its counts."""
+    """Build one suite and count its cases."""
 
     def __init__(self, root: ElementTree.Element, name: str) -> None:
         self.name = _text(name)
@@ -25,7 +25,7 @@ class Suite:
         self.counts = dict.fromkeys(_COUNTED, 0)
 
     def tell(self, case: ElementTree.Element, text: str) -> None:
-        """Add what a case has to say and is no failure."""
+        """Add text to a case without failing it."""
         ElementTree.SubElement(case, "system-out").text = _text(text)
 
     def case(self, name: str) -> ElementTree.Element:
@@ -52,7 +52,7 @@ class Suite:
 def render(result: dict[str, Any], *, strict: bool = False) -> str:
     """Return a ``clusterctl.check/1`` document as JUnit XML (unmet: failure, unknown and unreachable: error).
 
-    Drift is one case of a suite ``fleet``: it fails with ``strict``, and else only says what it found.
+    Drift is one case of the suite ``fleet``: it fails with ``strict``; otherwise it only lists the differences.
     """
     root = ElementTree.Element("testsuites", name="clusterctl check")
     suites = []
@@ -71,7 +71,7 @@ def render(result: dict[str, Any], *, strict: bool = False) -> str:
 
 
 def finished(root: ElementTree.Element, suites: Sequence[Suite]) -> str:
-    """Return the file's text, with what the suites counted."""
+    """Return the file's text with the sums of the suites' counts."""
     for suite in suites:
         suite.end()
     for key in _COUNTED:

@@ -15,7 +15,7 @@ def _label(value: object) -> str:
 
 
 def family(name: str, what: str, samples: Iterable[tuple[dict[str, object], float]]) -> list[str]:
-    """Return the lines of one metric: its help, that it is a gauge, and its samples with their labels."""
+    """Return the lines of one gauge metric: help, type, and samples with their labels."""
     lines = [f"# HELP {name} {what}", f"# TYPE {name} gauge"]
     for labels, value in samples:
         inside = ",".join(f'{key}="{_label(text)}"' for key, text in labels.items())
@@ -59,7 +59,7 @@ def render(result: dict[str, Any], *, checked_at_s: float) -> str:
         ),
         *family(
             "clusterctl_requirement_warnings",
-            "How many warnings a requirement has on a node.",
+            "Number of warnings of a requirement on a node.",
             [
                 (
                     {"node": node["name"], "requirement": verdict["requirement"]},
@@ -71,7 +71,7 @@ def render(result: dict[str, Any], *, checked_at_s: float) -> str:
         ),
         *family(
             "clusterctl_node_drifting_facts",
-            "In how many facts a node is unlike most nodes of its kind.",
+            "Number of facts in which a node differs from most nodes of its kind.",
             [({"node": name}, count) for name, count in drifting.items()],
         ),
     ]

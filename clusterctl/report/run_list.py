@@ -28,7 +28,7 @@ def _columns(run: Summary) -> dict[str, Any]:
 
 
 def figure(run: Summary) -> str:
-    """Return a run's one number with its unit: ``355.5 GB/s``."""
+    """Return a run's main figure with its unit: ``355.5 GB/s``."""
     if run.figure is None:
         return "-"
     digits = 2 if run.figure < 10 else 1 if run.figure < 10_000 else 0
@@ -36,9 +36,9 @@ def figure(run: Summary) -> str:
 
 
 def render(runs: Sequence[Summary], width: int | None = None) -> str:
-    """Return one line per run: its id, when it began (UTC), what it measured on what, and its one number.
+    """Return one line per run: its id, start (UTC), benchmark, configuration and main figure.
 
-    Where that is wider than ``width`` (None: any is fine), a run's second line has what it ran on.
+    If the table is wider than ``width`` (None: unlimited), the configuration moves to a second line.
     """
     rows = [
         [
@@ -69,15 +69,15 @@ def _ran_on(row: Sequence[str]) -> str:
 
 
 def shown(record: Record) -> str:
-    """Return one stored run as ``bench`` printed it, with when it ran and what went wrong."""
+    """Return one stored run as ``bench`` printed it, with its start and its failures."""
     summary = record.summary
     try:
         result = BenchResult.model_validate(dict(record.document))
     except ValidationError as error:
         raise ResultError(
-            f"run {summary.run} was stored by clusterctl {summary.clusterctl_version or '(unknown)'}, "
-            f"whose result this one cannot read: {error.errors()[0]['msg']}",
-            hint="--json shows it as it was stored",
+            f"clusterctl {summary.clusterctl_version or '(unknown)'} stored run {summary.run}, "
+            f"and this version cannot read its result: {error.errors()[0]['msg']}",
+            hint="--json prints it as it was stored",
         ) from None
     text = variants_table.render(result) if result.variants else table.render(result)
     lines = [f"run {summary.run}, {summary.started_at}, {summary.status}", text]
@@ -85,7 +85,7 @@ def shown(record: Record) -> str:
 
 
 def exported(records: Sequence[Record]) -> dict[str, Any]:
-    """Return runs whole as a ``clusterctl.results-export/1`` document: columns, commands and ``bench``'s document."""
+    """Return runs as a ``clusterctl.results-export/1`` document: columns, commands and ``bench``'s document."""
     return {
         "schema": "clusterctl.results-export/1",
         "runs": [

@@ -13,7 +13,7 @@ _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
 def size(size_bytes: int) -> str:
-    """Return a size as people say it: 1536 -> 1.5 KiB."""
+    """Return a size in a readable unit: 1536 -> 1.5 KiB."""
     for unit, name in _UNITS:
         if size_bytes >= unit:
             return (
@@ -25,7 +25,7 @@ def size(size_bytes: int) -> str:
 
 
 def columns(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequence[int] = ()) -> str:
-    """Return right-aligned columns; those that ``left`` names align left."""
+    """Return right-aligned columns; those with an index in ``left`` align left."""
     cells = [list(headers), *[list(row) for row in rows]]
     widths = [max(len(row[index]) for row in cells) for index in range(len(headers))]
     return "\n".join(
@@ -38,12 +38,12 @@ def columns(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequ
 
 
 def fits(table: str, width: int) -> bool:
-    """Whether no line is wider."""
+    """Tell whether all lines fit into the width."""
     return max(map(len, table.splitlines())) <= width
 
 
 def with_notes(table: str, notes: Sequence[str], width: int) -> str:
-    """Return a table with a note below each of its rows, for what has no room beside them."""
+    """Return a table with a note below each row, for columns that do not fit."""
     head, *rows = table.splitlines()
     indent = " " * 4
     told = (textwrap.fill(n, max(20, width), initial_indent=indent, subsequent_indent=indent) for n in notes)
@@ -62,7 +62,7 @@ def _where(result: BenchResult) -> str:
 
 
 def collective(result: BenchResult) -> str:
-    """Return the sweep of a collective."""
+    """Return the sweep of a collective as a table."""
     rows = [
         [
             size(row.size_bytes),
@@ -77,7 +77,7 @@ def collective(result: BenchResult) -> str:
 
 
 def training(result: BenchResult) -> str:
-    """Return the scaling curve of a training run, with the figure between nodes where there is one."""
+    """Return the scaling curve of a training run, with the efficiency between nodes if it was measured."""
     spread = result.proof.get("spread", {})
     counted = "images" if result.points[0].images_per_s is not None else "sequences"
     rows = [
@@ -97,7 +97,7 @@ def training(result: BenchResult) -> str:
 
 
 def render(result: BenchResult) -> str:
-    """Return a result as text: what ran where, and its table when there is one."""
+    """Return a result as text: benchmark, placement of its ranks, and its table if it has one."""
     title = f"{result.benchmark}, library {result.library or '-'}, launcher {result.launcher or '-'}"
     lines = [title, f"ranks on: {_where(result)}"]
     if result.rows:

@@ -1,4 +1,4 @@
-"""What a result proves, as lines of text below its table."""
+"""The proof of a result, as lines of text below its table."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def expected(entry: Mapping[str, Any]) -> list[str]:
     if entry["verdict"] == "unknown":
         return [f"{bound}; {entry['reason']}"]
     measured = f"measured {entry['busbw_gbps']:.0f} GB/s, {_share(entry['share'])}"
-    words = {"fine": "fine", "warn": "lower than it should be", "slow": "SLOW"}
+    words = {"fine": "fine", "warn": "lower than expected", "slow": "SLOW"}
     return [f"{bound}; {measured}: {words[entry['verdict']]}"]
 
 
 def gpudirect(entry: Mapping[str, Any]) -> list[str]:
-    """Return the lines on GPUDirect RDMA (``proof.gpudirect``): one where all nodes are alike, else one per node."""
+    """Return the lines on GPUDirect RDMA (``proof.gpudirect``): one if all nodes agree, else one per node."""
     said = [(node["name"], node["status"], _ways(node), node["cause"]) for node in entry["nodes"]]
     if len({line[1:] for line in said}) == 1:
         _, status, ways, cause = said[0]
@@ -76,5 +76,5 @@ _PARTS = {"expected": expected, "gpudirect": gpudirect, "stragglers": stragglers
 
 
 def lines(proof: Mapping[str, Any]) -> list[str]:
-    """Return all that a proof says beside its figures."""
+    """Return all lines of a proof."""
     return [line for name, render in _PARTS.items() if proof.get(name) for line in render(proof[name])]

@@ -1,4 +1,4 @@
-"""Variants side by side as a table of plain text: medians, their spread, and the ratio to the first."""
+"""Compared variants as a plain-text table: medians, their spread, and the ratio to the first."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from clusterctl.results.variant_model import Spread, VariantResult
 
 
 def render(result: BenchResult) -> str:
-    """Return the table, one row per size or number of ranks; a figure that a variant lacks reads ``-``."""
+    """Return the table, one row per size or number of ranks; a missing figure is printed as ``-``."""
     variants = result.variants
-    title = f"{result.benchmark}, launcher {result.launcher or '-'}, {len(variants)} variants in turns"
+    title = f"{result.benchmark}, launcher {result.launcher or '-'}, {len(variants)} variants interleaved"
     repeats = " and ".join(str(count) for count in sorted({variant.repeats for variant in variants}))
     lines = [
         title,
-        f"median (least-greatest) of {repeats} repeats; ratio: times as fast as {variants[0].name}",
+        f"median (minimum-maximum) of {repeats} repeats; ratio: speed relative to {variants[0].name}",
     ]
     if any(variant.points for variant in variants):
         lines.append(_training(variants))

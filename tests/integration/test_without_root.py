@@ -29,7 +29,7 @@ def test_a_dry_run_says_that_the_steps_will_need_root(fleet, run_clusterctl):
     done = _bootstrap(run_clusterctl, fleet, "--dry-run")
     assert done.returncode == 1
     assert "node[01-02] (2): without root: not root, and sudo without a password was refused" in done.stderr
-    assert "hint: every step needs root; let sudo in without a password" in done.stderr
+    assert "hint: every step needs root; allow sudo without a password" in done.stderr
     assert "CLUSTERCTL_SUDO_PASSWORD" in done.stderr
     done = _bootstrap(run_clusterctl, fleet, "--dry-run", password="the right one")
     assert "without root" not in done.stderr

@@ -1,13 +1,13 @@
-"""What the hardware allows (``proof.expected``), as lines of a chart and as words."""
+"""The expected bandwidth of the hardware (``proof.expected``), as lines of a chart and as a sentence."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-# A limit far above all else would press the figures into the lower part of the chart.
+# A limit far above the figures would squeeze them into the lower part of the chart.
 _NEAR = 1.35
-# The first word of each verdict's sentence; "unknown" has none, its reason speaks.
+# How the sentence of each verdict begins; the sentence for "unknown" consists of its reason only.
 _WORDS = {
     "fine": "As expected.",
     "warn": "Less than expected.",
@@ -31,26 +31,30 @@ def lines(document: Mapping[str, Any]) -> list[tuple[str, float]]:
 
 
 def common_lines(documents: Sequence[Mapping[str, Any]]) -> list[tuple[str, float]]:
-    """Return the bounds that several runs share; none where they differ."""
+    """Return the bounds that several runs share; empty if they differ."""
     all_lines = [lines(document)[:1] for document in documents]
     return all_lines[0] if all(one == all_lines[0] for one in all_lines) else []
 
 
 def of(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return ``proof.expected`` of a document; empty where there is none."""
+    """Return ``proof.expected`` of a document; empty if it is missing."""
     expected = (document.get("proof") or {}).get("expected")
     return expected if isinstance(expected, Mapping) else {}
 
 
 def sentence(document: Mapping[str, Any]) -> str:
-    """Return what the bound says of the run; empty when nothing was said."""
+    """Return a sentence that compares the run with the bound; empty without a bound."""
     expected = of(document)
     if not expected:
         return ""
     reason = str(expected.get("reason") or "")
     verdict = expected.get("verdict")
     if verdict == "unknown":
-        return f"What the hardware should reach is not known: {reason}."
+        return f"The expected bandwidth of this hardware is not known: {reason}."
     share = expected.get("share")
-    held = f" {expected['busbw_gbps']:.1f} GB/s are {share * 100:.1f} % of it;" if share is not None else ""
+    held = (
+        f" {expected['busbw_gbps']:.1f} GB/s are {share * 100:.1f} % of the expected bandwidth;"
+        if share is not None
+        else ""
+    )
     return f"{_WORDS.get(str(verdict), str(verdict))}{held} {reason}."

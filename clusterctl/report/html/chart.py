@@ -1,7 +1,8 @@
-"""Line charts of measured figures: what was measured as lines with markers, what was expected as dashes.
+"""Line charts: measured figures as lines with markers, expected ones as dashed lines.
 
-Each chart is drawn twice, for a wide and for a narrow page, because text of one drawing would shrink with it; the
-style sheet shows one of them. Series differ in colour and in marker, so that no one needs to tell colours apart.
+Each chart is drawn twice, for a wide and for a narrow page, because the text of a scaled drawing would become too
+small; the style sheet shows one of them. Series differ in colour and in marker, for readers who cannot tell colours
+apart.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from clusterctl.report.html.scale import Scale, Tick
 from clusterctl.report.html.svg import number, tag
 
 SERIES_STYLES = 6
-"""As many series as the style sheet has colours; more repeat them with other markers."""
+"""The number of colours in the style sheet; further series repeat the colours with other markers."""
 _CHARACTER = 8.2
-"""How wide a character of the charts' text is at most, in pixels: digits of a wide face (DejaVu Sans) at 12.5 px."""
+"""The largest width of a character in the charts, in pixels: digits of a wide font (DejaVu Sans) at 12.5 px."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One measured value: where, what it says when pointed at, and within which bounds it was (None: not known)."""
+    """One measured value: its position, its tooltip, and the bounds of its repeats (None: not known)."""
 
     x: float
     y: float
@@ -33,7 +34,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """What was measured, as a line."""
+    """Measured values that form one line."""
 
     name: str
     marks: tuple[Mark, ...]
@@ -41,7 +42,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """What was expected, as a dashed line through some points."""
+    """Expected values, as a dashed line through some points."""
 
     name: str
     points: tuple[tuple[float, float], ...]
@@ -49,7 +50,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One axis: its title with the unit, its bounds, and its ticks for a number of them that has room."""
+    """One axis: its title with the unit, its bounds, and a function from the largest number of ticks to ticks."""
 
     title: str
     low: float
@@ -60,7 +61,7 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart with its words for those who cannot see it."""
+    """A chart with a description for screen readers."""
 
     name: str
     """Unique on its page; letters and hyphens."""
@@ -96,7 +97,7 @@ def draw(chart: Chart) -> Markup:
 
 
 def swatch(index: int | None) -> Markup:
-    """Return what stands for a series in a legend; None: for a reference."""
+    """Return the legend symbol of a series; None: of a reference."""
     if index is None:
         line = tag("line", x1=1, x2=27, y1=7, y2=7, class_="reference")
         return tag("svg", line, class_="swatch", viewBox="0 0 28 14", aria_hidden="true")
@@ -132,7 +133,7 @@ class _Drawing:
         self._layout = layout
         self._ticks = chart.y.ticks(layout.y_ticks)
         self._left = 14 + _CHARACTER * max((len(tick.label) for tick in self._ticks), default=0)
-        # Labels stand to the right of their marks, below a line that rises.
+        # Labels are to the right of and below their marks, where a rising line does not cross them.
         labels = max(len(mark.label) for series in chart.series for mark in series.marks)
         self._right = layout.width - max(layout.right, labels * _CHARACTER + 8)
         self._floor = layout.height - layout.bottom
@@ -167,7 +168,7 @@ class _Drawing:
             x, half = self._x(tick.value), len(tick.label) * _CHARACTER / 2
             parts.append(tag("line", x1=x, x2=x, y1=self._floor, y2=self._floor + 5, class_="axis"))
             middle = min(max(x, half), layout.width - half)
-            # A label that would touch its neighbour is left out; its tick stays.
+            # A label that would touch its neighbour is omitted; its tick is drawn.
             if middle - half >= taken:
                 parts.append(tag("text", tick.label, x=middle, y=self._floor + 20, text_anchor="middle"))
                 taken = middle + half + _CHARACTER
@@ -209,7 +210,7 @@ class _Drawing:
         return parts
 
     def _labels(self) -> list[Markup]:
-        """Return the marks' own labels, right of them and below; one that would touch another is left out."""
+        """Return the labels to the right of and below their marks; one that would touch another is omitted."""
         taken: list[tuple[float, float, float]] = []
         parts = []
         for mark in (mark for series in self._chart.series for mark in series.marks if mark.label):

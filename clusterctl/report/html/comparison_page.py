@@ -1,4 +1,4 @@
-"""The page of several runs side by side."""
+"""The page that compares several runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clusterctl.results.record import Record
 
 
 def render(found: Comparison, records: Sequence[Record]) -> str:
-    """Return the page of a comparison and of the records that it was made from, in the same order."""
+    """Return the page of a comparison and of its records, given in the same order."""
     names = found.names
     documents = [record.document for record in records]
     if found.kind == "collective":

@@ -1,4 +1,4 @@
-"""What several runs were measured with, side by side: the fields of their keys, and what libraries said."""
+"""The configurations of compared runs: the fields of their keys, and the reported library versions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clusterctl.results.record import Record
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One field and every run's value of it; ``differs``: not all are the same."""
+    """One field with its value in every run; ``differs``: not all values are the same."""
 
     field: str
     values: tuple[str, ...]
@@ -23,11 +23,11 @@ class Line:
 
 
 def lines(records: Sequence[Record]) -> list[Line]:
-    """Return the fields that say something of any of the runs, in the order of a key."""
+    """Return the fields that have a value in at least one run, in the order of a key."""
     keys = [json_value(record.summary.key) if record.summary.key else {} for record in records]
     found = [Line(field, tuple(str(key.get(field, ABSENT)) for key in keys)) for field in FIELDS]
     said = [
-        Line("libraries say", tuple("; ".join(record.summary.versions) or ABSENT for record in records)),
+        Line("library versions", tuple("; ".join(record.summary.versions) or ABSENT for record in records)),
         Line("clusterctl", tuple(record.summary.clusterctl_version or ABSENT for record in records)),
     ]
     return [line for line in (*found, *said) if set(line.values) != {ABSENT}]

@@ -15,7 +15,7 @@ _HEADROOM = 1.04
 
 
 def samples_of(point: Mapping[str, Any]) -> tuple[float | None, str]:
-    """Return what a point of a scaling curve counts per second, and of what."""
+    """Return the rate of a point of a scaling curve and the counted sample."""
     if point.get("sequences_per_s") is not None:
         return float(point["sequences_per_s"]), "sequences/s"
     images = point.get("images_per_s")
@@ -39,7 +39,7 @@ def _sizes(runs: Sequence[tuple[str, Rows]]) -> Axis:
 
 
 def busbw(runs: Sequence[tuple[str, Rows]], bounds: Sequence[tuple[str, float]] = ()) -> Chart | None:
-    """Return bus bandwidth against message size, one series per run, bounds in GB/s as dashes; None: no figure."""
+    """Return bus bandwidth against message size, one series per run, bounds in GB/s dashed; None without figures."""
     series = [
         Series(
             name,
@@ -66,7 +66,7 @@ def busbw(runs: Sequence[tuple[str, Rows]], bounds: Sequence[tuple[str, float]] 
         "busbw",
         "Bus bandwidth against message size",
         f"Line chart, message size from {size(int(x.low))} to {size(int(x.high))} on a logarithmic axis; "
-        f"the highest bus bandwidth is {max(values):.2f} GB/s. The same figures stand in the table below.",
+        f"the highest bus bandwidth is {max(values):.2f} GB/s. The table below has the same figures.",
         x,
         _height("bus bandwidth, GB/s", [*tops, *(value for _, value in bounds)]),
         tuple(series),
@@ -75,7 +75,7 @@ def busbw(runs: Sequence[tuple[str, Rows]], bounds: Sequence[tuple[str, float]] 
 
 
 def times(runs: Sequence[tuple[str, Rows]]) -> Chart | None:
-    """Return time per operation against message size, both logarithmic; None when no time was measured."""
+    """Return time per operation against message size, both logarithmic; None if no time was measured."""
     series = [
         Series(
             name,
@@ -101,7 +101,7 @@ def times(runs: Sequence[tuple[str, Rows]]) -> Chart | None:
         "time",
         "Time per operation against message size",
         f"Line chart with two logarithmic axes; the shortest time is {duration(min(values))}, the longest "
-        f"{duration(max(values))}. The same figures stand in the table below.",
+        f"{duration(max(values))}. The table below has the same figures.",
         _sizes(runs),
         Axis("time per operation", low, high, lambda _count: time_ticks(low, high), log=True),
         tuple(series),
@@ -111,7 +111,7 @@ def times(runs: Sequence[tuple[str, Rows]]) -> Chart | None:
 def scaling(runs: Sequence[tuple[str, Sequence[Mapping[str, Any]], Mapping[str, float]]]) -> Chart | None:
     """Return throughput against ranks; each run is its name, its points, and 1.96 sigma per rank by ranks.
 
-    The dashes are linear growth from the first run's smallest point, as everybody would like to have it.
+    The dashed line is linear scaling from the smallest point of the first run.
     """
     series = []
     unit = "images/s"
@@ -122,7 +122,7 @@ def scaling(runs: Sequence[tuple[str, Sequence[Mapping[str, Any]], Mapping[str, 
             if value is None:
                 continue
             np = int(point["np"])
-            # The ranks go in step, so that what they may be off by adds up.
+            # The ranks work in step, so their deviations add up.
             off = spread.get(str(np), 0.0) * np
             figure = point.get("efficiency")
             label = percent(figure) if figure is not None and np > 1 and len(runs) == 1 else ""
@@ -141,7 +141,7 @@ def scaling(runs: Sequence[tuple[str, Sequence[Mapping[str, Any]], Mapping[str, 
         "scaling",
         "Throughput against ranks",
         f"Line chart of {unit} against the number of ranks, {', '.join(map(str, ranks))}; the dashed line grows "
-        f"linearly from {int(first.x)}. The same figures stand in the table below.",
+        f"linearly from {int(first.x)}. The table below has the same figures.",
         Axis("ranks", 0.0, float(high), lambda _count: [Tick(0, "0"), *(Tick(n, str(n)) for n in ranks)]),
         _height(unit, [*(_top(mark) for mark in marks_of_all), linear * high]),
         tuple(series),

@@ -1,7 +1,7 @@
-"""What every rank did, node by node: who is slower or faster than the rest.
+"""The rates of all ranks, node by node: which ranks are slower or faster than the rest.
 
-Of a training what every rank made per second; of a collective, whose ranks all wait for the slowest, how fast each one
-is with its neighbours.
+For a training these are the samples per second of each rank. In a collective all ranks wait for the slowest, so the
+rates are those of each rank's exchange with its neighbours.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from clusterctl.report.table import size
 
 ROWS_SHOWN = 64
 _BOUNDS = (0.02, 0.05, 0.10)
-"""Deviations from the median at which the colour changes; within the first it is none."""
+"""Deviations from the median at which the colour changes; below the first, a cell has no colour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +53,13 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class HeatMap:
-    """The rows of a heat map, in the nodes' order; of many nodes, those that deviate most."""
+    """The rows of a heat map, in the nodes' order; with many nodes, only those that deviate most."""
 
     np: int
     unit: str
     median: float
     about: str
-    """Sentences that come before the one that says what the cells are."""
+    """Sentences before the one that explains the cells."""
     rows: tuple[Row, ...]
     left_out: int
     left_out_within: float
@@ -71,17 +71,17 @@ class HeatMap:
         return max(len(row.cells) for row in self.rows)
 
     def title(self, cell: Cell) -> str:
-        """What a cell says when it is pointed at."""
+        """Return the tooltip of a cell."""
         spread = f" \u00b1{cell.spread:.1f}" if cell.spread else ""
         return f"rank {cell.rank}: {self.figure(cell.samples_per_s)}{spread} {self.unit}"
 
     def figure(self, value: float) -> str:
-        """One rank's rate as text; links of a slow network need more digits than images do."""
+        """Return one rank's rate as text; bandwidths of a slow network need more digits than images."""
         return f"{value:.3f}" if self.unit == "GB/s" and value < 10 else f"{value:.1f}"
 
 
 def of_proof(proof: Mapping[str, Any], np: int | None, unit: str) -> HeatMap | None:
-    """Return the heat map of a run: of its training with ``np`` ranks, else of a collective's neighbours."""
+    """Return the heat map of a run: of its training with ``np`` ranks, or of a collective's neighbours."""
     rates = (proof.get("rates") or {}).get(str(np)) or ()
     if rates:
         return heat_map(rates, unit)
@@ -97,14 +97,17 @@ def _neighbours(measured: Mapping[str, Any]) -> str:
     ranks = measured["ranks"]
     alone = len({one["host"] for one in ranks}) == 1
     others = (
-        "ranks before and after it" if alone else "ranks of its place on the nodes before and after its own"
+        "ranks before and after it"
+        if alone
+        else "ranks with the same local rank on the previous and the next node"
     )
     about = (
-        f"In a collective all ranks wait for the slowest. So each exchanged {size(measured['size_bytes'])} with the "
-        f"{others}, pair by pair; the better of both counts, and only who is slow with all of them stands out."
+        "In a collective all ranks wait for the slowest. Each rank therefore exchanged "
+        f"{size(measured['size_bytes'])} with the {others}, in pairs. "
+        "The better result is shown, so a low value means slow with every neighbour."
     )
     if all(len(one["gbps_with"]) == 1 for one in ranks):
-        about += " With one neighbour each, both ends of a slow link show it."
+        about += " With one neighbour per rank, both ends of a slow link have a low value."
     return about
 
 

@@ -1,4 +1,4 @@
-"""The template engine of the reports: everything is escaped, a name that is not there is an error."""
+"""The template engine of the reports: all values are escaped, and an undefined name is an error."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from clusterctl.visible import visible
 
 
 def _harmless(value: object) -> object:
-    """Show, and do not pass on, characters that turn text around or that no page may hold."""
+    """Escape visibly characters that reverse text direction or that are not allowed in a page."""
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def render(template: str, **values: Any) -> str:
-    """Return one page of ``templates/report`` filled in; LookupError when the values lack a name that it needs."""
+    """Return one page of ``templates/report`` with its values; LookupError if a value is missing."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(resources.folder("templates") / "report"),
         undefined=jinja2.StrictUndefined,
@@ -37,5 +37,5 @@ def render(template: str, **values: Any) -> str:
 
 
 def figure(value: float | None, digits: int = 2) -> str:
-    """Return a number for a table's cell; ``-`` for none."""
+    """Return a number for a table cell; ``-`` for None."""
     return "-" if value is None else f"{value:.{digits}f}"

@@ -1,4 +1,4 @@
-"""The page of one run: what it found, how sure that is, and what it ran on."""
+"""The page of one run: its results, their reliability, and its configuration."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from clusterctl.report.table import size
 from clusterctl.results.record import Record
 
 SETTING_NAMES = {"benchmark": "model", "batch_per_rank": "batch_size", "memory_format": "channels_last"}
-"""Fields of the key that the settings have under another name."""
-# What the page shows in a place of its own; anything else that a proof holds is shown as it stands.
+"""Fields of the key that the settings contain under another name."""
+# Entries of a proof with a section of their own on the page; all other entries are shown unchanged.
 _SHOWN = {
     *("ranks", "library", "transports", "settings", "spread", "rates", "between_nodes", "failures", "keys"),
     *("hardware", "clusterctl_version", "expected", "repeats", "gpudirect", "baseline", "stragglers"),
@@ -29,7 +29,7 @@ _SHOWN = {
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """One number that a reader came for, and the words around it."""
+    """One main figure with its label, unit and note."""
 
     label: str
     value: str
@@ -84,7 +84,7 @@ def render(record: Record) -> str:
         ],
         unit=unit,
         heat=of_proof(proof, np, unit),
-        heat_heading="Rank by rank" if points else "Node by node",
+        heat_heading="Per-rank deviation" if points else "Deviation by node",
         ranks=proof.get("ranks") or (),
         key=key,
         settings=_beside_the_key(proof.get("settings") or {}, key),
@@ -107,9 +107,9 @@ def _charts(record: Record) -> list[Chart | None]:
 
 
 def title_of(record: Record) -> str:
-    """Return what a run measured on what, in a line."""
+    """Return one line with benchmark, ranks, nodes and hardware."""
     summary = record.summary
-    where = "nothing came up"
+    where = "no rank started"
     if summary.np is not None:
         nodes = f"{summary.nodes} node{'s' if summary.nodes != 1 else ''}"
         where = f"{summary.np} rank{'s' if summary.np != 1 else ''} on {nodes}"
@@ -118,25 +118,25 @@ def title_of(record: Record) -> str:
 
 
 def ranks_of(record: Record) -> int | None:
-    """Return with how many ranks the last launch of a run measured."""
+    """Return the number of ranks of a run's last launch."""
     points = record.document.get("points") or ()
     return int(points[-1]["np"]) if points else record.summary.np
 
 
 def unit_of(document: Mapping[str, Any]) -> str:
-    """Return what the points of a document count."""
+    """Return the unit of a document's points."""
     points = document.get("points") or ()
     return figures.samples_of(points[0])[1] if points else "images/s"
 
 
 def key_of(record: Record) -> dict[str, str]:
-    """Return the fields of a run's key that say something."""
+    """Return the fields of a run's key that have a value."""
     key: dict[str, str] = json_value(record.summary.key) if record.summary.key else {}
     return {name: value for name, value in key.items() if value != ABSENT}
 
 
 def _beside_the_key(settings: Mapping[str, Any], key: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings that do not stand in the key already."""
+    """Return the settings that the key does not contain."""
     said = {*key, *(setting for field, setting in SETTING_NAMES.items() if field in key)}
     words = {True: "yes", False: "no"}
     return {
@@ -147,7 +147,7 @@ def _beside_the_key(settings: Mapping[str, Any], key: Mapping[str, str]) -> dict
 
 
 def point_rows(document: Mapping[str, Any]) -> tuple[PointRow, ...]:
-    """Return the lines of the scaling table; points that count nothing are left out."""
+    """Return the lines of the scaling table; points without a rate are omitted."""
     spread = (document.get("proof") or {}).get("spread") or {}
     found = []
     for point in document.get("points") or ():
@@ -178,7 +178,7 @@ def _tiles(record: Record, points: Sequence[PointRow], unit: str) -> list[Tile]:
         )
     share, bound = (bounds.of(record.document).get(name) for name in ("share", "expected_busbw_gbps"))
     if share is not None and bound is not None:
-        tiles.append(Tile("Of the expected", f"{share * 100:.1f}", "%", f"{bound:.1f} GB/s by the hardware"))
+        tiles.append(Tile("Share of expected", f"{share * 100:.1f}", "%", f"{bound:.1f} GB/s expected"))
     timed = [row for row in rows if row.get("time_us")]
     if timed:
         value, _, word = duration(timed[0]["time_us"]).partition(" ")
@@ -187,13 +187,13 @@ def _tiles(record: Record, points: Sequence[PointRow], unit: str) -> list[Tile]:
         )
     if rows:
         checked = [row["wrong"] for row in rows if row.get("wrong") is not None]
-        note = f"of {len(checked)} sizes checked" if checked else "the sums were not checked"
+        note = f"of {len(checked)} sizes checked" if checked else "results were not checked"
         tiles.append(Tile("Wrong elements", str(sum(checked)) if checked else "?", "", note))
     if points:
         last = points[-1]
         ranks = f"{last.np} rank{'s' if last.np != 1 else ''}"
         tiles.append(Tile("Throughput", _headline(last.samples_per_s), unit, f"of {ranks}"))
-        spread = f"\u00b1{last.spread:.1f} (1.96\u03c3)" if last.spread is not None else "spread not known"
+        spread = f"\u00b1{last.spread:.1f} (1.96\u03c3)" if last.spread is not None else "spread unknown"
         tiles.append(Tile("Per rank", f"{last.per_rank:.1f}", unit, spread))
         if last.efficiency != "-" and last.np > 1:
             tiles.append(Tile("Linear scaling", last.efficiency.rstrip("%"), "%", f"{ranks} against 1"))

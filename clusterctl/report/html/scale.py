@@ -1,4 +1,4 @@
-"""From values to pixels, and the ticks that an axis shows."""
+"""Scales from values to pixels, and the ticks of an axis."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """One tick: the value where it stands, and what it says."""
+    """One tick: its value and its label."""
 
     value: float
     label: str
@@ -21,7 +21,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Values ``low`` to ``high`` on pixels ``start`` to ``end``; ``log`` needs ``low`` above zero."""
+    """Map values ``low`` to ``high`` to pixels ``start`` to ``end``; ``log`` needs ``low`` above zero."""
 
     low: float
     high: float
@@ -62,29 +62,29 @@ def size_ticks(low: float, high: float, count: int) -> tuple[Tick, ...]:
     from clusterctl.report.table import size
 
     first, last = math.ceil(math.log2(max(low, 1)) - 1e-9), math.floor(math.log2(max(high, 1)) + 1e-9)
-    # From the first on, because sweeps go by powers of two from there: ticks then stand where was measured. Steps that
+    # Ticks start at the first size, because sweeps double from there: each tick is then at a measured size. Steps that
     # divide ten give 1, 32 and 1024 of each unit.
     step = next((s for s in (1, 2, 5, 10, 20, 30) if (last - first) // s + 1 <= count), 40)
     powers = range(first, last + 1, step)
-    # Between two powers of two there is none: the bounds themselves then.
+    # The range may lie between two powers of two: then the bounds are the ticks.
     return tuple(Tick(2.0**power, size(2**power)) for power in powers) or (Tick(low, size(round(low))),)
 
 
 def time_bounds(shortest_us: float, longest_us: float) -> tuple[float, float]:
-    """Return bounds of a logarithmic axis: decades, or 1, 2 and 5 of them where all is within two."""
+    """Return bounds of a logarithmic axis: decades, or multiples 1, 2 and 5 if all values are within two decades."""
     low, high = _round_log(shortest_us, _DECADES, up=False), _round_log(longest_us, _DECADES, up=True)
     if high / low <= 100:
         low, high = (
             _round_log(shortest_us, _OF_DECADES, up=False),
             _round_log(longest_us, _OF_DECADES, up=True),
         )
-    if high / low < 4:  # two ticks say too little of how an axis goes
+    if high / low < 4:  # two ticks are too few to show a logarithmic scale
         low = _round_log(low / 2, _OF_DECADES, up=False)
     return low, high if high > low else low * 10
 
 
 def time_ticks(low_us: float, high_us: float) -> tuple[Tick, ...]:
-    """Return a tick per decade of microseconds within the bounds, or at 1, 2 and 5 where decades are few."""
+    """Return a tick per decade of microseconds within the bounds, or at multiples 1, 2 and 5 of few decades."""
     kinds = _OF_DECADES if high_us / low_us <= 100 else _DECADES
     powers = range(math.floor(math.log10(low_us)) - 1, math.ceil(math.log10(high_us)) + 1)
     values = [kind * 10.0**power for power in powers for kind in kinds]
@@ -100,7 +100,7 @@ def _round_log(value: float, kinds: Sequence[float], *, up: bool) -> float:
 
 
 def duration(time_us: float) -> str:
-    """Return a time as people say it: 1500 -> 1.5 ms."""
+    """Return a time in a readable unit: 1500 -> 1.5 ms."""
     for unit, name in ((1e6, "s"), (1e3, "ms"), (1.0, "µs")):
         if time_us >= unit:
             return f"{time_us / unit:.4g} {name}"

@@ -1,4 +1,4 @@
-"""SVG elements as text in which everything that is not an element is escaped."""
+"""SVG elements as text; everything except elements is escaped."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def number(value: float) -> str:
 
 
 def tag(name: str, *children: Markup | str, **attributes: str | float | None) -> Markup:
-    """Return one element; ``class_`` is class, ``text_anchor`` is text-anchor, and None leaves an attribute out."""
+    """Return one element; ``class_`` is class, ``text_anchor`` is text-anchor, and None omits an attribute."""
     said = Markup("").join(
         Markup(' {}="{}"').format(
             key.rstrip("_").replace("_", "-"), visible(value) if isinstance(value, str) else number(value)

@@ -1,4 +1,4 @@
-"""What a proof says for and against a run's figures: GPUDirect node by node, the baseline, ranks that straggle."""
+"""The evidence on a run's figures: GPUDirect by node, the comparison with a baseline, and stragglers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FALLEN_BACK = ("sockets", "no-gpudirect")
 
 @dataclass(frozen=True, slots=True)
 class NodeWays:
-    """One node's ways to the others, as words, and whether the fast path was lost there."""
+    """One node's paths to the others as text, and whether the node lost the fast path."""
 
     node: str
     status: str
@@ -56,7 +56,7 @@ def _counted(channels: Mapping[str, int]) -> str:
 
 
 def below(proof: Mapping[str, Any]) -> list[Below]:
-    """Return what is below its baseline, as lines of a table."""
+    """Return the figures below their baseline as lines of a table."""
     return [
         Below(
             _what(one),
@@ -75,25 +75,26 @@ def _what(one: Mapping[str, Any]) -> str:
 
 
 def baseline_sentence(proof: Mapping[str, Any]) -> str:
-    """Return what the comparison with a baseline came to; empty without one."""
+    """Return the outcome of the comparison with a baseline as a sentence; empty without a baseline."""
     found = proof.get("baseline") or {}
     if not found:
         return ""
     judged, low = int(found.get("judged") or 0), len(found.get("below") or ())
     figures = f"{judged} figure{'s' * (judged != 1)} judged"
     said = {
-        "ok": f"The baseline {found['name']} holds: of {figures} none is below it",
-        "below-baseline": f"The baseline {found['name']} does not hold: of {figures} {low} below it",
+        "ok": f"The run meets the baseline {found['name']}: {figures}, 0 below it",
+        "below-baseline": f"The run is below the baseline {found['name']}: {figures}, {low} below it",
     }.get(
-        str(found["verdict"]), f"The baseline {found['name']} says nothing of this run ({found['verdict']})"
+        str(found["verdict"]),
+        f"The baseline {found['name']} could not be applied to this run ({found['verdict']})",
     )
     said_why = str(found.get("reason") or "")
-    # Of a sentence with names in it only the first letter is raised.
+    # Names in the sentence keep their case, so only the first letter is capitalised.
     reason = f". {said_why[:1].upper()}{said_why[1:]}" if said_why else ""
     return f"{said}{reason}."
 
 
 def stragglers(proof: Mapping[str, Any], np: int | None) -> Sequence[Mapping[str, Any]]:
-    """Return the ranks of one launch that are slower than chance, as ``proof.stragglers`` has them."""
+    """Return the stragglers of one launch as entries of ``proof.stragglers``."""
     found: Sequence[Mapping[str, Any]] = (proof.get("stragglers") or {}).get(str(np)) or ()
     return found

@@ -1,4 +1,4 @@
-"""Variants that one run measured in turns: their medians as series of the charts, and side by side in a table."""
+"""Variants that one run measured interleaved: their medians as series of the charts and in a table."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Variant = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table whose first column names the rows; heads are words and a unit."""
+    """A table whose first column names the rows; each head is a label and a unit."""
 
     heads: tuple[tuple[str, str], ...]
     rows: tuple[tuple[str, ...], ...]
 
 
 def charts(variants: Sequence[Variant], bounds: Sequence[tuple[str, float]]) -> list[Chart | None]:
-    """Return the charts of the variants' medians, with least and greatest of the repeats as bars."""
+    """Return the charts of the variants' medians, with minimum and maximum of the repeats as bars."""
     sweeps = [(str(one["name"]), [_row(row) for row in one.get("rows") or ()]) for one in variants]
     found = [figures.busbw(sweeps, bounds), figures.times(sweeps)]
     curves = [(str(one["name"]), [_point(point) for point in one.get("points") or ()]) for one in variants]
@@ -64,7 +64,7 @@ def table(variants: Sequence[Variant]) -> Table:
     heads: list[tuple[str, str]] = [("ranks", "")] if training else [("size", ""), ("bytes", "")]
     for index, one in enumerate(variants):
         heads += _training_heads(one) if training else _collective_heads(one)
-        heads += [("ratio", "to the first")] if index else []
+        heads += [("ratio", "ratio")] if index else []
     rows = []
     for place in sorted(places):
         cells = [str(place)] if training else [size(place), str(place)]
@@ -77,7 +77,7 @@ def table(variants: Sequence[Variant]) -> Table:
 
 
 def proven(variants: Sequence[Variant]) -> list[tuple[str, list[str]]]:
-    """Return the names of the variants that prove something beside their figures, and what."""
+    """Return the names of the variants that have proof lines, and these lines."""
     found = [(str(one["name"]), trust_lines.lines(one.get("proof") or {})) for one in variants]
     return [(name, lines) for name, lines in found if lines]
 

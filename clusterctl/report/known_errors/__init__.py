@@ -1,1 +1,1 @@
-"""The catalogue of known error texts, and what a log says when it is read with it."""
+"""The catalogue of known errors, and the search for them in logs."""

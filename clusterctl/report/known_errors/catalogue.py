@@ -1,4 +1,4 @@
-"""The catalogue at hand: every topic's file, read and checked once."""
+"""The loaded catalogue: every topic's file, read and checked once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TOPICS = Path(__file__).parent / "topics"
 
 @cache
 def load() -> tuple[Entry, ...]:
-    """Return every entry, topics in the order of their files' names; an entry before another wins a line."""
+    """Return every entry, topics in the order of their file names; the first entry that matches a line explains it."""
     return tuple(
         entry
         for path in sorted(TOPICS.glob("*.yaml"))

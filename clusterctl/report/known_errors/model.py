@@ -1,4 +1,4 @@
-"""What the catalogue of known errors may say: one entry per error, with its cited cause and its fix."""
+"""The model of the catalogue of known errors: one entry per error, with its cited cause and its fix."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 from clusterctl.inventory.field_types import RequirementName
 
 WINDOW_CHARACTERS = 1000
-"""How far around its fixed text a pattern may look: this and bounded repeats keep the cost of a line bounded."""
+"""How far around its fixed text a pattern is applied; with bounded repeats, this bounds the cost of a line."""
 
-# A repeat of a group, or of "any character" without an upper bound, may take time beyond all measure on a long line.
+# An unbounded repeat of a group or of "any character" can take exponential time on a long line.
 _UNBOUNDED = re.compile(r"(?<!\\)\)[*+]|(?<!\\)\)\{\d+,\}|(?<!\\)\.[*+]|(?<!\\)\.\{\d+,\}|\\S[*+]\?\\S[*+]")
 
 
 class Role(str, Enum):
-    """What an error's place is among the others of a log; the order is that of likely root causes."""
+    """The place of an error in a chain of causes; the most likely root cause is first."""
 
     FAULT = "fault"
-    """Hardware, driver or kernel says that something broke: before everything else."""
+    """Hardware, driver or kernel report a defect; listed first."""
     CAUSE = "cause"
     """A state or setting that ends the run."""
     SLOW_PATH = "slow-path"
-    """The run goes on, slower than it could."""
+    """The run continues, but slower than possible."""
     NOTE = "note"
-    """Worth knowing; seldom the reason why a run ended."""
+    """Further information; rarely the reason why a run ended."""
     CONSEQUENCE = "consequence"
-    """Follows from something else that failed, on this rank or another."""
+    """The result of another failure, on this rank or another."""
 
     @property
     def rank(self) -> int:
-        """The place in the order of causes; 0 first."""
+        """Return the place in the order of causes; 0 is first."""
         return list(Role).index(self)
 
 
@@ -57,9 +57,9 @@ class _Part(BaseModel):
 
 
 class Match(_Part):
-    """A fixed text that lines are searched for, and a pattern that such a line must also match.
+    """A fixed text to search for, and a pattern that a line with this text must also match.
 
-    The pattern's named groups ``host`` and ``rank`` tell where it happened, when the line says so.
+    The pattern's optional named groups ``host`` and ``rank`` capture where the error occurred.
     """
 
     text: Annotated[str, StringConstraints(min_length=5)]
@@ -67,7 +67,7 @@ class Match(_Part):
 
     @cached_property
     def compiled(self) -> re.Pattern[str]:
-        """The pattern, or the fixed text."""
+        """Return the pattern, or the escaped fixed text."""
         return re.compile(re.escape(self.text) if self.pattern is None else self.pattern)
 
 
@@ -76,7 +76,7 @@ class Entry(_Part):
 
     id: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
     tool: Line | Annotated[str, StringConstraints(min_length=2)]
-    """Who says it."""
+    """The program that prints it."""
     role: Role = Role.CAUSE
     match: Annotated[tuple[Match, ...], Field(min_length=1)]
     examples: Annotated[tuple[Line, ...], Field(min_length=1)]
@@ -88,21 +88,21 @@ class Entry(_Part):
         tuple[Annotated[str, StringConstraints(pattern=r"^https://\S+$")], ...], Field(min_length=1)
     ]
     requirement: RequirementName | None = None
-    """The requirement that `clusterctl check` judges for it."""
+    """The requirement of `clusterctl check` that covers it."""
     check: Annotated[str, StringConstraints(pattern=r"^[a-z]")] | None = None
-    """Another verb of clusterctl that shows or proves it."""
+    """Another command of clusterctl that shows or proves it."""
 
     @model_validator(mode="after")
     def _examples_match(self) -> Entry:
         for match in self.match:
             shown = [line for line in self.examples if match.text in line and match.compiled.search(line)]
             if not shown:
-                raise ValueError(f"{self.id}: no example has {match.text!r} and matches its pattern")
+                raise ValueError(f"{self.id}: no example contains {match.text!r} and matches its pattern")
         return self
 
     @property
     def how_to_check(self) -> str | None:
-        """The command of clusterctl that tells whether it is so, or None."""
+        """Return the clusterctl command that confirms the cause, or None."""
         if self.requirement is not None:
             return f"clusterctl check INVENTORY --only {self.requirement}"
         return None if self.check is None else f"clusterctl {self.check}"

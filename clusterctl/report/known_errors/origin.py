@@ -1,4 +1,4 @@
-"""Where a line of a log comes from: the rank and the host that its beginning names."""
+"""The origin of a log line: the rank and the host that its beginning names."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ _LOOKED_AT = 400
 _STAMP = r"(?:\[?\d{4}-\d\d-\d\d[T ][0-9:.,]{8,15}\S{0,6}\]?\s{1,3})?"
 _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?"
 _HOSTS = (
-    # NCCL: host:pid:tid [device] ..., also behind the tag of a launcher.
+    # NCCL: host:pid:tid [device] ..., also after the tag of a launcher.
     re.compile(rf"(?:^|[\s>:])(?P<host>{_NAME}):\d{{1,8}}:\d{{1,8}} \[(?P<device>\d{{1,3}})\]"),
     # Hydra: [mpiexec@host], [proxy:0:1@host].
     re.compile(rf"\[(?:mpiexec|proxy:[\d:]{{1,12}})@(?P<host>{_NAME})\]"),
-    # Open MPI: [host:pid] ...; UCX: [host:pid:0:tid]. A name has a letter, so that [12:34] is none.
+    # Open MPI: [host:pid] ...; UCX: [host:pid:0:tid]. A host name has a letter, so [12:34] does not match.
     re.compile(rf"\[(?P<host>(?=[A-Za-z0-9._-]*[A-Za-z]){_NAME}):\d{{1,8}}(?::\d{{1,4}}:\d{{1,8}})?\]"),
     # Slurm: srun: error: host: ..., slurmstepd on a node: "*** ... ON host CANCELLED".
     re.compile(rf"(?:srun|slurmstepd): error: (?P<host>{_NAME}): (?:tasks?|Exited|Killed)"),
     re.compile(rf"\*\*\* (?:STEP|JOB) [\d.+]{{1,20}} ON (?P<host>{_NAME}) "),
-    # syslog and journalctl: Nov 21 07:00:00 host program[pid]: ..., or an ISO time in its place.
+    # syslog and journalctl: Nov 21 07:00:00 host program[pid]: ..., or the same with an ISO time.
     re.compile(
         rf"^(?:[A-Z][a-z]{{2}}\s{{1,2}}\d{{1,2}} [\d:]{{8}}|\d{{4}}-\d\d-\d\dT\S{{8,24}}) (?P<host>{_NAME}) "
         r"[A-Za-z0-9_./-]{1,64}(?:\[\d{1,8}\])?:"
@@ -35,7 +35,7 @@ _RANKS = (
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What a line says of where it comes from; None where it says nothing. ``device``: a GPU of that host."""
+    """The origin of a line; None for what the line does not contain. ``device``: a GPU of that host."""
 
     host: str | None = None
     rank: int | None = None
@@ -43,7 +43,7 @@ class Origin:
 
 
 def origin_of(line: str) -> Origin:
-    """Return what the beginning of a line (without escape codes) says of its rank and host."""
+    """Return the rank and host that the beginning of a line (without escape codes) names."""
     head = line[:_LOOKED_AT]
     host, device, rank = None, None, None
     for pattern in _HOSTS:

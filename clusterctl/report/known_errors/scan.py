@@ -1,4 +1,4 @@
-"""Reading logs with the catalogue: a stream of any length, in pieces, with memory that does not grow."""
+"""Search for known errors in logs: streams of any length, read in pieces with constant memory."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from clusterctl.report.known_errors.origin import origin_of
 from clusterctl.visible import ACTING
 
 PIECE_BYTES = 1 << 20
-"""How much is read at once. A line longer than this is taken in pieces."""
+"""The size of one read. A longer line is searched in pieces."""
 EXCERPT_CHARACTERS = 400
 PLACES_KEPT = 4096
-"""Hosts and ranks remembered of one error; no fleet of this tool has more."""
+"""Hosts and ranks kept per error; more than any supported fleet has."""
 LEFT_OVER_LINES = 5
 _LINES_TRIED = 200
 
@@ -35,7 +35,7 @@ _LOOKS_FINE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of a log: the file as it was named, the line's number from 1, and its text."""
+    """A line of a log: the file name as given, the line's number from 1, and its text."""
 
     file: str
     number: int
@@ -44,7 +44,7 @@ class Line:
 
 @dataclass(slots=True)
 class Finding:
-    """One known error in the logs: where it stands first and last, how often, and on which hosts and ranks."""
+    """One known error in the logs: its first and last line, its count, and its hosts and ranks."""
 
     entry: Entry
     first: Line
@@ -56,7 +56,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """One log that was read to its end."""
+    """One log that was read completely."""
 
     name: str
     lines: int
@@ -64,10 +64,10 @@ class LogFile:
 
 
 class Scan:
-    """What is known of the logs read so far."""
+    """The findings in the logs read so far."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
-        # Many entries share a fixed text and differ in their patterns: every text is searched for once.
+        # Many entries share a fixed text and differ in their patterns: each text is searched only once.
         self._patterns: dict[bytes, list[tuple[int, re.Pattern[str]]]] = {}
         for index, entry in enumerate(entries):
             for match in entry.match:
@@ -79,12 +79,12 @@ class Scan:
 
     @property
     def findings(self) -> list[Finding]:
-        """The known errors, likely root causes first: by role, then by where they stand first."""
+        """Return the known errors, likely root causes first: by role, then by first occurrence."""
         return sorted(self._findings.values(), key=lambda found: found.entry.role.rank)
 
     @property
     def left_over(self) -> list[Line]:
-        """The last lines that look like errors and are not in the catalogue."""
+        """Return the last lines that look like errors and are not in the catalogue."""
         return list(self._left_over)
 
     def read(self, name: str, stream: BinaryIO) -> None:
@@ -150,7 +150,7 @@ class Scan:
 
 
 def _line_around(piece: bytes, at: int) -> tuple[int, int]:
-    """Return where the line at a place begins and ends; progress bars begin one with a carriage return."""
+    """Return start and end of the line around a position; a carriage return (progress bars) starts a new line."""
     start = piece.rfind(b"\n", 0, at) + 1
     start = max(start, piece.rfind(b"\r", start, at) + 1)
     end = piece.find(b"\n", at)
@@ -160,7 +160,7 @@ def _line_around(piece: bytes, at: int) -> tuple[int, int]:
 
 
 def _wrong_lines(piece: bytes, explained: Container[int]) -> list[tuple[int, str]]:
-    """Return the last lines that look wrong and are not explained: where each begins, and what it says."""
+    """Return start and text of the last lines that look like errors and are not explained."""
     lower = piece.lower()
     found: dict[int, str] = {}
     for word in _LOOKS_WRONG:
@@ -178,6 +178,6 @@ def _wrong_lines(piece: bytes, explained: Container[int]) -> list[tuple[int, str
 
 
 def _shown(line: str) -> str:
-    """Return a line fit for a terminal: nothing unprintable, and not endless."""
+    """Return a line for a terminal: without unprintable characters, and truncated."""
     text = ACTING.sub("", line.replace("\t", " ")).strip()
     return text if len(text) <= EXCERPT_CHARACTERS else text[: EXCERPT_CHARACTERS - 3] + "..."

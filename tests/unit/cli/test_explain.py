@@ -34,7 +34,7 @@ def test_nothing_known_exits_1_and_shows_what_looks_wrong(
     (tmp_path / "run.log").write_text("fine\nsome new error of the day\n")
     assert cli.main(["explain", str(tmp_path / "run.log")]) == 1
     said = capsys.readouterr().out
-    assert "Nothing in it is in the catalogue" in said
+    assert "The catalogue of known errors matches no line" in said
     assert "line 2: some new error of the day" in said
 
 
@@ -112,7 +112,7 @@ def test_a_compressed_log_may_come_on_standard_input(
 def test_an_empty_log_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "empty.log").touch()
     assert cli.main(["explain", str(tmp_path / "empty.log")]) == 1
-    assert "Nothing in it" in capsys.readouterr().out
+    assert "The catalogue of known errors matches no line" in capsys.readouterr().out
 
 
 def test_help_names_the_verb(capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,7 +23,9 @@ def test_the_expected_bandwidth_is_a_line_and_a_sentence():
     assert bounds.lines(record.document) == [
         ("expected 367 GB/s (ring: 18 NVLinks x 25 GB/s x 0.8155)", 366.975)
     ]
-    assert bounds.sentence(record.document).startswith("As expected. 355.5 GB/s are 96.9 % of it")
+    assert bounds.sentence(record.document).startswith(
+        "As expected. 355.5 GB/s are 96.9 % of the expected bandwidth"
+    )
     page = run_page.render(record)
     assert page.count('class="reference"') == 3  # two drawings and the legend
     assert '<p class="note">As expected.' in page and "96.9" in page
@@ -32,9 +34,9 @@ def test_the_expected_bandwidth_is_a_line_and_a_sentence():
 @pytest.mark.parametrize(
     ("links", "words", "names"),
     [
-        (36, "Much less than expected. 355.5 GB/s are 48.4 % of it", ["expected"]),
-        (24, "Less than expected. 355.5 GB/s are 72.7 % of it", ["expected"]),
-        (8, "Not possible. 355.5 GB/s are 218.0 % of it; 355.5 GB/s is more than", ["expected", "limit"]),
+        (36, "Much less than expected. 355.5 GB/s are 48.4 % of the expected bandwidth", ["expected"]),
+        (24, "Less than expected. 355.5 GB/s are 72.7 % of the expected bandwidth", ["expected"]),
+        (8, "Not possible. 355.5 GB/s are 218.0 % of the expected bandwidth; 355.5", ["expected", "limit"]),
     ],
 )  # fmt: skip
 def test_what_is_not_as_it_should_be_is_said_loudly(links, words, names):
@@ -50,7 +52,7 @@ def test_what_is_not_known_is_said_and_not_drawn():
     record.document["proof"]["expected"] = expectation.document(expectation.judge(inputs, [(1 << 30, 1.0)]))
     assert bounds.lines(record.document) == []
     assert bounds.sentence(record.document) == (
-        "What the hardware should reach is not known: the nodes' links are not known."
+        "The expected bandwidth of this hardware is not known: the nodes' links are not known."
     )
     assert bounds.sentence(collective().document) == ""
 

@@ -29,7 +29,7 @@ def test_every_runs_nodes_are_shown():
     text, words = page(slow, later)
     assert text.count('class="heat"') == 2
     assert words.count("The slowest is rank 21 on gpu03") == 2
-    assert words.count("Node by node: ") == 2
+    assert words.count("Deviation by node: ") == 2
 
 
 def test_a_collective_of_many_nodes_has_its_map():

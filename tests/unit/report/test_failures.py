@@ -34,7 +34,7 @@ def test_a_thousand_new_nodes_are_two_lines() -> None:
     assert said.startswith(
         "gpu[0000-0999] (1000): host-key-unknown: root@10.0.0.0:22: its ssh-ed25519 host key"
     )
-    assert said.endswith("[others differ in names or figures]")
+    assert said.endswith("[others differ in names or numbers]")
     assert hint == "    hint: `ssh-keyscan 10.0.0.0 >> ~/.ssh/known_hosts`"
 
 
@@ -78,7 +78,7 @@ def test_no_kind_of_failure_makes_the_list_long_and_no_node_is_left_out() -> Non
     assert len(lines) == KINDS_SHOWN + 1
     assert (
         lines[-1]
-        == f"... and {400 - KINDS_SHOWN} more kinds of failures (--json has them all): n[020-399] (380)"
+        == f"... and {400 - KINDS_SHOWN} more different failures (--json has them all): n[020-399] (380)"
     )
 
 
@@ -113,7 +113,7 @@ def test_what_steps_say_is_one_line_for_nodes_alike() -> None:
     other = {"requirement": "docker", "description": "Start docker"}
     told = [(f"gpu{i:03d}", step, f"apt-get (process {i}) holds the lock") for i in range(500)]
     assert list(step_lines([*told, ("gpu007", other, "it failed")])) == [
-        f"gpu[000-499] (500): docker: Install docker.io: {told[0][2]} [others differ in names or figures]",
+        f"gpu[000-499] (500): docker: Install docker.io: {told[0][2]} [others differ in names or numbers]",
         "gpu007: docker: Start docker: it failed",
     ]
 
@@ -128,7 +128,7 @@ def test_of_a_run_nodes_that_failed_alike_share_a_line_and_ranks_do_not() -> Non
         {"kind": "rank-died", "node": "alpha", "rank": rank, "hint": None, "message": f"rank {rank} died"}
         for rank in (0, 1)
     ]
-    others = "[beta,gpu7 (2) alike, but for names and figures]"
+    others = "[same on beta,gpu7 (2); names and numbers differ]"
     assert list(fault_lines([*away, *died])) == [
         f"failed: node-unreachable: {away[0]['message']} {others}",
         "failed: rank-died: rank 0 died",

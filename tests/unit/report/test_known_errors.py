@@ -128,7 +128,7 @@ def test_nothing_known_offers_the_last_lines_that_look_wrong() -> None:
     assert scan.findings == []
     assert [line.number for line in scan.left_over] == [16, 17, 18, 19, 20]
     shown = explained.render(explained.to_document(scan.files, scan.findings, scan.left_over))
-    assert "Nothing in it is in the catalogue" in shown
+    assert "The catalogue of known errors matches no line" in shown
     assert "line 20: step 19: an unheard-of error" in shown
 
 

@@ -169,7 +169,7 @@ def test_a_run_in_which_nothing_came_up_has_a_page_that_says_why():
 
     found = page(records.from_document(empty))
     for words in (
-        "nothing came up",
+        "no rank started",
         "What went wrong",
         "gpu1 does not answer",
         "What to do: is it switched on?",

@@ -51,7 +51,8 @@ def test_a_baseline_that_does_not_hold_says_in_what():
     assert found["verdict"] == "below-baseline" and found["judged"] == len(found["below"]) > 3
     page = run_page.render(with_proof(now, baseline=found))
     assert (
-        f"does not hold: of {found['judged']} figures judged {len(found['below'])} below it" in page
+        f"is below the baseline nightly: {found['judged']} figures judged, {len(found['below'])} below it"
+        in page
         and "50.0 %" in page
     )
     assert "busbw at 1 GiB, 4 ranks" in page
@@ -64,7 +65,7 @@ def test_a_baseline_that_holds_is_one_sentence():
     found = baseline.compare(nightly(), collective().document).document()
     page = run_page.render(with_proof(collective(), baseline=found))
     assert (
-        f"The baseline nightly holds: of {found['judged']} figures judged none is below it" in page
+        f"The run meets the baseline nightly: {found['judged']} figures judged, 0 below it" in page
         and "Figures below the baseline" not in page
     )
 
@@ -73,8 +74,8 @@ def test_ranks_that_straggle_are_named_above_the_heat_map():
     record = slow_rank_training()
     assert [one["rank"] for one in record.document["proof"]["stragglers"]["32"]] == [21]
     page = run_page.render(record)
-    assert "Slower than chance: rank 21 on <code>gpu03</code> (15.8 % below the median)." in page
-    assert "Slower than chance" not in run_page.render(training([[100.0] * 4]))
+    assert "Slower than random variation: rank 21 on <code>gpu03</code> (15.8 % below the median)." in page
+    assert "Slower than random variation" not in run_page.render(training([[100.0] * 4]))
 
 
 def test_names_keep_their_letters_in_the_baselines_sentence():

@@ -63,7 +63,7 @@ def test_what_was_not_made_alike_is_said_loudly():
     assert "CAUTION: np differs (A: 4, B: 2)" in text
     assert reports.to_document(found)["comparable"] is False
     page = comparison_page.render(found, [collective(H200_NP4), collective(H200_NP2, run=LATER)])
-    assert "These runs were not made alike" in page and "np differs (A: 4, B: 2)" in page
+    assert "These runs differ" in page and "np differs (A: 4, B: 2)" in page
 
 
 def test_points_of_a_curve_are_compared_where_both_have_them():
@@ -87,7 +87,7 @@ def test_a_run_without_a_key_is_not_called_comparable():
     bare = replace(one, summary=replace(one.summary, key=None, run=LATER))
     found = compare([one, bare])
     assert not found.alike
-    assert f"it is not recorded what was measured with in {LATER}" in reports.cautions(found)
+    assert f"the measured configuration is not recorded in {LATER}" in reports.cautions(found)
 
 
 def test_a_run_that_failed_is_marked():

@@ -98,8 +98,8 @@ def test_a_collectives_variants():
 
 def test_the_table_shows_median_bounds_and_ratio():
     assert variants_table.render(from_interleaved(TWO, "run-1")).splitlines() == [
-        "all_reduce, launcher local, 2 variants in turns",
-        "median (least-greatest) of 3 repeats; ratio: times as fast as gloo",
+        "all_reduce, launcher local, 2 variants interleaved",
+        "median (minimum-maximum) of 3 repeats; ratio: speed relative to gloo",
         " size               gloo us  busbw GB/s             ccore us  busbw GB/s  ratio",
         "1 KiB      20.0 (10.0-30.0)        0.05        5.0 (5.0-8.0)        0.20  4.000",
         "1 MiB  900.0 (800.0-1000.0)        1.17  200.0 (100.0-300.0)        5.24  4.500",
