@@ -1,1 +1,1 @@
-"""What was measured: the result's model and the run that it belongs to."""
+"""Results: their model, the database that stores them, and comparisons between runs and with baselines."""

@@ -1,10 +1,10 @@
-"""Baselines of your own fleet: repeated figures under their keys, and the rules by which a new run is below them.
+"""Baselines of your own fleet: repeated figures under their keys, and the rules that judge a new run against them.
 
-A figure is below its baseline when it is lower than the median of the repeats by more than the larger of a floor and
-the repeats' coefficient of variation times a factor, which is that of a prediction interval: of a healthy fleet's
-figures one in a thousand is below. The factor is large for few repeats, because they say little of the noise. One or
-two say nothing of it: then the floor is wider, small messages are not judged at all, and the comparison says so.
-What may be rounding is no loss: programs print bandwidths with two decimals, of which small messages fill the last.
+A figure is below its baseline if its drop from the median of the repeats exceeds an allowed share. That share is the
+larger of a floor and the repeats' coefficient of variation times a factor. The factor is that of a prediction interval:
+by chance, one healthy figure in a thousand is below. It is large for few repeats, whose noise is poorly known. With one
+or two repeats the floor is wider, small messages are not judged, and the comparison reports both. A difference within
+rounding is not a drop: programs print bandwidths with two decimals, and small messages have few significant digits.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ _STUDENT = {
     1: 318.31, 2: 22.327, 3: 10.215, 4: 7.173, 5: 5.893, 6: 5.208, 7: 4.785, 8: 4.501, 9: 4.297, 10: 4.144,
     12: 3.930, 15: 3.733, 20: 3.552, 30: 3.385, 60: 3.232,
 }  # fmt: skip
-# Below this a time is latency, which noise doubles now and then.
+# Smaller messages measure latency, which noise occasionally doubles.
 LARGE_BYTES = 1 << 20
-# By how much a figure may be off because of how it was printed.
+# The largest rounding error of a printed figure.
 _ROUNDED = {"GB/s": 0.005}
-# A new library or torch is what a baseline shall judge: figures of other versions are compared, and it is said.
+# A baseline must also judge new versions of a library or torch: such figures are compared, with a note.
 _MAY_DIFFER = ("library_version", "torch")
 
 Verdict = Literal["ok", "below-baseline", "no-match"]
 
 
 def noise_factor(repeats: int) -> float:
-    """Return how many coefficients of variation a healthy figure may lie below ``repeats`` (2 or more) others."""
+    """Return the allowed drop below ``repeats`` (2 or more) other figures, in coefficients of variation."""
     student = max((degrees, t) for degrees, t in _STUDENT.items() if degrees <= repeats - 1)[1]
     return student * math.sqrt(1 + 1 / repeats)
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One number of a run: the message size of a sweep's row (None: a training's throughput), its unit, its value."""
+    """One figure of a run: message size in bytes (None: a training's throughput), unit and value."""
 
     size_bytes: int | None
     unit: str
@@ -65,13 +65,13 @@ class Series:
 
     @property
     def cv(self) -> float | None:
-        """The coefficient of variation; None for one repeat."""
+        """Return the coefficient of variation; None for one repeat."""
         mean = statistics.fmean(self.values)
         return statistics.stdev(self.values) / mean if len(self.values) > 1 and mean > 0 else None
 
     @property
     def allowed(self) -> float | None:
-        """The share by which a figure may be lower; None: not judged."""
+        """Return the allowed drop as a share; None: not judged."""
         if len(self.values) >= ENOUGH_REPEATS:
             return max(FLOOR, noise_factor(len(self.values)) * (self.cv or 0.0))
         if self.size_bytes is not None and self.size_bytes < LARGE_BYTES:
@@ -81,7 +81,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """All figures of one key, and the runs that they come from."""
+    """All figures of one key, with the ids of their runs."""
 
     key: Mapping[str, str]
     runs: tuple[str, ...]
@@ -97,7 +97,7 @@ class Baseline:
 
     @property
     def runs(self) -> tuple[str, ...]:
-        """All runs of all entries, each once."""
+        """Return the runs of all entries without duplicates."""
         return tuple(dict.fromkeys(run for entry in self.entries for run in entry.runs))
 
 
@@ -117,7 +117,7 @@ class Below:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What a run is against a baseline. ``notes`` are what weakens the verdict: few repeats, other versions."""
+    """A run compared with a baseline. ``notes`` weaken the verdict: few repeats, other versions."""
 
     name: str
     verdict: Verdict
@@ -148,7 +148,7 @@ class Comparison:
 
 
 def figures(document: Mapping[str, Any]) -> list[tuple[dict[str, str], list[Figure]]]:
-    """Return the figures of one ``clusterctl.bench/1`` document under their keys; without keys there are none."""
+    """Return the figures of one ``clusterctl.bench/1`` document under their keys; empty if it has no keys."""
     keys: Mapping[str, dict[str, str]] = (document.get("proof") or {}).get("keys") or {}
     found = []
     for point in document.get("points") or ():
@@ -166,7 +166,7 @@ def figures(document: Mapping[str, Any]) -> list[tuple[dict[str, str], list[Figu
 
 
 def record(baseline: Baseline, document: Mapping[str, Any]) -> Baseline:
-    """Return the baseline with one more run's figures; a run that is in it already changes nothing."""
+    """Return the baseline with one more run's figures; a run that it already contains changes nothing."""
     run = str(document["run"])
     if run in baseline.runs:
         return baseline
@@ -191,7 +191,7 @@ def _with(entry: Entry, run: str, found: Sequence[Figure]) -> Entry:
 
 
 def compare(baseline: Baseline, document: Mapping[str, Any]) -> Comparison:
-    """Hold a run's figures against the baseline; ``no-match`` when none of them has a judged counterpart."""
+    """Compare a run's figures with the baseline; ``no-match`` if no figure has a judged counterpart."""
     below: list[Below] = []
     notes: dict[str, None] = {}
     judged = 0
@@ -217,22 +217,22 @@ def compare(baseline: Baseline, document: Mapping[str, Any]) -> Comparison:
                 below.append(Below(figure, one.median, one.allowed, key["np"]))
     verdict: Verdict = "below-baseline" if below else "ok" if judged else "no-match"
     if verdict == "no-match" and not notes:
-        notes["the run has no figure of the sizes recorded"] = None
+        notes["the run has no figure at the recorded sizes"] = None
     return Comparison(baseline.name, verdict, judged, tuple(below), tuple(notes))
 
 
 def _nearest(baseline: Baseline, key: Mapping[str, str]) -> tuple[Entry | None, dict[str, tuple[str, str]]]:
-    """Return the entry whose key differs least, and how: (here, in the baseline) by field.
+    """Return the entry whose key differs least, and the differences: (here, in the baseline) by field.
 
-    What may differ counts less than anything else: an entry of other versions is one to be held against, that of
-    another number of ranks is none.
+    Fields that may differ weigh least: an entry of other versions can be compared, an entry with another number of
+    ranks cannot.
     """
     best: tuple[Entry | None, dict[str, tuple[str, str]]] = (None, {})
     weight = (len(FIELDS) + 1, 0)
     for entry in baseline.entries:
         found = differences(key, entry.key)
         telling = sum(name not in _MAY_DIFFER for name in found)
-        # The newest entry of those equally near.
+        # Of equally near entries, the newest is taken.
         if (telling, len(found)) <= weight:
             best, weight = (entry, found), (telling, len(found))
     return best
@@ -243,4 +243,4 @@ def _mismatch(key: Mapping[str, str], differing: Mapping[str, tuple[str, str]]) 
         return "the baseline is empty"
     listed = [f"{name} is {here}, the nearest has {there}" for name, (here, there) in differing.items()]
     telling = [text for text, name in zip(listed, differing, strict=True) if name not in _MAY_DIFFER]
-    return f"nothing recorded like {key['benchmark']} on {key['np']} ranks: {', '.join(telling[:4])}"
+    return f"no recorded entry matches {key['benchmark']} on {key['np']} ranks: {', '.join(telling[:4])}"

@@ -1,4 +1,4 @@
-"""Where baselines are: one JSON file each in ``baselines/`` among the run folders, to be kept and shared like code."""
+"""Files of baselines: one JSON file each in ``baselines/`` beside the run folders, suitable for version control."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Model(BaseModel):
 class _Series(_Model):
     size_bytes: int | None
     unit: str
-    # Against nan nothing is ever below.
+    # No figure is ever below a NaN.
     values: tuple[Annotated[float, Field(gt=0, allow_inf_nan=False)], ...] = Field(min_length=1)
 
 
@@ -44,13 +44,13 @@ class _File(_Model):
 
 
 def path_of(name: str, root: Path | None = None) -> Path:
-    """Return where a baseline is; a name with a slash is a path. UsageError for a name that is none."""
+    """Return the path of a baseline; a name with a slash is a path. UsageError for an invalid name."""
     if "/" in name:
         return Path(name)
     if not _NAME.fullmatch(name):
         raise UsageError(
-            f"{name!r} is no name for a baseline",
-            hint="letters, digits, '.', '_' and '-', at most 64 of them",
+            f"{name!r} is not a valid name for a baseline",
+            hint="use 1 to 64 letters, digits, '.', '_' and '-'",
         )
     return (root if root is not None else rundir.default_root()) / FOLDER / (name + _SUFFIX)
 
@@ -62,15 +62,15 @@ def names(root: Path | None = None) -> tuple[str, ...]:
 
 
 def load(name: str, root: Path | None = None) -> Baseline:
-    """Read a baseline; ResultError when it is not there or not readable."""
+    """Read a baseline; ResultError if it is missing or cannot be read."""
     path = path_of(name, root)
     try:
         text = user_files.read_text(path, LARGEST_BYTES)
     except FileNotFoundError:
         known = ", ".join(names(root)) or "none yet"
         raise ResultError(
-            f"there is no baseline {name!r} (there are: {known})",
-            hint=f"record one from good runs: clusterctl results baseline record {name} --run RUN",
+            f"baseline {name!r} not found (recorded: {known})",
+            hint=f"record it from healthy runs: clusterctl results baseline record {name} --run RUN",
         ) from None
     except OSError as error:
         raise ResultError(
@@ -84,7 +84,7 @@ def load(name: str, root: Path | None = None) -> Baseline:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"
         raise ResultError(
-            f"{path} is no baseline: {where}: {first['msg']}",
+            f"{path} is not a valid baseline: {where}: {first['msg']}",
             hint=f"restore the file, or remove it and record it again: clusterctl results baseline remove {name}",
         ) from None
     return Baseline(
@@ -101,7 +101,7 @@ def load(name: str, root: Path | None = None) -> Baseline:
 
 
 def document(baseline: Baseline) -> dict[str, Any]:
-    """Return a baseline as its file says it."""
+    """Return a baseline as the text of its file."""
     return {
         "schema": "clusterctl.baseline/1",
         "name": baseline.name,
@@ -120,7 +120,7 @@ def document(baseline: Baseline) -> dict[str, Any]:
 
 
 def save(baseline: Baseline, root: Path | None = None) -> Path:
-    """Write a baseline whole or not at all, and return its path; ResultError when that is impossible."""
+    """Write a baseline atomically and return its path; ResultError if it cannot be written."""
     path = path_of(baseline.name, root)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -131,10 +131,10 @@ def save(baseline: Baseline, root: Path | None = None) -> Path:
 
 
 def remove(name: str, root: Path | None = None) -> None:
-    """Remove a baseline, also one that is damaged; ResultError when it is not there."""
+    """Remove a baseline, even a damaged one; ResultError if it is missing."""
     path = path_of(name, root)
     if not is_file(path):
-        load(name, root)  # says which there are
+        load(name, root)  # raises the error that lists the recorded baselines
     try:
         path.unlink()
     except OSError as error:

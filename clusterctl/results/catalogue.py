@@ -1,4 +1,4 @@
-"""Published figures with their provenance: what others measured on such hardware, never a floor for a run of yours."""
+"""Published figures with their provenance, measured by others on similar hardware; they judge no run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Published(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     hardware: str
-    """A word of the GPU's name."""
+    """A word in the GPU's name."""
     collective: str
     np: int
     nodes: int
@@ -38,7 +38,7 @@ def rows() -> tuple[Published, ...]:
 
 
 def like(key: Mapping[str, str]) -> tuple[Published, ...]:
-    """Return the rows of a key's benchmark, hardware, ranks and nodes; mixed hardware has none."""
+    """Return the rows for a key's benchmark, hardware, ranks and nodes; empty for mixed hardware."""
     return tuple(
         row
         for row in rows()

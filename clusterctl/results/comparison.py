@@ -1,7 +1,7 @@
-"""Runs side by side: each figure against the first run's, and whether the difference can be told from noise.
+"""Compared runs: each figure relative to the first run's, and whether the difference exceeds the noise.
 
-What was repeated knows its noise: 1.96 sigma over the repeats, or over the timed windows of a training. A sweep that
-was run once does not, and a difference below ``NOISE_OF_ONE`` is not called one.
+The noise of repeated figures is 1.96 sigma over the repeats, or over the timed windows of a training. The noise of a
+sweep that ran once is unknown; a difference below ``NOISE_OF_ONE`` is then reported as noise.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from clusterctl.errors import UsageError
 from clusterctl.results.record import Record, Summary
 
 NOISE_OF_ONE = 0.05
-"""What two single measurements of one thing may differ by, as a share."""
+"""The share by which two single measurements of the same configuration may differ."""
 MAX_RUNS = 12
 
 
 class Word(str, Enum):
-    """What a ratio says."""
+    """The meaning of a ratio."""
 
     FASTER = "faster"
     SLOWER = "slower"
@@ -33,9 +33,9 @@ class Word(str, Enum):
 class Figure:
     """One run's figure at one size or number of ranks.
 
-    ``value`` is busbw in GB/s, or samples per second. ``ratio`` is how many times as fast as the first run, of times
-    for a collective, which are exact where busbw is cut to two decimals; None: the first run has no such figure.
-    ``noise`` is the share that the ratio may be off by.
+    ``value`` is busbw in GB/s, or samples per second. ``ratio`` is the speed relative to the first run, for collectives
+    by time, which is exact while busbw has two decimals; None: the first run has no such figure. ``noise`` is the
+    uncertainty of the ratio as a share.
     """
 
     value: float | None
@@ -47,7 +47,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One size in bytes, or one number of ranks, and every run's figure there; None where a run has none."""
+    """One size in bytes, or one number of ranks, with every run's figure; None if a run has no figure there."""
 
     at: int
     figures: tuple[Figure | None, ...]
@@ -70,12 +70,12 @@ class Comparison:
     names: tuple[str, ...]
     differences: tuple[Difference, ...]
     unkeyed: tuple[str, ...]
-    """Runs that say too little of themselves to be compared with certainty."""
+    """Return the runs without a key, whose configuration is unknown."""
     lines: tuple[Line, ...]
 
     @property
     def alike(self) -> bool:
-        """Whether the figures measure the same thing under the same conditions."""
+        """Tell whether all runs have the same configuration."""
         return not self.differences and not self.unkeyed
 
 
@@ -87,17 +87,15 @@ class _Measured:
 
 
 def compare(records: Sequence[Record]) -> Comparison:
-    """Return the runs side by side, against the first; UsageError for runs that have nothing in common."""
+    """Return the runs compared with the first; UsageError for runs without a common figure."""
     if not 2 <= len(records) <= MAX_RUNS:
         raise UsageError(f"{len(records)} run(s) to compare", hint=f"name 2 to {MAX_RUNS} runs")
     kinds = {record.summary.run: _kind(record) for record in records}
     for run, kind in kinds.items():
         if kind is None:
-            raise UsageError(
-                f"run {run} measured nothing that could be compared", hint=f"clusterctl results show {run}"
-            )
+            raise UsageError(f"run {run} has no figures to compare", hint=f"clusterctl results show {run}")
     if len(kinds) < len(records):
-        raise UsageError("a run was named twice", hint="name different runs")
+        raise UsageError("the same run was named twice", hint="name different runs")
     if len(set(kinds.values())) > 1:
         said = ", ".join(f"{record.summary.run}: {record.summary.benchmark}" for record in records)
         raise UsageError(f"a collective and a training have no figure in common ({said})")
@@ -147,7 +145,7 @@ def _figures(record: Record) -> dict[int, _Measured]:
 def _of_repeats(document: Mapping[str, Any]) -> dict[int, float]:
     """Return the noise of figures that were repeated, by size or ranks: 1.96 times how they vary.
 
-    A run's own figures are the medians of its first variant.
+    The figures of a run with variants are the medians of its first variant.
     """
     first: Mapping[str, Any] = next(iter(document.get("variants") or ()), {})
     figures = [(row["size_bytes"], row["time_us"]) for row in first.get("rows") or ()]
@@ -176,7 +174,7 @@ def _figure(one: _Measured, first: _Measured | None, is_first: bool) -> Figure:
 
 
 def _keys(record: Record, common: Sequence[int]) -> list[Mapping[str, str]]:
-    """Return the keys of the figures that are compared: of a training those of the common points."""
+    """Return the keys of the compared figures: for a training, those of the common points."""
     keys: dict[str, Any] = (record.document.get("proof") or {}).get("keys") or {}
     if _kind(record) == "collective":
         return list(keys.values())[:1]
@@ -195,7 +193,7 @@ def _differences(keys: Sequence[list[Mapping[str, str]]]) -> tuple[Difference, .
 
 
 def _names(records: Sequence[Record], differences: Sequence[Difference]) -> tuple[str, ...]:
-    """Return a short name for each run: a letter, and what sets it apart."""
+    """Return a short name for each run: a letter and the values that distinguish it."""
     letters = [chr(ord("A") + index) for index in range(len(records))]
     telling = [one for one in differences if one.field not in ("library_version", "torch", "environment")][:2]
     if not telling or any(len(one.values) < len(records) for one in telling):
@@ -210,6 +208,6 @@ def _names(records: Sequence[Record], differences: Sequence[Difference]) -> tupl
 
 
 def _said(field: str, value: str) -> str:
-    """Return a value that speaks for itself, or with its field's name."""
+    """Return a value, with its field's name if the value alone is ambiguous."""
     speaks = not value.isdigit() and value not in ("yes", "no", ABSENT) and field != "map_by"
     return value if speaks else f"{field} {value}"

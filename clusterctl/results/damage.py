@@ -1,4 +1,4 @@
-"""What is wrong with stored results: one damaged run is left out or named, and ends no command in a traceback."""
+"""Damage in stored results: a damaged run is skipped or named in an error instead of a traceback."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _REQUIRED = ("run", "started_at", "benchmark", "status", "versions")
 
 @contextmanager
 def read_as_stored(run: str, path: Path) -> Iterator[None]:
-    """Turn what a document of another shape than ``bench`` writes leads to in the block into a ResultError."""
+    """Turn exceptions that a malformed document raises in the block into a ResultError."""
     try:
         yield
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
@@ -30,7 +30,7 @@ def read_as_stored(run: str, path: Path) -> Iterator[None]:
 
 
 def summary(columns: Mapping[str, Any], path: Path) -> Summary:
-    """Return the summary that a row's columns hold; ResultError names the run and the column that cannot be."""
+    """Return the summary in a row's columns; ResultError names the run and the invalid column."""
     run = columns["run"]
     name = run[:80] if isinstance(run, str) else repr(run)[:80]
     for column in (field.name for field in fields(Summary)):
@@ -50,18 +50,18 @@ def summary(columns: Mapping[str, Any], path: Path) -> Summary:
         moment.timestamp()
         versions = parsed(columns["versions"], list)
         if not all(isinstance(one, str) for one in versions):
-            raise TypeError("its versions are not all texts")
+            raise TypeError("its versions must all be strings")
         return Summary(**{**columns, "versions": tuple(versions)})
 
 
 def parsed(text: object, kind: type[Any]) -> Any:
-    """Return the JSON value in a column; ValueError or TypeError for what is none, or of another kind.
+    """Return the JSON value in a column; ValueError or TypeError for invalid JSON or another type.
 
-    A number that is not finite is None: it is not a figure, and JSON cannot hold it.
+    A number that is not finite becomes None, because JSON cannot represent it.
     """
     if not isinstance(text, str):
-        raise TypeError(f"a text was expected, not {type(text).__name__}")
+        raise TypeError(f"expected text, not {type(text).__name__}")
     value = json_value(text, not_finite=lambda _: None)
     if not isinstance(value, kind):
-        raise TypeError(f"a JSON {kind.__name__} was expected, not {type(value).__name__}")
+        raise TypeError(f"expected a JSON {kind.__name__}, not {type(value).__name__}")
     return value

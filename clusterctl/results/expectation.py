@@ -1,9 +1,9 @@
 """The bandwidth that the hardware allows for a collective, and what share of it was measured.
 
-Two figures, both bus bandwidth in GB/s as nccl-tests defines it (doc/PERFORMANCE.md there). ``expected`` is what a
-healthy ring reaches: NVLink's share of its data rate as measured on healthy nodes of the generation, and the NICs'
-line rate. ``limit`` is what no algorithm can pass, because the bytes that must cross a link cross it: a figure above
-it says that something else was measured. Nothing is guessed: where an input is missing, the verdict is ``unknown``.
+Both figures are bus bandwidths in GB/s as nccl-tests defines them (its doc/PERFORMANCE.md). ``expected`` is the speed
+of a healthy ring: the share of NVLink's data rate measured on healthy nodes of the generation, or the NICs' line rate.
+``limit`` is the speed that no algorithm can exceed, because a minimum number of bytes must cross each link; a higher
+figure means that something else was measured. If an input is missing, the verdict is ``unknown``.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from clusterctl.benchmarks.links import NodeLinks, RdmaLink, is_efa
 Verdict = Literal["fine", "warn", "slow", "impossible", "unknown"]
 FINE_SHARE = 0.85
 WARN_SHARE = 0.7
-# What a message loses to latency is another question; below this the share says little. Of collectives with a part for
-# every rank the parts are whole 16 bytes, so that 1 GiB of 24 ranks is a little less.
+# Smaller messages lose bandwidth to latency, so their share is not meaningful. Collectives with a part for every rank
+# round parts to 16 bytes, so that 1 GiB on 24 ranks is slightly smaller.
 JUDGED_BYTES = (1 << 30) * 0.999
-# Links carry a little more than the nominal figure now and then, and figures are rounded.
+# Links sometimes exceed the nominal rate slightly, and figures are rounded.
 _TOLERANCE = 1.02
 # The share of the data rate that a ring reached on healthy nodes: A100 235/300, H200 367/450, B200 682/900 GB/s.
 # Source: stas00/ml-engineering, network/README.md, all_reduce_perf with NCCL_NVLS_ENABLE=0.
 RING_SHARE = {3: 0.785, 4: 0.8155, 5: 0.758}
-# mlx5 calls devices so that are two ports in one (LAG); their rate reads as that of one port (NVIDIA/nccl issue 1015).
+# mlx5 gives this name to two bonded ports (LAG) and reports the rate of one port only (NVIDIA/nccl issue 1015).
 _BOND = "_bond_"
-# EFA's driver calls every rate 100 Gb/s before it asks the device (2.13, Linux 6.13). Instances whose GPUs have
-# NVLink 4 or newer have 3200 Gb/s at least: 32 of 100 (P5), 16 of 200 (P5en), 8 of 400 (P6-B200).
+# EFA's driver before 2.13 (Linux 6.13) reports 100 Gb/s for every device. Instances whose GPUs have NVLink 4 or newer
+# have at least 3200 Gb/s: 32 x 100 (P5), 16 x 200 (P5en), 8 x 400 (P6-B200).
 _EFA_SAID_GBITPS, _EFA_GBITPS = 100.0, 3200.0
 _RINGS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce")
 
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What a figure was measured on. ``links`` are of the node with the least; ``in_network`` None: not known."""
+    """The measured configuration. ``links`` are those of the slowest node; ``in_network`` None: not known."""
 
     collective: str
     ranks: int
@@ -49,7 +49,7 @@ class Inputs:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """``expected_gbps`` None: nothing is known, and ``why`` says what is missing; else how it was computed."""
+    """A bound. ``why``: how it was computed, or the missing input (``expected_gbps`` None)."""
 
     expected_gbps: float | None
     limit_gbps: float | None
@@ -58,7 +58,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """A bound, the figure held against it, and the verdict."""
+    """A bound, the figure compared with it, and the verdict."""
 
     bound: Bound
     verdict: Verdict
@@ -73,7 +73,7 @@ def _unknown(why: str) -> Bound:
 
 
 def _fastest(ports: Sequence[RdmaLink]) -> list[RdmaLink]:
-    """Return the ports with the highest rate: slower ones beside them serve storage and management."""
+    """Return the ports with the highest rate; slower ports serve storage and management."""
     top = max(port.rate_gbitps for port in ports)
     return [port for port in ports if port.rate_gbitps == top]
 
@@ -84,14 +84,14 @@ def line_rate_gbps(ports: Sequence[RdmaLink]) -> float:
 
 
 def bound(inputs: Inputs) -> Bound:
-    """Return the bound of a collective, or why there is none."""
+    """Return the bound of a collective, or the reason why it is unknown."""
     links, n = inputs.links, inputs.ranks
     if links is None:
         return _unknown("the nodes' links are not known")
     if n < 2:
         return _unknown("one rank sends nothing")
     if inputs.collective not in (*_RINGS, "alltoall"):
-        return _unknown(f"{inputs.collective} has no bound here")
+        return _unknown(f"no bound is defined for {inputs.collective}")
     if n % inputs.nodes:
         return _unknown("the nodes have unequal numbers of ranks")
     local = n // inputs.nodes
@@ -106,7 +106,7 @@ def bound(inputs: Inputs) -> Bound:
 def _inside(inputs: Inputs) -> Bound:
     nvlink = inputs.links.nvlink if inputs.links else None
     if nvlink is None or nvlink.generation not in RING_SHARE:
-        return _unknown("no healthy ring of this NVLink generation is on record")
+        return _unknown("no reference measurement for this NVLink generation")
     share = RING_SHARE[nvlink.generation]
     rate = f"{nvlink.links} NVLinks x {nvlink.gbps_per_link:g} GB/s"
     # With reduction in the NVSwitch (NVLS) every GPU sends its data once, so that busbw, which counts 2(n-1)/n
@@ -120,11 +120,11 @@ def _inside(inputs: Inputs) -> Bound:
 
 def _between(inputs: Inputs, links: NodeLinks, local: int, inside: Bound | None) -> Bound:
     if not links.rdma:
-        return _unknown("no active RDMA port: what the nodes' other network carries is not known")
+        return _unknown("no active RDMA port: the rate of the nodes' other network is not known")
     if inputs.nvlink_between_nodes:
-        return _unknown("NVLink joins the nodes as well (MNNVL): the NICs bound nothing")
+        return _unknown("NVLink also connects the nodes (MNNVL), so the NICs are not the limit")
     if inputs.nvlink_between_nodes is None and links.nvlink is not None and links.nvlink.generation >= 5:
-        return _unknown("whether NVLink joins the nodes (MNNVL) is not known")
+        return _unknown("unknown whether NVLink connects the nodes (MNNVL)")
     if inside is not None and inside.expected_gbps is None:
         return inside
     if local != links.gpus:
@@ -133,15 +133,17 @@ def _between(inputs: Inputs, links: NodeLinks, local: int, inside: Bound | None)
         )
     bonds = [port.device for port in _fastest(links.rdma) if _BOND in port.device]
     if bonds:
-        return _unknown(f"the driver tells of a bond ({', '.join(bonds)}) the rate of one of its ports only")
+        return _unknown(f"the driver reports only the rate of one port of each bond ({', '.join(bonds)})")
     if _unknown_to_the_driver(links):
-        return _unknown("the rate of its EFAs is not known: EFA's driver calls each 100 Gb/s before 2.13")
+        return _unknown(
+            "the rate of the EFAs is not known: EFA's driver before 2.13 reports 100 Gb/s for each"
+        )
     n, nodes = inputs.ranks, inputs.nodes
     wire = line_rate_gbps(links.rdma)
     every = sum(port.rate_gbitps for port in links.rdma) / 8
     leaves = ((n - 1) / n) * (nodes / (nodes - 1))
     if inputs.collective == "alltoall":
-        # Of each rank's data the share of other nodes' ranks leaves through the node's NICs.
+        # The share of each rank's data for ranks on other nodes leaves through the node's NICs.
         expected, most = wire * leaves / local, every * leaves / local
         formula = f"alltoall: NICs {wire:g} GB/s x (n-1)/n x N/(N-1) / {local} ranks"
     else:
@@ -167,9 +169,9 @@ def _unknown_to_the_driver(links: NodeLinks) -> bool:
 
 
 def judge(inputs: Inputs, rows: Sequence[tuple[int, float]]) -> Expectation:
-    """Hold the rows (bytes, busbw in GB/s) of one sweep against the bound.
+    """Compare the rows (bytes, busbw in GB/s) of one sweep with the bound.
 
-    Above the limit at any size is impossible; the share is of the best row from 1 GiB on.
+    A figure above the limit at any size is impossible; the share is that of the best row of 1 GiB or more.
     """
     found = bound(inputs)
     if found.expected_gbps is None or found.limit_gbps is None:
@@ -181,12 +183,12 @@ def judge(inputs: Inputs, rows: Sequence[tuple[int, float]]) -> Expectation:
         share = busbw / found.expected_gbps
         reason = (
             f"{busbw:.1f} GB/s is more than the links can carry ({found.limit_gbps:.0f} GB/s): "
-            "other hardware, other ranks, or data that never moved"
+            "the hardware or ranks differ, or the data was not transferred"
         )
         return Expectation(found, "impossible", size, busbw, share, reason)
     judged = [row for row in rows if row[0] >= JUDGED_BYTES]
     if not judged:
-        reason = "bandwidth is judged from 1 GiB on: measure larger messages (-e 1G)"
+        reason = "bandwidth is judged at 1 GiB and above: measure larger messages (-e 1G)"
         return Expectation(found, "unknown", size, busbw, busbw / found.expected_gbps, reason)
     size, busbw = max(judged, key=lambda row: row[1])
     share = busbw / found.expected_gbps

@@ -1,4 +1,4 @@
-"""Run folders read back into records: what ``results import`` stores again, or from elsewhere."""
+"""Run folders read back into records for ``results import``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LARGEST_BYTES = 64 << 20
 
 
 def run_folders(place: Path) -> Iterator[Path]:
-    """Yield the folders with a result at a place: itself, or those in it."""
+    """Yield the run folders with a result: the directory itself, or those in it."""
     if (place / "results.json").is_file():
         yield place
     elif place.is_dir():
@@ -24,10 +24,10 @@ def run_folders(place: Path) -> Iterator[Path]:
 
 
 def read(folder: Path) -> Record:
-    """Return the record of one run folder; ResultError when its result cannot be understood."""
+    """Return the record of one run folder; ResultError if its result cannot be parsed."""
     document = _json(folder / "results.json")
     if document.get("schema") != SCHEMA:
-        raise ResultError(f"{folder}: results.json is no {SCHEMA} document")
+        raise ResultError(f"{folder}: results.json is not a {SCHEMA} document")
     commands: list[str] = []
     if (folder / "artifacts.json").is_file():
         said = _json(folder / "artifacts.json").get("commands") or ()

@@ -1,4 +1,4 @@
-"""The keys of one measured request: a scaling curve has one for each of its points, a sweep has one."""
+"""The keys of one measured request: one per point for a scaling curve, one for a sweep."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from clusterctl.launch.measure import Measured
 
 
 def keys_of(measured: Measured) -> dict[str, dict[str, str]]:
-    """Return the key of every figure by its number of ranks (as text, because JSON has no other keys)."""
+    """Return the key of every figure by its number of ranks (as text, because JSON keys are strings)."""
     placed = {launch["np"]: launch["node_of_rank"] for launch in measured.launches}
     return {
         str(np): configuration_key(
@@ -31,12 +31,12 @@ def _figures(measured: Measured) -> Iterable[tuple[int, int, tuple[str, ...]]]:
     if measured.sweep is not None:
         ranks = measured.sweep.ranks
         if not measured.sweep.rows:
-            return  # a run that died has no figure
-        # Nodes in containers may share a host name: how many they are is what the launch placed ranks on.
+            return  # a failed run has no figure
+        # Nodes in containers may share a host name, so the nodes are counted by the launch's placement.
         placed = [len(launch["placements"]) for launch in measured.launches]
         yield len(ranks), max(placed, default=len({rank.host for rank in ranks})), measured.sweep.libraries
         return
-    # A point of one rank uses no library, and is measured against the others all the same.
+    # A point with one rank uses no library, but belongs to the same curve.
     lines = tuple(line for entry in measured.points for line in entry.run.libraries)
     for entry in measured.points:
         yield entry.point.np, entry.point.nodes, lines

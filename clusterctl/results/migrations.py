@@ -1,11 +1,11 @@
-"""The database's schema: numbered steps, each applied once and whole, never changed after a release."""
+"""The database's schema: numbered steps, each applied once and atomically, never changed after a release."""
 
 from __future__ import annotations
 
 import sqlite3
 
 APPLICATION_ID = 0x6363746C
-"""``cctl``: what file(1) and this program know the database by (PRAGMA application_id)."""
+"""``cctl``: the PRAGMA application_id by which file(1) and clusterctl recognise the database."""
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
@@ -34,11 +34,11 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX runs_by_key ON runs (key, started_at)",
     ),
 )
-"""Step i brings version i to i + 1. ``versions`` and ``commands`` are JSON lists, ``document`` the JSON whole."""
+"""Step i brings version i to i + 1. ``versions`` and ``commands`` are JSON lists, ``document`` the whole JSON."""
 
 
 def version(connection: sqlite3.Connection) -> int:
-    """Return the number of steps that a database has seen."""
+    """Return the number of steps applied to a database."""
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
@@ -46,19 +46,19 @@ def is_ours(connection: sqlite3.Connection) -> bool:
     """Tell whether a database is this program's, or an empty file that may become one."""
     owner = int(connection.execute("PRAGMA application_id").fetchone()[0])
     if owner == APPLICATION_ID:
-        # A view of that name could go on for ever.
+        # A view with this name could be endlessly recursive.
         kinds = connection.execute("SELECT type FROM sqlite_master WHERE name = 'runs'").fetchall()
         return all(kind == ("table",) for kind in kinds)
     return owner == 0 and connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
 
 
 def migrate(connection: sqlite3.Connection) -> None:
-    """Bring a database to the newest version in one transaction; of several at once, one does it."""
+    """Upgrade a database to the newest version in one transaction; of concurrent processes, one does it."""
     if version(connection) == len(MIGRATIONS):
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
-        # Asked again under the lock: another process may have been here in between.
+        # Read again under the lock, because another process may have upgraded it meanwhile.
         for step in MIGRATIONS[version(connection) :]:
             for statement in step:
                 connection.execute(statement)

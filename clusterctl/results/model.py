@@ -1,4 +1,4 @@
-"""The result of a benchmark as scripts read it: the document ``clusterctl.bench/1`` and its exit code."""
+"""The result of a benchmark for scripts: the document ``clusterctl.bench/1`` and its exit code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from clusterctl.results.keys import keys_of
 from clusterctl.results.variant_model import VariantResult
 
 SCHEMA: Literal["clusterctl.bench/1"] = "clusterctl.bench/1"
-# The benchmark ran to its end, and what it found is bad: not a failure to launch.
+# The benchmark completed with bad findings; this is not a failure to launch.
 _FOUND = (FaultKind.WRONG_RESULTS, FaultKind.NAN_LOSS, FaultKind.REPLICAS_DIFFER, FaultKind.SLOW_PATH)
 _UNREADABLE = (FaultKind.UNPARSABLE, FaultKind.CRASHED)
 
@@ -27,7 +27,7 @@ class _Model(BaseModel):
 
 
 class ResultRow(_Model):
-    """One message size of a collective: out of place where the program measures it, else in place."""
+    """One message size of a collective: out of place if the program measures it, otherwise in place."""
 
     size_bytes: int
     time_us: float | None
@@ -38,9 +38,9 @@ class ResultRow(_Model):
 
 
 class ResultPoint(_Model):
-    """One point of a scaling curve; efficiency against one rank, None where that was not measured.
+    """One point of a scaling curve; efficiency relative to one rank, None if that was not measured.
 
-    What is counted are images, or sequences; the other two fields are None and left out of the document.
+    The samples are images or sequences; the fields of the other kind are omitted from the document.
     """
 
     np: int
@@ -53,7 +53,7 @@ class ResultPoint(_Model):
 
     @property
     def samples_per_s(self) -> float:
-        """What all ranks together made per second, whatever is counted."""
+        """Return the images or sequences per second of all ranks together."""
         return (self.sequences_per_s if self.images_per_s is None else self.images_per_s) or 0.0
 
     @model_serializer(mode="wrap")
@@ -64,7 +64,7 @@ class ResultPoint(_Model):
 
 
 class BenchResult(_Model):
-    """The document. ``proof`` says where the ranks ran, on what, with which library, and what went wrong."""
+    """The document. ``proof`` has the placement of the ranks, their devices and library, and the failures."""
 
     schema_: Literal["clusterctl.bench/1"] = Field(default=SCHEMA, alias="schema")
     run: str
@@ -76,7 +76,7 @@ class BenchResult(_Model):
     points: tuple[ResultPoint, ...] = ()
     proof: dict[str, Any] = Field(default_factory=dict)
     variants: tuple[VariantResult, ...] = ()
-    """What ``--compare`` measured in turns; left out of the document where nothing was compared."""
+    """The interleaved variants of ``--compare``; omitted from the document without ``--compare``."""
 
     def document(self) -> dict[str, Any]:
         """Return the JSON document."""
@@ -105,7 +105,7 @@ def _point(entry: TrainingPoint, efficiency: float | None) -> ResultPoint:
 
 
 def _rates(entry: TrainingPoint) -> list[dict[str, Any]]:
-    """Return what every rank made per second: images or sequences, with 1.96 sigma of its windows."""
+    """Return every rank's images or sequences per second, with 1.96 sigma of its windows."""
     hosts = {rank.rank: rank.host for rank in entry.run.ranks}
     return [
         {
@@ -119,7 +119,7 @@ def _rates(entry: TrainingPoint) -> list[dict[str, Any]]:
 
 
 def fault_document(fault: Fault) -> dict[str, Any]:
-    """Return a fault as ``proof.failures`` holds it."""
+    """Return a fault as an entry of ``proof.failures``."""
     return {
         "kind": fault.kind.value,
         "message": fault.message,
@@ -170,7 +170,7 @@ def from_measured(measured: Measured, run: str) -> BenchResult:
 
 
 def exit_code(faults: tuple[Fault, ...]) -> int:
-    """Return 0 without a fault, 1 for bad findings of a whole run, 5 unreachable, 11 unreadable, else 10."""
+    """Return 0 without a fault, 1 for bad findings of a completed run, 5 unreachable, 11 unreadable, else 10."""
     kinds = {fault.kind for fault in faults}
     if not kinds:
         return 0

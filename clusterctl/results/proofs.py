@@ -1,4 +1,4 @@
-"""What a result proves beside its figures: GPUDirect, the share of the expected bandwidth, ranks that straggle."""
+"""The evidence in a result: GPUDirect, the share of the expected bandwidth, stragglers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def of_measured(measured: Measured) -> dict[str, Any]:
 
 
 def expected(measured: Measured, rows: Sequence[tuple[int, float]]) -> dict[str, Any]:
-    """Return the entry ``expected`` for these rows of bytes and busbw (GB/s); none where nothing bounds the library."""
+    """Return the entry ``expected`` for these rows of bytes and busbw (GB/s); empty if the library has no bound."""
     trust = measured.trust
     if trust is None or not _bounded(measured):
         return {}
@@ -59,7 +59,7 @@ def expected(measured: Measured, rows: Sequence[tuple[int, float]]) -> dict[str,
 
 
 def _nccl(log: NcclLog) -> dict[str, Any]:
-    """Return what NCCL says of itself: versions, networks, plugins, graphs, and the algorithms where it tells them."""
+    """Return what NCCL logged: versions, networks, plugins, graphs, and algorithms if it logs them."""
     processes = log.processes
     return {
         "versions": list(log.versions),
@@ -74,5 +74,5 @@ def _nccl(log: NcclLog) -> dict[str, Any]:
 
 
 def _bounded(measured: Measured) -> bool:
-    """Whether links of GPUs and NICs carry this library's data: not those of gloo, nor of ranks on CPUs."""
+    """Tell whether this library's data uses GPU and NIC links; not true for gloo and for ranks on CPUs."""
     return measured.library == "nccl"

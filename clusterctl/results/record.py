@@ -1,4 +1,4 @@
-"""One stored run: the whole document, and the columns by which runs are found and told apart."""
+"""One stored run: the whole document, and the columns by which runs are found and distinguished."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from clusterctl.benchmarks.key import hardware_name
 # 20261122T015714Z-bench-1a2b, as clusterctl.rundir names runs.
 _STAMP = re.compile(r"^(\d{8}T\d{6}Z)-")
 HIGH = "busbw_gbps"
-# What is more is no number of ranks, and at some point none that a database holds.
+# A larger value is not a number of ranks, and may not fit into a database column.
 _MOST_RANKS = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a list of runs shows of one. ``figure`` is its one number, in ``unit``: the highest busbw in GB/s of
+    """One run in a list. ``figure`` is its main figure, in ``unit``: the highest busbw in GB/s of
     a collective, images (or sequences) per second of a training at its largest number of ranks."""
 
     run: str
@@ -40,7 +40,7 @@ class Summary:
     versions: tuple[str, ...] = ()
     clusterctl_version: str | None = None
     folder: str | None = None
-    """The run folder, as it was when the run ended."""
+    """The path of the run folder when the run ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,19 +53,19 @@ class Record:
 
 
 def started_at(run: str) -> str:
-    """Return when a run began, from its id, in RFC 3339; now, when the id does not say it."""
+    """Return the start of a run from its id, in RFC 3339; the current time if the id has none."""
     match = _STAMP.match(run)
     moment = datetime.now(timezone.utc)
     if match is not None:
         try:
             moment = datetime.strptime(match[1], "%Y%m%dT%H%M%SZ").replace(tzinfo=timezone.utc)
         except ValueError:
-            pass  # digits that are no date
+            pass  # the digits are not a valid date
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def key_text(key: Mapping[str, str]) -> str:
-    """Return a key as the one text by which runs are found: JSON, its fields in the key's own order."""
+    """Return a key as text for lookups: JSON with the fields in the key's own order."""
     return json.dumps(dict(key), separators=(",", ":"), allow_nan=False)
 
 
@@ -103,10 +103,10 @@ def _versions(proof: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _word(value: object) -> str | None:
-    """Return what a column of words holds; TypeError for what it cannot."""
+    """Return the text for a column; TypeError for any other value."""
     if value is None or isinstance(value, str):
         return value
-    raise TypeError(f"a text was expected, not {value!r:.60}")
+    raise TypeError(f"expected text, not {value!r:.60}")
 
 
 def from_document(
@@ -115,7 +115,7 @@ def from_document(
     commands: Sequence[str] = (),
     folder: str | None = None,
 ) -> Record:
-    """Return the record of one ``clusterctl.bench/1`` document; KeyError or TypeError when it is none."""
+    """Return the record of one ``clusterctl.bench/1`` document; KeyError or TypeError for an invalid one."""
     proof = document.get("proof") or {}
     figure, unit = _figure(document)
     keys = proof.get("keys") or {}

@@ -1,4 +1,4 @@
-"""Which runs are meant: the words of ``--since`` as a moment."""
+"""Selection of runs: the value of ``--since`` as a point in time."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 def since(text: str, now: datetime | None = None) -> str:
-    """Return the moment that ``7d``, ``12h``, ``2026-11-01`` or an ISO time names, in RFC 3339 and UTC.
+    """Return the time that ``7d``, ``12h``, ``2026-11-01`` or an ISO time names, in RFC 3339 and UTC.
 
-    A time without a zone is in the zone of this machine, as people read their clocks. UsageError for anything else.
+    A time without a zone is in the zone of this machine. UsageError for any other text.
     """
     now = now or datetime.now(timezone.utc)
     ago = _AGO.match(text.strip())
@@ -22,10 +22,11 @@ def since(text: str, now: datetime | None = None) -> str:
         if ago:
             moment = now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
         else:
-            # Python 3.10 does not know the Z that everything else writes.
+            # Python 3.10 does not parse the suffix Z.
             moment = datetime.fromisoformat(re.sub("[zZ]$", "+00:00", text.strip()))
         return moment.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     except (ValueError, OverflowError):
         raise UsageError(
-            f"--since {text!r} is no time", hint="write an age (90m, 12h, 7d, 4w) or a date (2026-11-01)"
+            f"cannot read --since {text!r} as a time",
+            hint="expected an age (90m, 12h, 7d, 4w) or a date (2026-11-01)",
         ) from None

@@ -1,4 +1,4 @@
-"""Ranks that are slow with all of their neighbours: the node, NIC or GPU that a collective waits for."""
+"""Ranks that are slow with all their neighbours: a collective waits for their node, NIC or GPU."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from clusterctl.benchmarks.neighbours import Neighbourhood
 from clusterctl.results import stragglers
 
 LEAST_LOSS = 0.10
-"""Pairs are timed a few times only, all at once: what is slower by less than this is no finding."""
+"""Pairs are timed only a few times and concurrently, so a smaller loss is not significant."""
 
 
 def find(neighbours: Neighbourhood) -> list[dict[str, Any]]:

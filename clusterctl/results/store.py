@@ -1,11 +1,11 @@
-"""Results in SQLite, beside the run folders that they came from: ``runs/results.sqlite``, mode 0600.
+"""Results in SQLite, beside their run folders: ``runs/results.sqlite``, mode 0600.
 
-The run folders are the truth and this is their index: a damaged or lost database can be made again from them
-(``clusterctl results import``), so nothing here may ever cost a benchmark its result.
+The database is an index of the run folders and can be rebuilt from them (``clusterctl results import``). An error
+here must therefore never lose the result of a benchmark.
 
-No write-ahead log: its index lives in memory that processes of one machine share, so that WAL does not work on NFS
-(https://www.sqlite.org/wal.html), where home directories of clusters are. The rollback journal needs POSIX locks
-alone, which NFS 4 has; a run takes one short transaction.
+The write-ahead log is not used: its index is in memory shared by the processes of one machine, so WAL does not work on
+NFS (https://www.sqlite.org/wal.html), where clusters often have home directories. The rollback journal needs only POSIX
+locks, which NFS 4 has; a run takes one short transaction.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from clusterctl.results.record import Record, Summary
 FILE = "results.sqlite"
 BUSY_TIMEOUT_S = 15.0
 _COLUMNS = tuple(column.name for column in fields(Summary))
-_REBUILD = "move it away; 'clusterctl results import' makes a new one from the run folders"
+_REBUILD = "move the file away and rebuild it from the run folders with 'clusterctl results import'"
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which runs: None is any. ``since`` is RFC 3339 in UTC; ``newest`` keeps only so many, the newest."""
+    """A filter for runs: None matches any. ``since`` is RFC 3339 in UTC; ``newest`` is the largest number of runs."""
 
     benchmark: str | None = None
     library: str | None = None
@@ -43,13 +43,13 @@ class Wanted:
 
 
 def path_in(root: Path | None = None) -> Path:
-    """Return the database's path in a folder of run folders (None: the default one)."""
+    """Return the database's path in a directory of run folders (None: the default)."""
     return (root if root is not None else rundir.default_root()) / FILE
 
 
 @contextmanager
 def _explained(path: Path) -> Iterator[None]:
-    """Turn what SQLite raises into a ResultError that says which file, and what to do with it."""
+    """Turn SQLite errors into a ResultError with the file and a hint."""
     try:
         yield
     except sqlite3.OperationalError as error:
@@ -59,14 +59,17 @@ def _explained(path: Path) -> Iterator[None]:
         if "locked" in said or "busy" in said:
             raise ResultError(
                 f"{path} was in use by another process for {BUSY_TIMEOUT_S:g} s",
-                hint="try again; on NFS, locks need NFS 4 or a lock daemon",
+                hint="try again; on NFS, file locks need NFS 4 or a lock daemon",
             ) from error
-        raise ResultError(f"{path}: {said}", hint="is there room, and may you write there?") from error
+        raise ResultError(
+            f"{path}: {said}", hint="check the free space and your permission to write there"
+        ) from error
     except sqlite3.DatabaseError as error:
         raise ResultError(f"{path} is damaged: {error}", hint=_REBUILD) from error
     except OSError as error:
         raise ResultError(
-            f"{path} cannot be opened: {error.strerror}", hint="is there room, and may you write there?"
+            f"{path} cannot be opened: {error.strerror}",
+            hint="check the free space and your permission to write there",
         ) from error
 
 
@@ -77,27 +80,27 @@ class Store:
         self.path = path
         self._connection = connection
         self.damaged: list[str] = []
-        """What is wrong with runs that were left out."""
+        """The errors of skipped runs."""
 
     @classmethod
     def open(cls, root: Path | None = None, *, make: bool = True) -> Store:
-        """Open the database of a folder of run folders, and bring it up to date.
+        """Open the database of a directory of run folders, and upgrade its schema.
 
-        Where there is none it is made; without ``make`` nothing is written, and the store is empty.
+        A missing database is created; without ``make`` nothing is written, and the store is empty.
         """
         path = path_in(root)
         with _explained(path):
             place = str(path)
             if make and not path.is_dir():
                 path.parent.mkdir(parents=True, exist_ok=True)
-                # Made here and not by SQLite, which would go by the umask; its journals take the mode over.
+                # Created here because SQLite would apply the umask; its journals copy this file's mode.
                 os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
             elif not path.exists():
                 place = ":memory:"
             if path.exists() and not path.is_file():
                 raise ResultError(f"{path} cannot be opened: it is not a regular file", hint=_REBUILD)
             connection = sqlite3.connect(place, timeout=BUSY_TIMEOUT_S, isolation_level=None)
-            # Bytes that are not UTF-8 damage their run, and not the query that finds it.
+            # Bytes that are not UTF-8 must damage only their own run, not the whole query.
             connection.text_factory = lambda data: data.decode("utf-8", "replace")
             try:
                 cls._require_known(path, connection)
@@ -111,13 +114,13 @@ class Store:
     def _require_known(path: Path, connection: sqlite3.Connection) -> None:
         if not migrations.is_ours(connection):
             raise ResultError(
-                f"{path} is another program's database", hint="choose another folder with --runs"
+                f"{path} is a database of another program", hint="choose another directory with --runs"
             )
         found, known = migrations.version(connection), len(migrations.MIGRATIONS)
         if found > known:
             raise ResultError(
-                f"{path} was written by a newer clusterctl (schema {found}, this one knows {known})",
-                hint="use that clusterctl, or keep this one's results apart with --runs DIR",
+                f"{path} was written by a newer clusterctl (schema {found}; this version supports up to {known})",
+                hint="use the newer clusterctl, or store the results of this version elsewhere with --runs DIR",
             )
 
     def __enter__(self) -> Store:
@@ -129,7 +132,7 @@ class Store:
         self._connection.close()
 
     def save(self, *records: Record) -> None:
-        """Store runs, all or none; a run that is there already is replaced."""
+        """Store runs, all or none; an already stored run is replaced."""
         names = (*_COLUMNS, "commands", "document")
         updated = ", ".join(f"{name} = excluded.{name}" for name in names if name != "run")
         statement = (
@@ -140,7 +143,7 @@ class Store:
             self._connection.executemany(statement, [_values(record) for record in records])
 
     def runs(self, wanted: Wanted | None = None) -> tuple[Summary, ...]:
-        """Return the runs that are wanted, newest first; why others could not be read is added to ``damaged``."""
+        """Return the matching runs, newest first; errors of unreadable runs are added to ``damaged``."""
         where, values = _where(wanted or Wanted())
         statement = f"SELECT {', '.join(_COLUMNS)} FROM runs{where}"
         with _explained(self.path):
@@ -154,10 +157,10 @@ class Store:
         return tuple(summaries)
 
     def get(self, run: str) -> Record:
-        """Return one run by its id, or by the only beginning or end of an id that fits; ``latest``: the newest."""
+        """Return one run by its id or by a unique beginning or end of its id; ``latest``: the newest."""
         row = self._row(run) or self._row(self._resolve(run))
         if row is None:
-            raise ResultError(f"run {run} has just been removed from {self.path}")
+            raise ResultError(f"another process has just removed run {run} from {self.path}")
         *columns, commands, document = row
         summary = self._summary(columns)
         with damage.read_as_stored(summary.run, self.path):
@@ -166,7 +169,7 @@ class Store:
 
     def _row(self, run: str) -> tuple[Any, ...] | None:
         names = ", ".join((*_COLUMNS, "commands", "document"))
-        # A command line may hold bytes that are no text; no id does.
+        # A command line may contain bytes that are not valid text; an id never does.
         plain = run.encode("utf-8", "replace").decode()
         with _explained(self.path):
             found = self._connection.execute(f"SELECT {names} FROM runs WHERE run = ?", (plain,)).fetchone()
@@ -180,7 +183,7 @@ class Store:
                 if isinstance(row[0], str)
             ]
         if not ids:
-            raise ResultError(f"{self.path} holds no result yet", hint="run clusterctl bench first")
+            raise ResultError(f"{self.path} has no results yet", hint="run clusterctl bench first")
         if run == "latest":
             return str(ids[0])
         fitting = [one for one in ids if one == run] or [
@@ -190,11 +193,10 @@ class Store:
             return str(fitting[0])
         if fitting:
             raise ResultError(
-                f"{run!r} fits {len(fitting)} runs: {', '.join(fitting[:5])}", hint="write more of it"
+                f"{run!r} matches {len(fitting)} runs: {', '.join(fitting[:5])}",
+                hint="give more characters of the id",
             )
-        raise ResultError(
-            f"no result of a run {run!r} in {self.path}", hint=f"the latest are: {', '.join(ids[:5])}"
-        )
+        raise ResultError(f"run {run!r} not found in {self.path}", hint=f"latest runs: {', '.join(ids[:5])}")
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -202,7 +204,7 @@ class Store:
         try:
             yield
         except BaseException:
-            # A full disk has ended the transaction already, and another error would hide that one.
+            # A full disk has already ended the transaction; an error of the rollback would hide the first one.
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             raise
@@ -215,7 +217,7 @@ class Store:
 def _values(record: Record) -> list[Any]:
     columns = {name: getattr(record.summary, name) for name in _COLUMNS}
     columns["versions"] = json_text.in_ascii(list(record.summary.versions))
-    # Bytes of a node that are no text arrive as lone surrogates, which no column can hold; JSON escapes them.
+    # Invalid bytes from a node arrive as lone surrogates, which no column can store; JSON escapes them.
     plain = [v.encode("utf-8", "replace").decode() if isinstance(v, str) else v for v in columns.values()]
     return [*plain, json_text.in_ascii(list(record.commands)), json_text.in_ascii(record.document)]
 

@@ -1,8 +1,8 @@
-"""Ranks that are slower than their peers by more than their peers differ among themselves.
+"""Ranks that are slower than their peers by more than the peers' own variation.
 
-The measure is the median absolute deviation, which one bad rank cannot move as it moves a standard deviation
+The measure is the median absolute deviation, which one bad rank cannot distort like a standard deviation
 (Leys et al., Journal of Experimental Social Psychology 49, 2013). In data-parallel training ranks wait for each other
-in every step, so that a slow GPU shows in all rates; the one whose own compute is slow shows first.
+in every step, so a slow GPU lowers all rates, and the rate of the rank with the slow GPU most.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from clusterctl.benchmarks.training import TrainingRun
 # 1.4826 makes the deviation comparable to a standard deviation; beyond 3.5 of them is the usual outlier.
 _SCALE = 1.4826
 _CUT = 3.5
-# Ranks that hardly differ have a deviation near nothing: what is slower by less than this is no straggler.
+# Ranks with nearly equal rates have a tiny deviation, so a smaller loss is not significant.
 LEAST_LOSS = 0.03
 _LEAST_RANKS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Straggler:
-    """One slow rank, its rate, the median of all, and how many scaled deviations lie between (None: others equal)."""
+    """One slow rank, its rate, the median of all, and the distance in scaled deviations (None: others equal)."""
 
     rank: int
     host: str | None
@@ -34,7 +34,7 @@ class Straggler:
 
     @property
     def loss(self) -> float:
-        """The share of the median that is missing."""
+        """Return the loss as a share of the median."""
         return 1 - self.rate / self.median
 
     def document(self) -> dict[str, Any]:
@@ -57,9 +57,9 @@ def rates_of(run: TrainingRun) -> dict[int, tuple[str | None, float]]:
 def find(
     rates: Mapping[int, tuple[str | None, float]], least_loss: float = LEAST_LOSS
 ) -> tuple[Straggler, ...]:
-    """Return the ranks that are outliers below, slowest first; nothing for fewer than three ranks.
+    """Return the ranks that are slow outliers, slowest first; empty for fewer than three ranks.
 
-    ``least_loss`` is the share of the median that must be missing at least.
+    ``least_loss`` is the smallest loss that is reported, as a share of the median.
     """
     if len(rates) < _LEAST_RANKS:
         return ()

@@ -21,7 +21,7 @@ class Spread(_Model):
 
 
 class VariantRow(_Model):
-    """One message size of a collective; ``ratio`` is how many times as fast as the first variant, by time."""
+    """One message size of a collective; ``ratio`` is the speed relative to the first variant, by time."""
 
     size_bytes: int
     time_us: Spread
@@ -31,7 +31,7 @@ class VariantRow(_Model):
 
 
 class VariantPoint(_Model):
-    """One point of a scaling curve; ``sample`` says whether images or sequences are counted."""
+    """One point of a scaling curve; ``sample`` is the counted unit, image or sequence."""
 
     np: int
     nodes: int
@@ -42,7 +42,7 @@ class VariantPoint(_Model):
 
 
 class VariantResult(_Model):
-    """One variant: what made it one, how often it was measured, its figures, their keys, and what one repeat proves.
+    """One variant: its settings, its number of repeats, its figures, their keys, and the proof of one repeat.
 
     ``proof`` has the entries ``expected``, ``gpudirect``, ``nccl`` and ``stragglers`` of a plain run's proof.
     """

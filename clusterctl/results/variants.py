@@ -1,4 +1,4 @@
-"""The result of variants measured in turns: from every repeat's result to medians, spreads and ratios."""
+"""The result of interleaved variants: medians, spreads and ratios from the results of all repeats."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ def _variant(one: Repeated, repeats: Sequence[BenchResult], first: VariantResult
 
 
 def _proof(one: Repeated, repeats: Sequence[BenchResult], rows: Sequence[VariantRow]) -> dict[str, Any]:
-    """Return what is proven: the medians' share of the expected bandwidth, and the way that the data took.
+    """Return the proof: the medians' share of the expected bandwidth, and the path of the data.
 
-    Of repeats that took different ways it is that of one which left the fast path.
+    If the repeats took different paths, a repeat that left the fast path is reported.
     """
     found = [result.proof for result in repeats]
     slow = (p for p in found if p.get("gpudirect", {}).get("status", "proven") != "proven")
@@ -107,7 +107,7 @@ def _points(repeats: Sequence[BenchResult], first: VariantResult | None) -> list
         same = [p.samples_per_s for result in repeats for p in result.points if p.np == point.np]
         speed = spread(same)
         like = next((p for p in first.points if p.np == point.np), None) if first else None
-        # Without a point of one rank there is nothing to measure efficiency against.
+        # Efficiency is relative to the point with one rank, which may be missing.
         single = speed if point.np == 1 else next((p.samples_per_s for p in found if p.np == 1), None)
         found.append(
             VariantPoint(

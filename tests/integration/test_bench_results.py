@@ -79,7 +79,10 @@ def test_a_spoilt_database_costs_a_run_nothing(run_clusterctl, tmp_path):
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert "warning: the result was not stored: " in done.stderr and "is damaged" in done.stderr
-    assert "hint: move it away; 'clusterctl results import'" in done.stderr
+    assert (
+        "hint: move the file away and rebuild it from the run folders with 'clusterctl results import'"
+        in done.stderr
+    )
     assert json.loads((tmp_path / "runs" / document["run"] / "results.json").read_text()) == document
     # What the hint says works.
     shutil.move(tmp_path / "runs" / FILE, tmp_path / "away")

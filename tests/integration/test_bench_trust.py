@@ -109,7 +109,7 @@ def test_a_baseline_is_recorded_and_a_slower_run_is_below_it(run_clusterctl, tmp
 
     early = bench("--baseline", "night")
     assert early.returncode == 11
-    assert "there is no baseline 'night'" in early.stderr
+    assert "baseline 'night' not found" in early.stderr
     assert bench().returncode == 0
     recorded = run_clusterctl("results", "baseline", "record", "night")
     assert recorded.returncode == 0, recorded.stderr

@@ -115,7 +115,7 @@ def test_other_configurations_are_not_compared_and_the_difference_is_named():
     assert "hardware is NVIDIA H100, the nearest has NVIDIA H200" in found.notes[0]
     assert (
         compare(Baseline("b"), sweep("n", HEALTHY)).notes
-        == ("nothing recorded like all_reduce on 4 ranks: the baseline is empty",)
+        == ("no recorded entry matches all_reduce on 4 ranks: the baseline is empty",)
         or compare(Baseline("b"), sweep("n", HEALTHY)).verdict == "no-match"
     )
 
@@ -161,7 +161,7 @@ def test_files_hold_what_was_recorded(tmp_path):
     assert baseline_files.names(tmp_path) == ("b",)
     baseline_files.remove("b", tmp_path)
     assert baseline_files.names(tmp_path) == ()
-    with pytest.raises(ResultError, match=r"there is no baseline 'b' \(there are: none yet\)"):
+    with pytest.raises(ResultError, match=r"baseline 'b' not found \(recorded: none yet\)"):
         baseline_files.remove("b", tmp_path)
 
 
@@ -172,7 +172,7 @@ def test_a_damaged_file_is_named(tmp_path, text):
     path = tmp_path / "baselines" / "b.baseline.json"
     path.parent.mkdir()
     path.write_text(text)
-    with pytest.raises(ResultError, match=r"b\.baseline\.json is no baseline") as raised:
+    with pytest.raises(ResultError, match=r"b\.baseline\.json is not a valid baseline") as raised:
         baseline_files.load("b", tmp_path)
     assert "clusterctl results baseline remove b" in (raised.value.hint or "")
     baseline_files.remove("b", tmp_path)
@@ -183,13 +183,13 @@ def test_a_damaged_file_is_named(tmp_path, text):
 def test_a_figure_that_nothing_could_be_below_is_damage(tmp_path, value):
     path = baseline_files.save(recorded(sweep("r0", HEALTHY)), tmp_path)
     path.write_text(path.read_text().replace(" 0.2", f" {value}", 1))
-    with pytest.raises(ResultError, match=r"is no baseline: entries\.0\.series\.0\.values\.0"):
+    with pytest.raises(ResultError, match=r"is not a valid baseline: entries\.0\.series\.0\.values\.0"):
         baseline_files.load("b", tmp_path)
 
 
 @pytest.mark.parametrize("name", ["", ".hidden", "a b", "x" * 65, "-f"])
 def test_names_that_are_none(name, tmp_path):
-    with pytest.raises(UsageError, match="no name for a baseline"):
+    with pytest.raises(UsageError, match="not a valid name for a baseline"):
         baseline_files.path_of(name, tmp_path)
 
 

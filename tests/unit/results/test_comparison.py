@@ -107,7 +107,7 @@ def test_runs_with_nothing_in_common_are_refused():
     with pytest.raises(UsageError, match="1 run"):
         compare([one])
     nothing = replace(one, document={**one.document, "rows": []}, summary=replace(one.summary, run=LATER))
-    with pytest.raises(UsageError, match="measured nothing"):
+    with pytest.raises(UsageError, match="has no figures to compare"):
         compare([one, nothing])
 
 

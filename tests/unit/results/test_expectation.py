@@ -76,7 +76,7 @@ def test_nothing_is_guessed():
     assert expectation.bound(Inputs("all_reduce", 4, 1, None)).why == "the nodes' links are not known"
     assert expectation.bound(Inputs("all_reduce", 1, 1, one)).expected_gbps is None
     assert expectation.bound(Inputs("all_reduce", 3, 2, one)).why == "the nodes have unequal numbers of ranks"
-    assert "gather has no bound" in expectation.bound(Inputs("gather", 4, 1, one)).why
+    assert "no bound is defined for gather" in expectation.bound(Inputs("gather", 4, 1, one)).why
     # Whether NVLink joins the nodes of B200s is not known without NCCL's log.
     links = NodeLinks(8, nvlink([53.125] * 18, [18] * 56, 8)[0], "", (RdmaLink("mlx5_0", 1, 400),))
     assert "MNNVL" in expectation.bound(Inputs("all_reduce", 16, 2, links)).why

@@ -160,7 +160,7 @@ def test_no_mutation_of_a_stored_run_gives_a_traceback(tmp_path: Path, seed: int
         ("started_at", "yesterday", "Invalid isoformat string"),
         ("document", "[" * 5000, "is damaged"),
         ("document", b"\xff", "is damaged"),
-        ("versions", "[1]", "its versions are not all texts"),
+        ("versions", "[1]", "its versions must all be strings"),
     ],
 )
 def test_a_damaged_run_is_named_and_the_others_are_listed(
@@ -210,7 +210,7 @@ def _columns(path: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (_view, "another program's database"),
+        (_view, "a database of another program"),
         (_columns, "is damaged: no such column: figure"),
         (os.mkfifo, "not a regular file"),
         (lambda path: path.symlink_to("/dev/zero"), "not a regular file"),

@@ -111,19 +111,19 @@ def test_runs_are_found_by_their_columns(tmp_path):
 
 
 def test_a_run_is_named_by_enough_of_its_id(tmp_path):
-    with Store.open(tmp_path) as results, pytest.raises(ResultError, match="holds no result yet"):
+    with Store.open(tmp_path) as results, pytest.raises(ResultError, match="has no results yet"):
         results.get("latest")
     save(tmp_path, document("20261101T100000Z-bench-00aa"), document("20261102T100000Z-bench-00bb"))
     with Store.open(tmp_path) as results:
         assert results.get("latest").summary.run.endswith("00bb")
         assert results.get("00aa").summary.run.endswith("00aa")
         assert results.get("20261102").summary.run.endswith("00bb")
-        with pytest.raises(ResultError, match="fits 2 runs"):
+        with pytest.raises(ResultError, match="matches 2 runs"):
             results.get("202611")
-        with pytest.raises(ResultError, match="no result of a run 'zz'"):
+        with pytest.raises(ResultError, match="run 'zz' not found"):
             results.get("zz")
         for nothing in ("", "%", "\udcff"):
-            with pytest.raises(ResultError, match="no result of a run"):
+            with pytest.raises(ResultError, match="not found in"):
                 results.get(nothing)
 
 
@@ -206,8 +206,8 @@ def torn(path):
 SPOILT = {
     "no database": (lambda path: path.write_bytes(b"not a database at all" * 100), "is damaged"),
     "pages overwritten": (torn, "is damaged"),
-    "newer": (newer, r"newer clusterctl \(schema 999, this one knows \d+\)"),
-    "another program's": (foreign, "another program's database"),
+    "newer": (newer, r"newer clusterctl \(schema 999; this version supports up to \d+\)"),
+    "another program's": (foreign, "a database of another program"),
     "a folder": (lambda path: path.mkdir(), "unable to open database file|cannot be opened"),
 }
 
