@@ -1,4 +1,4 @@
-"""An image saved from this machine's engine, once, as one compressed file that can be sent and resumed."""
+"""An image saved once from this machine's engine as one compressed file, for transfers that can resume."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def folder() -> Path:
 
 
 def local_image(client: docker.DockerClient, name: str) -> NodeImage | None:
-    """Return the image of this name in this machine's engine; None when it has none."""
+    """Return the image of this name in this machine's engine; None if it does not exist."""
     import docker
 
     try:
@@ -64,16 +64,16 @@ def local_image(client: docker.DockerClient, name: str) -> NodeImage | None:
 
 
 def save(client: docker.DockerClient, name: str, image: NodeImage, compression: Compression) -> Archive:
-    """Save an image with the name that it goes by; a file that an earlier, unfinished run left is used again.
+    """Save an image under its name; the file of an earlier, unfinished run is reused.
 
-    Raise ImageError when the disk is full or the compressor fails; then no file is left.
+    Raise ImageError if the disk is full or the compressor fails; then no file remains.
     """
     import requests
 
     program = _COMPRESS[compression]
     if shutil.which(program[0]) is None:
         raise ImageError(f"{program[0]} is not installed on this machine", hint=f"install {program[0]}")
-    # The name is inside the archive: the same image under another one is another archive.
+    # The archive contains the image's name, so the same image under another name is another archive.
     key = hashlib.sha256(f"{name}\0{image.id}".encode()).hexdigest()[:32]
     path = folder() / f"{key}.tar.{compression}"
     if not path.is_file():
@@ -81,11 +81,11 @@ def save(client: docker.DockerClient, name: str, image: NodeImage, compression: 
             folder().mkdir(parents=True, exist_ok=True, mode=0o700)
             _write(client, name, path, program)
         except requests.exceptions.RequestException:
-            raise  # an OSError too, but the engine's end and not the disk's: engine.connect tells it
+            raise  # also an OSError, but caused by the engine and not by the disk: engine.connect reports it
         except OSError as error:
             raise ImageError(
                 f"{name} cannot be saved to {folder()}: {error.strerror}",
-                hint="make room there, or point $XDG_CACHE_HOME at a larger disk",
+                hint="free space there, or set $XDG_CACHE_HOME to a directory on a larger disk",
             ) from None
     return Archive(path, _digest(path), path.stat().st_size, compression)
 

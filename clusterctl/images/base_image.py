@@ -1,4 +1,4 @@
-"""What a base image has: asked of a throwaway container of it that has no network."""
+"""The contents of a base image, read in a temporary container without network."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 @dataclass(frozen=True, slots=True)
 class BaseImage:
-    """A base image; None for what it does not have."""
+    """A base image; None for each part that it does not have."""
 
     name: str
     id: str
     digest: str | None
-    """What its registry calls it; None: it came from no registry."""
+    """Its digest in its registry; None: it came from no registry."""
     family: Family
     os: str
     glibc: Version
@@ -40,13 +40,13 @@ class BaseImage:
     mpirun: str | None
     all_reduce_perf: str | None
     machine: str | None = None
-    """As the kernel and wheels call it: x86_64, aarch64; None: not known."""
+    """The kernel's and wheels' name of the architecture: x86_64, aarch64; None: not known."""
 
 
 def obtain(
     client: docker.DockerClient, name: str, *, pull: bool = False, progress: Callable[[str], None]
 ) -> BaseImage:
-    """Return what the base image has; it is pulled when the engine has it not, or with ``pull``.
+    """Return the contents of the base image; it is pulled if the engine lacks it, or with ``pull``.
 
     Raise ImageError for one of another architecture, without a shell, with musl, or of neither family.
     """
@@ -56,7 +56,7 @@ def obtain(
 
 
 def parse(name: str, image: Image, answers: dict[str, list[str]]) -> BaseImage:
-    """Return the base from what its container said; ``answers`` has every value of each key."""
+    """Return the base from its container's output; ``answers`` has every value of each key."""
 
     def first(key: str) -> str | None:
         return answers[key][0] if key in answers else None
@@ -64,8 +64,8 @@ def parse(name: str, image: Image, answers: dict[str, list[str]]) -> BaseImage:
     ids = set((first("ids") or "").split())
     if "musl" in answers:
         raise ImageError(
-            f"{name} ({first('os') or 'unknown'}) has musl, and collective libraries need glibc",
-            hint="take a base of Debian, Ubuntu or the RHEL family",
+            f"{name} ({first('os') or 'unknown'}) has musl, but collective libraries need glibc",
+            hint="use a base of Debian, Ubuntu or the RHEL family",
         )
     if ids & {"debian", "ubuntu"}:
         family: Family = "debian"
@@ -74,12 +74,12 @@ def parse(name: str, image: Image, answers: dict[str, list[str]]) -> BaseImage:
     else:
         raise ImageError(
             f"{name} ({first('os') or 'without /etc/os-release'}) is neither of Debian's nor of the RHEL family",
-            hint="take a base of Debian, Ubuntu, or a rebuild of RHEL",
+            hint="use a base of Debian, Ubuntu, or a rebuild of RHEL",
         )
     glibc = version(first("glibc") or "")
     if glibc is None or "manager" not in answers:
         lacking = "glibc" if glibc is None else "package manager"
-        raise ImageError(f"{name} has no {lacking}", hint="take the distribution's own image as the base")
+        raise ImageError(f"{name} has no {lacking}", hint="use the distribution's own image as the base")
     newest = [found for found in map(version, answers.get("glibcxx", ())) if found is not None]
     digests = [text.rpartition("@")[2] for text in image.attrs.get("RepoDigests") or ()]
     return BaseImage(
@@ -163,12 +163,12 @@ def _ask(client: docker.DockerClient, name: str, image: Image) -> dict[str, list
         if "/bin/sh" in said and "no such file" in said:
             raise ImageError(
                 f"{name} has no shell: nothing can be installed in it",
-                hint="take a base with a shell and a package manager, not a distroless one",
+                hint="use a base with a shell and a package manager, not a distroless one",
             ) from None
         raise ImageError(f"no container of {name} can be started: {said}", hint=engine.hint(said)) from None
     if answer.status != 0:
         said = answer.stderr.strip()[-300:]
-        raise ImageError(f"a container of {name} cannot say what it has: {said}", hint=engine.hint(said))
+        raise ImageError(f"a container of {name} cannot report its contents: {said}", hint=engine.hint(said))
     answers: dict[str, list[str]] = {}
     for line in answer.stdout.splitlines():
         key, _, value = line.partition(" ")

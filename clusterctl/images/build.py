@@ -1,4 +1,4 @@
-"""Building an image: the base is asked, the library is judged against it, and only then docker builds."""
+"""Building an image: inspect the base, check the library against it, then build with docker."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What is to be built."""
+    """A build: base, library, packages and name."""
 
     library: Library
     base: str
@@ -55,7 +55,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of what is in the image: ``deb openssh-server 1:9.2p1``."""
+    """One entry of the image's contents: ``deb openssh-server 1:9.2p1``."""
 
     kind: str
     name: str
@@ -64,7 +64,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """An image that was built, and everything that is known of it."""
+    """An image that was built, with its contents."""
 
     tag: str
     id: str
@@ -77,7 +77,7 @@ class Built:
     library_sha256: str | None
     findings: tuple[Finding, ...]
     manifest: dict[str, Any]
-    """The library's manifest as it lies in the image."""
+    """The library's manifest in the image."""
     contents: tuple[Entry, ...]
     duration_s: float
 
@@ -91,7 +91,7 @@ def recipe(
     nccl_tests: str | None = None,
     labels: Mapping[str, str] | None = None,
 ) -> Recipe:
-    """Return what the Dockerfile is rendered from."""
+    """Return the values for the Dockerfile's template."""
     return Recipe(
         base=base,
         family="rhel" if family == "rhel" else "debian",
@@ -118,10 +118,10 @@ def labels(library: Library, base: str, *, version: str, sha256: str | None) -> 
 
 
 def build(client: docker.DockerClient, request: Request, *, progress: Callable[[str], None]) -> Built:
-    """Build the image and return what is in it; nothing is tagged unless all of it succeeded.
+    """Build the image and return its contents; it is tagged only if every step succeeded.
 
-    ``progress`` is called with one short line at a time. Raise ImageError for packages that are not what they
-    should be, a base that the library cannot work in, and whatever the engine or a command in the image refuses.
+    ``progress`` is called with one short line at a time. Raise ImageError for packages with a wrong sha256 or kind, for
+    a base that does not fit the library, and for errors of the engine or of a command in the image.
     """
     started = time.monotonic()
     for name in (request.base, request.tag):
@@ -169,14 +169,14 @@ def build(client: docker.DockerClient, request: Request, *, progress: Callable[[
 
 @contextmanager
 def _room() -> Iterator[None]:
-    """Turn what this machine's disk refuses into an error that says where."""
+    """Turn errors of this machine's disk into an ImageError with the path."""
     try:
         yield
     except OSError as error:
         where = error.filename or tempfile.gettempdir()
         raise ImageError(
             f"the build context cannot be written: {error.strerror or error} ({where})",
-            hint="make room there, or name another folder: TMPDIR=/var/tmp clusterctl image build ...",
+            hint="free space there, or use another directory: TMPDIR=/var/tmp clusterctl image build ...",
         ) from None
 
 
@@ -185,8 +185,8 @@ def _refuse(library: Library, findings: Sequence[Finding]) -> None:
     if refused:
         listed = "; ".join(f"{finding.what}: {finding.reason}" for finding in refused)
         raise ImageError(
-            f"{library.title} cannot work in this image: {listed}",
-            hint="take another base, or the library's packages for this one; nothing was built",
+            f"{library.title} does not work in this image: {listed}",
+            hint="use another base, or the library's packages for this base; nothing was built",
         )
 
 
@@ -197,9 +197,9 @@ def _nccl_tests(wanted: Wanted | None, folder: Path, progress: Callable[[str], N
     target.mkdir()
     package = packages.obtain(wanted, target, progress=progress)
     if package.kind != "archive":
-        raise ImageError(f"nccl-tests is built from its source archive, and {package.file_name} is none")
+        raise ImageError(f"nccl-tests must be given as its source archive, not as {package.file_name}")
     data = package.path.read_bytes()
-    for left in target.iterdir():  # a download that the cache did not take
+    for left in target.iterdir():  # a download that the cache did not store
         left.unlink()
     (target / package.file_name).write_bytes(data)
     return package.file_name
@@ -226,7 +226,7 @@ def _run(
             if "error" in message:
                 raise _failed(request, str(message["error"]).strip(), _last_lines(heard))
             status = message.get("status")
-            # A line may come in pieces, each in the colour of the output that it stands in.
+            # A line may arrive in pieces, each with the colour codes of its output.
             said = _COLOUR.sub("", str(message.get("stream") or (f"{status}\n" if status else "")))
             heard = (heard + said)[-_TAIL_CHARACTERS:]
             if said.strip():
@@ -266,11 +266,11 @@ def _network_hint(output: str) -> str | None:
         text in output for text in ("Temporary failure resolving", "Could not resolve", "Failed to fetch")
     ):
         return (
-            "the build cannot reach the package mirror: --network host uses this machine's network, "
-            "--build-arg http_proxy takes the proxy from the environment"
+            "the build cannot reach the package mirror: use --network host for this machine's network, or "
+            "--build-arg http_proxy for the proxy of the environment"
         )
     if "Unable to locate package" in output or "No match for argument" in output:
-        return "the base's repositories lack a package: take a base whose release is still supported"
+        return "the base's repositories lack a package: use a base whose release is still supported"
     return None
 
 
@@ -294,7 +294,10 @@ def _require(tag: str, contents: Sequence[Entry]) -> None:
     programs = {entry.name for entry in contents if entry.kind == "program"}
     for program in ("sshd", "mpirun"):
         if program not in programs:
-            raise ImageError(f"{tag} has no {program} after all", hint="look at the build with -v")
+            raise ImageError(
+                f"the build did not install {program} in {tag}",
+                hint="run it with -v and check the build's output",
+            )
     keys = [entry.name for entry in contents if entry.kind == "host-key"]
     if keys:
         raise ImageError(f"{tag} has baked-in SSH host keys: {', '.join(keys)}")

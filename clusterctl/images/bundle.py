@@ -1,4 +1,4 @@
-"""The folder that becomes the library's layer: its unpacked files, and the manifest that names each with its sum."""
+"""The directory that becomes the library's layer: its unpacked files and a manifest with their checksums."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ SCHEMA = "clusterctl.image-library/1"
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A library ready to be put into an image. ``folder`` is the build context."""
+    """A library prepared for an image, in the directory that is the build context."""
 
     library: Library
     version: str
     packages: tuple[Package, ...]
     folder: Path
     needs: tuple[elf.Needs, ...] | None
-    """Its ELF files; None where this machine has no readelf."""
+    """Its ELF files; None if this machine has no readelf."""
 
     @property
     def unpacked(self) -> Path:
@@ -42,7 +42,7 @@ class Bundle:
 
     @property
     def sha256(self) -> str | None:
-        """The sum of the shared library itself; of its first package where it is installed by that."""
+        """The checksum of the shared library; or of its first package if that package installs it."""
         files = self.manifest()["files"]
         for file in files:
             if file.get("soname") is not None and re.search(self.library.mapped, f"{INSIDE}/{file['path']}"):
@@ -50,7 +50,7 @@ class Bundle:
         return self.packages[0].sha256 if self.packages else None
 
     def manifest(self) -> dict[str, Any]:
-        """Return the document that lies in the image beside the library."""
+        """Return the document that the image contains beside the library."""
         document: dict[str, Any] = json_value((self.unpacked / MANIFEST).read_bytes())
         return document
 
@@ -63,10 +63,10 @@ def make(
     version: str | None = None,
     progress: Callable[[str], None],
 ) -> Bundle:
-    """Fetch, verify and unpack a library's packages into ``folder``.
+    """Fetch, verify and unpack a library's packages into a directory.
 
-    ``version`` beats what the packages say of themselves. Raise ImageError for packages that are missing,
-    are not those of their sums, or cannot be unpacked.
+    ``version`` takes precedence over the packages' own versions. Raise ImageError for packages that are missing, do not
+    match their checksums, or cannot be unpacked.
     """
     packages.ask(library, wanted)
     scratch = folder / "scratch"
@@ -140,6 +140,7 @@ def _write_manifest(
     }
     if (tree / MANIFEST).exists():
         raise ImageError(
-            f"a package brings a file named {MANIFEST} of its own", hint="this is a fault of the package"
+            f"a package contains a file named {MANIFEST}, which clusterctl creates itself",
+            hint="report this to the author of the package",
         )
     (tree / MANIFEST).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")

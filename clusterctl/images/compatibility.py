@@ -1,4 +1,4 @@
-"""Whether a library can work in an image: judged before anything is built."""
+"""Check whether a library works in an image, before the build starts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from clusterctl.images.packages import Package
 _TAGS = re.compile(r"-(?P<python>[a-z0-9.]+)-(?P<abi>[a-z0-9_.]+)-(?P<platform>[a-z0-9_.]+)\.whl$")
 _MACHINES = {"Advanced Micro Devices X86-64": "x86_64", "AArch64": "aarch64"}
 
-# Compute capabilities by name (NVIDIA, CUDA GPUs, developer.nvidia.com/cuda-gpus); the first match counts.
+# Compute capabilities by name (NVIDIA, CUDA GPUs, developer.nvidia.com/cuda-gpus); the first match is used.
 _CAPABILITIES: tuple[tuple[str, str], ...] = (
     (r"\bGB300\b|\bB300\b", "103"),
     (r"\bGB200\b|\bB200\b|\bB100\b", "100"),
@@ -32,7 +32,7 @@ _CAPABILITIES: tuple[tuple[str, str], ...] = (
 
 
 class Judgement(str, Enum):
-    """What was found of one thing that could keep a library from working."""
+    """The result of one compatibility check."""
 
     FITS = "fits"
     REFUSED = "refused"
@@ -41,7 +41,7 @@ class Judgement(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at: its name, the judgement, and the figures on both sides."""
+    """One checked property: its name, the result, and the values of both sides."""
 
     what: str
     judgement: Judgement
@@ -49,7 +49,7 @@ class Finding:
 
 
 def capability_of(gpu: str) -> str | None:
-    """Return a GPU's compute capability (``90``) by nvidia-smi's name; None where the name is not known."""
+    """Return a GPU's compute capability (``90``) by nvidia-smi's name; None for an unknown name."""
     return next((value for pattern, value in _CAPABILITIES if re.search(pattern, gpu)), None)
 
 
@@ -73,7 +73,9 @@ def judge(
     if base.family not in library.families:
         findings.append(
             Finding(
-                "distribution", Judgement.REFUSED, f"{library.title} is not made for {base.os or base.family}"
+                "distribution",
+                Judgement.REFUSED,
+                f"{library.title} does not support {base.os or base.family}",
             )
         )
     if architectures is not None or any(
@@ -85,7 +87,7 @@ def judge(
 
 def _elf(library: Library, needs: Sequence[Needs] | None, base: BaseImage) -> list[Finding]:
     if needs is None:
-        why = "readelf is not on this machine (apt-get install binutils)"
+        why = "readelf is not installed on this machine (apt-get install binutils)"
         return [Finding(what, Judgement.UNKNOWN, why) for what in ("SONAME", "GLIBC", "GLIBCXX")]
     if not needs:
         return []
@@ -98,25 +100,25 @@ def _elf(library: Library, needs: Sequence[Needs] | None, base: BaseImage) -> li
             if judgement is Judgement.FITS
             else f"{', '.join(names) or 'none'}, not {library.soname}"
         )
-        findings.append(Finding("SONAME", judgement, f"the library calls itself {shown}"))
+        findings.append(Finding("SONAME", judgement, f"the library's soname is {shown}"))
     findings.append(_newest("GLIBC", needs, base.glibc, base))
     findings.append(_newest("GLIBCXX", needs, base.glibcxx, base))
     return findings
 
 
 def _machine(needs: Sequence[Needs], base: BaseImage) -> list[Finding]:
-    """Judge for which processor the library was built; code of GPUs, which is ELF as well, is none of these."""
+    """Check the processor for which the library was built; GPU code, which is also ELF, is skipped."""
     built = sorted({_MACHINES[need.machine] for need in needs if need.machine in _MACHINES})
     if base.machine is None or not built:
         return []
     judgement = Judgement.FITS if base.machine in built else Judgement.REFUSED
-    return [Finding("machine", judgement, f"it is for {', '.join(built)}; {base.name} is {base.machine}")]
+    return [Finding("machine", judgement, f"built for {', '.join(built)}; {base.name} is {base.machine}")]
 
 
 def _newest(what: str, needs: Sequence[Needs], there: Version | None, base: BaseImage) -> Finding:
     asking = [(need.versions[what], need.path.name) for need in needs if what in need.versions]
     if not asking:
-        return Finding(what, Judgement.FITS, "none is needed")
+        return Finding(what, Judgement.FITS, "not required")
     wanted, who = max(asking)
     if there is None:
         return Finding(what, Judgement.UNKNOWN, f"{who} needs {dotted(wanted)}; {base.name} has none yet")
@@ -125,10 +127,10 @@ def _newest(what: str, needs: Sequence[Needs], there: Version | None, base: Base
 
 
 def _wheel(package: Package, base: BaseImage) -> Finding:
-    """Judge a wheel by the tags in its file name (packaging.python.org, platform compatibility tags)."""
+    """Check a wheel by the tags in its file name (packaging.python.org, platform compatibility tags)."""
     what, found = f"wheel {package.name}", _TAGS.search(package.file_name)
     if found is None:
-        return Finding(what, Judgement.UNKNOWN, f"{package.file_name} does not say what it was built for")
+        return Finding(what, Judgement.UNKNOWN, f"the name of {package.file_name} has no platform tags")
     for platform in found["platform"].split("."):
         glibc = re.fullmatch(r"manylinux_(\d+)_(\d+)_.*", platform)
         if platform.startswith(("win", "macosx", "musllinux")):
@@ -137,7 +139,7 @@ def _wheel(package: Package, base: BaseImage) -> Finding:
             (m for m in _MACHINES.values() if m != base.machine and platform.endswith(f"_{m}")), None
         )
         if foreign is not None and base.machine is not None:
-            return Finding(what, Judgement.REFUSED, f"it is for {foreign}; {base.name} is {base.machine}")
+            return Finding(what, Judgement.REFUSED, f"built for {foreign}; {base.name} is {base.machine}")
         if glibc and (int(glibc[1]), int(glibc[2])) > base.glibc:
             return Finding(
                 what, Judgement.REFUSED, f"{platform}, and {base.name} has glibc {dotted(base.glibc)}"
@@ -148,10 +150,10 @@ def _wheel(package: Package, base: BaseImage) -> Finding:
         return Finding(what, Judgement.FITS, f"{found['python']}: any Python 3")
     shown = ", ".join(map(dotted, pythons))
     if base.python is None:
-        return Finding(what, Judgement.REFUSED, f"it is for Python {shown}, and {base.name} has none")
+        return Finding(what, Judgement.REFUSED, f"built for Python {shown}; {base.name} has no Python")
     fits = base.python in pythons or (found["abi"] == "abi3" and base.python >= min(pythons))
     judgement = Judgement.FITS if fits else Judgement.REFUSED
-    return Finding(what, judgement, f"it is for Python {shown}; {base.name} has {dotted(base.python)}")
+    return Finding(what, judgement, f"built for Python {shown}; {base.name} has {dotted(base.python)}")
 
 
 def _plugin(library: Library, package: Package, base: BaseImage) -> Finding:
@@ -169,7 +171,7 @@ def _plugin(library: Library, package: Package, base: BaseImage) -> Finding:
     named = re.search(r"-(\d+(?:\.\d+)+)", package.file_name)
     given = named[1] if named else "unknown"
     judgement = Judgement.FITS if given == wanted else Judgement.REFUSED
-    return Finding(what, judgement, f"PyTorch {base.torch} takes {wanted}; {package.file_name} is {given}")
+    return Finding(what, judgement, f"PyTorch {base.torch} requires {wanted}; {package.file_name} is {given}")
 
 
 def _gpu_code(architectures: frozenset[str] | None, gpus: Sequence[str]) -> list[Finding]:
@@ -195,7 +197,7 @@ def _gpu_code(architectures: frozenset[str] | None, gpus: Sequence[str]) -> list
 
 
 def _runs_on(architectures: frozenset[str], capability: int) -> bool:
-    """Tell whether code runs: binary code within its major version, PTX from its version upwards.
+    """Tell whether code runs on a GPU: binary code within its major version, PTX from its version upwards.
 
     (NVIDIA, CUDA programming guide, binary and PTX compatibility; ``sm_90a`` runs on 9.0 alone, and ``sm_100f``, as
     ``compute_100f``, on its family: 10.0 and 10.3.)

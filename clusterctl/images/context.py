@@ -1,4 +1,4 @@
-"""The build context as one tar file: the same bytes for the same files, whenever and by whomever it is made."""
+"""The build context as one tar file: the same files give the same bytes at any time and for any user."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import IO
 
 
 def write(folder: Path, texts: Mapping[str, tuple[str, int]], stream: IO[bytes]) -> None:
-    """Write every file below ``folder``, and ``texts`` (name to text and mode), to ``stream`` as a tar.
+    """Write every file below a directory, and ``texts`` (name to text and mode), to ``stream`` as a tar.
 
-    Times and owners are those of nobody, so that docker finds its layers again.
+    Times and owners are fixed, so that docker can reuse its cached layers.
     """
     with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for name, (text, mode) in sorted(texts.items()):

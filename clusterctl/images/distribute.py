@@ -24,7 +24,7 @@ _PULL_TIMEOUT_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What one node's engine is, and the image of the wanted name that it has."""
+    """One node's engine, and its image of the requested name."""
 
     info: EngineInfo
     as_root: bool
@@ -33,7 +33,7 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class NodeOutcome:
-    """How it went on one node. ``source``: the node it came from, "controller" or "registry"."""
+    """The outcome on one node. ``source``: the sending node, "controller" or "registry"."""
 
     node: str
     status: Literal["present", "pulled", "received", "failed"]
@@ -46,7 +46,7 @@ class NodeOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Distributed:
-    """A distribution that ended. ``controller_bytes``: what left this machine."""
+    """A completed distribution. ``controller_bytes``: bytes sent by this machine."""
 
     image: str
     method: Method | None
@@ -58,7 +58,7 @@ class Distributed:
 
 @dataclass(slots=True)
 class Distribution:
-    """One image, one set of nodes; ``talk`` gets what a person should read, ``progress`` what passes by."""
+    """One image, one set of nodes; ``talk`` receives messages, ``progress`` transient progress lines."""
 
     nodes: Sequence[Node]
     connect: Callable[[Node], Transport]
@@ -70,7 +70,7 @@ class Distribution:
     _outcomes: dict[str, NodeOutcome] = field(default_factory=dict)
 
     def run(self, asked: Method | None = None) -> Distributed:
-        """Distribute the image; nodes that cannot be served are outcomes, the others get theirs."""
+        """Distribute the image; a node that fails becomes a failed outcome and does not stop the others."""
         local = None if asked == "registry" else _local(self.name, needed=asked == "tree")
         with traces.left_by_others(self.nodes) as notes:
             looked = self._look(notes)
@@ -78,13 +78,13 @@ class Distribution:
         if method == "registry":
             pulled = self._pull(looked)
             refused = {name: looked[name] for name, o in pulled.items() if o.status == "failed"}
-            # The registry may be out of the nodes' reach, but this machine has the image.
+            # The nodes may not reach the registry, but this machine has the image.
             if not (refused and asked is None and local is not None and "@" not in self.name):
                 self._outcomes |= pulled
                 return self._result("registry", wanted)
             self._outcomes |= {name: o for name, o in pulled.items() if name not in refused}
             first = next(pulled[name].reason for name in refused)
-            self.talk(f"{len(refused)} nodes cannot pull ({first}): they get it from this machine")
+            self.talk(f"{len(refused)} nodes cannot pull ({first}): this machine sends the image to them")
             looked = refused
         if wanted is None:
             raise ImageError(f"this machine's engine has no image {self.name}", hint="build or pull it first")
@@ -109,9 +109,9 @@ class Distribution:
         return outcome.values_by_node
 
     def _pull(self, looked: Mapping[str, Looked]) -> dict[str, NodeOutcome]:
-        """Pull on every node at once; nodes whose tag stands for another image than the first's are failed.
+        """Pull on every node at once; a node whose tag names a different image than the first node's fails.
 
-        The first is that of the node's own architecture: one name may stand for an image of each.
+        Nodes are compared with the first node of their architecture, because a tag can name one image per architecture.
         """
 
         def work(node: Node, transport: Transport) -> tuple[NodeImage, bool]:
@@ -123,7 +123,7 @@ class Distribution:
                 raise ImageError(f"{self.name} cannot be pulled: {said}", hint=local_engine.hint(said))
             found = engine.image(self.name)
             if found is None:
-                raise ImageError(f"{self.name} is not there after docker pulled it")
+                raise ImageError(f"{self.name} is missing after docker pulled it")
             self.progress(f"{node.name}: pulled {self.name}")
             return found, seen.image is not None and found.same_as(seen.image)
 
@@ -142,8 +142,8 @@ class Distribution:
             else:
                 outcomes[name] = NodeOutcome(
                     name, "failed",
-                    reason=f"{self.name} is {image.id[:19]} there, but {first[1].id[:19]} on {first[0]}",
-                    hint="the tag moved meanwhile, or the nodes use different mirrors: pull again by digest",
+                    reason=f"{self.name} is {image.id[:19]} here, but {first[1].id[:19]} on {first[0]}",
+                    hint="the tag was moved meanwhile, or the nodes use different mirrors: pull again by digest",
                 )  # fmt: skip
         return outcomes
 
@@ -158,8 +158,8 @@ class Distribution:
             elif seen.info.architecture != wanted.architecture:
                 self._outcomes[node.name] = NodeOutcome(
                     node.name, "failed",
-                    reason=f"{node.name} is {seen.info.architecture}, and {self.name} is for {wanted.architecture}",
-                    hint="build the image for that architecture, and leave these nodes out with --limit",
+                    reason=f"{node.name} is {seen.info.architecture}, but {self.name} is for {wanted.architecture}",
+                    hint="build the image for that architecture, and exclude these nodes with --limit",
                 )  # fmt: skip
             else:
                 lacking.append(node)
@@ -195,13 +195,13 @@ def _failed(name: str, failure: Failure) -> NodeOutcome:
 
 
 def choose(asked: Method | None, name: str, local: NodeImage | None) -> Method:
-    """Return the way: as asked; else the registry, unless only this machine has the image.
+    """Return the method: the requested one, or the registry, unless only this machine has the image.
 
-    Raise ImageError for a digest that no registry knows: a saved image loses it.
+    Raise ImageError for a digest without a registry, because a saved image loses its digest.
     """
     if asked == "tree" and "@" in name:
         raise ImageError(
-            f"{name} is named by its digest, which is lost when an image is saved",
+            f"{name} is named by its digest, which a saved image does not keep",
             hint="name it by its tag, or use --method registry",
         )
     if asked is not None:
@@ -210,7 +210,7 @@ def choose(asked: Method | None, name: str, local: NodeImage | None) -> Method:
 
 
 def _local(name: str, *, needed: bool) -> NodeImage | None:
-    """Return this machine's image of that name; None without one, or without an engine when it is not needed."""
+    """Return this machine's image of that name; None without an image, or without an engine if not required."""
     try:
         with local_engine.connect() as client:
             found = archives.local_image(client, name)

@@ -1,4 +1,4 @@
-"""What shared libraries need and call themselves, read by binutils' readelf on this machine."""
+"""Names and requirements of shared libraries, read with binutils' readelf on this machine."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Needs:
 
 
 def elf_files(folder: Path) -> tuple[Path, ...]:
-    """Return the programs and shared libraries below a folder."""
+    """Return the programs and shared libraries below a directory."""
     found = []
     for path in sorted(folder.rglob("*")):
         if path.is_file() and not path.is_symlink():
@@ -54,7 +54,7 @@ def read(paths: Sequence[Path]) -> tuple[Needs, ...]:
 
 
 def _one(path: Path) -> Needs:
-    # The version needs (-V) and not the symbols themselves: a library of 300 MB answers at once.
+    # Version requirements (-V) instead of all symbols: this is fast even for a library of 300 MB.
     argv = (READELF, "--wide", "--file-header", "--dynamic", "--version-info", str(path))
     try:
         done = subprocess.run(
@@ -63,10 +63,11 @@ def _one(path: Path) -> Needs:
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ImageError(f"{READELF} cannot read {path.name}: {error}") from None
-    broken = "Error:" in done.stderr  # its exit status is 0 for a file that is cut off
+    broken = "Error:" in done.stderr  # its exit status is 0 even for a truncated file
     if done.returncode != 0 or broken or "Machine:" not in done.stdout:
         raise ImageError(
-            f"{path.name} is no sound ELF file: {done.stderr.strip()[:200]}", hint="is the package whole?"
+            f"{path.name} is not a valid ELF file: {done.stderr.strip()[:200]}",
+            hint="check that the package is complete",
         )
     versions: dict[str, tuple[int, ...]] = {}
     for kind, text in _NEEDED.findall(done.stdout):

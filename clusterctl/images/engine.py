@@ -1,4 +1,4 @@
-"""A client of a docker engine, and the engine's refusals as errors that say what to do."""
+"""A client of a docker engine, and the engine's errors with hints."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _INSTALL = (
 
 
 def _probe_socket() -> None:
-    # Where nobody listens, the SDK drops its socket without closing it; a plain connect tidies up.
+    # If the engine does not listen, the SDK leaks its socket; a plain connect avoids that.
     scheme, _, path = os.environ.get("DOCKER_HOST", _DEFAULT).partition("://")
     if scheme == "unix":
         with socket.socket(socket.AF_UNIX) as probe:
@@ -36,9 +36,9 @@ def _probe_socket() -> None:
 
 @contextmanager
 def connect(failure: type[ClusterctlError] = ImageError) -> Iterator[docker.DockerClient]:
-    """Give a client of the engine that $DOCKER_HOST names, else of this machine's.
+    """Yield a client of the engine that $DOCKER_HOST names, or of this machine's.
 
-    Raise ``failure`` when none answers, when it is too old, and in place of what the SDK raises in the body.
+    Raise ``failure`` if the engine does not answer or is too old, and instead of the SDK's exceptions in the body.
     """
     import docker
     import requests
@@ -49,8 +49,8 @@ def connect(failure: type[ClusterctlError] = ImageError) -> Iterator[docker.Dock
         client = docker.from_env(timeout=_TIMEOUT_S)
     except PermissionError as error:
         raise failure(
-            f"this user may not talk to the docker engine: {error.strerror} ({error.filename or _DEFAULT})",
-            hint="run it as root, or have yourself added to the group docker and log in again",
+            f"this user may not use the docker engine: {error.strerror} ({error.filename or _DEFAULT})",
+            hint="run it as root, or add this user to the group docker and log in again",
         ) from None
     except (docker.errors.DockerException, OSError) as error:
         raise failure(f"no docker engine answers on this machine: {error}", hint=_INSTALL) from None
@@ -59,13 +59,14 @@ def connect(failure: type[ClusterctlError] = ImageError) -> Iterator[docker.Dock
         yield client
     except docker.errors.APIError as error:
         raise failure(
-            f"the docker engine refuses: {error.explanation or error}", hint=hint(str(error.explanation))
+            f"the docker engine reports an error: {error.explanation or error}",
+            hint=hint(str(error.explanation)),
         ) from error
-    # What a build or a pull says is read past requests: there it is urllib3 that notices an engine's end.
+    # The output of a build or pull is read without requests, so a dying engine raises urllib3's error.
     except (requests.exceptions.RequestException, urllib3.exceptions.HTTPError) as error:
         raise failure(
             f"the docker engine stopped answering: {error}",
-            hint="does it still run? docker info; its log says why",
+            hint="check with docker info whether it runs, and read its log",
         ) from None
     finally:
         client.close()
@@ -76,16 +77,16 @@ def _refuse_old(client: docker.DockerClient, failure: type[ClusterctlError]) -> 
     found = re.match(r"(\d+)\.(\d+)", version)
     if found and (int(found[1]), int(found[2])) < OLDEST:
         raise failure(
-            f"the docker engine is {version}, older than {OLDEST[0]}.{OLDEST[1]}, the oldest that is supported",
-            hint="bring it up to date: https://docs.docker.com/engine/install/",
+            f"the docker engine is {version}, older than {OLDEST[0]}.{OLDEST[1]}, the oldest supported version",
+            hint="upgrade it: https://docs.docker.com/engine/install/",
         )
 
 
-# What engines and registries say, and what to do about it; the first that matches counts.
+# Messages of engines and registries, each with a hint; the first match is used.
 _HINTS: tuple[tuple[str, str], ...] = (
     (
         r"no space left on device|disk quota exceeded",
-        "the engine's disk is full: docker system df says of what, docker system prune makes room",
+        "the engine's disk is full: docker system df shows its use, docker system prune frees space",
     ),
     (
         r"no matching manifest for|does not match the specified platform|exec format error",
@@ -93,29 +94,32 @@ _HINTS: tuple[tuple[str, str], ...] = (
     ),
     (
         r"manifest unknown|manifest for \S+ not found|not found: manifest|No such image",
-        "that tag does not exist: look for a typing error, or for the tags that the registry has",
+        "this tag does not exist: check its spelling and the tags in the registry",
     ),
     (
         r"pull access denied|repository does not exist|name unknown|requested access to the resource is denied",
-        "there is no such repository, or you may not use it: docker login REGISTRY",
+        "the repository does not exist or needs a login: docker login REGISTRY",
     ),
-    (r"unauthorized|authentication required|no basic auth credentials", "docker login REGISTRY, then again"),
+    (
+        r"unauthorized|authentication required|no basic auth credentials",
+        "run docker login REGISTRY and try again",
+    ),
     (
         r"server gave HTTP response to HTTPS client",
-        "the registry speaks plain HTTP: name it under insecure-registries in the engine's daemon.json",
+        "the registry uses plain HTTP: list it under insecure-registries in the engine's daemon.json",
     ),
     (
         r"x509:|certificate signed by unknown authority",
         "put the registry's CA into /etc/docker/certs.d/REGISTRY/ca.crt on the engine's machine",
     ),
-    (r"toomanyrequests|rate limit", "the registry counts anonymous pulls: docker login REGISTRY, or wait"),
+    (r"toomanyrequests|rate limit", "the registry limits anonymous pulls: docker login REGISTRY, or wait"),
     (
         r"connection refused|no such host|i/o timeout|TLS handshake timeout|network is unreachable|Client\.Timeout",
-        "the registry is out of the engine's reach: check its name, the proxy of the engine, the network",
+        "the engine cannot reach the registry: check its name, the engine's proxy and the network",
     ),
 )
 
 
 def hint(message: str) -> str | None:
-    """Return what to do about a message of an engine or a registry; None where that is not known."""
+    """Return the hint for a message of an engine or a registry; None for an unknown message."""
     return next((advice for pattern, advice in _HINTS if re.search(pattern, message, re.IGNORECASE)), None)

@@ -1,4 +1,4 @@
-"""Collective libraries as data: one file each in ``libraries/``, read once and checked."""
+"""Collective libraries as data: one file each in ``libraries/``, read once and validated."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class Package(Model):
     """One file that a library is made of."""
 
     name: Name
-    """What ``--package NAME=...`` calls it."""
+    """Its name in ``--package NAME=...``."""
     kinds: tuple[Kind, ...] = Field(min_length=1)
-    """The forms that it comes in, told by the file's suffix."""
+    """Its possible kinds, recognised by the file's suffix."""
     required: bool = True
     bundled: bool = False
-    """clusterctl brings it along."""
+    """Whether clusterctl ships it."""
     what: str
     """What it is, and where it comes from."""
 
@@ -67,7 +67,7 @@ class Edit(Model):
 
 
 class Library(Model):
-    """One collective library: what it is made of, and how a rank that uses it is known."""
+    """One collective library: its packages, and how a rank that uses it is recognised."""
 
     name: Name
     title: str
@@ -75,10 +75,10 @@ class Library(Model):
     """Where the facts of this file come from."""
     packages: tuple[Package, ...] = ()
     base: str | None = None
-    """The base image that is taken when none is named; it may have the library already."""
+    """The default base image; it may already contain the library."""
     families: tuple[Literal["debian", "rhel"], ...] = ("debian", "rhel")
     soname: str | None = None
-    """What a shared library among the files must call itself."""
+    """The soname that a shared library among the files must have."""
     environment: dict[VariableName, str] = Field(default_factory=dict)
     """Set in the image."""
     plugin: str | None = None
@@ -90,10 +90,10 @@ class Library(Model):
     mapped: str
     """A regular expression for the library's path in /proc/PID/maps."""
     version_program: str | None = None
-    """Python that loads the library as ranks do and prints its version line; None: not known."""
+    """Python code that loads the library like a rank and prints its version line; None: not known."""
 
     def package(self, name: str) -> Package:
-        """Return the package of this name; raise ImageError naming those there are."""
+        """Return the package of this name; raise ImageError with the known names."""
         for package in self.packages:
             if package.name == name:
                 return package
@@ -109,7 +109,7 @@ def kind_of(file_name: str) -> Kind:
         if file_name.lower().endswith(suffix):
             return kind
     raise ImageError(
-        f"{file_name} is no package that can be put into an image",
+        f"{file_name} is not a supported kind of package",
         hint=f"its name must end in {', '.join(_SUFFIXES)}",
     )
 
@@ -122,10 +122,8 @@ def names() -> tuple[str, ...]:
 
 @cache
 def load(name: str) -> Library:
-    """Return a library; raise UsageError naming those there are."""
+    """Return a library; raise UsageError with the known names."""
     if name not in names():
-        raise UsageError(
-            f"there is no library {name!r} for images", hint=f"the libraries are: {', '.join(names())}"
-        )
+        raise UsageError(f"unknown library {name!r}", hint=f"choose from {', '.join(names())}")
     text = (FOLDER / f"{name}.yaml").read_text(encoding="utf-8")
     return Library.model_validate(yaml.safe_load(text))

@@ -1,6 +1,6 @@
 """The docker engine of a node, driven by its own ``docker`` command through the node's Transport.
 
-Host keys, jump hosts and the way to root are then the Transport's, as for everything else that a node is told
+Host keys, jump hosts and root access are therefore those of the Transport, as for all other commands on a node
 (docs/decisions/0012-docker-through-the-transport.md).
 """
 
@@ -23,11 +23,11 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "ppc64le": "ppc64le", "
 
 @dataclass(frozen=True, slots=True)
 class EngineInfo:
-    """What ``docker info`` says of an engine."""
+    """The fields of ``docker info`` that are used here."""
 
     version: str
     architecture: str
-    """As images name it: amd64, arm64."""
+    """The architecture in the notation of images: amd64, arm64."""
     root_dir: str
     cdi_dirs: tuple[str, ...]
     runtimes: tuple[str, ...]
@@ -35,7 +35,7 @@ class EngineInfo:
 
 @dataclass(frozen=True, slots=True)
 class NodeImage:
-    """An image that an engine has. Engines call the same image by different ids; layers and time they share."""
+    """An image in an engine. Engines may give the same image different ids, but the same layers and time."""
 
     id: str
     layers: tuple[str, ...]
@@ -47,13 +47,13 @@ class NodeImage:
     digests: tuple[str, ...]
 
     def same_as(self, other: NodeImage) -> bool:
-        """Whether both are one image, in whatever store."""
+        """Tell whether both are the same image, independent of the engine's store."""
         return self.id == other.id or (self.layers, self.created) == (other.layers, other.created)
 
 
 @dataclass(frozen=True, slots=True)
 class NodeEngine:
-    """A node's engine that answers: ``docker`` runs as this user, or as root where only root may."""
+    """A node's working engine: ``docker`` runs as this user, or as root if only root has access."""
 
     transport: Transport
     as_root: bool
@@ -66,11 +66,11 @@ class NodeEngine:
         )
 
     def image(self, name: str) -> NodeImage | None:
-        """Return the image of this name; None when the engine has none."""
+        """Return the image of this name; None if it does not exist."""
         done = self.docker("image", "inspect", name)
         if done.returncode != 0 and "no such image" in done.error_text.lower():
             return None
-        require(done, f"{self.transport.node}: docker cannot say whether it has {name}")
+        require(done, f"{self.transport.node}: docker did not report whether it has {name}")
         with understanding(self.transport.node, f"the image {name}"):
             return image_of(json_value(done.text)[0])
 
@@ -94,7 +94,7 @@ def image_of(document: dict[str, Any]) -> NodeImage:
 
 
 def open_engine(transport: Transport, failure: type[ClusterctlError] = ImageError) -> NodeEngine:
-    """Ask a node for its engine; raise ``failure``, with what to do, when there is none that can be used."""
+    """Return a node's engine; raise ``failure`` with a hint if no engine is usable."""
     node = transport.node
     ask = ("docker", "info", "--format", "{{json .}}")
     done = transport.run(ask, timeout_s=_ASK_TIMEOUT_S, env=_PLAIN)
@@ -112,21 +112,21 @@ def open_engine(transport: Transport, failure: type[ClusterctlError] = ImageErro
         if problems:
             raise failure(
                 f"{node}: the docker engine does not answer: {brief(str(problems[0]))}",
-                hint="systemctl start docker; journalctl -u docker says why it does not run",
+                hint="run systemctl start docker; journalctl -u docker shows why it does not run",
             )
         info = info_of(said)
     found = re.match(r"(\d{1,9})\.(\d{1,9})", info.version)
     if found and (int(found[1]), int(found[2])) < engine.OLDEST:
         oldest = ".".join(map(str, engine.OLDEST))
         raise failure(
-            f"{node}: its docker engine is {info.version}, older than {oldest}, the oldest that is supported",
-            hint="bring it up to date: https://docs.docker.com/engine/install/",
+            f"{node}: its docker engine is {info.version}, older than {oldest}, the oldest supported version",
+            hint="upgrade it: https://docs.docker.com/engine/install/",
         )
     return NodeEngine(transport, as_root, info)
 
 
 def _is_denied(said: str) -> bool:
-    """Return whether docker said that its socket may not be opened."""
+    """Tell whether docker reported a permission error for its socket."""
     about = said.lower().partition("permission denied")[2]
     return "docker.sock" in about or "socket" in about.partition("docker")[2]
 
@@ -140,7 +140,7 @@ def _document(text: str) -> dict[str, Any]:
 
 
 def info_of(document: dict[str, Any]) -> EngineInfo:
-    """Return what matters here of ``docker info``'s document."""
+    """Return the used fields of ``docker info``'s document."""
     architecture = str(document.get("Architecture") or "")
     return EngineInfo(
         version=str(document.get("ServerVersion") or ""),
@@ -152,7 +152,7 @@ def info_of(document: dict[str, Any]) -> EngineInfo:
 
 
 def require(done: Completed, what: str, failure: type[ClusterctlError] = ImageError) -> str:
-    """Return what a command wrote; raise ``failure`` with its last words when it did not end well."""
+    """Return a command's output; raise ``failure`` with the end of its output if it failed."""
     if done.returncode != 0:
         said = brief(done.error_text or done.text) or f"status {done.returncode}"
         raise failure(f"{what}: {said}", hint=engine.hint(said))
@@ -160,7 +160,7 @@ def require(done: Completed, what: str, failure: type[ClusterctlError] = ImageEr
 
 
 def brief(text: str) -> str:
-    """Return the end of what a command said as one line, without docker's own preamble."""
+    """Return the end of a command's output as one line, without docker's own prefix."""
     lines = [line for line in text.splitlines() if line.strip() and "--help'" not in line]
     joined = " ".join(" ".join(lines).split())
     for preamble in ("docker: ", "Error response from daemon: ", "error during connect: "):

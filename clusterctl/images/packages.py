@@ -1,4 +1,4 @@
-"""The packages that a library is made of: named by path or URL with a sha256, and never used without it."""
+"""The packages of a library: given as path or URL with a sha256, and never used without verification."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LARGEST_BYTES = 8 << 30
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A package as the command line names it: ``NAME=PATH_OR_URL#sha256=HEX``."""
+    """A package from the command line: ``NAME=PATH_OR_URL#sha256=HEX``."""
 
     name: str
     source: str
@@ -35,18 +35,19 @@ class Wanted:
 
     @classmethod
     def parse(cls, text: str) -> Wanted:
-        """Read the words of ``--package``; raise UsageError for what is none."""
+        """Parse the value of ``--package``; raise UsageError for an invalid one."""
         name, equals, rest = text.partition("=")
         source, _, fragment = rest.partition("#")
         key, _, value = fragment.partition("=")
         if not equals or not name or not source or (fragment and key != "sha256"):
             raise UsageError(
-                f"{text!r} names no package",
+                f"{text!r} is not a valid package",
                 hint="write NAME=PATH_OR_URL#sha256=HEX, e.g. library=./accl.rpm#sha256=9f86d0...",
             )
         if fragment and not _SHA256.fullmatch(value):
             raise UsageError(
-                f"{value!r} is no sha256", hint="it has 64 hexadecimal digits: sha256sum FILE prints it"
+                f"{value!r} is not a valid sha256",
+                hint="expected 64 hexadecimal digits: sha256sum FILE prints them",
             )
         return cls(name, source, value.lower() or None)
 
@@ -63,26 +64,26 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """A package at hand, whose bytes are those of its sha256."""
+    """A local package whose sha256 was verified."""
 
     name: str
     kind: Kind
     path: Path
     file_name: str
     source: str
-    """Where it came from, without what an URL may hold of passwords."""
+    """Its path or URL without a password."""
     sha256: str
 
 
 def ask(library: Library, wanted: Sequence[Wanted], *, bundled: bool = True) -> None:
-    """Raise ImageError unless these are the packages that the library is made of; nothing is read."""
+    """Raise ImageError unless these are the library's packages; no file is read."""
     seen: set[str] = set()
     for entry in wanted:
         spec = library.package(entry.name)
         kind = kind_of(entry.file_name)
         if kind not in spec.kinds:
             raise ImageError(
-                f"{library.title}: {entry.file_name} is a package of the kind {kind}, and {entry.name} comes as "
+                f"{library.title}: {entry.file_name} is a package of the kind {kind}, but {entry.name} must be "
                 f"{' or '.join(spec.kinds)}",
                 hint=f"{entry.name}: {spec.what}",
             )
@@ -98,9 +99,9 @@ def ask(library: Library, wanted: Sequence[Wanted], *, bundled: bool = True) -> 
 
 
 def obtain(wanted: Wanted, folder: Path, *, progress: Callable[[str], None]) -> Package:
-    """Return the package once its bytes agree with its sha256; an URL's are kept in the cache.
+    """Return the package after verifying its sha256; downloads are kept in the cache.
 
-    ``folder`` takes what is fetched until it is known to be right. Raise ImageError when it is not.
+    The given directory holds a download until it is verified. Raise ImageError if the sha256 differs.
     """
     if wanted.sha256 is None:
         raise ImageError(f"no sha256 is given for {_shown(wanted)}", hint=_hint_without(wanted))
@@ -108,14 +109,14 @@ def obtain(wanted: Wanted, folder: Path, *, progress: Callable[[str], None]) -> 
     found = sha256_of(path)
     if found != wanted.sha256:
         raise ImageError(
-            f"{_shown(wanted)} is not the file that is wanted: its sha256 is {found}, not {wanted.sha256}",
-            hint="nothing was built; look where the file comes from before you give its own sum",
+            f"{_shown(wanted)} has the sha256 {found}, expected {wanted.sha256}",
+            hint="nothing was built; check the origin of the file before you accept its sha256",
         )
     return Package(wanted.name, kind_of(wanted.file_name), path, wanted.file_name, _shown(wanted), found)
 
 
 def sha256_of(path: Path) -> str:
-    """Return a file's sha256; raise ImageError when it cannot be read."""
+    """Return a file's sha256; raise ImageError if it cannot be read."""
     digest = hashlib.sha256()
     try:
         with user_files.opened(path, _LARGEST_BYTES) as stream:
@@ -127,7 +128,7 @@ def sha256_of(path: Path) -> str:
 
 
 def cache_folder() -> Path:
-    """Return the folder that keeps what was fetched (XDG base directory specification)."""
+    """Return the directory for downloads (XDG base directory specification)."""
     home = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
     return Path(home) / "clusterctl" / "packages"
 
@@ -136,15 +137,15 @@ def _shown(wanted: Wanted) -> str:
     if not wanted.is_url:
         return wanted.source
     parts = urllib.parse.urlsplit(wanted.source)
-    # A password and a signature (?X-Amz-Signature=...) are for the server alone.
+    # Passwords and signatures (?X-Amz-Signature=...) must not be shown.
     return urllib.parse.urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def _hint_without(wanted: Wanted) -> str:
     if wanted.is_url:
-        return f"write {wanted.name}={_shown(wanted)}#sha256=HEX; nothing is fetched without one"
+        return f"write {wanted.name}={_shown(wanted)}#sha256=HEX; nothing is downloaded without a sha256"
     found = sha256_of(Path(wanted.source).expanduser())
-    return f"if you know where the file comes from: {wanted.name}={wanted.source}#sha256={found}"
+    return f"if you trust the origin of the file: {wanted.name}={wanted.source}#sha256={found}"
 
 
 def _fetched(wanted: Wanted, folder: Path, progress: Callable[[str], None]) -> Path:
@@ -155,42 +156,43 @@ def _fetched(wanted: Wanted, folder: Path, progress: Callable[[str], None]) -> P
     scheme = wanted.source.partition("://")[0].lower()
     if scheme not in ("http", "https"):
         raise ImageError(
-            f"{_shown(wanted)}: {scheme} is not fetched", hint="give an http or https URL, or a path"
+            f"{_shown(wanted)}: the URL scheme {scheme} is not supported",
+            hint="use an http or https URL, or a path",
         )
     handle, name = tempfile.mkstemp(dir=folder)
     path = Path(name)
     with os.fdopen(handle, "wb") as stream:
         _download(wanted, stream.write, progress)
     if sha256_of(path) != wanted.sha256:
-        return path  # obtain() says so; the cache never sees it
+        return path  # obtain() reports the difference; the file is not put into the cache
     try:
         kept.parent.mkdir(parents=True, exist_ok=True)
         partial = kept.with_name(f".{kept.name}.{os.getpid()}")
         shutil.copyfile(path, partial)
         partial.replace(kept)
     except OSError:
-        return path  # no cache is no reason to end
+        return path  # an unusable cache must not end the build
     return kept
 
 
 def _download(wanted: Wanted, write: Callable[[bytes], object], progress: Callable[[str], None]) -> None:
     try:
-        # A deadline for every read; proxies and certificates are those of the environment.
+        # The timeout applies to each read; proxies and certificates come from the environment.
         with urllib.request.urlopen(wanted.source, timeout=_TIMEOUT_S) as answer:
             total, done = int(answer.headers.get("Content-Length") or 0), 0
             while chunk := answer.read(_CHUNK_BYTES):
                 done += len(chunk)
                 if done > _LARGEST_BYTES:
-                    raise ImageError(f"{_shown(wanted)} does not end after {_LARGEST_BYTES >> 30} GiB")
+                    raise ImageError(f"{_shown(wanted)} is larger than {_LARGEST_BYTES >> 30} GiB")
                 write(chunk)
                 progress(f"fetch {wanted.file_name}: {done >> 20} of {total >> 20 or '?'} MiB")
             if total and done != total:
                 raise ImageError(
-                    f"{_shown(wanted)} broke off after {done} of {total} bytes", hint="try again"
+                    f"the download of {_shown(wanted)} ended after {done} of {total} bytes", hint="try again"
                 )
     except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
         reason = getattr(error, "reason", None) or error
         raise ImageError(
-            f"{_shown(wanted)} cannot be fetched: {reason}",
-            hint="fetch it by other means and give its path: NAME=PATH#sha256=HEX",
+            f"{_shown(wanted)} cannot be downloaded: {reason}",
+            hint="download it by other means and give its path: NAME=PATH#sha256=HEX",
         ) from None

@@ -141,7 +141,7 @@ def test_what_a_registry_has_is_pulled_by_default(run_clusterctl, distribute, on
         _, nodes, _ = distribute(pushed.stdout.strip())
         assert {node["status"] for node in nodes.values()} <= {"present", "pulled"}
         refused, _, _ = distribute(pushed.stdout.strip(), "--method", "tree", code=9)
-        assert "lost when an image is saved" in refused["error"]["message"]
+        assert "which a saved image does not keep" in refused["error"]["message"]
 
 
 def test_a_tag_that_does_not_exist_is_named_on_every_node(distribute, on_node, registries):
@@ -149,7 +149,7 @@ def test_a_tag_that_does_not_exist_is_named_on_every_node(distribute, on_node, r
     _, nodes, said = distribute(f"{registries[0]}/team/train:none", "--method", "registry", code=9)
     assert {node["status"] for node in nodes.values()} == {"failed"}
     assert all("cannot be pulled" in node["error"] for node in nodes.values())
-    assert "hint: that tag does not exist" in said
+    assert "hint: this tag does not exist" in said
 
 
 def test_where_the_registry_refuses_the_image_comes_from_this_machine(
@@ -170,7 +170,7 @@ def test_where_the_registry_refuses_the_image_comes_from_this_machine(
         document, nodes, said = distribute(name, env=env)
         assert document["method"] == "tree"
         assert {node["status"] for node in nodes.values()} == {"received"}
-        assert "2 nodes cannot pull" in said and "they get it from this machine" in said
+        assert "2 nodes cannot pull" in said and "this machine sends the image to them" in said
     assert [on_node(node, LEFT) for node in NODES] == ["", ""]
 
 

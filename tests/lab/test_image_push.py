@@ -87,7 +87,7 @@ def test_a_registry_that_is_not_there_is_named(run_clusterctl, docker_engine):
         finally:
             client.images.remove(name, force=True)
     assert done.returncode == 9
-    assert "connection refused" in done.stderr and "out of the engine's reach" in done.stderr
+    assert "connection refused" in done.stderr and "the engine cannot reach the registry" in done.stderr
 
 
 def test_an_image_that_the_engine_has_not_is_named(run_clusterctl, docker_engine):

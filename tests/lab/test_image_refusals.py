@@ -32,7 +32,7 @@ def test_what_cannot_work_is_refused_and_leaves_nothing(images):
     package = ("--package", images.package(0))
     wrong = package[1].rpartition("=")[0] + "=" + "0" * 64
     message, _hint = images.refusal("--package", wrong)
-    assert "is not the file that is wanted" in message
+    assert ", expected " in message and "has the sha256" in message
     message, hint = images.refusal(*package, base=f"127.0.0.1:9/{RUN}:none")
     assert "cannot be pulled" in message and "registry" in hint
 
@@ -92,7 +92,7 @@ def test_a_step_that_fails_says_its_output_and_what_to_do(images, tmp_path):
         apt.remove()
     message, hint = images.refusal("--package", images.package(0), base=f"{RUN}:no-mirror")
     assert "127.0.0.1:9" in message
-    assert "--network host" in hint or "out of the engine's reach" in hint
+    assert "--network host" in hint or "the engine cannot reach the registry" in hint
 
 
 def test_a_library_newer_than_the_base_is_refused_with_both_versions(images, tmp_path):

@@ -48,12 +48,12 @@ def test_symbol_versions_are_compared_as_numbers_and_not_as_text() -> None:
 
 def test_a_library_for_another_processor_is_refused() -> None:
     grace = dataclasses.replace(needs(), machine="AArch64")
-    assert refused(judged(elf=[grace])) == {"machine": "it is for aarch64; ngc is x86_64"}
+    assert refused(judged(elf=[grace])) == {"machine": "built for aarch64; ngc is x86_64"}
     cubin = dataclasses.replace(needs(), machine="NVIDIA CUDA architecture")
     for fits in ([needs()], [needs(), cubin], [cubin], [needs(), grace]):
         assert refused(judged(elf=fits)) == {}
     wheel = package("library", "nvidia_nccl_cu12-2.27.3-py3-none-manylinux_2_18_aarch64.whl")
-    assert refused(judged(packages=[wheel])) == {"wheel library": "it is for aarch64; ngc is x86_64"}
+    assert refused(judged(packages=[wheel])) == {"wheel library": "built for aarch64; ngc is x86_64"}
     there = dataclasses.replace(UBUNTU, machine="aarch64")
     assert refused(judged(elf=[grace], packages=[wheel], base=there)) == {}
 
@@ -73,7 +73,7 @@ def test_without_readelf_nothing_is_taken_for_granted() -> None:
     [
         ("torch_accl-0.3.0-cp38-cp38-linux_x86_64.whl", "1.10.0a0+3fd9dcf", None),
         ("torch_accl-0.2.0-cp38-cp38-linux_x86_64.whl", "1.9.1", None),
-        ("torch_accl-0.2.0-cp38-cp38-linux_x86_64.whl", "1.10.2", "takes 0.3.0"),
+        ("torch_accl-0.2.0-cp38-cp38-linux_x86_64.whl", "1.10.2", "requires 0.3.0"),
         ("torch_accl-0.1.0-cp38-cp38-linux_x86_64.whl", "1.1.0", "plugins are for 1.8, 1.9, 1.10"),
         ("torch_accl-0.3.0-cp38-cp38-linux_x86_64.whl", "1.13.1", "plugins are for 1.8, 1.9, 1.10"),
         ("torch_accl-0.3.0-cp38-cp38-linux_x86_64.whl", None, "has no PyTorch"),
@@ -190,5 +190,5 @@ def test_readelf_reads_this_pythons_own_library(tmp_path: Path) -> None:
     (found,) = elf.read([path])
     assert "GLIBC" in found.versions and any(name.startswith("libffi") for name in found.libraries)
     (tmp_path / "cut").write_bytes(path.read_bytes()[:64])
-    with pytest.raises(ImageError, match="cut is no sound ELF file"):
+    with pytest.raises(ImageError, match="cut is not a valid ELF file"):
         elf.read([tmp_path / "cut"])

@@ -34,7 +34,7 @@ def test_a_file_is_sound(name: str) -> None:
 
 def test_there_is_one_for_every_library_of_the_guides() -> None:
     assert set(library.names()) == {"accl", "acspeed", "ccore", "lightcc", "nccl"}
-    with pytest.raises(UsageError, match="no library 'nkkl'") as caught:
+    with pytest.raises(UsageError, match="unknown library 'nkkl'") as caught:
         library.load("nkkl")
     assert "nccl" in (caught.value.hint or "")
 

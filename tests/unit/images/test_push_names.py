@@ -42,7 +42,7 @@ def test_a_digest_is_not_pushed() -> None:
         ("http: server gave HTTP response to HTTPS client", "insecure-registries"),
         ("x509: certificate signed by unknown authority", "certs.d"),
         ("toomanyrequests: You have reached your pull rate limit", "anonymous"),
-        ("dial tcp 10.0.0.9:5000: connect: connection refused", "out of the engine's reach"),
+        ("dial tcp 10.0.0.9:5000: connect: connection refused", "the engine cannot reach the registry"),
     ],
 )
 def test_a_refusal_has_its_advice(said: str, advice: str) -> None:
