@@ -1,1 +1,1 @@
-"""The difference between what nodes are and what they must be, as an ordered list of steps per node."""
+"""Plan the steps that bring each node to its required state, as an ordered list per node."""

@@ -1,4 +1,4 @@
-"""From verdicts to a plan: collect the steps of what is unmet, and refuse contradictions."""
+"""Build a plan from verdicts: collect the steps of unmet requirements and reject contradictions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def target(step: Step) -> tuple[str, ...]:
-    """Return what a step changes: two steps with the same target are one change, or a contradiction."""
+    """Return what a step changes: two steps with the same target are either equal or contradict each other."""
     if isinstance(step, WriteFile | WriteValue | PutTree):
         return ("file", step.path)
     if isinstance(step, WriteBlock):
@@ -55,16 +55,16 @@ def target(step: Step) -> tuple[str, ...]:
 
 
 def _same(one: Step, other: Step) -> bool:
-    """Whether two steps with one target do the same; what they are called does not count."""
+    """Return whether two steps with one target do the same; their descriptions may differ."""
     fields = [name for name in one.__dataclass_fields__ if name != "description"]
     return type(one) is type(other) and all(getattr(one, name) == getattr(other, name) for name in fields)
 
 
 def join(node: str, steps: tuple[PlannedStep, ...]) -> NodePlan:
-    """Return one node's plan with each target once; PlanError when two requirements contradict each other.
+    """Return one node's plan with each target once; raise PlanError if two requirements contradict each other.
 
-    A command or a restart belongs to its requirement, since it may have to follow that requirement's files.
-    However many requirements want the node booted anew, it is booted once, after all other steps.
+    A command or a restart stays with its requirement, because it may have to follow that requirement's files.
+    If any requirements need a reboot, the node reboots once, after all other steps.
     """
     taken: dict[tuple[str, ...], PlannedStep] = {}
     kept: list[PlannedStep] = []
@@ -81,15 +81,15 @@ def join(node: str, steps: tuple[PlannedStep, ...]) -> NodePlan:
             kept.append(planned)
         elif not _same(earlier.step, planned.step):
             raise PlanError(
-                f"{node}: {earlier.requirement} and {planned.requirement} want different things of "
+                f"{node}: {earlier.requirement} and {planned.requirement} require different states of "
                 f"{' '.join(key[1:])}",
-                hint=f"leave one of them out: --skip {planned.requirement}",
+                hint=f"leave one of the two requirements out: --skip {planned.requirement}",
             )
     return NodePlan(node, (*kept, *_one_boot(boots)))
 
 
 def _one_boot(boots: list[PlannedStep]) -> tuple[PlannedStep, ...]:
-    """Return the first of the reboots with the longest time that one of them may take; none for none."""
+    """Return the first reboot with the longest timeout of all; an empty tuple if there is no reboot."""
     if not boots:
         return ()
     first = boots[0]
@@ -101,10 +101,10 @@ def _one_boot(boots: list[PlannedStep]) -> tuple[PlannedStep, ...]:
 def _untried(
     requirement: str, steps: tuple[Step, ...], tried: frozenset[PlannedStep]
 ) -> tuple[PlannedStep, ...]:
-    """Return a requirement's steps if there is something new among them; none if all were tried in this run.
+    """Return a requirement's steps if one of them is new; an empty tuple if this run has tried all of them.
 
-    What was tried stays beside what is new: a restart must follow a file that has changed again. A reboot alone
-    is nothing new once the node was booted anew, whoever wanted it, and none is repeated.
+    Steps that were tried stay in the list if another is new: a restart must follow a file that has changed again.
+    A reboot does not count as new after any reboot of the node in this run, and no reboot is repeated.
     """
     planned = tuple(PlannedStep(requirement, step) for step in steps)
     boots = {(p.requirement, p.step.description) for p in tried if isinstance(p.step, Reboot)}
@@ -124,12 +124,12 @@ def build(
     fleet: Fleet | None = None,
     tried: frozenset[PlannedStep] = frozenset(),
 ) -> NodePlan:
-    """Return the steps that a node's unmet requirements ask for, in the order of the verdicts; pure.
+    """Return the steps of a node's unmet requirements, in the order of the verdicts; pure.
 
-    ``tried`` are the node's steps of earlier rounds: a requirement that asks for nothing else is left out.
+    ``tried`` are the node's steps of earlier rounds: a requirement that has no other step is left out.
 
-    ``unknown`` yields no steps: what could not be read is not changed. A requirement whose steps would find
-    out (a missing tool, say) judges ``unmet``.
+    A requirement that is ``unknown`` yields no steps, because a state that could not be read is not changed. If its
+    steps would make the state readable (install a missing tool, for example), its verdict is ``unmet``.
     """
     together = fleet or Fleet((node,), {node.name: facts})
     steps = tuple(

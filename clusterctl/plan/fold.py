@@ -1,4 +1,4 @@
-"""A plan as a person reads it: nodes with the same steps are one block, steps that differ by number one line."""
+"""Print a plan: one block for nodes with the same steps, one line for steps that differ only by processor."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PROCESSOR = re.compile(r"\bcpu\d+\b")
 
 
 def fold(plan: Plan) -> tuple[tuple[tuple[str, ...], tuple[PlannedStep, ...]], ...]:
-    """Return (names, steps) for every distinct list of steps, in the order in which the plan has them."""
+    """Return (names, steps) for each distinct list of steps, in the order of the plan."""
     alike: dict[tuple[PlannedStep, ...], list[str]] = {}
     for node in plan.nodes:
         alike.setdefault(node.steps, []).append(node.node)
@@ -20,7 +20,7 @@ def fold(plan: Plan) -> tuple[tuple[tuple[str, ...], tuple[PlannedStep, ...]], .
 
 
 def _lines(steps: tuple[PlannedStep, ...]) -> list[str]:
-    """One line per step; neighbours that differ only in the processor they speak of share one."""
+    """Return one line per step; adjacent steps that differ only in the processor's number share a line."""
     width = max(len(planned.requirement) for planned in steps)
     lines = []
     for (requirement, shape), group in groupby(
@@ -36,7 +36,7 @@ def _lines(steps: tuple[PlannedStep, ...]) -> list[str]:
 
 
 def render(plan: Plan) -> str:
-    """Return the plan as text: per block the folded node names, then its steps."""
+    """Return the plan as text: for each block the folded node names, then the steps."""
     blocks = []
     for names, steps in fold(plan):
         title = nodeset.fold(list(names)) + (f" ({len(names)} nodes)" if len(names) > 1 else "")

@@ -1,4 +1,4 @@
-"""What a plan is: for every node the steps that are missing, each with the requirement that wants it."""
+"""Define the plan: for each node its steps, each with the requirement that needs it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCHEMA = "clusterctl.plan/1"
 
 @dataclass(frozen=True, slots=True)
 class PlannedStep:
-    """One step and the requirement that wants it."""
+    """Pair one step with the requirement that needs it."""
 
     requirement: str
     step: Annotated[Step, Field(discriminator="kind")]
@@ -25,7 +25,7 @@ class PlannedStep:
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
-    """All steps of one node, in the order in which they are applied."""
+    """List all steps of one node, in the order in which they are applied."""
 
     node: str
     steps: tuple[PlannedStep, ...]
@@ -33,12 +33,12 @@ class NodePlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The plans of all nodes that answered, in inventory order; a node with nothing to do has no steps."""
+    """Hold the plans of all nodes that answered, in inventory order; a node without changes has no steps."""
 
     nodes: tuple[NodePlan, ...]
 
     def of(self, node: str) -> NodePlan:
-        """Return one node's plan; empty when the plan does not name it."""
+        """Return one node's plan; an empty one if the plan does not contain the node."""
         return next((plan for plan in self.nodes if plan.node == node), NodePlan(node, ()))
 
     @property
@@ -52,7 +52,7 @@ def _adapter() -> TypeAdapter[Plan]:
 
 
 def to_document(plan: Plan) -> dict[str, Any]:
-    """Return the plan as the JSON document of ``plan.json``; the secrets of nodes in it read as stars."""
+    """Return the plan as the JSON document of ``plan.json``, with secrets replaced by asterisks."""
     shown = Plan(tuple(replace(node, steps=tuple(map(_shown, node.steps))) for node in plan.nodes))
     return {"schema": SCHEMA, **_adapter().dump_python(shown, mode="json")}
 
@@ -61,16 +61,16 @@ def _shown(planned: PlannedStep) -> PlannedStep:
     step = planned.step
     if not daemon_json.is_written_by(step):
         return planned
-    # The sum of the whole text would let a secret be guessed.
+    # The checksum of the whole text would let a reader guess a short secret.
     return replace(planned, step=replace(step, content=daemon_json.recorded(step.content), made_from=None))
 
 
 def from_document(document: Any) -> Plan:
-    """Read ``plan.json``; raise PlanError when it is not a plan."""
+    """Return the plan in a ``plan.json`` document; raise PlanError if the document is not a valid plan."""
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
-        raise PlanError(f"this is not a document of the schema {SCHEMA}", hint="start a new run")
+        raise PlanError(f"the plan is not a document of the schema {SCHEMA}", hint="start a new run")
     body = {key: value for key, value in document.items() if key != "schema"}
     try:
         return _adapter().validate_python(body)
     except ValidationError as error:
-        raise PlanError(f"the plan cannot be understood: {error}", hint="start a new run") from None
+        raise PlanError(f"the plan cannot be parsed: {error}", hint="start a new run") from None

@@ -60,7 +60,7 @@ def test_the_same_change_wanted_twice_is_made_once():
 
 
 def test_two_requirements_that_contradict_each_other_are_refused_with_both_names():
-    with pytest.raises(PlanError, match="n1: a and b want different things of /etc/x") as refused:
+    with pytest.raises(PlanError, match="n1: a and b require different states of /etc/x") as refused:
         join(
             "n1",
             (
