@@ -1,4 +1,4 @@
-"""Make bare GPU nodes reachable by SSH a proven training cluster."""
+"""Turn bare GPU nodes that answer SSH into a proven training cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Settings of the tool itself: flag > environment > configuration file > default, and which of them won."""
+"""Resolve clusterctl's own settings, and record where each value came from.
+
+Precedence: command-line option, environment variable, ``config.yaml``, default.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ T = TypeVar("T", bound="int | float | str")
 
 @dataclass(frozen=True, slots=True)
 class Setting(Generic[T]):
-    """One setting: its name in the file, its type and default, and what it is for."""
+    """Describe one setting: its name in ``config.yaml``, its default, which also gives its type, and its purpose."""
 
     name: str
     default: T
@@ -31,7 +34,7 @@ class Setting(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Chosen(Generic[T]):
-    """A setting's value and where it came from (``flag``, ``$VARIABLE``, a file's path, or ``default``)."""
+    """Hold a setting's value and its origin (``flag``, ``$VARIABLE``, a file's path, or ``default``)."""
 
     value: T
     origin: str
@@ -51,7 +54,7 @@ def config_path() -> Path:
 
 
 def _from_file(path: Path) -> dict[str, Any]:
-    # Unlike Path's own it answers below a directory that may not be entered: HOME may be another user's.
+    # os.path.exists returns False where Path.exists raises: in a $HOME that belongs to another user.
     if not os.path.exists(path):  # noqa: PTH110
         return {}
     try:
@@ -74,7 +77,7 @@ def _from_file(path: Path) -> dict[str, Any]:
 
 
 def _shown(value: Any) -> str:
-    """Return a value as messages show it: aliases make lists of a few bytes too long to be printed."""
+    """Return a value for a message, shortened: YAML aliases turn a few bytes into lists too long to print."""
     if not isinstance(value, (str, int, float)):
         return f"a {type(value).__name__}"
     if isinstance(value, int) and value.bit_length() > 64:
@@ -97,7 +100,7 @@ def resolve(setting: Setting[T], flag: T | None = None) -> Chosen[T]:
     kind = type(setting.default)
     try:
         value = kind(raw)
-        # A file's "true" would be 1, its 3.7 would be 3; and no wait may be endless, or no number at all.
+        # int() would turn YAML's true into 1 and 3.7 into 3. A waiting time must also be finite.
         if (
             isinstance(raw, bool)
             or (isinstance(raw, float) and value != raw)

@@ -1,4 +1,4 @@
-"""Every expected error, its exit code and its hint. Only ``cli.main`` turns one into an exit."""
+"""Define the expected errors and their exit codes. Only ``cli.main`` turns an error into an exit."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import ClassVar
 
 
 class ClusterctlError(Exception):
-    """An error that the user can act on: what happened, and what to do about it."""
+    """Report a problem that the user can act on: ``message`` describes it, ``hint`` says what to do."""
 
     exit_code: ClassVar[int] = 1
 
@@ -20,7 +20,7 @@ class ClusterctlError(Exception):
 
 
 class UsageError(ClusterctlError):
-    """The command line asks for something that does not exist or contradicts itself."""
+    """The command line names something that does not exist, or contradicts itself."""
 
     exit_code = 2
 
@@ -32,14 +32,14 @@ class ConfigError(ClusterctlError):
 
 
 class ControllerFileError(ConfigError):
-    """A file of clusterctl's own on this machine cannot be written: the run ends, and no node is at fault.
+    """clusterctl cannot write one of its own files on this machine; the nodes are not the cause.
 
-    Run folders, journals, recordings, logs and known_hosts are such files.
+    Such files are run folders, journals, recordings, logs and known_hosts. The run ends.
     """
 
 
 class InventoryError(ClusterctlError):
-    """The inventory file cannot be read as an inventory; nothing was contacted."""
+    """The inventory file is invalid or cannot be read; no node was contacted."""
 
     exit_code = 4
 
@@ -51,35 +51,35 @@ class NodeConnectionError(ClusterctlError):
 
 
 class CommandError(ClusterctlError):
-    """A command that has to succeed failed on a node."""
+    """A required command failed on a node."""
 
     exit_code = 6
 
 
 class FactsError(ClusterctlError):
-    """The facts of a node, or a file of recorded facts, cannot be understood."""
+    """The facts of a node, or a file of recorded facts, cannot be parsed."""
 
     exit_code = 7
 
 
 class PlanError(ClusterctlError):
-    """No sound plan can be made, or a plan or journal cannot be followed."""
+    """The planned steps contradict each other, or a plan or journal cannot be used."""
 
     exit_code = 8
 
 
 class ArtifactError(ClusterctlError):
-    """A docker line, hostfile, command line or other artifact cannot be produced."""
+    """A docker command, hostfile, launch command or other artifact cannot be generated."""
 
     exit_code = 9
 
 
 class ImageError(ArtifactError):
-    """An image cannot be built, pushed or proven, or the docker engine that it needs is not there."""
+    """An image cannot be built, pushed or proven, or the docker engine is not available."""
 
 
 class LaunchError(ClusterctlError):
-    """A program could not be started on the nodes, hung, died, or ran with the wrong ranks."""
+    """A program failed to start on the nodes, hung, died, or ran with the wrong ranks."""
 
     exit_code = 10
 
@@ -89,6 +89,6 @@ class LabError(LaunchError):
 
 
 class ResultError(ClusterctlError):
-    """The output of a run, or a stored result, cannot be understood."""
+    """The output of a run, or a stored result, cannot be parsed."""
 
     exit_code = 11

@@ -1,7 +1,7 @@
-"""Bounded reading of text that nodes, ranks and other programs wrote: lines, numbers and JSON.
+"""Parse lines, numbers and JSON that nodes, ranks and other programs wrote, within bounds.
 
-Every function raises ``NotUnderstood``, a ValueError, and nothing else, whatever the text holds. Python's own ``int``
-refuses more than 4300 digits, turns shorter ones into numbers that overflow a float, and ``json`` runs out of stack.
+For any text that it rejects, a function raises ``NotUnderstood``, a ValueError, and no other exception. Python's
+``int`` rejects more than 4300 digits and returns integers that overflow a float; ``json`` can exhaust the stack.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 MOST_DIGITS = 20
 """The digits of 2**64 - 1: no counter, size or address of a node has more."""
 LINE_CHARACTERS = 64 * 1024
-"""No program whose output is parsed line by line writes a longer line."""
+"""Longer lines are dropped: no program whose output is parsed line by line writes them."""
 JSON_BYTES = 64 << 20
 JSON_DEPTH = 100
 
@@ -24,19 +24,20 @@ _WHOLE = {
     10: re.compile(rf"[-+]?0{{0,{MOST_DIGITS}}}[0-9]{{1,{MOST_DIGITS}}}"),
     16: re.compile(rf"(?:0[xX])?0{{0,{MOST_DIGITS}}}[0-9a-fA-F]{{1,16}}"),
 }
-# The string may lack its end: a match that fails there would be tried again from each quote.
+# The closing quote is optional: without it a failed match would be retried from each quote.
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
 _NO_BRACKET = re.compile(r"[^][{}]+")
 
 
 class NotUnderstood(ValueError):
-    """A text is not the number or document that was expected, or exceeds a bound."""
+    """Report a text that is not the expected number or document, or that exceeds a bound."""
 
 
 def whole(text: str, base: int = 10) -> int:
-    """Return a whole number of ASCII digits, with white space around it, in base 10 (with a sign) or 16 (with 0x).
+    """Return the whole number in a text of ASCII digits, in base 10 or 16.
 
-    Raises NotUnderstood for any other text, and for more than MOST_DIGITS digits (16 in base 16).
+    White space around it, a sign, and ``0x`` in base 16 are accepted. Raise NotUnderstood for any other text, and for
+    more than MOST_DIGITS digits (16 in base 16).
     """
     stripped = text.strip()
     if len(stripped) > 3 * MOST_DIGITS or _WHOLE[base].fullmatch(stripped) is None:
@@ -45,7 +46,7 @@ def whole(text: str, base: int = 10) -> int:
 
 
 def decimal(text: str) -> float:
-    """Return a finite decimal number, with white space around it; raises NotUnderstood for any other text."""
+    """Return a finite decimal number, with white space around it; raise NotUnderstood for any other text."""
     stripped = text.strip()
     value = float(stripped) if _DECIMAL.fullmatch(stripped) else math.nan
     if not math.isfinite(value):
@@ -54,12 +55,12 @@ def decimal(text: str) -> float:
 
 
 def is_whole(text: str) -> bool:
-    """Return whether ``whole`` takes the text, and it has no sign."""
+    """Return whether ``whole`` accepts the text and the text has no sign."""
     return text[:1].isdigit() and _WHOLE[10].fullmatch(text) is not None
 
 
 def lines(text: str) -> Iterator[str]:
-    """Yield the lines of a text; a line of more than LINE_CHARACTERS is left out, because its cut end could mislead."""
+    """Yield the lines of a text without those longer than LINE_CHARACTERS: a shortened line could be misread."""
     return (line for line in text.splitlines() if len(line) <= LINE_CHARACTERS)
 
 
@@ -70,13 +71,13 @@ def json_value(
     pairs: Callable[[list[tuple[str, Any]]], Any] | None = None,
     not_finite: Callable[[str], Any] | None = None,
 ) -> Any:
-    """Return the value of a JSON text (RFC 8259); NaN and Infinity, which JSON does not have, become their names.
+    """Return the value of a JSON text (RFC 8259); NaN and Infinity, which JSON lacks, become their names.
 
-    ``pairs`` makes an object of its members (``object_pairs_hook`` of ``json.loads``). ``not_finite`` makes a value of
-    NaN, Infinity and each decimal number that is too large for a float.
+    ``pairs`` builds an object from its members (``object_pairs_hook`` of ``json.loads``). ``not_finite`` returns the
+    value to use for NaN, Infinity and each decimal number that is too large for a float.
 
-    Raises NotUnderstood for malformed text, more than ``most_bytes`` bytes or characters, more than JSON_DEPTH arrays
-    and objects within each other, or a number that ``whole`` and ``decimal`` refuse.
+    Raise NotUnderstood for malformed text, more than ``most_bytes`` bytes or characters, more than JSON_DEPTH nested
+    arrays and objects, or a number that ``whole`` or ``decimal`` rejects.
     """
     if len(text) > most_bytes:
         raise NotUnderstood(f"expected at most {most_bytes} bytes of JSON, not {len(text)}")
@@ -110,11 +111,11 @@ def _json_float(digits: str, not_finite: Callable[[str], Any] | None) -> Any:
 
 
 def _check_depth(text: str) -> None:
-    # A text with few brackets, as most have, needs no closer look.
+    # Most texts have fewer brackets than the limit and cannot exceed it.
     if text.count("[") + text.count("{") <= JSON_DEPTH:
         return
     depth = 0
     for bracket in _NO_BRACKET.sub("", _STRING.sub("", text)):
         depth += 1 if bracket in "[{" else -1
         if depth > JSON_DEPTH:
-            raise NotUnderstood(f"expected at most {JSON_DEPTH} arrays and objects within each other")
+            raise NotUnderstood(f"expected at most {JSON_DEPTH} nested arrays and objects")

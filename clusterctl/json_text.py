@@ -1,4 +1,4 @@
-"""Documents as JSON text: what is printed, and what is kept in run folders."""
+"""Write documents as JSON text, for stdout and for run folders."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from clusterctl.visible import ACTING
 
 
 def indented(document: Mapping[str, Any]) -> bytes:
-    """Return a document as JSON (RFC 8259), indented by one.
+    """Return a document as JSON (RFC 8259) in UTF-8, indented by one space.
 
-    What is not UTF-8, as some file names, and what would act on a terminal (ECMA-48, bidirectional text) is escaped.
-    JSON has neither NaN nor Infinity: where the document holds one, the text says null.
+    Characters that UTF-8 cannot encode (in some file names) and terminal control characters (ECMA-48, bidirectional
+    text) are escaped. NaN and Infinity, which JSON lacks, become null.
     """
     from pydantic_core import PydanticSerializationError, to_json
 
     try:
-        # Python's own json indents ten times as slowly: a second for the facts of a thousand nodes.
+        # Python's json module is ten times slower when it indents: a second for the facts of a thousand nodes.
         text = to_json(document, indent=1, inf_nan_mode="null")
-    except PydanticSerializationError:  # half a surrogate pair
+    except PydanticSerializationError:  # a lone surrogate
         text = in_ascii(document, indent=1).encode()
-    # Facts of a fleet are megabytes of ASCII, which is quick to see.
+    # The facts of a fleet are megabytes of ASCII; this test is much faster than the regular expression.
     if text.isascii() and b"\x7f" not in text:
         return text
     return ACTING.sub(_escaped, text.decode()).encode()
 
 
 def in_ascii(value: Any, *, indent: int | None = None) -> str:
-    """Return a value as JSON in ASCII; with ``indent`` on several lines. NaN and Infinity become null, as above."""
+    """Return a value as JSON in ASCII, on several lines if ``indent`` is set. NaN and Infinity become null."""
     return json.dumps(_finite(value), indent=indent, allow_nan=False)
 
 
@@ -41,7 +41,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """Return the value with None for every float that is not a finite number."""
+    """Return the value with each float that is not finite replaced by None."""
     if isinstance(value, Mapping):
         return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""The package's logger: talk goes to stderr, through one handler that the command line sets up."""
+"""Log the package's messages to stderr, through one handler that the command line sets up."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ _LEVELS = {-1: logging.ERROR, 0: logging.WARNING, 1: logging.INFO, 2: logging.DE
 
 
 class _Formatter(logging.Formatter):
-    """Messages quote what nodes wrote: nothing in them acts on the terminal."""
+    """Escape terminal control characters: messages quote text that nodes wrote."""
 
     def format(self, record: logging.LogRecord) -> str:
         return visible(super().format(record))
 
 
 def get(name: str) -> logging.Logger:
-    """Return the logger of one module (``__name__``), below the package's own."""
+    """Return the logger of one module (``__name__``), as a child of the package's logger."""
     return logging.getLogger(name if name.startswith(ROOT) else f"{ROOT}.{name}")
 
 
 def configure(verbosity: int) -> None:
-    """Send the package's messages to stderr: -1 errors only, 0 warnings, 1 information, 2 everything."""
+    """Send the package's messages to stderr: -1 errors only, 0 also warnings, 1 also information, 2 all."""
     logger = logging.getLogger(ROOT)
     logger.setLevel(_LEVELS[max(-1, min(2, verbosity))])
     for old in list(logger.handlers):

@@ -1,4 +1,4 @@
-"""Markdown of the generated reference pages: tables, code, and text that holds markup characters."""
+"""Write the Markdown of the generated reference pages: tables, code spans, escaped text."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ _MARKUP = re.compile(r"([\\*<>\[\]]|(?<!\w)_|_(?!\w))")
 
 
 def code(text: str) -> str:
-    """Return the text as a code span, by its tag where a table would take a bar for the end of a cell."""
+    """Return the text as a code span; as an HTML tag if it holds a bar, which would end a table's cell."""
     return f"<code>{html.escape(text).replace('|', '&#124;')}</code>" if "|" in text else f"`{text}`"
 
 
 def inline(text: str) -> str:
-    """Return a docstring or a help text as Markdown: markup characters outside code spans are escaped."""
+    """Return a docstring or help text as Markdown, with markup characters outside code spans escaped."""
     parts = _CODE.split(" ".join(text.replace("``", "`").split()))
     return "".join(part if at % 2 else _MARKUP.sub(r"\\\1", part) for at, part in enumerate(parts))
 
 
 def paragraph(text: str) -> str:
-    """Return Markdown wrapped to the width of the documents, for text that is Markdown already."""
+    """Return Markdown text wrapped to the line width of the documents."""
     return textwrap.fill(text, _WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table of cells that are Markdown already."""
+    """Return a table; its cells are Markdown text."""
     lines = [columns, ["---"] * len(columns), *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
 def page(blocks: Iterable[str]) -> str:
-    """Return a page: its blocks (headings, paragraphs, tables) with an empty line between them."""
+    """Return a page of blocks (headings, paragraphs, tables), with an empty line between blocks."""
     return "\n\n".join(blocks) + "\n"

@@ -1,4 +1,4 @@
-"""Where the shipped templates and inventories are: beside the package when installed, else in the checkout."""
+"""Find the templates and inventories that clusterctl ships: in an installed package or in the checkout."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ _PACKAGE = Path(__file__).parent
 
 @cache
 def folder(name: str) -> Path:
-    """Return the folder ``templates`` or ``inventories``; raise ConfigError when the installation lacks it."""
+    """Return the directory ``templates`` or ``inventories``; raise ConfigError if the installation lacks it."""
     for candidate in (_PACKAGE / name, _PACKAGE.parent / name):
         if candidate.is_dir():
             return candidate
     raise ConfigError(
-        f"the folder {name!r} that clusterctl ships is missing",
+        f"the directory {name!r}, which is part of clusterctl, is missing from this installation",
         hint="install clusterctl again: pip install --force-reinstall clusterctl",
     )
 
 
 def text(*parts: str) -> str:
-    """Return the text of one shipped file, named by folder and path parts."""
+    """Return the text of one shipped file, named by its directory and path parts."""
     return folder(parts[0]).joinpath(*parts[1:]).read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The run folder ``runs/<id>/``: one file per stage, written whole or not at all, readable by its owner only."""
+"""Read and write the run folder ``runs/<id>/``: one file per stage, written atomically, readable only by its owner."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from clusterctl.foreign import NotUnderstood, json_value
 
 STAGES = ("inventory", "facts", "plan", "apply", "artifacts", "launch", "results", "report")
 LARGEST_BYTES = 1 << 30
-"""The largest document of one stage that is read back."""
-HINT_ROOM = "make room there, or choose another place with --runs DIR or $CLUSTERCTL_RUNS"
-_HINT_OTHERS = "if somebody else started the run (with sudo?), go on with it as they"
+"""The largest document of one stage that is read."""
+HINT_ROOM = "make room there, or choose another directory with --runs DIR or $CLUSTERCTL_RUNS"
+_HINT_OTHERS = "if another user started the run (with sudo?), continue it as that user"
 
 
 def default_root() -> Path:
-    """Return the folder that holds run folders: ``$CLUSTERCTL_RUNS``, else ``./runs``."""
+    """Return the directory of the run folders: ``$CLUSTERCTL_RUNS``, else ``./runs``."""
     return Path(os.environ.get("CLUSTERCTL_RUNS") or "runs")
 
 
 @contextlib.contextmanager
 def own_file(path: Path, hint: str = HINT_ROOM, *, verb: str = "write") -> Iterator[None]:
-    """Turn what the file system refuses in the block into a ControllerFileError that names ``path``."""
+    """Turn an OSError in the block into a ControllerFileError that names ``path``."""
     try:
         yield
     except OSError as error:
@@ -38,12 +38,12 @@ def own_file(path: Path, hint: str = HINT_ROOM, *, verb: str = "write") -> Itera
 
 
 def on_this_machine(error: OSError) -> str:
-    """Return why a file here cannot be written, marked as this machine's: nodes report the same errors of theirs."""
+    """Return the reason of an error, marked as this machine's: nodes report the same errors of their disks."""
     return f"{error.strerror or error} on this machine"
 
 
 def write_atomically(path: Path, data: bytes, mode: int = 0o600) -> None:
-    """Replace ``path`` by ``data`` so that a reader, or a crash, sees the old file or the new one."""
+    """Replace the content of ``path``: a reader, or a crash, finds the old file or the new one, never a part."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as stream:
@@ -63,7 +63,7 @@ def write_atomically(path: Path, data: bytes, mode: int = 0o600) -> None:
 
 
 def is_run_folder(path: Path) -> bool:
-    """Whether there is a folder; ConfigError where nobody can tell, as below one that belongs to somebody else."""
+    """Return whether a directory exists; raise ConfigError if its parent belongs to another user and hides it."""
     return _found(path.is_dir, path)
 
 
@@ -71,16 +71,16 @@ def _found(look: Callable[[], bool], path: Path) -> bool:
     try:
         return look()
     except OSError as error:
-        raise ConfigError(f"cannot look at {path}: {error.strerror}", hint=_HINT_OTHERS) from None
+        raise ConfigError(f"cannot access {path}: {error.strerror}", hint=_HINT_OTHERS) from None
 
 
 LARGEST_BYTES = 256 << 20
-"""A run folder's document of more bytes was not written by clusterctl."""
+"""clusterctl writes no larger document into a run folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunDir:
-    """One run: ``path`` is its folder, ``id`` the folder's name (UTC time, verb, four random hex digits)."""
+    """Represent one run: ``path`` is its run folder, ``id`` its name (UTC time, verb, four random hex digits)."""
 
     path: Path
 
@@ -90,12 +90,12 @@ class RunDir:
 
     @classmethod
     def create(cls, verb: str, root: Path | None = None) -> RunDir:
-        """Make a new run folder (mode 0700) below ``root``; raise ConfigError when that is impossible."""
+        """Create a run folder (mode 0700) in ``root``; raise ConfigError if that fails."""
         base = root if root is not None else default_root()
         stamp = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
         path = base / f"{stamp}-{verb}-{secrets.token_hex(2)}"
         with own_file(
-            path, "choose another place with --runs DIR or $CLUSTERCTL_RUNS", verb="make the run folder"
+            path, "choose another directory with --runs DIR or $CLUSTERCTL_RUNS", verb="create the run folder"
         ):
             base.mkdir(parents=True, exist_ok=True)
             path.mkdir(mode=0o700)
@@ -103,28 +103,28 @@ class RunDir:
 
     @classmethod
     def open(cls, name: str, root: Path | None = None, verb: str | None = None) -> RunDir:
-        """Open an existing run, of a verb if one is given, by its id or its path.
+        """Open an existing run by its id or path; ``verb`` restricts it to runs of one command.
 
-        Raise UsageError naming the runs that there are.
+        Raise UsageError, with the names of the latest runs, if there is no such run.
         """
         base = root if root is not None else default_root()
         kind = f"-{verb}-" if verb else "-"
         problem = f"there is no run {name!r} in {base}"
-        # No name at all, a script's unset variable most likely, would be the folder of all runs.
+        # An empty name, probably an unset variable of a script, would open the parent of all runs.
         for candidate in (base / name, Path(name)) if name else ():
             if is_run_folder(candidate):
-                # A link to a run, or "." in its folder, is that run: nodes know it by the folder's name.
+                # Resolve a link to a run, or ".": the journals of nodes hold the real name of the run folder.
                 real = candidate.resolve()
                 if verb is None or kind in real.name:
                     return cls(candidate if candidate.name == real.name else real)
-                problem = f"{name} is no run of '{verb}'"
+                problem = f"{name} is not a run of '{verb}'"
         known = sorted(entry.name for entry in base.glob(f"*{kind}*") if entry.is_dir())[-5:]
         raise UsageError(
-            problem, hint="the latest are: " + ", ".join(known) if known else "none has been recorded there"
+            problem, hint="the latest runs are: " + ", ".join(known) if known else "no run is recorded there"
         )
 
     def holds(self, name: str) -> bool:
-        """Whether the run has a file of this name; ConfigError where that cannot be told."""
+        """Return whether the run has a file of this name; raise ConfigError if that cannot be read."""
         return _found((self.path / name).is_file, self.path / name)
 
     def file(self, stage: str) -> Path:
@@ -132,7 +132,7 @@ class RunDir:
         return self.path / f"{stage}.json"
 
     def write(self, stage: str, document: Mapping[str, Any]) -> Path:
-        """Write one stage's file (JSON, UTF-8, indented) atomically and return its path; ConfigError if it cannot."""
+        """Write one stage's file (JSON, UTF-8, indented) atomically and return its path; raise ConfigError."""
         path = self.file(stage)
         text = json_text.indented(document)
         with own_file(path):
@@ -147,7 +147,7 @@ class RunDir:
         except FileNotFoundError:
             raise ConfigError(
                 f"run {self.id} has no {stage}.json",
-                hint=f"it did not get as far as the stage {stage!r}; start a new run",
+                hint=f"the run ended before the stage {stage!r}; start a new run",
             ) from None
         except NotUnderstood as error:
             raise ConfigError(f"{path} is damaged: {error}", hint="start a new run") from None
@@ -156,8 +156,8 @@ class RunDir:
             raise ConfigError(f"cannot read {path}: {error.strerror}", hint=hint) from None
 
     def folder(self, name: str) -> Path:
-        """Return (and make, mode 0700) a folder inside the run, for logs and the like."""
+        """Return a directory in the run folder, for logs for example; create it with mode 0700 if needed."""
         path = self.path / name
-        with own_file(path, verb="make"):
+        with own_file(path, verb="create"):
             path.mkdir(mode=0o700, exist_ok=True)
         return path

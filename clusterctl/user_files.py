@@ -1,6 +1,6 @@
-"""Read the files that users name: regular files of a bounded size, opened so that none of them can block.
+"""Read files that users name: regular files of a bounded size, without ever blocking.
 
-A device never ends, and a named pipe waits for a writer that may never come; both are refused by name.
+A device may never end, and a named pipe may never get a writer; both are rejected.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PIPE_TIMEOUT_S = 60.0
 KEY_BYTES = 1 << 20
 """The largest file of one key or certificate."""
 KNOWN_HOSTS_BYTES = 64 << 20
-"""Three keys of each of 65,536 nodes are 57 MiB."""
+"""Enough for 65,536 nodes: their three keys each take 57 MiB."""
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _PIECE_BYTES = 1 << 20
 _KINDS = {
@@ -30,7 +30,7 @@ _KINDS = {
 
 
 class UnfitFileError(OSError):
-    """A file that is not read; ``strerror`` says what it is and what was expected, ``hint`` what to do."""
+    """Reject a file; ``strerror`` states its kind or size and what was expected, ``hint`` what to do."""
 
     def __init__(self, number: int, problem: str, path: Path | str, hint: str) -> None:
         super().__init__(number, problem, str(path))
@@ -38,7 +38,7 @@ class UnfitFileError(OSError):
 
 
 def hint_of(error: OSError, otherwise: str | None = None) -> str | None:
-    """Return what to do about a file that could not be read; ``otherwise`` for the system's own errors."""
+    """Return the hint for a file that could not be read; ``otherwise`` for errors of the system."""
     return error.hint if isinstance(error, UnfitFileError) else otherwise
 
 
@@ -51,12 +51,12 @@ def size_text(size_bytes: int) -> str:
 
 
 def is_shell_pipe(path: Path | str) -> bool:
-    """Tell whether a path is a pipe that this process was started with: ``<(...)`` or ``... | /dev/stdin``."""
+    """Return whether a path is a pipe that the shell passed to this process: ``<(...)`` or ``... | /dev/stdin``."""
     return os.path.basename(os.path.realpath(path)).startswith("pipe:[")  # noqa: PTH119
 
 
 def problem_with(path: Path | str, most_bytes: int | None = None) -> UnfitFileError | None:
-    """Return why an existing file would be refused by ``read``; None where it is fit, missing or unreachable."""
+    """Return why ``read`` would reject an existing file; None if it would not, or if the file cannot be found."""
     try:
         _require(_status(path), path, most_bytes)
     except UnfitFileError as unfit:
@@ -67,17 +67,17 @@ def problem_with(path: Path | str, most_bytes: int | None = None) -> UnfitFileEr
 
 
 def require(path: Path | str, most_bytes: int) -> None:
-    """Raise OSError unless a file is fit to be read; for libraries that open the path themselves."""
+    """Raise OSError if ``read`` would reject a file; for libraries that open the path themselves."""
     opened(path, most_bytes).close()
 
 
 def opened(path: Path | str, most_bytes: int | None = None, *, pipes: bool = False) -> io.BufferedReader:
-    """Open a regular file, of at most ``most_bytes`` if given, without ever waiting for another process.
+    """Open a regular file, of at most ``most_bytes`` if given, without waiting for another process.
 
-    ``os.devnull`` reads as empty. ``pipes``: also a pipe that the shell made; reads of it wait for its writer.
-    Raise UnfitFileError for what is refused, another OSError as from ``open``.
+    ``os.devnull`` reads as empty. ``pipes``: also accept a pipe of the shell; reads of it wait for its writer.
+    Raise UnfitFileError for a rejected file, and other OSErrors as ``open`` does.
     """
-    # To open a device may already act on it (rewind a tape, start a watchdog): the look comes first.
+    # Check before opening: opening a device may already act on it (rewind a tape, start a watchdog).
     piped = pipes and is_shell_pipe(path)
     _require(_status(path), path, most_bytes, piped=piped)
     descriptor = os.open(path, _FLAGS)
@@ -93,9 +93,9 @@ def opened(path: Path | str, most_bytes: int | None = None, *, pipes: bool = Fal
 
 
 def read(path: Path | str, most_bytes: int, *, pipes: bool = False) -> bytes:
-    """Return a file's bytes, which are at most ``most_bytes``; raise OSError as ``opened`` does.
+    """Return a file's bytes, at most ``most_bytes``; raise OSError as ``opened`` does.
 
-    ``pipes``: also a pipe that the shell made, as its writer runs already; it has PIPE_TIMEOUT_S seconds to end.
+    ``pipes``: also accept a pipe of the shell, whose writer must end within PIPE_TIMEOUT_S seconds.
     """
     with opened(path, most_bytes, pipes=pipes) as stream:
         data = _all(stream.fileno(), path, most_bytes)
@@ -105,7 +105,7 @@ def read(path: Path | str, most_bytes: int, *, pipes: bool = False) -> bytes:
 
 
 def read_text(path: Path | str, most_bytes: int, *, errors: str = "strict") -> str:
-    """Return a file's UTF-8 text with line ends as ``\\n``; raise OSError as ``read``, UnicodeDecodeError."""
+    """Return a file's UTF-8 text with ``\\n`` line ends; raise OSError as ``read`` does, or UnicodeDecodeError."""
     text = read(path, most_bytes).decode("utf-8", errors)
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
@@ -118,8 +118,8 @@ def _status(path: Path | str) -> os.stat_result:
 
 
 def _all(descriptor: int, path: Path | str, most_bytes: int) -> bytes:
-    """Return what a file or pipe holds, up to one byte more than ``most_bytes``."""
-    # os.read and not the stream's: it raises where a file of /proc would wait for the kernel.
+    """Return the bytes of a file or pipe, up to one byte more than ``most_bytes``."""
+    # os.read instead of the stream's read: it raises where a file of /proc would wait for the kernel.
     is_pipe = stat.S_ISFIFO(os.fstat(descriptor).st_mode)
     deadline = time.monotonic() + PIPE_TIMEOUT_S
     waiting = select.poll()
@@ -129,9 +129,9 @@ def _all(descriptor: int, path: Path | str, most_bytes: int) -> bytes:
         if is_pipe and not waiting.poll(max(0.0, deadline - time.monotonic()) * 1000):
             raise UnfitFileError(
                 errno.ETIMEDOUT,
-                f"the command that writes it did not end within {PIPE_TIMEOUT_S:g} s",
+                f"the command that writes this pipe did not end within {PIPE_TIMEOUT_S:g} s",
                 path,
-                "write the output of that command to a file, and name the file",
+                "write the output of that command to a file, and give the file instead",
             )
         piece = os.read(descriptor, min(_PIECE_BYTES, most_bytes + 1 - len(data)))
         if not piece:
@@ -153,7 +153,7 @@ def _require(found: os.stat_result, path: Path | str, most_bytes: int | None, *,
             errno.EINVAL,
             f"it is {_KINDS.get(kind, 'a special file')}; expected a regular file{limit}",
             path,
-            "copy its content to a file, and name the file",
+            "copy its content to a file, and give that file instead",
         )
 
 
@@ -167,5 +167,5 @@ def _too_large(path: Path | str, most_bytes: int, size_bytes: int | None) -> Unf
         errno.EFBIG,
         f"it holds {size}; expected a regular file of at most {size_text(most_bytes)}",
         path,
-        "is it the file that you mean?",
+        "check that this is the intended file",
     )

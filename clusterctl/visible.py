@@ -1,7 +1,7 @@
-"""Characters that a terminal or a reader's eye acts on, made visible.
+"""Escape terminal control characters and invisible characters.
 
-Nodes wrote much of what is shown (error texts, names of devices, versions), and a node may be in hostile hands: what
-moves a cursor, turns the direction of text, or is invisible is shown as an escape in every format.
+Much of the output quotes text of nodes (errors, device names, versions), and a node may be hostile. Characters that
+move the cursor, reverse the direction of text, or are invisible appear as escapes in every format.
 """
 
 from __future__ import annotations
@@ -9,22 +9,22 @@ from __future__ import annotations
 import re
 
 _CLASS = (
-    # C0 but for tabs and line feeds, DEL, C1.
+    # C0 except tab and line feed, DEL, C1.
     "\x00-\x08\x0b-\x1f\x7f-\x9f"
     # Marks, embeddings, overrides and isolates of the bidirectional algorithm; line and paragraph separators.
     "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
-    # Without width: two texts with and without them look the same. Tags; interlinear annotations.
+    # Zero width: a text looks the same with and without them. Tags; interlinear annotations.
     "\u200b\u2060-\u2065\u206a-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
-    # What UTF-8 or XML 1.0 cannot hold.
+    # Characters that UTF-8 or XML 1.0 cannot hold.
     "\ud800-\udfff\ufffe\uffff"
 )
 ACTING = re.compile(f"[{_CLASS}]")
 ACTING_IN_A_LINE = re.compile(f"[\t\n{_CLASS}]")
-"""The same, with tabs and line feeds, for texts of one line."""
+"""The same characters, and tab and line feed, for texts of one line."""
 
 
 def visible(text: str) -> str:
-    r"""Return the text with ``\x1b`` and the like instead of the characters that act."""
+    r"""Return the text with the characters of ``ACTING`` as escapes such as ``\x1b``."""
     return ACTING.sub(lambda found: _escaped(found[0]), text)
 
 

@@ -126,7 +126,7 @@ def test_verbs_that_read_a_file(endless: Place, capsys: pytest.CaptureFixture[st
     ):
         assert main(list(words)) == code
         said = capsys.readouterr().err
-        assert "expected a regular file" in said and "name the file" in said, words
+        assert "expected a regular file" in said and "give that file instead" in said, words
 
 
 def test_files_beside_an_imported_one(endless: Place, tmp_path: Path) -> None:

@@ -37,10 +37,10 @@ def test_missing_and_damaged_stages_are_told_apart(tmp_path: Path) -> None:
 
 def test_what_cannot_be_looked_at_or_read_is_a_config_error(tmp_path: Path) -> None:
     # As a run of somebody else's; root, who may run the tests, reads those as well.
-    with pytest.raises(ConfigError, match=r"cannot look at .*: File name too long"):
+    with pytest.raises(ConfigError, match=r"cannot access .*: File name too long"):
         RunDir.open("x" * 300, tmp_path)
     run = RunDir.create("check", tmp_path)
-    with pytest.raises(ConfigError, match=r"cannot look at .*: File name too long"):
+    with pytest.raises(ConfigError, match=r"cannot access .*: File name too long"):
         run.holds("x" * 300)
     run.file("plan").mkdir()
     with pytest.raises(ConfigError, match=r"cannot read .*plan\.json: Is a directory"):
@@ -49,7 +49,7 @@ def test_what_cannot_be_looked_at_or_read_is_a_config_error(tmp_path: Path) -> N
 
 def test_a_place_that_takes_no_folder_is_a_config_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigError, match="cannot make the run folder"):
+    with pytest.raises(ConfigError, match="cannot create the run folder"):
         RunDir.create("check", tmp_path / "file")
 
 
@@ -62,7 +62,7 @@ def test_a_stage_that_cannot_be_written_is_a_config_error(tmp_path: Path) -> Non
 def test_a_folder_that_cannot_be_made_is_a_config_error(tmp_path: Path) -> None:
     run = RunDir.create("bench", tmp_path)
     (run.path / "logs").write_text("")
-    with pytest.raises(ConfigError, match=r"cannot make .*logs: File exists"):
+    with pytest.raises(ConfigError, match=r"cannot create .*logs: File exists"):
         run.folder("logs")
 
 

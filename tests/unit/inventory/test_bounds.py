@@ -127,7 +127,7 @@ def test_an_inventory_that_is_a_pipe_or_a_device_is_refused_at_once(tmp_path: Pa
     with pytest.raises(InventoryError) as caught:
         load.load(tmp_path / "inventory.yaml")
     assert "it is a pipe (FIFO); expected a regular file of at most 4 MiB" in caught.value.message
-    assert caught.value.hint == "copy its content to a file, and name the file"
+    assert caught.value.hint == "copy its content to a file, and give that file instead"
     with pytest.raises(InventoryError, match="it is a character device"):
         load.load(Path("/dev/zero"))
     with pytest.raises(InventoryError, match="empty"):
