@@ -1,1 +1,1 @@
-"""The face: verbs, options, exit codes. Nothing heavy is imported before a verb runs."""
+"""Command line: commands, options, exit codes. Large modules are imported only when a command runs."""

@@ -1,4 +1,4 @@
-"""What every artifact's command does alike: read the inventory, place ranks, put the result out."""
+"""Share what all commands that print artifacts do: load the inventory, place ranks, print the result."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ if TYPE_CHECKING:
     from clusterctl.inventory.model import Inventory, Node
 
 NpOption = Annotated[
-    int | None, typer.Option("-np", "--np", metavar="N", min=1, help="Ranks; default: all slots.")
+    int | None, typer.Option("-np", "--np", metavar="N", min=1, help="Number of ranks; default: all slots.")
 ]
 SlotsOption = Annotated[
     int | None,
-    typer.Option("--slots", min=1, help="Ranks per node where the inventory does not say."),
+    typer.Option("--slots", min=1, help="Ranks per node, for nodes without slots in the inventory."),
 ]
 
 
 def load(path: Path | None, limit: Sequence[str] | None) -> Inventory:
-    """Return the inventory that is meant, limited to some of its nodes."""
+    """Return the inventory at ``path``, or the default one, limited to some of its nodes."""
     from clusterctl.inventory import load as loading
 
     return loading.limit(loading.load(path), limit)
 
 
 def place(nodes: Sequence[Node], np: int | None, slots: int | None) -> Placement:
-    """Fill nodes with ranks; ``slots`` stands in where the inventory says none."""
+    """Place ``np`` ranks on the nodes; ``slots`` applies to nodes without slots in the inventory."""
     from clusterctl.artifacts import ranks
 
     return ranks.place(nodes, np, {node.name: slots for node in nodes} if slots is not None else None)
 
 
 def emit(artifact: str, text: str, as_json: bool, **more: Any) -> None:
-    """Write the artifact to stdout, alone or as the document clusterctl.render/1."""
+    """Print the artifact to stdout, as plain text or as a clusterctl.render/1 document."""
     if as_json:
         console.emit_json({"schema": "clusterctl.render/1", "artifact": artifact, "text": text, **more})
     else:

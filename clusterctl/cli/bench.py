@@ -1,4 +1,4 @@
-"""The verb ``bench``: run a benchmark across the nodes and say how it went."""
+"""``bench``: run a benchmark across the nodes and report the result."""
 
 from __future__ import annotations
 
@@ -29,14 +29,15 @@ def bench(
     inventory: cli.InventoryOption = None,
     limit: cli.LimitOption = None,
     containers: Annotated[
-        bool, typer.Option("--containers", help="Run in the containers that 'up' started, not on the nodes.")
+        bool,
+        typer.Option("--containers", help="Run in the containers that 'up' started instead of on the nodes."),
     ] = False,
     collective: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(
             "--collective",
             metavar="NAME",
-            help="Time a collective, as nccl-tests names it.",
+            help="Measure this collective; names as in nccl-tests.",
         ),
     ] = None,
     model: Annotated[
@@ -48,7 +49,7 @@ def bench(
     np: Annotated[
         Optional[int],  # noqa: UP045
         typer.Option(
-            "-np", "--np", min=1, help="Ranks; default: all slots of the nodes.", show_default=False
+            "-np", "--np", min=1, help="Number of ranks; default: all slots of the nodes.", show_default=False
         ),
     ] = None,
     scaling: Annotated[
@@ -56,13 +57,15 @@ def bench(
         typer.Option(
             "--scaling",
             metavar="N,..",
-            help="Points of the scaling curve; default: 1, one full node, and -np.",
+            help="Numbers of ranks of the scaling curve; default: 1, one full node, and -np.",
             rich_help_panel=_TRAINING,
         ),
     ] = None,
     library: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option("--library", help="nccl, gloo or ccore; default: nccl on GPUs, else what is installed."),
+        typer.Option(
+            "--library", help="nccl, gloo or ccore; default: nccl on GPUs, else an installed library."
+        ),
     ] = None,
     launcher: Annotated[
         Optional[str],  # noqa: UP045
@@ -70,7 +73,9 @@ def bench(
     ] = None,
     map_by: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option("--map-by", help="slot: fill node after node; node: one rank to each node in turn."),
+        typer.Option(
+            "--map-by", help="slot: fill one node after another; node: one rank per node, round-robin."
+        ),
     ] = None,
     timeout_s: Annotated[
         Optional[float],  # noqa: UP045
@@ -78,19 +83,23 @@ def bench(
             "--timeout",
             min=1.0,
             metavar="S",
-            help="Seconds one launch may take; 600, with --smoke 180.",
+            help="Maximum seconds per launch (default 600, with --smoke 180).",
             show_default=False,
         ),
     ] = None,
     min_bytes: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(
-            "-b", "--min-bytes", metavar="SIZE", help="First size: 8, 64K, 1M.", rich_help_panel=_COLLECTIVE
+            "-b",
+            "--min-bytes",
+            metavar="SIZE",
+            help="Smallest size: 8, 64K, 1M.",
+            rich_help_panel=_COLLECTIVE,
         ),
     ] = None,
     max_bytes: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option("-e", "--max-bytes", metavar="SIZE", help="Last size.", rich_help_panel=_COLLECTIVE),
+        typer.Option("-e", "--max-bytes", metavar="SIZE", help="Largest size.", rich_help_panel=_COLLECTIVE),
     ] = None,
     step_factor: Annotated[
         Optional[int],  # noqa: UP045
@@ -102,12 +111,15 @@ def bench(
     ] = None,
     warmup: Annotated[
         Optional[int],  # noqa: UP045
-        typer.Option("-w", "--warmup", min=1, help="Iterations or steps before the clock starts."),
+        typer.Option("-w", "--warmup", min=1, help="Untimed iterations or steps before the measurement."),
     ] = None,
     windows: Annotated[
         Optional[int],  # noqa: UP045
         typer.Option(
-            "--windows", min=1, help="Timed windows; their spread is shown.", rich_help_panel=_TRAINING
+            "--windows",
+            min=1,
+            help="Number of timed windows; the report shows their spread.",
+            rich_help_panel=_TRAINING,
         ),
     ] = None,
     batch_size: Annotated[
@@ -125,7 +137,7 @@ def bench(
         ),
     ] = None,
     channels_last: Annotated[
-        bool, typer.Option("--channels-last", help="NHWC memory format.", rich_help_panel=_TRAINING)
+        bool, typer.Option("--channels-last", help="Use the NHWC memory format.", rich_help_panel=_TRAINING)
     ] = False,
     learning_rate: Annotated[
         Optional[float],  # noqa: UP045
@@ -137,18 +149,26 @@ def bench(
         ),
     ] = None,
     compiled: Annotated[
-        bool, typer.Option("--compile", help="torch.compile the model.", rich_help_panel=_TRAINING)
+        bool,
+        typer.Option("--compile", help="Compile the model with torch.compile.", rich_help_panel=_TRAINING),
     ] = False,
     bucket_cap_mb: Annotated[
         Optional[float],  # noqa: UP045
         typer.Option(
-            "--bucket-cap-mb", min=0.1, help="DDP's gradient buckets (MiB); 25.", rich_help_panel=_TRAINING
+            "--bucket-cap-mb",
+            min=0.1,
+            help="Size of DDP's gradient buckets in MiB (default 25).",
+            rich_help_panel=_TRAINING,
         ),
     ] = None,
     phase: Annotated[
         Optional[int],  # noqa: UP045
         typer.Option(
-            "--phase", min=1, max=2, help="BERT: 1, 128 tokens; 2, 512 tokens.", rich_help_panel=_TRAINING
+            "--phase",
+            min=1,
+            max=2,
+            help="BERT phase; 1: 128 tokens, 2: 512 tokens.",
+            rich_help_panel=_TRAINING,
         ),
     ] = None,
     compare: bench_compare.CompareOption = None,
@@ -167,9 +187,9 @@ def bench(
 ) -> None:
     """Measure a collective, or the training of a model.
 
-    Exit code 0 only when the output was understood and its ranks are the ranks asked for; 1: wrong results,
-    a loss that is not a number, a fall-back from GPUDirect RDMA, or figures below --baseline; 5: a node is not
-    reachable; 10: a rank died, hung or never came; 11: output that cannot be read.
+    Exit code 0: the output was parsed and the requested ranks took part; 1: wrong results, a loss that is NaN, a
+    fallback from GPUDirect RDMA, or figures below --baseline; 5: a node is unreachable; 10: a rank died, hung or
+    did not start; 11: the output cannot be parsed.
     """
     request = build_request(
         collective=collective, model=model, np=np, scaling=scaling, library=library, launcher=launcher,

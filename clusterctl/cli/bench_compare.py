@@ -1,4 +1,4 @@
-"""``bench --compare`` and ``--repeats``: which variants a run has, and how often each is measured."""
+"""``bench --compare`` and ``--repeats``: choose the variants of a run and the number of repeats."""
 
 from __future__ import annotations
 
@@ -18,19 +18,22 @@ CompareOption = Annotated[
     typer.Option(
         "--compare",
         metavar="A,B,..",
-        help="Variants in turns: nccl,ccore or gdr=0,gdr=2 or NAME=VALUE; + joins several.",
+        help="Interleaved variants: nccl,ccore or gdr=0,gdr=2 or NAME=VALUE; + joins settings.",
     ),
 ]
 RepeatsOption = Annotated[
     Optional[int],  # noqa: UP045
     typer.Option(
-        "--repeats", min=1, help="Measure so often, in turns; with --compare 3.", show_default=False
+        "--repeats",
+        min=1,
+        help="Number of repeats, interleaved (default 3 with --compare).",
+        show_default=False,
     ),
 ]
 
 
 def chosen(compare: str | None, repeats: int | None, library: str | None) -> tuple[tuple[Variant, ...], int]:
-    """Return the variants (none: one plain run) and the repeats; UsageError for what contradicts itself."""
+    """Return the variants (empty: one plain run) and the repeats; raise UsageError for a contradiction."""
     from clusterctl.launch.variants import Variant, parse_variants
 
     if compare is None:
@@ -39,5 +42,5 @@ def chosen(compare: str | None, repeats: int | None, library: str | None) -> tup
         return (Variant("default"),), repeats
     variants = parse_variants(compare)
     if library is not None and any(variant.library is not None for variant in variants):
-        raise UsageError("--compare names libraries, and so does --library", hint="leave out --library")
+        raise UsageError("--compare and --library both name libraries", hint="leave out --library")
     return variants, repeats or _DEFAULT_REPEATS

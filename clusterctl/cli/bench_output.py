@@ -1,4 +1,4 @@
-"""What ``bench`` prints of a result: its table, its variants side by side, or Horovod's lines."""
+"""Print a result of ``bench``: as a table, as variants side by side, or in Horovod's format."""
 
 from __future__ import annotations
 
@@ -15,32 +15,34 @@ if TYPE_CHECKING:
 
 
 class Output(str, Enum):
-    """The form of what is printed."""
+    """Name the output formats."""
 
     table = "table"
     horovod = "horovod"
 
 
 OutputOption = Annotated[
-    Output, typer.Option("--output", help="horovod: the lines of its synthetic benchmark, for scripts.")
+    Output,
+    typer.Option("--output", help="horovod: the output of Horovod's synthetic benchmark, for scripts."),
 ]
 
 
 def require_possible(output: Output, request: Request, *, as_json: bool, compared: bool) -> None:
-    """Raise UsageError for Horovod's lines where they would say something false, or nothing."""
+    """Raise UsageError if Horovod's format cannot represent the request."""
     if output is Output.table:
         return
     from clusterctl.benchmarks.model_names import OF_BERT
 
     if as_json:
-        raise UsageError("--output horovod and --json are two outputs", hint="leave one of them out")
+        raise UsageError("--output horovod and --json cannot be combined", hint="leave one of them out")
     if request.training is None or request.training.model in OF_BERT:
         raise UsageError(
-            "--output horovod counts images", hint="add --model resnet50 or another image classifier"
+            "--output horovod requires an image model",
+            hint="add --model resnet50 or another image classifier",
         )
     if compared:
         raise UsageError(
-            "--output horovod shows one run, not variants", hint="leave out --compare, --repeats"
+            "--output horovod cannot show variants or repeats", hint="leave out --compare and --repeats"
         )
 
 

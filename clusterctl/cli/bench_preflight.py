@@ -1,4 +1,4 @@
-"""``bench --preflight``: climb the ladder of :mod:`launch.ladder` and stop; no benchmark is run."""
+"""``bench --preflight``: run the checks of :mod:`launch.ladder`, without a benchmark."""
 
 from __future__ import annotations
 
@@ -22,23 +22,24 @@ SCHEMA = "clusterctl.preflight/1"
 PreflightOption = Annotated[
     bool,
     typer.Option(
-        "--preflight", help="Only try what a launch needs, step by step, and name the first that fails."
+        "--preflight",
+        help="Only check what a launch needs, step by step, and report the first step that fails.",
     ),
 ]
 
 
 def require_alone(said: Mapping[str, object]) -> None:
-    """Raise UsageError when an option (by its flag; None or False: not given) asks for a benchmark."""
+    """Raise UsageError if an option requests a benchmark; ``said``: flags and values, None or False if not given."""
     flags = [flag for flag, value in said.items() if value is not None and value is not False]
     if flags:
         raise UsageError(
-            f"--preflight measures nothing, and {', '.join(flags)} asks for figures",
-            hint="leave one of them out; -np, --library, --launcher, --map-by and --timeout go with --preflight",
+            f"--preflight runs no benchmark, so {', '.join(flags)} cannot be combined with it",
+            hint="leave one of them out; --preflight allows -np, --library, --launcher, --map-by and --timeout",
         )
 
 
 def run(session: Session, request: Request, runs: Path | None, *, as_json: bool) -> int:
-    """Climb, say how far it went, and return the exit code."""
+    """Run the checks, report how far they came, and return the exit code."""
     from clusterctl.cli.bench_run import runner_of, terminable
     from clusterctl.inventory.recorded import recorded
     from clusterctl.launch.ladder import Ladder
@@ -59,13 +60,13 @@ def run(session: Session, request: Request, runs: Path | None, *, as_json: bool)
     for hint in dict.fromkeys(fault.hint for fault in climbed.faults if fault.hint):
         console.talk(f"hint: {hint}")
     if climbed.launches and climbed.faults:
-        console.talk(f"hint: what else the logs say: clusterctl explain {folder.path}")
+        console.talk(f"hint: for other errors in the logs: clusterctl explain {folder.path}")
     console.talk(f"run folder: {folder.path}")
     return exit_code(climbed.faults)
 
 
 def document(climbed: Climbed, run_id: str) -> dict[str, Any]:
-    """Return the verb's JSON document."""
+    """Return the command's JSON document."""
     from clusterctl.results.model import fault_document
 
     return {
@@ -80,7 +81,7 @@ def document(climbed: Climbed, run_id: str) -> dict[str, Any]:
 
 
 def table(climbed: Climbed) -> str:
-    """Return the rungs as lines, and every fault of the one that failed."""
+    """Return one line for each rung, and each further fault of the rung that failed."""
     from clusterctl.report.table import columns
 
     rows = [[rung.name, rung.status, rung.detail] for rung in climbed.rungs]

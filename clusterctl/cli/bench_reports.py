@@ -1,4 +1,4 @@
-"""The reports that ``bench`` writes when asked: a page for people, JUnit XML for CI."""
+"""Write the optional reports of ``bench``: an HTML page for people, JUnit XML for CI."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 HtmlOption = Annotated[
     Optional[Path],  # noqa: UP045 - typer evaluates this at run time on 3.10
-    typer.Option("--html", metavar="FILE", help="Also write one self-contained page with charts."),
+    typer.Option("--html", metavar="FILE", help="Also write a self-contained HTML page with charts."),
 ]
 
 JunitOption = Annotated[
     Optional[Path],  # noqa: UP045
-    typer.Option("--junit", metavar="FILE", help="Also write the outcome as JUnit XML."),
+    typer.Option("--junit", metavar="FILE", help="Also write the result as JUnit XML."),
 ]
 
 
 def write(*records: Record, html: Path | None = None, junit: Path | None = None) -> int:
-    """Write what was asked for and return 0, or ConfigError's exit code: the run's result stands either way.
+    """Write the requested reports and return 0, or the exit code of ConfigError if one cannot be written.
 
-    The page is that of the last of several runs.
+    The result of the run stays stored either way. Of several runs, the HTML page shows the last.
     """
     try:
         if html is not None:

@@ -1,4 +1,4 @@
-"""From the options of ``bench`` to what shall be measured; contradictions end here, before anything is contacted."""
+"""Turn the options of ``bench`` into a request; reject contradictions before a node is contacted."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 PRECISIONS = ("fp32", "tf32", "amp-bf16", "amp-fp16")
 _SUFFIXES = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _MOST_DIGITS = 18
-"""Of thousands Python makes no number."""
+"""Python's int() rejects texts of more than 4300 digits."""
 
 
 def parse_size(text: str) -> int:
-    """Read bytes: a whole number, or with K, M or G (powers of 1024); raise UsageError for anything else."""
+    """Return the bytes in a text such as ``8`` or ``64K`` (K, M, G: powers of 1024); raise UsageError otherwise."""
     number, unit = (text[:-1], text[-1].upper()) if text[-1:].upper() in _SUFFIXES else (text, "")
     if not number.isdecimal() or len(number) > _MOST_DIGITS or int(number) < 1:
-        raise UsageError(f"{text[:60]!r} is not a size", hint="write bytes, or 64K, 1M, 2G")
+        raise UsageError(f"{text[:60]!r} is not a size", hint="give bytes, or 64K, 1M, 2G")
     return int(number) * _SUFFIXES.get(unit, 1)
 
 
 def parse_points(text: str) -> tuple[int, ...]:
-    """Read ``1,2,4`` as ascending numbers of ranks; raise UsageError for anything else."""
+    """Return the numbers of ranks in a text such as ``1,2,4``, ascending; raise UsageError otherwise."""
     words = [word.strip() for word in text.split(",")]
     if not all(word.isdecimal() and len(word) <= _MOST_DIGITS and int(word) > 0 for word in words):
         raise UsageError(
@@ -71,21 +71,21 @@ def build_request(
     require_seconds(timeout_s)
     for flag, number in (("--learning-rate", learning_rate), ("--bucket-cap-mb", bucket_cap_mb)):
         if number is not None and not 0 <= number < math.inf:
-            raise UsageError(f"{flag} {number:g} is nothing to train with", hint="write a number above 0")
+            raise UsageError(
+                f"{flag} must be a positive number, not {number:g}", hint="give a number above 0"
+            )
     if collective is not None and model is not None:
         raise UsageError(
-            "--collective and --model ask for two benchmarks", hint="run them one after the other"
+            "--collective and --model cannot be combined", hint="run the two benchmarks one after the other"
         )
     if collective is not None and collective not in COLLECTIVES:
-        raise UsageError(
-            f"there is no collective {collective!r}", hint=f"the collectives are: {', '.join(COLLECTIVES)}"
-        )
+        raise UsageError(f"unknown collective {collective!r}", hint=f"choose from: {', '.join(COLLECTIVES)}")
     if model is not None:
         require_model(model, phase=phase, channels_last=channels_last, image_size=image_size)
     if precision is not None and precision not in PRECISIONS:
-        raise UsageError(f"there is no precision {precision!r}", hint=f"one of {', '.join(PRECISIONS)}")
+        raise UsageError(f"unknown precision {precision!r}", hint=f"choose from: {', '.join(PRECISIONS)}")
     if scaling is not None and np is not None:
-        raise UsageError("--scaling names the points already", hint="leave out -np")
+        raise UsageError("--scaling and -np both set the numbers of ranks", hint="leave out -np")
     of_training = {
         "--scaling": scaling, "--windows": windows, "--batch-size": batch_size, "--image-size": image_size,
         "--learning-rate": learning_rate, "--precision": precision, "--channels-last": channels_last or None,
@@ -96,7 +96,9 @@ def build_request(
     misplaced = [flag for flag, value in foreign.items() if value is not None]
     if misplaced:
         what = "--model" if model is None else "--collective"
-        raise UsageError(f"{', '.join(misplaced)} goes with {what}", hint=f"add {what}, or leave it out")
+        raise UsageError(
+            f"{', '.join(misplaced)} requires {what}", hint=f"add {what}, or leave {', '.join(misplaced)} out"
+        )
     sweep: dict[str, Any] = {
         "min_bytes": parse_size(min_bytes) if min_bytes is not None else None,
         "max_bytes": parse_size(max_bytes) if max_bytes is not None else None,
@@ -106,7 +108,7 @@ def build_request(
     }
     if min_bytes and max_bytes and sweep["min_bytes"] > sweep["max_bytes"]:
         raise UsageError(
-            f"from --min-bytes {min_bytes} to --max-bytes {max_bytes} there is no size", hint="exchange them"
+            f"--min-bytes ({min_bytes}) is larger than --max-bytes ({max_bytes})", hint="swap them"
         )
     training = None
     if model is not None:

@@ -1,4 +1,4 @@
-"""One benchmark run from request to stored result: the run folder, the measuring, what is said of it."""
+"""Carry out one benchmark run: create the run folder, measure, store the result, report the end."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """One run that came to its end, well or not: its folder, its result, and what went wrong."""
+    """Hold a run that ended, successful or not: its run folder, its result and its faults."""
 
     run: RunDir
     result: BenchResult
@@ -36,21 +36,21 @@ class Ended:
 
     @property
     def exit_code(self) -> int:
-        """What the verb returns for this run."""
+        """Return the exit code of the command for this run."""
         from clusterctl.results import model
 
         return model.exit_code(self.faults) or int(self.result.status != "ok")
 
 
 def with_launcher(session: Session, request: Request) -> Request:
-    """Return the request with the inventory's launcher where none is asked for.
+    """Return the request, with the inventory's launcher if the command line names none.
 
-    Raise UsageError, before a node is contacted, when it cannot start ranks on these nodes.
+    Raise UsageError, before a node is contacted, if the launcher cannot start ranks on these nodes.
     """
     from clusterctl.launch import choose
 
     wished = session.inventory.launcher.value
-    # Open MPI is also what an inventory says that says nothing: then what fits is chosen.
+    # Open MPI is also the inventory's default: then the launcher is chosen by what the nodes have.
     if request.launcher is None and wished != "openmpi":
         request = replace(request, launcher=wished)
     choose.require_servable(request.launcher, len(session.inventory.nodes))
@@ -58,7 +58,7 @@ def with_launcher(session: Session, request: Request) -> Request:
 
 
 def runner_of(session: Session) -> Runner:
-    """Return what launches on the nodes of a session."""
+    """Return the runner that launches on the nodes of a session."""
     from clusterctl.launch.run import Runner
     from clusterctl.transport.ssh_config import KNOWN_HOSTS_VARIABLE
 
@@ -78,7 +78,7 @@ def measure(
     runs: Path | None,
     baseline: Baseline | None = None,
 ) -> Ended:
-    """Measure in a run folder of its own, keep what came of it there and in the database, and return it."""
+    """Measure in a new run folder, store the result there and in the database, and return the ended run."""
     from clusterctl.artifacts import shell
     from clusterctl.inventory.recorded import recorded
     from clusterctl.launch.interleave import Interleaved, interleave
@@ -115,29 +115,29 @@ def measure(
     return Ended(run, result, record, measured.faults)
 
 
-# What tells one launch of a run from another.
+# The keys that identify one launch of a run.
 _NAMES = ("variant", "repeat", "np")
 
 
 def say_end(ended: Ended) -> None:
-    """Say on stderr what went wrong, what to do, and where everything is kept."""
+    """Print to stderr the faults, their hints, and the path of the run folder."""
     from clusterctl.report.failures import fault_lines
     from clusterctl.results.model import fault_document
 
     for line in fault_lines(map(fault_document, ended.faults)):
         console.talk(line)
     if ended.faults and any(ended.run.path.rglob("*.log")):
-        console.talk(f"hint: what else the logs say: clusterctl explain {ended.run.path}")
+        console.talk(f"hint: for other errors in the logs: clusterctl explain {ended.run.path}")
     console.talk(f"run folder: {ended.run.path}")
 
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """Let SIGTERM end the ranks as Ctrl-C does, and SIGHUP of a terminal that is gone, unless nohup wards it off."""
+    """Let SIGTERM, and SIGHUP of a closed terminal, end the ranks as Ctrl-C does; nohup still ignores SIGHUP."""
 
     def interrupt(number: int, _frame: FrameType | None) -> None:
         if number == signal.SIGHUP:
-            # The shell and the kernel each send one, and the second must not end the clearing up.
+            # The shell and the kernel each send a SIGHUP; the second must not interrupt the cleanup.
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
         raise KeyboardInterrupt
 

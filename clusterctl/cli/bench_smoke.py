@@ -1,4 +1,4 @@
-"""``bench --smoke``: a short all_reduce with checking, then a few steps of ResNet50, for CI; minutes at most."""
+"""``bench --smoke``: run a short checked all_reduce, then a few steps of ResNet50, for CI."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from clusterctl.launch.request import Request
 
 SCHEMA = "clusterctl.smoke/1"
-# A launch that works takes a fraction of it, and one that hangs must not keep the runner of CI.
+# A working launch takes a fraction of this time, and a launch that hangs must not block the CI runner.
 TIMEOUT_S = 180.0
 
 SmokeOption = Annotated[
@@ -25,17 +25,17 @@ SmokeOption = Annotated[
 
 
 def require_alone(said: Mapping[str, object]) -> None:
-    """Raise UsageError when an option (by its flag; None or False: not given) asks for another benchmark."""
+    """Raise UsageError if an option changes the benchmark; ``said``: flags and values, None or False if not given."""
     flags = [flag for flag, value in said.items() if value is not None and value is not False]
     if flags:
         raise UsageError(
-            f"--smoke says already what is measured, and {', '.join(flags)} says it again",
-            hint="leave one of them out; -np, --library, --launcher, --timeout, --junit and --json go with --smoke",
+            f"--smoke has a fixed benchmark, so {', '.join(flags)} cannot be combined with it",
+            hint="leave one of them out; --smoke allows -np, --library, --launcher, --timeout, --junit and --json",
         )
 
 
 def requests(request: Request) -> tuple[Request, Request]:
-    """Return both benchmarks as a request that names neither asks for them (ranks, library, launcher)."""
+    """Return the two requests of a smoke test, with the ranks, library and launcher of ``request``."""
     from dataclasses import replace
 
     from clusterctl.benchmarks.training import Training
@@ -49,7 +49,7 @@ def requests(request: Request) -> tuple[Request, Request]:
 
 
 def run(session: Session, request: Request, runs: Path | None) -> tuple[Ended, ...]:
-    """Run both, the second only when the first went well; return what ended."""
+    """Run both benchmarks, the second only if the first succeeded; return the ended runs."""
     from clusterctl.cli.bench_run import measure
 
     ended: list[Ended] = []

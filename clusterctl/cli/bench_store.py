@@ -1,4 +1,4 @@
-"""Storing the result of ``bench``: whatever goes wrong with the database, the run's result stands."""
+"""Store the result of ``bench`` in the database; a failure there does not change the run's result."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def store(run: RunDir, document: Mapping[str, Any], commands: Sequence[str]) -> Record:
-    """Store a run's document in the database beside its run folder, and return the record.
+    """Store a run's document in the database next to its run folder, and return the record.
 
-    A failure is a warning on stderr.
+    If that fails, print a warning to stderr.
     """
     from clusterctl.results import record
     from clusterctl.results.store import Store

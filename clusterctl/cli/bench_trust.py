@@ -1,4 +1,4 @@
-"""The options of ``bench`` about trust: what it is held against, and which slowness is allowed."""
+"""``bench --baseline`` and ``--allow-slow-path``: decide whether a result passes."""
 
 from __future__ import annotations
 
@@ -16,22 +16,23 @@ if TYPE_CHECKING:
 BaselineOption = Annotated[
     Optional[str],  # noqa: UP045 - typer evaluates this at run time on 3.10
     typer.Option(
-        "--baseline", metavar="NAME", help="Fail (1) when figures are below this recorded baseline."
+        "--baseline", metavar="NAME", help="Exit with 1 if figures are below this recorded baseline."
     ),
 ]
 SlowPathOption = Annotated[
     bool,
-    typer.Option("--allow-slow-path", help="A fall-back from GPUDirect RDMA is said, but no failure."),
+    typer.Option("--allow-slow-path", help="Report a fallback from GPUDirect RDMA without failing."),
 ]
 
 
 def baseline_of(name: str | None, runs: Path | None, *, compared: bool) -> Baseline | None:
-    """Read the baseline before anything is measured; ResultError when it is not there, UsageError with --compare."""
+    """Load the baseline before the measurement; raise ResultError if it is missing, UsageError with --compare."""
     if name is None:
         return None
     if compared:
         raise UsageError(
-            "--baseline judges one configuration, and --compare measures several", hint="use one of them"
+            "--baseline and --compare cannot be combined",
+            hint="leave one out: a baseline applies to one configuration",
         )
     from clusterctl.results import baseline_files
 
@@ -39,7 +40,7 @@ def baseline_of(name: str | None, runs: Path | None, *, compared: bool) -> Basel
 
 
 def held_against(result: BenchResult, baseline: Baseline | None) -> BenchResult:
-    """Return the result with its comparison in the proof; a run that failed stays failed."""
+    """Return the result with its comparison to the baseline; a failed run stays failed."""
     if baseline is None:
         return result
     from clusterctl.results import baseline as rules
@@ -47,7 +48,7 @@ def held_against(result: BenchResult, baseline: Baseline | None) -> BenchResult:
     found = rules.compare(baseline, result.document())
     status = result.status
     if status == "ok" and found.verdict != "ok":
-        # A gate that found nothing to compare must not be green.
+        # A CI gate must not pass if it found nothing to compare.
         status = "below-baseline" if found.verdict == "below-baseline" else "failed"
     return result.model_copy(
         update={"status": status, "proof": {**result.proof, "baseline": found.document()}}

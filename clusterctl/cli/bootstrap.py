@@ -1,4 +1,4 @@
-"""The verb ``bootstrap``: make every node what it must be, and report what it then is."""
+"""``bootstrap``: bring each node to its required state, and report the result."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from clusterctl.transport.kept import Kept
 
 SCHEMA = "clusterctl.bootstrap/1"
-# Far below the 1024 files that a process may have open by default.
+# Well below the default limit of 1024 open files per process.
 _KEPT_CONNECTIONS = 256
 
 
@@ -36,37 +36,48 @@ def bootstrap(
     yes: cli.YesOption = False,
     resume: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option("--resume", metavar="RUN", help="Continue a run that was cut off, with its inventory."),
+        typer.Option("--resume", metavar="RUN", help="Continue an interrupted run, with its inventory."),
     ] = None,
     reboot: Annotated[
-        bool, typer.Option("--reboot", help="Allow reboots of nodes on which nobody and nothing is at work.")
+        bool, typer.Option("--reboot", help="Allow reboots of nodes without logged-in users or running work.")
     ] = False,
     force_reboot: Annotated[
-        bool, typer.Option("--force-reboot", help="Allow reboots, whatever is at work on the nodes.")
+        bool, typer.Option("--force-reboot", help="Allow reboots even if nodes are in use.")
     ] = False,
     batch: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option("--batch", metavar="N|P%", help="Nodes at a time; the next when the last have ended."),
+        typer.Option(
+            "--batch",
+            metavar="N|P%",
+            help="Nodes per batch; a batch starts when the one before has finished.",
+        ),
     ] = None,
     max_failures: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option("--max-failures", metavar="N|P%", help="Start no other node once so many have failed."),
+        typer.Option(
+            "--max-failures", metavar="N|P%", help="Start no further node after this many have failed."
+        ),
     ] = None,
     node_timeout: Annotated[
         Optional[float],  # noqa: UP045
-        typer.Option("--node-timeout", min=1.0, metavar="SECONDS", help="For all that is done on one node."),
+        typer.Option(
+            "--node-timeout",
+            min=1.0,
+            metavar="SECONDS",
+            help="Maximum time for one node, all its steps together.",
+        ),
     ] = None,
     fanout: cli.FanoutOption = None,
     accept_new_host_keys: cli.AcceptHostKeysOption = False,
     runs: cli.RunsOption = None,
     as_json: cli.JsonOption = False,
 ) -> None:
-    """Plan what nodes lack, ask, apply it, and look again.
+    """Plan the missing changes, ask, apply them, and check again.
 
-    In rounds, until nothing new can be done.
+    clusterctl plans and applies in rounds until no new step is possible.
 
-    Exit code 0: every requirement met or not applicable; 1: something unmet, unknown or failed, or a node
-    unreachable; 5: no node could be reached.
+    Exit code 0: all requirements met or not applicable; 1: a requirement unmet or unknown, a step failed, or a node
+    unreachable; 5: all nodes unreachable.
     """
     from clusterctl.apply import bootstrap as engine_of
     from clusterctl.apply import journal
@@ -89,7 +100,7 @@ def bootstrap(
         if resume is not None:
             if inventory is not None or limit is not None or only is not None or skip is not None:
                 raise UsageError(
-                    "--resume takes the inventory and the requirements of the run it continues",
+                    "--resume uses the inventory and the requirements of the run that it continues",
                     hint="leave out INVENTORY, --limit, --only and --skip",
                 )
             run = RunDir.open(resume, runs, "bootstrap")
@@ -115,7 +126,7 @@ def bootstrap(
         steps = sum(len(node.steps) for node in prepared.plan.nodes)
         result = None
         declined = not dry_run and steps > 0 and not yes and not console.confirm(f"apply {steps} steps?")
-        # A run with nodes out of reach is recorded even where nothing else is to be done: it can be resumed.
+        # A run with unreachable nodes is recorded even without steps, so that it can be resumed.
         if not dry_run and not declined and (steps or prepared.verdicts.failures or resume is not None):
             result = _applied(engine, prepared, run)
     document = document_of(run, prepared, result)
@@ -148,13 +159,15 @@ def _applied(engine: Engine, prepared: Prepared, run: RunDir) -> Result:
     try:
         result = engine_of.apply(engine, prepared, run)
     except KeyboardInterrupt:
-        console.talk(f"cut off; every node ends the step at hand and begins no other. To go on: {again}")
-        console.talk(f"to take it back: clusterctl undo with the same inventory and --run {run.id}")
+        console.talk(
+            f"Interrupted. Each node finishes its current step and starts no other. To continue: {again}"
+        )
+        console.talk(f"To undo: clusterctl undo with the same inventory and --run {run.id}")
         raise
     say_failures({n: o.failure for n, o in result.outcomes.items() if o.started and o.failure})
     permits_of.say_not_started([n for n, o in result.outcomes.items() if not o.started])
     if run.read("apply")["state"] == "cut":
-        console.talk(f"hint: what is left can be done later, once its cause is mended: {again}")
+        console.talk(f"hint: to do the remaining steps, once the cause is fixed: {again}")
     return result
 
 
@@ -174,9 +187,9 @@ def _engine(session: Session, run: RunDir, kept: Kept, subjects: frozenset[str] 
 
 
 def step_document(step: StepOutcome) -> dict[str, Any]:
-    """Return one step in the shape of the contract; ``reason`` and ``notes`` only where there are any.
+    """Return one step of a ``clusterctl.bootstrap/1`` document; ``reason`` and ``notes`` only if present.
 
-    ``round`` is left out for the first, which is all that most runs have.
+    ``round`` is left out for the first round, because most runs have no other.
     """
     from clusterctl.apply.execute import StepStatus
 
@@ -187,7 +200,7 @@ def step_document(step: StepOutcome) -> dict[str, Any]:
         "status": "skipped" if unchanged else step.status.value,
     }
     if step.reason or unchanged:
-        shown["reason"] = step.reason or "it is so already"
+        shown["reason"] = step.reason or "already in the required state"
     if step.notes:
         shown["notes"] = list(step.notes)
     if step.round > 1:
@@ -207,7 +220,7 @@ def _planned(prepared: Prepared, node: str) -> list[dict[str, Any]]:
 
 
 def _made(prepared: Prepared, outcome: NodeOutcome | None, node: str) -> list[dict[str, Any]]:
-    """Steps of earlier parts of the run, then those of this one; what both made is told once."""
+    """Return the steps of earlier parts of the run, then those of this part, each step once."""
     from clusterctl.apply.execute import StepStatus
 
     before, steps = prepared.before.get(node, ()), outcome.steps if outcome is not None else ()
@@ -218,7 +231,7 @@ def _made(prepared: Prepared, outcome: NodeOutcome | None, node: str) -> list[di
 
 
 def document_of(run: RunDir, prepared: Prepared, result: Result | None) -> dict[str, Any]:
-    """Return what was planned, done and seen as a ``clusterctl.bootstrap/1`` document."""
+    """Return the planned and applied steps and the verdicts as a ``clusterctl.bootstrap/1`` document."""
     from clusterctl.cli.check import verdict_document
     from clusterctl.transport.base import Failure
 

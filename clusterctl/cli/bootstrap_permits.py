@@ -1,4 +1,4 @@
-"""What a bootstrap may do on its nodes, and what is said of that: later rounds, reboots, nodes left alone."""
+"""Hold what ``bootstrap`` may do on its nodes, and print later rounds, reboots and nodes not started."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Permits:
-    """What this command line allows on the nodes; a resumed run must be allowed it again."""
+    """Hold what the command line allows on the nodes; a resumed run needs the options again."""
 
     reboot: bool
     force_reboot: bool
     node_timeout_s: float | None
 
     def on(self, engine: Engine) -> Engine:
-        """Return the engine with what is allowed it."""
+        """Return the engine with these permissions."""
         return replace(
             engine,
             reboot=self.reboot,
@@ -30,7 +30,7 @@ class Permits:
 
 
 def outlook(prepared: Prepared, permits: Permits) -> list[str]:
-    """Say what may follow the plan that is shown: later rounds, and reboots that are not allowed."""
+    """Return what may follow the printed plan: later rounds, and reboots that are not allowed."""
     from clusterctl.apply.on_node import NEEDS_REBOOT
     from clusterctl.inventory import nodeset
     from clusterctl.report.check_table import Kinds
@@ -44,9 +44,9 @@ def outlook(prepared: Prepared, permits: Permits) -> list[str]:
         for verdict in verdicts:
             if verdict.status is Status.UNMET and verdict.requirement not in planned.get(name, ()):
                 waiting.add((verdict.requirement,), f"{verdict.requirement}: {verdict.reason}", name)
-    said = ["Then the nodes are looked at again, and what has become possible by then is done as well."]
+    said = ["clusterctl then checks the nodes again and may plan further steps."]
     said += [
-        f"  unmet, and nothing to do yet: {nodeset.fold(names)}: {Kinds.said(why, differs)}"
+        f"  unmet, and no step is possible yet: {nodeset.fold(names)}: {Kinds.said(why, differs)}"
         for why, names, differs in waiting.found.values()
     ]
     boots = [n.node for n in prepared.plan.nodes if any(isinstance(p.step, Reboot) for p in n.steps)]
@@ -56,9 +56,9 @@ def outlook(prepared: Prepared, permits: Permits) -> list[str]:
 
 
 def say_not_started(names: list[str]) -> None:
-    """Name the nodes that were left alone, folded, on stderr."""
+    """Print the nodes that were not started, folded, to stderr."""
     from clusterctl.inventory import nodeset
 
     if names:
         count = f" ({len(names)} nodes)" if len(names) > 1 else ""
-        console.talk(f"{nodeset.fold(names)}{count}: not started, since too many others had failed")
+        console.talk(f"{nodeset.fold(names)}{count}: not started, because too many other nodes failed")

@@ -1,4 +1,4 @@
-"""The verb ``check``: what every node is, held against what it must be; changes nothing."""
+"""``check``: compare the state of each node with its requirements, without changes."""
 
 from __future__ import annotations
 
@@ -34,17 +34,22 @@ def check(
         typer.Option("--prometheus", metavar="FILE", help="Also write a Prometheus textfile."),
     ] = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Drift (a node unlike most of its kind) also exits 1.")
+        bool,
+        typer.Option(
+            "--strict", help="Also exit with 1 for drift (a node that differs from most of its kind)."
+        ),
     ] = False,
     record: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option(
-            "--record", metavar="DIR", help="Keep every node's raw answers, without secrets; also DIR.tar.gz."
+            "--record",
+            metavar="DIR",
+            help="Record the raw output of each node, without secrets; also as DIR.tar.gz.",
         ),
     ] = None,
     replay: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option("--replay", metavar="DIR", help="Judge a recording; contacts nothing."),
+        typer.Option("--replay", metavar="DIR", help="Check a recording instead of nodes; contacts no node."),
     ] = None,
     fanout: cli.FanoutOption = None,
     accept_new_host_keys: cli.AcceptHostKeysOption = False,
@@ -53,8 +58,8 @@ def check(
 ) -> None:
     """Check every node against every requirement; change nothing.
 
-    Exit code 0: everything met or not applicable; 1: something unmet or unknown, or a node unreachable, or
-    with --strict drift; 5: no node could be reached.
+    Exit code 0: all requirements met or not applicable; 1: a requirement unmet or unknown, a node unreachable, or
+    drift with --strict; 5: all nodes unreachable.
     """
     from clusterctl.cli.check_run import Contact, replayed
     from clusterctl.cli.session import say_failures, say_without_root
@@ -69,7 +74,7 @@ def check(
     if replay is not None:
         if inventory is not None or record is not None:
             raise UsageError(
-                "--replay takes the inventory and the answers of the recording",
+                "--replay uses the inventory and the answers of the recording",
                 hint="leave out INVENTORY and --record",
             )
         judged = replayed(replay, limit, wanted, unwanted)
@@ -109,7 +114,7 @@ def _text(judged: Judged) -> str:
 
 
 def folded(verdicts: HostMap[tuple[Verdict, ...]], width: int | None = None) -> str:
-    """Return the verdicts as one table for people; nodes that say the same share a row."""
+    """Return the verdicts as a table for people; nodes with the same verdict share a row."""
     from clusterctl.report import check_table
 
     return check_table.folded(verdicts, width)

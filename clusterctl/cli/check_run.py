@@ -1,4 +1,4 @@
-"""What ``check`` does between its options and its reports: contact nodes or replay a recording, and judge."""
+"""Carry out ``check``: contact the nodes or replay a recording, and judge the facts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What is known of a fleet, its verdicts, what drifts in it, and the last two as a document."""
+    """Hold a fleet's facts, verdicts and drift, and the verdicts and drift as a document."""
 
     facts: HostMap[NodeFacts]
     verdicts: HostMap[tuple[Verdict, ...]]
@@ -36,7 +36,7 @@ def judge_fleet(
     skip: tuple[str, ...],
     earlier: Mapping[str, NodeFacts],
 ) -> Judged:
-    """Judge every node among its fleet, and hold the nodes against each other; pure."""
+    """Judge each node as part of its fleet, and compare the nodes with each other; pure."""
     from clusterctl.facts.comparable import comparable
     from clusterctl.facts.drift import drift
     from clusterctl.requirements import judge
@@ -44,7 +44,7 @@ def judge_fleet(
     from clusterctl.transport.answers import map_understood
 
     fleet = Fleet((*inventory.nodes, *inventory.beyond), facts.values_by_node, earlier)
-    # What one node's facts lead to must not end the check of the others.
+    # An error in one node's facts must not end the check of the other nodes.
     compared = map_understood(facts, "its facts", lambda _name, found: comparable(found))
     verdicts = map_understood(
         compared,
@@ -57,7 +57,7 @@ def judge_fleet(
 
 @dataclass(frozen=True, slots=True)
 class Contact:
-    """A check that contacts the nodes of an inventory."""
+    """Check the nodes of an inventory by contacting them."""
 
     inventory: Path | None
     limit: Sequence[str] | None
@@ -76,7 +76,7 @@ class Contact:
             fanout=self.fanout,
             accept_new_host_keys=self.accept_new_host_keys,
         )
-        # A recording holds everything: what it is replayed for may not be what was checked.
+        # A recording holds all subjects, because a replay may check other requirements.
         asked = _subjects_read(only, skip, session.inventory)
         subjects = asked if record is None else None
         recorder = _recorder(record, session.inventory)
@@ -87,7 +87,7 @@ class Contact:
                 subjects,
                 meanwhile=lambda: run.write("inventory", recorded(session.inventory)),
             )
-            # Not before the nodes are asked: what facts are takes time to import.
+            # Imported after the nodes have answered: these imports take time.
             from clusterctl.facts import document
             from clusterctl.facts.earlier import EarlierFacts
 
@@ -112,7 +112,7 @@ def _subjects_read(
     only: tuple[str, ...] | None, skip: tuple[str, ...], inventory: Inventory
 ) -> frozenset[str] | None:
     if only is None and not skip and not any(node.requirements.skip for node in inventory.nodes):
-        # Everything is asked about; the judges are imported while the nodes answer.
+        # All subjects are read; the judges are imported while the nodes answer.
         return None
     from clusterctl.requirements import judge
 
@@ -129,12 +129,12 @@ def _recorder(record: Path | None, inventory: Inventory) -> Recorder | None:
 
 
 def _say_recorded(record: Path, scrubbed: int, judged: Judged) -> None:
-    """Say where the recording is; hold its own verdicts against those of this check."""
+    """Print the path of the recording; compare its verdicts with those of this check."""
     from clusterctl.facts.recording.model import SCRUBBED
 
-    console.talk(f"recorded in {record}; {scrubbed} secrets were taken out, as its {SCRUBBED} tells")
+    console.talk(f"recorded in {record}; {scrubbed} secrets were removed, listed in its {SCRUBBED}")
     if replayed(record, None, None, None).document != judged.document:
-        console.talk("warning: the recording, without its secrets, does not lead to the same verdicts")
+        console.talk("warning: a replay of the recording, without its secrets, gives different verdicts")
 
 
 def replayed(
@@ -156,5 +156,7 @@ def replayed(
     )
     as_recorded = limit is None and only is None and skip is None
     if as_recorded and judged.document != recording.result:
-        console.talk(f"note: clusterctl {recording.version} came to other verdicts when it recorded this")
+        console.talk(
+            f"note: clusterctl {recording.version}, which made this recording, gave different verdicts"
+        )
     return judged

@@ -1,4 +1,4 @@
-"""The terminal: data to stdout, talk to stderr, no colour unless a person is looking."""
+"""Write to the terminal: data to stdout, messages to stderr."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from clusterctl.visible import visible
 
 
 class ReaderGoneError(Exception):
-    """Whoever read our output has gone. No OSError, of which Typer would make exit code 1."""
+    """Report that the reader of stdout closed it. Not an OSError, which Typer would turn into exit code 1."""
 
 
 def open_closed_streams() -> None:
-    """Let a standard stream that is closed (``>&-``, some daemons) lead nowhere; the next file would get its number."""
+    """Open closed standard streams (``>&-``, some daemons) on os.devnull; else the next file would get their number."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123
 
 
 def flush() -> None:
-    """Write what stdout still holds; ConfigError or ReaderGoneError here, rather than at the interpreter's end."""
+    """Flush stdout, so that ConfigError or ReaderGoneError is raised here and not when the interpreter exits."""
     with _written():
         sys.stdout.flush()
 
 
 def abandon(*streams: TextIO) -> None:
-    """Let those of the streams that take nothing more lead nowhere, so that the interpreter ends in peace."""
+    """Redirect streams that cannot be written to os.devnull, so that the interpreter exits without an error."""
     for stream in streams:
         try:
             stream.flush()
@@ -54,18 +54,18 @@ def _written() -> Iterator[None]:
         abandon(sys.stdout)
         raise ConfigError(
             f"standard output cannot be written: {error.strerror}",
-            hint="is the disk full? the output is cut off",
+            hint="check whether the disk is full; the output is incomplete",
         ) from error
 
 
 @contextlib.contextmanager
 def written_by_others() -> Iterator[None]:
-    """Let what Typer itself writes to stdout, which is help, fail as what is written here does."""
+    """Let output of Typer itself (help) fail with the same errors as output of this module."""
     out, err = sys.stdout, sys.stderr
     try:
         yield
     except (OSError, SystemExit) as ended:
-        # Of a pipe that nobody reads Typer makes exit code 1, behind streams of its own that keep it quiet.
+        # For a closed pipe, Typer exits with 1 and replaces the standard streams to suppress the message.
         sys.stdout, sys.stderr = out, err
         error = ended.__context__ if isinstance(ended, SystemExit) else ended
         if not isinstance(error, OSError) or not _is_typers(error):
@@ -75,13 +75,13 @@ def written_by_others() -> Iterator[None]:
 
 
 def _is_typers(error: BaseException) -> bool:
-    """Whether it arose in Typer's own code, or in that of click."""
+    """Return whether an exception was raised in code of Typer or click."""
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)
     return str(frame.f_globals.get("__name__")).partition(".")[0] in ("typer", "click")
 
 
 def emit_json(document: Mapping[str, Any]) -> None:
-    """Write the verb's one JSON document to stdout."""
+    """Write the command's one JSON document to stdout."""
     text = (
         json_text.indented(document).decode()
         if _takes_all(sys.stdout)
@@ -92,15 +92,15 @@ def emit_json(document: Mapping[str, Any]) -> None:
 
 
 def data(text: str) -> None:
-    """Write what was asked for to stdout."""
+    """Write the requested data to stdout."""
     with _written():
         _write(sys.stdout, text if text.endswith("\n") else text + "\n")
 
 
 def talk(text: str) -> None:
-    """Say something about the work to stderr; the work goes on where nobody can be told.
+    """Write a message to stderr; if stderr cannot be written, the work continues.
 
-    What stdout was given before comes before: both are often one file.
+    stdout is flushed first, because both streams are often the same file.
     """
     with contextlib.suppress(OSError):
         sys.stdout.flush()
@@ -117,13 +117,13 @@ def _takes_all(stream: TextIO) -> bool:
 
 def _write(stream: TextIO, text: str) -> None:
     shown = visible(text)
-    if not _takes_all(stream):  # an old locale: what it cannot say is escaped, and no reason to end
+    if not _takes_all(stream):  # in a locale without UTF-8, escape what it cannot encode
         shown = shown.encode(stream.encoding, "backslashreplace").decode(stream.encoding)
     stream.write(shown)
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> str:
-    """Return rows as aligned plain text; ``right`` names the columns that align right."""
+    """Return rows as aligned plain text; ``right`` holds the indexes of right-aligned columns."""
     cells = [list(headers), *[list(row) for row in rows]]
     widths = [max(len(row[column]) for row in cells) for column in range(len(headers))]
     lines = []
@@ -137,24 +137,27 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right: Seque
 
 
 def width() -> int | None:
-    """Return the columns of the terminal that stdout is; None for a file or a pipe, whose lines are not folded."""
+    """Return the columns of stdout's terminal; None for a file or pipe, whose lines are not folded."""
     return shutil.get_terminal_size((120, 24)).columns if sys.stdout.isatty() else None
 
 
 def confirm(question: str) -> bool:
-    """Ask a yes/no question on the terminal; raise UsageError when nobody can answer."""
+    """Ask a yes/no question on the terminal; raise UsageError without a terminal."""
     if not sys.stdin.isatty():
-        raise UsageError("confirmation is needed, but no terminal is attached", hint="add --yes to go ahead")
+        raise UsageError(
+            "confirmation is needed, but no terminal is attached",
+            hint="add --yes to continue without the question",
+        )
     sys.stderr.write(visible(f"{question} [y/N] "))
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def ask_unseen(question: str) -> str:
-    """Ask for what must not be seen, from any thread; the terminal shows what is typed again when the program ends.
+    """Ask for a secret without echo, from any thread; the terminal's echo is restored when the program ends.
 
-    Ctrl-C reaches the main thread alone: whoever waits here for an answer then ends with the program, and with the
-    echo still off.
+    Ctrl-C interrupts only the main thread: another thread that waits here would end with the program and leave the
+    echo off.
     """
     import atexit
     import getpass
@@ -165,7 +168,7 @@ def ask_unseen(question: str) -> str:
             terminal = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY)
             stack.callback(os.close, terminal)
             before = termios.tcgetattr(terminal)
-            # What was typed of the secret by then must not be left to the shell.
+            # Flush the input: a partly typed secret must not reach the shell.
             atexit.register(termios.tcsetattr, terminal, termios.TCSAFLUSH, before)
             stack.callback(atexit.unregister, termios.tcsetattr)
         return getpass.getpass(visible(question))

@@ -1,4 +1,4 @@
-"""A session with the containers that are up, in place of the nodes that they are on."""
+"""Open a session with the running containers instead of with their nodes."""
 
 from __future__ import annotations
 
@@ -14,23 +14,26 @@ if TYPE_CHECKING:
 
 
 def refuse_inventory(inventory: Path | None) -> None:
-    """Raise UsageError for an inventory beside ``--containers``."""
+    """Raise UsageError for an inventory together with ``--containers``."""
     if inventory is not None:
-        raise UsageError("--containers has an inventory of its own", hint="leave -i out, or --containers")
+        raise UsageError(
+            "--containers and -i cannot be combined: 'up' wrote an inventory of the containers",
+            hint="leave one out",
+        )
 
 
 def containers_session(
     run_name: str | None, runs: Path | None, *, limit: Sequence[str] | None = None, fanout: int | None = None
 ) -> Session:
-    """Return a session with the containers of a run, or of the only run that has some up.
+    """Return a session with the containers of a run, or of the only run that has running containers.
 
-    Raise LaunchError when none is up, UsageError when several are and none is named.
+    Raise LaunchError if no run has running containers, UsageError if several have and no run is named.
     """
     from clusterctl.cli.session import open_session
     from clusterctl.launch import containers_record
     from clusterctl.transport.ssh_config import KNOWN_HOSTS_VARIABLE
 
     run = containers_record.those_up(run_name, runs)
-    # Its host keys are those of this up, pinned in its own file; the variable speaks of nodes.
+    # The host keys of the containers are in the run's own file; the variable names the file of the nodes.
     os.environ.pop(KNOWN_HOSTS_VARIABLE, None)
     return open_session(run.path / containers_record.INVENTORY, limit=limit, fanout=fanout)

@@ -1,4 +1,4 @@
-"""The verb ``down``: the containers of an ``up``, their keys and their inventory are no more."""
+"""``down``: remove the containers of an ``up``, with their keys and their inventory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from clusterctl.cli import options as cli
 
 RunOption = Annotated[
     Optional[str],  # noqa: UP045 - typer evaluates this at run time on 3.10
-    typer.Option("--run", metavar="RUN", help="The run of the up; default: the only one that is up."),
+    typer.Option(
+        "--run", metavar="RUN", help="The run of 'up'; default: the only run with running containers."
+    ),
 ]
 
 
@@ -19,7 +21,7 @@ def down(
     *,
     run_name: RunOption = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Forget the containers of nodes that do not answer any more.")
+        bool, typer.Option("--force", help="Also forget the containers of unreachable nodes.")
     ] = False,
     fanout: cli.FanoutOption = None,
     accept_new_host_keys: cli.AcceptHostKeysOption = False,
@@ -28,14 +30,15 @@ def down(
 ) -> None:
     """Remove what 'up' started: containers, keys and files.
 
-    Exit code 0; 5: a node is not reachable (repeat it later, or --force); 10: a container cannot be removed.
+    Exit code 0: all removed; 5: a node is unreachable (repeat later, or use --force); 10: a container cannot be
+    removed.
     """
     from clusterctl.cli.session import say_failures, session_of
     from clusterctl.launch import containers_record, containers_up
     from clusterctl.rundir import RunDir
     from clusterctl.transport.base import FailureKind
 
-    # A failed up may have left containers without an inventory of them: a run that is named is enough.
+    # A failed up may have left containers without writing their inventory: the name of the run is enough.
     run = containers_record.those_up(None, runs) if run_name is None else RunDir.open(run_name, runs, "up")
     inventory = containers_up.nodes_of(run)
     session = session_of(inventory, fanout=fanout, accept_new_host_keys=accept_new_host_keys)
@@ -52,9 +55,11 @@ def down(
             }
         )
     else:
-        console.talk(f"{removed} containers of {run.id} are gone")
+        console.talk(f"{removed} containers of {run.id} removed")
     say_failures(failures)
     if failures and not force:
-        console.talk("hint: repeat clusterctl down when they answer, or give --force to forget them")
+        console.talk(
+            "hint: repeat clusterctl down when these nodes are reachable, or forget their containers with --force"
+        )
     away = all(failure.kind is not FailureKind.ERROR for failure in failures.values())
     raise typer.Exit(0 if not failures or force else 5 if away else 10)

@@ -1,4 +1,4 @@
-"""The verb ``exec``: one command in all containers, with what they say alike said once."""
+"""``exec``: run one command in all containers; equal output is printed once."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 def execute(
     command: Annotated[
-        list[str], typer.Argument(metavar="COMMAND...", help="The command and its words, after --.")
+        list[str], typer.Argument(metavar="COMMAND...", help="The command and its arguments, after --.")
     ],
     *,
     limit: cli.LimitOption = None,
     run_name: RunOption = None,
     timeout_s: Annotated[
-        float, typer.Option("--timeout", min=1.0, metavar="S", help="Seconds the command may take.")
+        float, typer.Option("--timeout", min=1.0, metavar="S", help="Maximum seconds for the command.")
     ] = 600.0,
     fanout: cli.FanoutOption = None,
     runs: cli.RunsOption = None,
@@ -32,9 +32,9 @@ def execute(
 ) -> None:
     """Run a command in the containers that 'up' started.
 
-    A shell only where you name one (sh -c '...').
+    The command runs without a shell; for shell syntax, use sh -c '...'.
 
-    Exit code 0 when it ended with 0 everywhere; 1: somewhere it did not; 5: a container is not reachable.
+    Exit code 0: the command returned 0 in all containers; 1: in some it did not; 5: a container is unreachable.
     """
     from clusterctl.cli.containers_session import containers_session
     from clusterctl.cli.session import say_failures
@@ -85,7 +85,7 @@ def _say(outcome: Mapping[str, Completed | Failure]) -> None:
 
 
 def folded(answers: Mapping[str, Completed]) -> list[tuple[str, Completed]]:
-    """Return every different answer once, with the folded names of those that gave it."""
+    """Return each distinct answer once, with the folded names of its containers."""
     from clusterctl.inventory import nodeset
 
     alike: dict[tuple[int, bytes, bytes], list[str]] = {}

@@ -1,4 +1,4 @@
-"""The verb ``explain``: what the errors in a log mean, what causes them, and what to do."""
+"""``explain``: report the errors in logs, with their causes and what to do."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ def explain(
         list[str],
         typer.Argument(
             metavar="LOGFILE...",
-            help="Logs, in the order of time; '-' is standard input, a folder stands for all *.log files in it.",
+            help="Logs, oldest first; '-': standard input; a directory: all *.log files in it.",
             show_default=False,
         ),
     ],
     as_json: cli.JsonOption = False,
 ) -> None:
-    """Say what the errors in logs mean: NCCL, MPI, CUDA, ssh, ...
+    """Explain the errors in logs: NCCL, MPI, CUDA, ssh, ...
 
-    Exit code 0: something was recognised; 1: nothing was.
+    Exit code 0: at least one error was recognised; 1: none was recognised.
     """
     from clusterctl.report import explained
     from clusterctl.report.known_errors import catalogue
@@ -46,7 +46,7 @@ def explain(
 
     names = [name for log in logs for name in _files(log)]
     if names.count(STANDARD_INPUT) > 1:
-        raise UsageError("standard input can be read only once", hint="name '-' once")
+        raise UsageError("standard input can be read only once", hint="give '-' once")
     scan = Scan(catalogue.load())
     for name in names:
         _read(scan, name)
@@ -60,10 +60,10 @@ def explain(
 
 
 def _files(log: str) -> list[str]:
-    """Return the files that an argument stands for: itself, or the logs below a folder in order of name."""
+    """Return the files of an argument: the file itself, or the logs in a directory, sorted by name."""
     if log == STANDARD_INPUT or not is_folder(log):
         return [log]
-    # Unlike Path.rglob it goes on where a folder is removed, or may not be read, meanwhile.
+    # Unlike Path.rglob, os.walk continues if a directory cannot be read or is removed meanwhile.
     closed: list[OSError] = []
     there = (
         Path(folder, name)
@@ -73,9 +73,9 @@ def _files(log: str) -> list[str]:
     )
     found = sorted(str(path) for path in there if is_file(path))
     for error in closed:
-        console.talk(f"not looked into: {error.filename}: {error.strerror}")
+        console.talk(f"skipped: {error.filename}: {error.strerror}")
     if not found:
-        raise UsageError(f"{log}: no *.log file in this folder", hint="name the files themselves")
+        raise UsageError(f"{log}: no *.log file in this directory", hint="name the files themselves")
     return found
 
 
@@ -85,7 +85,7 @@ def _read(scan: Scan, name: str) -> None:
             scan.read("standard input" if name == STANDARD_INPUT else name, stream)
     except OSError as error:
         reason = error.strerror or str(error)
-        hint = user_files.hint_of(error, "is it a log that you may read?")
+        hint = user_files.hint_of(error, "check that the file is a log that you may read")
         raise ConfigError(f"cannot read {name}: {reason}", hint=hint) from error
 
 
@@ -95,14 +95,14 @@ def _opened(name: str) -> Iterator[BinaryIO]:
         with _unpacked(sys.stdin.buffer) as stream:
             yield stream
         return
-    # Of any size, as it is read in pieces; a log that is being written comes through the shell's <(tail -f LOG).
+    # Any size, because it is read in pieces; pipes, for a log that grows: the shell's <(tail -f LOG).
     with user_files.opened(name, pipes=True) as plain, _unpacked(plain) as stream:
         yield stream
 
 
 @contextmanager
 def _unpacked(plain: BinaryIO) -> Iterator[BinaryIO]:
-    """Give the stream, or what is compressed in it."""
+    """Yield the stream, decompressed if it is gzip."""
     if not (isinstance(plain, io.BufferedReader) and plain.peek(2)[:2] == _GZIP):
         yield plain
         return
@@ -113,6 +113,6 @@ def _unpacked(plain: BinaryIO) -> Iterator[BinaryIO]:
         try:
             yield stream  # type: ignore[misc]  # GzipFile reads as BinaryIO does
         except EOFError as error:
-            raise OSError(None, "the compressed file is cut off") from error
+            raise OSError(None, "the compressed file is truncated") from error
         except zlib.error as error:
             raise OSError(None, f"the compressed file is damaged: {error}") from error

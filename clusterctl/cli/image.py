@@ -1,4 +1,4 @@
-"""The verb ``image``: images with a collective library inside, and the proof that ranks use it."""
+"""``image``: build images with a collective library, and prove that ranks use it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def push(
 ) -> None:
     """Push an image to the registry in its name.
 
-    The credentials are those of 'docker login'. Prints NAME@sha256:..., which can stand in the inventory.
+    Uses the credentials of 'docker login'. Prints NAME@sha256:..., which the inventory accepts as an image.
     """
     from clusterctl.images import engine
     from clusterctl.images import push as pushing

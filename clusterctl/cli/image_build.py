@@ -1,4 +1,4 @@
-"""``image build`` and ``render dockerfile``: an image of a base and a collective library."""
+"""``image build`` and ``render dockerfile``: combine a base image and a collective library."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class FamilyName(str, Enum):
-    """Distributions by their package manager."""
+    """Name the families of distributions, by package manager."""
 
     debian = "debian"
     rhel = "rhel"
@@ -35,7 +35,7 @@ BaseOption = Annotated[
     typer.Option(
         metavar="IMAGE",
         help="Base image, e.g. nvcr.io/nvidia/pytorch:25.05-py3, nvidia/cuda:12.8.1-devel-ubuntu24.04, "
-        "debian:bookworm; default: the library's own, where it has one.",
+        "debian:bookworm; default: the library's own base, if it has one.",
     ),
 ]
 LibraryOption = Annotated[
@@ -46,14 +46,14 @@ PackageOption = Annotated[
     typer.Option(
         "--package",
         metavar="NAME=FILE#sha256=HEX",
-        help="A package of the library, by path or URL; repeatable. Nothing is taken without its sha256.",
+        help="A package of the library, by path or URL; repeatable. The sha256 is required.",
     ),
 ]
 NcclTestsOption = Annotated[
     str | None,
     typer.Option(
         metavar="ARCHIVE#sha256=HEX",
-        help="Source archive of nccl-tests, by path or URL, built into the image where the base has none.",
+        help="Source archive of nccl-tests, by path or URL; built into the image if the base lacks nccl-tests.",
     ),
 ]
 
@@ -64,7 +64,7 @@ def build(
     library: LibraryOption = "ccore",
     package: PackageOption = None,
     library_version: Annotated[
-        str | None, typer.Option(metavar="V", help="The library's version, where its packages do not say it.")
+        str | None, typer.Option(metavar="V", help="The library's version, if its packages do not state it.")
     ] = None,
     nccl_tests: NcclTestsOption = None,
     tag: Annotated[
@@ -73,23 +73,23 @@ def build(
     ] = None,
     inventory: InventoryOption = None,
     limit: LimitOption = None,
-    pull: Annotated[bool, typer.Option("--pull", help="Look for a newer base in its registry.")] = False,
+    pull: Annotated[bool, typer.Option("--pull", help="Pull a newer base image from its registry.")] = False,
     network: Annotated[
-        str | None, typer.Option(help="Network of the build's commands, e.g. host.", show_default=False)
+        str | None, typer.Option(help="Network mode of the build's commands, e.g. host.", show_default=False)
     ] = None,
     build_arg: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Hand on this variable of the environment, e.g. http_proxy; repeatable.",
+            help="Pass this environment variable to the build, e.g. http_proxy; repeatable.",
         ),
     ] = None,
     json: JsonOption = False,
 ) -> None:
     """Build an image with a collective library inside.
 
-    The base gets RDMA userspace, sshd without host keys and Open MPI, as far as it has none, and the library
-    as the last layer. A library that cannot work in it is refused before anything is built.
+    If the base lacks them, RDMA userspace, sshd without host keys and Open MPI are installed; the library is the
+    last layer. A library that cannot work on the base is rejected before the build.
 
     Example: clusterctl image build --base debian:bookworm --tag registry.local/train:1
     """
@@ -100,7 +100,7 @@ def build(
     request = building.Request(
         library=found,
         base=_base(base, found),
-        tag=tag or image_of(inventory, limit, option="the one to make with --tag"),
+        tag=tag or image_of(inventory, limit, option="the new image with --tag"),
         packages=tuple(_wanted(text) for text in package or ()),
         library_version=library_version,
         nccl_tests=_archive(nccl_tests),
@@ -124,11 +124,12 @@ def dockerfile(
     package: PackageOption = None,
     nccl_tests: NcclTestsOption = None,
     family: Annotated[
-        FamilyName | None, typer.Option(help="The base's distribution, where its name does not tell.")
+        FamilyName | None,
+        typer.Option(help="The base's family of distributions, if its name does not show it."),
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Write the Dockerfile that 'image build' builds from."""
+    """Print the Dockerfile that 'image build' uses."""
     from clusterctl.artifacts import dockerfile as artifact
     from clusterctl.images import build as building
     from clusterctl.images import packages
@@ -141,7 +142,8 @@ def dockerfile(
     kind = family.value if family is not None else artifact.family_of(image)
     if kind is None:
         raise ArtifactError(
-            f"the name {image} does not tell its distribution", hint="add --family debian or --family rhel"
+            f"cannot derive the distribution from the image name {image}",
+            hint="add --family debian or --family rhel",
         )
     archive = _archive(nccl_tests)
     recipe = building.recipe(
@@ -164,8 +166,8 @@ def _base(base: str | None, library: Library) -> str:
     image = base or library.base
     if image is None:
         raise UsageError(
-            "no base image is named",
-            hint="--base debian:bookworm (CPUs), nvidia/cuda:12.8.1-devel-ubuntu24.04, or NGC's PyTorch",
+            "no base image was given",
+            hint="add --base debian:bookworm (CPUs), nvidia/cuda:12.8.1-devel-ubuntu24.04, or NGC's PyTorch",
         )
     return image
 
@@ -183,16 +185,16 @@ def _archive(text: str | None) -> Any:
 def _build_arg(name: str) -> tuple[str, str]:
     if "=" in name:
         raise UsageError(
-            "--build-arg takes a name; values stay out of command lines",
+            "--build-arg takes a variable's name without a value, so that command lines hold no secrets",
             hint=f"export {name.partition('=')[0]}=..., then --build-arg {name.partition('=')[0]}",
         )
     if name not in os.environ:
-        raise UsageError(f"--build-arg {name}: there is no such variable in the environment")
+        raise UsageError(f"--build-arg {name}: this environment variable is not set")
     return name, os.environ[name]
 
 
 def _gpus(inventory: Path | None, limit: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the names of the nodes' GPUs as former runs of check saw them; nothing is contacted."""
+    """Return the names of the nodes' GPUs from earlier runs of check; contact no node."""
     from clusterctl.facts.earlier import EarlierFacts
     from clusterctl.rundir import default_root
 

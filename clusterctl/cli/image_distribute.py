@@ -1,4 +1,4 @@
-"""The verb ``image distribute``: the same image in the engine of every node."""
+"""``image distribute``: copy one image to the docker engine of each node."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class MethodName(str, Enum):
-    """The way an image takes."""
+    """Name the methods of distribution."""
 
     auto = "auto"
     registry = "registry"
@@ -27,7 +27,9 @@ class MethodName(str, Enum):
 def distribute(
     image: Annotated[
         str | None,
-        typer.Argument(metavar="IMAGE", help="Image to bring; default: container.image of the inventory."),
+        typer.Argument(
+            metavar="IMAGE", help="Image to distribute; default: container.image of the inventory."
+        ),
     ] = None,
     *,
     inventory: cli.InventoryOption = None,
@@ -35,17 +37,17 @@ def distribute(
     method: Annotated[
         MethodName,
         typer.Option(
-            help="registry: every node pulls; tree: saved here once and passed on from node to node; "
-            "auto: the registry, unless only this machine has the image."
+            help="registry: each node pulls; tree: saved here once and copied from node to node; "
+            "auto: registry, unless only this machine has the image."
         ),
     ] = MethodName.auto,
     fanout: cli.FanoutOption = None,
     accept_new_host_keys: cli.AcceptHostKeysOption = False,
     as_json: cli.JsonOption = False,
 ) -> None:
-    """Bring the image to every node that does not have it yet.
+    """Copy the image to each node that lacks it.
 
-    Exit code 0 when all nodes have it; 9: a node has not; 5: a node is not reachable.
+    Exit code 0: all nodes have it; 9: a node does not; 5: each node that failed is unreachable.
     """
     from clusterctl.cli.session import open_session
     from clusterctl.images.distribute import Distribution
@@ -74,7 +76,7 @@ def distribute(
         console.talk(f"hint: {hint}")
     if done.controller_bytes:
         console.talk(
-            f"{_mib(done.controller_bytes)} left this machine; the archive has {_mib(done.archive_bytes)}"
+            f"this machine sent {_mib(done.controller_bytes)}; the archive has {_mib(done.archive_bytes)}"
         )
     unreachable = [outcome for outcome in failed if outcome.unreachable]
     raise typer.Exit(0 if not failed else 5 if len(unreachable) == len(failed) else 9)

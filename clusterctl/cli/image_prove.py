@@ -1,4 +1,4 @@
-"""``image prove``: which library the ranks on the nodes have mapped, and whether it is one and the same."""
+"""``image prove``: report which library each rank has mapped, and whether all use the same one."""
 
 from __future__ import annotations
 
@@ -28,17 +28,19 @@ def prove(
     limit: LimitOption = None,
     library: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Collective library; default: what the image says it has."),
+        typer.Option(metavar="NAME", help="Collective library; default: the one that the image declares."),
     ] = None,
     fanout: FanoutOption = None,
     accept_new_host_keys: AcceptHostKeysOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Prove that all ranks use one and the same library.
+    """Prove that all ranks use the same library.
 
-    Looks into the containers of 'clusterctl up' at the ranks that run, or, where none does, at one process per
-    slot that loads the library as a rank would. Exits 1 and names the node where one uses another library;
-    5: no node is reachable; 9: no docker engine answers.
+    Inspects the running ranks in the containers of 'clusterctl up'. Without running ranks, it starts one process
+    per slot, which loads the library as a rank does.
+
+    Exit code 0: all use the same library; 1: a rank uses another library, or a node failed; 5: all nodes unreachable;
+    9: no docker engine answers.
     """
     from clusterctl.cli.session import open_session, say_failures
     from clusterctl.cli.status_line import Progress
@@ -54,7 +56,7 @@ def prove(
         return proving.ask(node, transport, library=library, slots=slots, timeout_s=session.command_timeout_s)
 
     nodes = session.inventory.nodes
-    progress = Progress("looking into containers", len(nodes))
+    progress = Progress("inspecting containers", len(nodes))
     answers = fan_out(nodes, session.connect, work, fanout=session.fanout, on_done=progress.advance)
     progress.end()
     against = proving.judge(answers)
@@ -67,7 +69,7 @@ def prove(
         for line in against:
             console.talk(line)
     if not answers.values_by_node:
-        # A node whose docker engine does not answer was reached.
+        # A node is reachable if only its docker engine does not answer.
         reached = any(failure.kind is FailureKind.ERROR for failure in answers.failures.values())
         raise typer.Exit(ImageError.exit_code if reached else NodeConnectionError.exit_code)
     if against or answers.failures:

@@ -1,4 +1,4 @@
-"""What the verbs of ``image`` share: which image is meant."""
+"""Choose the image of the ``image`` commands."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from clusterctl.errors import ArtifactError
 
 
 def image_of(
-    path: Path | None, limit: Sequence[str] | None, *, option: str = "one on the command line"
+    path: Path | None, limit: Sequence[str] | None, *, option: str = "an image on the command line"
 ) -> str:
-    """Return the one image that the inventory's nodes run; raise ArtifactError where they name none, or several.
+    """Return the one image that the inventory sets for its nodes; raise ArtifactError for no image or several.
 
-    ``option`` is how else the verb may be told.
+    ``option`` describes, for the hint, how to give the image on the command line.
     """
     from clusterctl.inventory import nodeset
 
@@ -24,12 +24,12 @@ def image_of(
     if len(named) > 1:
         listed = "; ".join(f"{nodeset.fold(names)}: {image or 'none'}" for image, names in named.items())
         raise ArtifactError(
-            f"the nodes name different images: {listed}", hint="say which one is meant, or use --limit"
+            f"the nodes have different images: {listed}", hint="give one image, or select nodes with --limit"
         )
     (image,) = named
     if image is None:
         raise ArtifactError(
-            "no image is named",
-            hint=f"name {option}, or in the inventory as defaults: {{container: {{image: ...}}}}",
+            "no image was given",
+            hint=f"give {option}, or set it in the inventory: defaults: {{container: {{image: ...}}}}",
         )
     return image

@@ -1,4 +1,4 @@
-"""The verb ``inventory``: an inventory.yaml made from what another tool knows of the nodes; contacts nothing."""
+"""``inventory``: write an inventory.yaml from another tool's inventory, without contacting a node."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from clusterctl.inventory.imports.found import Found, Note, Source
     from clusterctl.inventory.imports.kinds import Kind
 
-app = typer.Typer(help="Make an inventory from another tool's; contacts nothing.", no_args_is_help=True)
+app = typer.Typer(help="Write an inventory from another tool's; contacts no node.", no_args_is_help=True)
 MAX_BYTES = 4 * 1024 * 1024
 MAX_FILES = 20_000
 MAX_BYTES_BESIDE = 16 * 1024 * 1024
@@ -27,7 +27,7 @@ STDIN = "<stdin>"
 
 
 class From(str, Enum):
-    """Whose inventory it is."""
+    """Name the source formats."""
 
     auto = "auto"
     ansible = "ansible"
@@ -38,7 +38,7 @@ class From(str, Enum):
 
 @app.callback()
 def about() -> None:
-    """Make an inventory from another tool's; contacts nothing."""
+    """Write an inventory from another tool's; contacts no node."""
 
 
 @app.command("import")
@@ -51,24 +51,26 @@ def import_inventory(
         ),
     ],
     *,
-    from_: Annotated[From, typer.Option("--from", help="Whose it is.")] = From.auto,
+    from_: Annotated[From, typer.Option("--from", help="Source format.")] = From.auto,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write here; default: stdout.")
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Output file; default: stdout.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the output file.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Write an inventory with another tool's nodes.
 
-    What it leaves behind is said on stderr.
+    Settings that cannot be converted are listed on stderr.
     """
     from clusterctl.inventory.imports import kinds
 
     if output is not None and is_there(output) and not force:
-        raise UsageError(f"{output} is there already", hint="name another file with -o, or add --force")
+        raise UsageError(
+            f"{output} already exists", hint="give another file with -o, or overwrite it with --force"
+        )
     read = _source(source)
     kind = kinds.detect(read) if from_ is From.auto else kinds.Kind(from_.value)
-    # Relative paths in an inventory start at its own folder.
+    # Relative paths in an inventory start at its own directory.
     folder = output.resolve().parent if output is not None else Path()
     found, text = converted(read, kind, folder)
     for note in found.notes:
@@ -86,7 +88,7 @@ def import_inventory(
 
 
 def converted(source: Source, kind: Kind, folder: Path) -> tuple[Found, str]:
-    """Return what was found and its inventory.yaml, which is loaded once to prove that it can be."""
+    """Return the imported nodes and the text of inventory.yaml, after loading it once to check it."""
     from dataclasses import replace
 
     from clusterctl.inventory import load
@@ -98,7 +100,7 @@ def converted(source: Source, kind: Kind, folder: Path) -> tuple[Found, str]:
     found = replace(found, notes=tuple(dict.fromkeys((*found.notes, *_typing_errors(source, kind)))))
     if not found.nodes:
         said = "".join(f"\n{note}" for note in found.notes[:10])
-        raise InventoryError(f"{source.name}: no node in it can be carried over{said}")
+        raise InventoryError(f"{source.name}: no node in it can be imported{said}")
     written = text(found, f"Made from {kinds.TITLES[kind]} ({source.name}) by clusterctl {__version__}.")
     loaded = load.from_text(written, "the inventory made", folder)
     if [node.name for node in loaded.nodes] != [node.name for node in found.nodes]:
@@ -134,7 +136,7 @@ def _source(name: str) -> Source:
 
 
 class _Beside:
-    """The files that belong to an inventory, by their path; bounded in number and in size over all."""
+    """Collect the files that belong to an inventory, by path; their number and total size are bounded."""
 
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
@@ -150,14 +152,14 @@ class _Beside:
             raise InventoryError(
                 f"{file}: with it, {len(self.texts) + 1} files of {self._size} characters belong to the inventory; "
                 f"expected at most {MAX_FILES} files and {user_files.size_text(MAX_BYTES_BESIDE)}",
-                hint="import the output of ansible-inventory --list --yaml --export, or of ssh -G, from '-'",
+                hint="import the output of ansible-inventory --list --yaml --export, or of ssh -G, through '-'",
             )
         self.texts[str(file)] = text
         return text
 
 
 def _include(path: Path, text: str, beside: _Beside) -> None:
-    """Read the files that ``Include`` lines name, from the folder of the file on (ssh_config(5): ~/.ssh)."""
+    """Read the files of ``Include`` lines, relative to the directory of the file (ssh_config(5): ~/.ssh)."""
     import glob
     import re
 
@@ -165,7 +167,7 @@ def _include(path: Path, text: str, beside: _Beside) -> None:
     while todo:
         for line in re.findall(r"^[ \t]*include[ \t=]+(\S.*)$", todo.pop(), re.IGNORECASE | re.MULTILINE):
             for pattern in line.replace('"', " ").split():
-                # Unlike Path.glob it leaves out hidden files, as glob(3) does.
+                # glob.glob leaves out hidden files as glob(3) does; Path.glob does not.
                 for name in sorted(glob.glob(str(path.parent / at_home(pattern)))):  # noqa: PTH207
                     included = beside.add(Path(name))
                     if included is not None:
@@ -180,30 +182,30 @@ def _read(path: Path) -> str:
     try:
         return _decoded(user_files.read(path, MAX_BYTES, pipes=True), str(path))
     except OSError as error:
-        hint = "name its hosts file" if is_folder(path) else user_files.hint_of(error)
+        hint = "give the hosts file in it" if is_folder(path) else user_files.hint_of(error)
         raise InventoryError(f"{path} cannot be read: {error.strerror}", hint=hint) from None
 
 
 def _decoded(data: bytes, name: str) -> str:
     if len(data) > MAX_BYTES:
-        raise InventoryError(f"{name}: larger than {MAX_BYTES} bytes: no inventory")
+        raise InventoryError(f"{name} is too large for an inventory: more than {MAX_BYTES} bytes")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise InventoryError(f"{name}:{line}: not UTF-8 text") from None
+        raise InventoryError(f"{name}:{line}: invalid UTF-8; expected a text file") from None
 
 
 def _write(path: Path, text: str, force: bool) -> None:
-    """Write the inventory whole or not at all; with ``force`` the one that is there stays until then."""
+    """Write the inventory atomically; with ``force``, an existing file stays until it is replaced."""
     from clusterctl.cli import report_files
 
     try:
         if not force:
-            # Exclusive creation: a file that appeared since the look is not overwritten either.
+            # Exclusive creation: a file that was created since the check is not overwritten either.
             path.open("x").close()
     except FileExistsError:
-        raise UsageError(f"{path} is there already", hint="add --force") from None
+        raise UsageError(f"{path} already exists", hint="overwrite it with --force") from None
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from None
     try:

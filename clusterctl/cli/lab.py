@@ -1,4 +1,4 @@
-"""``clusterctl lab``: virtual nodes to rehearse on."""
+"""``lab``: start and remove virtual nodes for rehearsal."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from clusterctl.lab import Lab, LabStatus
 
 app = typer.Typer(
-    help="Virtual nodes to rehearse on: QEMU guests, or containers.",
+    help="Virtual nodes for rehearsal: QEMU guests or containers.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
 
 class DriverName(str, Enum):
-    """The drivers, as words of the command line."""
+    """Name the drivers."""
 
     DOCKER = "docker"
     QEMU = "qemu"
 
 
-DirectoryOption = Annotated[Path, typer.Option("--dir", metavar="DIR", help="The folder that holds the lab.")]
+DirectoryOption = Annotated[Path, typer.Option("--dir", metavar="DIR", help="The lab's directory.")]
 _DEFAULT_DIRECTORY = Path(".clusterctl-lab")
 
 
@@ -38,33 +38,35 @@ _DEFAULT_DIRECTORY = Path(".clusterctl-lab")
 def up(
     *,
     driver: Annotated[
-        DriverName, typer.Option(help="qemu: kernels, PCIe and RDMA of their own; docker: containers, fast.")
+        DriverName,
+        typer.Option(help="qemu: guests with their own kernel, PCIe and RDMA; docker: containers, faster."),
     ] = DriverName.QEMU,
-    nodes: Annotated[int, typer.Option(min=1, max=16, help="How many nodes.")] = 2,
+    nodes: Annotated[int, typer.Option(min=1, max=16, help="Number of nodes.")] = 2,
     directory: DirectoryOption = _DEFAULT_DIRECTORY,
     mount: Annotated[
         Optional[list[str]],  # noqa: UP045 - typer evaluates this at run time on 3.10
         typer.Option(
-            "--mount", metavar="HOST:GUEST[:ro]", help="Mount a folder into the containers; repeatable."
+            "--mount", metavar="HOST:GUEST[:ro]", help="Mount a directory into the containers; repeatable."
         ),
     ] = None,
     with_python: Annotated[
         bool,
-        typer.Option("--with-python", help="Mount the Python that runs this into the containers, read-only."),
+        typer.Option("--with-python", help="Mount clusterctl's own Python into the containers, read-only."),
     ] = False,
-    memory_mib: Annotated[int, typer.Option(min=512, help="Memory per guest.")] = 1280,
+    memory_mib: Annotated[int, typer.Option(min=512, help="Memory per guest in MiB.")] = 1280,
     bare: Annotated[
-        bool, typer.Option("--bare", help="Guests that have nothing yet, and the packages to complete them.")
+        bool,
+        typer.Option(
+            "--bare", help="Start guests without the required packages, which bootstrap can then install."
+        ),
     ] = False,
     engines: Annotated[
         bool,
-        typer.Option(
-            "--engines", help="Containers with a docker engine of their own each, for image and up."
-        ),
+        typer.Option("--engines", help="Give each container its own docker engine, for image and up."),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Start nodes that answer SSH, and write their inventory."""
+    """Start virtual nodes that answer SSH, and write their inventory."""
     from clusterctl import lab as labs
 
     _show_progress()
@@ -91,11 +93,14 @@ def up(
 def down(
     directory: DirectoryOption = _DEFAULT_DIRECTORY,
     purge_cache: Annotated[
-        bool, typer.Option("--purge-cache", help="Remove the cached root filesystem as well.")
+        bool, typer.Option("--purge-cache", help="Also remove the cached root filesystem.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Remove a lab with all that it made; a folder without one is fine."""
+    """Remove a lab with all its files.
+
+    If the directory holds no lab, nothing is removed and the command succeeds.
+    """
     from clusterctl import lab as labs
 
     removed = labs.down(directory, purge_cache=purge_cache)
@@ -104,12 +109,15 @@ def down(
             {"schema": "clusterctl.lab-down/1", "directory": str(directory.absolute()), "removed": removed}
         )
     else:
-        console.talk(f"the lab in {directory} is gone" if removed else f"there is no lab in {directory}")
+        console.talk(f"removed the lab in {directory}" if removed else f"there is no lab in {directory}")
 
 
 @app.command()
 def status(directory: DirectoryOption = _DEFAULT_DIRECTORY, as_json: JsonOption = False) -> None:
-    """Say which nodes run and answer SSH; exit 1 when one does not."""
+    """Report which nodes run and answer SSH.
+
+    Exit code 0: all nodes answer SSH; 1: a node does not.
+    """
     from clusterctl import lab as labs
 
     state = labs.status(directory)
@@ -133,7 +141,7 @@ def status(directory: DirectoryOption = _DEFAULT_DIRECTORY, as_json: JsonOption 
 
 
 def _show_progress() -> None:
-    # The first `up` builds for minutes: it says what it does, unless it was told to be quiet.
+    # The first `up` builds for minutes, so it reports its progress unless --quiet is set.
     if logging.getLogger(log.ROOT).getEffectiveLevel() == logging.WARNING:
         log.get("clusterctl.lab").setLevel(logging.INFO)
 

@@ -1,4 +1,4 @@
-"""The command ``clusterctl``: its verbs, its top-level options, and the one place that turns errors into exits."""
+"""``clusterctl``: the top-level command and its options, and the only place that turns errors into exit codes."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from clusterctl.errors import ClusterctlError, ConfigError, ControllerFileError
 
 INTERRUPTED = 130
 READER_GONE = 141
-# A disk of this machine that is full, over its quota, read-only or broken, wherever it shows.
+# Errors of this machine's disk (full, over quota, read-only, broken), in any part of a run.
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG)
 
-# Typer carries its own copy of click since 0.2x and the click package before: both are reached through Typer.
+# Typer includes its own copy of click since 0.2x and used the click package before: Typer gives access to both.
 ClickException: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
 
@@ -36,24 +36,26 @@ def _show_version(wanted: bool) -> None:
 def options(
     verbose: Annotated[
         int,
-        typer.Option("--verbose", "-v", count=True, help="Say more on stderr: logins; twice: commands too."),
+        typer.Option(
+            "--verbose", "-v", count=True, help="Print more on stderr: logins; twice: also commands."
+        ),
     ] = 0,
     quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="No progress and no warnings on stderr.")
+        bool, typer.Option("--quiet", "-q", help="Print no progress and no warnings on stderr.")
     ] = False,
     _version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Make bare GPU nodes reachable by SSH a proven training cluster."""
+    """Turn bare GPU nodes that answer SSH into a proven training cluster."""
     log.configure(-1 if quiet else min(verbose, 2))
 
 
 def application(verb: str | None = None) -> typer.Typer:
-    """Return the whole command, or as much of it as one verb needs."""
+    """Return the whole application, or only the part that one command needs."""
     app = typer.Typer(
         name="clusterctl",
-        help="Make bare GPU nodes reachable by SSH a proven training cluster.",
+        help="Turn bare GPU nodes that answer SSH into a proven training cluster.",
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
@@ -71,9 +73,9 @@ def _document(message: str, exit_code: int, hint: str | None = None) -> dict[str
 
 
 def _hoisted(arguments: Sequence[str]) -> list[str]:
-    """Put ``-v`` and ``-q`` before the verb, where they belong, from wherever people write them.
+    """Move ``-v`` and ``-q`` before the command, where Typer expects them.
 
-    Not from among the words of a program: they may be its own.
+    Those among the arguments of a program stay, because they may be the program's own.
     """
     end = verbs.end_of_own_talk(arguments)
     talk_first = sorted(arguments[:end], key=lambda word: not verbs.is_talk(word))
@@ -81,11 +83,11 @@ def _hoisted(arguments: Sequence[str]) -> list[str]:
 
 
 def _start_lean() -> None:
-    """Spare what a verb's imports would otherwise pay for: an eighth of a short command.
+    """Speed up the imports of a command: an eighth of the time of a short one.
 
-    What they make stays, so that looking for cyclic garbage among it is in vain, at the end above all (a tenth of a
-    second for the facts of 256 nodes); and pydantic would read the entry points of everything that is installed, for
-    plugins that nobody has.
+    Imported objects live until the end, so collecting cyclic garbage among them finds nothing; at exit it would take a
+    tenth of a second for the facts of 256 nodes. pydantic would read the entry points of all installed packages to
+    find plugins, which are not used.
     """
     gc.set_threshold(50_000, 20, 20)
     atexit.register(gc.freeze)
@@ -93,9 +95,9 @@ def _start_lean() -> None:
 
 
 def _be_somebody() -> None:
-    """Give a user who is only a number, as in some containers, a name, and the root folder for a home (login(1)).
+    """Set a login name, and ``/`` as home (login(1)), for a user without an account, as in some containers.
 
-    Much of what runs here asks for them (paths with ``~``, ssh_config's ``%u``, mpirun), and cannot do without.
+    Paths with ``~``, ssh_config's ``%u`` and mpirun require both.
     """
     try:
         pwd.getpwuid(os.getuid())
@@ -113,7 +115,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = _run(_hoisted(sys.argv[1:] if argv is None else argv))
         console.flush()
     except console.ReaderGoneError:
-        # The reader of stdout (head, less) has gone; the shell's convention is to end quietly.
+        # The reader of stdout (head, less) closed it; by the shell's convention, exit without a message.
         console.abandon(sys.stdout, sys.stderr)
         return READER_GONE
     except ConfigError as error:
@@ -123,16 +125,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _hint(error: Any) -> str | None:
-    """Say how a verb takes what was given as another verb, or a program, takes it; None where that is not it."""
+    """Return how the command expects an argument that was given in the form of another one; None otherwise."""
     context: Any = getattr(error, "ctx", None)
     if context is None:
         return None
     unknown = getattr(error, "option_name", None)
     if unknown is not None and context.parent is None:
-        return f"options of a verb stand behind it: clusterctl VERB {unknown}"
+        return f"options of a command follow it: clusterctl COMMAND {unknown}"
     if unknown is not None and verbs.takes_a_program(context.command_path.partition(" ")[2]):
-        own = f", {unknown} of clusterctl before the verb" if verbs.is_talk(unknown) else ""
-        return f"a program and its options stand behind '--'{own}"
+        own = f"; clusterctl's own {unknown} goes before the command" if verbs.is_talk(unknown) else ""
+        return f"a program and its options follow '--'{own}"
     taken = [one for one in context.command.params if one.name == "inventory"]
     if not taken:
         return None
@@ -140,7 +142,7 @@ def _hint(error: Any) -> str | None:
         wrong, form = "unexpected extra argument" in error.format_message(), "-i INVENTORY"
     else:
         wrong, form = unknown in ("-i", "--inventory"), "INVENTORY"
-    return f"an inventory is given as: {context.command_path} {form}" if wrong else None
+    return f"give the inventory as: {context.command_path} {form}" if wrong else None
 
 
 def _run(arguments: list[str]) -> int:
@@ -169,10 +171,13 @@ def _run(arguments: list[str]) -> int:
     except OSError as error:
         if error.errno not in _DISK:
             raise
-        place = f"cannot write {error.filename}" if error.filename else "a file cannot be written"
+        place = f"cannot write {error.filename}" if error.filename else "cannot write a file"
         from clusterctl.rundir import on_this_machine
 
-        message, hint = f"{place}: {on_this_machine(error)}", "make room on this machine; no node is at fault"
+        message, hint = (
+            f"{place}: {on_this_machine(error)}",
+            "free disk space on this machine; the nodes are not the cause",
+        )
         if as_json:
             console.emit_json(_document(message, ControllerFileError.exit_code, hint))
         console.talk(f"error: {message}")

@@ -1,4 +1,4 @@
-"""Options that several verbs share, and the state that the top-level callback leaves for them."""
+"""Define the options that several commands share, and check their values."""
 
 from __future__ import annotations
 
@@ -28,74 +28,76 @@ InventoryOption = Annotated[
         show_default=False,
     ),
 ]
-# These three may be repeated, which adds to them: of two, one must not be dropped in silence.
+# --limit, --only and --skip may be repeated, which adds to them: no value is silently dropped.
 LimitOption = Annotated[
     Optional[list[str]],  # noqa: UP045
     typer.Option("--limit", metavar="NODESET", help="Only these nodes or groups, e.g. 'gpu[01-04],spare'."),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout; talk goes to stderr.")]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")]
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="Print one JSON document on stdout; messages go to stderr.")
+]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show the plan; change nothing.")]
 OnlyOption = Annotated[
     Optional[list[str]],  # noqa: UP045
     typer.Option("--only", metavar="R,..", help="Only these requirements."),
 ]
 SkipOption = Annotated[
     Optional[list[str]],  # noqa: UP045
-    typer.Option("--skip", metavar="R,..", help="All requirements but these."),
+    typer.Option("--skip", metavar="R,..", help="All requirements except these."),
 ]
 FanoutOption = Annotated[
     Optional[int],  # noqa: UP045
-    typer.Option("--fanout", min=1, help="Nodes contacted at once.", show_default=False),
+    typer.Option("--fanout", min=1, help="Number of nodes contacted at once.", show_default=False),
 ]
 AcceptHostKeysOption = Annotated[
     bool,
     typer.Option(
         "--accept-new-host-keys",
-        help="Record the host keys of nodes never seen before; changed keys are always refused.",
+        help="Record the host keys of new nodes; changed keys are always refused.",
     ),
 ]
 RunsOption = Annotated[
     Optional[Path],  # noqa: UP045
     typer.Option(
-        "--runs", metavar="DIR", help="Where run folders go; default: $CLUSTERCTL_RUNS, else ./runs."
+        "--runs", metavar="DIR", help="Directory of the run folders; default: $CLUSTERCTL_RUNS, else ./runs."
     ),
 ]
 
 
-# What a timer, a calendar and a launcher's own clock still can count.
+# Timers, dates and the clocks of launchers can all represent a year.
 _LONGEST_WAIT_S = 366 * 86400.0
 
 
 def require_seconds(timeout_s: float, flag: str = "--timeout") -> None:
-    """Raise UsageError for a timeout that no clock can count to: "inf", "nan", more than a year."""
+    """Raise UsageError for a timeout that is not a positive number of seconds, or is longer than a year."""
     if not 0 < timeout_s <= _LONGEST_WAIT_S:
         raise UsageError(
-            f"{flag} {timeout_s:g} is no time that can be waited for",
-            hint=f"write seconds, a year at most: {flag} 86400 is a day",
+            f"{flag} must be a positive number of seconds, at most a year, not {timeout_s:g}",
+            hint=f"give seconds: {flag} 86400 is a day",
         )
 
 
 def require_image(name: str | None) -> None:
-    """Raise UsageError for an --image that an inventory could not hold: an empty one, or one like an option."""
+    """Raise UsageError for an --image that an inventory rejects: an empty one, or one that begins with a dash."""
     if name is not None and not _is_word(name):
-        raise UsageError(f"{name!r} is no name of an image", hint="it is written registry/name:tag")
+        raise UsageError(f"--image {name!r} is not a valid image name", hint="give it as registry/name:tag")
 
 
 def require_volumes(volumes: Sequence[str]) -> None:
-    """Raise UsageError for a --volume that an inventory could not hold: 'down' reads the run's again."""
+    """Raise UsageError for a --volume that an inventory rejects: 'down' reads the run's inventory again."""
     from clusterctl.inventory.shapes import shape_of
 
     for volume in volumes:
         if not _is_word(volume):
             raise UsageError(
                 f"--volume {volume!r} is not {shape_of(('volumes',))}",
-                hint="give the folder another name, or a link to it, without spaces",
+                hint="rename the directory, or make a link to it, without spaces in the path",
             )
 
 
 def _is_word(text: str) -> bool:
-    """Whether an inventory takes it as one."""
+    """Return whether an inventory accepts the text as a word."""
     from pydantic import TypeAdapter, ValidationError
 
     from clusterctl.inventory.field_types import Word
@@ -108,15 +110,15 @@ def _is_word(text: str) -> bool:
 
 
 def names(texts: Sequence[str] | None) -> tuple[str, ...] | None:
-    """Split a comma-separated option, given any number of times; None stays None.
+    """Split a comma-separated option that may be repeated; None stays None.
 
-    One that names nothing is a UsageError.
+    Raise UsageError for an option that names nothing.
     """
     if texts is None:
         return None
     parts = tuple(part.strip() for text in texts for part in text.split(",") if part.strip())
     if not parts:
-        # Most likely an unset variable of a script: taken as "nothing to check" it would always pass.
+        # Probably an unset variable of a script: read as "check nothing", it would always pass.
         given = ",".join(texts)
         raise UsageError(f"{given!r} names no requirement", hint="name at least one, or leave the option out")
     return parts

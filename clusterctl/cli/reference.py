@@ -1,7 +1,7 @@
-"""The reference of the command line, ``docs/cli.md``: every verb with its arguments, options and exit codes.
+"""Generate ``docs/cli.md``: each command with its arguments, options and exit codes.
 
-Run as a module, it prints the page. It reads the functions and their annotations instead of Typer's parsed commands,
-whose attributes differ between the releases of Typer.
+Run as a module, it prints the page. It reads the functions and their annotations, because the attributes of Typer's
+parsed commands differ between releases of Typer.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WORDS: dict[type, str] = {int: "integer", float: "number", str: "text", Path: "
 
 @dataclass(frozen=True)
 class Parameter:
-    """One argument or option of a command, read from its annotation."""
+    """Describe one argument or option of a command, as its annotation gives it."""
 
     name: str
     type: Any
@@ -51,7 +51,7 @@ class Parameter:
 
     @property
     def spelling(self) -> str:
-        """How it is written: ``--limit``, ``-i``, or the name of an argument."""
+        """Return its name on the command line: ``--limit``, ``-i``, or the name of an argument."""
         if not isinstance(self.info, OptionInfo):
             return code(self.info.metavar or self.name.upper())
         # Typer keeps the first spelling of an annotated option as its default.
@@ -61,7 +61,7 @@ class Parameter:
 
     @property
     def value(self) -> str:
-        """What it takes, in words."""
+        """Return the kind of value that it takes, in words."""
         if self.is_flag:
             return "flag"
         parts = [code(self.info.metavar)] if self.is_option and self.info.metavar else []
@@ -74,7 +74,7 @@ class Parameter:
 
     @property
     def default_words(self) -> str:
-        """Its default, where it has one of its own; others are in the help text."""
+        """Return its default; empty if the help text states the default instead."""
         if self.required:
             return "required"
         if self.is_flag or self.default in (None, (), []) or self.info.show_default is False:
@@ -93,7 +93,7 @@ def _range(info: ArgumentInfo | OptionInfo) -> str:
 
 
 def parameters(function: Callable[..., Any]) -> Iterator[Parameter]:
-    """Yield the arguments and options of a command's function, in its order; hidden ones are left out."""
+    """Yield the arguments and options of a command's function, in order, without hidden ones."""
     hints = get_type_hints(function, include_extras=True)
     for name, parameter in inspect.signature(function).parameters.items():
         if get_origin(hints[name]) is not Annotated:
@@ -156,7 +156,7 @@ def _name(info: CommandInfo | TyperInfo) -> str:
 
 
 def _application(path: str, app: typer.Typer) -> Iterator[str]:
-    """Yield the blocks of an application's commands and of the applications in it, each in its order."""
+    """Yield the blocks of an application's commands and of its nested applications, in order."""
     for command in app.registered_commands:
         if not command.hidden and command.callback is not None:
             yield from _command(f"{path} {_name(command)}", command.callback)
@@ -170,9 +170,9 @@ def _application(path: str, app: typer.Typer) -> Iterator[str]:
 
 
 def _exit_codes() -> Iterator[tuple[str, str]]:
-    yield code("0"), "The command did what was asked."
-    yield code("1"), "The command ran and found a problem; each command lists what counts."
-    # Subclasses elsewhere are special cases of these, and which of them exist depends on what is imported.
+    yield code("0"), "The command succeeded."
+    yield code("1"), "The command ran and found a problem; each command lists which."
+    # Subclasses in other modules are special cases of these, and which of them exist depends on the imports.
     kinds = [one for one in vars(errors).values() if isinstance(one, type) and one is not ClusterctlError]
     for kind in sorted(
         (one for one in kinds if issubclass(one, ClusterctlError)), key=lambda one: one.exit_code
@@ -183,14 +183,14 @@ def _exit_codes() -> Iterator[tuple[str, str]]:
 
 
 def text() -> str:
-    """Return the page as the file ``docs/cli.md`` holds it."""
+    """Return the content of ``docs/cli.md``."""
     return page(
         (
             "# Command line",
             GENERATED.format(source="the functions in clusterctl/cli/"),
             paragraph(
-                "`-h` or `--help` after any command prints its help. The options of the first table stand before "
-                "or after the command. [Settings](settings.md) lists defaults that the environment and "
+                "`-h` or `--help` after any command prints its help. The options of the first table may stand "
+                "before or after the command. [Settings](settings.md) lists defaults that the environment and "
                 "`config.yaml` can change."
             ),
             *_parameter_table("Option", list(parameters(main.options))),

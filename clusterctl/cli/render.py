@@ -1,4 +1,4 @@
-"""The verb ``render``: artifacts from the inventory alone; no node is contacted."""
+"""``render``: print artifacts from the inventory, without contacting a node."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from clusterctl.errors import ArtifactError
 MAX_BYTES = 4 << 20
 
 app = typer.Typer(
-    help="Write what else would be typed: mpirun lines, hostfiles, ...",
+    help="Print launch commands and configuration files.",
     no_args_is_help=True,
 )
 
 
 class DockerStyle(str, Enum):
-    """Order and spelling of the docker run line."""
+    """Name the styles of the docker run command: order and spelling of its flags."""
 
     default = "default"
     taco = "taco"
@@ -35,7 +35,7 @@ class DockerStyle(str, Enum):
 
 
 class HostfileDialect(str, Enum):
-    """Whose hostfile."""
+    """Name the hostfile formats."""
 
     openmpi = "openmpi"
     mpich = "mpich"
@@ -53,22 +53,25 @@ def docker_run(
     *,
     inventory: InventoryOption = None,
     limit: LimitOption = None,
-    image: Annotated[str | None, typer.Option(help="Image in place of the inventory's.")] = None,
+    image: Annotated[str | None, typer.Option(help="Image instead of the inventory's.")] = None,
     style: Annotated[
         DockerStyle, typer.Option(help="Order and spelling of the flags.")
     ] = DockerStyle.default,
     rendezvous_port: Annotated[
         int | None,
         typer.Option(
-            min=1, max=65535, help="Tell the nodes' containers how to meet (MASTER_ADDR, RANK, ...)."
+            min=1, max=65535, help="Set the rendezvous variables (MASTER_ADDR, RANK, ...) in the containers."
         ),
     ] = None,
     command: Annotated[
-        list[str] | None, typer.Argument(metavar="COMMAND", help="Run in the container, after --.")
+        list[str] | None, typer.Argument(metavar="COMMAND", help="Command to run in the container, after --.")
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Write docker run lines: one, where the nodes are alike."""
+    """Print docker run commands.
+
+    A command that is the same on all nodes is printed once. Otherwise the names of its nodes precede each command.
+    """
     from clusterctl.artifacts import shell
     from clusterctl.artifacts.docker_run import docker_run_argv
     from clusterctl.artifacts.env import rendezvous
@@ -97,8 +100,8 @@ def docker_run(
     )
     if private:
         console.talk(
-            f"note: set {', '.join(private)} where docker runs; values of secrets are not written, "
-            "'-e NAME' passes them on"
+            f"note: set {', '.join(private)} where docker runs: secrets are not printed, "
+            "'-e NAME' passes them to the container"
         )
     text = _folded([(name, shell.line(argv)) for name, argv in lines])
     documents = [{"name": name, "argv": list(argv), "text": shell.line(argv)} for name, argv in lines]
@@ -112,15 +115,17 @@ def hostfile(
     limit: LimitOption = None,
     np: NpOption = None,
     slots: SlotsOption = None,
-    dialect: Annotated[HostfileDialect, typer.Option(help="Whose hostfile.")] = HostfileDialect.openmpi,
-    addresses: Annotated[bool, typer.Option("--addresses", help="Address first, then the name.")] = False,
-    comment: Annotated[str | None, typer.Option(help="First line, as a comment.")] = None,
+    dialect: Annotated[HostfileDialect, typer.Option(help="Hostfile format.")] = HostfileDialect.openmpi,
+    addresses: Annotated[
+        bool, typer.Option("--addresses", help="Print the address first, then the name.")
+    ] = False,
+    comment: Annotated[str | None, typer.Option(help="Comment for the first line.")] = None,
     lint: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Instead, look for typing errors in this hostfile.")
+        Path | None, typer.Option(metavar="FILE", help="Check this hostfile for typing errors instead.")
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Write the hostfile of Open MPI or MPICH."""
+    """Print the hostfile of Open MPI or MPICH."""
     from clusterctl.artifacts import hostfile as artifact
 
     kind = artifact.Dialect(dialect.value)
@@ -140,14 +145,14 @@ def ssh_config(
     inventory: InventoryOption = None,
     limit: LimitOption = None,
     known_hosts: Annotated[
-        str | None, typer.Option(metavar="FILE", help="UserKnownHostsFile of all nodes.")
+        str | None, typer.Option(metavar="FILE", help="UserKnownHostsFile for all nodes.")
     ] = None,
     include: Annotated[
-        str | None, typer.Option(metavar="FILE", help="A further ssh_config, for the rest.")
+        str | None, typer.Option(metavar="FILE", help="Another ssh_config to include, for other hosts.")
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Write an ssh_config with a Host block for every node."""
+    """Print an ssh_config with a Host block for each node."""
     from clusterctl.artifacts import ssh_config as artifact
 
     text = artifact.render(load(inventory, limit).nodes, known_hosts=known_hosts, include=include)
@@ -155,7 +160,7 @@ def ssh_config(
 
 
 def _folded(lines: Sequence[tuple[str, str]]) -> str:
-    """Put nodes with the same line together; name them where lines differ."""
+    """Return each distinct line once, with the names of its nodes if there are several lines."""
     from clusterctl.inventory import nodeset
 
     by_text: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""``render torchrun``, ``render sbatch`` and ``render mpijob``: launches that something else starts."""
+"""``render torchrun``, ``render sbatch`` and ``render mpijob``: print launches for torchrun, Slurm and Kubernetes."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
     from clusterctl.inventory.model import Node
 
 ProgramArgument = Annotated[
-    list[str] | None, typer.Argument(metavar="PROGRAM", help="What ranks run, after --.")
+    list[str] | None, typer.Argument(metavar="PROGRAM", help="Program of the ranks, after --.")
 ]
 LibraryOption = Annotated[Library, typer.Option(help="The collective library.")]
 
 
 def _program(program: list[str] | None) -> tuple[str, ...]:
     if not program:
-        raise UsageError("what ranks run is not said", hint="give a program after '--'")
+        raise UsageError("no program to run was given", hint="give a program after '--'")
     return tuple(program)
 
 
 def _variables(
     nodes: Sequence[Node], library: Library, np: int, *, hint: str, own_network: bool = False
 ) -> dict[str, str | None]:
-    """Return the variables of all ranks; of secrets the names, with a note.
+    """Return the environment variables of all ranks; for secrets only the names, with a note on stderr.
 
-    A pod with a network of its own has none of the node's interfaces.
+    ``own_network``: leave out the network interface, because a pod with its own network lacks the node's interfaces.
     """
     from clusterctl.artifacts import env, ranks
     from clusterctl.secret.scrub import names_a_secret
@@ -49,7 +49,7 @@ def _variables(
     found = env.variables(settings, np=np)
     private = [name for name, value in found.items() if value is not None and names_a_secret(name, value)]
     if private:
-        console.talk(f"note: values of secrets are not written: {hint} ({', '.join(private)})")
+        console.talk(f"note: secrets are not printed: {hint} ({', '.join(private)})")
     return {name: None if name in private else value for name, value in found.items()}
 
 
@@ -60,14 +60,16 @@ def torchrun(
     np: NpOption = None,
     slots: SlotsOption = None,
     library: LibraryOption = Library.nccl,
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Where node 0 listens.")] = 29500,
-    no_python: Annotated[bool, typer.Option("--no-python", help="The program is no Python script.")] = False,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port on which node 0 listens.")] = 29500,
+    no_python: Annotated[
+        bool, typer.Option("--no-python", help="The program is not a Python script.")
+    ] = False,
     program: ProgramArgument = None,
     json: JsonOption = False,
 ) -> None:
-    """Write torchrun's line for every node.
+    """Print the torchrun command of each node.
 
-    Each has the inventory's variables; they meet at the first node's address (a static rendezvous).
+    Each command sets the inventory's variables. The rendezvous is static, at the first node's address.
     """
     from clusterctl.artifacts import shell
     from clusterctl.artifacts.torchrun import torchrun_argv
@@ -100,13 +102,16 @@ def sbatch(
     slots: SlotsOption = None,
     library: LibraryOption = Library.nccl,
     name: Annotated[str, typer.Option(help="The job's name.")] = "clusterctl",
-    partition: Annotated[str | None, typer.Option(help="Slurm's partition.")] = None,
-    time_minutes: Annotated[int, typer.Option("--time", min=1, help="Minutes it may take.")] = 60,
-    exclusive: Annotated[bool, typer.Option(help="Take the nodes whole.")] = True,
+    partition: Annotated[str | None, typer.Option(help="Slurm partition.")] = None,
+    time_minutes: Annotated[int, typer.Option("--time", min=1, help="Time limit in minutes.")] = 60,
+    exclusive: Annotated[bool, typer.Option(help="Allocate whole nodes.")] = True,
     program: ProgramArgument = None,
     json: JsonOption = False,
 ) -> None:
-    """Write a batch script for Slurm, with its names of the nodes."""
+    """Print a batch script for Slurm.
+
+    The inventory must use the node names of Slurm.
+    """
     from clusterctl.artifacts import ranks
     from clusterctl.artifacts.sbatch import sbatch_script
 
@@ -130,14 +135,14 @@ def mpijob(
     slots: SlotsOption = None,
     library: LibraryOption = Library.nccl,
     name: Annotated[str, typer.Option(help="The job's name.")] = "clusterctl",
-    image: Annotated[str | None, typer.Option(help="Image in place of the inventory's.")] = None,
+    image: Annotated[str | None, typer.Option(help="Image instead of the inventory's.")] = None,
     rdma_resource: Annotated[
-        str | None, typer.Option(help="The device plugin's name of the RDMA devices.")
+        str | None, typer.Option(help="Resource name of the RDMA device plugin.")
     ] = None,
     program: ProgramArgument = None,
     json: JsonOption = False,
 ) -> None:
-    """Write an MPIJob for Kubernetes (kubeflow.org/v2beta1)."""
+    """Print an MPIJob for Kubernetes (kubeflow.org/v2beta1)."""
     from clusterctl.artifacts import mpijob as artifact
     from clusterctl.artifacts import ranks
 
@@ -147,8 +152,8 @@ def mpijob(
     counts = {count for _, count in placement.hosts}
     if len(counts) > 1:
         raise ArtifactError(
-            "an MPIJob has the same number of ranks in every worker, but slots differ between nodes",
-            hint="choose alike nodes with --limit",
+            "an MPIJob requires the same number of ranks in every worker, but slots differ between nodes",
+            hint="select nodes with equal slots with --limit",
         )
     container = nodes[0].container
     if image is not None:

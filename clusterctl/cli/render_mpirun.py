@@ -1,4 +1,4 @@
-"""``render mpirun``: every setting of a launch as an option, and the line that they give."""
+"""``render mpirun``: print an mpirun command; each setting of the launch is an option."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Library(str, Enum):
-    """The collective library."""
+    """Name the collective libraries."""
 
     nccl = "nccl"
     gloo = "gloo"
@@ -32,16 +32,17 @@ def mpirun(
     np: NpOption = None,
     slots: SlotsOption = None,
     model: Annotated[
-        str | None, typer.Option(help="Train this model (resnet50, ...); the nodes need clusterctl.")
+        str | None,
+        typer.Option(help="Train this model (resnet50, ...); the nodes need clusterctl installed."),
     ] = None,
-    batch_size: Annotated[int | None, typer.Option(min=1, help="Batch of each rank.")] = None,
+    batch_size: Annotated[int | None, typer.Option(min=1, help="Batch size per rank.")] = None,
     collective: Annotated[
-        str | None, typer.Option(help="Measure this collective, as nccl-tests names it.")
+        str | None, typer.Option(help="Measure this collective; names as in nccl-tests.")
     ] = None,
     library: Annotated[Library, typer.Option(help="The collective library.")] = Library.nccl,
     nccl_debug: Annotated[str | None, typer.Option(help="NCCL_DEBUG.")] = None,
     ib: Annotated[
-        bool | None, typer.Option("--ib/--no-ib", help="NCCL_IB_DISABLE=0 or 1; default: unsaid.")
+        bool | None, typer.Option("--ib/--no-ib", help="NCCL_IB_DISABLE=0 or 1; default: unset.")
     ] = None,
     gid_index: Annotated[int | None, typer.Option(help="NCCL_IB_GID_INDEX, for NCCL before 2.21.")] = None,
     gdr_level: Annotated[
@@ -53,39 +54,44 @@ def mpirun(
     cycle_time: Annotated[int | None, typer.Option(min=0, help="HOROVOD_CYCLE_TIME, ms.")] = None,
     two_d: Annotated[bool | None, typer.Option("--two-d/--no-two-d", help="LightCC's 2D all-reduce.")] = None,
     intra_size: Annotated[
-        int | None, typer.Option(help="Ranks per group of 2D; default: a node's slots.")
+        int | None, typer.Option(help="Ranks per group of the 2D all-reduce; default: a node's slots.")
     ] = None,
-    two_d_threshold: Annotated[int | None, typer.Option(min=0, help="2D up to this many bytes.")] = None,
+    two_d_threshold: Annotated[
+        int | None, typer.Option(min=0, help="Use the 2D all-reduce up to this many bytes.")
+    ] = None,
     topk: Annotated[
         bool | None, typer.Option("--topk/--no-topk", help="LightCC's top-k compression.")
     ] = None,
-    topk_ratio: Annotated[float | None, typer.Option(help="Share of values that top-k sends.")] = None,
-    topk_threshold: Annotated[int | None, typer.Option(min=0, help="Top-k from this many bytes.")] = None,
+    topk_ratio: Annotated[float | None, typer.Option(help="Fraction of the values that top-k sends.")] = None,
+    topk_threshold: Annotated[int | None, typer.Option(min=0, help="Use top-k from this many bytes.")] = None,
     topk_fp16: Annotated[
-        bool | None, typer.Option("--topk-fp16/--no-topk-fp16", help="Send them as FP16.")
+        bool | None, typer.Option("--topk-fp16/--no-topk-fp16", help="Send the values of top-k as FP16.")
     ] = None,
     hostfile: Annotated[
-        str | None, typer.Option(metavar="FILE", help="-hostfile FILE in place of -H.")
+        str | None, typer.Option(metavar="FILE", help="Use -hostfile FILE instead of -H.")
     ] = None,
     ssh_config: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Start ranks by ssh -F FILE.")
+        str | None, typer.Option(metavar="FILE", help="Start ranks with ssh -F FILE.")
     ] = None,
-    tree_spawn: Annotated[bool, typer.Option(help="Let nodes start each other.")] = True,
-    oob: Annotated[bool, typer.Option(help="Hold mpirun's own connections to the interface too.")] = True,
-    pml: Annotated[str, typer.Option(help="Open MPI's pml; none: its choice.")] = "ob1",
-    btl: Annotated[str, typer.Option(help="Open MPI's btl; none: its choice.")] = "^openib",
+    tree_spawn: Annotated[bool, typer.Option(help="Let nodes start ranks on further nodes.")] = True,
+    oob: Annotated[bool, typer.Option(help="Also bind mpirun's own connections to the interface.")] = True,
+    pml: Annotated[str, typer.Option(help="Open MPI's pml; none: Open MPI chooses.")] = "ob1",
+    btl: Annotated[str, typer.Option(help="Open MPI's btl; none: Open MPI chooses.")] = "^openib",
     program: Annotated[
-        list[str] | None, typer.Argument(metavar="PROGRAM", help="What ranks run, after --.")
+        list[str] | None, typer.Argument(metavar="PROGRAM", help="Program of the ranks, after --.")
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Write Open MPI's line: hosts, interfaces, environment."""
+    """Print Open MPI's mpirun command.
+
+    It sets hosts, interfaces and the environment of the ranks.
+    """
     from clusterctl.artifacts import env, ranks, shell
     from clusterctl.artifacts.mpirun import mpirun_argv
     from clusterctl.secret.scrub import names_a_secret
 
     if program and (model or collective or batch_size):
-        raise UsageError("a program and --model, --batch-size or --collective cannot be given together")
+        raise UsageError("a program cannot be combined with --model, --batch-size or --collective")
     nodes = load(inventory, limit).nodes
     placement = place(nodes, np, slots)
     used = nodes[: len(placement.hosts)]
@@ -131,13 +137,13 @@ def mpirun(
     )
     if private:
         console.talk(
-            f"note: set {', '.join(private)} where mpirun runs; values of secrets are not written, "
-            "'-x NAME' passes them on"
+            f"note: set {', '.join(private)} where mpirun runs: secrets are not printed, "
+            "'-x NAME' passes them to the ranks"
         )
     if not program and model is not None:
         console.talk(
-            "note: python on every node must have clusterctl installed; 'clusterctl bench --model' needs no "
-            "such install"
+            "note: python on every node needs clusterctl installed; 'clusterctl bench --model' does not "
+            "need that"
         )
     emit("mpirun", shell.line(argv), json, argv=argv)
 
@@ -145,23 +151,23 @@ def mpirun(
 def _program(
     nodes: Sequence[Node], model: str | None, batch_size: int | None, collective: str | None, library: Library
 ) -> tuple[str, ...]:
-    """Return what ranks run where no program is given: the workload, or nccl-tests' program."""
+    """Return the program of the ranks if none is given: the training workload, or a program of nccl-tests."""
     from clusterctl.artifacts import ranks
     from clusterctl.benchmarks.collective import COLLECTIVES, program_of, sibling
 
     if model is not None and collective is not None:
-        raise UsageError("--model and --collective cannot be given together")
+        raise UsageError("--model and --collective cannot be combined")
     if collective is not None:
         if collective not in COLLECTIVES:
             known = ", ".join(COLLECTIVES)
-            raise UsageError(f"there is no collective {collective!r}", hint=f"the collectives are: {known}")
+            raise UsageError(f"unknown collective {collective!r}", hint=f"choose from: {known}")
         return (
             sibling(ranks.agreed(nodes, "all_reduce_perf") or "", program_of(collective)),
             *("-b", "8", "-e", "128M", "-f", "2", "-g", "1"),
         )
     if model is None:
         raise UsageError(
-            "what ranks run is not said", hint="give --model, --collective, or a program after '--'"
+            "no program to run was given", hint="give --model, --collective, or a program after '--'"
         )
     python = ranks.agreed(nodes, "python") or "python3"
     words = [python, "-m", "clusterctl.workloads", "training", "--model", model, "--backend", library.value]

@@ -1,4 +1,4 @@
-"""Files that a verb writes because the user named them: reports for people, CI and collectors."""
+"""Write the files that options name: reports for people, CI and metrics collectors."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _STREAMS = ("/dev/stdout", "/dev/stderr", "/dev/fd", "/proc")
 
 
 def refuse_unwritable(*paths: Path | None) -> None:
-    """Raise, before any node is contacted, for report files that could not be written in the end.
+    """Check, before any node is contacted, that report files can be written.
 
-    ConfigError for one that cannot be written, UsageError for two reports that would be one file.
+    Raise ConfigError for a file that cannot be written, UsageError for two reports in one file.
     """
     places = []
     for path in paths:
@@ -24,40 +24,43 @@ def refuse_unwritable(*paths: Path | None) -> None:
             continue
         if str(path) == "-":
             raise ConfigError(
-                "a report's file cannot be -", hint="name a file; /dev/stdout is standard output"
+                "a report cannot be written to '-'", hint="give a file; /dev/stdout is standard output"
             )
         if not _is_special(path):
             places.append(_place(path))
             _try(path, places[-1])
     if len(set(places)) < len(places):
-        raise UsageError("two reports cannot go to one file", hint="name a file for each")
+        raise UsageError(
+            "two reports cannot be written to one file", hint="give a different file for each report"
+        )
 
 
 def _try(path: Path, place: Path) -> None:
-    """Make a file beside the one that is meant, as ``write`` will, and remove it."""
+    """Create a file next to the report's, as ``write`` will, and remove it."""
     if is_folder(path):
-        raise ConfigError(f"cannot write {path}: it is a folder", hint="name a file in it")
+        raise ConfigError(f"cannot write {path}: it is a directory", hint="give a file in it")
     if not os.access(place.parent, os.W_OK | os.X_OK):
         raise ConfigError(
-            f"cannot write {path}: no such folder, or not ours to write", hint="make the folder first"
+            f"cannot write {path}: its directory is missing or not writable",
+            hint="create the directory first",
         )
     try:
         with tempfile.NamedTemporaryFile(dir=place.parent, prefix=f".{place.name}."):
             pass
     except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror}", hint="name another file") from None
+        raise ConfigError(f"cannot write {path}: {error.strerror}", hint="give another file") from None
 
 
 def _place(path: Path) -> Path:
-    """Return where a link leads in the end; one that leads to itself is a place like others."""
+    """Return the target of a link; a link that points to itself stays as it is."""
     return Path(os.path.realpath(path))
 
 
 def write(path: Path, text: str) -> None:
-    """Write a report whole or not at all; ConfigError when that cannot be.
+    """Write a report atomically; raise ConfigError if that fails.
 
-    A link stays one. What is no plain file (/dev/stdout, /dev/null, a named pipe) is written into: to replace it, as is
-    done for plain files, would take it from everybody.
+    A link stays a link. A special file (/dev/stdout, /dev/null, a named pipe) is written into, because other programs
+    use it; a regular file is replaced.
     """
     from clusterctl.rundir import write_atomically
 
@@ -74,6 +77,6 @@ def write(path: Path, text: str) -> None:
 
 
 def _is_special(path: Path) -> bool:
-    # Where a stream leads to a plain file, that is not ours to replace either: the shell has it open.
+    # A stream may lead to a regular file, which must not be replaced either: the shell has it open.
     is_stream = any(path.is_relative_to(name) for name in _STREAMS)
     return is_stream or (is_there(path) and not is_file(path) and not is_folder(path))

@@ -1,4 +1,4 @@
-"""``results list``, ``show`` and ``compare``: what earlier runs measured, from the database beside the run folders."""
+"""``results list``, ``show`` and ``compare``: print earlier results from the database next to the run folders."""
 
 from __future__ import annotations
 
@@ -19,46 +19,48 @@ STATUSES = ("ok", "failed", "below-baseline")
 
 BenchmarkOption = Annotated[
     Optional[str],  # noqa: UP045 - typer evaluates this at run time on 3.10
-    typer.Option("--benchmark", metavar="NAME", help="Only this collective or model."),
+    typer.Option("--benchmark", metavar="NAME", help="Only runs of this collective or model."),
 ]
 LibraryOption = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option("--library", metavar="NAME", help="Only runs on this library: nccl, gloo, ccore."),
+    typer.Option("--library", metavar="NAME", help="Only runs with this library: nccl, gloo, ccore."),
 ]
 StatusOption = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option("--status", metavar="STATUS", help="Only ok, failed or below-baseline."),
+    typer.Option(
+        "--status", metavar="STATUS", help="Only runs with this status: ok, failed or below-baseline."
+    ),
 ]
 SinceOption = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option("--since", metavar="WHEN", help="Only runs since then: 12h, 7d, 2026-11-01."),
+    typer.Option("--since", metavar="WHEN", help="Only runs since this time: 12h, 7d, 2026-11-01."),
 ]
 NewestOption = Annotated[
     Optional[int],  # noqa: UP045
-    typer.Option("--limit-to", min=1, metavar="N", help="Only the newest N."),
+    typer.Option("--limit-to", min=1, metavar="N", help="Only the newest N runs."),
 ]
 
 RunArgument = Annotated[
-    str, typer.Argument(metavar="RUN", help="A run's id, the beginning or end of one, or 'latest'.")
+    str, typer.Argument(metavar="RUN", help="A run's id, its beginning or end, or 'latest'.")
 ]
 
 
 def wanted(
     benchmark: str | None, library: str | None, status: str | None, since: str | None, newest: int | None
 ) -> Wanted:
-    """Return the filters of one command line; UsageError for a time that is none."""
+    """Return the filters of a command line; raise UsageError for an unknown status or an invalid time."""
     from clusterctl.errors import UsageError
     from clusterctl.results import select
     from clusterctl.results.store import Wanted
 
     if status is not None and status not in STATUSES:
-        raise UsageError(f"there is no status {status!r}", hint=f"one of {', '.join(STATUSES)}")
+        raise UsageError(f"unknown status {status!r}", hint=f"choose from: {', '.join(STATUSES)}")
     moment = select.since(since) if since is not None else None
     return Wanted(benchmark=benchmark, library=library, status=status, since=moment, newest=newest)
 
 
 def say_damaged(messages: Sequence[str]) -> None:
-    """Name the runs that are left out because what is stored of them cannot be read."""
+    """Print a warning for each run that is left out because its stored result cannot be read."""
     for message in messages:
         console.talk(f"warning: left out: {message}")
 
@@ -74,7 +76,7 @@ def list_runs(
 ) -> None:
     """List stored runs, newest first.
 
-    One line each, with its best figure: the highest busbw, or the throughput of all ranks.
+    Each line shows a run's best figure: the highest busbw, or the throughput of all ranks.
     """
     from clusterctl.report import run_list
     from clusterctl.results.store import Store, Wanted
@@ -88,7 +90,7 @@ def list_runs(
     elif found:
         console.data(run_list.render(found, console.width()))
     else:
-        console.talk(f"no result in {path} {'yet' if choice == Wanted() else 'fits'}")
+        console.talk(f"no result in {path} {'yet' if choice == Wanted() else 'matches'}")
 
 
 def show(
@@ -97,7 +99,7 @@ def show(
     runs: cli.RunsOption = None,
     as_json: cli.JsonOption = False,
 ) -> None:
-    """Show one stored run, or make its page."""
+    """Show one stored run, or write its HTML page."""
     from clusterctl.report import run_list
     from clusterctl.results.damage import read_as_stored
     from clusterctl.results.store import Store
@@ -125,15 +127,15 @@ def show(
 def compare_runs(
     names: Annotated[
         list[str],
-        typer.Argument(metavar="RUN RUN...", help="The runs, as for show; the others against the first."),
+        typer.Argument(metavar="RUN RUN...", help="The runs, as for show; the first is the reference."),
     ],
     html: HtmlOption = None,
     runs: cli.RunsOption = None,
     as_json: cli.JsonOption = False,
 ) -> None:
-    """Put runs side by side, with ratios to the first.
+    """Compare runs side by side, with ratios to the first.
 
-    Says first in what they were not made alike; runs without a figure in common are refused.
+    First lists how the runs differ in their setup; runs without a common figure are rejected.
     """
     from clusterctl.report import comparison as reports
     from clusterctl.results.comparison import compare

@@ -1,4 +1,4 @@
-"""The verb ``results``: its sub-verbs, each from the module that owns it."""
+"""``results``: combine its subcommands, each from the module that owns it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verb ``results baseline``: figures of your own fleet, kept to hold later runs against."""
+"""``results baseline``: keep figures of your own fleet to compare later runs with."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from clusterctl.errors import ResultError, UsageError
 from clusterctl.inventory.user_paths import is_there
 
 app = typer.Typer(
-    help="Figures of your own fleet to hold later runs against.",
+    help="Figures of your own fleet, to compare later runs with.",
     no_args_is_help=True,
 )
 NameArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help="The baseline's name, or a path with a slash.")
+    str, typer.Argument(metavar="NAME", help="The baseline's name, or a path that contains a slash.")
 ]
 
 
@@ -26,13 +26,15 @@ def record(
     run: Annotated[
         Optional[list[str]],  # noqa: UP045 - typer evaluates this at run time on 3.10
         typer.Option(
-            "--run", metavar="RUN", help="A stored run; again for each repeat. Default: the newest."
+            "--run",
+            metavar="RUN",
+            help="A stored run; give the option once per repeat. Default: the newest run.",
         ),
     ] = None,
     runs: cli.RunsOption = None,
     as_json: cli.JsonOption = False,
 ) -> None:
-    """Add runs to a baseline, making it when there is none. Three repeats or more say what is noise."""
+    """Add runs to a baseline, or create it. With three repeats or more, it accounts for noise."""
     from clusterctl.results import baseline as rules
     from clusterctl.results import baseline_files
     from clusterctl.results.damage import read_as_stored
@@ -57,26 +59,29 @@ def record(
 
 
 def _require_good(document: object) -> None:
-    """Raise UsageError for a run that is no measure of a healthy fleet."""
+    """Raise UsageError for a run that does not measure a healthy fleet."""
     from clusterctl.results import baseline as rules
 
     assert isinstance(document, dict)
     run, proof = document["run"], document.get("proof") or {}
     if document["status"] != "ok":
         raise UsageError(
-            f"run {run} is {document['status']}: no measure for others", hint="record good runs only"
+            f"run {run} has the status {document['status']}; expected 'ok'",
+            hint="record successful runs only",
         )
     if (proof.get("expected") or {}).get("verdict") == "impossible":
         raise UsageError(
-            f"run {run} shows more than its links can carry", hint="record runs that can be trusted"
+            f"run {run} reports more than its links can carry", hint="record runs with plausible figures only"
         )
     if not rules.figures(document):
-        raise ResultError(f"run {run} has no figure under a key", hint="measure again with this clusterctl")
+        raise ResultError(
+            f"run {run} has no figure that a baseline can hold", hint="measure again with this clusterctl"
+        )
 
 
 @app.command("list")
 def list_baselines(runs: cli.RunsOption = None, as_json: cli.JsonOption = False) -> None:
-    """List the baselines: what they hold, and of how many runs."""
+    """List the baselines, with their benchmarks and number of runs."""
     from clusterctl.report.table import columns
     from clusterctl.results import baseline_files
 
@@ -103,7 +108,7 @@ def list_baselines(runs: cli.RunsOption = None, as_json: cli.JsonOption = False)
 
 @app.command("show")
 def show(name: NameArgument, runs: cli.RunsOption = None, as_json: cli.JsonOption = False) -> None:
-    """Show a baseline's figures, and how much lower a run may be."""
+    """Show a baseline's figures and the allowed drop."""
     from clusterctl.report import baseline_table
     from clusterctl.results import baseline_files
 
@@ -129,7 +134,7 @@ def remove(name: NameArgument, runs: cli.RunsOption = None, as_json: cli.JsonOpt
 
 @app.command("catalogue")
 def catalogue(as_json: cli.JsonOption = False) -> None:
-    """List published figures with their sources, for orientation."""
+    """List published figures with their sources, for comparison."""
     from clusterctl.report import baseline_table
     from clusterctl.results import catalogue as published
 

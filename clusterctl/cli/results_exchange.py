@@ -1,4 +1,4 @@
-"""``results export`` and ``results import``: stored runs out to other tools, run folders in."""
+"""``results export`` and ``results import``: write stored runs for other tools, and read run folders."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Format(str, Enum):
-    """Who shall read it."""
+    """Name the output formats."""
 
     json = "json"
     csv = "csv"
@@ -34,12 +34,12 @@ class Format(str, Enum):
 def export(
     kind: Annotated[
         Optional[Format],  # noqa: UP045 - typer evaluates this at run time on 3.10
-        typer.Option("--format", help="What to write; default: json."),
+        typer.Option("--format", help="Output format; default: json."),
     ] = None,
     output: Annotated[
         Optional[Path],  # noqa: UP045 - typer evaluates this at run time on 3.10
         typer.Option(
-            "--output", "-o", metavar="FILE", help="Write here, whole or not at all; default: stdout."
+            "--output", "-o", metavar="FILE", help="Output file, written atomically; default: stdout."
         ),
     ] = None,
     benchmark: filters.BenchmarkOption = None,
@@ -50,11 +50,11 @@ def export(
     runs: cli.RunsOption = None,
     as_json: cli.JsonOption = False,
 ) -> None:
-    """Write stored runs as JSON, CSV, Prometheus or JUnit."""
+    """Export stored runs as JSON, CSV, Prometheus or JUnit."""
     from clusterctl.results.store import Store
 
     if as_json and kind not in (None, Format.json):
-        raise UsageError("--json contradicts --format", hint="leave one of them out")
+        raise UsageError("--json cannot be combined with another --format", hint="leave one of them out")
     report_files.refuse_unwritable(output)
     choice = filters.wanted(benchmark, library, status, since, newest)
     with Store.open(runs, make=False) as results:
@@ -62,13 +62,13 @@ def export(
         filters.say_damaged(results.damaged)
     text = _rendered(kind or Format.json, records)
     if output is None:
-        console.data(text.replace("\r\n", "\n"))  # of CSV: in a pipe, lines end as they do here
+        console.data(text.replace("\r\n", "\n"))  # CSV has \r\n; on stdout, lines end with \n
     else:
         report_files.write(output, text)
 
 
 def _readable(results: Store, choice: Wanted, kind: Format) -> list[Record]:
-    """Return the runs that can be written; each is written alone first, so that a damaged one costs no other."""
+    """Return the runs that can be written; each is tried alone, so that a damaged run does not affect others."""
     from clusterctl.results.damage import read_as_stored
 
     found = []
@@ -99,22 +99,24 @@ def _rendered(kind: Format, records: Sequence[Record]) -> str:
 
 def import_runs(
     places: Annotated[
-        list[Path], typer.Argument(metavar="DIR...", help="Run folders, or folders of run folders.")
+        list[Path], typer.Argument(metavar="DIR...", help="Run folders, or directories of run folders.")
     ],
     runs: cli.RunsOption = None,
     as_json: cli.JsonOption = False,
 ) -> None:
     """Store the results of run folders.
 
-    Of another machine, or again after the database was lost. Exit code 1: a result could not be read, or there
-    was none.
+    Use it for runs of another machine, or after the database was lost. Exit code 1: a result could not be read, or
+    no result was found.
     """
     from clusterctl.results import folders
     from clusterctl.results.store import Store
 
     for place in places:
         if not is_folder(place):
-            raise UsageError(f"{place} is no folder", hint="name run folders, or the folder that holds them")
+            raise UsageError(
+                f"{place} is not a directory", hint="give run folders, or the directory that holds them"
+            )
     records, refused = [], []
     for folder in dict.fromkeys(folder for place in places for folder in folders.run_folders(place)):
         try:

@@ -1,4 +1,4 @@
-"""What every verb that contacts nodes starts from: the inventory, a way to its nodes, and their facts."""
+"""Open a session for commands that contact nodes: inventory, connections and facts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """An inventory and how its nodes are reached."""
+    """Hold an inventory and the connection to its nodes."""
 
     inventory: Inventory
     connect: Callable[[Node], Transport]
@@ -40,11 +40,11 @@ class Session:
         kept: Kept | None = None,
         meanwhile: Callable[[], object] | None = None,
     ) -> HostMap[NodeFacts]:
-        """Gather the facts of every node (of these subjects; None: all), over one connection and one exec each.
+        """Gather the facts of each node (of these subjects; None: all), over one connection and one exec per node.
 
-        A node whose sudo wants a password takes a second exec, when a password was given or can be asked for.
-        ``on_answers`` is handed what each node answered, in the thread that talks to it. Connections are new, or those
-        of ``kept``, where they are left as well. ``meanwhile`` is called once while the first nodes log in.
+        A node whose sudo requires a password needs a second exec, if a password was given or can be asked for.
+        ``on_answers`` receives the answers of each node, in the node's thread. Connections are taken from ``kept`` and
+        put back there; without it they are new. ``meanwhile`` is called once while the first nodes log in.
         """
         from clusterctl.facts.gather_fleet import gather_fleet
 
@@ -76,28 +76,28 @@ class Session:
 
 
 def _import_what_follows(over_ssh: bool) -> None:
-    """Import the way to the nodes, and while they log in what their facts are understood and judged by (0.2 s)."""
+    """Import the SSH transport, then, while nodes log in, the modules that parse and judge facts (0.2 s)."""
     if over_ssh:
-        # The threads wait for this one; whatever was imported beside it would only make it later.
+        # All threads wait for this module; other imports at the same time would delay it.
         import_module("clusterctl.transport.ssh_transport")
     for name in ("clusterctl.facts.gather", "clusterctl.requirements.judge", "clusterctl.facts.drift"):
         import_module(name)
 
 
 def _spare_the_collector() -> None:
-    """Look for cyclic garbage seldom: by default an eighth of the time of a fleet's check goes into it.
+    """Collect cyclic garbage rarely: by default it takes an eighth of the time of a fleet's check.
 
-    What is imported by now stays for good, and what a node answered has no cycles.
+    Modules imported so far stay in memory, and answers of nodes contain no cycles.
     """
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
 
 
 def _switch_seldom() -> None:
-    """Let a thread that works keep the interpreter until it waits for its node, but for a tenth of a second at most.
+    """Let a working thread keep the interpreter until it waits for its node, for at most a tenth of a second.
 
-    By default every thread that has something to read wakes each 5 ms to ask for the interpreter: with a hundred of
-    them, a tenth of all work.
+    By default, each thread with data to read wakes every 5 ms to request the interpreter: for a hundred threads this
+    is a tenth of all work.
     """
     sys.setswitchinterval(0.1)
 
@@ -109,7 +109,7 @@ def open_session(
     fanout: int | None = None,
     accept_new_host_keys: bool = False,
 ) -> Session:
-    """Load the inventory (contacting nothing) and prepare connections to its nodes."""
+    """Load the inventory and prepare connections to its nodes, without contacting a node."""
     from clusterctl.inventory import load
 
     loaded = load.load(inventory)
@@ -121,7 +121,7 @@ def open_session(
 def session_of(
     inventory: Inventory, *, fanout: int | None = None, accept_new_host_keys: bool = False
 ) -> Session:
-    """Prepare connections to the nodes of an inventory that is at hand."""
+    """Prepare connections to the nodes of a loaded inventory."""
     from clusterctl.transport.connect import Connector
     from clusterctl.transport.sudo import PASSWORD_VARIABLE
 
@@ -140,11 +140,11 @@ def session_of(
 
 
 def _ask_sudo_password() -> str | None:
-    return console.ask_unseen("sudo password of the nodes (empty: go on without): ") or None
+    return console.ask_unseen("sudo password of the nodes (empty: continue without): ") or None
 
 
 def say_failures(failures: Mapping[str, Failure]) -> None:
-    """Name every node that gave no answer, with its reason and what to do, on stderr."""
+    """Print each node that failed to stderr, with the reason and what to do."""
     from clusterctl.report.failures import failure_lines
 
     for line in failure_lines(failures):
@@ -154,7 +154,7 @@ def say_failures(failures: Mapping[str, Failure]) -> None:
 def say_without_root(
     facts: HostMap[NodeFacts], verdicts: HostMap[tuple[Verdict, ...]], changing: Collection[str] = ()
 ) -> None:
-    """Say on stderr why root is out of reach where it is missed: something is unknown, or is to be changed."""
+    """Print to stderr why root is unavailable on nodes that need it, for an unknown verdict or a change."""
     from clusterctl.report.failures import rootless_lines
 
     for line in rootless_lines(facts.values_by_node, verdicts.values_by_node, changing):

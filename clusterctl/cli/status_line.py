@@ -1,4 +1,4 @@
-"""One line on stderr that says how far the work is: written over, for a person at a terminal, gone at the end."""
+"""Show progress on one line of stderr, for a person at a terminal; the line is cleared at the end."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 
 def wanted() -> bool:
-    """Whether somebody looks at a terminal that can write over a line, and did not ask for quiet.
+    """Return whether stderr is a terminal that can overwrite a line, and --quiet is not set.
 
-    TERM is ``dumb`` where it cannot (terminfo(5), user_caps(5): Emacs' shell, some CI systems).
+    TERM is ``dumb`` for a terminal that cannot (terminfo(5), user_caps(5): Emacs' shell, some CI systems).
     """
     quiet = logging.getLogger(log.ROOT).getEffectiveLevel() > logging.WARNING
     return sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb" and not quiet
 
 
 class StatusLine:
-    """The line, as a context that clears it at its end."""
+    """Show a status line; the context clears it at its end."""
 
     def __init__(self) -> None:
         self._shown = wanted()
@@ -41,7 +41,7 @@ class StatusLine:
         self._write("")
 
     def show(self, text: str) -> None:
-        """Show the text in place of what was shown before."""
+        """Replace the shown text."""
         self._write(visible(" ".join(text.split()))[: shutil.get_terminal_size().columns - 1])
 
     def _write(self, text: str) -> None:
@@ -50,9 +50,9 @@ class StatusLine:
 
 
 def _written(text: str) -> bool:
-    """Write over the line; say no where the terminal is gone (a window closed on a job that was disowned).
+    """Overwrite the line; return False if the terminal was closed (the window of a disowned job).
 
-    The work goes on: an exception in here would end it, on all nodes at once.
+    An exception here would end the work on all nodes, so errors are not raised.
     """
     try:
         sys.stderr.write(text)
@@ -64,7 +64,7 @@ def _written(text: str) -> bool:
 
 
 class Progress:
-    """Counts the nodes that have answered, where there is more than one."""
+    """Show how many nodes have answered, if there is more than one node."""
 
     def __init__(self, what: str, total: int) -> None:
         self._what, self._total, self._done = what, total, 0

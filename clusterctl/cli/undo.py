@@ -1,4 +1,4 @@
-"""The verb ``undo``: restore what a bootstrap found, from each node's own journal."""
+"""``undo``: restore the state before a bootstrap, from each node's own journal."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ def undo(
     inventory: cli.InventoryArgument = None,
     run: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option("--run", metavar="RUN", help="The run to undo; default: each node's latest one."),
+        typer.Option("--run", metavar="RUN", help="The run to undo; default: the latest run of each node."),
     ] = None,
     limit: cli.LimitOption = None,
     dry_run: cli.DryRunOption = False,
     yes: cli.YesOption = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Also restore what was changed by others since.")
+        bool, typer.Option("--force", help="Also restore files that were changed by hand since.")
     ] = False,
     fanout: cli.FanoutOption = None,
     accept_new_host_keys: cli.AcceptHostKeysOption = False,
     as_json: cli.JsonOption = False,
 ) -> None:
-    """Restore what the nodes held before bootstrap changed them.
+    """Restore the state of the nodes before bootstrap changed them.
 
-    Exit code 0: all of it restored, or nothing to undo; 1: something failed, or a node unreachable; 5: no
-    node could be reached.
+    Exit code 0: all changes undone, or nothing to undo; 1: a step failed, or a node unreachable; 5: all nodes
+    unreachable.
     """
     from clusterctl import config
     from clusterctl.apply.journal import operator
@@ -66,7 +66,7 @@ def undo(
             done = work.execute(nodes, runs)
         except KeyboardInterrupt:
             console.talk(
-                "cut off; every node ends the step at hand and begins no other. Run undo again: it goes on there"
+                "Interrupted. Each node finishes its current step and starts no other. To continue, run undo again"
             )
             raise
         outcomes = type(outcomes)({**dict(outcomes.items()), **dict(done.items())})
@@ -83,7 +83,7 @@ def undo(
 
 
 def _shown(outcomes: HostMap[UndoOutcome]) -> str:
-    """Return what would be undone, folded by nodes with the same steps."""
+    """Return the steps that undo would take; nodes with the same steps share a block."""
     from clusterctl.apply.execute import StepStatus
     from clusterctl.inventory import nodeset
 
@@ -103,7 +103,7 @@ def _shown(outcomes: HostMap[UndoOutcome]) -> str:
 
 
 def document_of(outcomes: HostMap[UndoOutcome]) -> dict[str, Any]:
-    """Return what was (or would be) restored as a ``clusterctl.undo/1`` document."""
+    """Return the undone (or planned) steps as a ``clusterctl.undo/1`` document."""
     from clusterctl.cli.bootstrap import step_document
     from clusterctl.transport.base import Failure, FailureKind
 
@@ -115,7 +115,7 @@ def document_of(outcomes: HostMap[UndoOutcome]) -> dict[str, Any]:
         for step in steps:
             if step["status"] in summary:
                 summary[step["status"]] += 1
-        # A node that answered, and whose lock or journal refused, is not unreachable.
+        # A node that answered is reachable, even if its lock or journal prevented the undo.
         lost = failure is not None and (isinstance(outcome, Failure) or failure.kind is not FailureKind.ERROR)
         summary["unreachable"] += lost
         nodes.append(

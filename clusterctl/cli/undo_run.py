@@ -1,4 +1,4 @@
-"""The run that ``undo --run`` names: its id, and what is said of one that nobody knows."""
+"""``undo --run``: return the id of the named run, and reject a run that no node recorded."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _TOLD = 5
 
 
 def run_id(run: str | None) -> str | None:
-    """Return the id; a run may be named by its folder, the nodes know it by the folder's name."""
+    """Return the id of a run that is given by its id or by the path of its run folder."""
     if run is None:
         return None
     name = run.rstrip("/").rpartition("/")[2]
     if not _RUN_ID.fullmatch(name):
-        raise UsageError(f"{run!r} does not name a run", hint="give a run's id, as bootstrap printed it")
+        raise UsageError(f"{run!r} is not a valid run id", hint="give a run's id, as bootstrap printed it")
     return name
 
 
 def refuse_unknown(run: str, outcomes: HostMap[UndoOutcome]) -> None:
-    """Raise UsageError for a run that no node has in its journal and this machine has no folder of.
+    """Raise UsageError for a run that is in no node's journal and has no run folder on this machine.
 
-    A run that changed nothing on some of the nodes, or on all of them, is known by the others, or by its folder here.
-    Where no node answered that is the failure to tell.
+    A run that changed nothing on a node is missing in that node's journal; other journals or the run folder still
+    show that it exists. If no node answered, the command reports that failure instead.
     """
     from clusterctl.inventory import nodeset
     from clusterctl.rundir import default_root, is_run_folder
@@ -52,9 +52,9 @@ def refuse_unknown(run: str, outcomes: HostMap[UndoOutcome]) -> None:
     if close:
         hint = f"did you mean {told}?"
     elif latest:
-        hint = f"their latest runs are: {told}"
+        hint = f"the latest runs of these nodes are: {told}"
     else:
-        hint = "no bootstrap has changed anything on them"
+        hint = "these nodes have no journal of a bootstrap run"
     if silent:
-        hint += f"; {nodeset.fold(silent)} did not answer and may know it"
-    raise UsageError(f"no run {name} is known on {nodeset.fold(answered)}", hint=hint)
+        hint += f"; {nodeset.fold(silent)} did not answer and may have it"
+    raise UsageError(f"no journal on {nodeset.fold(answered)} has the run {name}", hint=hint)

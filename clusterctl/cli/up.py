@@ -1,4 +1,4 @@
-"""The verb ``up``: the same container on every node, reachable by SSH, with an inventory of its own."""
+"""``up``: start the same container on each node, reachable by SSH, and write an inventory of the containers."""
 
 from __future__ import annotations
 
@@ -26,17 +26,21 @@ def up(
     limit: cli.LimitOption = None,
     image: Annotated[
         Optional[str],  # noqa: UP045 - typer evaluates this at run time on 3.10
-        typer.Option("--image", metavar="IMAGE", help="Image in place of the inventory's container.image."),
+        typer.Option("--image", metavar="IMAGE", help="Image instead of the inventory's container.image."),
     ] = None,
     port: Annotated[
-        int, typer.Option("--port", min=1, max=65535, help="Where the containers' SSH servers listen.")
+        int, typer.Option("--port", min=1, max=65535, help="Port of the containers' SSH servers.")
     ] = 2222,
     volume: Annotated[
         Optional[list[str]],  # noqa: UP045
-        typer.Option("--volume", metavar="NODE:CONTAINER[:ro]", help="A further mount; repeatable."),
+        typer.Option("--volume", metavar="NODE:CONTAINER[:ro]", help="An additional mount; repeatable."),
     ] = None,
     privileged: Annotated[
-        bool, typer.Option("--privileged", help="Give the containers the whole host; RDMA does not need it.")
+        bool,
+        typer.Option(
+            "--privileged",
+            help="Run privileged containers, with full access to the host; not needed for RDMA.",
+        ),
     ] = False,
     fanout: cli.FanoutOption = None,
     accept_new_host_keys: cli.AcceptHostKeysOption = False,
@@ -45,9 +49,9 @@ def up(
 ) -> None:
     """Start a container on every node, with SSH between them.
 
-    'bench --containers' and 'exec' use them. All start, or none is left.
+    'bench --containers' and 'exec' use them. All start, or everything is rolled back.
 
-    Exit code 0; 5: a node is not reachable; 10: a container cannot be started.
+    Exit code 0: all started; 5: each node that failed is unreachable; 10: a container cannot be started.
     """
     from clusterctl.artifacts import shell
     from clusterctl.cli.bench_run import terminable
@@ -93,7 +97,7 @@ def up(
 def _with_wishes(
     inventory: Inventory, image: str | None, volumes: tuple[str, ...], privileged: bool
 ) -> Inventory:
-    """Return the inventory with what the command line says of the containers."""
+    """Return the inventory with the container options of the command line."""
 
     def wished(node: Node) -> Node:
         container = node.container
@@ -104,14 +108,14 @@ def _with_wishes(
             said["volumes"] = (*container.volumes, *volumes)
         if privileged:
             said["privileged"] = True
-        # model_copy keeps which settings were written: defaults give way to what a node has.
+        # model_copy keeps the record of which settings were set: those of a node take precedence over defaults.
         return node.model_copy(update={"container": container.model_copy(update=said)})
 
     return inventory.model_copy(update={"nodes": tuple(wished(node) for node in inventory.nodes)})
 
 
 def _jump_known_hosts(nodes: tuple[Node, ...]) -> str:
-    """Return the known_hosts lines of the nodes' own files, when jump hosts lead there."""
+    """Return the known_hosts lines from the files of those nodes that are reached through a jump host."""
     import os
 
     from clusterctl.transport.ssh_config import KNOWN_HOSTS_VARIABLE
@@ -132,7 +136,7 @@ def _known_hosts(path: Path) -> str:
     except OSError as error:
         raise ConfigError(
             f"known_hosts {path} cannot be read: {error.strerror}",
-            hint=user_files.hint_of(error, "name another file by known_hosts in the inventory"),
+            hint=user_files.hint_of(error, "set `known_hosts` in the inventory to another file"),
         ) from None
 
 
@@ -159,8 +163,8 @@ def _say(found: tuple[Container, ...], run: RunDir) -> None:
     low = [one.node.name for one in found if one.memlock != "unlimited"]
     if low:
         console.talk(
-            f"note: memlock is limited on {nodeset.fold(low)}: RDMA registers no more memory than that; "
-            "container.memlock: -1 lifts it where the engine may"
+            f"note: memlock is limited on {nodeset.fold(low)}: RDMA cannot register more memory than that; "
+            "container.memlock: -1 removes the limit if the engine permits it"
         )
     console.talk(
         f"next: clusterctl bench --containers; clusterctl exec -- COMMAND; inventory: {run.path}/containers.yaml"
@@ -190,7 +194,7 @@ def _say_failed(error: UpFailed, run: RunDir, as_json: bool) -> int:
     say_failures(error.failures)
     if error.left:
         left = nodeset.fold(list(error.left))
-        console.talk(f"containers may be left on {left}: clusterctl down --run {run.id}")
+        console.talk(f"containers may still run on {left}; to remove them: clusterctl down --run {run.id}")
     else:
-        console.talk("nothing is left of it on the nodes")
+        console.talk("all changes were rolled back on the nodes")
     return code

@@ -1,4 +1,4 @@
-"""The verbs and where each is: a command line imports and builds the one it names, since all of them take 0.1 s."""
+"""List the commands and their modules; only the command in use is imported, because all of them take 0.1 s."""
 
 from __future__ import annotations
 
@@ -29,34 +29,34 @@ _IN_ORDER = (
     ("inventory", "inventory", "app"),
     ("lab", "lab", "app"),
 )
-"""Each verb as help lists it, its module beside this one, and the command or the application there."""
+"""Each command in the order of the help, its module in this package, and the function or application in it."""
 
 
 def is_talk(word: str) -> bool:
-    """Whether it is one of the options that may stand anywhere, and say nothing about which verb is meant."""
+    """Return whether the word is ``-v`` or ``-q`` in any form; these may stand anywhere in the command line."""
     return _TALK.fullmatch(word) is not None
 
 
 def named_in(arguments: Sequence[str]) -> str | None:
-    """Return the verb that a command line begins with; None where only all of them can tell what is meant."""
+    """Return the command that a command line begins with; None if the first word is not a command."""
     first = next((word for word in arguments if not is_talk(word)), None)
     return first if any(first == name for name, _, _ in _IN_ORDER) else None
 
 
 def takes_a_program(verb: str) -> bool:
-    """Whether the verb takes the words of a program, some of which may look like options."""
+    """Return whether the command takes the arguments of a program, which may look like options."""
     return verb in _WITH_A_PROGRAM
 
 
 def end_of_own(arguments: Sequence[str]) -> int:
-    """Return where ``--`` ends what is said to clusterctl itself: behind it are the words of a program."""
+    """Return the index of ``--``, which ends clusterctl's own arguments; the number of arguments without it."""
     return arguments.index("--") if "--" in arguments else len(arguments)
 
 
 def end_of_own_talk(arguments: Sequence[str]) -> int:
-    """Return up to where ``-v`` and ``-q`` are surely ours.
+    """Return the index up to which ``-v`` and ``-q`` are clusterctl's own.
 
-    That is ``--``; where a verb takes the words of a program and there is none, the first word behind the verb.
+    That is ``--``; without it, for a command that takes a program, the first word after the command.
     """
     end = end_of_own(arguments)
     places = [at for at, word in enumerate(arguments) if not is_talk(word)]
@@ -68,7 +68,7 @@ def end_of_own_talk(arguments: Sequence[str]) -> int:
 
 
 def add_to(application: typer.Typer, verb: str | None) -> None:
-    """Give the application one verb, or all of them."""
+    """Add one command, or all of them, to the application."""
     for name, module, attribute in _IN_ORDER:
         if verb in (None, name):
             found: Any = getattr(import_module(f"clusterctl.cli.{module}"), attribute)

@@ -103,4 +103,4 @@ def test_this_machine_alone_needs_no_ssh(run_clusterctl: Any) -> None:
 def test_figures_and_preflight_are_not_asked_for_together(run_clusterctl: Any) -> None:
     done = run_clusterctl("bench", "--preflight", "--model", "resnet18")
     assert done.returncode == 2
-    assert "--preflight measures nothing, and --model asks for figures" in done.stderr
+    assert "--preflight runs no benchmark, so --model cannot be combined with it" in done.stderr

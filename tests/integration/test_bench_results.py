@@ -94,5 +94,5 @@ def test_a_spoilt_database_costs_a_run_nothing(run_clusterctl, tmp_path):
 @pytest.mark.parametrize("option", ["--html", "--junit"])
 def test_a_report_that_could_not_be_written_is_refused_before_anything_runs(run_clusterctl, tmp_path, option):
     done = run_clusterctl(*SWEEP, option, str(tmp_path / "none" / "file"))
-    assert done.returncode == 3 and "no such folder" in done.stderr
+    assert done.returncode == 3 and "directory is missing or not writable" in done.stderr
     assert not (tmp_path / "runs").exists()

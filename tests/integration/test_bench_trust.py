@@ -129,7 +129,7 @@ def test_a_baseline_is_recorded_and_a_slower_run_is_below_it(run_clusterctl, tmp
     assert (row["size_bytes"], row["baseline"]) == (1 << 30, 329.52)
     refused = run_clusterctl("results", "baseline", "record", "night")
     assert refused.returncode == 2
-    assert "is below-baseline: no measure for others" in refused.stderr
+    assert "has the status below-baseline; expected 'ok'" in refused.stderr
     shown = run_clusterctl("results", "baseline", "show", "night")
     assert "1 GiB" in shown.stdout
     assert (

@@ -153,4 +153,4 @@ def test_smoke_names_what_it_does_not_go_with(bench):
     assert done.returncode == 2
     done = bench("--smoke", "--collective", "broadcast")
     assert done.returncode == 2
-    assert "--collective says it again" in done.stderr
+    assert "--collective cannot be combined with it" in done.stderr

@@ -39,19 +39,19 @@ def test_a_mistyped_run_is_refused_with_the_ones_that_were_meant(farm, run_clust
     done = undo(typo)
     assert (done.returncode, done.stdout) == (2, "")
     said = " ".join(done.stderr.split())
-    assert f"no run {typo} is known on node[01-02]" in said
+    assert f"no journal on node[01-02] has the run {typo}" in said
     assert f"did you mean {FIRST} (on node[01-02])" in said
-    assert "node03 did not answer and may know it" in said
+    assert "node03 did not answer and may have it" in said
     error = json.loads(undo(typo, "--json").stdout)["error"]
     assert (error["exit_code"], FIRST in error["hint"]) == (2, True)
 
     far = undo("20190101T000000Z-bootstrap-0000", "--limit", "node[01-02]")
     assert far.returncode == 2
     said = " ".join(far.stderr.split())
-    assert f"their latest runs are: {SECOND} (on node01); {FIRST} (on node[01-02])" in said
+    assert f"the latest runs of these nodes are: {SECOND} (on node01); {FIRST} (on node[01-02])" in said
     elsewhere = undo(SECOND, "--limit", "node02")
     assert elsewhere.returncode == 2
-    assert f"no run {SECOND} is known on node02" in " ".join(elsewhere.stderr.split())
+    assert f"no journal on node02 has the run {SECOND}" in " ".join(elsewhere.stderr.split())
 
 
 def test_a_run_that_is_known_on_some_nodes_is_undone_there(farm, run_clusterctl, tmp_path):

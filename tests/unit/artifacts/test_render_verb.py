@@ -37,10 +37,18 @@ def render(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (["mpirun", "--limit", "gpu[1-3]", "-np", "25", "--", "x"], ArtifactError, "has 24 slots"),
         (["mpirun", "--limit", "bare", "--", "x"], ArtifactError, "the number of ranks for bare"),
         (["mpirun", "--limit", "gpu1,slow", "--", "x"], ArtifactError, "socket_ifname differs between nodes"),
-        (["mpirun", "--limit", "gpu1"], UsageError, "what ranks run is not said"),
-        (["mpirun", "--limit", "gpu1", "--model", "m", "--", "x"], UsageError, "cannot be given together"),
-        (["mpirun", "--limit", "gpu1", "--model", "m", "--collective", "c"], UsageError, "together"),
-        (["mpirun", "--limit", "gpu1", "--collective", "scan"], UsageError, "no collective 'scan'"),
+        (["mpirun", "--limit", "gpu1"], UsageError, "no program to run was given"),
+        (
+            ["mpirun", "--limit", "gpu1", "--model", "m", "--", "x"],
+            UsageError,
+            "cannot be combined with --model",
+        ),
+        (
+            ["mpirun", "--limit", "gpu1", "--model", "m", "--collective", "c"],
+            UsageError,
+            "cannot be combined",
+        ),
+        (["mpirun", "--limit", "gpu1", "--collective", "scan"], UsageError, "unknown collective 'scan'"),
         (
             ["mpirun", "--limit", "gpu1", "--library", "ccore", "--topk", "--", "x"],
             ArtifactError,

@@ -57,18 +57,18 @@ def test_v_and_q_stand_anywhere_but_among_the_words_of_a_program(capsys):
     assert cli.main([*line, "nvidia-smi", "-q"]) == 2
     said = capsys.readouterr().err
     assert "No such option: -q" in said
-    assert "options stand behind '--', -q of clusterctl before the verb" in said
+    assert "options follow '--'; clusterctl's own -q goes before the command" in said
     assert cli.main(["render", "-v", "mpirun", "-q", *line[2:], "nvidia-smi"]) == 0
 
 
 def test_words_that_look_like_a_programs_options_are_told_where_they_stand(capsys):
     assert cli.main(["exec", "nvidia-smi", "-L"]) == 2
-    assert capsys.readouterr().err.endswith("hint: a program and its options stand behind '--'\n")
+    assert capsys.readouterr().err.endswith("hint: a program and its options follow '--'\n")
 
 
 def test_an_option_before_the_verb_is_told_where_it_stands(capsys):
     assert cli.main(["--json", "check"]) == 2
-    assert json.loads(capsys.readouterr().out)["error"]["hint"].endswith(": clusterctl VERB --json")
+    assert json.loads(capsys.readouterr().out)["error"]["hint"].endswith(": clusterctl COMMAND --json")
 
 
 def test_verbose_names_the_commands(capsys):
@@ -95,7 +95,7 @@ def test_the_run_of_another_verb_is_refused(folder, capsys):
     capsys.readouterr()
     for words in (["down", "--force", "--run", run], ["bootstrap", "--resume", run]):
         assert cli.main(words) == 2
-        assert f"{run} is no run of '{words[0].replace('down', 'up')}'" in capsys.readouterr().err
+        assert f"{run} is not a run of '{words[0].replace('down', 'up')}'" in capsys.readouterr().err
 
 
 def test_no_name_of_a_run_is_not_the_only_run_there_is(folder, capsys):
@@ -121,7 +121,7 @@ def test_an_export_in_a_pipe_has_the_ends_of_lines_of_one(capsys):
 def test_what_is_no_image_is_not_taken_for_one(verb, name, capsys):
     """Most likely an unset variable of a script; or docker would take the program for its image."""
     assert cli.main([*verb, f"--image={name}", *(["--", "true"] if verb[0] == "render" else [])]) == 2
-    assert f"{name!r} is no name of an image" in capsys.readouterr().err
+    assert f"{name!r} is not a valid image name" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("volume", ["", "-v", "/my data:/data"])
@@ -144,7 +144,7 @@ def test_a_volume_that_down_could_not_read_again_is_refused(volume, capsys):
 def test_an_inventory_given_as_another_verb_takes_it_is_told_how(words, form, capsys):
     assert cli.main([*words, "--json"]) == 2
     said = capsys.readouterr()
-    hint = f"an inventory is given as: {form}" if form else None
+    hint = f"give the inventory as: {form}" if form else None
     assert json.loads(said.out)["error"]["hint"] == hint
     assert ("hint: " in said.err) is bool(form)
 

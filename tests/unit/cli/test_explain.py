@@ -89,7 +89,7 @@ def test_a_folder_that_may_not_be_looked_into_is_named(
     (tmp_path / "a.log").write_text(ERROR)
     monkeypatch.setattr("clusterctl.cli.explain.os.walk", walk)
     assert cli.main(["explain", str(tmp_path)]) == 0
-    assert capsys.readouterr().err == f"not looked into: {tmp_path}/closed: Permission denied\n"
+    assert capsys.readouterr().err == f"skipped: {tmp_path}/closed: Permission denied\n"
 
 
 def test_a_damaged_compressed_log_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -39,7 +39,7 @@ def test_an_undo_says_that_it_can_be_repeated(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(Undo, "list", lambda self, nodes: HostMap({"a": UndoOutcome("r", ())}))
     monkeypatch.setattr(Undo, "execute", interrupted)
     assert main.main(["undo", "--yes", str(tmp_path / "inventory.yaml")]) == 130
-    assert "Run undo again" in capsys.readouterr().err
+    assert "To continue, run undo again" in capsys.readouterr().err
 
 
 @pytest.fixture

@@ -81,7 +81,7 @@ def test_from_standard_input_as_json(
     ("content", "code", "message"),
     [
         (b"", 4, "no node found"),
-        (b"\xff\xfe\x00", 4, "not UTF-8"),
+        (b"\xff\xfe\x00", 4, "UTF-8"),
         (b"#!/bin/sh\necho\n", 4, "is a program"),
         (b"- \n- b: [\n", 4, "unknown inventory format"),
     ],

@@ -73,7 +73,7 @@ def test_pages_are_written_where_one_says(runs, capsys, tmp_path):
     assert call(capsys, "compare", "c0de", "aaaa", "--html", str(page))[0] == 0
     assert "2 runs compared" in page.read_text()
     code, out, err = call(capsys, "show", "latest", "--html", str(tmp_path / "none" / "page.html"))
-    assert (code, out) == (3, "") and "no such folder" in err
+    assert (code, out) == (3, "") and "directory is missing or not writable" in err
     assert call(capsys, "show", "latest", "--html", str(tmp_path))[0] == 3
 
 

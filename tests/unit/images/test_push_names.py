@@ -56,7 +56,7 @@ def test_what_is_not_known_has_none() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("nodes: [{name: a}]", "no image is named"),
+        ("nodes: [{name: a}]", "no image was given"),
         (
             "nodes: [{name: a, container: {image: x}}, {name: b, container: {image: y}}, {name: c}]",
             "different images: a: x; b: y; c: none",

@@ -95,5 +95,5 @@ def test_repeats_without_variants_are_one_variant():
     assert bench_compare.chosen(None, 1, None) == ((), 1)
     assert bench_compare.chosen(None, 5, None) == ((Variant("default"),), 5)
     assert bench_compare.chosen("gdr=0,gdr=2", None, "nccl")[1] == 3
-    with pytest.raises(UsageError, match="so does --library"):
+    with pytest.raises(UsageError, match="--compare and --library both name libraries"):
         bench_compare.chosen("nccl,ccore", None, "nccl")

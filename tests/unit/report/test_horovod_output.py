@@ -66,10 +66,10 @@ def test_scripts_find_their_figures():
 @pytest.mark.parametrize(
     ("options", "more", "words"),
     [
-        ({"model": "bert-large"}, {}, "counts images"),
-        ({}, {}, "counts images"),
-        ({"model": "resnet50"}, {"as_json": True}, "two outputs"),
-        ({"model": "resnet50"}, {"compared": True}, "not variants"),
+        ({"model": "bert-large"}, {}, "requires an image model"),
+        ({}, {}, "requires an image model"),
+        ({"model": "resnet50"}, {"as_json": True}, "cannot be combined"),
+        ({"model": "resnet50"}, {"compared": True}, "cannot show variants"),
     ],
 )
 def test_where_it_would_be_false_it_is_refused(options, more, words):
@@ -86,9 +86,9 @@ def test_where_it_would_be_false_it_is_refused(options, more, words):
         ({"model": "resnet50", "phase": 2}, "--phase is only for BERT"),
         ({"model": "bert-large", "channels_last": True}, "--channels-last is for images"),
         ({"model": "bert-large", "image_size": 64}, "--image-size is for images"),
-        ({"model": "resnet50", "precision": "fp8"}, "no precision 'fp8'"),
-        ({"precision": "fp32"}, "--precision goes with --model"),
-        ({"compiled": True, "bucket_cap_mb": 1.0}, "--compile, --bucket-cap-mb goes with --model"),
+        ({"model": "resnet50", "precision": "fp8"}, "unknown precision 'fp8'"),
+        ({"precision": "fp32"}, "--precision requires --model"),
+        ({"compiled": True, "bucket_cap_mb": 1.0}, "--compile, --bucket-cap-mb requires --model"),
     ],
 )
 def test_what_a_model_cannot_have_is_refused(options, words):
