@@ -19,7 +19,7 @@ from clusterctl.foreign import NotUnderstood, json_value
 STAGES = ("inventory", "facts", "plan", "apply", "artifacts", "launch", "results", "report")
 LARGEST_BYTES = 1 << 30
 """The largest document of one stage that is read."""
-HINT_ROOM = "make room there, or choose another directory with --runs DIR or $CLUSTERCTL_RUNS"
+HINT_ROOM = "free space there, or choose another directory with --runs DIR or $CLUSTERCTL_RUNS"
 _HINT_OTHERS = "if another user started the run (with sudo?), continue it as that user"
 
 

@@ -125,7 +125,7 @@ def judge(answers: HostMap[NodeProof]) -> tuple[str, ...]:
         for rank in proof.ranks:
             where = f"{node}: rank {rank.rank} (pid {rank.pid})"
             if rank.path.endswith(" (deleted)") or not rank.sha256:
-                found.append(f"{where} has {rank.path} mapped, which is not there any more")
+                found.append(f"{where} has {rank.path} mapped, which has been removed")
             elif proof.expected_sha256 is not None and rank.sha256 != proof.expected_sha256:
                 found.append(
                     f"{where} has {rank.path} mapped, which is not the image's: sha256 {rank.sha256[:12]}, "
@@ -169,7 +169,7 @@ def _inspect(node: Node, transport: Transport, name: str, timeout_s: float) -> d
     said = _docker(transport, ("docker", "container", "inspect", name), timeout_s)
     if said.returncode == 127:
         raise ImageError(
-            f"{node.name}: docker is not there", hint="clusterctl bootstrap INVENTORY --only docker"
+            f"{node.name}: docker not found", hint="clusterctl bootstrap INVENTORY --only docker"
         )
     if said.returncode != 0:
         message = said.error_text.strip()[-300:]

@@ -25,7 +25,7 @@ _TIMEOUT_S = 60.0
 _SLOWEST_BYTES_PER_S = 1 << 20
 """A way that is slower than this is given up."""
 _MARGIN = 1.05
-_FULL = "make room: docker system prune removes what no container uses"
+_FULL = "free space: docker system prune removes what no container uses"
 # What a node says of itself and others get: a word of ssh's command line, lines of authorized_keys and known_hosts.
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+\\-]*[$]?")
 _ADDRESS = re.compile(r"[0-9A-Fa-f:.]+(?:%[A-Za-z0-9_.-]+)?")
@@ -56,7 +56,7 @@ def _script(name: str, values: Mapping[str, str]) -> bytes:
 
 
 def prepare(node: Node, engine: NodeEngine, token: str) -> Relay:
-    """Make the node's folder and key for this distribution; raise ImageError when that is impossible."""
+    """Make the node's directory and key for this distribution; raise ImageError when that is impossible."""
     interface = (node.socket_ifname or "").lstrip("=").split(",")[0]
     values = {
         "TOKEN": token,
@@ -77,7 +77,8 @@ def parse(node: Node, token: str, text: str) -> Relay:
             said.setdefault(name, []).append(value)
     if "fault" in said:
         raise ImageError(
-            f"{node.name}: {said['fault'][0]}", hint="the archive waits there until it is loaded: make room"
+            f"{node.name}: {said['fault'][0]}",
+            hint="the archive waits there until it is loaded: free space there",
         )
     if said.get("end") != ["ok"]:
         raise ImageError(f"{node.name} did not finish answering what it has for an image")
@@ -111,7 +112,7 @@ def parse(node: Node, token: str, text: str) -> Relay:
 def _fit_to_travel(node: Node, what: str, word: str, allowed: re.Pattern[str]) -> str:
     """Return a word that other nodes get, as part of a command or a file; raise ImageError for one that says more."""
     if not allowed.fullmatch(word):
-        raise ImageError(f"{node.name}: its {what} {word[:60]!r} is none that other nodes may be told")
+        raise ImageError(f"{node.name}: its {what} {word[:60]!r} is not one that other nodes may use")
     return word
 
 
@@ -119,7 +120,12 @@ def require_room(relay: Relay, image: NodeImage, archive_bytes: int) -> None:
     """Raise ImageError when the archive, or the image made of it, does not fit the node's disks."""
     for_image = int(image.size_bytes * _MARGIN) + (archive_bytes if relay.one_disk else 0)
     for where, free, needed, hint in (
-        (relay.base, relay.free_spool_bytes, archive_bytes, f"make room: df {relay.base} says of which disk"),
+        (
+            relay.base,
+            relay.free_spool_bytes,
+            archive_bytes,
+            f"free space: df {relay.base} says of which disk",
+        ),
         ("its docker engine", relay.free_docker_bytes, for_image, _FULL),
     ):
         if free < needed:
@@ -249,7 +255,7 @@ def load(engine: NodeEngine, relay: Relay, archive: Archive, name: str, wanted: 
 
 
 def clean(transport: Transport, token: str, sha256: str | None, *, keep: bool) -> None:
-    """Take away keys, folder and archive (``sha256``); ``keep``: a part of the archive stays for a next time."""
+    """Remove keys, directory and archive (``sha256``); ``keep``: a part of the archive stays for a next time."""
     values = {"TOKEN": token, "SUM": sha256 or "", "KEEP": "yes" if keep else "no"}
     done = transport.run(("sh", "-s"), stdin=_script("relay_clean.sh", values), timeout_s=_TIMEOUT_S)
     require(done, f"{transport.node}: what a distribution left cannot be taken away")

@@ -234,7 +234,7 @@ class Drive:
             transport.close()
 
     def _transfer(self, transfer: Transfer, archive: Archive, tries: int) -> _Ended:
-        """One copy, from here or from a node; a failure says whose it is where that can be told."""
+        """One copy, from here or from a node; a failure names its node where that is known."""
         target = self._relays[transfer.target]
         if tries and not self._interrupted:
             time.sleep(_RETRY_PAUSE_S)
@@ -267,7 +267,7 @@ class Drive:
     ) -> tuple[Failure, str | None]:
         """Look at the target from here: one that is gone or full is at fault itself."""
         if "no space left" in error.message.lower():
-            hint = "make room on it, and run it again"
+            hint = "free space on it, and run it again"
             return Failure(
                 FailureKind.ERROR, f"{target.node}: the disk is full: {error.message}", hint
             ), target.node
@@ -302,7 +302,7 @@ class Drive:
 
         for name, failure in fan_out(self.nodes, self.connect, work, fanout=self.fanout).failures.items():
             _LOG.warning(
-                "%s: keys and folder of this distribution stay there, and go with the next one: %s",
+                "%s: keys and directory of this distribution stay there until the next one removes them: %s",
                 name,
                 failure.message,
             )

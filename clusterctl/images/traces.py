@@ -1,8 +1,8 @@
-"""What a distribution made on nodes and could not take away: remembered on this machine, taken away by the next one.
+"""What a distribution left on nodes: recorded on this machine, and removed by the next distribution.
 
-A node that dies keeps keys, folder and archive until it is back; and a controller that is killed cleans nothing at
-all. So every distribution notes its nodes before it touches them, and crosses them off when they are clean. The note
-is locked while its distribution runs: a note that can be locked belongs to nobody any more.
+A node that dies keeps keys, directory and archive until it is back, and a controller that is killed removes nothing.
+So every distribution records its nodes before it touches them, and removes each from the record when it is clean. The
+record is locked while its distribution runs: one that can be locked belongs to no running distribution.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def begin(token: str, nodes: Sequence[Node]) -> Note:
     except OSError as error:
         raise ImageError(
             f"{path} cannot be written: {error.strerror}",
-            hint="make room there, or point $XDG_CACHE_HOME at another disk",
+            hint="free space there, or point $XDG_CACHE_HOME at another disk",
         ) from None
     return note
 

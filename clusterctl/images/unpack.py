@@ -1,4 +1,4 @@
-"""Unpacking a library's packages into the folder that becomes one layer: wheels, Debian packages, archives."""
+"""Unpack a library's packages into the directory that becomes one layer: wheels, Debian packages, archives."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _LARGEST_BYTES = 32 << 30
 
 
 def unpack(package: Package, folder: Path) -> str | None:
-    """Unpack a package below ``folder`` and return the version that it says it has; None where it says none.
+    """Unpack a package below ``folder`` and return the version that it states; None without one.
 
-    Wheels go to ``python/``, Debian packages and archives to the folder itself. Raise ImageError for a file that
-    is damaged or that reaches out of the folder.
+    Wheels go to ``python/``, Debian packages and archives to the directory itself. Raise ImageError for a file that
+    is damaged or that reaches out of the directory.
     """
     try:
         if package.kind == "wheel":
@@ -98,7 +98,7 @@ def _ar(path: Path) -> Iterator[tuple[str, bytes]]:
     """Yield the members of an ar archive (deb(5)): name and bytes."""
     with path.open("rb") as stream:
         if stream.read(len(_AR_MAGIC)) != _AR_MAGIC:
-            raise ValueError("it is no Debian package")
+            raise ValueError("it is not a Debian package")
         while len(header := stream.read(_AR_HEADER_BYTES)) == _AR_HEADER_BYTES:
             size = int(header[48:58])
             data = stream.read(size)
@@ -110,7 +110,7 @@ def _ar(path: Path) -> Iterator[tuple[str, bytes]]:
 
 def _archive(path: Path, target: Path) -> None:
     with tarfile.open(path) as archive:
-        # NCCL's and others' archives have one folder at the top, named by the version.
+        # NCCL's and others' archives have one directory at the top, named after the version.
         tops = {_inside(name).parts[0] for name in archive.getnames() if _inside(name).parts}
         nested = len(tops) == 1 and any("/" in _inside(name).as_posix() for name in archive.getnames())
         _tar(archive, target, strip=1 if nested else 0)
@@ -131,16 +131,16 @@ def _tar(archive: tarfile.TarFile, target: Path, *, strip: int) -> None:
             _write(source, place, 0o755 if member.mode & 0o111 else 0o644)
         elif member.issym():
             if member.linkname.startswith("/") or ".." in PurePosixPath(member.linkname).parts:
-                raise ValueError(f"{member.name} links out of its folder, to {member.linkname}")
+                raise ValueError(f"{member.name} links out of its directory, to {member.linkname}")
             place.parent.mkdir(parents=True, exist_ok=True)
             place.symlink_to(member.linkname)
 
 
 def _inside(name: str) -> PurePosixPath:
-    """Return the path of a member; raise ValueError for one that reaches out of the folder."""
+    """Return the path of a member; raise ValueError for one that reaches out of the directory."""
     path = PurePosixPath(name.removeprefix("./"))
     if path.is_absolute() or ".." in path.parts:
-        raise ValueError(f"{name} reaches out of the folder")
+        raise ValueError(f"{name} reaches out of the directory")
     return path
 
 

@@ -134,7 +134,7 @@ def create(
 ) -> LabNode:
     """Create a node's container and put its own files into it; return the node with the container's id.
 
-    ``own_engine``: the folder of the engine's programs for a node that has docker itself.
+    ``own_engine``: the directory of the engine's programs for a node that has docker itself.
     """
     from docker.types import Mount as EngineMount
 

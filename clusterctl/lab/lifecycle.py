@@ -43,7 +43,7 @@ class LabOptions:
     bare: bool = False
     """Guests as an installer leaves them, for a bootstrap to complete with the packages of the inventory."""
     engines: bool = False
-    """Containers with a docker engine of their own each, whose images and containers are no other node's."""
+    """Containers with a docker engine of their own each, whose images and containers belong to this node alone."""
 
 
 def up(options: LabOptions) -> Lab:
@@ -105,7 +105,7 @@ def _refuse_early(options: LabOptions, directory: Path) -> None:
     there = next(folder for folder in (directory, *directory.parents) if folder.exists())
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
         raise LabError(
-            f"there is no place for a lab in {directory}: {there} is not a folder that may be written to",
+            f"there is no place for a lab in {directory}: {there} is not a writable directory",
             hint="name another with --dir",
         )
     if load(directory) is not None:
@@ -113,7 +113,7 @@ def _refuse_early(options: LabOptions, directory: Path) -> None:
             f"there is a lab in {directory} already", hint=f"clusterctl lab down --dir {directory}"
         )
     if directory.exists() and any(directory.iterdir()):
-        raise LabError(f"{directory} is not empty", hint="name a new folder with --dir")
+        raise LabError(f"{directory} is not empty", hint="name a new directory with --dir")
     host.require_tools(host.RUN_TOOLS[options.driver], f"the lab's {options.driver} driver")
     if options.driver == "docker":
         with containers.engine():
@@ -212,6 +212,6 @@ def _remove(lab: Lab) -> None:
 
 
 def status(directory: Path = DEFAULT_DIRECTORY) -> LabStatus:
-    """Say which nodes of the lab in a folder run, and whether SSH answers on them."""
+    """Report which nodes of the lab in a directory run, and whether SSH answers on them."""
     lab = load(directory)
     return LabStatus(directory.absolute(), None, ()) if lab is None else power.node_states(lab)

@@ -62,7 +62,7 @@ class LabNode:
 
 @dataclass(frozen=True, slots=True)
 class Lab:
-    """A lab that is up: its folder and everything in it that a user or a test needs."""
+    """A lab that is up: its directory and everything in it that a user or a test needs."""
 
     lab_id: str
     directory: Path
@@ -99,7 +99,7 @@ class Lab:
         return self.directory / "nodes"
 
     def node_folder(self, name: str) -> Path:
-        """Return the folder of a node's own files: its host key and, of a guest, its disk and console log."""
+        """Return the directory of a node's own files: its host key and, of a guest, its disk and console log."""
         return self.nodes_folder / name
 
     def node(self, name: str) -> LabNode:
@@ -144,7 +144,7 @@ class NodeStatus:
 
 @dataclass(frozen=True, slots=True)
 class LabStatus:
-    """A lab with the state of its nodes; ``lab`` is None when there is none in the folder."""
+    """A lab with the state of its nodes; ``lab`` is None when the directory has none."""
 
     directory: Path
     lab: Lab | None
@@ -168,7 +168,7 @@ def save(lab: Lab) -> None:
 
 
 def load(directory: Path) -> Lab | None:
-    """Read a lab's record; None when the folder holds none; raise LabError for a record that is not ours."""
+    """Read a lab's record; None when the directory has none; raise LabError for a record that is not ours."""
     directory = directory.absolute()
     path = directory / STATE_FILE
     try:
@@ -176,7 +176,7 @@ def load(directory: Path) -> Lab | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        raise LabError(f"{path} cannot be read: {error}", hint="remove the folder by hand") from None
+        raise LabError(f"{path} cannot be read: {error}", hint="remove the directory by hand") from None
     try:
         if document["schema"] != STATE_SCHEMA:
             raise LabError(
@@ -189,7 +189,9 @@ def load(directory: Path) -> Lab | None:
             GuestSize(**document["size"]), nodes, document["python"],
         )  # fmt: skip
     except (KeyError, TypeError, AttributeError) as error:
-        raise LabError(f"{path} is not a lab's record: {error!r}", hint="remove the folder by hand") from None
+        raise LabError(
+            f"{path} is not a lab's record: {error!r}", hint="remove the directory by hand"
+        ) from None
 
 
 def _node(fields: dict[str, Any]) -> LabNode:

@@ -43,7 +43,7 @@ def files() -> tuple[NodeFile, ...]:
 
 
 def programs(image: Image) -> Path:
-    """Return the folder of the engine's programs, taken once out of the guests' disk and kept beside it."""
+    """Return the directory of the engine's programs, taken once out of the guests' disk and kept beside it."""
     folder = image.folder / "engine"
     if folder.is_dir():
         return folder
@@ -60,7 +60,7 @@ def programs(image: Image) -> Path:
                 raise LabError(
                     f"{image.disk} has no /{program}", hint="clusterctl lab down --purge-cache, then up"
                 )
-        # Another lab may have been faster: a folder that is there is whole.
+        # Another lab may have been faster: a directory that exists is complete.
         if not folder.is_dir():
             scratch.rename(folder)
     return folder

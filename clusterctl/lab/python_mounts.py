@@ -13,7 +13,7 @@ from clusterctl.errors import LabError, UsageError
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A bind mount of a folder or file of this machine."""
+    """A bind mount of a directory or file of this machine."""
 
     source: str
     target: str

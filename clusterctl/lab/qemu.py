@@ -32,7 +32,7 @@ _ACCELERATORS: dict[Accelerator, tuple[str, ...]] = {
 def choose_accelerator(image: Image) -> Accelerator:
     """Return ``kvm`` where the lab's kernel really boots with it, else ``tcg`` (20 to 50 times slower).
 
-    That /dev/kvm exists and opens is no proof: inside some virtual machines it does, and no guest ever runs.
+    That /dev/kvm exists and opens does not prove it: inside some virtual machines it does, and no guest ever runs.
     """
     if not os.access("/dev/kvm", os.R_OK | os.W_OK):
         return "tcg"

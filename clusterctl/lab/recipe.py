@@ -96,6 +96,6 @@ def current() -> Recipe:
 
 
 def cache_folder() -> Path:
-    """Return the folder that holds the built root filesystems (XDG base directory specification)."""
+    """Return the directory that holds the built root filesystems (XDG base directory specification)."""
     home = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
     return Path(home) / "clusterctl" / "lab"

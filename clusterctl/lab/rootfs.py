@@ -91,7 +91,7 @@ def _prune(keep: str) -> None:
 
 
 def purge() -> None:
-    """Remove every image from the cache; the lock file's folder goes too."""
+    """Remove every image from the cache; the lock file's directory too."""
     if not cache_folder().is_dir():
         return
     with _locked():
@@ -110,7 +110,7 @@ def _locked() -> Iterator[None]:
         except OSError as error:
             raise LabError(
                 f"the lab's root filesystem cannot be kept in {folder}: {error.strerror}",
-                hint="give $XDG_CACHE_HOME a folder that may be written to, with room for some GB",
+                hint="set $XDG_CACHE_HOME to a writable directory with some GB of free space",
             ) from None
         with opened as handle:
             try:

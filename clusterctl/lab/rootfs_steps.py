@@ -1,4 +1,4 @@
-"""The steps that make a Debian root filesystem in a folder: bootstrap, packages, kernel, settings."""
+"""The steps that make a Debian root filesystem in a directory: bootstrap, packages, kernel, settings."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def install(root: Path, packages: tuple[str, ...]) -> None:
 def carry_packages(root: Path, folder: Path) -> None:
     """Download what a bare node lacks, with all dependencies, into ``folder``, and write its SHA256SUMS.
 
-    Their files are compressed anew: what xz takes a second for takes a guest without KVM a minute.
+    Their files are compressed again: a guest without KVM takes a minute for a second of xz.
     """
     (folder / "partial").mkdir(parents=True)
     options = (*_apt_options(root), "-o", f"Dir::Cache::archives={folder}")
@@ -113,7 +113,7 @@ def carry_packages(root: Path, folder: Path) -> None:
 
 
 def _compress_for_speed(package: Path) -> None:
-    """Put zstd in the place of xz in a package, whose members deb(5) names by their compression."""
+    """Replace xz by zstd in a package, whose members deb(5) names by their compression."""
     members = host.run(("ar", "t", str(package)), 60).split()
     if "data.tar.xz" not in members:
         return

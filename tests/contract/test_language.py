@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # What must not be written, and what to write, with the reason.
 IDIOMS = {
     r"(?<!there )\b(?:is|are|was|were) no\b(?! (?:longer|more|less)\b)": "'is not a valid X', 'must be X'",
-    r"\b(?:is|are|was|were) none\b": "'is not one', 'there is no X': 'none' has no noun beside it",
+    r"(?<!there )\b(?:is|are|was|were) none\b": "'is not one', 'there is no X': 'none' has no noun beside it",
     r"\b(?:no|some)body\b": "'another user', 'no user': an operator needs to know who",
     r"\banew\b": "'again', 'new'; of a node 'rebooted': the field's own words",
     r"\bmend(?:s|ed|ing)?\b": "'fix', 'repair': the field's own words",
@@ -34,11 +34,13 @@ PAGES = sorted(
 )
 MODULES = sorted((ROOT / "clusterctl").rglob("*.py"))
 _FENCE = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
-_CODE = re.compile(r"`[^`\n]+`")
+# Names of code, and SQL, whose columns are not renamed for the sake of a word.
+_CODE = re.compile(r"`[^`\n]+`|\bNone\b|CREATE TABLE.*", re.DOTALL)
 
 
 def found(text: str) -> list[str]:
-    """Return the idioms in a text, each with what to write."""
+    """Return the idioms in a text without its code, each with what to write."""
+    text = _CODE.sub("", text)
     return [
         f"{hit[0]!r}: {better}"
         for idiom, better in IDIOMS.items()
@@ -59,7 +61,7 @@ def sentences(module: Path) -> Iterator[tuple[int, str]]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_documents_are_in_plain_english(page: Path) -> None:
-    assert found(_CODE.sub("", _FENCE.sub("", page.read_text(encoding="utf-8")))) == []
+    assert found(_FENCE.sub("", page.read_text(encoding="utf-8"))) == []
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: str(module.relative_to(ROOT)))

@@ -200,7 +200,7 @@ def test_the_proof_names_the_node_whose_library_is_another(images, container, tm
     # The image's file replaced under a rank that runs.
     boxes[2].exec_run(["sh", "-c", f"cp {LIBRARY} /tmp/new; mv /tmp/new {LIBRARY}"])
     document = prove(images, tmp_path, nodes[2], code=1)
-    assert any("not there any more" in finding for finding in document["findings"])
+    assert any("has been removed" in finding for finding in document["findings"])
 
 
 def test_the_proof_says_where_there_is_nothing_to_look_into(images, container, tmp_path):

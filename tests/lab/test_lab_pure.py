@@ -249,7 +249,7 @@ def test_up_refuses_before_it_touches_anything(tmp_path):
     with pytest.raises(LabError, match="not empty"):
         labs.up(LabOptions(directory=tmp_path))
     for below in ("file", "file/lab"):
-        with pytest.raises(LabError, match="is not a folder that may be written to"):
+        with pytest.raises(LabError, match="is not a writable directory"):
             labs.up(LabOptions(directory=tmp_path / below))
     with pytest.raises(UsageError, match="1 to 16"):
         labs.up(LabOptions(nodes=0, directory=tmp_path / "lab"))

@@ -147,6 +147,6 @@ def test_a_check_on_a_full_disk_names_the_file_and_blames_no_node(
     )
     assert done.returncode == 3, done.stderr
     assert f"error: cannot write {file}" in done.stderr and f"{FULL} on this machine" in done.stderr
-    assert "hint: make room there" in done.stderr
+    assert "hint: free space there" in done.stderr
     assert "unreachable" not in done.stderr + done.stdout and "Traceback" not in done.stderr
     assert "\nbug" not in done.stderr, "no half recording is left"

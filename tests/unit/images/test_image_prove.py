@@ -73,7 +73,7 @@ def test_other_images_and_other_versions_are_named() -> None:
 
 def test_a_file_that_was_replaced_is_named() -> None:
     (found, *_rest) = against(a=node(rank(0, path=f"{PATH} (deleted)", sha256="")))
-    assert "is not there any more" in found
+    assert "has been removed" in found
 
 
 def test_a_node_that_does_not_answer_is_no_part_of_the_comparison() -> None:

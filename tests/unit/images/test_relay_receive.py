@@ -143,5 +143,5 @@ def test_what_a_node_says_of_itself_is_no_option_and_no_pattern_on_others(name, 
         name: word,
     }
     text = "".join(f"{key}\t{value}\n" for key, value in said.items()) + "end\tok\n"
-    with pytest.raises(ImageError, match="is none that other nodes may be told"):
+    with pytest.raises(ImageError, match="is not one that other nodes may use"):
         relay.parse(Node(name="n1", address="10.0.0.2"), "t0ken", text)

@@ -120,7 +120,7 @@ def test_rates_that_only_the_driver_of_efa_says(count, said, verdict):
         ([25.781] * 6, [6] * 56, 8, 2, ""),
         ([25.781] * 6, [1, 2] * 28, 8, None, "no NVSwitch"),
         ([26.562] * 17, [18] * 12, 4, None, "no NVSwitch"),
-        ([31.0] * 4, [4] * 2, 2, None, "no NVLink generation"),
+        ([31.0] * 4, [4] * 2, 2, None, "no known NVLink generation"),
         ([], [], 4, None, "no NVLink"),
     ],
 )
