@@ -43,12 +43,13 @@ def foreign_program(folder):
 def test_the_node_with_the_slow_network_is_named(run_clusterctl, fleet, tmp_path, library, launches):
     """The torch program measures pairs itself; beside a program of others it is done by a launch of its own."""
     more = {} if library == "gloo" else {"all_reduce_perf": foreign_program(tmp_path)}
+    sizes = ("-e", "64K") if library == "gloo" else ("-b", "1K", "-e", "1G", "-f", "4")  # of its table
     if "CCORE_LIBRARY" in os.environ:  # the library under test, where it is not the installed one
         more["env"] = json.dumps({"CCORE_LIBRARY": os.environ["CCORE_LIBRARY"]})
     inventory = fleet.inventory(tmp_path, socket_ifname="eth0", slots=1, python=sys.executable, **more)
     page = tmp_path / "page.html"
     done = run_clusterctl(
-        "bench", "-i", str(inventory), "--library", library, "-np", "4", "-e", "64K", "--timeout", "150",
+        "bench", "-i", str(inventory), "--library", library, "-np", "4", *sizes, "--timeout", "150",
         "--html", str(page), "--json", env=fleet.env,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

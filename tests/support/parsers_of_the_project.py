@@ -368,7 +368,9 @@ NOT_FOREIGN = {
 
 def _functions() -> Iterator[str]:
     package = Path(clusterctl.__file__).parent
-    for path in sorted(package.rglob("*.py")):
+    for path in sorted(
+        path for path in package.rglob("*.py") if path.relative_to(package).parts[0] != "templates"
+    ):
         module = ".".join(path.relative_to(package).with_suffix("").parts)
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if not isinstance(node, ast.FunctionDef) or node.name.startswith("_"):

@@ -114,7 +114,10 @@ def _patterns(argument: ast.expr, tree: ast.Module, names: dict[str, Any], place
 
 def of_source() -> list[Used]:
     """Return every pattern of the source; AssertionError for one that cannot be tried."""
-    paths = sorted(PACKAGE.rglob("*.py"))
+    # An installed package holds the templates too: programs for elsewhere, which nothing here imports.
+    paths = sorted(
+        path for path in PACKAGE.rglob("*.py") if path.relative_to(PACKAGE).parts[0] != "templates"
+    )
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in paths]
     everywhere = _uses(trees)
     found: dict[tuple[str, Any, int], set[str]] = {}
