@@ -87,7 +87,7 @@ class Contact:
                 subjects,
                 meanwhile=lambda: run.write("inventory", recorded(session.inventory)),
             )
-            # Imported after the nodes have answered: these imports take time.
+            # Imported here so that the time of these imports does not delay the contact with the nodes.
             from clusterctl.facts import document
             from clusterctl.facts.earlier import EarlierFacts
 
