@@ -74,10 +74,6 @@ def _found(look: Callable[[], bool], path: Path) -> bool:
         raise ConfigError(f"cannot access {path}: {error.strerror}", hint=_HINT_OTHERS) from None
 
 
-LARGEST_BYTES = 256 << 20
-"""clusterctl writes no larger document into a run folder."""
-
-
 @dataclass(frozen=True, slots=True)
 class RunDir:
     """Represent one run: ``path`` is its run folder, ``id`` its name (UTC time, verb, four random hex digits)."""
