@@ -187,7 +187,7 @@ def test_input_reaches_the_command(small_farm, nodes):
 def test_limit_takes_names_ranges_and_refuses_the_rest(small_farm, nodes, tmp_path):
     assert [c.host for c in nodes(small_farm, limit="node[02-03]")] == ["node02", "node03"]
     assert [c.host for c in nodes(small_farm, limit=["node04", "node01"])] == ["node01", "node04"]
-    with pytest.raises(UsageError, match="node9 is neither a node nor a group"):
+    with pytest.raises(UsageError, match="node9 is not a node or group"):
         nodes(small_farm, limit="node9")
     path = tmp_path / "typo.yaml"
     path.write_text("version: 1\ndefaults:\n  usr: root\nnodes:\n  - name: gpu01\n")
@@ -264,7 +264,7 @@ def test_root_with_a_password(sshd_farm, system_user, nodes, monkeypatch):
     account = system_user(sudo="(ALL) ALL", password=PASSWORD)
     farm = sshd_farm(3, user=account.name)
     errors, _ = failures(nodes(farm).sudo, "id")
-    assert all("none was given" in str(error) for error in errors.values())
+    assert all("no password was given" in str(error) for error in errors.values())
     own = fabric.Config(overrides={"sudo": {"password": PASSWORD}})
     assert {r.stdout for r in nodes(farm, config=own).sudo("id -un", hide=True).values()} == {"root\n"}
     monkeypatch.setenv("CLUSTERCTL_SUDO_PASSWORD", PASSWORD)
