@@ -32,7 +32,6 @@ _MOST = 1e18
 _LEADING = ("size", "count", "type", "redop", "root")
 _TIMES = ("time", "cputime")
 _WRONG = ("#wrong", "error")
-BUILT_WITHOUT_MPI = "the program was built without MPI (or for another MPI): build it with MPI=1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +171,15 @@ def _is_finite(row: Row) -> bool:
     return all(abs(value) <= _MOST for value in figures if value is not None)
 
 
+def never_met(processes: int) -> Fault:
+    """Return the fault of this many processes that each printed a table of their own."""
+    return Fault(
+        FaultKind.DUPLICATE_RANKS,
+        f"{processes} processes each ran alone as rank 0 and did not connect to each other",
+        hint="the program was built without MPI (or for another MPI): build it with MPI=1",
+    )
+
+
 def _judge(
     rows: Sequence[Row],
     endless: Sequence[Row],
@@ -183,13 +191,7 @@ def _judge(
     faults = []
     zeros = sum(1 for rank in ranks if rank.rank == 0)
     if tables > 1 or zeros > 1:
-        faults.append(
-            Fault(
-                FaultKind.DUPLICATE_RANKS,
-                f"{max(tables, zeros)} processes each ran alone as rank 0 and did not connect to each other",
-                hint=BUILT_WITHOUT_MPI,
-            )
-        )
+        faults.append(never_met(max(tables, zeros)))
     if endless:
         # Compared with a baseline, such a figure would never be below it.
         message = f"the row of {endless[0].size_bytes} bytes has a figure that is not a finite number"

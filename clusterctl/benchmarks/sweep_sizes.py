@@ -33,7 +33,7 @@ def check_sizes(sweep: CollectiveSweep, rows: Sequence[Row], np: int) -> tuple[F
     wanted = wanted_sizes(sweep)
 
     def answers(found: int, size: int) -> bool:
-        return size - granule < found <= max(size, granule if size < granule else 0)
+        return size - granule < found <= max(size, granule)
 
     found = Counter(row.size_bytes for row in rows)
     strange = [size for size in found if not any(answers(size, asked) for asked in wanted)]

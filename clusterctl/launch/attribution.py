@@ -32,15 +32,15 @@ class Reader(Protocol):
         """Yield the pieces of one line in order."""
 
 
-@dataclass(frozen=True, slots=True)
 class MarkedTags:
     """Read ``[mark,rank]<stdout>:`` anywhere in a line: ``mark`` is random, and ranks never receive it."""
 
-    mark: str
+    def __init__(self, mark: str) -> None:
+        self._tag = re.compile(rf"\[{re.escape(mark)},{_RANK}\]<(stdout|stderr)>:")
 
     def __call__(self, line: str) -> Iterator[Piece]:
         """Yield the pieces of one line in order."""
-        parts = re.split(rf"\[{re.escape(self.mark)},(\d{{1,9}})\]<(stdout|stderr)>:", line)
+        parts = self._tag.split(line)
         if parts[0] or len(parts) == 1:
             yield Piece(None, "stderr", parts[0] + "\n")
         for index in range(1, len(parts), 3):
