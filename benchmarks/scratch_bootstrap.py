@@ -19,7 +19,8 @@ from clusterctl.apply.engine import Engine
 from clusterctl.apply.journal import Options
 from clusterctl.cli.session import Session, session_of
 from clusterctl.facts.gather import gather
-from clusterctl.facts.model import ManagedFile, NodeFacts
+from clusterctl.facts.model.node import NodeFacts
+from clusterctl.facts.model.services import ManagedFile
 from clusterctl.inventory import load
 from clusterctl.inventory.model import Inventory, Node
 from clusterctl.requirements.base import Command, Status, Step, Verdict, WriteFile

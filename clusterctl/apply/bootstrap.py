@@ -12,7 +12,7 @@ from clusterctl.apply.journal import Options
 from clusterctl.apply.rounds import Rounds
 from clusterctl.errors import PlanError
 from clusterctl.facts import document as facts_document
-from clusterctl.facts.model import NodeFacts
+from clusterctl.facts.model.node import NodeFacts
 from clusterctl.inventory.model import Inventory
 from clusterctl.inventory.recorded import recorded
 from clusterctl.plan import model as plan_model

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from clusterctl.apply import script
 from clusterctl.apply.execute import NodeOutcome, StepOutcome
 from clusterctl.apply.journal import Options
-from clusterctl.facts.model import NodeFacts
-from clusterctl.facts.subjects import SAME_FOR_EVERY_LOGIN
+from clusterctl.facts.catalog import SAME_FOR_EVERY_LOGIN
+from clusterctl.facts.model.node import NodeFacts
 from clusterctl.inventory.model import Inventory, Node
 from clusterctl.plan import build
 from clusterctl.plan.model import NodePlan, Plan, PlannedStep

@@ -16,7 +16,7 @@ from clusterctl.apply.on_node import OnNode, left_out
 from clusterctl.apply.reboot import BOOT_ID
 from clusterctl.apply.records import Event, Record
 from clusterctl.errors import ClusterctlError, PlanError
-from clusterctl.facts.model import NodeFacts
+from clusterctl.facts.model.node import NodeFacts
 from clusterctl.inventory.model import Node
 from clusterctl.plan import model as plan_model
 from clusterctl.plan.model import NodePlan, Plan, PlannedStep

@@ -12,7 +12,7 @@ from clusterctl.report.check_document import document_of
 
 if TYPE_CHECKING:
     from clusterctl.facts.drift import Deviation
-    from clusterctl.facts.model import NodeFacts
+    from clusterctl.facts.model.node import NodeFacts
     from clusterctl.facts.recording.record import Recorder
     from clusterctl.inventory.model import Inventory
     from clusterctl.requirements.base import Verdict

@@ -16,7 +16,7 @@ from clusterctl.cli import console
 
 if TYPE_CHECKING:
     from clusterctl.facts.gather import OnAnswers
-    from clusterctl.facts.model import NodeFacts
+    from clusterctl.facts.model.node import NodeFacts
     from clusterctl.inventory.model import Inventory, Node
     from clusterctl.requirements.base import Verdict
     from clusterctl.transport.base import Failure, HostMap, Transport

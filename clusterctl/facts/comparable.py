@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from clusterctl.facts.base import Reading, ReadStatus
-from clusterctl.facts.model import UNLIMITED, NodeFacts
+from clusterctl.facts.model.host import UNLIMITED
+from clusterctl.facts.model.node import NodeFacts
 
 ABSENT = "absent"
 MEMORY = "memory"

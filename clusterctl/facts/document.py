@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from clusterctl.errors import FactsError
-from clusterctl.facts.model import NodeFacts
+from clusterctl.facts.model.node import NodeFacts
 from clusterctl.secret.scrub import scrubbed_json
 from clusterctl.transport.base import Failure, HostMap
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from clusterctl.facts.comparable import ABSENT, FAMILIES, MEMORY, PARAMETER, Comparable, comparable
-from clusterctl.facts.model import NodeFacts
+from clusterctl.facts.model.node import NodeFacts
 from clusterctl.inventory import nodeset
 from clusterctl.inventory.model import Node
 

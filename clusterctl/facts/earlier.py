@@ -11,7 +11,7 @@ from typing import Any
 from clusterctl import user_files
 from clusterctl.errors import FactsError
 from clusterctl.facts.document import from_document
-from clusterctl.facts.model import NodeFacts
+from clusterctl.facts.model.node import NodeFacts
 from clusterctl.foreign import NotUnderstood, json_value
 from clusterctl.inventory.model import Node
 from clusterctl.inventory.user_paths import is_file

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from clusterctl.errors import FactsError
 from clusterctl.facts import probe
-from clusterctl.facts.clock import Exchange
-from clusterctl.facts.model import NodeFacts
-from clusterctl.facts.model_host import RootAccess
-from clusterctl.facts.subjects import facts_from
+from clusterctl.facts.catalog import facts_from
+from clusterctl.facts.model.host import RootAccess
+from clusterctl.facts.model.node import NodeFacts
+from clusterctl.facts.subjects.clock import Exchange
 from clusterctl.inventory.model import Become, Node
 from clusterctl.secret.scrub import scrubbed
 from clusterctl.transport.answers import understanding

@@ -11,7 +11,7 @@ from clusterctl.transport.fanout import fan_out
 
 if TYPE_CHECKING:
     from clusterctl.facts.gather import Heard, OnAnswers
-    from clusterctl.facts.model import NodeFacts
+    from clusterctl.facts.model.node import NodeFacts
 
 
 def gather_fleet(

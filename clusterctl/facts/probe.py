@@ -8,8 +8,8 @@ from functools import cache
 from clusterctl.errors import FactsError
 from clusterctl.facts import shared_reads
 from clusterctl.facts.base import STATUS_ABSENT, STATUS_DENIED, Section, Sections
-from clusterctl.facts.model_host import RootAccess
-from clusterctl.facts.subjects import fragments, not_asked
+from clusterctl.facts.catalog import fragments, not_asked
+from clusterctl.facts.model.host import RootAccess
 from clusterctl.foreign import NotUnderstood, decimal, is_whole, whole
 
 # Notes on the shell below, which must run in dash, busybox ash and bash:

@@ -28,7 +28,7 @@ from clusterctl.requirements.base import (
 from clusterctl.requirements.fleet import Fleet
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model import NodeFacts
+    from clusterctl.facts.model.node import NodeFacts
     from clusterctl.inventory.model import Node
 
 

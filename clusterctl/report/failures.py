@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from clusterctl.report.check_table import Kinds, named, shape
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model import NodeFacts
+    from clusterctl.facts.model.node import NodeFacts
     from clusterctl.requirements.base import Verdict
     from clusterctl.transport.base import Failure
 

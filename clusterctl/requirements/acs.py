@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from clusterctl.facts.gpu_models import is_joined_to_its_cpu, shares_memory_of_its_cpu
-from clusterctl.facts.model import ACS_FLAGS
+from clusterctl.facts.model.devices import ACS_FLAGS
+from clusterctl.facts.subjects.gpu_models import is_joined_to_its_cpu, shares_memory_of_its_cpu
 from clusterctl.requirements import rdma_ports
 from clusterctl.requirements.base import (
     InstallPackages,
@@ -31,7 +31,8 @@ from clusterctl.requirements.rendering import render
 from clusterctl.requirements.wording import because, some
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model import NodeFacts, PciDevice
+    from clusterctl.facts.model.devices import PciDevice
+    from clusterctl.facts.model.node import NodeFacts
     from clusterctl.inventory.model import Node
     from clusterctl.requirements.fleet import Fleet
 

@@ -7,7 +7,8 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model import Interface, NodeFacts
+    from clusterctl.facts.model.fabric import Interface
+    from clusterctl.facts.model.node import NodeFacts
     from clusterctl.inventory.model import Node
 
 # Loopback, bridges and host ends of containers and virtual machines: many nodes have the same addresses on them.

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Literal, Protocol, Union
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model import NodeFacts
+    from clusterctl.facts.model.node import NodeFacts
     from clusterctl.inventory.model import Node
     from clusterctl.requirements.fleet import Fleet
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clusterctl.facts.model import ReadStatus
+from clusterctl.facts.base import ReadStatus
 from clusterctl.requirements.base import EnableUnit, Step, WriteFile
 from clusterctl.requirements.rendering import render
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model import NodeFacts
+    from clusterctl.facts.model.node import NodeFacts
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from clusterctl.requirements.base import Command, EnableUnit, Step
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model import NodeFacts
+    from clusterctl.facts.model.node import NodeFacts
 
 STATIC = "/etc/cdi/nvidia.yaml"
 REFRESH = "nvidia-cdi-refresh.service"

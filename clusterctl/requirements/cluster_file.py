@@ -11,7 +11,7 @@ from clusterctl.requirements.votes import OncePerFleet
 from clusterctl.requirements.wording import because, some
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model import NodeFacts
+    from clusterctl.facts.model.node import NodeFacts
     from clusterctl.inventory.model import Node
     from clusterctl.requirements.fleet import Fleet
 

@@ -16,7 +16,8 @@ from clusterctl.requirements.gpus import own_gpus
 from clusterctl.requirements.wording import because
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model import DockerEngine, NodeFacts
+    from clusterctl.facts.model.node import NodeFacts
+    from clusterctl.facts.model.services import DockerEngine
     from clusterctl.inventory.model import Node
     from clusterctl.requirements.fleet import Fleet
 

@@ -13,7 +13,7 @@ from clusterctl.requirements.wording import because
 from clusterctl.secret.scrub import scrubbed_json
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model import NodeFacts
+    from clusterctl.facts.model.node import NodeFacts
 
 PATH = "/etc/docker/daemon.json"
 _WITHOUT_BLANKS = dict.fromkeys(map(ord, " \t\r\n\f\v"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model import NodeFacts
+    from clusterctl.facts.model.node import NodeFacts
 
 CONNECTX_8 = ("15b3", "1023")
 FUNCTION = ("15b3", "2100")

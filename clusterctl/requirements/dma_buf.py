@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterctl.facts.model import ReadStatus
+from clusterctl.facts.base import ReadStatus
 from clusterctl.foreign import is_whole, whole
 from clusterctl.requirements import nccl_settings, rdma_gids, rdma_ports
 from clusterctl.requirements.wording import some
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model import NodeFacts, RdmaDevice
+    from clusterctl.facts.model.fabric import RdmaDevice
+    from clusterctl.facts.model.node import NodeFacts
     from clusterctl.inventory.model import Node
 
 MIN_KERNEL = (5, 12)

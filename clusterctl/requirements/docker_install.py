@@ -8,7 +8,7 @@ from clusterctl.foreign import is_whole, whole
 from clusterctl.requirements.packages import Repository, SigningKey, by_hand, install, manager, repository
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model import NodeFacts
+    from clusterctl.facts.model.node import NodeFacts
     from clusterctl.inventory.model import Node
     from clusterctl.requirements.base import Step
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterctl.facts.gpu_models import why_no_efa_gpudirect
+from clusterctl.facts.subjects.gpu_models import why_no_efa_gpudirect
 from clusterctl.requirements import rdma_ports
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model import NodeFacts, PciDevice
+    from clusterctl.facts.model.devices import PciDevice
+    from clusterctl.facts.model.node import NodeFacts
     from clusterctl.inventory.model import Node
 
 MODULE = "efa_nv_peermem"

@@ -14,7 +14,8 @@ from clusterctl.requirements.base import Command, InstallPackages, RestartUnit, 
 from clusterctl.requirements.packages import manager
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model import NodeFacts, Package
+    from clusterctl.facts.model.node import NodeFacts
+    from clusterctl.facts.model.services import Package
     from clusterctl.inventory.model import Node
 
 UNIT = "nvidia-fabricmanager.service"

@@ -9,14 +9,15 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clusterctl.facts.model import ReadStatus
+from clusterctl.facts.base import ReadStatus
 from clusterctl.requirements import gpu_driver_install, gpu_links
 from clusterctl.requirements.base import Json, LoadModule, Reboot, Status, Step, Verdict
 from clusterctl.requirements.gpus import driver_is_a_containers, own_gpus, why_none
 from clusterctl.requirements.wording import because, counted, some
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model import NodeFacts, PciDevice
+    from clusterctl.facts.model.devices import PciDevice
+    from clusterctl.facts.model.node import NodeFacts
     from clusterctl.inventory.model import Node
     from clusterctl.requirements.fleet import Fleet
 

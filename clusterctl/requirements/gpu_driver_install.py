@@ -9,14 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clusterctl.facts.gpu_models import is_joined_to_its_cpu
+from clusterctl.facts.subjects.gpu_models import is_joined_to_its_cpu
 from clusterctl.requirements import nvidia_repository
 from clusterctl.requirements.base import Command, InstallPackages, Step, WriteFile
 from clusterctl.requirements.gpus import own_gpus
 from clusterctl.requirements.packages import kernel_headers
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model import NodeFacts
+    from clusterctl.facts.model.node import NodeFacts
     from clusterctl.inventory.model import Node
 
 PIN = "/etc/apt/preferences.d/clusterctl-nvidia-driver"

@@ -14,7 +14,8 @@ from clusterctl.requirements.votes import OncePerFleet, majority
 from clusterctl.requirements.wording import some
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model import Gpu, NodeFacts
+    from clusterctl.facts.model.devices import Gpu
+    from clusterctl.facts.model.node import NodeFacts
     from clusterctl.requirements.fleet import Fleet
 
 

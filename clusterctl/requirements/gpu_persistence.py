@@ -17,7 +17,8 @@ from clusterctl.requirements.rendering import render
 from clusterctl.requirements.wording import because, some
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model import Gpu, NodeFacts
+    from clusterctl.facts.model.devices import Gpu
+    from clusterctl.facts.model.node import NodeFacts
     from clusterctl.inventory.model import Node
     from clusterctl.requirements.fleet import Fleet
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from clusterctl.facts.base import ReadStatus
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model import NodeFacts, PciDevice
+    from clusterctl.facts.model.devices import PciDevice
+    from clusterctl.facts.model.node import NodeFacts
 
 GIVEN_AWAY = ("vfio-pci", "nvgrace_gpu_vfio_pci", "mlx5_vfio_pci", "pci-stub", "xen-pciback", "pciback")
 """Drivers that reserve a device for a virtual machine; libvirt chooses the matching VFIO driver itself."""

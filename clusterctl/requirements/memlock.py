@@ -8,14 +8,14 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from clusterctl.facts.model import UNLIMITED
+from clusterctl.facts.model.host import UNLIMITED
 from clusterctl.requirements import daemon_json, session_limits
 from clusterctl.requirements.base import Json, RestartUnit, Status, Step, Verdict, WriteFile
 from clusterctl.requirements.rendering import render
 from clusterctl.requirements.wording import because
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model import NodeFacts
+    from clusterctl.facts.model.node import NodeFacts
     from clusterctl.inventory.model import Node
     from clusterctl.requirements.fleet import Fleet
 

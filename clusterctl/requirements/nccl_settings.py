@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from clusterctl.facts.limits import NCCL_HOME_FILE
+from clusterctl.facts.subjects.limits import NCCL_HOME_FILE
 from clusterctl.foreign import NotUnderstood, whole
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model import NodeFacts
+    from clusterctl.facts.model.node import NodeFacts
     from clusterctl.inventory.model import Node
 
 FILE = "/etc/nccl.conf"

@@ -10,7 +10,7 @@ from clusterctl.requirements.sysctl import Wanted
 from clusterctl.requirements.wording import because
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model import NodeFacts
+    from clusterctl.facts.model.node import NodeFacts
     from clusterctl.inventory.model import Node
     from clusterctl.requirements.fleet import Fleet
 

@@ -8,7 +8,7 @@ from clusterctl.requirements import signing_key
 from clusterctl.requirements.packages import Repository, SigningKey, manager, repository
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model import NodeFacts
+    from clusterctl.facts.model.node import NodeFacts
     from clusterctl.inventory.model import Node
     from clusterctl.requirements.base import Step
 

@@ -9,7 +9,7 @@ from clusterctl.requirements.base import Command, InstallPackages, LoadModule, P
 from clusterctl.requirements.packages import kernel_headers, manager
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model import NodeFacts
+    from clusterctl.facts.model.node import NodeFacts
 
 
 def load_at_boot(module: str) -> WriteFile:

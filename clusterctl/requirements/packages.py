@@ -12,7 +12,7 @@ from clusterctl.requirements.base import Command, InstallPackages, Step, WriteFi
 from clusterctl.requirements.rendering import render
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model import NodeFacts
+    from clusterctl.facts.model.node import NodeFacts
     from clusterctl.inventory.model import Node
 
 Manager = Literal["apt", "dnf"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import combinations
 
-from clusterctl.facts.model import PciDevice
+from clusterctl.facts.model.devices import PciDevice
 
 
 def matches(device: PciDevice, selector: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clusterctl.facts.gpu_models import why_no_gpudirect
+from clusterctl.facts.subjects.gpu_models import why_no_gpudirect
 from clusterctl.requirements import (
     data_direct,
     dma_buf,
@@ -26,7 +26,7 @@ from clusterctl.requirements.gpus import own_gpus, why_none
 from clusterctl.requirements.wording import because, some
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model import NodeFacts
+    from clusterctl.facts.model.node import NodeFacts
     from clusterctl.inventory.model import Node
     from clusterctl.requirements.fleet import Fleet
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from clusterctl.facts.gpu_models import is_joined_to_its_cpu
+from clusterctl.facts.subjects.gpu_models import is_joined_to_its_cpu
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model import NodeFacts
+    from clusterctl.facts.model.node import NodeFacts
 
 LAST_NCCL_WITHOUT_NVIDIA_PEERMEM = (2, 22, 3)
 FIRST_CUDA_13_DRIVER = (580,)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterctl.facts.rdma import HW_COUNTERS
+from clusterctl.facts.subjects.rdma import HW_COUNTERS
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model import NodeFacts
+    from clusterctl.facts.model.node import NodeFacts
     from clusterctl.requirements.rdma_ports import Port
 
 ERRORS = (

@@ -14,7 +14,9 @@ from clusterctl.requirements.rdma_ports import ports
 from clusterctl.requirements.votes import OncePerFleet, majority
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model import Link, NodeFacts, RdmaDevice, RdmaPort
+    from clusterctl.facts.model.devices import Link
+    from clusterctl.facts.model.fabric import RdmaDevice, RdmaPort
+    from clusterctl.facts.model.node import NodeFacts
     from clusterctl.requirements.fleet import Fleet
     from clusterctl.requirements.rdma_ports import Port
 

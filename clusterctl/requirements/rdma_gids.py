@@ -15,7 +15,8 @@ from clusterctl.requirements.rdma_ports import netdevs
 from clusterctl.requirements.wording import some
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model import Gid, NodeFacts, RdmaDevice, RdmaPort
+    from clusterctl.facts.model.fabric import Gid, RdmaDevice, RdmaPort
+    from clusterctl.facts.model.node import NodeFacts
     from clusterctl.inventory.model import Node
     from clusterctl.requirements.rdma_ports import Port
 

@@ -11,7 +11,9 @@ from clusterctl.requirements.nccl_settings import given, topology_warnings, turn
 from clusterctl.requirements.wording import because, some
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model import NodeFacts, PciDevice, RdmaDevice, RdmaPort
+    from clusterctl.facts.model.devices import PciDevice
+    from clusterctl.facts.model.fabric import RdmaDevice, RdmaPort
+    from clusterctl.facts.model.node import NodeFacts
     from clusterctl.inventory.model import Node
     from clusterctl.requirements.fleet import Fleet
     from clusterctl.requirements.rdma_ports import Port

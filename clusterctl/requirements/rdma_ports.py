@@ -10,7 +10,9 @@ from clusterctl.requirements.gpus import GIVEN_AWAY
 from clusterctl.requirements.wording import some
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model import NodeFacts, PciDevice, RdmaDevice, RdmaPort
+    from clusterctl.facts.model.devices import PciDevice
+    from clusterctl.facts.model.fabric import RdmaDevice, RdmaPort
+    from clusterctl.facts.model.node import NodeFacts
     from clusterctl.inventory.model import Node
 
 Port = tuple["RdmaDevice", "RdmaPort"]
@@ -90,7 +92,7 @@ def without_device(facts: NodeFacts) -> tuple[tuple[PciDevice, ...], tuple[PciDe
         and d.driver not in GIVEN_AWAY
         and (d.vendor, d.device) != data_direct.FUNCTION
     ]
-    # On Amazon's machines the only such cards manage NVLink switches, for the fabric manager (clusterctl.facts.rdma).
+    # On Amazon's machines the only such cards manage NVLink switches, for the fabric manager (``facts.subjects.rdma``).
     at = facts.system.virtualization.value
     cards = not (at is not None and at.vm == "amazon")
     infiniband = [d for d in bare if cards and d.class_code.startswith(_INFINIBAND)]

@@ -10,7 +10,8 @@ from clusterctl.requirements.packages import by_hand, install
 from clusterctl.requirements.wording import because, some
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model import NodeFacts, RdmaDevice
+    from clusterctl.facts.model.fabric import RdmaDevice
+    from clusterctl.facts.model.node import NodeFacts
     from clusterctl.inventory.model import Node
     from clusterctl.requirements.fleet import Fleet
 

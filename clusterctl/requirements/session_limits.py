@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterctl.facts.model import UNLIMITED
+from clusterctl.facts.model.host import UNLIMITED
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model import NodeFacts
+    from clusterctl.facts.model.node import NodeFacts
     from clusterctl.requirements.fleet import Fleet
 
 FILES = 131072

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterctl.facts.nfs import PATIENCE_S
+from clusterctl.facts.subjects.nfs import PATIENCE_S
 from clusterctl.requirements import shared_dir_export as exports
 from clusterctl.requirements import shared_dir_mount as mounts
 from clusterctl.requirements import shared_dir_wish as wish
@@ -16,7 +16,7 @@ from clusterctl.requirements.packages import install, manager
 from clusterctl.requirements.wording import because, some
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model import NodeFacts
+    from clusterctl.facts.model.node import NodeFacts
     from clusterctl.inventory.model import Node
     from clusterctl.requirements.fleet import Fleet
 

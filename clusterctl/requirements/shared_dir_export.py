@@ -10,7 +10,7 @@ from clusterctl.requirements.addresses import literal, source_addresses
 from clusterctl.requirements.base import Command
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model import NodeFacts
+    from clusterctl.facts.model.node import NodeFacts
     from clusterctl.inventory.model import Node
     from clusterctl.requirements.fleet import Fleet
 

@@ -12,7 +12,9 @@ from clusterctl.requirements.base import Command
 from clusterctl.requirements.rendering import render
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model import Mount, MountUnit, NodeFacts
+    from clusterctl.facts.model.node import NodeFacts
+    from clusterctl.facts.model.services import Mount
+    from clusterctl.facts.model.sharing import MountUnit
 
 UNIT_FOLDER = "/etc/systemd/system"
 WAY_UNIT = f"{UNIT_FOLDER}/clusterctl-way-to@.service"

@@ -8,7 +8,7 @@ from clusterctl.requirements import shared_dir_mount as mounts
 from clusterctl.requirements.addresses import reachable_address, source_addresses
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model import NodeFacts
+    from clusterctl.facts.model.node import NodeFacts
     from clusterctl.inventory.model import Node
     from clusterctl.requirements.fleet import Fleet
 

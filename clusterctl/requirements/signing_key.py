@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from clusterctl.requirements.base import Command, InstallPackages
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model import NodeFacts
+    from clusterctl.facts.model.node import NodeFacts
 
 # A temporary home keeps gpg from creating ~/.gnupg. A file with several primary keys has several fingerprints and
 # so never matches. Addresses are passed as arguments, so they are never parsed as shell text.

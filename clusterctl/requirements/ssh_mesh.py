@@ -18,7 +18,8 @@ from clusterctl.requirements.wording import because, counted, some
 from clusterctl.transport.known_hosts import fingerprint
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model import Login, NodeFacts, SshMesh
+    from clusterctl.facts.model.node import NodeFacts
+    from clusterctl.facts.model.sharing import Login, SshMesh
     from clusterctl.inventory.model import Node
     from clusterctl.requirements.fleet import Fleet
 

@@ -8,7 +8,8 @@ from clusterctl.inventory.wildcards import like
 from clusterctl.requirements.addresses import literal, own_addresses
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model import Login, NodeFacts, SshMesh
+    from clusterctl.facts.model.node import NodeFacts
+    from clusterctl.facts.model.sharing import Login, SshMesh
     from clusterctl.inventory.model import Node
 
 _OVERRULING = (

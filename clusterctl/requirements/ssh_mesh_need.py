@@ -11,7 +11,8 @@ from clusterctl.requirements.addresses import reachable_address
 from clusterctl.requirements.fleet import Fleet
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model import NodeFacts, OwnText
+    from clusterctl.facts.model.node import NodeFacts
+    from clusterctl.facts.model.sharing import OwnText
     from clusterctl.inventory.model import Node
 
 

@@ -12,13 +12,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clusterctl.facts.ssh_mesh import FOLDER
+from clusterctl.facts.subjects.ssh_mesh import FOLDER
 from clusterctl.foreign import is_whole, whole
 from clusterctl.requirements.addresses import means_itself, reachable_address, source_addresses
 from clusterctl.transport.known_hosts import SSH_PORT
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model import NodeFacts, OwnText, SshMesh
+    from clusterctl.facts.model.node import NodeFacts
+    from clusterctl.facts.model.sharing import OwnText, SshMesh
     from clusterctl.inventory.model import Node
 
 PREFERRED_KEYS = (

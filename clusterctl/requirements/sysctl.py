@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Literal
 
-from clusterctl.facts.configuration import READ_ONLY
-from clusterctl.facts.model import ReadStatus
+from clusterctl.facts.base import ReadStatus
+from clusterctl.facts.subjects.configuration import READ_ONLY
 from clusterctl.foreign import is_whole, whole
 from clusterctl.requirements.base import Step, WriteFile, WriteValue
 from clusterctl.requirements.rendering import render
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model import ConfigLine, NodeFacts
+    from clusterctl.facts.model.host import ConfigLine
+    from clusterctl.facts.model.node import NodeFacts
 
 _FOLDERS = ("/etc/", "/run/", "/usr/local/lib/", "/usr/lib/")
 """Directories by precedence: a file hides files of the same name in later directories (sysctl.d(5))."""

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from clusterctl.facts.configuration import KEPT
-from clusterctl.facts.model import ReadStatus
+from clusterctl.facts.base import ReadStatus
+from clusterctl.facts.subjects.configuration import KEPT
 from clusterctl.requirements.base import Command, EnableUnit, RestartUnit, Step, WriteBlock, WriteFile
 from clusterctl.requirements.packages import install
 from clusterctl.requirements.rendering import render
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model import NodeFacts, Unit
+    from clusterctl.facts.model.node import NodeFacts
+    from clusterctl.facts.model.services import Unit
     from clusterctl.inventory.model import Node
 
 Kind = Literal["chrony", "ntpd", "timesyncd"]

@@ -29,8 +29,10 @@ FETCHES = re.compile(
 PROVEN = {
     "clusterctl/requirements/signing_key.py": ("--show-keys", 'if [ "$found" != "$2" ]', 'rm -f "$new"'),
     "clusterctl/requirements/packages.py": ("SHA256:", "sha256sum -c --status"),
-    "clusterctl/facts/docker.py": ("--unix-socket",),  # the engine of the node itself; nothing is kept
-    "clusterctl/facts/software.py": ('"curl"',),  # only looks whether it is there
+    "clusterctl/facts/subjects/docker.py": (
+        "--unix-socket",
+    ),  # the engine of the node itself; nothing is kept
+    "clusterctl/facts/subjects/software.py": ('"curl"',),  # only looks whether it is there
     "clusterctl/secret/shapes.py": ("(?:curl|wget)",),  # only looks for its logins in what was said
     "clusterctl/images/packages.py": ("if wanted.sha256 is None:", "if sha256_of(path) != wanted.sha256:"),
     "clusterctl/images/distribute.py": (

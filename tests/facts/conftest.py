@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from clusterctl.facts import gather, probe
-from clusterctl.facts.model import NodeFacts
+from clusterctl.facts.model.node import NodeFacts
 
 SHELLS = {"dash": ("dash",), "bash": ("bash",), "busybox": ("busybox", "sh")}
 

@@ -12,8 +12,9 @@ import pytest
 
 from clusterctl.errors import FactsError
 from clusterctl.facts import document
+from clusterctl.facts.base import Reading, ReadStatus
 from clusterctl.facts.gather import gather
-from clusterctl.facts.model import NodeFacts, Reading, ReadStatus
+from clusterctl.facts.model.node import NodeFacts
 from clusterctl.inventory.model import Become, Node
 from clusterctl.transport.base import Completed, FailureKind, TransportError
 

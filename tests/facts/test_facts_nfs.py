@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from listening import wait_until
 
-from clusterctl.facts import gather, nfs, probe
+from clusterctl.facts import gather, probe
+from clusterctl.facts.subjects import nfs
 
 MOUNTS = """\
 sysfs /sys sysfs rw 0 0

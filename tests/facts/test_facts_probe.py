@@ -14,10 +14,11 @@ import fake_sysfs
 import pytest
 
 from clusterctl.errors import FactsError
-from clusterctl.facts import document, gpu, probe
+from clusterctl.facts import document, probe
 from clusterctl.facts.base import ReadStatus
-from clusterctl.facts.limits import NCCL_HOME_FILE
-from clusterctl.facts.subjects import FRAGMENTS
+from clusterctl.facts.catalog import FRAGMENTS
+from clusterctl.facts.subjects import gpu
+from clusterctl.facts.subjects.limits import NCCL_HOME_FILE
 
 Probe = Callable[..., Any]
 AS_NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")

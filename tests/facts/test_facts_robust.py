@@ -10,12 +10,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clusterctl.facts import document, gather, probe, ssh_mesh
+from clusterctl.facts import document, gather, probe
 from clusterctl.facts.base import ReadStatus, Section, Sections
-from clusterctl.facts.clock import Exchange
+from clusterctl.facts.catalog import FRAGMENTS
 from clusterctl.facts.drift import drift
-from clusterctl.facts.model_host import RootAccess
-from clusterctl.facts.subjects import FRAGMENTS
+from clusterctl.facts.model.host import RootAccess
+from clusterctl.facts.subjects import ssh_mesh
+from clusterctl.facts.subjects.clock import Exchange
 from clusterctl.inventory.model import Node
 from clusterctl.requirements.catalog import ALL
 from clusterctl.requirements.fleet import Fleet

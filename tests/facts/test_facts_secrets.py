@@ -7,8 +7,8 @@ import json
 import pytest
 
 from clusterctl import json_text
-from clusterctl.facts import limits, nfs, software, storage, system
 from clusterctl.facts.base import Section, Sections
+from clusterctl.facts.subjects import limits, nfs, software, storage, system
 from clusterctl.secret.scrub import scrubbed_json
 
 SECRET = "canarySecret"

@@ -9,8 +9,8 @@ import pytest
 
 from clusterctl.facts import shared_reads
 from clusterctl.facts.base import Fragment, ReadStatus, Section, Sections, links, path_line
-from clusterctl.facts.limits import config_lines
-from clusterctl.facts.model_host import ConfigLine
+from clusterctl.facts.model.host import ConfigLine
+from clusterctl.facts.subjects.limits import config_lines
 
 CHOSEN = (
     Fragment("one", files=("/proc/a", "/proc/both"), needs="true", missing="there is no one"),

@@ -8,9 +8,9 @@ import pytest
 
 from clusterctl.facts import probe
 from clusterctl.facts.base import ReadStatus
+from clusterctl.facts.catalog import FRAGMENTS, SUBJECTS, complete, fragments, not_asked
 from clusterctl.facts.gather import facts_from
-from clusterctl.facts.model import NodeFacts
-from clusterctl.facts.subjects import FRAGMENTS, SUBJECTS, complete, fragments, not_asked
+from clusterctl.facts.model.node import NodeFacts
 from clusterctl.inventory.model import Node
 from clusterctl.requirements.catalog import ALL
 from clusterctl.requirements.judge import judge_node, subjects_read

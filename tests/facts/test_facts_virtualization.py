@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from clusterctl.facts import system
 from clusterctl.facts.base import Section, Sections
+from clusterctl.facts.subjects import system
 
 
 def _vm(vendor: str, product: str, machine: str, hypervisor: bool | None, *more: str) -> str:

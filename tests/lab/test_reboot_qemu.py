@@ -14,7 +14,7 @@ from clusterctl.apply.engine import Engine
 from clusterctl.apply.journal import Options
 from clusterctl.apply.undo import Undo
 from clusterctl.facts.gather import gather
-from clusterctl.facts.model import ManagedFile
+from clusterctl.facts.model.services import ManagedFile
 from clusterctl.inventory import load
 from clusterctl.requirements.base import Reboot, Status, Verdict, WriteFile
 from clusterctl.rundir import RunDir

@@ -18,8 +18,8 @@ import yaml
 from case_facts import facts_of
 
 from clusterctl.errors import UsageError
+from clusterctl.facts.catalog import complete
 from clusterctl.facts.document import from_document, to_document
-from clusterctl.facts.subjects import complete
 from clusterctl.inventory.model import Node
 from clusterctl.plan.build import build, target
 from clusterctl.plan.model import Plan

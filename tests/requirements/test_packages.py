@@ -18,7 +18,7 @@ from case_facts import facts_of
 
 from clusterctl import resources
 from clusterctl.errors import InventoryError
-from clusterctl.facts.model import ConfigLine
+from clusterctl.facts.model.host import ConfigLine
 from clusterctl.inventory.load import load
 from clusterctl.inventory.model import Node
 from clusterctl.requirements import docker_install, packages

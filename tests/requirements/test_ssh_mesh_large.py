@@ -7,9 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from clusterctl.facts import gather, ssh_mesh
+from clusterctl.facts import gather
 from clusterctl.facts.base import Reading, Section, Sections
-from clusterctl.facts.model import Mount, NodeFacts, OwnText, RootAccess
+from clusterctl.facts.model.host import RootAccess
+from clusterctl.facts.model.node import NodeFacts
+from clusterctl.facts.model.services import Mount
+from clusterctl.facts.model.sharing import OwnText
+from clusterctl.facts.subjects import ssh_mesh
 from clusterctl.inventory.model import Node
 from clusterctl.requirements import ssh_mesh as requirement
 from clusterctl.requirements.base import Status, WriteBlock

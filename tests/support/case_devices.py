@@ -5,19 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from clusterctl.facts.base import Reading, ReadStatus
-from clusterctl.facts.model import (
-    Acs,
-    Bridge,
-    Gid,
-    Gpu,
-    GpuTopology,
-    Interface,
-    Link,
-    NvLinks,
-    PciDevice,
-    RdmaDevice,
-    RdmaPort,
-)
+from clusterctl.facts.model.devices import Acs, Bridge, Gpu, GpuTopology, Link, NvLinks, PciDevice
+from clusterctl.facts.model.fabric import Gid, Interface, RdmaDevice, RdmaPort
 
 
 def reading(value, status=ReadStatus.OK):

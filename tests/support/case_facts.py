@@ -14,51 +14,44 @@ from case_devices import (
     reading,
 )
 
-from clusterctl.facts import nfs, ssh_mesh
 from clusterctl.facts.base import Reading, ReadStatus, Section, Sections
-from clusterctl.facts.model import (
-    Clock,
+from clusterctl.facts.model.devices import GpuDriver, GpuFacts, Pci
+from clusterctl.facts.model.fabric import GpuDirect, KernelModule, KernelModules, Network, Rdma
+from clusterctl.facts.model.host import (
     ConfigLine,
     Cpu,
     CpuTopology,
+    Frequency,
+    Governor,
+    Limit,
+    Limits,
+    Memory,
+    NumaNode,
+    OsRelease,
+    RootAccess,
+    System,
+    Virtualization,
+)
+from clusterctl.facts.model.node import NodeFacts, SectionNote
+from clusterctl.facts.model.services import (
+    Clock,
     Docker,
     DockerEngine,
     FileSum,
-    FirmwareWord,
-    Frequency,
-    Governor,
-    GpuDirect,
-    GpuDriver,
-    GpuFacts,
-    KernelModule,
-    KernelModules,
-    Limit,
-    Limits,
     ManagedFile,
-    Memory,
     Mount,
-    Network,
-    NodeFacts,
-    NumaNode,
-    OsRelease,
-    OwnText,
     Package,
-    Pci,
-    Rdma,
-    RootAccess,
-    SectionNote,
     Services,
     Software,
     Space,
     Storage,
     Sysctl,
-    System,
     Tool,
     Unit,
-    Versions,
-    Virtualization,
 )
-from clusterctl.facts.services import UNITS
+from clusterctl.facts.model.sharing import FirmwareWord, OwnText, Versions
+from clusterctl.facts.subjects import nfs, ssh_mesh
+from clusterctl.facts.subjects.services import UNITS
 
 OS = {
     "debian": OsRelease("debian", (), "12", "Debian GNU/Linux 12", "bookworm"),

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from clusterctl.facts import (
+from clusterctl.facts.base import Section, Sections
+from clusterctl.facts.subjects import (
     clock,
     configuration,
     cpu,
@@ -27,7 +28,6 @@ from clusterctl.facts import (
     system,
     versions,
 )
-from clusterctl.facts.base import Section, Sections
 
 CASES = Path(__file__).parents[1] / "facts" / "cases"
 

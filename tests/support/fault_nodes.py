@@ -20,7 +20,8 @@ from sshd_farm import Farm, SshdNode, wait_for_listeners
 
 from clusterctl.apply.engine import Engine
 from clusterctl.facts.gather import gather
-from clusterctl.facts.model import ManagedFile, NodeFacts
+from clusterctl.facts.model.node import NodeFacts
+from clusterctl.facts.model.services import ManagedFile
 from clusterctl.requirements.base import (
     Command,
     EnableUnit,

@@ -26,9 +26,9 @@ from clusterctl.benchmarks.nccl_transport import parse as parse_transport
 from clusterctl.errors import ClusterctlError
 from clusterctl.facts import document, gather, probe
 from clusterctl.facts.base import Section, Sections
-from clusterctl.facts.clock import Exchange
 from clusterctl.facts.drift import drift
-from clusterctl.facts.model_host import RootAccess
+from clusterctl.facts.model.host import RootAccess
+from clusterctl.facts.subjects.clock import Exchange
 from clusterctl.images import on_node, prove, relay
 from clusterctl.inventory import yaml_source
 from clusterctl.inventory.imports import kinds, spreadsheet

@@ -13,7 +13,7 @@ from clusterctl.apply import bootstrap
 from clusterctl.apply.bootstrap import Engine
 from clusterctl.apply.journal import Options
 from clusterctl.facts.gather import gather
-from clusterctl.facts.model import ManagedFile
+from clusterctl.facts.model.services import ManagedFile
 from clusterctl.inventory import load
 from clusterctl.requirements.base import Command, Status, Verdict, WriteFile
 from clusterctl.rundir import RunDir

@@ -14,7 +14,7 @@ from typing import Any
 from clusterctl import __version__, json_text
 from clusterctl.facts.document import to_document
 from clusterctl.facts.gather import RawAnswer
-from clusterctl.facts.model import NodeFacts
+from clusterctl.facts.model.node import NodeFacts
 from clusterctl.facts.recording import model, store
 from clusterctl.inventory.model import Inventory, Node
 from clusterctl.inventory.recorded import recorded

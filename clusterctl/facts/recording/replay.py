@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from clusterctl.errors import ConfigError, FactsError
 from clusterctl.facts.document import from_document
 from clusterctl.facts.gather import RawAnswer, understand
-from clusterctl.facts.model import NodeFacts
+from clusterctl.facts.model.node import NodeFacts
 from clusterctl.facts.recording import model
 from clusterctl.facts.recording.store import LARGEST_BYTES, Reader, damaged
 from clusterctl.foreign import NotUnderstood, json_value

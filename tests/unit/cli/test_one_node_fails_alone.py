@@ -8,8 +8,8 @@ import pytest
 from clusterctl.cli import check_run
 from clusterctl.facts import comparable, gather
 from clusterctl.facts.base import Section, Sections
-from clusterctl.facts.model import NodeFacts
-from clusterctl.facts.model_host import RootAccess
+from clusterctl.facts.model.host import RootAccess
+from clusterctl.facts.model.node import NodeFacts
 from clusterctl.inventory.model import Inventory, Node
 from clusterctl.requirements.catalog import ALL
 from clusterctl.transport.answers import map_understood

@@ -15,19 +15,11 @@ from clusterctl.facts import gather
 from clusterctl.facts.base import Reading, ReadStatus, Sections
 from clusterctl.facts.comparable import comparable
 from clusterctl.facts.drift import drift, render, to_document
-from clusterctl.facts.model import (
-    GpuDriver,
-    Interface,
-    Limit,
-    NodeFacts,
-    Package,
-    Pci,
-    PciDevice,
-    RdmaDevice,
-    RootAccess,
-    Unit,
-)
-from clusterctl.facts.model_devices import Link
+from clusterctl.facts.model.devices import GpuDriver, Link, Pci, PciDevice
+from clusterctl.facts.model.fabric import Interface, RdmaDevice
+from clusterctl.facts.model.host import Limit, RootAccess
+from clusterctl.facts.model.node import NodeFacts
+from clusterctl.facts.model.services import Package, Unit
 from clusterctl.inventory.model import Node
 
 

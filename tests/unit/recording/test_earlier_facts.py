@@ -18,7 +18,7 @@ from clusterctl.facts import earlier as earlier_module
 from clusterctl.facts.document import to_document
 from clusterctl.facts.earlier import EarlierFacts
 from clusterctl.facts.gather import RawAnswer, understand
-from clusterctl.facts.model import NodeFacts
+from clusterctl.facts.model.node import NodeFacts
 from clusterctl.inventory import load
 from clusterctl.inventory.model import Inventory
 from clusterctl.requirements import judge

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from clusterctl.facts.base import Fragment, Sections
-from clusterctl.facts.model_sharing import FirmwareWord, Versions
+from clusterctl.facts.model.sharing import FirmwareWord, Versions
 
 _DMI = ("sys_vendor", "product_name", "board_name", "bios_vendor", "bios_version", "bios_date")
 _LIBRARY_FOLDERS = (

@@ -17,8 +17,8 @@ from clusterctl.facts.base import (
     failed,
     read_text,
 )
-from clusterctl.facts.limits import config_lines
-from clusterctl.facts.model_fabric import GpuDirect, KernelModule, KernelModules
+from clusterctl.facts.model.fabric import GpuDirect, KernelModule, KernelModules
+from clusterctl.facts.subjects.limits import config_lines
 
 _PEERS = "/sys/kernel/mm/memory_peers"
 _SYMBOL = "ib_register_peer_memory_client"

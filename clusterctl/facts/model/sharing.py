@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from clusterctl.facts.base import Part, Reading, ReadStatus
-from clusterctl.facts.model_host import ConfigLine
-from clusterctl.facts.model_services import Mount
+from clusterctl.facts.model.host import ConfigLine
+from clusterctl.facts.model.services import Mount
 
 
 @dataclass(frozen=True, slots=True)

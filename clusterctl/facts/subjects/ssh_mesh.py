@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from clusterctl.facts.base import Fragment, Reading, ReadStatus, Sections, Unparsable, absent, failed
-from clusterctl.facts.model_host import ConfigLine
-from clusterctl.facts.model_sharing import Login, OwnText, PathMode, SshMesh
+from clusterctl.facts.model.host import ConfigLine
+from clusterctl.facts.model.sharing import Login, OwnText, PathMode, SshMesh
 from clusterctl.foreign import is_whole, whole
 from clusterctl.secret.scrub import scrubbed
 

@@ -15,7 +15,7 @@ from clusterctl.facts.base import (
     absent,
     cpu_list,
 )
-from clusterctl.facts.model_host import Cpu, CpuTopology, Frequency, Governor, NumaNode
+from clusterctl.facts.model.host import Cpu, CpuTopology, Frequency, Governor, NumaNode
 from clusterctl.foreign import whole
 
 _CPU = "/sys/devices/system/cpu"

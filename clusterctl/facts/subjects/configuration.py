@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from clusterctl.facts.base import Fragment, Reading, ReadStatus, Sections, Unparsable, path_lines, read_text
-from clusterctl.facts.limits import NCCL_HOME_FILE, config_lines
-from clusterctl.facts.model_host import ConfigLine
-from clusterctl.facts.model_services import FileSum, ManagedFile, Sysctl
+from clusterctl.facts.model.host import ConfigLine
+from clusterctl.facts.model.services import FileSum, ManagedFile, Sysctl
+from clusterctl.facts.subjects.limits import NCCL_HOME_FILE, config_lines
 
 SYSCTLS = (
     *("net.core.rmem_max", "net.core.wmem_max", "net.core.rmem_default", "net.core.wmem_default"),

@@ -6,11 +6,11 @@ import re
 from dataclasses import replace
 
 from clusterctl.facts.base import Fragment, Sections
-from clusterctl.facts.limits import config_lines
-from clusterctl.facts.model_host import ConfigLine
-from clusterctl.facts.model_services import Mount
-from clusterctl.facts.model_sharing import MountHealth, MountUnit, Nfs
-from clusterctl.facts.storage import parse_mounts
+from clusterctl.facts.model.host import ConfigLine
+from clusterctl.facts.model.services import Mount
+from clusterctl.facts.model.sharing import MountHealth, MountUnit, Nfs
+from clusterctl.facts.subjects.limits import config_lines
+from clusterctl.facts.subjects.storage import parse_mounts
 from clusterctl.foreign import is_whole, whole
 from clusterctl.secret.scrub import scrubbed
 

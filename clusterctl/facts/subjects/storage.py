@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from clusterctl.facts.base import Fragment, Sections, Unparsable
-from clusterctl.facts.model_services import Mount, Space, Storage
+from clusterctl.facts.model.services import Mount, Space, Storage
 from clusterctl.secret.scrub import scrubbed
 
 PATHS = ("/", "/dev/shm", "/tmp", "/var/lib/docker")

@@ -6,7 +6,7 @@ import re
 import shlex
 
 from clusterctl.facts.base import Files, Fragment, Reading, Sections, Unparsable, absent, failed
-from clusterctl.facts.model_host import OsRelease, System, Virtualization
+from clusterctl.facts.model.host import OsRelease, System, Virtualization
 from clusterctl.foreign import decimal
 from clusterctl.secret.scrub import scrubbed
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from clusterctl.facts.base import Part, Reading, ReadStatus
-from clusterctl.facts.model_host import ConfigLine
+from clusterctl.facts.model.host import ConfigLine
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from clusterctl.facts.base import Files, Fragment, Reading, Sections, Unparsable
-from clusterctl.facts.model_host import HugePages, Memory
+from clusterctl.facts.model.host import HugePages, Memory
 from clusterctl.foreign import whole
 
 _HUGE = "/sys/kernel/mm/hugepages"

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from clusterctl.facts.base import Part, Reading
-from clusterctl.facts.model_host import ConfigLine
+from clusterctl.facts.model.host import ConfigLine
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from clusterctl.facts.base import Fragment, Reading, Section, Sections, Unparsable, path_lines
-from clusterctl.facts.model_host import UNLIMITED, ConfigLine, Limit, Limits
+from clusterctl.facts.model.host import UNLIMITED, ConfigLine, Limit, Limits
 from clusterctl.foreign import whole
 from clusterctl.secret.scrub import scrubbed
 

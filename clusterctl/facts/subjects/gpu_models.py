@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from clusterctl.facts.model_devices import PciDevice
+    from clusterctl.facts.model.devices import PciDevice
 
 _MEMORY_OF_THE_CPU = re.compile(r"\bGB10\b")
 _FOR_GAMES = re.compile(r"\bGeForce\b")

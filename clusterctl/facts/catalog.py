@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import cache
 
-from clusterctl.facts import (
+from clusterctl.facts.base import Fragment, Sections
+from clusterctl.facts.model.host import RootAccess
+from clusterctl.facts.model.node import NodeFacts, SectionNote
+from clusterctl.facts.subjects import (
     clock,
     configuration,
     cpu,
@@ -28,10 +31,7 @@ from clusterctl.facts import (
     system,
     versions,
 )
-from clusterctl.facts.base import Fragment, Sections
-from clusterctl.facts.clock import Exchange
-from clusterctl.facts.model import NodeFacts, SectionNote
-from clusterctl.facts.model_host import RootAccess
+from clusterctl.facts.subjects.clock import Exchange
 
 # The clock is first, because its reading is compared with the controller's clock at the start of the exchange.
 SUBJECTS: dict[str, tuple[Fragment, ...]] = {

@@ -16,7 +16,7 @@ from clusterctl.facts.base import (
     read_text,
     unparsable,
 )
-from clusterctl.facts.model_devices import Acs, Bridge
+from clusterctl.facts.model.devices import Acs, Bridge
 from clusterctl.foreign import whole
 
 FRAGMENT = Fragment(

@@ -6,8 +6,8 @@ import re
 from dataclasses import replace
 
 from clusterctl.facts.base import Fragment, Sections, Unparsable
-from clusterctl.facts.limits import config_lines
-from clusterctl.facts.model_services import Package, Software, Tool
+from clusterctl.facts.model.services import Package, Software, Tool
+from clusterctl.facts.subjects.limits import config_lines
 from clusterctl.secret.scrub import scrubbed
 
 TOOLS = (

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 
 from clusterctl.facts.base import Fragment, Reading, ReadStatus, Section, Sections, Unparsable, absent
-from clusterctl.facts.model_devices import Gpu, GpuDriver, GpuFacts, GpuTopology, Link, NvLinks
+from clusterctl.facts.model.devices import Gpu, GpuDriver, GpuFacts, GpuTopology, Link, NvLinks
 from clusterctl.foreign import decimal, whole
 
 QUERY = (

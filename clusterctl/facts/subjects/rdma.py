@@ -7,8 +7,8 @@ from collections import Counter
 from dataclasses import replace
 
 from clusterctl.facts.base import Files, Fragment, Reading, ReadStatus, Section, Sections, Unparsable, links
-from clusterctl.facts.model_fabric import Gid, Rdma, RdmaDevice, RdmaPort
-from clusterctl.facts.pci import BDF
+from clusterctl.facts.model.fabric import Gid, Rdma, RdmaDevice, RdmaPort
+from clusterctl.facts.subjects.pci import BDF
 from clusterctl.foreign import is_whole, whole
 
 COUNTERS = (

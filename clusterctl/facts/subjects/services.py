@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clusterctl.facts.base import Fragment, Reading, ReadStatus, Sections, Unparsable
-from clusterctl.facts.model_services import Services, Unit
+from clusterctl.facts.model.services import Services, Unit
 
 UNITS = (
     *("docker.service", "docker.socket", "containerd.service", "kubelet.service"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from clusterctl.facts.base import Files, Fragment, Reading, ReadStatus, Section, Sections, Unparsable, links
-from clusterctl.facts.model_fabric import Interface, Network
-from clusterctl.facts.pci import BDF
+from clusterctl.facts.model.fabric import Interface, Network
+from clusterctl.facts.subjects.pci import BDF
 from clusterctl.foreign import whole
 
 _ROUTES_6 = "/proc/net/ipv6_route"

@@ -16,7 +16,7 @@ from clusterctl.facts.base import (
     absent,
     path_lines,
 )
-from clusterctl.facts.model_services import Docker, DockerEngine
+from clusterctl.facts.model.services import Docker, DockerEngine
 from clusterctl.foreign import json_value
 
 _SOCKET = "/var/run/docker.sock"
