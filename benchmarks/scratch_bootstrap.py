@@ -24,7 +24,7 @@ from clusterctl.facts.model.services import ManagedFile
 from clusterctl.inventory import load
 from clusterctl.inventory.model import Inventory, Node
 from clusterctl.requirements.base import Command, Status, Step, Verdict, WriteFile
-from clusterctl.requirements.fleet import Fleet
+from clusterctl.requirements.fleet.view import Fleet
 from clusterctl.rundir import RunDir
 from clusterctl.transport.base import HostMap, Transport
 from clusterctl.transport.fanout import fan_out

@@ -16,7 +16,7 @@ from clusterctl.plan.model import NodePlan, Plan, PlannedStep
 from clusterctl.requirements import judge
 from clusterctl.requirements.base import Requirement, Verdict
 from clusterctl.requirements.catalog import ALL
-from clusterctl.requirements.fleet import Fleet
+from clusterctl.requirements.fleet.view import Fleet
 from clusterctl.transport.answers import map_understood
 from clusterctl.transport.base import HostMap, Transport
 from clusterctl.transport.kept import Kept

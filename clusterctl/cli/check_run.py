@@ -40,7 +40,7 @@ def judge_fleet(
     from clusterctl.facts.comparable import comparable
     from clusterctl.facts.drift import drift
     from clusterctl.requirements import judge
-    from clusterctl.requirements.fleet import Fleet
+    from clusterctl.requirements.fleet.view import Fleet
     from clusterctl.transport.answers import map_understood
 
     fleet = Fleet((*inventory.nodes, *inventory.beyond), facts.values_by_node, earlier)

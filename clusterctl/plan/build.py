@@ -25,7 +25,7 @@ from clusterctl.requirements.base import (
     WriteFile,
     WriteValue,
 )
-from clusterctl.requirements.fleet import Fleet
+from clusterctl.requirements.fleet.view import Fleet
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, Union
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts
     from clusterctl.inventory.model import Node
-    from clusterctl.requirements.fleet import Fleet
+    from clusterctl.requirements.fleet.view import Fleet
 
 Json = Union[None, bool, int, float, str, "list[Json]", "dict[str, Json]"]
 

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from clusterctl.requirements import (
-    acs,
-    cluster_file,
-    container_toolkit,
-    cpu_governor,
-    docker,
-    fabric_manager,
-    gpu_driver,
-    gpu_persistence,
-    memlock,
-    network_buffers,
-    numa_balancing,
-    peermem,
-    rdma_link,
-    rdma_userspace,
-    shared_dir,
-    ssh_mesh,
-    time_sync,
-)
 from clusterctl.requirements.base import Requirement
+from clusterctl.requirements.containers import docker
+from clusterctl.requirements.containers import toolkit as container_toolkit
+from clusterctl.requirements.fleet import cluster_file
+from clusterctl.requirements.fleet.shared_dir import requirement as shared_dir
+from clusterctl.requirements.fleet.ssh_mesh import requirement as ssh_mesh
+from clusterctl.requirements.fleet.time import requirement as time_sync
+from clusterctl.requirements.gpu import driver as gpu_driver
+from clusterctl.requirements.gpu import fabric_manager
+from clusterctl.requirements.gpu import persistence as gpu_persistence
+from clusterctl.requirements.kernel import cpu_governor, memlock, network_buffers, numa_balancing
+from clusterctl.requirements.rdma import acs, peermem
+from clusterctl.requirements.rdma import link as rdma_link
+from clusterctl.requirements.rdma import userspace as rdma_userspace
 
 # Time comes first: package managers reject repository signatures if the clock is years off.
 ALL: dict[str, Requirement] = {

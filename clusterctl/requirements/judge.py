@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from clusterctl.errors import UsageError
 from clusterctl.requirements.base import Requirement, Verdict
 from clusterctl.requirements.catalog import ALL
-from clusterctl.requirements.fleet import Fleet
+from clusterctl.requirements.fleet.view import Fleet
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts

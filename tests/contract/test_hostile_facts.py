@@ -20,7 +20,7 @@ from clusterctl.errors import ClusterctlError
 from clusterctl.facts.document import from_document, to_document
 from clusterctl.inventory.model import Node
 from clusterctl.requirements.catalog import ALL
-from clusterctl.requirements.fleet import Fleet
+from clusterctl.requirements.fleet.view import Fleet
 
 CASES = Path(__file__).resolve().parents[1] / "requirements"
 MARK = "3v1l"

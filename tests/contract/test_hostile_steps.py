@@ -31,7 +31,7 @@ from clusterctl.inventory.model import Node
 from clusterctl.plan.model import NodePlan, PlannedStep
 from clusterctl.requirements.base import Command, InstallPackages, Step, WriteBlock, WriteFile
 from clusterctl.requirements.catalog import ALL
-from clusterctl.requirements.fleet import Fleet
+from clusterctl.requirements.fleet.view import Fleet
 
 CASES = Path(__file__).resolve().parents[1] / "requirements"
 SHELLS = (("dash",), ("bash", "--posix"), ("busybox", "sh"))

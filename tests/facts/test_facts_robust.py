@@ -19,7 +19,7 @@ from clusterctl.facts.subjects import ssh_mesh
 from clusterctl.facts.subjects.clock import Exchange
 from clusterctl.inventory.model import Node
 from clusterctl.requirements.catalog import ALL
-from clusterctl.requirements.fleet import Fleet
+from clusterctl.requirements.fleet.view import Fleet
 from clusterctl.requirements.judge import judge_node
 
 WANTED = {"ssh_mesh": {"require": True}, "shared_dir": {"path": "/shared", "server": "b"}}

@@ -18,8 +18,8 @@ from clusterctl.apply.journal import Options
 from clusterctl.apply.undo import Undo
 from clusterctl.facts.base import Reading, absent
 from clusterctl.inventory import load
-from clusterctl.requirements import daemon_json
 from clusterctl.requirements.base import Status, Verdict
+from clusterctl.requirements.containers import daemon_json
 from clusterctl.rundir import RunDir
 
 CANARY = "canaryDaemonProxy"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterctl.requirements import ssh_mesh_texts as files
+from clusterctl.requirements.fleet.ssh_mesh import texts as files
 
 LOCAL = pwd.getpwuid(os.getuid()).pw_name
 OTHER = "mesh-account"

@@ -27,7 +27,7 @@ from clusterctl.plan.model import from_document as plan_from_document
 from clusterctl.plan.model import to_document as plan_to_document
 from clusterctl.requirements.base import Status
 from clusterctl.requirements.catalog import ALL
-from clusterctl.requirements.fleet import Fleet
+from clusterctl.requirements.fleet.view import Fleet
 from clusterctl.requirements.judge import judge_node, refuse_nothing_to_judge, validate_names
 
 HERE = Path(__file__).parent

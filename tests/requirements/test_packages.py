@@ -21,8 +21,9 @@ from clusterctl.errors import InventoryError
 from clusterctl.facts.model.host import ConfigLine
 from clusterctl.inventory.load import load
 from clusterctl.inventory.model import Node
-from clusterctl.requirements import docker_install, packages
+from clusterctl.requirements import packages
 from clusterctl.requirements.base import Command, InstallPackages, WriteFile
+from clusterctl.requirements.containers import docker_install
 from clusterctl.requirements.packages import Repository, SigningKey
 
 
@@ -127,8 +128,8 @@ def _all_keys() -> list[SigningKey]:
     import clusterctl.requirements as folder
 
     modules = [
-        importlib.import_module(f"clusterctl.requirements.{m.name}")
-        for m in pkgutil.iter_modules(folder.__path__)
+        importlib.import_module(m.name)
+        for m in pkgutil.walk_packages(folder.__path__, "clusterctl.requirements.")
     ]
     return [value for module in modules for value in vars(module).values() if isinstance(value, SigningKey)]
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterctl.requirements.daemon_json import merged
-from clusterctl.requirements.network_buffers import DEFAULTS
-from clusterctl.requirements.sysctl import Wanted
-from clusterctl.requirements.votes import OncePerFleet, majority
+from clusterctl.requirements.containers.daemon_json import merged
+from clusterctl.requirements.fleet.votes import OncePerFleet, majority
+from clusterctl.requirements.kernel.network_buffers import DEFAULTS
+from clusterctl.requirements.kernel.sysctl import Wanted
 
 
 @pytest.mark.parametrize(

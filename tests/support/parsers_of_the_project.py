@@ -39,7 +39,7 @@ from clusterctl.launch.attribution import LeadingTags, MarkedTags, XmlElements
 from clusterctl.report.known_errors import catalogue, origin
 from clusterctl.report.known_errors.scan import Scan
 from clusterctl.requirements.catalog import ALL
-from clusterctl.requirements.fleet import Fleet
+from clusterctl.requirements.fleet.view import Fleet
 from clusterctl.requirements.judge import judge_node
 from clusterctl.results import damage
 from clusterctl.secret.scrub import scrubbed_json

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusterctl.requirements import gpu_driver_install
+from clusterctl.requirements.gpu import driver_install as gpu_driver_install
 
 DNF = """
 file={file}

@@ -22,7 +22,7 @@ from clusterctl.facts.model.node import NodeFacts
 from clusterctl.inventory import load
 from clusterctl.inventory.model import Inventory
 from clusterctl.requirements import judge
-from clusterctl.requirements.fleet import Fleet
+from clusterctl.requirements.fleet.view import Fleet
 from clusterctl.transport.base import HostMap
 
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from clusterctl.requirements.acs import REDIRECTS, REGISTER
+from clusterctl.requirements.rdma.acs import REDIRECTS, REGISTER
 from clusterctl.requirements.rendering import render
 
 PORTS = ("0000:00:01.0", "0000:00:02.0")

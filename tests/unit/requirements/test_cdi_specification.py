@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from clusterctl.requirements import cdi_specification
+from clusterctl.requirements.containers import cdi_specification
 
 DRIVER = "580.95.05"
 OLD = "kind: nvidia.com/gpu\ncontainerPath: /usr/lib/libcuda.so.550.54.15\n"

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 from case_facts import facts_of
 
-from clusterctl.requirements import shared_dir_export as exports
+from clusterctl.requirements.fleet.shared_dir import export as exports
 
 FOLDER = "/srv/shared"
 # exports(5) keeps its table as FOLDER<tab>CLIENT(OPTIONS).

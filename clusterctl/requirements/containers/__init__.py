@@ -1,0 +1,1 @@
+"""Requirements of containers: docker and NVIDIA's container toolkit."""

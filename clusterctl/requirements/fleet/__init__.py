@@ -1,0 +1,1 @@
+"""Requirements that compare or connect nodes: time, shared directory, logins between nodes, cluster file."""

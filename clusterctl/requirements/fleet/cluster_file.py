@@ -1,0 +1,100 @@
+"""``cluster-file``: the file that lists the nodes for a topology-aware library has the inventory's content."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from clusterctl.requirements.base import Json, Status, Step, Verdict, WriteFile
+from clusterctl.requirements.fleet.votes import OncePerFleet
+from clusterctl.requirements.wording import because, some
+
+if TYPE_CHECKING:
+    from clusterctl.facts.model.node import NodeFacts
+    from clusterctl.inventory.model import Node
+    from clusterctl.requirements.fleet.view import Fleet
+
+NAME = "cluster-file"
+TITLE = "The cluster file has the content of the inventory"
+READS = frozenset({"configuration"})
+
+
+def _sum(facts: NodeFacts, path: str) -> str | None:
+    """Return the SHA-256 of the node's file, or None if the file does not exist."""
+    return next((file.sha256 for file in facts.rdma_files.or_else(()) if file.path == path), None)
+
+
+def _unread(facts: NodeFacts) -> bool:
+    return facts.rdma_files.is_unknown
+
+
+def _count(fleet: Fleet) -> dict[str | None, Counter[str]]:
+    """Count the SHA-256 sums of each path over the fleet; the key None holds the number of nodes that could be read."""
+    found: dict[str | None, Counter[str]] = {None: Counter()}
+    for facts in fleet.facts.values():
+        if _unread(facts):
+            continue
+        found[None]["nodes"] += 1
+        for file in facts.rdma_files.or_else(()):
+            found.setdefault(file.path, Counter())[file.sha256] += 1
+    return found
+
+
+_sums = OncePerFleet(_count)
+
+
+def _unlike(own: str | None, path: str, fleet: Fleet) -> tuple[str, ...]:
+    """Return a warning if this node's file differs from most nodes' and the inventory sets no content."""
+    counted = _sums(fleet)
+    nodes, sums = counted[None]["nodes"], counted.get(path, Counter())
+    without = nodes - sums.total()
+    most, count = sums.most_common(1)[0] if sums else (None, 0)
+    if without > count:
+        most, count = None, without
+    if most == own or count == nodes or sums[own or ""] == count:
+        return ()
+    what = "no such file" if own is None else f"a different {path}" if most is not None else f"a {path}"
+    has = "none" if most is None else "identical files"
+    return (f"this node has {what}; {count} of {nodes} nodes have {has}",)
+
+
+def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
+    """Return met if the file's SHA-256 is that of the inventory's content.
+
+    Without content in the inventory, only differences between nodes are reported, as warnings.
+    """
+    settings = node.requirements.cluster_file
+    reading = facts.rdma_files
+    if _unread(facts):
+        if settings.content is None:
+            return Verdict(NAME, Status.NOT_APPLICABLE, "the inventory sets no content for it")
+        return Verdict(NAME, Status.UNKNOWN, because(f"the SHA-256 of {settings.path}", reading))
+    found = _sum(facts, settings.path)
+    evidence: dict[str, Json] = {"path": settings.path, "sha256": found}
+    if settings.content is None:
+        warnings = _unlike(found, settings.path, fleet)
+        return Verdict(
+            NAME, Status.NOT_APPLICABLE, "the inventory sets no content for it", evidence, warnings
+        )
+    wanted = hashlib.sha256(settings.content.encode()).hexdigest()
+    evidence["wanted"] = wanted
+    if found == wanted:
+        return Verdict(NAME, Status.MET, f"{settings.path} has the content of the inventory", evidence)
+    reason = f"{settings.path} " + (
+        "does not exist" if found is None else "has other content than the inventory"
+    )
+    stray = [
+        file.path for file in reading.or_else(()) if file.path != settings.path and file.sha256 == wanted
+    ]
+    if stray:
+        reason += f" (found that content in {some(stray)})"
+    return Verdict(NAME, Status.UNMET, reason, evidence)
+
+
+def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
+    """Return the step that writes the file; the journal keeps the old one."""
+    settings = node.requirements.cluster_file
+    if judge(facts, node, fleet).status is not Status.UNMET or settings.content is None:
+        return ()
+    return (WriteFile(f"Write {settings.path}", settings.path, settings.content),)

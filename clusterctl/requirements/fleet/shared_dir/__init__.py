@@ -1,0 +1,1 @@
+"""``shared-dir``: one directory at one path on all nodes."""

@@ -1,0 +1,181 @@
+"""``ssh-mesh``: each node can log in to each other node without a password, with least rights and pinned host keys.
+
+Each node makes a key whose private half never leaves the node. When all public halves are known, the next round
+writes which logins are allowed from which addresses, and pins the host keys.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clusterctl import resources
+from clusterctl.requirements.base import Command, Json, Status, Step, Verdict, WriteBlock, WriteFile
+from clusterctl.requirements.fleet.ssh_mesh import limits
+from clusterctl.requirements.fleet.ssh_mesh import texts as files
+from clusterctl.requirements.fleet.ssh_mesh.need import (
+    Need,
+    block_name,
+    members,
+    need_of,
+    uses_drop_ins,
+    whole,
+)
+from clusterctl.requirements.packages import by_hand, install, manager
+from clusterctl.requirements.wording import because, counted, some
+from clusterctl.transport.known_hosts import fingerprint
+
+if TYPE_CHECKING:
+    from clusterctl.facts.model.node import NodeFacts
+    from clusterctl.facts.model.sharing import Login, SshMesh
+    from clusterctl.inventory.model import Node
+    from clusterctl.requirements.fleet.view import Fleet
+
+NAME = "ssh-mesh"
+TITLE = "Nodes can log in to each other"
+READS = frozenset({"network", "software", "ssh_mesh"})
+
+
+def _stands(mesh: SshMesh, path: str, block: str, content: str) -> bool:
+    """Return whether a file has the block with this content."""
+    wanted = files.block(block, content)
+    return any(files.is_so(own, wanted) for own in mesh.own_texts(path, files.begin(block)))
+
+
+def _gone(facts: NodeFacts, node: Node, members: tuple[Node, ...]) -> list[str]:
+    """Return the nodes that left the inventory but can still log in."""
+    mesh, name = facts.ssh_mesh, node.requirements.ssh_mesh.name
+    keys = mesh.own_text(mesh.authorized_keys, files.begin(block_name(node)))
+    return sorted(files.named((keys and keys.text) or "", name) - {other.name for other in members})
+
+
+def _changes(facts: NodeFacts, node: Node, login: Login, need: Need) -> tuple[WriteFile | WriteBlock, ...]:
+    """Return the steps for files that must change, in the order in which they are needed."""
+    name, mesh, block = node.requirements.ssh_mesh.name, facts.ssh_mesh, block_name(node)
+    nodes = counted(need.size, "node")
+    found: list[WriteFile | WriteBlock] = []
+    known = files.known_hosts_path(name)
+    if not files.is_so(mesh.own_text(known), need.texts.known):
+        found.append(WriteFile(f"Pin the host keys of {nodes} in {known}", known, need.texts.known))
+    if uses_drop_ins(facts):
+        path = files.config_path(name)
+        if not files.is_so(mesh.own_text(path), need.texts.config):
+            found.append(WriteFile(f"Configure ssh for {nodes} in {path}", path, need.texts.config))
+    else:
+        path = "/etc/ssh/ssh_config"
+        if not _stands(mesh, path, block, need.texts.config):
+            found.append(WriteBlock(f"Configure ssh for {nodes} in {path}", path, block, need.texts.config))
+    path = mesh.authorized_keys
+    if not _stands(mesh, path, block, need.texts.authorized):
+        at_home = path.startswith(f"{login.home.rstrip('/')}/")
+        found.append(
+            WriteBlock(
+                f"Allow logins of {nodes} as {login.user} in {path}",
+                path,
+                block,
+                need.texts.authorized,
+                0o600 if at_home else 0o644,
+                login.user if at_home else None,
+            )
+        )
+    return tuple(found)
+
+
+def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
+    """Return MET when the node has a key, and its files have exactly the entries that the mesh needs."""
+    if not node.requirements.ssh_mesh.require:
+        return Verdict(NAME, Status.NOT_APPLICABLE, "the inventory does not require logins between nodes")
+    name = node.requirements.ssh_mesh.name
+    fleet = whole(facts, node, fleet)
+    others = members(fleet, name)
+    if len(others) < 2 and not _gone(facts, node, others):
+        return Verdict(NAME, Status.NOT_APPLICABLE, "there is no other node to log in to")
+    mesh, login = facts.ssh_mesh, facts.ssh_mesh.login.value
+    if login is None:
+        return Verdict(NAME, Status.UNKNOWN, because("the node's account", mesh.login))
+    evidence: dict[str, Json] = {"user": login.user, "nodes": len(others)}
+    if not files.is_plain(login.user):
+        reason = (
+            f"the account name {login.user!r} is not valid in ssh_config: use letters, digits and ._@- only"
+        )
+        return Verdict(NAME, Status.UNMET, reason, evidence)
+    warnings = limits.doubts(node, facts, others)
+    if "ssh" not in mesh.tools or "ssh-keygen" not in mesh.tools:
+        reason = f"OpenSSH's client is not installed{by_hand(facts, 'it')}"
+        return Verdict(NAME, Status.UNMET, reason, evidence, warnings)
+    own = files.public_key(mesh, name)
+    if own is None:
+        return Verdict(
+            NAME, Status.UNMET, f"{login.user} has no key for the other nodes yet", evidence, warnings
+        )
+    evidence["key"] = fingerprint(own.split()[1])
+    refused = limits.refusals(mesh, login)
+    if refused:
+        return Verdict(NAME, Status.UNMET, "; ".join(refused), evidence, warnings)
+    need = need_of(facts, node, fleet, login.user)
+    evidence |= {"entries": need.size, "kept": list(need.kept)}
+    warnings += limits.overrulings(mesh, login, others)
+    reasons = []
+    changes = _changes(facts, node, login, need)
+    if need.lost and changes:
+        reasons.append(
+            f"{some(need.lost)} not checked in this run, and the files are too long to keep the existing entries: "
+            "check all nodes together once"
+        )
+    elif changes and need.size < 2:
+        reasons += ["no other node has a key yet"] if len(others) > 1 else []
+    elif changes:
+        paths = some([step.path for step in changes])
+        reasons.append(f"missing or outdated entries for the {need.size} nodes: {paths}")
+    if need.waiting:
+        reasons.append(f"waiting for {some(need.waiting)}")
+    gone = _gone(facts, node, others) if changes else []
+    if gone:
+        reasons.append(f"{some(gone)} left the inventory, but can still log in")
+    if reasons:
+        return Verdict(NAME, Status.UNMET, "; ".join(reasons), evidence, warnings)
+    unseen = f" ({some(need.kept)} not checked in this run)" if need.kept else ""
+    return Verdict(
+        NAME, Status.MET, f"{need.size} nodes can log in to each other{unseen}", evidence, warnings
+    )
+
+
+def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
+    """Return the steps that make the node's key, or write its files after the other nodes' keys are known."""
+    login = facts.ssh_mesh.login.value
+    if (
+        login is None
+        or judge(facts, node, fleet).status is not Status.UNMET
+        or not files.is_plain(login.user)
+    ):
+        return ()
+    mesh, name = facts.ssh_mesh, node.requirements.ssh_mesh.name
+    if "ssh" not in mesh.tools or "ssh-keygen" not in mesh.tools:
+        names = ("openssh-client",) if manager(facts) == "apt" else ("openssh-clients", "openssh")
+        package = install(facts, node, f"Install {' and '.join(names)}", *names)
+        return (package, _make_key(node, login.user)) if package is not None else ()
+    if files.public_key(mesh, name) is None:
+        return (_make_key(node, login.user),)
+    fleet = whole(facts, node, fleet)
+    need = need_of(facts, node, fleet, login.user)
+    if limits.refusals(mesh, login) or need.lost:
+        return ()
+    if need.size < 2 and not _gone(facts, node, members(fleet, name)):
+        return ()
+    return _changes(facts, node, login, need)
+
+
+def _make_key(node: Node, user: str) -> Command:
+    name = node.requirements.ssh_mesh.name
+    script, key = resources.text("templates", "apply", "ssh-mesh-key.sh"), files.key_path(name, user)
+    comment = f"clusterctl-{name}:{node.name}"
+
+    def run(action: str) -> tuple[str, ...]:
+        return ("sh", "-c", script, f"{NAME}-key", action, key, user, comment)
+
+    return Command(
+        f"Make a key for {user}'s logins to the other nodes: {key}",
+        run("make"),
+        undo=run("remove"),
+        guard=run("check"),
+        timeout_s=60.0,
+    )

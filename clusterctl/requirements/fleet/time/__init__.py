@@ -1,0 +1,1 @@
+"""``time-sync``: one time service per node, and clocks that agree."""

@@ -1,0 +1,1 @@
+"""Requirements of GPUs: driver, persistence, NVSwitch's fabric manager, links."""

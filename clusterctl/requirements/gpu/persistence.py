@@ -1,0 +1,121 @@
+"""``gpu-persistence``: the driver keeps idle GPUs initialised, now and after a reboot.
+
+Without persistence mode, the first use of an idle GPU takes seconds for its initialisation, clocks and ECC counts are
+lost in between, and an NVSwitch machine trains its fabric again. The daemon is preferred to the driver's own mode
+(NVIDIA driver documentation, driver persistence).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from clusterctl.requirements.base import Command, EnableUnit, Json, Status, Step, Verdict
+from clusterctl.requirements.boot_unit import BootUnit
+from clusterctl.requirements.gpus import own_gpus
+from clusterctl.requirements.rendering import render
+from clusterctl.requirements.wording import because, some
+
+if TYPE_CHECKING:
+    from clusterctl.facts.model.devices import Gpu
+    from clusterctl.facts.model.node import NodeFacts
+    from clusterctl.inventory.model import Node
+    from clusterctl.requirements.fleet.view import Fleet
+
+NAME = "gpu-persistence"
+TITLE = "The driver keeps every GPU initialised"
+READS = frozenset({"configuration", "gpu", "pci", "services", "system"})
+
+UNIT = "nvidia-persistenced.service"
+AT_BOOT = BootUnit("/usr/local/lib/clusterctl/gpu-persistence", "clusterctl-gpu-persistence.service")
+# From Hopper on, MIG mode is lost when the driver releases the GPU (NVIDIA MIG user guide).
+_FORGETS_MIG = re.compile(r"\b(H100|H200|H20|GH200|B100|B200|B300|GB200|GB300)\b")
+
+
+def _off(facts: NodeFacts) -> tuple[Gpu, ...]:
+    return tuple(gpu for gpu in facts.gpu.devices.or_else(()) if gpu.persistence is False)
+
+
+def _held_at_boot(facts: NodeFacts) -> bool:
+    """Whether the daemon or clusterctl's unit sets the mode at every boot."""
+    if facts.managed_file(AT_BOOT.unit_path) is not None and AT_BOOT.gap(facts) is None:
+        return True
+    daemon = facts.services.unit(UNIT)
+    return daemon is not None and daemon.enabled in ("enabled", "static", "indirect", "generated")
+
+
+def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
+    """Return met if every GPU is in persistence mode and the daemon or clusterctl's unit sets it at boot."""
+    if facts.pci.devices.value is None:
+        return Verdict(NAME, Status.UNKNOWN, because("the PCI tree", facts.pci.devices))
+    if not own_gpus(facts):
+        return Verdict(NAME, Status.NOT_APPLICABLE, "there is no NVIDIA GPU")
+    if facts.in_container:
+        return Verdict(NAME, Status.NOT_APPLICABLE, "this is a container; the driver belongs to the host")
+    daemon = facts.services.unit(UNIT)
+    gpus = facts.gpu.devices
+    evidence: dict[str, Json] = {
+        "daemon": None if daemon is None else f"{daemon.active}, {daemon.enabled}",
+        "modes": {gpu.pci_address: gpu.persistence for gpu in gpus.or_else(())},
+    }
+    if facts.gpu.driver.value is None and facts.gpu.driver.status.value == "absent":
+        return Verdict(NAME, Status.UNMET, "the NVIDIA driver is not loaded (see gpu-driver)", evidence)
+    if gpus.value is None:
+        return Verdict(NAME, Status.UNKNOWN, because("nvidia-smi's table", gpus), evidence)
+    if all(gpu.persistence is None for gpu in gpus.value):
+        reason = "these GPUs do not support persistence mode (as in a vGPU guest, where the host sets it)"
+        return Verdict(NAME, Status.NOT_APPLICABLE, reason, evidence)
+    off = _off(facts)
+    warnings = tuple(
+        f"GPU {gpu.index} loses its MIG mode whenever the driver releases it"
+        for gpu in off
+        if gpu.mig and _FORGETS_MIG.search(gpu.name)
+    )
+    if off:
+        named = f"persistence mode is off for {some([f'GPU {gpu.index}' for gpu in off])}"
+        if daemon is not None and daemon.active == "active":
+            named += f", although {UNIT} runs (Ubuntu's unit passes --no-persistence-mode)"
+        return Verdict(NAME, Status.UNMET, named, evidence, warnings)
+    gap = AT_BOOT.gap(facts)
+    if gap is not None:
+        reason = f"persistence mode is on now, but nothing sets it at the next boot: {gap}"
+        return Verdict(NAME, Status.UNMET, reason, evidence)
+    if AT_BOOT.has_failed(facts):
+        reason = f"persistence mode is on now, but {AT_BOOT.unit} failed at boot (see journalctl -u {AT_BOOT.unit})"
+        return Verdict(NAME, Status.UNMET, reason, evidence)
+    if facts.system.systemd_running and not _held_at_boot(facts):
+        if daemon is not None:
+            reason = f"persistence mode is on now, but {UNIT} is {daemon.enabled or 'not enabled'}"
+            return Verdict(NAME, Status.UNMET, reason, evidence)
+        note = f"neither {UNIT} nor a unit of clusterctl sets the mode at boot; something else did"
+        return Verdict(NAME, Status.MET, "persistence mode is on for all GPUs", evidence, (note,))
+    return Verdict(NAME, Status.MET, "persistence mode is on for all GPUs", evidence)
+
+
+def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
+    """Return the steps that enable the daemon; if it is missing or leaves the mode off, a boot unit sets it."""
+    if judge(facts, node, fleet).status is not Status.UNMET or facts.gpu.driver.value is None:
+        return ()
+    found: list[Step] = []
+    daemon = facts.services.unit(UNIT)
+    # The operator masked a masked unit on purpose, and a static unit (started by udev) cannot be enabled.
+    usable = daemon is not None and daemon.load != "masked" and daemon.enabled in ("enabled", "disabled", "")
+    useless = daemon is not None and daemon.active == "active" and bool(_off(facts))
+    if facts.system.systemd_running:
+        if daemon is not None and usable and (daemon.active != "active" or not _held_at_boot(facts)):
+            found.append(EnableUnit(f"Enable and start {UNIT}", UNIT))
+        failed = AT_BOOT.has_failed(facts)
+        if not usable or useless or failed or AT_BOOT.gap(facts) is not None:
+            found += AT_BOOT.steps(render("apply", "gpu-persistence.sh"), start=failed)
+    for gpu in _off(facts):
+        asked = ("nvidia-smi", "--query-gpu=persistence_mode", "--format=csv,noheader", "-i", gpu.uuid)
+        found.append(
+            Command(
+                f"Set persistence mode on GPU {gpu.index}",
+                ("nvidia-smi", "-i", gpu.uuid, "-pm", "1"),
+                undo=("nvidia-smi", "-i", gpu.uuid, "-pm", "0"),
+                guard=("sh", "-c", 'test "$("$@")" = Enabled', "is-enabled", *asked),
+                timeout_s=120.0,
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,1 @@
+"""Requirements of the kernel's settings: sysctls, frequency governor, limits of sessions."""

@@ -1,0 +1,1 @@
+"""Requirements of RDMA: GPUDirect, PCIe ACS, ports, GIDs, userspace libraries."""

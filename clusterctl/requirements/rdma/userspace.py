@@ -1,0 +1,137 @@
+"""``rdma-userspace``: programs see the kernel's RDMA devices; otherwise NCCL silently uses sockets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clusterctl.requirements.base import Json, LoadModule, Status, Step, Verdict
+from clusterctl.requirements.packages import by_hand, install
+from clusterctl.requirements.rdma import ports as rdma_ports
+from clusterctl.requirements.wording import because, some
+
+if TYPE_CHECKING:
+    from clusterctl.facts.model.fabric import RdmaDevice
+    from clusterctl.facts.model.node import NodeFacts
+    from clusterctl.inventory.model import Node
+    from clusterctl.requirements.fleet.view import Fleet
+
+NAME = "rdma-userspace"
+TITLE = "libibverbs and its providers list the RDMA devices"
+READS = frozenset({"modules", "network", "pci", "rdma", "software", "system"})
+
+APT_PACKAGES = ("ibverbs-providers", "ibverbs-utils", "libibverbs1", "librdmacm1", "rdma-core")
+DNF_PACKAGES = ("libibverbs", "libibverbs-utils", "librdmacm", "rdma-core")
+PROVIDERS = {
+    "mlx5_core": "mlx5",
+    "mlx4_core": "mlx4",
+    "bnxt_en": "bnxt_re",
+    "ice": "irdma",
+    "irdma": "irdma",
+    "i40e": "irdma",
+    "efa": "efa",
+    "cxgb4": "cxgb4",
+    "qede": "qedr",
+    "hns3": "hns",
+    "hfi1": "hfi1verbs",
+    "mana": "mana",
+    "erdma": "erdma",
+    "ionic": "ionic",
+}
+"""Kernel driver of the PCI function -> provider in rdma-core."""
+
+
+def _is_listed(facts: NodeFacts, device: RdmaDevice) -> bool:
+    """Return whether ibv_devices lists a device, which proves that its library and provider are installed."""
+    return device.name in facts.rdma.listed.or_else(())
+
+
+def _missing_provider(facts: NodeFacts, device: RdmaDevice) -> str | None:
+    if _is_listed(facts, device):
+        return None
+    pci = facts.pci.device(device.pci_address) if device.pci_address is not None else None
+    provider = PROVIDERS.get(pci.driver or "") if pci is not None else None
+    return provider if provider is not None and provider not in facts.rdma.providers else None
+
+
+def _has_device_files(facts: NodeFacts) -> bool:
+    """Return whether programs can open a device; rdma_cm and umad0 (connection, subnet manager) are not enough."""
+    return any("uverbs" in path.rpartition("/")[2] for path in facts.rdma.uverbs)
+
+
+def _why_no_device_files(facts: NodeFacts) -> str:
+    if facts.in_container:
+        return "start the container with --device /dev/infiniband"
+    if facts.modules.is_loaded("ib_uverbs"):
+        return "ib_uverbs is loaded, so devtmpfs or udev should have created them"
+    return "ib_uverbs is not loaded"
+
+
+def _by_hand(facts: NodeFacts) -> str:
+    """Return what the operator must do when bootstrap cannot install the userspace."""
+    ofed = facts.gpudirect.ofed_version.value
+    if ofed is not None:
+        return (
+            f"; OFED {ofed} has its own userspace, which the distribution's packages would replace: install the "
+            "userspace of that release"
+        )
+    return by_hand(facts, "rdma-core")
+
+
+def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
+    """Return MET when the library, each device's provider and the device files exist, and ibv_devices lists them."""
+    rdma = facts.rdma
+    if rdma.devices.is_unknown:
+        return Verdict(NAME, Status.UNKNOWN, because("the list of RDMA devices", rdma.devices))
+    devices = rdma_ports.devices(facts, node)
+    evidence: dict[str, Json] = {
+        "devices": [device.name for device in rdma.devices.or_else(())],
+        "libibverbs": rdma.libibverbs,
+        "providers": list(rdma.providers),
+        "listed": None if rdma.listed.value is None else list(rdma.listed.value),
+        "ofed": facts.gpudirect.ofed_version.value,
+    }
+    if not devices:
+        return Verdict(NAME, Status.NOT_APPLICABLE, "there is no RDMA device", evidence)
+    unproven = [device for device in devices if not _is_listed(facts, device)]
+    if rdma.libibverbs is None and unproven:
+        reason = f"libibverbs is not installed: programs cannot use RDMA{_by_hand(facts)}"
+        return Verdict(NAME, Status.UNMET, reason, evidence)
+    if not rdma.providers and unproven:
+        reason = "libibverbs has no providers: it finds no device, and NCCL silently uses sockets"
+        reason += _by_hand(facts)
+        return Verdict(NAME, Status.UNMET, reason, evidence)
+    lacking = {device.name: _missing_provider(facts, device) for device in devices}
+    named = [f"{provider} (for {name})" for name, provider in lacking.items() if provider is not None]
+    if named:
+        return Verdict(
+            NAME, Status.UNMET, f"libibverbs lacks the provider {some(named)}{_by_hand(facts)}", evidence
+        )
+    if not _has_device_files(facts):
+        reason = f"there are no device files below /dev/infiniband ({_why_no_device_files(facts)})"
+        return Verdict(NAME, Status.UNMET, reason, evidence)
+    if rdma.listed.value is not None or rdma.listed.status.value == "empty":
+        unlisted = [device.name for device in devices if device.name not in rdma.listed.or_else(())]
+        if unlisted:
+            reason = f"the kernel has {some(unlisted)}, but ibv_devices does not list it"
+            return Verdict(NAME, Status.UNMET, reason, evidence)
+        return Verdict(NAME, Status.MET, f"ibv_devices lists all {len(devices)} devices", evidence)
+    return Verdict(NAME, Status.MET, f"libibverbs has providers {some(rdma.providers)}", evidence)
+
+
+def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
+    """Return the steps that install the distribution's userspace; empty for an out-of-tree stack, which has its own."""
+    if judge(facts, node, fleet).status is not Status.UNMET:
+        return ()
+    found: list[Step] = []
+    there = _has_device_files(facts) or facts.modules.is_loaded("ib_uverbs")
+    if not there and not facts.in_container:
+        found.append(LoadModule("Load ib_uverbs", "ib_uverbs"))
+    devices = rdma_ports.devices(facts, node)
+    complete = facts.rdma.libibverbs is not None and bool(facts.rdma.providers)
+    complete = complete or all(_is_listed(facts, device) for device in devices)
+    complete = complete and not any(_missing_provider(facts, device) for device in devices)
+    if complete or facts.gpudirect.ofed_version.value is not None:
+        return tuple(found)
+    names = APT_PACKAGES if facts.software.manager == "apt" else DNF_PACKAGES
+    package = install(facts, node, "Install the RDMA userspace", *names)
+    return (*found, package) if package is not None else tuple(found)
