@@ -33,9 +33,9 @@ from lab_nodes import Nodes, nodes_with_engines
 from side_by_side import CLUSTERCTL, Goal, Rival, report
 
 from clusterctl.cli.session import session_of
+from clusterctl.containers import up as containers_up
 from clusterctl.images import engine
 from clusterctl.inventory.load import load
-from clusterctl.launch import containers_up
 from clusterctl.rundir import RunDir
 
 LIMIT_S = 15.0

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from clusterctl.benchmarks.base import Fault, FaultKind, RankProof
-from clusterctl.benchmarks.nccl_log import without_log
+from clusterctl.benchmarks.without_nccl_log import without_log
 from clusterctl.foreign import lines, whole
 
 _RANK_LINE = re.compile(

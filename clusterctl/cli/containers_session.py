@@ -30,7 +30,7 @@ def containers_session(
     Raise LaunchError if no run has running containers, UsageError if several have and no run is named.
     """
     from clusterctl.cli.session import open_session
-    from clusterctl.launch import containers_record
+    from clusterctl.containers import record as containers_record
     from clusterctl.transport.ssh_config import KNOWN_HOSTS_VARIABLE
 
     run = containers_record.those_up(run_name, runs)

@@ -34,7 +34,8 @@ def down(
     removed.
     """
     from clusterctl.cli.session import say_failures, session_of
-    from clusterctl.launch import containers_record, containers_up
+    from clusterctl.containers import record as containers_record
+    from clusterctl.containers import up as containers_up
     from clusterctl.rundir import RunDir
     from clusterctl.transport.base import FailureKind
 

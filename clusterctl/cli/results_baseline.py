@@ -136,7 +136,7 @@ def remove(name: NameArgument, runs: cli.RunsOption = None, as_json: cli.JsonOpt
 def catalogue(as_json: cli.JsonOption = False) -> None:
     """List published figures with their sources, for comparison."""
     from clusterctl.report import baseline_table
-    from clusterctl.results import catalogue as published
+    from clusterctl.results import published
 
     rows = published.rows()
     if as_json:

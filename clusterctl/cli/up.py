@@ -15,8 +15,8 @@ from clusterctl.errors import ConfigError
 from clusterctl.inventory.user_paths import at_home, is_there
 
 if TYPE_CHECKING:
+    from clusterctl.containers.up import Container, UpFailed
     from clusterctl.inventory.model import Inventory, Node
-    from clusterctl.launch.containers_up import Container, UpFailed
     from clusterctl.rundir import RunDir
 
 
@@ -56,8 +56,8 @@ def up(
     from clusterctl.artifacts import shell
     from clusterctl.cli.bench_run import terminable
     from clusterctl.cli.session import open_session
+    from clusterctl.containers import up as containers_up
     from clusterctl.inventory.recorded import recorded
-    from clusterctl.launch import containers_up
     from clusterctl.rundir import RunDir
 
     cli.require_image(image)

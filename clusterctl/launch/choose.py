@@ -11,15 +11,15 @@ from clusterctl.artifacts.ranks import agreed, agreed_env
 from clusterctl.benchmarks.collective import program_of
 from clusterctl.errors import LaunchError, UsageError
 from clusterctl.inventory import nodeset
-from clusterctl.launch import trust
+from clusterctl.launch import fast_path as trust
 from clusterctl.launch.base import Launcher, LaunchPlan, MapBy, Placement, spread
-from clusterctl.launch.hydra import Hydra
-from clusterctl.launch.local import LocalSpawn
-from clusterctl.launch.openmpi4 import OpenMpi4
-from clusterctl.launch.openmpi5 import OpenMpi5
+from clusterctl.launch.launchers.hydra import Hydra
+from clusterctl.launch.launchers.local import LocalSpawn
+from clusterctl.launch.launchers.openmpi4 import OpenMpi4
+from clusterctl.launch.launchers.openmpi5 import OpenMpi5
+from clusterctl.launch.launchers.srun import Srun
+from clusterctl.launch.launchers.torchrun import Torchrun
 from clusterctl.launch.preflight import Readiness
-from clusterctl.launch.srun import Srun
-from clusterctl.launch.torchrun import Torchrun
 from clusterctl.secret.scrub import names_a_secret
 
 LAUNCHERS: dict[str, Launcher] = {

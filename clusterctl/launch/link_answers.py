@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from clusterctl.benchmarks.gpudirect import Evidence
-from clusterctl.benchmarks.links import NodeLinks, RdmaLink, nvlink, selects
 from clusterctl.foreign import decimal, whole
+from clusterctl.trust.gpudirect import Evidence
+from clusterctl.trust.links import NodeLinks, RdmaLink, nvlink, selects
 
 
 def _numbers(text: str) -> list[float]:

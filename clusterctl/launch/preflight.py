@@ -9,14 +9,15 @@ from pathlib import Path
 
 from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.benchmarks.collective import sibling
-from clusterctl.benchmarks.gpudirect import Evidence
-from clusterctl.benchmarks.links import NodeLinks
 from clusterctl.errors import LaunchError
 from clusterctl.foreign import whole
 from clusterctl.inventory import nodeset
 from clusterctl.inventory.model import Node
-from clusterctl.launch import leftovers, link_answers, mpi_version
-from clusterctl.launch.mpi_version import TITLES, Family, MpiVersion
+from clusterctl.launch import leftovers, link_answers
+from clusterctl.launch.launchers import mpi_version
+from clusterctl.launch.launchers.mpi_version import TITLES, Family, MpiVersion
+from clusterctl.trust.gpudirect import Evidence
+from clusterctl.trust.links import NodeLinks
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from clusterctl.inventory.model import Node
 from clusterctl.launch import leftovers, notices, open_files, preflight, processes, ssh_mesh
 from clusterctl.launch.base import Launcher, LaunchPlan, start_script
 from clusterctl.launch.failure import Outcome
-from clusterctl.launch.mpi_version import Family
+from clusterctl.launch.launchers.mpi_version import Family
 from clusterctl.launch.preflight import Needs, Readiness
 from clusterctl.launch.processes import RankProcess
 from clusterctl.launch.ranklog import RankLog

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from clusterctl.benchmarks.key import ABSENT
 from clusterctl.report.table import columns, fits, size, with_notes
 from clusterctl.results.baseline import Baseline, Entry
-from clusterctl.results.catalogue import Published
+from clusterctl.results.published import Published
 
 
 def _percent(value: float | None) -> str:

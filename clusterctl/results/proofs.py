@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from clusterctl.benchmarks.nccl_log_model import NcclLog
 from clusterctl.launch.measure import Measured
-from clusterctl.results import expectation, slow_neighbours, stragglers
-from clusterctl.results.expectation import Inputs
+from clusterctl.trust import expectation, slow_neighbours, stragglers
+from clusterctl.trust.expectation import Inputs
+from clusterctl.trust.nccl_log_model import NcclLog
 
 
 def of_measured(measured: Measured) -> dict[str, Any]:

@@ -19,10 +19,11 @@ from result_documents import H200_NP2, collective, slow_rank_training
 from clusterctl import resources
 from clusterctl.apply import script
 from clusterctl.cli.render import app
+from clusterctl.containers import files as containers_files
+from clusterctl.containers import keys as containers_keys
 from clusterctl.errors import InventoryError
 from clusterctl.inventory import load, schema
 from clusterctl.lab import node_engine, recipe
-from clusterctl.launch import containers_files, containers_keys
 from clusterctl.plan.model import NodePlan
 from clusterctl.report.html import comparison_page, run_page
 from clusterctl.requirements.catalog import ALL

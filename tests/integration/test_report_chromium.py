@@ -10,9 +10,9 @@ import pytest
 from result_documents import H200_NP2, collective, slow_rank_training
 
 from clusterctl.benchmarks.base import Fault, FaultKind
-from clusterctl.benchmarks.gpudirect import NodeProof, Proof
 from clusterctl.report.html import comparison_page, run_page
 from clusterctl.results.comparison import compare
+from clusterctl.trust.gpudirect import NodeProof, Proof
 
 LONG = "a-node-with-a-name-as-long-as-cloud-providers-make-them-0123456789.internal.example.com"
 DESKTOP, PHONE = 1280, 360

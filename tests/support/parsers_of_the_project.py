@@ -21,8 +21,8 @@ import clusterctl
 from clusterctl import foreign
 from clusterctl.apply import records
 from clusterctl.benchmarks import neighbours, perf_output, training
-from clusterctl.benchmarks.nccl_log import LogReader, without_log
-from clusterctl.benchmarks.nccl_transport import parse as parse_transport
+from clusterctl.benchmarks.without_nccl_log import without_log
+from clusterctl.containers import session as containers
 from clusterctl.errors import ClusterctlError
 from clusterctl.facts import document, gather, probe
 from clusterctl.facts.base import Section, Sections
@@ -34,8 +34,9 @@ from clusterctl.inventory import yaml_source
 from clusterctl.inventory.imports import kinds, spreadsheet
 from clusterctl.inventory.imports.found import Source
 from clusterctl.inventory.model import Node
-from clusterctl.launch import containers, leftovers, mpi_version, notices, preflight, processes
+from clusterctl.launch import leftovers, notices, preflight, processes
 from clusterctl.launch.attribution import LeadingTags, MarkedTags, XmlElements
+from clusterctl.launch.launchers import mpi_version
 from clusterctl.report.known_errors import catalogue, origin
 from clusterctl.report.known_errors.scan import Scan
 from clusterctl.requirements.catalog import ALL
@@ -46,6 +47,8 @@ from clusterctl.secret.scrub import scrubbed_json
 from clusterctl.transport import ssh_config_text
 from clusterctl.transport.answers import understanding
 from clusterctl.transport.base import TransportError
+from clusterctl.trust.nccl_log import LogReader
+from clusterctl.trust.nccl_transport import parse as parse_transport
 
 TESTS = Path(__file__).resolve().parents[1]
 NODE = Node(
@@ -244,7 +247,7 @@ def parsers() -> tuple[Parser, ...]:
         Parser("benchmarks.perf_output", perf_output.parse, _files("unit/benchmarks/cases/*.txt")),
         Parser("benchmarks.neighbours", lambda text: neighbours.parse(text.splitlines()).document(), (_NEIGHBOURS,)),
         Parser("benchmarks.training", lambda text: training.parse({0: text, 1: text}), (_RECORD,)),
-        Parser("benchmarks.nccl_log", _nccl, _files("unit/benchmarks/nccl_logs/*.log")),
+        Parser("benchmarks.nccl_log", _nccl, _files("unit/trust/nccl_logs/*.log")),
         Parser("benchmarks.nccl_transport", parse_transport, ("NET/IB/0(3)/GDRDMA(PCI)/Shared", "P2P/CUMEM")),
         Parser("report.known_errors.scan", _scanned, _files("unit/report/logs/*/*")),
         Parser("report.known_errors.origin", origin.origin_of, _files("unit/report/logs/broken/*")),

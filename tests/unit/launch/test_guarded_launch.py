@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from clusterctl.launch.base import LaunchPlan, Placement, start_script
-from clusterctl.launch.local import SPAWNER, LocalSpawn
+from clusterctl.launch.launchers.local import SPAWNER, LocalSpawn
 
 # What ranks that hang do at worst: they take no notice of SIGTERM, and neither do their children.
 STUBBORN = "trap '' TERM; echo up; while :; do sleep 0.2; done"

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from clusterctl.containers import session as containers
 from clusterctl.errors import ClusterctlError
 from clusterctl.images import relay
 from clusterctl.images.archive import Archive
 from clusterctl.images.on_node import EngineInfo, NodeEngine, open_engine
 from clusterctl.inventory.model import Node
-from clusterctl.launch import containers
 from clusterctl.launch.run import Runner
 from clusterctl.transport.base import Completed, FailureKind, TransportError
 

@@ -13,7 +13,7 @@ import resource, sys
 from pathlib import Path
 from clusterctl.inventory.model import Node
 from clusterctl.launch.base import LaunchPlan, Placement
-from clusterctl.launch.local import LocalSpawn
+from clusterctl.launch.launchers.local import LocalSpawn
 from clusterctl.launch.run import Runner
 from clusterctl.transport.local import LocalTransport
 

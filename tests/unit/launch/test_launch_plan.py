@@ -11,12 +11,12 @@ import pytest
 from clusterctl.errors import LaunchError
 from clusterctl.launch import base, ssh_mesh
 from clusterctl.launch.base import LaunchPlan, Placement, spread, start_script
-from clusterctl.launch.hydra import Hydra
-from clusterctl.launch.local import LocalSpawn
-from clusterctl.launch.openmpi4 import OpenMpi4
-from clusterctl.launch.openmpi5 import OpenMpi5
-from clusterctl.launch.srun import Srun
-from clusterctl.launch.torchrun import Torchrun
+from clusterctl.launch.launchers.hydra import Hydra
+from clusterctl.launch.launchers.local import LocalSpawn
+from clusterctl.launch.launchers.openmpi4 import OpenMpi4
+from clusterctl.launch.launchers.openmpi5 import OpenMpi5
+from clusterctl.launch.launchers.srun import Srun
+from clusterctl.launch.launchers.torchrun import Torchrun
 
 TWO_NODES = LaunchPlan(
     token="0123456789abcdef",

@@ -6,8 +6,8 @@ from pathlib import Path
 import fake_sysfs
 import pytest
 
-from clusterctl.benchmarks.links import NodeLinks, RdmaLink
 from clusterctl.launch import link_answers, preflight
+from clusterctl.trust.links import NodeLinks, RdmaLink
 
 SAID = {
     "links": ["asked"],

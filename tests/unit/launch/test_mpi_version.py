@@ -2,7 +2,7 @@
 
 import pytest
 
-from clusterctl.launch import mpi_version
+from clusterctl.launch.launchers import mpi_version
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,11 @@
 import pytest
 from result_documents import H200_NP2, collective
 
-from clusterctl.benchmarks.links import NodeLinks, NvLink
 from clusterctl.report.html import bounds, comparison_page, run_page
-from clusterctl.results import expectation
 from clusterctl.results.comparison import compare
-from clusterctl.results.expectation import Inputs
+from clusterctl.trust import expectation
+from clusterctl.trust.expectation import Inputs
+from clusterctl.trust.links import NodeLinks, NvLink
 
 
 def expected(record, *, links=18, ranks=4):

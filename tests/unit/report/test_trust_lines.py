@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from clusterctl.benchmarks import perf_output
-from clusterctl.benchmarks.links import NodeLinks, NvLink
 from clusterctl.benchmarks.scaling import Point
 from clusterctl.benchmarks.training import RankRate, TrainingRun
+from clusterctl.launch.fast_path import Trust
 from clusterctl.launch.measure import Measured, TrainingPoint
 from clusterctl.launch.request import Request
-from clusterctl.launch.trust import Trust
 from clusterctl.report import table, trust_lines
 from clusterctl.results.model import from_measured
+from clusterctl.trust.links import NodeLinks, NvLink
 
 CASES = Path(__file__).parents[1] / "benchmarks" / "cases"
 

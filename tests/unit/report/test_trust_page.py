@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from result_documents import collective, slow_rank_training, training
 
-from clusterctl.benchmarks.gpudirect import NodeProof, Proof
 from clusterctl.report import bench_junit
 from clusterctl.report.html import run_page, trust
 from clusterctl.results import baseline
+from clusterctl.trust.gpudirect import NodeProof, Proof
 
 FAST, SLOW = {"NET/IB/0/GDRDMA": 8}, {"NET/Socket/0": 4}
 

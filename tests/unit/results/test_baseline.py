@@ -8,7 +8,7 @@ import pytest
 
 from clusterctl.benchmarks.key import configuration_key
 from clusterctl.errors import ResultError, UsageError
-from clusterctl.results import baseline_files, catalogue
+from clusterctl.results import baseline_files, published
 from clusterctl.results.baseline import Baseline, compare, figures, record
 
 SIZES = [1024, 65536, 1 << 20, 1 << 26, 1 << 30]
@@ -194,10 +194,10 @@ def test_names_that_are_none(name, tmp_path):
 
 
 def test_the_catalogue_has_sources_and_finds_its_like():
-    rows = catalogue.rows()
+    rows = published.rows()
     assert all(row.source and row.provenance for row in rows)
     assert {row.provenance for row in rows} == {"measured-by-us", "vendor", "third-party"}
-    found = catalogue.like(key())
+    found = published.like(key())
     assert {row.busbw_gbps for row in found} == {355.5, 363.3}
-    assert catalogue.like(key(hardware="NVIDIA H200 + NVIDIA H100")) == ()
-    assert catalogue.like(key(hardware="NVIDIA A10")) == ()
+    assert published.like(key(hardware="NVIDIA H200 + NVIDIA H100")) == ()
+    assert published.like(key(hardware="NVIDIA A10")) == ()

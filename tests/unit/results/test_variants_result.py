@@ -8,18 +8,18 @@ from dataclasses import replace
 import pytest
 
 from clusterctl.benchmarks.base import Fault, FaultKind, RankProof
-from clusterctl.benchmarks.links import NodeLinks, NvLink
 from clusterctl.benchmarks.perf_output import Half, Row, Sweep
 from clusterctl.benchmarks.scaling import Point
 from clusterctl.benchmarks.training import Training, TrainingRun
+from clusterctl.launch.fast_path import Trust
 from clusterctl.launch.interleave import Interleaved, Repeated
 from clusterctl.launch.measure import Measured, TrainingPoint
 from clusterctl.launch.request import Request
-from clusterctl.launch.trust import Trust
 from clusterctl.launch.variants import Variant
 from clusterctl.report import bench_csv, run_list, variants_table
 from clusterctl.results import record
 from clusterctl.results.variants import from_interleaved, spread
+from clusterctl.trust.links import NodeLinks, NvLink
 
 PROOF = (RankProof(0, "gpu1", 7, "cuda:0 H200"), RankProof(1, "gpu1", 8, "cuda:1 H200"))
 ABSENT = Half(None, None, None, None)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from clusterctl.benchmarks import neighbours as said
-from clusterctl.results import slow_neighbours
+from clusterctl.trust import slow_neighbours
 from clusterctl.workloads import neighbours
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)

@@ -11,7 +11,7 @@ from typing import Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-_FILE = Path(__file__).with_name("catalogue.yaml")
+_FILE = Path(__file__).with_name("published.yaml")
 
 
 class Published(BaseModel):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from clusterctl.benchmarks.neighbours import Neighbourhood
-from clusterctl.results import stragglers
+from clusterctl.trust import stragglers
 
 LEAST_LOSS = 0.10
 """Pairs are timed only a few times and concurrently, so a smaller loss is not significant."""

@@ -11,9 +11,10 @@ from pathlib import Path
 from clusterctl.artifacts import hostfile
 from clusterctl.artifacts.hostfile import Dialect
 from clusterctl.artifacts.mpiexec import mpiexec_argv
-from clusterctl.launch import openmpi4, ssh_mesh
+from clusterctl.launch import ssh_mesh
 from clusterctl.launch.attribution import MarkedTags, Reader
 from clusterctl.launch.base import TOKEN_VARIABLE, LaunchPlan
+from clusterctl.launch.launchers import openmpi4
 
 HOSTFILE = "hostfile"
 SSH = "hydra_ssh.sh"

@@ -14,7 +14,7 @@ CLUSTER_FILE = "/etc/sysconfig/rdma/cluster"
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Hold what ``containers_probe.sh`` found on a node."""
+    """Hold what ``probe.sh`` found on a node."""
 
     host: str
     address: str

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from clusterctl.benchmarks.links import NodeLinks, RdmaLink, is_efa
+from clusterctl.trust.links import NodeLinks, RdmaLink, is_efa
 
 Verdict = Literal["fine", "warn", "slow", "impossible", "unknown"]
 FINE_SHARE = 0.85

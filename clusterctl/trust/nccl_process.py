@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from clusterctl.benchmarks.nccl_log_model import Choice, Direction, GdrDistance, GraphSearch, ProcessLog
-from clusterctl.benchmarks.nccl_transport import Transport, parse
+from clusterctl.trust.nccl_log_model import Choice, Direction, GdrDistance, GraphSearch, ProcessLog
+from clusterctl.trust.nccl_transport import Transport, parse
 
 _CHOICE = re.compile(r"(\w+): (\d{1,18}) Bytes -> Algo (\w+) proto (\w+)")
 _DIRECTIONS: dict[str, Direction] = {"[send] ": "send", "[receive] ": "receive", "": "local"}

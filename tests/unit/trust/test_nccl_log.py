@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from clusterctl.benchmarks import nccl_log, nccl_transport, perf_output
-from clusterctl.benchmarks.nccl_log import LogReader, parse_file, without_log
-from clusterctl.benchmarks.nccl_log_model import ProcessLog
+from clusterctl.benchmarks import perf_output
+from clusterctl.benchmarks.without_nccl_log import without_log
+from clusterctl.trust import nccl_log, nccl_transport
+from clusterctl.trust.nccl_log import LogReader, parse_file
+from clusterctl.trust.nccl_log_model import ProcessLog
 
 LOGS = sorted((Path(__file__).parent / "nccl_logs").glob("*.log"))
 SOCKET = next(log for log in LOGS if log.name.startswith("socket-"))
@@ -93,7 +95,9 @@ def test_ways_that_no_log_here_has():
 
 def test_rows_that_the_log_cut_in_two_are_whole_again():
     # NCCL 2.22 and newer connect when an algorithm is first used: after the left part of the row was printed.
-    recorded = (Path(__file__).parent / "cases" / "h200-x4-all_reduce_perf-mpirun-np4-g1.txt").read_text()
+    recorded = (
+        Path(__file__).parents[1] / "benchmarks" / "cases" / "h200-x4-all_reduce_perf-mpirun-np4-g1.txt"
+    ).read_text()
     header, first, rest = recorded.partition("        1024           256     float     sum      -1")
     assert first, "the recorded output begins with that row"
     entry = "n1:5:9 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM\n"

@@ -3,10 +3,11 @@
 from pathlib import Path
 
 from clusterctl.benchmarks.perf_output import parse
-from clusterctl.launch import notices, trust
+from clusterctl.launch import fast_path as trust
+from clusterctl.launch import notices
 from clusterctl.launch.failure import Outcome
 
-LOGS = Path(__file__).parents[1] / "benchmarks" / "nccl_logs"
+LOGS = Path(__file__).parents[1] / "trust" / "nccl_logs"
 
 
 def test_the_logs_of_ranks_are_read_from_both_streams():

@@ -15,9 +15,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from clusterctl.benchmarks.nccl_lines import change_of
-from clusterctl.benchmarks.nccl_log_model import NcclLog
-from clusterctl.benchmarks.nccl_process import Algorithms, ProcessState
+from clusterctl.trust.nccl_lines import change_of
+from clusterctl.trust.nccl_log_model import NcclLog
+from clusterctl.trust.nccl_process import Algorithms, ProcessState
 
 # Small enough that the tuples of a block stay in a core's cache.
 _BLOCK_BYTES = 256 << 10
@@ -40,13 +40,6 @@ _ORIGIN = re.compile(rb"(?<![^\s:>\]])([^\s:>\]]+):(\d{1,9}):\d{1,9} $")
 # Prefixes with timestamps all differ, so the cache of prefixes must be bounded.
 _REMEMBERED = 8192
 _NONE: dict[bytes, int] = {}
-# _HOST matches the prefix of a whole line. The second pattern matches a line inside other text and needs known host
-# names: a name cannot be separated from the number before it if NCCL's line cut a row.
-_HOST = re.compile(r"^(?:\[[^\]\n]*\] ?)*([^\s:<>\[\]]+):\d+:\d+ \[-?\d+\] (?:\S+:\d+ )?NCCL ", re.MULTILINE)
-_ENTRY = (
-    r"(?:\[\d{4}-\d\d-\d\d [^\[\]\n]{0,64}\] )?(?:%s):\d+:\d+ \[-?\d+\] (?:\S+:\d+ )?"
-    r"NCCL (?:INFO|WARN) [^\n]*(?:\n|$)"
-)
 
 
 class LogReader:
@@ -130,12 +123,3 @@ def parse_file(path: Path) -> NcclLog:
     reader = LogReader()
     reader.read(_pieces(path))
     return reader.result()
-
-
-def without_log(text: str) -> str:
-    """Return an output without NCCL's lines; lines that NCCL's lines had cut in two are joined again.
-
-    NCCL connects at the first use of an algorithm, so rank 0 may log between the halves of a row.
-    """
-    hosts = sorted(set(_HOST.findall(text)), key=len, reverse=True) if " NCCL " in text else []
-    return re.sub(_ENTRY % "|".join(map(re.escape, hosts)), "", text) if hosts else text

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from clusterctl.benchmarks import gpudirect
 from clusterctl.benchmarks.base import Fault
-from clusterctl.benchmarks.gpudirect import Proof
-from clusterctl.benchmarks.links import NodeLinks
-from clusterctl.benchmarks.nccl_log import LogReader
-from clusterctl.benchmarks.nccl_log_model import NcclLog, ProcessLog
 from clusterctl.benchmarks.perf_output import Sweep
 from clusterctl.launch import link_answers
 from clusterctl.launch.base import LaunchPlan
 from clusterctl.launch.failure import Outcome
 from clusterctl.launch.preflight import Readiness
+from clusterctl.trust import gpudirect
+from clusterctl.trust.gpudirect import Proof
+from clusterctl.trust.links import NodeLinks
+from clusterctl.trust.nccl_log import LogReader
+from clusterctl.trust.nccl_log_model import NcclLog, ProcessLog
 
 # The log must hold these subsystems for the proof. TUNING is omitted: it writes a line for every timed call.
 SUBSYSTEMS = "INIT,ENV,NET,GRAPH"

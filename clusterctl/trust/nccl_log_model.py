@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from clusterctl.benchmarks.nccl_transport import Transport
+from clusterctl.trust.nccl_transport import Transport
 
 Direction = Literal["send", "receive", "local"]
 

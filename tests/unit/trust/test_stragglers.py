@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from clusterctl.results.stragglers import find
+from clusterctl.trust.stragglers import find
 
 
 def rates(*values):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from clusterctl.benchmarks.links import is_efa
-from clusterctl.benchmarks.nccl_log_model import ProcessLog
 from clusterctl.facts.subjects.gpu_models import why_no_efa_gpudirect, why_no_gpudirect
+from clusterctl.trust.links import is_efa
+from clusterctl.trust.nccl_log_model import ProcessLog
 
 # src/graph/topo.h (before 2.22 src/include/graph.h): the numbers changed when paths over C2C were added.
 _PATHS_OLD = ("LOC", "NVL", "NVB", "PIX", "PXB", "PXN", "PHB", "SYS", "NET", "DIS")

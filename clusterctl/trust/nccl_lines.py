@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
-from clusterctl.benchmarks.nccl_log_model import GdrDistance, GraphSearch
-from clusterctl.benchmarks.nccl_process import KEPT, NO_LIBIBVERBS, ProcessState
+from clusterctl.trust.nccl_log_model import GdrDistance, GraphSearch
+from clusterctl.trust.nccl_process import KEPT, NO_LIBIBVERBS, ProcessState
 
 _VERSION = re.compile(r"NCCL version (\S+)")
 _SETTING = re.compile(r"(NCCL_\w+) set (?:by environment )?to (.*?)\.?$")

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from clusterctl import resources
 from clusterctl.artifacts import ssh_config
 from clusterctl.artifacts.text_template import fill
+from clusterctl.containers.keys import Key
 from clusterctl.inventory.model import Node
-from clusterctl.launch.containers_keys import Key
 
 FOLDER = "/etc/ssh/clusterctl"
 COMMAND = ("/usr/sbin/sshd", "-D", "-e", "-f", f"{FOLDER}/sshd_config")

@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from clusterctl.benchmarks import gpudirect_causes
 from clusterctl.benchmarks.base import Fault, FaultKind
-from clusterctl.benchmarks.nccl_log_model import NcclLog, ProcessLog
-from clusterctl.benchmarks.nccl_transport import Transport
+from clusterctl.trust import gpudirect_causes
+from clusterctl.trust.nccl_log_model import NcclLog, ProcessLog
+from clusterctl.trust.nccl_transport import Transport
 
 Status = Literal[
     "proven", "sockets", "no-gpudirect", "too-far", "unsupported", "no-rdma", "nvlink", "unknown"

@@ -13,15 +13,15 @@ from typing import TypeVar
 from pydantic import TypeAdapter
 
 from clusterctl.artifacts.docker_run import docker_run_argv
+from clusterctl.containers import files
+from clusterctl.containers.fit import CLUSTER_FILE, Fitted, Found, fit
+from clusterctl.containers.keys import Key
 from clusterctl.errors import LaunchError
 from clusterctl.foreign import whole
 from clusterctl.images.engine import hint as engine_hint
 from clusterctl.images.on_node import EngineInfo, NodeEngine, NodeImage, brief, open_engine, require
 from clusterctl.inventory.field_types import Address
 from clusterctl.inventory.model import Node
-from clusterctl.launch import containers_files as files
-from clusterctl.launch.containers_fit import CLUSTER_FILE, Fitted, Found, fit
-from clusterctl.launch.containers_keys import Key
 from clusterctl.secret.scrub import names_a_secret
 from clusterctl.transport.answers import understanding
 from clusterctl.transport.base import Failure, FailureKind, HostMap, Transport
@@ -241,11 +241,11 @@ def _probe_script(node: Node, info: EngineInfo) -> bytes:
         "CDI_DIRS": " ".join(info.cdi_dirs),
     }
     head = "".join(f"{name}={shlex.quote(value)}\n" for name, value in values.items())
-    return (head + Path(__file__).with_name("containers_probe.sh").read_text(encoding="utf-8")).encode()
+    return (head + Path(__file__).with_name("probe.sh").read_text(encoding="utf-8")).encode()
 
 
 def parse(node: Node, text: str, taken: str | None) -> Found:
-    """Parse the output of ``containers_probe.sh``; raise LaunchError if it is incomplete."""
+    """Parse the output of ``probe.sh``; raise LaunchError if it is incomplete."""
     said: dict[str, list[str]] = {}
     for line in text.splitlines():
         name, tab, value = line.partition("\t")

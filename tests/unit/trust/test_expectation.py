@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from clusterctl.benchmarks.links import NodeLinks, RdmaLink, nvlink, selects
-from clusterctl.results import expectation
-from clusterctl.results.expectation import Inputs
+from clusterctl.trust import expectation
+from clusterctl.trust.expectation import Inputs
+from clusterctl.trust.links import NodeLinks, RdmaLink, nvlink, selects
 
 CASES = json.loads((Path(__file__).parent / "expectation_cases" / "published.json").read_text())
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from clusterctl.artifacts.mpirun5 import mpirun5_argv
-from clusterctl.launch import openmpi4, ssh_mesh
+from clusterctl.launch import ssh_mesh
 from clusterctl.launch.attribution import LeadingTags, Reader
 from clusterctl.launch.base import LaunchPlan
+from clusterctl.launch.launchers import openmpi4
 
 
 class OpenMpi5:

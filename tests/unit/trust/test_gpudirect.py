@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from clusterctl.benchmarks import gpudirect
 from clusterctl.benchmarks.base import FaultKind
-from clusterctl.benchmarks.gpudirect import Evidence
-from clusterctl.benchmarks.nccl_log import LogReader, parse_file
+from clusterctl.trust import gpudirect
+from clusterctl.trust.gpudirect import Evidence
+from clusterctl.trust.nccl_log import LogReader, parse_file
 
 LOGS = Path(__file__).parent / "nccl_logs"
 

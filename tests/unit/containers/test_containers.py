@@ -10,15 +10,16 @@ from dataclasses import replace
 
 import pytest
 
+from clusterctl.containers import files
+from clusterctl.containers import keys as containers_keys
+from clusterctl.containers import record as containers_record
+from clusterctl.containers.fit import CLUSTER_FILE, Found, fit
+from clusterctl.containers.session import Containers, env_file, parse, refusal
+from clusterctl.containers.up import mesh_script, nodes_of
 from clusterctl.errors import ConfigError, LaunchError, UsageError
 from clusterctl.images.on_node import EngineInfo, NodeImage, info_of
 from clusterctl.inventory import load
 from clusterctl.inventory.model import ContainerSettings, Node
-from clusterctl.launch import containers_files as files
-from clusterctl.launch import containers_keys, containers_record
-from clusterctl.launch.containers import Containers, env_file, parse, refusal
-from clusterctl.launch.containers_fit import CLUSTER_FILE, Found, fit
-from clusterctl.launch.containers_up import mesh_script, nodes_of
 from clusterctl.rundir import RunDir
 from clusterctl.transport.local import LocalTransport
 

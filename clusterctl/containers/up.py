@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 
 from clusterctl import log
+from clusterctl.containers import keys as containers_keys
+from clusterctl.containers import record as containers_record
+from clusterctl.containers.files import Peer, known_hosts
+from clusterctl.containers.session import LABEL, Containers, Ready, Started, wait_ssh
 from clusterctl.errors import ConfigError, LaunchError
 from clusterctl.inventory.model import Inventory, Node
-from clusterctl.launch import containers_keys, containers_record, leftovers
-from clusterctl.launch.containers import LABEL, Containers, Ready, Started, wait_ssh
-from clusterctl.launch.containers_files import Peer, known_hosts
+from clusterctl.launch import leftovers
 from clusterctl.rundir import RunDir
 from clusterctl.transport.base import Failure, FailureKind, HostMap, Transport
 from clusterctl.transport.fanout import fan_out
