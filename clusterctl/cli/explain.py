@@ -40,9 +40,9 @@ def explain(
 
     Exit code 0: at least one error was recognised; 1: none was recognised.
     """
-    from clusterctl.report import explained
     from clusterctl.report.known_errors import catalogue
     from clusterctl.report.known_errors.scan import Scan
+    from clusterctl.report.text import explained
 
     names = [name for log in logs for name in _files(log)]
     if names.count(STANDARD_INPUT) > 1:

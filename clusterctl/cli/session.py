@@ -145,7 +145,7 @@ def _ask_sudo_password() -> str | None:
 
 def say_failures(failures: Mapping[str, Failure]) -> None:
     """Print each node that failed to stderr, with the reason and what to do."""
-    from clusterctl.report.failures import failure_lines
+    from clusterctl.report.text.failures import failure_lines
 
     for line in failure_lines(failures):
         console.talk(line)
@@ -155,7 +155,7 @@ def say_without_root(
     facts: HostMap[NodeFacts], verdicts: HostMap[tuple[Verdict, ...]], changing: Collection[str] = ()
 ) -> None:
     """Print to stderr why root is unavailable on nodes that need it, for an unknown verdict or a change."""
-    from clusterctl.report.failures import rootless_lines
+    from clusterctl.report.text.failures import rootless_lines
 
     for line in rootless_lines(facts.values_by_node, verdicts.values_by_node, changing):
         console.talk(line)

@@ -54,7 +54,7 @@ def up(
     Exit code 0: all started; 5: each node that failed is unreachable; 10: a container cannot be started.
     """
     from clusterctl.artifacts import shell
-    from clusterctl.cli.bench_run import terminable
+    from clusterctl.cli.bench.run import terminable
     from clusterctl.cli.session import open_session
     from clusterctl.containers import up as containers_up
     from clusterctl.inventory.recorded import recorded

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from xml.etree import ElementTree
 
-from clusterctl.report import trust_lines
 from clusterctl.report.junit import Suite, finished
-from clusterctl.report.run_list import figure
+from clusterctl.report.text import trust as trust_lines
+from clusterctl.report.text.runs import figure
 from clusterctl.results.record import Record
 
 

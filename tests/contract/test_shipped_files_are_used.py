@@ -18,7 +18,7 @@ from result_documents import H200_NP2, collective, slow_rank_training
 
 from clusterctl import resources
 from clusterctl.apply import script
-from clusterctl.cli.render import app
+from clusterctl.cli.render.app import app
 from clusterctl.containers import files as containers_files
 from clusterctl.containers import keys as containers_keys
 from clusterctl.errors import InventoryError

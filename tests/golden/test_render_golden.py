@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from clusterctl.cli.render import app
+from clusterctl.cli.render.app import app
 
 CASES = sorted((Path(__file__).parent / "render").glob("*.yaml"))
 

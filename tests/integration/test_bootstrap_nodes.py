@@ -23,8 +23,8 @@ from sshd_farm import wait_for_listeners
 from clusterctl.apply import bootstrap
 from clusterctl.apply.journal import Options
 from clusterctl.apply.undo import Undo
-from clusterctl.cli import bootstrap as bootstrap_verb
-from clusterctl.cli import undo as undo_verb
+from clusterctl.cli.bootstrap import command as bootstrap_verb
+from clusterctl.cli.undo import command as undo_verb
 from clusterctl.inventory import load
 from clusterctl.rundir import RunDir
 from clusterctl.transport.kept import Kept

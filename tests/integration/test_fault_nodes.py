@@ -18,7 +18,7 @@ from clusterctl.apply import bootstrap
 from clusterctl.apply.journal import Options
 from clusterctl.apply.rolling import Rolling
 from clusterctl.apply.undo import Undo
-from clusterctl.cli import bootstrap as bootstrap_verb
+from clusterctl.cli.bootstrap import command as bootstrap_verb
 from clusterctl.inventory import load
 from clusterctl.requirements.base import Command, InstallPackages, Reboot, RestartUnit, WriteBlock, WriteFile
 from clusterctl.rundir import RunDir

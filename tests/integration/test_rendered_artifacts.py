@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from clusterctl.artifacts import ssh_config
-from clusterctl.cli.render import app
+from clusterctl.cli.render.app import app
 from clusterctl.inventory.model import Node
 
 pytestmark = pytest.mark.integration

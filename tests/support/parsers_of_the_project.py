@@ -353,8 +353,8 @@ _FOREIGN_TYPES = ("str", "bytes", "Sequence[str]", "Iterable[str]", "Iterable[by
 NOT_FOREIGN = {
     "results.damage.read_as_stored": "a context manager; test_hostile_database.py tries what is read in it",
     "apply.carry.read": "names of packages that the inventory asks for",
-    "cli.bench_request.parse_size": "an option of the command line",
-    "cli.bench_request.parse_points": "an option of the command line",
+    "cli.bench.request.parse_size": "an option of the command line",
+    "cli.bench.request.parse_points": "an option of the command line",
     "launch.variants.parse_variants": "an option of the command line",
     "images.push.split": "an option of the command line",
     "images.packages.parse": "an option of the command line",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from clusterctl.report.comparison import cautions, noise_words
 from clusterctl.report.html import bounds, configuration, figures, page
 from clusterctl.report.html.heat_map import HeatMap, of_proof
 from clusterctl.report.html.run_page import ranks_of, unit_of
+from clusterctl.report.text.comparison import cautions, noise_words
 from clusterctl.results.comparison import Comparison
 from clusterctl.results.record import Record
 

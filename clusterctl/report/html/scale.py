@@ -59,7 +59,7 @@ def _mantissa(step: float) -> float:
 
 def size_ticks(low: float, high: float, count: int) -> tuple[Tick, ...]:
     """Return ticks at powers of two bytes, equally far apart, at most ``count`` of them; at least one."""
-    from clusterctl.report.table import size
+    from clusterctl.report.text.bench import size
 
     first, last = math.ceil(math.log2(max(low, 1)) - 1e-9), math.floor(math.log2(max(high, 1)) + 1e-9)
     # Ticks start at the first size, because sweeps double from there: each tick is then at a measured size. Steps that

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from clusterctl.benchmarks.scaling import percent
-from clusterctl.report import trust_lines
 from clusterctl.report.html import figures
 from clusterctl.report.html.chart import Chart
-from clusterctl.report.table import size
+from clusterctl.report.text import trust as trust_lines
+from clusterctl.report.text.bench import size
 
 Variant = Mapping[str, Any]
 

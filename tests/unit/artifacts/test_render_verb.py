@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from clusterctl.cli.render import app
+from clusterctl.cli.render.app import app
 from clusterctl.errors import ArtifactError, ClusterctlError, InventoryError, UsageError
 
 INVENTORY = """\

@@ -14,8 +14,9 @@ import pytest
 
 from clusterctl.apply import bootstrap as engine_of
 from clusterctl.apply.undo import Undo, UndoOutcome
-from clusterctl.cli import bootstrap, main
-from clusterctl.cli.bench_run import terminable
+from clusterctl.cli import main
+from clusterctl.cli.bench.run import terminable
+from clusterctl.cli.bootstrap import command as bootstrap
 from clusterctl.rundir import RunDir
 from clusterctl.transport.base import HostMap
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import facts_recorded as recorded
 import pytest
 
-from clusterctl.cli import check_run
+from clusterctl.cli.check import run as check_run
 from clusterctl.facts import comparable, gather
 from clusterctl.facts.base import Section, Sections
 from clusterctl.facts.model.host import RootAccess

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clusterctl.cli import bench_compare
+from clusterctl.cli.bench import compare as bench_compare
 from clusterctl.errors import ClusterctlError, UsageError
 from clusterctl.launch.arrange import with_environment
 from clusterctl.launch.base import LaunchPlan, Placement

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from recorded_answers import answer
 
-from clusterctl.cli import check_run
+from clusterctl.cli.check import run as check_run
 from clusterctl.facts import earlier as earlier_module
 from clusterctl.facts.document import to_document
 from clusterctl.facts.earlier import EarlierFacts

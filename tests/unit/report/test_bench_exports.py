@@ -12,7 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from result_documents import collective, slow_rank_training, training
 
 from clusterctl.benchmarks.base import Fault, FaultKind
-from clusterctl.report import bench_csv, bench_junit, bench_prometheus, run_list
+from clusterctl.report import bench_csv, bench_junit, bench_prometheus
+from clusterctl.report.text import runs as run_list
 
 FAULT = Fault(FaultKind.RANK_DIED, "rank 1 died of signal 9", 1, "gpu2", "see its log")
 HOSTILE = 'a"b\\c\nd <&> \x1b \ud800'

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clusterctl.facts.drift import Deviation
-from clusterctl.report.check_table import DRIFT_LINES, WARNING_LINES, drift_text, folded
+from clusterctl.report.text.check import DRIFT_LINES, WARNING_LINES, drift_text, folded
 from clusterctl.requirements.base import Status, Verdict
 from clusterctl.transport.base import Failure, FailureKind, HostMap
 

@@ -7,7 +7,13 @@ from types import SimpleNamespace
 import pytest
 
 from clusterctl.facts.model.host import RootAccess
-from clusterctl.report.failures import KINDS_SHOWN, failure_lines, fault_lines, rootless_lines, step_lines
+from clusterctl.report.text.failures import (
+    KINDS_SHOWN,
+    failure_lines,
+    fault_lines,
+    rootless_lines,
+    step_lines,
+)
 from clusterctl.requirements.base import Status, Verdict
 from clusterctl.transport.base import Failure, FailureKind
 

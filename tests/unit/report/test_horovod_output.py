@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from clusterctl.cli import bench_output
-from clusterctl.cli.bench_output import Output
-from clusterctl.cli.bench_request import build_request
+from clusterctl.cli.bench import output as bench_output
+from clusterctl.cli.bench.output import Output
+from clusterctl.cli.bench.request import build_request
 from clusterctl.errors import UsageError
-from clusterctl.report import horovod
+from clusterctl.report.text import horovod
 from clusterctl.results.model import BenchResult, ResultPoint
 
 OPTIONS = dict.fromkeys(

@@ -18,9 +18,10 @@ from clusterctl import json_text, log
 from clusterctl.cli import console
 from clusterctl.errors import InventoryError
 from clusterctl.inventory import load
-from clusterctl.report import bench_csv, bench_junit, bench_prometheus, junit, prometheus, run_list
+from clusterctl.report import bench_csv, bench_junit, bench_prometheus, junit, prometheus
 from clusterctl.report.check_document import document_of
 from clusterctl.report.html import run_page
+from clusterctl.report.text import runs as run_list
 from clusterctl.requirements.base import Status, Verdict
 from clusterctl.results.record import Record
 from clusterctl.rundir import RunDir

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from clusterctl.report import explained
 from clusterctl.report.known_errors import catalogue
 from clusterctl.report.known_errors.model import Entry, Match, Role
 from clusterctl.report.known_errors.origin import origin_of
 from clusterctl.report.known_errors.scan import PIECE_BYTES, Scan
+from clusterctl.report.text import explained
 
 LOGS = Path(__file__).parent / "logs"
 ENTRIES = catalogue.load()

@@ -10,7 +10,8 @@ from clusterctl.benchmarks.training import RankRate, TrainingRun
 from clusterctl.launch.fast_path import Trust
 from clusterctl.launch.measure import Measured, TrainingPoint
 from clusterctl.launch.request import Request
-from clusterctl.report import table, trust_lines
+from clusterctl.report.text import bench as table
+from clusterctl.report.text import trust as trust_lines
 from clusterctl.results.model import from_measured
 from clusterctl.trust.links import NodeLinks, NvLink
 

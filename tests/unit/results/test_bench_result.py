@@ -11,7 +11,7 @@ from clusterctl.benchmarks.scaling import Point
 from clusterctl.benchmarks.training import Training, TrainingRun
 from clusterctl.launch.measure import Measured, TrainingPoint, default_points
 from clusterctl.launch.request import Request
-from clusterctl.report import table
+from clusterctl.report.text import bench as table
 from clusterctl.results import model
 
 CASES = Path(__file__).parents[1] / "benchmarks" / "cases"

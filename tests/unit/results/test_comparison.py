@@ -6,8 +6,8 @@ import pytest
 from result_documents import H200_NP2, H200_NP4, collective, training
 
 from clusterctl.errors import UsageError
-from clusterctl.report import comparison as reports
 from clusterctl.report.html import comparison_page
+from clusterctl.report.text import comparison as reports
 from clusterctl.results.comparison import Word, compare
 
 LATER = "20261121T091500Z-bench-aaaa"

@@ -15,7 +15,10 @@ import pytest
 import typer
 from result_documents import collective, training
 
-from clusterctl.cli import console, results, results_baseline, results_exchange
+from clusterctl.cli import console
+from clusterctl.cli.results import baseline as results_baseline
+from clusterctl.cli.results import exchange as results_exchange
+from clusterctl.cli.results import runs as results
 from clusterctl.errors import ClusterctlError, ResultError
 from clusterctl.results import store
 from clusterctl.results.record import Record

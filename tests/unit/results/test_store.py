@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from clusterctl.benchmarks.key import configuration_key
-from clusterctl.cli import bench_store
+from clusterctl.cli.bench import store as bench_store
 from clusterctl.errors import ResultError
 from clusterctl.results import migrations, record, store
 from clusterctl.results.store import Store, Wanted

@@ -16,7 +16,9 @@ from clusterctl.launch.interleave import Interleaved, Repeated
 from clusterctl.launch.measure import Measured, TrainingPoint
 from clusterctl.launch.request import Request
 from clusterctl.launch.variants import Variant
-from clusterctl.report import bench_csv, run_list, variants_table
+from clusterctl.report import bench_csv
+from clusterctl.report.text import runs as run_list
+from clusterctl.report.text import variants as variants_table
 from clusterctl.results import record
 from clusterctl.results.variants import from_interleaved, spread
 from clusterctl.trust.links import NodeLinks, NvLink

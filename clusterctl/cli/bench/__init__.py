@@ -1,0 +1,1 @@
+"""The modules of ``bench``: its options, its run and what follows a run."""

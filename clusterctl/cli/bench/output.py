@@ -1,0 +1,59 @@
+"""Print a result of ``bench``: as a table, as variants side by side, or in Horovod's format."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from clusterctl.errors import UsageError
+
+if TYPE_CHECKING:
+    from clusterctl.launch.request import Request
+    from clusterctl.results.model import BenchResult
+
+
+class Output(str, Enum):
+    """Name the output formats."""
+
+    table = "table"
+    horovod = "horovod"
+
+
+OutputOption = Annotated[
+    Output,
+    typer.Option("--output", help="horovod: the output of Horovod's synthetic benchmark, for scripts."),
+]
+
+
+def require_possible(output: Output, request: Request, *, as_json: bool, compared: bool) -> None:
+    """Raise UsageError if Horovod's format cannot represent the request."""
+    if output is Output.table:
+        return
+    from clusterctl.benchmarks.model_names import OF_BERT
+
+    if as_json:
+        raise UsageError("--output horovod and --json cannot be combined", hint="leave one of them out")
+    if request.training is None or request.training.model in OF_BERT:
+        raise UsageError(
+            "--output horovod requires an image model",
+            hint="add --model resnet50 or another image classifier",
+        )
+    if compared:
+        raise UsageError(
+            "--output horovod cannot show variants or repeats", hint="leave out --compare and --repeats"
+        )
+
+
+def render(result: BenchResult, output: Output) -> str:
+    """Return the text for stdout."""
+    from clusterctl.report.text import bench as table
+    from clusterctl.report.text import horovod
+    from clusterctl.report.text import variants as variants_table
+
+    if result.variants:
+        return variants_table.render(result)
+    if output is Output.horovod and result.points:
+        return horovod.render(result)
+    return table.render(result)

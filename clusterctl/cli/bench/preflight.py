@@ -1,0 +1,89 @@
+"""``bench --preflight``: run the checks of :mod:`launch.ladder`, without a benchmark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from clusterctl.cli import console
+from clusterctl.errors import UsageError
+
+if TYPE_CHECKING:
+    from clusterctl.cli.session import Session
+    from clusterctl.launch.ladder import Climbed
+    from clusterctl.launch.request import Request
+
+SCHEMA = "clusterctl.preflight/1"
+
+PreflightOption = Annotated[
+    bool,
+    typer.Option(
+        "--preflight",
+        help="Only check what a launch needs, step by step, and report the first step that fails.",
+    ),
+]
+
+
+def require_alone(said: Mapping[str, object]) -> None:
+    """Raise UsageError if an option requests a benchmark; ``said``: flags and values, None or False if not given."""
+    flags = [flag for flag, value in said.items() if value is not None and value is not False]
+    if flags:
+        raise UsageError(
+            f"--preflight runs no benchmark, so {', '.join(flags)} cannot be combined with it",
+            hint="leave one of them out; --preflight allows -np, --library, --launcher, --map-by and --timeout",
+        )
+
+
+def run(session: Session, request: Request, runs: Path | None, *, as_json: bool) -> int:
+    """Run the checks, report how far they came, and return the exit code."""
+    from clusterctl.cli.bench.run import runner_of, terminable
+    from clusterctl.inventory.recorded import recorded
+    from clusterctl.launch.ladder import Ladder
+    from clusterctl.results.model import exit_code
+    from clusterctl.rundir import RunDir
+
+    folder = RunDir.create("preflight", runs)
+    folder.write("inventory", recorded(session.inventory))
+    with terminable(), runner_of(session) as runner:
+        climbed = Ladder(request, runner, folder.folder("logs"), console.talk).climb()
+    folder.write("launch", {"schema": "clusterctl.launch/1", "launches": list(climbed.launches)})
+    found = document(climbed, folder.id)
+    folder.write("preflight", found)
+    if as_json:
+        console.emit_json(found)
+    else:
+        console.data(table(climbed))
+    for hint in dict.fromkeys(fault.hint for fault in climbed.faults if fault.hint):
+        console.talk(f"hint: {hint}")
+    if climbed.launches and climbed.faults:
+        console.talk(f"hint: for other errors in the logs: clusterctl explain {folder.path}")
+    console.talk(f"run folder: {folder.path}")
+    return exit_code(climbed.faults)
+
+
+def document(climbed: Climbed, run_id: str) -> dict[str, Any]:
+    """Return the command's JSON document."""
+    from clusterctl.results.model import fault_document
+
+    return {
+        "schema": SCHEMA,
+        "run": run_id,
+        "library": climbed.library,
+        "launcher": climbed.launcher,
+        "status": "failed" if climbed.faults else "ok",
+        "rungs": [asdict(rung) for rung in climbed.rungs],
+        "failures": [fault_document(fault) for fault in climbed.faults],
+    }
+
+
+def table(climbed: Climbed) -> str:
+    """Return one line for each rung, and each further fault of the rung that failed."""
+    from clusterctl.report.text.bench import columns
+
+    rows = [[rung.name, rung.status, rung.detail] for rung in climbed.rungs]
+    further = [f"also: {fault.message}" for fault in climbed.faults[1:]]
+    return "\n".join([columns(["rung", "", ""], rows, left=(0, 1, 2)), *further])

@@ -1,0 +1,154 @@
+"""Carry out one benchmark run: create the run folder, measure, store the result, report the end."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from clusterctl.cli import console
+from clusterctl.cli.bench import store as bench_store
+from clusterctl.cli.bench import trust as bench_trust
+
+if TYPE_CHECKING:
+    from clusterctl.benchmarks.base import Fault
+    from clusterctl.cli.session import Session
+    from clusterctl.launch.request import Request
+    from clusterctl.launch.run import Runner
+    from clusterctl.launch.variants import Variant
+    from clusterctl.results.baseline import Baseline
+    from clusterctl.results.model import BenchResult
+    from clusterctl.results.record import Record
+    from clusterctl.rundir import RunDir
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Hold a run that ended, successful or not: its run folder, its result and its faults."""
+
+    run: RunDir
+    result: BenchResult
+    record: Record
+    faults: tuple[Fault, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """Return the exit code of the command for this run."""
+        from clusterctl.results import model
+
+        return model.exit_code(self.faults) or int(self.result.status != "ok")
+
+
+def with_launcher(session: Session, request: Request) -> Request:
+    """Return the request, with the inventory's launcher if the command line names none.
+
+    Raise UsageError, before a node is contacted, if the launcher cannot start ranks on these nodes.
+    """
+    from clusterctl.launch import choose
+
+    wished = session.inventory.launcher.value
+    # Open MPI is also the inventory's default: then the launcher is chosen by what the nodes have.
+    if request.launcher is None and wished != "openmpi":
+        request = replace(request, launcher=wished)
+    choose.require_servable(request.launcher, len(session.inventory.nodes))
+    return request
+
+
+def runner_of(session: Session) -> Runner:
+    """Return the runner that launches on the nodes of a session."""
+    from clusterctl.launch.run import Runner
+    from clusterctl.transport.ssh_config import KNOWN_HOSTS_VARIABLE
+
+    return Runner(
+        session.inventory.nodes,
+        session.connect,
+        fanout=session.fanout,
+        known_hosts=os.environ.get(KNOWN_HOSTS_VARIABLE),
+    )
+
+
+def measure(
+    session: Session,
+    request: Request,
+    variants: Sequence[Variant],
+    repeats: int,
+    runs: Path | None,
+    baseline: Baseline | None = None,
+) -> Ended:
+    """Measure in a new run folder, store the result there and in the database, and return the ended run."""
+    from clusterctl.artifacts import shell
+    from clusterctl.inventory.recorded import recorded
+    from clusterctl.launch.interleave import Interleaved, interleave
+    from clusterctl.launch.measure import Measured, Measurement
+    from clusterctl.results.model import from_measured
+    from clusterctl.results.variants import from_interleaved
+    from clusterctl.rundir import RunDir
+
+    run = RunDir.create("bench", runs)
+    run.write("inventory", recorded(session.inventory))
+    runner = runner_of(session)
+    logs = run.folder("logs")
+    with terminable(), runner:
+        measured: Measured | Interleaved
+        if variants:
+            measured = interleave(request, variants, repeats, runner, logs, console.talk)
+        else:
+            measured = Measurement(request, runner, logs, console.talk).run()
+    lines = [
+        {**{name: launch[name] for name in _NAMES if name in launch}, "line": shell.line(launch["argv"])}
+        for launch in measured.launches
+    ]
+    run.write("artifacts", {"schema": "clusterctl.artifacts/1", "commands": lines})
+    run.write("launch", {"schema": "clusterctl.launch/1", "launches": list(measured.launches)})
+    result = (
+        from_measured(measured, run.id)
+        if isinstance(measured, Measured)
+        else from_interleaved(measured, run.id)
+    )
+    result = bench_trust.held_against(result, baseline)
+    document = result.document()
+    run.write("results", document)
+    record = bench_store.store(run, document, [str(entry["line"]) for entry in lines])
+    return Ended(run, result, record, measured.faults)
+
+
+# The keys that identify one launch of a run.
+_NAMES = ("variant", "repeat", "np")
+
+
+def say_end(ended: Ended) -> None:
+    """Print to stderr the faults, their hints, and the path of the run folder."""
+    from clusterctl.report.text.failures import fault_lines
+    from clusterctl.results.model import fault_document
+
+    for line in fault_lines(map(fault_document, ended.faults)):
+        console.talk(line)
+    if ended.faults and any(ended.run.path.rglob("*.log")):
+        console.talk(f"hint: for other errors in the logs: clusterctl explain {ended.run.path}")
+    console.talk(f"run folder: {ended.run.path}")
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """Let SIGTERM, and SIGHUP of a closed terminal, end the ranks as Ctrl-C does; nohup still ignores SIGHUP."""
+
+    def interrupt(number: int, _frame: FrameType | None) -> None:
+        if number == signal.SIGHUP:
+            # The shell and the kernel each send a SIGHUP; the second must not interrupt the cleanup.
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    heard = [signal.SIGTERM, signal.SIGHUP]
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        heard.remove(signal.SIGHUP)
+    before = {number: signal.signal(number, interrupt) for number in heard}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,67 @@
+"""``bench --smoke``: run a short checked all_reduce, then a few steps of ResNet50, for CI."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from clusterctl.errors import UsageError
+
+if TYPE_CHECKING:
+    from clusterctl.cli.bench.run import Ended
+    from clusterctl.cli.session import Session
+    from clusterctl.launch.request import Request
+
+SCHEMA = "clusterctl.smoke/1"
+# A working launch takes a fraction of this time, and a launch that hangs must not block the CI runner.
+TIMEOUT_S = 180.0
+
+SmokeOption = Annotated[
+    bool, typer.Option("--smoke", help="For CI: a short checked all_reduce, then a few steps of resnet50.")
+]
+
+
+def require_alone(said: Mapping[str, object]) -> None:
+    """Raise UsageError if an option changes the benchmark; ``said``: flags and values, None or False if not given."""
+    flags = [flag for flag, value in said.items() if value is not None and value is not False]
+    if flags:
+        raise UsageError(
+            f"--smoke has a fixed benchmark, so {', '.join(flags)} cannot be combined with it",
+            hint="leave one of them out; --smoke allows -np, --library, --launcher, --timeout, --junit and --json",
+        )
+
+
+def requests(request: Request) -> tuple[Request, Request]:
+    """Return the two requests of a smoke test, with the ranks, library and launcher of ``request``."""
+    from dataclasses import replace
+
+    from clusterctl.benchmarks.training import Training
+
+    sweep: dict[str, Any] = {
+        "min_bytes": 8, "max_bytes": 4 << 20, "step_factor": 8, "iters": 5, "warmup_iters": 2, "check": True
+    }  # fmt: skip
+    points = (request.np,) if request.np is not None else None
+    training = Training(model="resnet50", warmup=2, windows=2, steps=2)
+    return replace(request, sweep=sweep), replace(request, training=training, points=points)
+
+
+def run(session: Session, request: Request, runs: Path | None) -> tuple[Ended, ...]:
+    """Run both benchmarks, the second only if the first succeeded; return the ended runs."""
+    from clusterctl.cli.bench.run import measure
+
+    ended: list[Ended] = []
+    for one in requests(request):
+        ended.append(measure(session, one, (), 1, runs))
+        if ended[-1].faults:
+            break
+    return tuple(ended)
+
+
+def document(ended: tuple[Ended, ...]) -> dict[str, Any]:
+    """Return both results as one document."""
+    failed = any(one.faults for one in ended)
+    results = [one.result.document() for one in ended]
+    return {"schema": SCHEMA, "status": "failed" if failed else "ok", "results": results}

@@ -1,0 +1,1 @@
+"""The modules of ``bootstrap``: the command and its permissions."""

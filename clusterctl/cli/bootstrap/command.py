@@ -1,0 +1,296 @@
+"""``bootstrap``: bring each node to its required state, and report the result."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import typer
+
+from clusterctl.cli import console
+from clusterctl.cli import options as cli
+from clusterctl.cli.bootstrap import permits as permits_of
+
+if TYPE_CHECKING:
+    from clusterctl.apply.bootstrap import Engine, Prepared, Result
+    from clusterctl.apply.execute import NodeOutcome, StepOutcome
+    from clusterctl.cli.session import Session
+    from clusterctl.inventory.model import Inventory, Node
+    from clusterctl.rundir import RunDir
+    from clusterctl.transport.base import Failure
+    from clusterctl.transport.kept import Kept
+
+SCHEMA = "clusterctl.bootstrap/1"
+# Well below the default limit of 1024 open files per process.
+_KEPT_CONNECTIONS = 256
+
+
+def bootstrap(
+    inventory: cli.InventoryArgument = None,
+    limit: cli.LimitOption = None,
+    only: cli.OnlyOption = None,
+    skip: cli.SkipOption = None,
+    dry_run: cli.DryRunOption = False,
+    yes: cli.YesOption = False,
+    resume: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("--resume", metavar="RUN", help="Continue an interrupted run, with its inventory."),
+    ] = None,
+    reboot: Annotated[
+        bool, typer.Option("--reboot", help="Allow reboots of nodes without logged-in users or running work.")
+    ] = False,
+    force_reboot: Annotated[
+        bool, typer.Option("--force-reboot", help="Allow reboots even if nodes are in use.")
+    ] = False,
+    batch: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            "--batch",
+            metavar="N|P%",
+            help="Nodes per batch; a batch starts when the one before has finished.",
+        ),
+    ] = None,
+    max_failures: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            "--max-failures", metavar="N|P%", help="Start no further node after this many have failed."
+        ),
+    ] = None,
+    node_timeout: Annotated[
+        Optional[float],  # noqa: UP045
+        typer.Option(
+            "--node-timeout",
+            min=1.0,
+            metavar="SECONDS",
+            help="Maximum time for one node, all its steps together.",
+        ),
+    ] = None,
+    fanout: cli.FanoutOption = None,
+    accept_new_host_keys: cli.AcceptHostKeysOption = False,
+    runs: cli.RunsOption = None,
+    as_json: cli.JsonOption = False,
+) -> None:
+    """Plan the missing changes, ask, apply them, and check again.
+
+    clusterctl plans and applies in rounds until no new step is possible.
+
+    Exit code 0: all requirements met or not applicable; 1: a requirement unmet or unknown, a step failed, or a node
+    unreachable; 5: all nodes unreachable.
+    """
+    from clusterctl.apply import bootstrap as engine_of
+    from clusterctl.apply import journal
+    from clusterctl.apply.journal import Options
+    from clusterctl.apply.rolling import Rolling
+    from clusterctl.cli.session import open_session, session_of
+    from clusterctl.errors import UsageError
+    from clusterctl.requirements import judge
+    from clusterctl.rundir import RunDir
+    from clusterctl.transport.kept import Kept
+
+    wanted, unwanted = cli.names(only), cli.names(skip) or ()
+    judge.validate_names(wanted, unwanted)
+    rolling = Rolling(batch, max_failures)
+    rolling.check()
+    if node_timeout is not None:
+        cli.require_seconds(node_timeout, "--node-timeout")
+    permits = permits_of.Permits(reboot or force_reboot, force_reboot, node_timeout)
+    with Kept(_KEPT_CONNECTIONS) as kept:
+        if resume is not None:
+            if inventory is not None or limit is not None or only is not None or skip is not None:
+                raise UsageError(
+                    "--resume uses the inventory and the requirements of the run that it continues",
+                    hint="leave out INVENTORY, --limit, --only and --skip",
+                )
+            run = RunDir.open(resume, runs, "bootstrap")
+            session = session_of(
+                engine_of.stored_inventory(run), fanout=fanout, accept_new_host_keys=accept_new_host_keys
+            )
+            stored, _ = journal.stored_options(run)
+            engine = permits.on(_engine(session, run, kept, judge.subjects_read(stored.only, stored.skip)))
+            prepared = engine_of.prepare_resumed(engine, run)
+            earlier = prepared.options.rolling
+            rolling = Rolling(batch or earlier.batch, max_failures or earlier.max_failures)
+            prepared = replace(prepared, options=replace(prepared.options, rolling=rolling))
+        else:
+            session = open_session(
+                inventory, limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys
+            )
+            judge.refuse_nothing_to_judge(session.inventory.nodes, wanted, unwanted)
+            run = RunDir.create("bootstrap", runs)
+            engine = permits.on(_engine(session, run, kept, judge.subjects_read(wanted, unwanted)))
+            prepared = engine_of.prepare(engine, session.inventory, Options(wanted, unwanted, rolling), run)
+
+        _say_planned(prepared, permits, steps_too=not as_json or not yes)
+        steps = sum(len(node.steps) for node in prepared.plan.nodes)
+        result = None
+        declined = not dry_run and steps > 0 and not yes and not console.confirm(f"apply {steps} steps?")
+        # A run with unreachable nodes is recorded even without steps, so that it can be resumed.
+        if not dry_run and not declined and (steps or prepared.verdicts.failures or resume is not None):
+            result = _applied(engine, prepared, run)
+    document = document_of(run, prepared, result)
+    run.write("report", document)
+    if declined:
+        console.talk("nothing was changed")
+    if as_json:
+        console.emit_json(document)
+    elif not declined:
+        console.data(_text(document, prepared, result))
+    raise typer.Exit(1 if declined else exit_code(document))
+
+
+def _say_planned(prepared: Prepared, permits: permits_of.Permits, *, steps_too: bool) -> None:
+    from clusterctl.cli.session import say_failures, say_without_root
+    from clusterctl.plan import fold
+
+    if steps_too:
+        console.talk("\n\n".join([fold.render(prepared.plan), *permits_of.outlook(prepared, permits)]))
+    say_failures(prepared.verdicts.failures)
+    changing = [node.node for node in prepared.plan.nodes if node.steps]
+    say_without_root(prepared.facts, prepared.verdicts, changing)
+
+
+def _applied(engine: Engine, prepared: Prepared, run: RunDir) -> Result:
+    from clusterctl.apply import bootstrap as engine_of
+    from clusterctl.cli.session import say_failures
+
+    again = shlex.join(("clusterctl", "bootstrap", "--resume", str(run.path)))
+    try:
+        result = engine_of.apply(engine, prepared, run)
+    except KeyboardInterrupt:
+        console.talk(
+            f"Interrupted. Each node finishes its current step and starts no other. To continue: {again}"
+        )
+        console.talk(f"To undo: clusterctl undo with the same inventory and --run {run.id}")
+        raise
+    say_failures({n: o.failure for n, o in result.outcomes.items() if o.started and o.failure})
+    permits_of.say_not_started([n for n, o in result.outcomes.items() if not o.started])
+    if run.read("apply")["state"] == "cut":
+        console.talk(f"hint: to do the remaining steps, once the cause is fixed: {again}")
+    return result
+
+
+def _engine(session: Session, run: RunDir, kept: Kept, subjects: frozenset[str] | None) -> Engine:
+    from clusterctl import config
+    from clusterctl.apply.bootstrap import Engine
+    from clusterctl.facts.earlier import EarlierFacts
+
+    def gather(inventory: Inventory) -> Any:
+        return replace(session, inventory=inventory).gather(subjects=subjects, kept=kept)
+
+    connect: Callable[[Node], Any] = session.connect
+    timeout_s = config.resolve(config.APPLY_TIMEOUT_S).value
+    everybody = (*session.inventory.nodes, *session.inventory.beyond)
+    earlier = EarlierFacts(run.path.parent, everybody, present=run.id, subjects=subjects)
+    return Engine(connect, gather, session.fanout, timeout_s, earlier=earlier, subjects=subjects, kept=kept)
+
+
+def step_document(step: StepOutcome) -> dict[str, Any]:
+    """Return one step of a ``clusterctl.bootstrap/1`` document; ``reason`` and ``notes`` only if present.
+
+    ``round`` is left out for the first round, because most runs have no other.
+    """
+    from clusterctl.apply.execute import StepStatus
+
+    unchanged = step.status is StepStatus.UNCHANGED
+    shown: dict[str, Any] = {
+        "requirement": step.requirement,
+        "description": step.description,
+        "status": "skipped" if unchanged else step.status.value,
+    }
+    if step.reason or unchanged:
+        shown["reason"] = step.reason or "already in the required state"
+    if step.notes:
+        shown["notes"] = list(step.notes)
+    if step.round > 1:
+        shown["round"] = step.round
+    return shown
+
+
+def _error(failure: Failure) -> dict[str, Any]:
+    return {"kind": failure.kind.value, "message": failure.message, "hint": failure.hint}
+
+
+def _planned(prepared: Prepared, node: str) -> list[dict[str, Any]]:
+    return [
+        {"requirement": p.requirement, "description": p.step.description, "status": "planned"}
+        for p in prepared.plan.of(node).steps
+    ]
+
+
+def _made(prepared: Prepared, outcome: NodeOutcome | None, node: str) -> list[dict[str, Any]]:
+    """Return the steps of earlier parts of the run, then those of this part, each step once."""
+    from clusterctl.apply.execute import StepStatus
+
+    before, steps = prepared.before.get(node, ()), outcome.steps if outcome is not None else ()
+    known = {step.key for step in before}
+    new = [s for s in steps if s.status is not StepStatus.UNCHANGED or s.key not in known]
+    again = {step.key for step in new}
+    return [step_document(step) for step in (*(s for s in before if s.key not in again), *new)]
+
+
+def document_of(run: RunDir, prepared: Prepared, result: Result | None) -> dict[str, Any]:
+    """Return the planned and applied steps and the verdicts as a ``clusterctl.bootstrap/1`` document."""
+    from clusterctl.cli.check.command import verdict_document
+    from clusterctl.transport.base import Failure
+
+    verdicts = prepared.verdicts if result is None else result.verdicts
+    nodes: list[dict[str, Any]] = []
+    summary = {"changed": 0, "failed": 0, "planned": 0, "unreachable": 0}
+    for name, outcome in verdicts.items():
+        done = result.outcomes.get(name) if result is not None else None
+        steps = _made(prepared, done, name)
+        if result is None:
+            steps += _planned(prepared, name)
+        for step in steps:
+            if step["status"] in summary:
+                summary[step["status"]] += 1
+        lost = isinstance(outcome, Failure)
+        failure = outcome if isinstance(outcome, Failure) else done.failure if done is not None else None
+        summary["unreachable"] += lost
+        nodes.append(
+            {
+                "name": name,
+                "reachable": not lost,
+                "error": None if failure is None else _error(failure),
+                "steps": steps,
+                "verdicts": [] if isinstance(outcome, Failure) else [verdict_document(v) for v in outcome],
+            }
+        )
+    return {"schema": SCHEMA, "run": run.id, "nodes": nodes, "summary": summary}
+
+
+def exit_code(document: dict[str, Any]) -> int:
+    """Return 0, 1 or 5 for a ``clusterctl.bootstrap/1`` document."""
+    summary = document["summary"]
+    if summary["unreachable"] == len(document["nodes"]):
+        return 5
+    open_ends = any(
+        verdict["status"] in ("unmet", "unknown")
+        for node in document["nodes"]
+        for verdict in node["verdicts"]
+    )
+    errors = any(node["error"] for node in document["nodes"])
+    left_out = any(
+        step["status"] == "skipped" and str(step.get("reason", "")).startswith("needs a reboot")
+        for node in document["nodes"]
+        for step in node["steps"]
+    )
+    return 1 if summary["failed"] or errors or open_ends or left_out else 0
+
+
+def _text(document: dict[str, Any], prepared: Prepared, result: Result | None) -> str:
+    from clusterctl.cli.check.command import folded
+    from clusterctl.report.text.failures import step_lines
+
+    told = [
+        (node["name"], step, "; ".join(filter(None, [*step.get("notes", ()), step.get("reason")])))
+        for node in document["nodes"]
+        for step in node["steps"]
+        if step["status"] == "failed" or step.get("notes")
+    ]
+    summary = ", ".join(f"{word}: {count}" for word, count in document["summary"].items())
+    verdicts = prepared.verdicts if result is None else result.verdicts
+    lines = [folded(verdicts, console.width()), "", *step_lines(told)]
+    return "\n".join([*lines, f"run: {document['run']}", summary])

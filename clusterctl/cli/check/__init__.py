@@ -1,0 +1,1 @@
+"""The modules of ``check``: the command and how it is carried out."""

@@ -1,0 +1,115 @@
+"""``image distribute``: copy one image to the docker engine of each node."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from clusterctl.cli import console
+from clusterctl.cli import options as cli
+from clusterctl.cli.image.name import image_of
+from clusterctl.cli.status_line import StatusLine
+
+if TYPE_CHECKING:
+    from clusterctl.images.distribute import Distributed
+
+
+class MethodName(str, Enum):
+    """Name the methods of distribution."""
+
+    auto = "auto"
+    registry = "registry"
+    tree = "tree"
+
+
+def distribute(
+    image: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="IMAGE", help="Image to distribute; default: container.image of the inventory."
+        ),
+    ] = None,
+    *,
+    inventory: cli.InventoryOption = None,
+    limit: cli.LimitOption = None,
+    method: Annotated[
+        MethodName,
+        typer.Option(
+            help="registry: each node pulls; tree: saved here once and copied from node to node; "
+            "auto: registry, unless only this machine has the image."
+        ),
+    ] = MethodName.auto,
+    fanout: cli.FanoutOption = None,
+    accept_new_host_keys: cli.AcceptHostKeysOption = False,
+    as_json: cli.JsonOption = False,
+) -> None:
+    """Copy the image to each node that lacks it.
+
+    Exit code 0: all nodes have it; 9: a node does not; 5: each node that failed is unreachable.
+    """
+    from clusterctl.cli.session import open_session
+    from clusterctl.images.distribute import Distribution
+
+    name = image or image_of(inventory, limit)
+    session = open_session(inventory, limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys)
+    with StatusLine() as line:
+        done = Distribution(
+            nodes=session.inventory.nodes,
+            connect=session.connect,
+            name=name,
+            talk=console.talk,
+            progress=line.show,
+            fanout=session.fanout,
+        ).run(None if method is MethodName.auto else method.value)
+    if as_json:
+        console.emit_json(_document(done))
+    else:
+        console.data(_table(done))
+    failed = [outcome for outcome in done.outcomes if outcome.status == "failed"]
+    for outcome in failed:
+        reason = outcome.reason or ""
+        prefix = "" if reason.startswith(outcome.node) else f"{outcome.node}: "
+        console.talk(f"failed: {prefix}{reason}")
+    for hint in dict.fromkeys(outcome.hint for outcome in failed if outcome.hint):
+        console.talk(f"hint: {hint}")
+    if done.controller_bytes:
+        console.talk(
+            f"this machine sent {_mib(done.controller_bytes)}; the archive has {_mib(done.archive_bytes)}"
+        )
+    unreachable = [outcome for outcome in failed if outcome.unreachable]
+    raise typer.Exit(0 if not failed else 5 if len(unreachable) == len(failed) else 9)
+
+
+def _mib(size_bytes: int) -> str:
+    return f"{size_bytes / 2**20:.1f} MiB"
+
+
+def _table(done: Distributed) -> str:
+    rows = [
+        (o.node, o.status, o.source or "-", _mib(o.sent_bytes) if o.sent_bytes else "-")
+        for o in done.outcomes
+    ]
+    return console.table(("node", "image", "from", "moved"), rows, right=(3,))
+
+
+def _document(done: Distributed) -> dict[str, Any]:
+    return {
+        "schema": "clusterctl.image-distribute/1",
+        "image": done.image,
+        "id": done.id,
+        "method": done.method,
+        "archive_bytes": done.archive_bytes,
+        "controller_bytes": done.controller_bytes,
+        "nodes": [
+            {
+                "name": outcome.node,
+                "status": outcome.status,
+                "source": outcome.source,
+                "sent_bytes": outcome.sent_bytes,
+                "error": outcome.reason,
+            }
+            for outcome in done.outcomes
+        ],
+    }

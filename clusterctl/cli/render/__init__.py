@@ -1,0 +1,1 @@
+"""The commands of ``render``, and what commands that print artifacts share."""

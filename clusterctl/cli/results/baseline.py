@@ -1,0 +1,145 @@
+"""``results baseline``: keep figures of your own fleet to compare later runs with."""
+
+from __future__ import annotations
+
+from typing import Annotated, Optional
+
+import typer
+
+from clusterctl.cli import console
+from clusterctl.cli import options as cli
+from clusterctl.errors import ResultError, UsageError
+from clusterctl.inventory.user_paths import is_there
+
+app = typer.Typer(
+    help="Figures of your own fleet, to compare later runs with.",
+    no_args_is_help=True,
+)
+NameArgument = Annotated[
+    str, typer.Argument(metavar="NAME", help="The baseline's name, or a path that contains a slash.")
+]
+
+
+@app.command("record")
+def record(
+    name: NameArgument,
+    run: Annotated[
+        Optional[list[str]],  # noqa: UP045 - typer evaluates this at run time on 3.10
+        typer.Option(
+            "--run",
+            metavar="RUN",
+            help="A stored run; give the option once per repeat. Default: the newest run.",
+        ),
+    ] = None,
+    runs: cli.RunsOption = None,
+    as_json: cli.JsonOption = False,
+) -> None:
+    """Add runs to a baseline, or create it. With three repeats or more, it accounts for noise."""
+    from clusterctl.results import baseline as rules
+    from clusterctl.results import baseline_files
+    from clusterctl.results.damage import read_as_stored
+    from clusterctl.results.store import Store
+
+    path = baseline_files.path_of(name, runs)
+    found = baseline_files.load(name, runs) if is_there(path) else rules.Baseline(name)
+    with Store.open(runs, make=False) as results:
+        records = [results.get(one) for one in run or ["latest"]]
+    for entry in records:
+        with read_as_stored(entry.summary.run, results.path):
+            _require_good(entry.document)
+            found = rules.record(found, entry.document)
+    path = baseline_files.save(rules.Baseline(name, found.entries), runs)
+    if as_json:
+        console.emit_json(baseline_files.document(found))
+    for one in found.entries:
+        missing = rules.ENOUGH_REPEATS - len(one.runs)
+        more = f"; {missing} more make it noise-aware" if missing > 0 else ""
+        console.talk(f"{one.key['benchmark']} on {one.key['np']} ranks: {len(one.runs)} run(s){more}")
+    console.talk(f"baseline: {path}")
+
+
+def _require_good(document: object) -> None:
+    """Raise UsageError for a run that does not measure a healthy fleet."""
+    from clusterctl.results import baseline as rules
+
+    assert isinstance(document, dict)
+    run, proof = document["run"], document.get("proof") or {}
+    if document["status"] != "ok":
+        raise UsageError(
+            f"run {run} has the status {document['status']}; expected 'ok'",
+            hint="record successful runs only",
+        )
+    if (proof.get("expected") or {}).get("verdict") == "impossible":
+        raise UsageError(
+            f"run {run} reports more than its links can carry", hint="record runs with plausible figures only"
+        )
+    if not rules.figures(document):
+        raise ResultError(
+            f"run {run} has no figure that a baseline can hold", hint="measure again with this clusterctl"
+        )
+
+
+@app.command("list")
+def list_baselines(runs: cli.RunsOption = None, as_json: cli.JsonOption = False) -> None:
+    """List the baselines, with their benchmarks and number of runs."""
+    from clusterctl.report.text.bench import columns
+    from clusterctl.results import baseline_files
+
+    loaded = [baseline_files.load(name, runs) for name in baseline_files.names(runs)]
+    if as_json:
+        console.emit_json(
+            {
+                "schema": "clusterctl.baselines/1",
+                "baselines": [
+                    {"name": one.name, "entries": len(one.entries), "runs": list(one.runs)} for one in loaded
+                ],
+            }
+        )
+    elif loaded:
+        rows = [
+            [one.name, str(len(one.entries)), str(len(one.runs)),
+             ", ".join(dict.fromkeys(f"{e.key['benchmark']} x{e.key['np']}" for e in one.entries))]
+            for one in loaded
+        ]  # fmt: skip
+        console.data(columns(["name", "keys", "runs", "benchmarks"], rows, left=(0, 3)))
+    else:
+        console.talk("no baseline yet: clusterctl results baseline record NAME")
+
+
+@app.command("show")
+def show(name: NameArgument, runs: cli.RunsOption = None, as_json: cli.JsonOption = False) -> None:
+    """Show a baseline's figures and the allowed drop."""
+    from clusterctl.report.text import baseline as baseline_table
+    from clusterctl.results import baseline_files
+
+    found = baseline_files.load(name, runs)
+    if as_json:
+        console.emit_json(baseline_files.document(found))
+    else:
+        console.data(baseline_table.render(found))
+
+
+@app.command("remove")
+def remove(name: NameArgument, runs: cli.RunsOption = None, as_json: cli.JsonOption = False) -> None:
+    """Remove a baseline."""
+    from clusterctl.results import baseline_files
+
+    baseline_files.remove(name, runs)
+    path = str(baseline_files.path_of(name, runs))
+    if as_json:
+        console.emit_json({"schema": "clusterctl.baseline-removed/1", "name": name, "file": path})
+    else:
+        console.talk(f"removed: {path}")
+
+
+@app.command("catalogue")
+def catalogue(as_json: cli.JsonOption = False) -> None:
+    """List published figures with their sources, for comparison."""
+    from clusterctl.report.text import baseline as baseline_table
+    from clusterctl.results import published
+
+    rows = published.rows()
+    if as_json:
+        console.emit_json({"schema": "clusterctl.catalogue/1", "rows": [row.model_dump() for row in rows]})
+    else:
+        console.data(baseline_table.published(rows, console.width()))

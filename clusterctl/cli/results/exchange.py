@@ -1,0 +1,136 @@
+"""``results export`` and ``results import``: write stored runs for other tools, and read run folders."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import typer
+
+from clusterctl import json_text
+from clusterctl.cli import console, report_files
+from clusterctl.cli import options as cli
+from clusterctl.cli.results import runs as filters
+from clusterctl.errors import ResultError, UsageError
+from clusterctl.inventory.user_paths import is_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from clusterctl.results.record import Record
+    from clusterctl.results.store import Store, Wanted
+
+
+class Format(str, Enum):
+    """Name the output formats."""
+
+    json = "json"
+    csv = "csv"
+    prometheus = "prometheus"
+    junit = "junit"
+
+
+def export(
+    kind: Annotated[
+        Optional[Format],  # noqa: UP045 - typer evaluates this at run time on 3.10
+        typer.Option("--format", help="Output format; default: json."),
+    ] = None,
+    output: Annotated[
+        Optional[Path],  # noqa: UP045 - typer evaluates this at run time on 3.10
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Output file, written atomically; default: stdout."
+        ),
+    ] = None,
+    benchmark: filters.BenchmarkOption = None,
+    library: filters.LibraryOption = None,
+    status: filters.StatusOption = None,
+    since: filters.SinceOption = None,
+    newest: filters.NewestOption = None,
+    runs: cli.RunsOption = None,
+    as_json: cli.JsonOption = False,
+) -> None:
+    """Export stored runs as JSON, CSV, Prometheus or JUnit."""
+    from clusterctl.results.store import Store
+
+    if as_json and kind not in (None, Format.json):
+        raise UsageError("--json cannot be combined with another --format", hint="leave one of them out")
+    report_files.refuse_unwritable(output)
+    choice = filters.wanted(benchmark, library, status, since, newest)
+    with Store.open(runs, make=False) as results:
+        records = _readable(results, choice, kind or Format.json)
+        filters.say_damaged(results.damaged)
+    text = _rendered(kind or Format.json, records)
+    if output is None:
+        console.data(text.replace("\r\n", "\n"))  # CSV has \r\n; on stdout, lines end with \n
+    else:
+        report_files.write(output, text)
+
+
+def _readable(results: Store, choice: Wanted, kind: Format) -> list[Record]:
+    """Return the runs that can be written; each is tried alone, so that a damaged run does not affect others."""
+    from clusterctl.results.damage import read_as_stored
+
+    found = []
+    for one in results.runs(choice):
+        try:
+            record = results.get(one.run)
+            with read_as_stored(one.run, results.path):
+                _rendered(kind, [record])
+        except ResultError as error:
+            results.damaged.append(error.message)
+        else:
+            found.append(record)
+    return found
+
+
+def _rendered(kind: Format, records: Sequence[Record]) -> str:
+    from clusterctl.report import bench_csv, bench_junit, bench_prometheus
+    from clusterctl.report.text import runs as run_list
+
+    if kind is Format.csv:
+        return bench_csv.render(records)
+    if kind is Format.prometheus:
+        return bench_prometheus.render(records)
+    if kind is Format.junit:
+        return bench_junit.render(records)
+
+    return json_text.in_ascii(run_list.exported(records), indent=1) + "\n"
+
+
+def import_runs(
+    places: Annotated[
+        list[Path], typer.Argument(metavar="DIR...", help="Run folders, or directories of run folders.")
+    ],
+    runs: cli.RunsOption = None,
+    as_json: cli.JsonOption = False,
+) -> None:
+    """Store the results of run folders.
+
+    Use it for runs of another machine, or after the database was lost. Exit code 1: a result could not be read, or
+    no result was found.
+    """
+    from clusterctl.results import folders
+    from clusterctl.results.store import Store
+
+    for place in places:
+        if not is_folder(place):
+            raise UsageError(
+                f"{place} is not a directory", hint="give run folders, or the directory that holds them"
+            )
+    records, refused = [], []
+    for folder in dict.fromkeys(folder for place in places for folder in folders.run_folders(place)):
+        try:
+            records.append(folders.read(folder))
+        except ResultError as error:
+            refused.append(error.message)
+    with Store.open(runs) as results:
+        results.save(*records)
+        path = results.path
+    for message in refused:
+        console.talk(f"not imported: {message}")
+    if as_json:
+        document: dict[str, Any] = {"imported": [one.summary.run for one in records], "refused": refused}
+        console.emit_json({"schema": "clusterctl.results-import/1", **document})
+    console.talk(f"{path}: {len(records)} run(s) imported")
+    raise typer.Exit(0 if records and not refused else 1)

@@ -1,0 +1,1 @@
+"""The modules of ``undo``: the command and the run that it undoes."""

@@ -1,0 +1,1 @@
+"""Results, verdicts and failures as plain text for people."""

@@ -1,0 +1,108 @@
+"""Results as tables of plain text."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+from clusterctl.benchmarks.scaling import percent
+from clusterctl.report.text import trust as trust_lines
+from clusterctl.results.model import BenchResult
+
+_UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+
+
+def size(size_bytes: int) -> str:
+    """Return a size in a readable unit: 1536 -> 1.5 KiB."""
+    for unit, name in _UNITS:
+        if size_bytes >= unit:
+            return (
+                f"{size_bytes / unit:g} {name}"
+                if size_bytes % unit == 0
+                else f"{size_bytes / unit:.1f} {name}"
+            )
+    return f"{size_bytes} B"
+
+
+def columns(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequence[int] = ()) -> str:
+    """Return right-aligned columns; those with an index in ``left`` align left."""
+    cells = [list(headers), *[list(row) for row in rows]]
+    widths = [max(len(row[index]) for row in cells) for index in range(len(headers))]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if index in left else cell.rjust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in cells
+    )
+
+
+def fits(table: str, width: int) -> bool:
+    """Tell whether all lines fit into the width."""
+    return max(map(len, table.splitlines())) <= width
+
+
+def with_notes(table: str, notes: Sequence[str], width: int) -> str:
+    """Return a table with a note below each row, for columns that do not fit."""
+    head, *rows = table.splitlines()
+    indent = " " * 4
+    told = (textwrap.fill(n, max(20, width), initial_indent=indent, subsequent_indent=indent) for n in notes)
+    return "\n".join([head, *(f"{row}\n{note}" for row, note in zip(rows, told, strict=True))])
+
+
+def _figure(value: float | None, digits: int = 2) -> str:
+    return "N/A" if value is None else f"{value:.{digits}f}"
+
+
+def _where(result: BenchResult) -> str:
+    hosts: dict[str, int] = {}
+    for rank in result.proof.get("ranks", ()):
+        hosts[rank["host"]] = hosts.get(rank["host"], 0) + 1
+    return ", ".join(f"{host} ({count})" for host, count in hosts.items()) or "nowhere"
+
+
+def collective(result: BenchResult) -> str:
+    """Return the sweep of a collective as a table."""
+    rows = [
+        [
+            size(row.size_bytes),
+            _figure(row.time_us),
+            _figure(row.algbw_gbps),
+            _figure(row.busbw_gbps),
+            "-" if row.wrong is None else str(row.wrong),
+        ]
+        for row in result.rows
+    ]
+    return columns(["size", "time us", "algbw GB/s", "busbw GB/s", "wrong"], rows)
+
+
+def training(result: BenchResult) -> str:
+    """Return the scaling curve of a training run, with the efficiency between nodes if it was measured."""
+    spread = result.proof.get("spread", {})
+    counted = "images" if result.points[0].images_per_s is not None else "sequences"
+    rows = [
+        [
+            str(point.np),
+            str(point.nodes),
+            f"{point.samples_per_s:.1f}",
+            f"{point.samples_per_s / point.np:.1f} +-{spread.get(str(point.np), 0.0):.1f}",
+            percent(point.efficiency),
+        ]
+        for point in result.points
+    ]
+    text = columns(["ranks", "nodes", f"{counted}/s", f"{counted}/s per rank", "efficiency"], rows)
+    for figure in result.proof.get("between_nodes", ()):
+        text += f"\nbetween nodes, {figure['nodes']} against 1: {percent(figure['efficiency'])}"
+    return text
+
+
+def render(result: BenchResult) -> str:
+    """Return a result as text: benchmark, placement of its ranks, and its table if it has one."""
+    title = f"{result.benchmark}, library {result.library or '-'}, launcher {result.launcher or '-'}"
+    lines = [title, f"ranks on: {_where(result)}"]
+    if result.rows:
+        lines.append(collective(result))
+    if result.points:
+        lines.append(training(result))
+    lines += trust_lines.lines(result.proof)
+    return "\n".join(lines)

@@ -1,0 +1,103 @@
+"""Compared runs as text for people and as a ``clusterctl.comparison/1`` document."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clusterctl.report.text.bench import columns, size
+from clusterctl.results.comparison import NOISE_OF_ONE, Comparison, Figure
+from clusterctl.results.record import Summary
+
+SCHEMA = "clusterctl.comparison/1"
+
+
+def to_document(found: Comparison) -> dict[str, Any]:
+    """Return a comparison as a document; ``comparable`` is false if keys differ or are unknown."""
+    at, value = ("size_bytes", "busbw_gbps") if found.kind == "collective" else ("np", "samples_per_s")
+    return {
+        "schema": SCHEMA,
+        "comparable": found.alike,
+        "runs": [{"run": run.run, "name": name} for run, name in zip(found.runs, found.names, strict=True)],
+        "differences": [{"field": one.field, "values": list(one.values)} for one in found.differences],
+        "without_key": list(found.unkeyed),
+        "lines": [
+            {at: line.at, "figures": [_document(one, value) for one in line.figures]} for line in found.lines
+        ],
+    }
+
+
+def _document(figure: Figure | None, value: str) -> dict[str, Any] | None:
+    if figure is None:
+        return None
+    return {
+        value: figure.value,
+        **({"time_us": figure.time_us} if figure.time_us is not None else {}),
+        "ratio": None if figure.ratio is None else round(figure.ratio, 4),
+        "noise": None if figure.noise is None else round(figure.noise, 4),
+        "word": None if figure.word is None else figure.word.value,
+    }
+
+
+def cautions(found: Comparison) -> list[str]:
+    """Return the reasons to distrust the ratios, one sentence each; empty if the keys agree."""
+    lines = []
+    for one in found.differences:
+        letters = (name.split()[0] for name in found.names)
+        said = ", ".join(f"{letter}: {value}" for letter, value in zip(letters, one.values, strict=False))
+        lines.append(f"{one.field} differs ({said})")
+    if found.unkeyed:
+        lines.append(f"the measured configuration is not recorded in {', '.join(found.unkeyed)}")
+    lines += [f"{run.run} is {run.status}" for run in found.runs if run.status != "ok"]
+    return lines
+
+
+def noise_words(found: Comparison) -> str:
+    """Return a sentence on how ratios and noise are computed."""
+    if found.kind == "training":
+        return "Ratios are of throughput, relative to A; noise is 1.96 sigma over the repeats or timed windows of both."
+    return (
+        f"Ratios are of times, relative to A; noise is 1.96 sigma over the repeats of both runs, or "
+        f"{NOISE_OF_ONE * 100:.0f} % if one of them was measured only once."
+    )
+
+
+def _run(name: str, run: Summary) -> str:
+    where = "no rank started"
+    if run.np is not None:
+        where = f"{run.np} rank{'s' * (run.np != 1)} on {run.nodes} node{'s' * (run.nodes != 1)}"
+    return f"{name}: run {run.run}, {run.benchmark}, library {run.library or '-'}, {where}"
+
+
+def render(found: Comparison) -> str:
+    """Return a comparison as text: the runs, their differences, and a line per size or number of ranks."""
+    lines = [_run(name, run) for name, run in zip(found.names, found.runs, strict=True)]
+    lines += [f"CAUTION: {caution}" for caution in cautions(found)]
+    heads = ["size" if found.kind == "collective" else "ranks"]
+    for index, name in enumerate(found.names):
+        letter = name.split()[0]
+        heads += (
+            [f"{letter} time us", f"{letter} GB/s"] if found.kind == "collective" else [f"{letter} samples/s"]
+        )
+        heads += [f"{letter}/A", ""] if index else []
+    rows = []
+    for line in found.lines:
+        row = [size(line.at) if found.kind == "collective" else str(line.at)]
+        for index, figure in enumerate(line.figures):
+            row += _cells(figure, found.kind == "collective")
+            row += _ratio(figure) if index else []
+        rows.append(row)
+    words = [index for index, head in enumerate(heads) if not head]
+    return "\n".join([*lines, columns(heads, rows, left=words), noise_words(found)])
+
+
+def _cells(figure: Figure | None, collective: bool) -> list[str]:
+    if figure is None:
+        return ["-", "-"] if collective else ["-"]
+    value = "-" if figure.value is None else f"{figure.value:.{2 if collective else 1}f}"
+    return [("-" if figure.time_us is None else f"{figure.time_us:.2f}"), value] if collective else [value]
+
+
+def _ratio(figure: Figure | None) -> list[str]:
+    if figure is None or figure.ratio is None or figure.word is None:
+        return ["-", ""]
+    return [f"{figure.ratio:.3f}", figure.word.value]

@@ -1,0 +1,109 @@
+"""Reasons why nodes did not answer, or not completely, in few lines even for a thousand nodes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from clusterctl.report.text.check import Kinds, named, shape
+
+if TYPE_CHECKING:
+    from clusterctl.facts.model.node import NodeFacts
+    from clusterctl.requirements.base import Verdict
+    from clusterctl.transport.base import Failure
+
+KINDS_SHOWN = 20
+_ALL_NAMES = 10**6
+# Messages of transports begin with the node's name and its address in parentheses, some others with the name only.
+_WHERE = re.compile(r"\S+ \(([^()]*)\): ")
+_PLACE = re.compile(r"\([^()]*\)")
+
+
+def _add(kinds: Kinds, key: tuple[str, ...], message: str, name: str) -> None:
+    """Add a message; a leading node name is removed, and its address is kept but not compared."""
+    message = message.removeprefix(f"{name}: ")
+    found = _WHERE.match(message)
+    if found is None or not message.startswith(f"{name} ("):
+        kinds.add(key, message, name)
+        return
+    rest = message[found.end() :]
+    kinds.add(key, f"{found[1]}: {rest}", name, like=rest)
+
+
+def failure_lines(failures: Mapping[str, Failure]) -> Iterator[str]:
+    """Yield a line per failure with nodes, reason and hint; nodes with the same failure share a line.
+
+    Failures are the same if they differ only in names, addresses and numbers; the line shows those of the first
+    node. Further lines of a text are indented, so that output of one node cannot imitate a line of another.
+    """
+    kinds = Kinds()
+    hints: dict[str, str | None] = {}
+    for name, failure in failures.items():
+        _add(kinds, (failure.kind.value,), failure.message, name)
+        hints.setdefault(name, failure.hint)
+    shown = list(kinds.found.items())
+    more = len(shown) - KINDS_SHOWN
+    last_hint = None
+    for (kind, _), (message, names, differs) in shown if more <= 1 else shown[:KINDS_SHOWN]:
+        yield f"{named(names, _ALL_NAMES)}: {kind}: {Kinds.said(message, differs)}".replace("\n", "\n    ")
+        hint = hints[names[0]]
+        if hint and hint != last_hint:
+            yield f"    hint: {hint}".replace("\n", "\n    ")
+        last_hint = hint
+    if more > 1:
+        rest = [name for _, (_, names, _) in shown[KINDS_SHOWN:] for name in names]
+        yield f"... and {more} more different failures (--json has them all): {named(rest, _ALL_NAMES)}"
+
+
+def fault_lines(faults: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the failures of a run and then the hints, each once; nodes with the same failure share a line.
+
+    Each fault is an entry of a ``clusterctl.bench/1`` document's ``proof``.
+    """
+    alike: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for fault in (every := list(faults)):
+        message, node = fault["message"], fault.get("node")
+        like = message
+        # Failures of ranks are listed separately, because the rank matters.
+        if isinstance(node, str) and fault.get("rank") is None:
+            like = shape(_PLACE.sub("", message).replace(node, ""))
+        alike.setdefault((fault["kind"], like), []).append(fault)
+    for first, *others in alike.values():
+        nodes = list(
+            dict.fromkeys(fault["node"] for fault in others if fault.get("node") != first.get("node"))
+        )
+        more = f" [same on {named(nodes, _ALL_NAMES)}; names and numbers differ]" if nodes else ""
+        yield f"failed: {first['kind']}: {first['message']}{more}"
+    for hint in dict.fromkeys(fault["hint"] for fault in every if fault.get("hint")):
+        yield f"hint: {hint}"
+
+
+def rootless_lines(
+    facts: Mapping[str, NodeFacts],
+    verdicts: Mapping[str, tuple[Verdict, ...]],
+    changing: Collection[str] = (),
+) -> Iterator[str]:
+    """Yield why root is not available on nodes that need it for an unknown verdict or for a change."""
+    kinds = Kinds()
+    for name, judged in verdicts.items():
+        found = facts.get(name)
+        if found is None or found.root.available:
+            continue
+        if name in changing or any(verdict.status.value == "unknown" for verdict in judged):
+            _add(kinds, (), found.root.detail, name)
+    for why, names, differs in kinds.found.values():
+        yield f"{named(names, _ALL_NAMES)}: without root: {Kinds.said(why, differs)}".replace("\n", "\n    ")
+    if kinds.found:
+        missed = "every step needs root" if changing else "some of the unknown verdicts may need root"
+        yield f"    hint: {missed}; allow sudo without a password, or set CLUSTERCTL_SUDO_PASSWORD"
+
+
+def step_lines(told: Iterable[tuple[str, Mapping[str, Any], str]]) -> Iterator[str]:
+    """Yield lines on steps, given as (node, step of a document, text); nodes with the same text share a line."""
+    kinds = Kinds()
+    for name, step, text in told:
+        what = f"{step['requirement']}: {step['description']}"
+        kinds.add((what,), f"{what}: {text}", name, like=text)
+    for text, names, differs in kinds.found.values():
+        yield f"{named(names, _ALL_NAMES)}: {Kinds.said(text, differs)}"

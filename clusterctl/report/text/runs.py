@@ -1,0 +1,96 @@
+"""Stored runs as a table for people and as a ``clusterctl.results/1`` document."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from pydantic import ValidationError
+
+from clusterctl.errors import ResultError
+from clusterctl.report.text import bench as table
+from clusterctl.report.text import variants as variants_table
+from clusterctl.report.text.bench import columns
+from clusterctl.report.text.failures import fault_lines
+from clusterctl.results.model import BenchResult
+from clusterctl.results.record import Record, Summary
+
+SCHEMA = "clusterctl.results/1"
+
+
+def to_document(runs: Sequence[Summary]) -> dict[str, Any]:
+    """Return the runs' columns as a ``clusterctl.results/1`` document, in the order given."""
+    return {"schema": SCHEMA, "runs": [_columns(run) for run in runs]}
+
+
+def _columns(run: Summary) -> dict[str, Any]:
+    return {**asdict(run), "versions": list(run.versions)}
+
+
+def figure(run: Summary) -> str:
+    """Return a run's main figure with its unit: ``355.5 GB/s``."""
+    if run.figure is None:
+        return "-"
+    digits = 2 if run.figure < 10 else 1 if run.figure < 10_000 else 0
+    return f"{run.figure:.{digits}f} {run.unit}"
+
+
+def render(runs: Sequence[Summary], width: int | None = None) -> str:
+    """Return one line per run: its id, start (UTC), benchmark, configuration and main figure.
+
+    If the table is wider than ``width`` (None: unlimited), the configuration moves to a second line.
+    """
+    rows = [
+        [
+            run.run,
+            run.benchmark,
+            run.library or "-",
+            run.launcher or "-",
+            "-" if run.np is None else str(run.np),
+            "-" if run.nodes is None else str(run.nodes),
+            figure(run),
+            run.status,
+            run.hardware or "-",
+        ]
+        for run in runs
+    ]
+    heads = ["run", "benchmark", "library", "launcher", "ranks", "nodes", "best", "status", "hardware"]
+    text = columns(heads, rows, left=(0, 1, 2, 3, 7, 8))
+    if width is None or table.fits(text, width):
+        return text
+    first = (0, 1, 6, 7)
+    lines = columns([heads[i] for i in first], [[row[i] for i in first] for row in rows], left=(0, 1, 3))
+    return table.with_notes(lines, [_ran_on(row) for row in rows], width)
+
+
+def _ran_on(row: Sequence[str]) -> str:
+    library, launcher, ranks, nodes, hardware = row[2], row[3], row[4], row[5], row[8]
+    return f"{library}, {launcher}, ranks {ranks}, nodes {nodes}, {hardware}"
+
+
+def shown(record: Record) -> str:
+    """Return one stored run as ``bench`` printed it, with its start and its failures."""
+    summary = record.summary
+    try:
+        result = BenchResult.model_validate(dict(record.document))
+    except ValidationError as error:
+        raise ResultError(
+            f"clusterctl {summary.clusterctl_version or '(unknown)'} stored run {summary.run}, "
+            f"and this version cannot read its result: {error.errors()[0]['msg']}",
+            hint="--json prints it as it was stored",
+        ) from None
+    text = variants_table.render(result) if result.variants else table.render(result)
+    lines = [f"run {summary.run}, {summary.started_at}, {summary.status}", text]
+    return "\n".join([*lines, *fault_lines(result.proof.get("failures") or ())])
+
+
+def exported(records: Sequence[Record]) -> dict[str, Any]:
+    """Return runs as a ``clusterctl.results-export/1`` document: columns, commands and ``bench``'s document."""
+    return {
+        "schema": "clusterctl.results-export/1",
+        "runs": [
+            {**_columns(one.summary), "commands": list(one.commands), "document": one.document}
+            for one in records
+        ],
+    }

@@ -1,0 +1,80 @@
+"""The proof of a result, as lines of text below its table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.0f} %"
+
+
+def expected(entry: Mapping[str, Any]) -> list[str]:
+    """Return the line on the expected bandwidth (``proof.expected``)."""
+    if entry["expected_busbw_gbps"] is None:
+        return [f"expected busbw: unknown ({entry['reason']})"]
+    bound = f"expected busbw: {entry['expected_busbw_gbps']:.0f} GB/s ({entry['formula']})"
+    if entry["verdict"] == "impossible":
+        return [f"{bound}; IMPOSSIBLE: {entry['reason']}"]
+    if entry["verdict"] == "unknown":
+        return [f"{bound}; {entry['reason']}"]
+    measured = f"measured {entry['busbw_gbps']:.0f} GB/s, {_share(entry['share'])}"
+    words = {"fine": "fine", "warn": "lower than expected", "slow": "SLOW"}
+    return [f"{bound}; {measured}: {words[entry['verdict']]}"]
+
+
+def gpudirect(entry: Mapping[str, Any]) -> list[str]:
+    """Return the lines on GPUDirect RDMA (``proof.gpudirect``): one if all nodes agree, else one per node."""
+    said = [(node["name"], node["status"], _ways(node), node["cause"]) for node in entry["nodes"]]
+    if len({line[1:] for line in said}) == 1:
+        _, status, ways, cause = said[0]
+        return [f"GPUDirect RDMA: {_words(status, ways, cause)}, on all {len(said)} nodes"]
+    return ["GPUDirect RDMA:", *(f"  {name}: {_words(*rest)}" for name, *rest in said)]
+
+
+def _ways(node: Mapping[str, Any]) -> str:
+    return ", ".join(dict.fromkeys([*node["send"], *node["receive"]]))
+
+
+_NAMES = {
+    "no-gpudirect": "NOT USED", "sockets": "SOCKETS", "too-far": "off", "unsupported": "none", "no-rdma": "none",
+}  # fmt: skip
+
+
+def _words(status: str, ways: str, cause: str | None) -> str:
+    return _NAMES.get(status, status) + (f" ({ways})" if ways else "") + (f": {cause}" if cause else "")
+
+
+def stragglers(entry: Mapping[str, Any]) -> list[str]:
+    """Return one line per rank that is slower than its peers (``proof.stragglers``)."""
+    return [
+        f"straggler with {np} ranks: rank {slow['rank']} on {slow['host'] or '?'}, "
+        f"{_share(slow['loss'])} below the median of all ranks"
+        for np, listed in entry.items()
+        for slow in listed
+    ]
+
+
+def baseline(entry: Mapping[str, Any]) -> list[str]:
+    """Return the lines on the comparison with a baseline (``proof.baseline``)."""
+    from clusterctl.report.text.bench import size
+
+    reason = f" ({entry['reason']})" if entry["reason"] else ""
+    return [
+        f"baseline {entry['name']}: {entry['verdict']}{reason}",
+        *(
+            f"  {'' if row['size_bytes'] is None else size(row['size_bytes']) + ', '}{row['np']} ranks: "
+            f"{row['value']:.2f} {row['unit']}, {_share(row['loss'])} below {row['baseline']:.2f} "
+            f"(allowed {_share(row['allowed'])})"
+            for row in entry["below"]
+        ),
+    ]
+
+
+_PARTS = {"expected": expected, "gpudirect": gpudirect, "stragglers": stragglers, "baseline": baseline}
+
+
+def lines(proof: Mapping[str, Any]) -> list[str]:
+    """Return all lines of a proof."""
+    return [line for name, render in _PARTS.items() if proof.get(name) for line in render(proof[name])]

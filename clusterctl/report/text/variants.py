@@ -1,0 +1,73 @@
+"""Compared variants as a plain-text table: medians, their spread, and the ratio to the first."""
+
+from __future__ import annotations
+
+from clusterctl.benchmarks.scaling import percent
+from clusterctl.report.text import trust as trust_lines
+from clusterctl.report.text.bench import columns, size
+from clusterctl.results.model import BenchResult
+from clusterctl.results.variant_model import Spread, VariantResult
+
+
+def render(result: BenchResult) -> str:
+    """Return the table, one row per size or number of ranks; a missing figure is printed as ``-``."""
+    variants = result.variants
+    title = f"{result.benchmark}, launcher {result.launcher or '-'}, {len(variants)} variants interleaved"
+    repeats = " and ".join(str(count) for count in sorted({variant.repeats for variant in variants}))
+    lines = [
+        title,
+        f"median (minimum-maximum) of {repeats} repeats; ratio: speed relative to {variants[0].name}",
+    ]
+    if any(variant.points for variant in variants):
+        lines.append(_training(variants))
+    elif any(variant.rows for variant in variants):
+        lines.append(_collective(variants))
+    lines += [f"{variant.name}: {line}" for variant in variants for line in trust_lines.lines(variant.proof)]
+    return "\n".join(lines)
+
+
+def _figure(value: Spread, digits: int) -> str:
+    bounds = f" ({value.least:.{digits}f}-{value.greatest:.{digits}f})"
+    return f"{value.median:.{digits}f}{bounds if value.cv is not None else ''}"
+
+
+def _ratio(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _collective(variants: tuple[VariantResult, ...]) -> str:
+    headers = ["size"]
+    for index, variant in enumerate(variants):
+        headers += [f"{variant.name} us", "busbw GB/s", *(["ratio"] if index else [])]
+    rows = []
+    for size_bytes in [row.size_bytes for row in variants[0].rows]:
+        cells = [size(size_bytes)]
+        for index, variant in enumerate(variants):
+            row = next((row for row in variant.rows if row.size_bytes == size_bytes), None)
+            busbw = row.busbw_gbps if row else None
+            cells += [
+                _figure(row.time_us, 1) if row else "-",
+                f"{busbw.median:.2f}" if busbw else "-",
+                *([_ratio(row.ratio if row else None)] if index else []),
+            ]
+        rows.append(cells)
+    return columns(headers, rows)
+
+
+def _training(variants: tuple[VariantResult, ...]) -> str:
+    counted = variants[0].points[0].sample if variants[0].points else "sample"
+    headers = ["ranks", "nodes"]
+    for index, variant in enumerate(variants):
+        headers += [f"{variant.name} {counted}s/s", "efficiency", *(["ratio"] if index else [])]
+    rows = []
+    for first in variants[0].points:
+        cells = [str(first.np), str(first.nodes)]
+        for index, variant in enumerate(variants):
+            point = next((point for point in variant.points if point.np == first.np), None)
+            cells += [
+                _figure(point.samples_per_s, 1) if point else "-",
+                percent(point.efficiency) if point else "-",
+                *([_ratio(point.ratio if point else None)] if index else []),
+            ]
+        rows.append(cells)
+    return columns(headers, rows)
