@@ -17,13 +17,13 @@ from pymdownx.slugs import slugify
 
 ROOT = Path(__file__).resolve().parents[1]
 INDEX = "docs/README.md"
-PAGES = ("*.md", "docs/**/*.md", "collective_core/docs/**/*.md")
+PAGES = ("*.md", "docs/**/*.md", "clusterctl/**/*.md", "collective_core/docs/**/*.md")
 _LINK = re.compile(r"\[([^]]+)\]\(([^)\s#]+)[^)]*\)")
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
 
 def sources() -> list[Path]:
-    """Return the pages: those in the root, in docs/ and in collective_core/docs/."""
+    """Return the pages: those in the root, in docs/, in clusterctl/ and in collective_core/docs/."""
     return sorted({path for pattern in PAGES for path in ROOT.glob(pattern)})
 
 

@@ -1,4 +1,4 @@
-"""Generate the runner's script: the shell text of ``templates/apply`` and one quoted call per step."""
+"""Generate the runner's script: the shell text of ``runner/*.sh`` and one quoted call per step."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import secrets
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from clusterctl import resources
 from clusterctl.apply.payload import Payload, pack
 from clusterctl.errors import PlanError
 from clusterctl.plan.build import target
@@ -28,6 +28,7 @@ from clusterctl.requirements.base import (
 )
 
 STATE_DIR = "/var/lib/clusterctl"
+RUNNER = Path(__file__).with_name("runner")
 COMMON = (
     "journal.sh",
     "seal.sh",
@@ -40,6 +41,7 @@ COMMON = (
     "reboot.sh",
 )
 APPLY = ("file_batch.sh", "apply.sh")
+UNDO = ("undo.sh",)
 LOCK_WAIT_S = 120
 """Seconds to wait for another process that holds the locks of apt or dnf; then the step fails and names it."""
 
@@ -149,7 +151,7 @@ def _head(header: Header) -> str:
 
 
 def _text(*names: str) -> str:
-    return "\n".join(resources.text("templates", "apply", name) for name in names)
+    return "\n".join((RUNNER / name).read_text(encoding="utf-8") for name in names)
 
 
 def apply_script(
@@ -212,9 +214,9 @@ def _batched(plan: NodePlan, calls: Sequence[tuple[str, ...]], left_over: frozen
 
 def undo_script(header: Header) -> str:
     """Return the script that undoes one run on a node."""
-    return "\n".join([_head(header), _text(*COMMON, "undo.sh"), "main_undo\n"])
+    return "\n".join([_head(header), _text(*COMMON, *UNDO), "main_undo\n"])
 
 
 def list_script(header: Header) -> str:
     """Return the script that lists what an undo would revert, without changing anything."""
-    return "\n".join([_head(header), _text(*COMMON, "undo.sh"), "list_undo\n"])
+    return "\n".join([_head(header), _text(*COMMON, *UNDO), "list_undo\n"])

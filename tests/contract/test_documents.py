@@ -13,7 +13,14 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 RECIPES = (ROOT / "CONTRIBUTING.md", DOCS / "architecture.md")
 TOPS = ("clusterctl/", "collective_core/", "tests/", "templates/", "inventories/", "docs/", "benchmarks/")
-PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "collective_core" / "docs").rglob("*.md")])
+PAGES = sorted(
+    [*ROOT.glob("*.md")]
+    + [
+        page
+        for folder in ("docs", "clusterctl", "collective_core/docs")
+        for page in (ROOT / folder).rglob("*.md")
+    ]
+)
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)

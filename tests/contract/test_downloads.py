@@ -50,7 +50,7 @@ UNVERIFIED = re.compile(
     r"|AllowInsecure|sslverify=(0|false)|--insecure|curl\s[^\n]*\s-k\b|--no-check-certificate"
     r"|StrictHostKeyChecking[= ]no|UserKnownHostsFile[= ]/dev/null|verify=False|GIT_SSL_NO_VERIFY"
 )
-CARRIED = {"templates/apply/packages.sh": "sha256sum"}
+CARRIED = {"clusterctl/apply/runner/packages.sh": "sha256sum"}
 
 
 def shipped() -> Iterator[tuple[str, str]]:

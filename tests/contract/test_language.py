@@ -30,7 +30,12 @@ IDIOMS = {
     r"\bcounts? (?:first|before)\b": "'takes precedence'",
 }  # fmt: skip
 PAGES = sorted(
-    [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "collective_core" / "docs").glob("*.md")]
+    [*ROOT.glob("*.md")]
+    + [
+        page
+        for folder in ("docs", "clusterctl", "collective_core/docs")
+        for page in (ROOT / folder).rglob("*.md")
+    ]
 )
 MODULES = sorted((ROOT / "clusterctl").rglob("*.py"))
 _FENCE = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)

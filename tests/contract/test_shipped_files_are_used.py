@@ -1,4 +1,4 @@
-"""Every file under templates/ and inventories/ is used here by the code that ships it: none is left over, or broken.
+"""Every file under templates/, inventories/ and apply/runner/ is used by the code that ships it: none is left over.
 
 Which files were opened is what Python's own audit events say, not which names stand in a test. Those that only a
 container or a guest can run are opened by the tests below too, are read by their own interpreters here, and do their
@@ -30,13 +30,13 @@ from clusterctl.requirements.catalog import ALL
 from clusterctl.results.comparison import compare
 
 TESTS = Path(__file__).parents[1]
-FOLDERS = tuple(resources.folder(name) for name in ("templates", "inventories"))
+FOLDERS = (*(resources.folder(name) for name in ("templates", "inventories")), script.RUNNER)
 FILES = {
     path
     for folder in FOLDERS
     for path in folder.rglob("*")
-    # Python keeps what it has compiled of the programs among them, once one is imported.
-    if path.is_file() and path.suffix != ".pyc"
+    # Python keeps what it has compiled of the programs among them, once one is imported; the runner has a page.
+    if path.is_file() and path.suffix != ".pyc" and path.name != "README.md"
 }
 _opened: set[Path] = set()
 _watching: list[bool] = []
@@ -81,19 +81,15 @@ def _requirements() -> None:
     finally:
         sys.path.pop(0)
     wanted = {
-        path for path in FILES if path.parent.name in ("systemd", "sysctl", "timesync", "apt", "dnf", "keys")
+        path
+        for path in FILES
+        if path.parent.name in ("apply", "systemd", "sysctl", "timesync", "apt", "dnf", "keys")
     }
-    wanted |= {path for path in FILES if path.parent.name == "apply"} - _runner()
     for path in test_cases.CASES:
         if wanted <= _opened:
             break
         assert path.parent.name in ALL
         test_cases.test_case(path)
-
-
-def _runner() -> set[Path]:
-    names = {*script.COMMON, *script.APPLY, "undo.sh"}
-    return {resources.folder("templates") / "apply" / name for name in names}
 
 
 def _scripts() -> None:

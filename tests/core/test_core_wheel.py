@@ -8,6 +8,8 @@ from importlib import metadata
 
 import pytest
 
+from clusterctl.apply import script
+
 NEEDED = (
     "clusterctl/inventories/schema.json",
     "clusterctl/templates/lab/init.sh",
@@ -16,6 +18,7 @@ NEEDED = (
     "collective_core/bin/sendrecv_perf",
     "collective_core/include/collective_core/collective_core.h",
     "collective_core/lib/libcollective_core.so",
+    *(f"clusterctl/apply/runner/{name}" for name in (*script.COMMON, *script.APPLY, *script.UNDO)),
 )
 
 

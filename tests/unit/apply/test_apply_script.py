@@ -11,7 +11,6 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from clusterctl import resources
 from clusterctl.apply import records, script
 from clusterctl.errors import PlanError
 from clusterctl.plan.model import NodePlan, PlannedStep
@@ -97,10 +96,10 @@ def test_the_call_that_acts_is_the_last_line():
         assert text.count(f"\n{last}\n") == 1
 
 
-@pytest.mark.parametrize("name", [*script.COMMON, *script.APPLY, "undo.sh"])
+@pytest.mark.parametrize("name", [*script.COMMON, *script.APPLY, *script.UNDO])
 @pytest.mark.parametrize("shell", [("dash", "-n"), ("busybox", "sh", "-n"), ("bash", "--posix", "-n")])
 def test_every_shell_reads_the_runner(name, shell):
-    text = resources.text("templates", "apply", name)
+    text = (script.RUNNER / name).read_text()
     done = subprocess.run(shell, input=text.encode(), capture_output=True, timeout=30, check=False)
     assert done.returncode == 0, done.stderr.decode()
 
@@ -109,13 +108,13 @@ def test_no_two_parts_of_the_runner_give_one_name_to_two_functions():
     names = [
         name
         for part in (*script.COMMON, "file_batch.sh")
-        for name in re.findall(r"^(\w+)\(\)", resources.text("templates", "apply", part), re.MULTILINE)
+        for name in re.findall(r"^(\w+)\(\)", (script.RUNNER / part).read_text(), re.MULTILINE)
     ]
     assert sorted(names) == sorted(set(names))
 
 
 def test_every_kind_of_step_has_its_functions():
-    text = "".join(resources.text("templates", "apply", name) for name in script.COMMON)
+    text = "".join((script.RUNNER / name).read_text() for name in script.COMMON)
     kinds = [
         "write_file",
         "write_value",
