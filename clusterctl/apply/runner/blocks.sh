@@ -3,7 +3,7 @@
 find_block() { # $target, $name -> $from and $to, the lines of its marks (0: not found); fails if they do not match
   from=0 to=0
   [ -f "$target" ] || return 0
-  # shellcheck disable=SC2046
+  # shellcheck disable=SC2046 # four numbers
   set -- $(begin="# BEGIN clusterctl $name" end="# END clusterctl $name" awk '
     $0 == ENVIRON["begin"] { begins++; from = NR }
     $0 == ENVIRON["end"] { ends++; to = NR }

@@ -60,6 +60,7 @@ compare() { # STATE: settle the files in this state that have the wanted content
     sum=${sums%%"$newline"*} is=${modes%%"$newline"*}
     sums=${sums#*"$newline"} modes=${modes#*"$newline"}
     sum=${sum#\\} # sha256sum prints a backslash before the sum of an escaped name
+    # shellcheck disable=SC2154 # pick sets it by eval
     if [ "${is% *}" = "$mode" ] && [ "${sum%% *}" = "$digest" ]; then
       settle
     elif [ "${is#* }" -gt 1 ]; then
@@ -129,7 +130,7 @@ note_all() {
     keep key "$key$newline" && keep kind write_file && keep requirement "$requirement" &&
       keep description "$description" && prior_write_file "$target" "$mode" "$digest" && keep begin "$stamp" || return 1
   done
-  # shellcheck disable=SC2086
+  # shellcheck disable=SC2086 # one word per entry
   seal "$hold" $numbers && [ -z "$gone" ]
 }
 
@@ -187,6 +188,7 @@ lay() { # write the text to $scratch; a plain new file needs no external program
     esac
   fi
   set -C
+  # shellcheck disable=SC2154 # pick sets it by eval
   printf '%s' "$text" 2>/dev/null >"$scratch"
   laid=$?
   set +C

@@ -109,7 +109,7 @@ started_of() { # PID -> $started, its start in clock ticks since boot
   started=
   { read -r started <"/proc/$1/stat"; } 2>/dev/null
   started=${started##*) }
-  # shellcheck disable=SC2086
+  # shellcheck disable=SC2086 # the fields of the file
   set -- $started
   started=${20-}
   # A zombie is not active; a container's first process may never reap it.
@@ -118,7 +118,7 @@ started_of() { # PID -> $started, its start in clock ticks since boot
 
 lock_is_stale() {
   held_by=$(cat "$STATE/lock" 2>/dev/null) || return 1
-  # shellcheck disable=SC2086
+  # shellcheck disable=SC2086 # the fields of the lock
   set -- $held_by
   [ $# -ge 3 ] || return 0
   [ "$3" = "$boot" ] || return 0
@@ -165,6 +165,7 @@ open_journal() { # create the state directory and take the lock, or record why n
   fi
   [ -d "$STATE/journal" ] || mkdir -m 700 "$STATE" "$STATE/journal" 2>/dev/null ||
     for made in "$STATE" "$STATE/journal"; do
+      # shellcheck disable=SC2174 # the directories above are the node's own
       [ -d "$made" ] || said=$(mkdir -p -m 700 "$made" 2>&1)
     done
   if [ ! -d "$STATE/journal" ] ||
@@ -183,7 +184,7 @@ open_journal() { # create the state directory and take the lock, or record why n
     0) return 0 ;;
     2) record 0 refused "the journal below $STATE cannot be written: $said" ;;
     *)
-      # shellcheck disable=SC2046
+      # shellcheck disable=SC2046 # the fields of the lock
       set -- $(cat "$STATE/lock" 2>/dev/null)
       record 0 refused "another run is in progress on this node: ${4-unknown} of ${5-unknown} (process ${1-unknown})"
       ;;

@@ -8,7 +8,7 @@ in_state() { # PATTERN of dpkg's letters (desired, actual): print the matching p
   wanted_state=$1
   names=$(tr '\n' ' ')
   [ -n "${names% }" ] || return 0
-  # shellcheck disable=SC2086
+  # shellcheck disable=SC2086 # names of packages contain no blanks
   dpkg-query -W -f '${Package} ${binary:Package} ${db:Status-Abbrev}\n' $names 2>/dev/null |
     awk -v wanted="^$wanted_state" -v names="$names" '
       $3 ~ wanted { found[$1] = found[$2] = 1 }
@@ -38,6 +38,7 @@ holder_of() { # MANAGER -> $holder and $locked_file; fails if no process holds t
         [ -n "$held_pid" ] && [ -d "/proc/$held_pid" ] && name_holder && return 0
         ;;
       *)
+        # shellcheck disable=SC2013 # one number per line
         for held_pid in $(awk -v inode="$(stat -c %i "$locked_file")" \
           '$2 != "->" && $4 == "WRITE" { split($6, at, ":"); if (at[3] == inode) print $5 }' /proc/locks); do
           for held_fd in "/proc/$held_pid/fd"/*; do
@@ -250,7 +251,7 @@ undo_install_packages() {
     for package in $(in_state '.[^nc]' <"$entry/brings"); do set -- "$@" "$package"; done
     may_go apt "$@" && remove_and_purge "$@" || return 1
   elif
-    # shellcheck disable=SC2046
+    # shellcheck disable=SC2046 # names of packages contain no blanks
     set -- $(rpms_there <"$entry/brings")
     [ $# -gt 0 ]
   then
@@ -290,8 +291,10 @@ remove_and_purge() { # PACKAGE...: the data that purging would delete is known o
 purge_deletes_data() { # PACKAGE: true if purging must be skipped; removes the helper that deletes docker's data
   scripts_of apt "$1" postrm >"$STATE/output"
   # docker.io installs this script into /var/lib/docker on removal and runs it there on purge.
+  # shellcheck disable=SC2013 # the pattern contains no blanks
   for doomed in $(grep -o '/[A-Za-z0-9_./+-]*/nuke-graph-directory\.sh' "$STATE/output"); do rm -f "$doomed"; done
   # Non-empty directories that existed before may contain users' data.
+  # shellcheck disable=SC2013 # the pattern contains no blanks
   for doomed in $(grep -E '(^|[^A-Za-z])rm .*-[A-Za-z-]*[rR]' "$STATE/output" | grep -o '/[A-Za-z0-9_./+-]*'); do
     doomed=${doomed%/}
     [ -d "$doomed" ] && [ -n "$(ls -A "$doomed")" ] && was_there "$doomed" || continue

@@ -33,7 +33,7 @@ scripts_of() { # MANAGER PACKAGE [NAME...]: print its scripts; with apt only tho
 }
 
 what_they_say() { # MANAGER -> $entry/owned.tmp, paths of the new packages, and $entry/said.tmp, their scripts
-  # shellcheck disable=SC2046
+  # shellcheck disable=SC2046 # names of packages contain no blanks
   files_of "$1" $(cat "$entry/brings") | sort -u >"$entry/owned.tmp"
   {
     while read -r brought; do scripts_of "$1" "$brought" preinst config postinst; done <"$entry/brings"
@@ -44,6 +44,7 @@ what_they_say() { # MANAGER -> $entry/owned.tmp, paths of the new packages, and 
 
 # Select among the new paths in /etc: paths that the packages own or name, all below such a directory, and links to
 # owned paths. All others were created by someone else, such as a configuration tool or an administrator.
+# shellcheck disable=SC2016 # a program for awk
 THEIRS='
   { sub(/\/+$/, "") }
   FILENAME == ARGV[1] { owned[$0] = 1; if ($0 ~ /^\/(s?bin|lib(32|64)?)\//) owned["/usr" $0] = 1; next }
@@ -118,7 +119,8 @@ remove_remains() { # MANAGER: after the removal of the packages, remove their re
   remaining=
   [ ! -f "$entry/etc-brought" ] || still_there
   if [ -n "$remaining" ]; then
-    # One path per word, because a name may contain blanks.
+    # IFS separates at line ends only, because a path may contain blanks.
+    # shellcheck disable=SC2086 # one word per path
     owned=$(IFS=$newline; set -f; owned_among "$1" $remaining)
     sort -r -k 2 "$entry/etc-brought" | while IFS=' ' read -r found_sum left_path; do
       case "$newline$owned$newline" in *"$newline$left_path$newline"*) continue ;; esac

@@ -96,7 +96,7 @@ undo_enable_unit() {
       # A listening socket would start the unit again for any client, for example the next check.
       kept silent
       # A missing unit cannot be stopped, nor can a mount that is in use.
-      # shellcheck disable=SC2086
+      # shellcheck disable=SC2086 # one word per socket
       logged limit 180 systemctl stop "$unit" $value || ! runs "$unit" || { reason="$unit cannot be stopped: $reason"; return 1; }
       ;;
   esac
