@@ -23,8 +23,9 @@ from clusterctl.facts.model.node import NodeFacts
 from clusterctl.facts.model.services import ManagedFile
 from clusterctl.inventory import load
 from clusterctl.inventory.model import Inventory, Node
-from clusterctl.requirements.base import Command, Status, Step, Verdict, WriteFile
+from clusterctl.requirements.base import Status, Verdict
 from clusterctl.requirements.fleet.view import Fleet
+from clusterctl.requirements.steps import Command, Step, WriteFile
 from clusterctl.rundir import RunDir
 from clusterctl.transport.base import HostMap, Transport
 from clusterctl.transport.fanout import fan_out

@@ -17,8 +17,8 @@ from clusterctl.inventory.model import Inventory
 from clusterctl.inventory.recorded import recorded
 from clusterctl.plan import model as plan_model
 from clusterctl.plan.model import NodePlan, Plan, PlannedStep
-from clusterctl.requirements.base import Reboot
 from clusterctl.requirements.containers import daemon_json
+from clusterctl.requirements.steps import Reboot
 from clusterctl.rundir import RunDir
 
 __all__ = ["Engine", "Prepared", "Result", "apply", "prepare", "prepare_resumed", "stored_inventory"]

@@ -14,7 +14,7 @@ from typing import cast
 from clusterctl import user_files
 from clusterctl.errors import CommandError, PlanError
 from clusterctl.plan.model import NodePlan
-from clusterctl.requirements.base import InstallPackages
+from clusterctl.requirements.steps import InstallPackages
 from clusterctl.transport.base import Transport, TransportError
 
 SUMS = "SHA256SUMS"

@@ -14,7 +14,7 @@ from clusterctl.apply.records import Record
 from clusterctl.inventory import nodeset
 from clusterctl.inventory.model import Node
 from clusterctl.plan.model import NodePlan, PlannedStep
-from clusterctl.requirements.base import Reboot
+from clusterctl.requirements.steps import Reboot
 from clusterctl.transport.base import Failure, FailureKind, Transport
 
 NEEDS_REBOOT = "needs a reboot: allow it with --reboot"

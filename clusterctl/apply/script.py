@@ -11,21 +11,8 @@ from pathlib import Path
 
 from clusterctl.apply.payload import Payload, pack
 from clusterctl.errors import PlanError
-from clusterctl.plan.build import target
 from clusterctl.plan.model import NodePlan, PlannedStep
-from clusterctl.requirements.base import (
-    Command,
-    EnableUnit,
-    InstallPackages,
-    LoadModule,
-    PutTree,
-    Reboot,
-    RestartUnit,
-    SetRegister,
-    WriteBlock,
-    WriteFile,
-    WriteValue,
-)
+from clusterctl.requirements.steps import InstallPackages, PutTree, Sent, WriteFile
 
 STATE_DIR = "/var/lib/clusterctl"
 RUNNER = Path(__file__).with_name("runner")
@@ -85,54 +72,9 @@ def quote(text: str) -> str:
 def step_key(planned: PlannedStep) -> str:
     """Return the key of a step in a node's journal; it depends on what the step changes, not on the new value."""
     step = planned.step
-    owner = planned.requirement if isinstance(step, Command | RestartUnit | Reboot) else ""
-    # A run may reboot a node more than once for different reasons, and each reboot needs its own key.
-    why = (step.description,) if isinstance(step, Reboot) else ()
-    parts = (owner, step.kind, *target(step), *why)
+    owner = planned.requirement if step.per_requirement else ""
+    parts = (owner, step.kind, *step.target())
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
-
-
-def arguments(
-    planned: PlannedStep, payload: tuple[str, str] | None = None, carried: str = ""
-) -> tuple[str, ...]:
-    """Return the arguments of the runner's functions for this kind (see the heads of the functions in ``*.sh``).
-
-    ``payload``: the checksum of a tree and the function that prints it; ``carried``: the name of the step's package
-    directory on the node.
-    """
-    step = planned.step
-    if isinstance(step, WriteFile):
-        digest = hashlib.sha256(step.content.encode()).hexdigest()
-        made_from = () if step.made_from is None else (step.made_from,)
-        return (step.path, f"{step.mode:o}", digest, step.content, *made_from)
-    if isinstance(step, WriteBlock):
-        text = step.content if not step.content or step.content.endswith("\n") else step.content + "\n"
-        digest = hashlib.sha256(text.encode()).hexdigest()
-        return (step.path, step.name, f"{step.mode:o}", step.owner or "", digest, text)
-    if isinstance(step, WriteValue):
-        return (step.path, step.value, step.prior)
-    if isinstance(step, SetRegister):
-        return (step.device, step.register, step.value, step.prior)
-    if isinstance(step, Command):
-        return (
-            f"{step.timeout_s:g}",
-            shlex.join(step.argv),
-            shlex.join(step.undo or ()),
-            shlex.join(step.guard or ()),
-        )
-    if isinstance(step, LoadModule):
-        return (step.module,)
-    if isinstance(step, EnableUnit):
-        return (step.unit, "1" if step.start else "0")
-    if isinstance(step, RestartUnit):
-        return (step.unit,)
-    if isinstance(step, InstallPackages):
-        return (step.manager, carried, *step.packages)
-    if isinstance(step, Reboot):
-        return ()
-    assert isinstance(step, PutTree)
-    assert payload is not None
-    return (step.path, *payload)
 
 
 def _head(header: Header) -> str:
@@ -167,17 +109,16 @@ def apply_script(
     """
     calls, bodies = [], []
     for number, planned in enumerate(plan.steps, start=1):
-        payload = None
+        sent = Sent()
         if isinstance(planned.step, PutTree):
             packed = pack_tree(planned.step.source)
             bodies.append(
                 f"payload_{number}() {{\ncat <<'END_OF_TREE'\n{packed.base64_text}END_OF_TREE\n}}\n"
             )
-            payload = (packed.sha256, f"payload_{number}")
-        folder = ""
+            sent = Sent(tree=(packed.sha256, f"payload_{number}"))
         if isinstance(planned.step, InstallPackages) and planned.step.folder is not None:
-            folder = (carried or {})[planned.step.folder]
-        calls.append(_call(number, planned, arguments(planned, payload, folder)))
+            sent = Sent(packages=(carried or {})[planned.step.folder])
+        calls.append(_call(number, planned, planned.step.arguments(sent)))
     steps = "all_steps() {\n" + "\n".join([*_batched(plan, calls, header.left_over), "  :"]) + "\n}\n"
     return "\n".join([_head(header), _text(*COMMON, *APPLY), *bodies, steps, "main_apply\n"])
 

@@ -8,50 +8,13 @@ from typing import TYPE_CHECKING
 
 from clusterctl.errors import PlanError
 from clusterctl.plan.model import NodePlan, PlannedStep
-from clusterctl.requirements.base import (
-    Command,
-    EnableUnit,
-    InstallPackages,
-    LoadModule,
-    PutTree,
-    Reboot,
-    Requirement,
-    RestartUnit,
-    SetRegister,
-    Status,
-    Step,
-    Verdict,
-    WriteBlock,
-    WriteFile,
-    WriteValue,
-)
+from clusterctl.requirements.base import Requirement, Status, Verdict
 from clusterctl.requirements.fleet.view import Fleet
+from clusterctl.requirements.steps import Reboot, Step
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts
     from clusterctl.inventory.model import Node
-
-
-def target(step: Step) -> tuple[str, ...]:
-    """Return what a step changes: two steps with the same target are either equal or contradict each other."""
-    if isinstance(step, WriteFile | WriteValue | PutTree):
-        return ("file", step.path)
-    if isinstance(step, WriteBlock):
-        return ("block", step.path, step.name)
-    if isinstance(step, Reboot):
-        return ("reboot",)
-    if isinstance(step, SetRegister):
-        return ("register", step.device, step.register)
-    if isinstance(step, LoadModule):
-        return ("module", step.module)
-    if isinstance(step, EnableUnit):
-        return ("unit", step.unit)
-    if isinstance(step, RestartUnit):
-        return ("restart", step.unit)
-    if isinstance(step, InstallPackages):
-        return ("packages", *step.packages)
-    assert isinstance(step, Command)
-    return ("command", *step.argv)
 
 
 def _same(one: Step, other: Step) -> bool:
@@ -63,19 +26,18 @@ def _same(one: Step, other: Step) -> bool:
 def join(node: str, steps: tuple[PlannedStep, ...]) -> NodePlan:
     """Return one node's plan with each target once; raise PlanError if two requirements contradict each other.
 
-    A command or a restart stays with its requirement, because it may have to follow that requirement's files.
+    A step of a kind that is ``per_requirement``, such as a restart, stays with each requirement.
     If any requirements need a reboot, the node reboots once, after all other steps.
     """
     taken: dict[tuple[str, ...], PlannedStep] = {}
     kept: list[PlannedStep] = []
     boots: list[PlannedStep] = []
     for planned in steps:
-        if isinstance(planned.step, Reboot):
+        step = planned.step
+        if isinstance(step, Reboot):
             boots.append(planned)
             continue
-        key = target(planned.step)
-        if isinstance(planned.step, Command | RestartUnit):
-            key = (planned.requirement, *key)
+        key = (planned.requirement, *step.target()) if step.per_requirement else step.target()
         earlier = taken.setdefault(key, planned)
         if earlier is planned:
             kept.append(planned)

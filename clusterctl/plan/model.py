@@ -9,8 +9,8 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter, ValidationError
 
 from clusterctl.errors import PlanError
-from clusterctl.requirements.base import Step
 from clusterctl.requirements.containers import daemon_json
+from clusterctl.requirements.steps import Step
 
 SCHEMA = "clusterctl.plan/1"
 

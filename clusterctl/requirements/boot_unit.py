@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clusterctl.facts.base import ReadStatus
-from clusterctl.requirements.base import EnableUnit, Step, WriteFile
 from clusterctl.requirements.rendering import render
+from clusterctl.requirements.steps import EnableUnit, Step, WriteFile
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 from clusterctl.requirements import signing_key
-from clusterctl.requirements.base import Command, InstallPackages, Step, WriteFile
 from clusterctl.requirements.rendering import render
+from clusterctl.requirements.steps import Command, InstallPackages, Step, WriteFile
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts

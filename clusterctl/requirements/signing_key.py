@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from clusterctl.requirements.base import Command, InstallPackages
+from clusterctl.requirements.steps import Command, InstallPackages
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts

@@ -15,9 +15,9 @@ import yaml
 from case_facts import facts_of
 
 from clusterctl.inventory.model import Node
-from clusterctl.requirements.base import Command, Step, WriteBlock, WriteFile
 from clusterctl.requirements.catalog import ALL
 from clusterctl.requirements.fleet.view import Fleet
+from clusterctl.requirements.steps import Command, Step, WriteBlock, WriteFile
 
 ROOT = Path(__file__).resolve().parents[2]
 CASES = ROOT / "tests" / "requirements"

@@ -29,9 +29,9 @@ from clusterctl.errors import ClusterctlError, InventoryError
 from clusterctl.inventory import load
 from clusterctl.inventory.model import Node
 from clusterctl.plan.model import NodePlan, PlannedStep
-from clusterctl.requirements.base import Command, InstallPackages, Step, WriteBlock, WriteFile
 from clusterctl.requirements.catalog import ALL
 from clusterctl.requirements.fleet.view import Fleet
+from clusterctl.requirements.steps import Command, InstallPackages, Sent, Step, WriteBlock, WriteFile
 
 CASES = Path(__file__).resolve().parents[1] / "requirements"
 SHELLS = (("dash",), ("bash", "--posix"), ("busybox", "sh"))
@@ -246,7 +246,7 @@ def test_the_runner_is_handed_every_word_whole(
     read = [chunk.split(b"\0")[:-1] for chunk in out.read_bytes().split(b"\1\0")[:-1]] if steps else []
     assert len(read) == len(steps)
     for words, one in zip(read, planned, strict=True):
-        wanted = (one.step.kind.replace("-", "_"), one.step.description, *script.arguments(one))
+        wanted = (one.step.kind.replace("-", "_"), one.step.description, *one.step.arguments(Sent()))
         assert words[3:] == [word.encode() for word in wanted], changed[one.step]
     assert list((tmp_path / "here").iterdir()) == []
 

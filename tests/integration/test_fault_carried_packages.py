@@ -25,7 +25,7 @@ from clusterctl.apply.undo import Undo
 from clusterctl.errors import CommandError, PlanError
 from clusterctl.inventory import load
 from clusterctl.inventory.model import Node
-from clusterctl.requirements.base import Command, InstallPackages
+from clusterctl.requirements.steps import Command, InstallPackages
 from clusterctl.rundir import RunDir
 from clusterctl.transport.connect import Connector
 

@@ -18,7 +18,7 @@ from clusterctl.apply.journal import Options, RunJournal
 from clusterctl.apply.undo import Undo
 from clusterctl.errors import ConfigError, PlanError
 from clusterctl.inventory import load
-from clusterctl.requirements.base import Reboot, Step
+from clusterctl.requirements.steps import Reboot, Step
 from clusterctl.rundir import RunDir
 
 

@@ -20,7 +20,7 @@ from clusterctl.apply.rolling import Rolling
 from clusterctl.apply.undo import Undo
 from clusterctl.cli.bootstrap import command as bootstrap_verb
 from clusterctl.inventory import load
-from clusterctl.requirements.base import Command, InstallPackages, Reboot, RestartUnit, WriteBlock, WriteFile
+from clusterctl.requirements.steps import Command, InstallPackages, Reboot, RestartUnit, WriteBlock, WriteFile
 from clusterctl.rundir import RunDir
 
 

@@ -19,7 +19,7 @@ from clusterctl.apply import bootstrap
 from clusterctl.apply.journal import Options
 from clusterctl.apply.undo import Undo
 from clusterctl.inventory import load
-from clusterctl.requirements.base import InstallPackages
+from clusterctl.requirements.steps import InstallPackages
 from clusterctl.rundir import RunDir
 
 OVERLAYS = """

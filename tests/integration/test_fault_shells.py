@@ -17,7 +17,7 @@ from clusterctl.apply.journal import Options
 from clusterctl.apply.undo import Undo
 from clusterctl.cli.bootstrap import command as bootstrap_verb
 from clusterctl.inventory import load
-from clusterctl.requirements.base import Command, WriteBlock, WriteFile
+from clusterctl.requirements.steps import Command, WriteBlock, WriteFile
 from clusterctl.rundir import RunDir
 
 PASSWORD = "canary of sudo 7f3a"

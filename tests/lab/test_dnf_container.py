@@ -27,7 +27,8 @@ from clusterctl.errors import PlanError
 from clusterctl.facts.gather import gather
 from clusterctl.inventory import load
 from clusterctl.lab import host
-from clusterctl.requirements.base import InstallPackages, Status, Verdict
+from clusterctl.requirements.base import Status, Verdict
+from clusterctl.requirements.steps import InstallPackages
 from clusterctl.rundir import RunDir
 from clusterctl.transport.connect import Connector
 from clusterctl.transport.fanout import fan_out

@@ -16,7 +16,8 @@ from clusterctl.apply.undo import Undo
 from clusterctl.facts.gather import gather
 from clusterctl.facts.model.services import ManagedFile
 from clusterctl.inventory import load
-from clusterctl.requirements.base import Reboot, Status, Verdict, WriteFile
+from clusterctl.requirements.base import Status, Verdict
+from clusterctl.requirements.steps import Reboot, WriteFile
 from clusterctl.rundir import RunDir
 from clusterctl.transport.connect import Connector
 from clusterctl.transport.fanout import fan_out

@@ -21,7 +21,7 @@ from clusterctl.errors import UsageError
 from clusterctl.facts.catalog import complete
 from clusterctl.facts.document import from_document, to_document
 from clusterctl.inventory.model import Node
-from clusterctl.plan.build import build, target
+from clusterctl.plan.build import build
 from clusterctl.plan.model import Plan
 from clusterctl.plan.model import from_document as plan_from_document
 from clusterctl.plan.model import to_document as plan_to_document
@@ -69,7 +69,7 @@ def _spoken(step):
         if "\n" in step.argv[2]:
             return " ".join(["script", *step.argv[3:]])
         return "INSTALL" if "install -D" in step.argv[2] else step.argv[2]
-    words = [step.kind, *target(step)[1:]]
+    words = [step.kind, *step.target()[1:]]
     if step.kind in ("set-register", "write-value"):
         words += [f"{step.prior}->{step.value}"]
     return " ".join(words)

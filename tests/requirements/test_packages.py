@@ -22,9 +22,9 @@ from clusterctl.facts.model.host import ConfigLine
 from clusterctl.inventory.load import load
 from clusterctl.inventory.model import Node
 from clusterctl.requirements import packages
-from clusterctl.requirements.base import Command, InstallPackages, WriteFile
 from clusterctl.requirements.containers import docker_install
 from clusterctl.requirements.packages import Repository, SigningKey
+from clusterctl.requirements.steps import Command, InstallPackages, WriteFile
 
 
 def _node(**settings: object) -> Node:

@@ -15,9 +15,10 @@ from clusterctl.facts.model.services import Mount
 from clusterctl.facts.model.sharing import OwnText
 from clusterctl.facts.subjects import ssh_mesh
 from clusterctl.inventory.model import Node
-from clusterctl.requirements.base import Status, WriteBlock
+from clusterctl.requirements.base import Status
 from clusterctl.requirements.fleet.ssh_mesh import requirement
 from clusterctl.requirements.fleet.view import Fleet
+from clusterctl.requirements.steps import WriteBlock
 
 COUNT = 600
 SECTION = """\

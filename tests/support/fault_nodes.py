@@ -22,7 +22,8 @@ from clusterctl.apply.engine import Engine
 from clusterctl.facts.gather import gather
 from clusterctl.facts.model.node import NodeFacts
 from clusterctl.facts.model.services import ManagedFile
-from clusterctl.requirements.base import (
+from clusterctl.requirements.base import Status, Verdict
+from clusterctl.requirements.steps import (
     Command,
     EnableUnit,
     InstallPackages,
@@ -30,9 +31,7 @@ from clusterctl.requirements.base import (
     PutTree,
     RestartUnit,
     SetRegister,
-    Status,
     Step,
-    Verdict,
     WriteBlock,
     WriteFile,
     WriteValue,

@@ -34,7 +34,8 @@ def outlook(prepared: Prepared, permits: Permits) -> list[str]:
     from clusterctl.apply.on_node import NEEDS_REBOOT
     from clusterctl.inventory import nodeset
     from clusterctl.report.text.check import Kinds
-    from clusterctl.requirements.base import Reboot, Status
+    from clusterctl.requirements.base import Status
+    from clusterctl.requirements.steps import Reboot
 
     if prepared.plan.is_empty:
         return []

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clusterctl.requirements.base import Command, EnableUnit, Step
+from clusterctl.requirements.steps import Command, EnableUnit, Step
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts

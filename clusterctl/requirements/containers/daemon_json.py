@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from clusterctl.foreign import NotUnderstood, json_value
-from clusterctl.requirements.base import Step, WriteFile
+from clusterctl.requirements.steps import Step, WriteFile
 from clusterctl.requirements.wording import because
 from clusterctl.secret.scrub import scrubbed_json
 

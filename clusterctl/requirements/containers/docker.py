@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from clusterctl.requirements.base import EnableUnit, Json, RestartUnit, Status, Step, Verdict
+from clusterctl.requirements.base import Json, Status, Verdict
 from clusterctl.requirements.containers import daemon_json, docker_install
+from clusterctl.requirements.steps import EnableUnit, RestartUnit, Step
 from clusterctl.requirements.wording import because
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from clusterctl.requirements.packages import Repository, SigningKey, by_hand, in
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts
     from clusterctl.inventory.model import Node
-    from clusterctl.requirements.base import Step
+    from clusterctl.requirements.steps import Step
 
 # docs.docker.com, "Install Docker Engine": the repositories' addresses and the fingerprints of their keys.
 BASE = "https://download.docker.com/linux"

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clusterctl.requirements import packages
-from clusterctl.requirements.base import Command, Json, RestartUnit, Status, Step, Verdict
+from clusterctl.requirements.base import Json, Status, Verdict
 from clusterctl.requirements.containers import cdi_specification, daemon_json, docker
 from clusterctl.requirements.gpu import nvidia_repository
 from clusterctl.requirements.gpus import own_gpus
+from clusterctl.requirements.steps import Command, RestartUnit, Step
 from clusterctl.requirements.wording import because
 
 if TYPE_CHECKING:

@@ -6,8 +6,9 @@ import hashlib
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from clusterctl.requirements.base import Json, Status, Step, Verdict, WriteFile
+from clusterctl.requirements.base import Json, Status, Verdict
 from clusterctl.requirements.fleet.votes import OncePerFleet
+from clusterctl.requirements.steps import Step, WriteFile
 from clusterctl.requirements.wording import because, some
 
 if TYPE_CHECKING:

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clusterctl.facts.base import ReadStatus
-from clusterctl.requirements.base import Json, LoadModule, Reboot, Status, Step, Verdict
+from clusterctl.requirements.base import Json, Status, Verdict
 from clusterctl.requirements.gpu import driver_install as gpu_driver_install
 from clusterctl.requirements.gpu import links as gpu_links
 from clusterctl.requirements.gpus import driver_is_a_containers, own_gpus, why_none
+from clusterctl.requirements.steps import LoadModule, Reboot, Step
 from clusterctl.requirements.wording import because, counted, some
 
 if TYPE_CHECKING:

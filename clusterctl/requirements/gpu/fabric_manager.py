@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clusterctl.foreign import whole
-from clusterctl.requirements.base import EnableUnit, Json, LoadModule, Status, Step, Verdict, WriteFile
+from clusterctl.requirements.base import Json, Status, Verdict
 from clusterctl.requirements.gpu import fabric_manager_install
 from clusterctl.requirements.gpus import driver_is_a_containers, own_gpus
 from clusterctl.requirements.packages import by_hand
+from clusterctl.requirements.steps import EnableUnit, LoadModule, Step, WriteFile
 from clusterctl.requirements.wording import because, some
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterctl.foreign import whole
-from clusterctl.requirements.base import Command, InstallPackages, RestartUnit, Step, WriteFile
 from clusterctl.requirements.gpu import nvidia_repository
 from clusterctl.requirements.packages import manager
+from clusterctl.requirements.steps import Command, InstallPackages, RestartUnit, Step, WriteFile
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts

@@ -10,7 +10,7 @@ from clusterctl.requirements.packages import Repository, SigningKey, manager, re
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts
     from clusterctl.inventory.model import Node
-    from clusterctl.requirements.base import Step
+    from clusterctl.requirements.steps import Step
 
 CUDA = "https://developer.download.nvidia.com/compute/cuda/repos"
 TOOLKIT = "https://nvidia.github.io/libnvidia-container"

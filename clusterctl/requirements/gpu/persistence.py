@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from clusterctl.requirements.base import Command, EnableUnit, Json, Status, Step, Verdict
+from clusterctl.requirements.base import Json, Status, Verdict
 from clusterctl.requirements.boot_unit import BootUnit
 from clusterctl.requirements.gpus import own_gpus
 from clusterctl.requirements.rendering import render
+from clusterctl.requirements.steps import Command, EnableUnit, Step
 from clusterctl.requirements.wording import because, some
 
 if TYPE_CHECKING:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterctl.requirements.base import Json, Status, Step, Verdict, WriteValue
+from clusterctl.requirements.base import Json, Status, Verdict
 from clusterctl.requirements.boot_unit import BootUnit
 from clusterctl.requirements.rendering import render
+from clusterctl.requirements.steps import Step, WriteValue
 from clusterctl.requirements.wording import because, some
 
 if TYPE_CHECKING:

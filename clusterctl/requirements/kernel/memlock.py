@@ -9,10 +9,11 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from clusterctl.facts.model.host import UNLIMITED
-from clusterctl.requirements.base import Json, RestartUnit, Status, Step, Verdict, WriteFile
+from clusterctl.requirements.base import Json, Status, Verdict
 from clusterctl.requirements.containers import daemon_json
 from clusterctl.requirements.kernel import session_limits
 from clusterctl.requirements.rendering import render
+from clusterctl.requirements.steps import RestartUnit, Step, WriteFile
 from clusterctl.requirements.wording import because
 
 if TYPE_CHECKING:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterctl.requirements.base import Json, Status, Step, Verdict
+from clusterctl.requirements.base import Json, Status, Verdict
 from clusterctl.requirements.kernel import sysctl
 from clusterctl.requirements.kernel.sysctl import Wanted
+from clusterctl.requirements.steps import Step
 from clusterctl.requirements.wording import some
 
 if TYPE_CHECKING:

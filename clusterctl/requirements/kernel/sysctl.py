@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal
 from clusterctl.facts.base import ReadStatus
 from clusterctl.facts.subjects.configuration import READ_ONLY
 from clusterctl.foreign import is_whole, whole
-from clusterctl.requirements.base import Step, WriteFile, WriteValue
 from clusterctl.requirements.rendering import render
+from clusterctl.requirements.steps import Step, WriteFile, WriteValue
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.host import ConfigLine

@@ -13,14 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from clusterctl.facts.model.devices import ACS_FLAGS
 from clusterctl.facts.subjects.gpu_models import is_joined_to_its_cpu, shares_memory_of_its_cpu
-from clusterctl.requirements.base import (
-    InstallPackages,
-    Json,
-    SetRegister,
-    Status,
-    Step,
-    Verdict,
-)
+from clusterctl.requirements.base import Json, Status, Verdict
 from clusterctl.requirements.boot_unit import BootUnit
 from clusterctl.requirements.gpus import GIVEN_AWAY
 from clusterctl.requirements.packages import by_hand
@@ -28,6 +21,7 @@ from clusterctl.requirements.rdma import ports as rdma_ports
 from clusterctl.requirements.rdma.data_direct import has_connectx_8
 from clusterctl.requirements.rdma.pci_path import bridges_on_paths, select
 from clusterctl.requirements.rendering import render
+from clusterctl.requirements.steps import InstallPackages, SetRegister, Step
 from clusterctl.requirements.wording import because, some
 
 if TYPE_CHECKING:

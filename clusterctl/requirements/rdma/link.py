@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterctl.inventory.field_types import too_many_hcas
-from clusterctl.requirements.base import Json, Status, Step, Verdict
+from clusterctl.requirements.base import Json, Status, Verdict
 from clusterctl.requirements.rdma import counters as rdma_counters
 from clusterctl.requirements.rdma import efa
 from clusterctl.requirements.rdma import gids as rdma_gids
 from clusterctl.requirements.rdma import majority as rdma_fleet
 from clusterctl.requirements.rdma import ports as rdma_ports
 from clusterctl.requirements.rdma.nccl_settings import given, topology_warnings, turns_rdma_off
+from clusterctl.requirements.steps import Step
 from clusterctl.requirements.wording import because, some
 
 if TYPE_CHECKING:

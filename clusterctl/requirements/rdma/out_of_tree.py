@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from clusterctl.requirements.base import Command, InstallPackages, LoadModule, PutTree, Step, WriteFile
 from clusterctl.requirements.packages import kernel_headers, manager
+from clusterctl.requirements.steps import Command, InstallPackages, LoadModule, PutTree, Step, WriteFile
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts

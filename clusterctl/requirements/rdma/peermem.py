@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clusterctl.facts.subjects.gpu_models import why_no_gpudirect
-from clusterctl.requirements.base import Command, Json, Status, Step, Verdict
+from clusterctl.requirements.base import Json, Status, Verdict
 from clusterctl.requirements.gpus import own_gpus, why_none
 from clusterctl.requirements.rdma import data_direct, dma_buf, efa, nccl_settings, out_of_tree, peermem_notes
 from clusterctl.requirements.rdma import gids as rdma_gids
 from clusterctl.requirements.rdma import ports as rdma_ports
 from clusterctl.requirements.rdma.dma_buf import missing_conditions
+from clusterctl.requirements.steps import Command, Step
 from clusterctl.requirements.wording import because, some
 
 if TYPE_CHECKING:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterctl.requirements.base import Json, LoadModule, Status, Step, Verdict
+from clusterctl.requirements.base import Json, Status, Verdict
 from clusterctl.requirements.packages import by_hand, install
 from clusterctl.requirements.rdma import ports as rdma_ports
+from clusterctl.requirements.steps import LoadModule, Step
 from clusterctl.requirements.wording import because, some
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from clusterctl.apply.engine import Engine
 from clusterctl.apply.on_node import OnNode
 from clusterctl.inventory.model import Node
 from clusterctl.plan.model import NodePlan, PlannedStep
-from clusterctl.requirements.base import Reboot
+from clusterctl.requirements.steps import Reboot
 from clusterctl.transport.base import Completed, Failure, FailureKind, HostMap, TransportError
 
 GPU01 = Node(name="gpu01", address="10.0.0.1")

@@ -17,7 +17,7 @@ from clusterctl.apply.rolling import Rolling
 from clusterctl.apply.script import Header, new_nonce
 from clusterctl.errors import ConfigError, PlanError
 from clusterctl.plan.model import NodePlan, PlannedStep
-from clusterctl.requirements.base import WriteFile
+from clusterctl.requirements.steps import WriteFile
 from clusterctl.rundir import RunDir
 from clusterctl.transport.base import Completed, Failure, FailureKind, TransportError
 

@@ -10,7 +10,8 @@ from clusterctl.apply.rolling import Rolling
 from clusterctl.apply.rounds import LIMIT, Rounds
 from clusterctl.errors import CommandError
 from clusterctl.inventory.model import Inventory, Node
-from clusterctl.requirements.base import Command, Status, Verdict
+from clusterctl.requirements.base import Status, Verdict
+from clusterctl.requirements.steps import Command
 from clusterctl.rundir import RunDir
 from clusterctl.transport.base import Completed, HostMap
 

@@ -5,16 +5,28 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
+from dataclasses import fields
 from pathlib import Path
+from typing import get_args
 
 import pytest
+from every_step import KEYS
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from clusterctl.apply import records, script
 from clusterctl.errors import PlanError
 from clusterctl.plan.model import NodePlan, PlannedStep
-from clusterctl.requirements.base import Command, RestartUnit, SetRegister, WriteFile, WriteValue
+from clusterctl.requirements import steps as step_kinds
+from clusterctl.requirements.steps import (
+    Command,
+    RestartUnit,
+    SetRegister,
+    Step,
+    StepKind,
+    WriteFile,
+    WriteValue,
+)
 
 NONCE = "feedfacefeedface"
 
@@ -113,17 +125,42 @@ def test_no_two_parts_of_the_runner_give_one_name_to_two_functions():
     assert sorted(names) == sorted(set(names))
 
 
-def test_every_kind_of_step_has_its_functions():
+KIND_CLASSES = [
+    found
+    for found in vars(step_kinds).values()
+    if isinstance(found, type) and issubclass(found, StepKind) and found is not StepKind
+]
+KINDS = [next(f.default for f in fields(found) if f.name == "kind") for found in KIND_CLASSES]
+
+
+def test_every_class_of_a_step_is_one_kind_of_the_plan():
+    assert set(KIND_CLASSES) == set(get_args(Step))
+    assert len(set(KINDS)) == len(KINDS) > 10
+    for found in KIND_CLASSES:
+        names = [f.name for f in fields(found)]
+        assert (names[0], names[-1]) == ("description", "kind"), found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("part", ["so", "prior", "do", "undo"])
+def test_every_kind_of_step_has_its_functions(kind, part):
     text = "".join((script.RUNNER / name).read_text() for name in script.COMMON)
-    kinds = [
-        "write_file",
-        "write_value",
-        "set_register",
-        "command",
-        "load_module",
-        "enable_unit",
-        "restart_unit",
-    ]
-    for kind in [*kinds, "install_packages", "put_tree"]:
-        for part in ("so", "prior", "do", "undo"):
-            assert f"\n{part}_{kind}() {{" in text, (part, kind)
+    assert f"\n{part}_{kind.replace('-', '_')}() {{" in text
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "of-another-version"])
+def test_undo_knows_what_the_entry_of_every_kind_must_hold(kind):
+    text = (script.RUNNER / "seal.sh").read_text() + 'needed_for "$1" && printf %s "$filled"'
+    done = subprocess.run(
+        ("sh", "-c", text, "sh", kind.replace("-", "_")),
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert (done.returncode == 0, done.stdout.startswith("key kind begin")) == ((kind in KINDS,) * 2)
+
+
+def test_every_kind_of_step_keeps_its_key_in_journals():
+    assert {type(step) for step in KEYS} == set(KIND_CLASSES)
+    assert {step: script.step_key(PlannedStep("r", step)) for step in KEYS} == KEYS

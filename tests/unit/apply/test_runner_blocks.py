@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from clusterctl.requirements.base import WriteBlock, WriteFile
+from clusterctl.requirements.steps import WriteBlock, WriteFile
 
 OLD = "ssh-ed25519 AAAA alice\n"
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import pytest
 
-from clusterctl.requirements.base import Command, PutTree, WriteFile, WriteValue
+from clusterctl.requirements.steps import Command, PutTree, WriteFile, WriteValue
 
 COUNTED = ("mv", "sync", "cp", "rm", "mkdir", "rmdir", "chmod", "chown", "ln", "tar", "timeout")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterctl.requirements.base import Command, PutTree, WriteBlock, WriteFile, WriteValue
+from clusterctl.requirements.steps import Command, PutTree, WriteBlock, WriteFile, WriteValue
 from tests.unit.apply.conftest import Runner
 
 CASES = {"dash": 200, "busybox": 40, "bash": 40}

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from clusterctl.plan.model import PlannedStep
-from clusterctl.requirements.base import WriteFile
+from clusterctl.requirements.steps import WriteFile
 
 ODD = "it's $(not) `run`\\n %s\n\n"
 

@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 
-from clusterctl.requirements.base import Command, PutTree, WriteFile, WriteValue
+from clusterctl.requirements.steps import Command, PutTree, WriteFile, WriteValue
 
 
 def test_a_new_file_in_new_folders_is_written_and_removed_with_them(runner):

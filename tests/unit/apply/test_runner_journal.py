@@ -11,7 +11,7 @@ import pytest
 
 from clusterctl.apply import script
 from clusterctl.plan.model import NodePlan, PlannedStep
-from clusterctl.requirements.base import Command, WriteFile, WriteValue
+from clusterctl.requirements.steps import Command, WriteFile, WriteValue
 
 
 def test_undo_is_repeatable_and_leaves_a_short_history(runner):

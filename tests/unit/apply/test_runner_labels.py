@@ -11,7 +11,7 @@ import os
 
 import pytest
 
-from clusterctl.requirements.base import WriteBlock, WriteFile
+from clusterctl.requirements.steps import WriteBlock, WriteFile
 
 LABEL = b"system_u:object_r:etc_t:s0\0"
 # busybox's cp knows no attributes, and its systems have none that matter.

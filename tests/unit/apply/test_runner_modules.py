@@ -8,7 +8,7 @@ import pytest
 
 from clusterctl.apply import script
 from clusterctl.plan.model import NodePlan, PlannedStep
-from clusterctl.requirements.base import LoadModule
+from clusterctl.requirements.steps import LoadModule
 
 # Like the kernel's: what something rests on stays, and is named.
 MODPROBE = """

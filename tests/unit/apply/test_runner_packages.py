@@ -14,7 +14,7 @@ from apt_stand_in import APT_GET, DPKG_QUERY
 
 from clusterctl.apply import script
 from clusterctl.plan.model import NodePlan, PlannedStep
-from clusterctl.requirements.base import InstallPackages, WriteFile
+from clusterctl.requirements.steps import InstallPackages, WriteFile
 
 STEP = InstallPackages("install", "apt", ("pciutils", "present"))
 

@@ -10,7 +10,7 @@ import shutil
 
 import pytest
 
-from clusterctl.requirements.base import InstallPackages
+from clusterctl.requirements.steps import InstallPackages
 
 HARMLESS_4 = """\
 Dependencies resolved.

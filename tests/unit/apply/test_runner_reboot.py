@@ -8,7 +8,7 @@ import pytest
 
 from clusterctl.apply import script
 from clusterctl.plan.model import NodePlan, PlannedStep
-from clusterctl.requirements.base import Reboot
+from clusterctl.requirements.steps import Reboot
 
 STATUS = (
     "Name:\t{name}\nUmask:\t0022\nPid:\t{pid}\nPPid:\t1\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\nGid:\t0\t0\t0\t0\n"

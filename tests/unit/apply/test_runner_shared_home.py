@@ -9,7 +9,7 @@ import pytest
 
 from clusterctl.apply import script
 from clusterctl.plan.model import NodePlan, PlannedStep
-from clusterctl.requirements.base import WriteBlock
+from clusterctl.requirements.steps import WriteBlock
 
 
 @pytest.fixture(params=["bash", "dash"])

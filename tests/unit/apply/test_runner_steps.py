@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clusterctl.plan.model import PlannedStep
-from clusterctl.requirements.base import Command, LoadModule, SetRegister, WriteFile
+from clusterctl.requirements.steps import Command, LoadModule, SetRegister, WriteFile
 
 
 def test_a_failing_step_stops_its_requirement_and_no_other(runner):

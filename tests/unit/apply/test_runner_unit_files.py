@@ -6,7 +6,7 @@ import pytest
 
 from clusterctl.apply import script
 from clusterctl.plan.model import NodePlan, PlannedStep
-from clusterctl.requirements.base import EnableUnit, RestartUnit, WriteFile
+from clusterctl.requirements.steps import EnableUnit, RestartUnit, WriteFile
 
 SYSTEMCTL = """
 state={folder}

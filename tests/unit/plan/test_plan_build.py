@@ -3,35 +3,18 @@
 from __future__ import annotations
 
 import pytest
+from every_step import EVERY_KIND
 
 from clusterctl.errors import PlanError
 from clusterctl.plan import fold
 from clusterctl.plan.build import build, join
 from clusterctl.plan.model import NodePlan, Plan, PlannedStep, from_document, to_document
-from clusterctl.requirements.base import (
-    Command,
-    EnableUnit,
+from clusterctl.requirements.base import Status, Verdict
+from clusterctl.requirements.steps import (
     InstallPackages,
-    LoadModule,
-    PutTree,
     RestartUnit,
-    SetRegister,
-    Status,
-    Verdict,
     WriteFile,
     WriteValue,
-)
-
-EVERY_KIND = (
-    WriteFile("d", "/etc/a", "content\n", 0o600),
-    WriteValue("d", "/sys/a", "1", "0"),
-    SetRegister("d", "0000:00:01.0", "ECAP_ACS+6.w", "0000", "001d"),
-    Command("d", ("make", "-C", "/usr/src/x"), None, ("test", "-e", "/x"), 5.0),
-    LoadModule("d", "m"),
-    EnableUnit("d", "u.service", False),
-    RestartUnit("d", "u.service"),
-    InstallPackages("d", "dnf", ("a", "b")),
-    PutTree("d", "/src", "/usr/src/x"),
 )
 
 

@@ -6,15 +6,8 @@ import pytest
 
 from clusterctl.plan.build import build, join
 from clusterctl.plan.model import NodePlan, Plan, PlannedStep, from_document, to_document
-from clusterctl.requirements.base import (
-    InstallPackages,
-    Reboot,
-    RestartUnit,
-    Status,
-    Verdict,
-    WriteBlock,
-    WriteFile,
-)
+from clusterctl.requirements.base import Status, Verdict
+from clusterctl.requirements.steps import InstallPackages, Reboot, RestartUnit, WriteBlock, WriteFile
 
 NODE = type("N", (), {"name": "n1"})
 WRITE, RESTART = WriteFile("write", "/etc/a", "1"), RestartUnit("restart", "sshd")

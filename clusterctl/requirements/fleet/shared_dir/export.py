@@ -6,8 +6,8 @@ import ipaddress
 from typing import TYPE_CHECKING
 
 from clusterctl import resources
-from clusterctl.requirements.base import Command
 from clusterctl.requirements.fleet.addresses import literal, source_addresses
+from clusterctl.requirements.steps import Command
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts

@@ -7,9 +7,9 @@ import re
 from typing import TYPE_CHECKING
 
 from clusterctl import resources
-from clusterctl.requirements.base import Command
 from clusterctl.requirements.fleet.addresses import literal
 from clusterctl.requirements.rendering import render
+from clusterctl.requirements.steps import Command
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts

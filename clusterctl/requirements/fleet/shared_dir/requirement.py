@@ -8,11 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterctl.facts.subjects.nfs import PATIENCE_S
-from clusterctl.requirements.base import EnableUnit, Json, Status, Step, Verdict, WriteFile
+from clusterctl.requirements.base import Json, Status, Verdict
 from clusterctl.requirements.fleet.shared_dir import export as exports
 from clusterctl.requirements.fleet.shared_dir import mount as mounts
 from clusterctl.requirements.fleet.shared_dir import wish
 from clusterctl.requirements.packages import install, manager
+from clusterctl.requirements.steps import EnableUnit, Step, WriteFile
 from clusterctl.requirements.wording import because, some
 
 if TYPE_CHECKING:

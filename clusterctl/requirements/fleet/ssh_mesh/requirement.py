@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterctl import resources
-from clusterctl.requirements.base import Command, Json, Status, Step, Verdict, WriteBlock, WriteFile
+from clusterctl.requirements.base import Json, Status, Verdict
 from clusterctl.requirements.fleet.ssh_mesh import limits
 from clusterctl.requirements.fleet.ssh_mesh import texts as files
 from clusterctl.requirements.fleet.ssh_mesh.need import (
@@ -21,6 +21,7 @@ from clusterctl.requirements.fleet.ssh_mesh.need import (
     whole,
 )
 from clusterctl.requirements.packages import by_hand, install, manager
+from clusterctl.requirements.steps import Command, Step, WriteBlock, WriteFile
 from clusterctl.requirements.wording import because, counted, some
 from clusterctl.transport.known_hosts import fingerprint
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Literal
 
 from clusterctl.facts.base import ReadStatus
 from clusterctl.facts.subjects.configuration import KEPT
-from clusterctl.requirements.base import Command, EnableUnit, RestartUnit, Step, WriteBlock, WriteFile
 from clusterctl.requirements.packages import install
 from clusterctl.requirements.rendering import render
+from clusterctl.requirements.steps import Command, EnableUnit, RestartUnit, Step, WriteBlock, WriteFile
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterctl.requirements.base import Json, Status, Step, Verdict
+from clusterctl.requirements.base import Json, Status, Verdict
 from clusterctl.requirements.fleet.time import daemon as time_daemon
 from clusterctl.requirements.fleet.time import offset as time_offset
 from clusterctl.requirements.packages import by_hand
+from clusterctl.requirements.steps import Step
 from clusterctl.requirements.wording import because
 
 if TYPE_CHECKING:
