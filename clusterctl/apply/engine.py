@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from clusterctl.apply import script
-from clusterctl.apply.execute import NodeOutcome, StepOutcome
+from clusterctl.apply.execute import Cause, NodeOutcome, StepOutcome
 from clusterctl.apply.journal import Options
 from clusterctl.facts.catalog import SAME_FOR_EVERY_LOGIN
 from clusterctl.facts.model.node import NodeFacts
@@ -79,6 +79,15 @@ class Result:
     outcomes: Mapping[str, NodeOutcome]
     verdicts: HostMap[tuple[Verdict, ...]]
     rounds: int = 1
+
+    @property
+    def needs_reboot(self) -> bool:
+        """Whether a node must reboot that this run did not reboot."""
+        return any(
+            step.cause is Cause.REBOOT_NOT_MADE
+            for outcome in self.outcomes.values()
+            for step in outcome.steps
+        )
 
 
 def fleet_of(engine: Engine, inventory: Inventory, facts: HostMap[NodeFacts]) -> Fleet:

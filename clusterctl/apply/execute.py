@@ -23,6 +23,15 @@ class StepStatus(str, Enum):
     PLANNED = "planned"
 
 
+class Cause(str, Enum):
+    """Why a step was not finished, where code depends on it; the text for people is the step's ``reason``."""
+
+    INTERRUPTED = "interrupted"
+    """The connection or the runner ended while the step was running."""
+    REBOOT_NOT_MADE = "reboot-not-made"
+    """The node must reboot, but this run does not reboot it: not allowed, or impossible from this machine."""
+
+
 @dataclass(frozen=True, slots=True)
 class StepOutcome:
     """One step and how it ended: ``reason`` explains a failed or skipped step, ``notes`` list anything unusual."""
@@ -35,6 +44,7 @@ class StepOutcome:
     notes: tuple[str, ...] = ()
     round: int = 1
     """The round, within this part of the run, in which the step was planned."""
+    cause: Cause | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +126,9 @@ class Follower:
                 steps.append(outcome)
             elif index in self._begun:
                 reason = f"interrupted: {failure.message}" if failure else "interrupted"
-                steps.append(replace(outcome, status=StepStatus.FAILED, reason=reason))
+                steps.append(
+                    replace(outcome, status=StepStatus.FAILED, reason=reason, cause=Cause.INTERRUPTED)
+                )
             else:
                 steps.append(replace(outcome, status=StepStatus.SKIPPED, reason="not reached"))
         return NodeOutcome(tuple(steps), failure, self.boot_id, rebooting)

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from clusterctl.apply import carry, reboot, script
 from clusterctl.apply.engine import Engine
-from clusterctl.apply.execute import NodeOutcome, StepOutcome, StepStatus, apply_plan
+from clusterctl.apply.execute import Cause, NodeOutcome, StepOutcome, StepStatus, apply_plan
 from clusterctl.apply.records import Record
 from clusterctl.inventory import nodeset
 from clusterctl.inventory.model import Node
@@ -77,7 +77,8 @@ class OnNode:
             outcome = self._explain_loss(transport, outcome)
         if refused:
             skipped = left_out(NodePlan(plan.node, boots), StepStatus.SKIPPED, refused)
-            outcome = replace(outcome, steps=(*outcome.steps, *skipped))
+            boots_left = tuple(replace(step, cause=Cause.REBOOT_NOT_MADE) for step in skipped)
+            outcome = replace(outcome, steps=(*outcome.steps, *boots_left))
         return outcome
 
     def _why_no_reboot(self) -> str:
@@ -159,9 +160,7 @@ class OnNode:
         # The node is reachable again, so the failure must not count as a connection failure.
         failure = Failure(FailureKind.ERROR, message, hint)
         steps = tuple(
-            replace(step, reason=f"interrupted: {message}")
-            if step.status is StepStatus.FAILED and step.reason.startswith("interrupted")
-            else step
+            replace(step, reason=f"interrupted: {message}") if step.cause is Cause.INTERRUPTED else step
             for step in outcome.steps
         )
         return replace(outcome, steps=steps, failure=failure)

@@ -180,7 +180,7 @@ def test_a_node_where_another_run_is_at_work_is_refused_by_name_and_keeps_its_ve
     assert document["nodes"][0]["reachable"] is True
     assert document["nodes"][0]["error"]["message"] == result.outcomes[name].failure.message
     assert [v["status"] for v in document["nodes"][0]["verdicts"]] == ["unmet"]
-    assert bootstrap_verb.exit_code(document) == 1
+    assert bootstrap_verb.exit_code(document, result) == 1
     assert _files(root, name) == {}
 
 

@@ -137,7 +137,7 @@ def bootstrap(
         console.emit_json(document)
     elif not declined:
         console.data(_text(document, prepared, result))
-    raise typer.Exit(1 if declined else exit_code(document))
+    raise typer.Exit(1 if declined else exit_code(document, result))
 
 
 def _say_planned(prepared: Prepared, permits: permits_of.Permits, *, steps_too: bool) -> None:
@@ -261,8 +261,8 @@ def document_of(run: RunDir, prepared: Prepared, result: Result | None) -> dict[
     return {"schema": SCHEMA, "run": run.id, "nodes": nodes, "summary": summary}
 
 
-def exit_code(document: dict[str, Any]) -> int:
-    """Return 0, 1 or 5 for a ``clusterctl.bootstrap/1`` document."""
+def exit_code(document: dict[str, Any], result: Result | None) -> int:
+    """Return 0, 1 or 5 for a ``clusterctl.bootstrap/1`` document and the result that it is made from."""
     summary = document["summary"]
     if summary["unreachable"] == len(document["nodes"]):
         return 5
@@ -272,12 +272,8 @@ def exit_code(document: dict[str, Any]) -> int:
         for verdict in node["verdicts"]
     )
     errors = any(node["error"] for node in document["nodes"])
-    left_out = any(
-        step["status"] == "skipped" and str(step.get("reason", "")).startswith("needs a reboot")
-        for node in document["nodes"]
-        for step in node["steps"]
-    )
-    return 1 if summary["failed"] or errors or open_ends or left_out else 0
+    needs_reboot = result is not None and result.needs_reboot
+    return 1 if summary["failed"] or errors or open_ends or needs_reboot else 0
 
 
 def _text(document: dict[str, Any], prepared: Prepared, result: Result | None) -> str:
