@@ -23,7 +23,7 @@ from clusterctl.facts.model.node import NodeFacts
 from clusterctl.facts.model.services import ManagedFile
 from clusterctl.inventory import load
 from clusterctl.inventory.model import Inventory, Node
-from clusterctl.requirements.base import Status, Verdict
+from clusterctl.requirements.base import Decision, Status
 from clusterctl.requirements.fleet.view import Fleet
 from clusterctl.requirements.steps import Command, Step, WriteFile
 from clusterctl.rundir import RunDir
@@ -48,17 +48,18 @@ class Scratch:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def judge(self, facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
+    def decide(self, facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
         """Compare the files' texts and look for the marks."""
         there = {file.path: file.text for file in facts.managed_files}
         missing = [name for name in FILES if there.get(name) != content(name, node.name)]
         missing += [name for name in MARKS if name not in there]
         if missing:
-            return Verdict(self.NAME, Status.UNMET, f"missing: {', '.join(missing)}")
-        return Verdict(self.NAME, Status.MET, "everything is there")
+            return Decision(
+                self.NAME, Status.UNMET, f"missing: {', '.join(missing)}", steps=self._steps(node)
+            )
+        return Decision(self.NAME, Status.MET, "everything is there")
 
-    def steps(self, facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
-        """Write all files, run all commands."""
+    def _steps(self, node: Node) -> tuple[Step, ...]:
         folder = self.folder / node.name
         files = (WriteFile(f"write {name}", str(folder / name), content(name, node.name)) for name in FILES)
         marks = (

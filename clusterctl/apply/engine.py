@@ -12,9 +12,9 @@ from clusterctl.facts.catalog import SAME_FOR_EVERY_LOGIN
 from clusterctl.facts.model.node import NodeFacts
 from clusterctl.inventory.model import Inventory, Node
 from clusterctl.plan import build
-from clusterctl.plan.model import NodePlan, Plan, PlannedStep
+from clusterctl.plan.model import NodePlan, Plan
 from clusterctl.requirements import judge
-from clusterctl.requirements.base import Requirement, Verdict
+from clusterctl.requirements.base import Decision, Requirement
 from clusterctl.requirements.catalog import ALL
 from clusterctl.requirements.fleet.view import Fleet
 from clusterctl.transport.answers import map_understood
@@ -64,7 +64,7 @@ class Prepared:
     inventory: Inventory
     options: Options
     facts: HostMap[NodeFacts]
-    verdicts: HostMap[tuple[Verdict, ...]]
+    verdicts: HostMap[tuple[Decision, ...]]
     plan: Plan
     before: Mapping[str, tuple[StepOutcome, ...]]
     """Steps that an earlier part of the same run completed."""
@@ -77,7 +77,7 @@ class Result:
     """The outcome of each node, and its verdicts afterwards."""
 
     outcomes: Mapping[str, NodeOutcome]
-    verdicts: HostMap[tuple[Verdict, ...]]
+    verdicts: HostMap[tuple[Decision, ...]]
     rounds: int = 1
 
     @property
@@ -97,7 +97,7 @@ def fleet_of(engine: Engine, inventory: Inventory, facts: HostMap[NodeFacts]) ->
 
 def judged(
     engine: Engine, inventory: Inventory, options: Options, facts: HostMap[NodeFacts]
-) -> HostMap[tuple[Verdict, ...]]:
+) -> HostMap[tuple[Decision, ...]]:
     """Judge every node that answered, in the context of its fleet; pure."""
     fleet = fleet_of(engine, inventory, facts)
     nodes = {node.name: node for node in inventory.nodes}
@@ -110,30 +110,12 @@ def judged(
     )
 
 
-def planned(
-    engine: Engine, inventory: Inventory, facts: HostMap[NodeFacts], verdicts: HostMap[tuple[Verdict, ...]]
-) -> Plan:
+def planned(inventory: Inventory, verdicts: HostMap[tuple[Decision, ...]]) -> Plan:
     """Plan for every node that answered; pure. Raises PlanError if steps contradict each other."""
-    fleet = fleet_of(engine, inventory, facts)
-    known, seen = facts.values_by_node, verdicts.values_by_node
+    seen = verdicts.values_by_node
     return Plan(
-        tuple(
-            build.build(known[node.name], node, seen[node.name], engine.requirements, fleet)
-            for node in inventory.nodes
-            if node.name in known
-        )
+        tuple(build.build(node.name, seen[node.name]) for node in inventory.nodes if node.name in seen)
     )
-
-
-def planned_next(
-    engine: Engine,
-    node: Node,
-    fleet: Fleet,
-    verdicts: tuple[Verdict, ...],
-    tried: frozenset[PlannedStep],
-) -> NodePlan:
-    """Plan the steps now possible on one node, except those already ``tried``; pure. Raises PlanError as above."""
-    return build.build(fleet.facts[node.name], node, verdicts, engine.requirements, fleet, tried)
 
 
 def named(plan: NodePlan) -> dict[str, tuple[str, str]]:

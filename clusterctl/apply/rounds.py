@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from clusterctl.apply import journal, reboot, script
-from clusterctl.apply.engine import Engine, Prepared, Result, fleet_of, judged, merge, named, planned_next
+from clusterctl.apply.engine import Engine, Prepared, Result, judged, merge, named
 from clusterctl.apply.execute import NodeOutcome, StepStatus
 from clusterctl.apply.journal import RunJournal
 from clusterctl.apply.on_node import OnNode, left_out
@@ -18,6 +18,7 @@ from clusterctl.apply.records import Event, Record
 from clusterctl.errors import ClusterctlError, PlanError
 from clusterctl.facts.model.node import NodeFacts
 from clusterctl.inventory.model import Node
+from clusterctl.plan import build
 from clusterctl.plan import model as plan_model
 from clusterctl.plan.model import NodePlan, Plan, PlannedStep
 from clusterctl.rundir import RunDir
@@ -81,18 +82,17 @@ class Rounds:
         """Plan newly possible steps on nodes without failure; a contradiction in a plan becomes its node's failure."""
         if self._stopped:
             return ()
-        fleet = fleet_of(self._engine, self._prepared.inventory, HostMap(self._facts))
         seen = self._verdicts.values_by_node
         plans = []
         for name in names:
             done = self._outcomes.get(name)
-            if name not in seen or name not in fleet.facts or self._rounds.get(name, 0) >= LIMIT:
+            if name not in seen or self._rounds.get(name, 0) >= LIMIT:
                 continue
             if done is not None and done.failure is not None:
                 continue
             tried = self._tried.get(name, frozenset())
             try:
-                plan = planned_next(self._engine, self._nodes[name], fleet, seen[name], tried)
+                plan = build.build(name, seen[name], tried)
             except PlanError as error:
                 failure = Failure(FailureKind.ERROR, f"{name}: {error.message}", error.hint)
                 self._keep(name, NodeOutcome((), failure))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from clusterctl.facts.gather import OnAnswers
     from clusterctl.facts.model.node import NodeFacts
     from clusterctl.inventory.model import Inventory, Node
-    from clusterctl.requirements.base import Verdict
+    from clusterctl.requirements.base import Decision
     from clusterctl.transport.base import Failure, HostMap, Transport
     from clusterctl.transport.kept import Kept
 
@@ -152,7 +152,7 @@ def say_failures(failures: Mapping[str, Failure]) -> None:
 
 
 def say_without_root(
-    facts: HostMap[NodeFacts], verdicts: HostMap[tuple[Verdict, ...]], changing: Collection[str] = ()
+    facts: HostMap[NodeFacts], verdicts: HostMap[tuple[Decision, ...]], changing: Collection[str] = ()
 ) -> None:
     """Print to stderr why root is unavailable on nodes that need it, for an unknown verdict or a change."""
     from clusterctl.report.text.failures import rootless_lines

@@ -1,20 +1,14 @@
-"""Build a plan from verdicts: collect the steps of unmet requirements and reject contradictions."""
+"""Build a plan from decisions: collect the steps of unmet requirements and reject contradictions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from clusterctl.errors import PlanError
 from clusterctl.plan.model import NodePlan, PlannedStep
-from clusterctl.requirements.base import Requirement, Status, Verdict
-from clusterctl.requirements.fleet.view import Fleet
+from clusterctl.requirements.base import Decision
 from clusterctl.requirements.steps import Reboot, Step
-
-if TYPE_CHECKING:
-    from clusterctl.facts.model.node import NodeFacts
-    from clusterctl.inventory.model import Node
 
 
 def _same(one: Step, other: Step) -> bool:
@@ -78,28 +72,9 @@ def _untried(
     )
 
 
-def build(
-    facts: NodeFacts,
-    node: Node,
-    verdicts: tuple[Verdict, ...],
-    requirements: Mapping[str, Requirement],
-    fleet: Fleet | None = None,
-    tried: frozenset[PlannedStep] = frozenset(),
-) -> NodePlan:
-    """Return the steps of a node's unmet requirements, in the order of the verdicts; pure.
+def build(node: str, decisions: Iterable[Decision], tried: frozenset[PlannedStep] = frozenset()) -> NodePlan:
+    """Return the steps of a node's unmet requirements, in the order of the decisions; pure.
 
     ``tried`` are the node's steps of earlier rounds: a requirement that has no other step is left out.
-
-    A requirement that is ``unknown`` yields no steps, because a state that could not be read is not changed. If its
-    steps would make the state readable (install a missing tool, for example), its verdict is ``unmet``.
     """
-    together = fleet or Fleet((node,), {node.name: facts})
-    steps = tuple(
-        planned
-        for verdict in verdicts
-        if verdict.status is Status.UNMET
-        for planned in _untried(
-            verdict.requirement, requirements[verdict.requirement].steps(facts, node, together), tried
-        )
-    )
-    return join(node.name, steps)
+    return join(node, tuple(p for of in decisions for p in _untried(of.requirement, of.steps, tried)))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from clusterctl.facts.drift import Deviation
-    from clusterctl.requirements.base import Verdict
+    from clusterctl.requirements.base import Decision
     from clusterctl.transport.base import HostMap
 
 SCHEMA = "clusterctl.check/1"
@@ -20,7 +20,7 @@ def exit_code(result: dict[str, Any], nodes: int) -> int:
     return 1 if summary["unmet"] or summary["unknown"] or summary["unreachable"] else 0
 
 
-def verdict_document(verdict: Verdict) -> dict[str, Any]:
+def verdict_document(verdict: Decision) -> dict[str, Any]:
     """Return one verdict in the shape of the contract."""
     shown: dict[str, Any] = {
         "requirement": verdict.requirement,
@@ -34,7 +34,7 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
 
 
 def document_of(
-    verdicts: HostMap[tuple[Verdict, ...]], deviations: tuple[Deviation, ...] = ()
+    verdicts: HostMap[tuple[Decision, ...]], deviations: tuple[Deviation, ...] = ()
 ) -> dict[str, Any]:
     """Return the verdicts and the drift of all nodes as a ``clusterctl.check/1`` document."""
     from clusterctl.facts import drift

@@ -1,4 +1,4 @@
-"""Define requirements: pure judges of facts, which plan the steps that meet them."""
+"""Define requirements: pure functions that decide, from facts, whether a node is as it must be and what to change."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Json = Union[None, bool, int, float, str, "list[Json]", "dict[str, Json]"]
 
 
 class Status(str, Enum):
-    """The possible results of a judge."""
+    """Whether a node meets a requirement; the values are those of the documents."""
 
     MET = "met"
     UNMET = "unmet"
@@ -26,33 +26,42 @@ class Status(str, Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """The result of a judge, with its reason and the evidence it is based on."""
+class Decision:
+    """What a requirement decides about one node: whether it is met, why, on which evidence, and what to change.
+
+    ``steps`` meet the requirement, in order. Only an unmet requirement has steps: what is met needs no change, and a
+    state that could not be read is not changed. If steps would make the state readable (install a missing tool, for
+    example), the status is unmet. Raises ValueError for steps with another status.
+    """
 
     requirement: str
     status: Status
     reason: str
     evidence: Mapping[str, Json] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    steps: tuple[Step, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.steps and self.status is not Status.UNMET:
+            raise ValueError(
+                f"{self.requirement}: a requirement that is {self.status.value} must have no steps"
+            )
 
 
 class Requirement(Protocol):
-    """The interface of a requirement module: ``NAME``, ``TITLE``, ``READS``, ``judge`` and ``steps``.
+    """The interface of a requirement module: ``NAME``, ``TITLE``, ``READS`` and ``decide``.
 
     ``READS`` lists the subjects (``facts.subjects``) whose facts the module uses, of this node and of others. The
-    module must judge and plan the same if no other subject was probed.
+    module must decide the same if no other subject was probed.
     """
 
     NAME: str
     TITLE: str
     READS: frozenset[str]
 
-    def judge(self, facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
-        """Return whether the node meets the requirement, considering the other nodes of its fleet; pure."""
+    def decide(self, facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
+        """Decide whether the node meets the requirement, considering the other nodes of its fleet; pure.
 
-    def steps(self, facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
-        """Return the steps that meet the requirement, in order; empty if it is met or cannot be fixed now; pure.
-
-        Steps that depend on these (on a key that must exist first, or on a reboot) are planned in the next
-        round, from facts gathered after this one.
+        The steps are those that are possible now. Steps that depend on them (on a key that must exist first, or on a
+        reboot) are planned in the next round, from facts gathered after this one.
         """

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from clusterctl.errors import UsageError
-from clusterctl.requirements.base import Requirement, Verdict
+from clusterctl.requirements.base import Decision, Requirement
 from clusterctl.requirements.catalog import ALL
 from clusterctl.requirements.fleet.view import Fleet
 
@@ -68,8 +68,8 @@ def judge_node(
     skip: Iterable[str] = (),
     requirements: Mapping[str, Requirement] = ALL,
     fleet: Fleet | None = None,
-) -> tuple[Verdict, ...]:
-    """Return the verdicts of a node in catalogue order; without a ``fleet`` the node is judged alone.
+) -> tuple[Decision, ...]:
+    """Return the decisions about a node in catalogue order; without a ``fleet`` the node is judged alone.
 
     ``only`` None means all requirements. Those skipped on the command line or in the inventory are left out.
     """
@@ -77,7 +77,7 @@ def judge_node(
     wanted = set(requirements) if only is None else set(only)
     together = fleet or Fleet((node,), {node.name: facts})
     return tuple(
-        requirement.judge(facts, node, together)
+        requirement.decide(facts, node, together)
         for name, requirement in requirements.items()
         if name in wanted and name not in left_out
     )

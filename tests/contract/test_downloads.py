@@ -93,7 +93,8 @@ def steps() -> dict[Step, str]:
             continue
         facts = facts_of(case.get("facts", {}))
         node = Node.model_validate({"name": "n1", "address": "n1", **case.get("node", {})})
-        for step in ALL[path.parent.name].steps(facts, node, Fleet((node,), {"n1": facts})):
+        decision = ALL[path.parent.name].decide(facts, node, Fleet((node,), {"n1": facts}))
+        for step in decision.steps:
             found.setdefault(step, f"{path.parent.name}/{path.stem}")
     return found
 

@@ -91,7 +91,7 @@ def test_no_step_on_a_node_carries_the_words_of_another(path: Path) -> None:
             continue  # such facts are not taken in at all
         tried += 1
         fleet = Fleet((node, *others), {"n1": facts, **peers, evil: said})
-        for step in requirement.steps(facts, node, fleet):
+        for step in requirement.decide(facts, node, fleet).steps:
             carried = {
                 k: v for k in step.__slots__ if k != "description" and MARK in repr(v := getattr(step, k))
             }

@@ -97,7 +97,7 @@ def changed(tmp_path_factory: pytest.TempPathFactory) -> dict[Step, Setting]:
         def steps(settings: Any) -> tuple[Step, ...]:
             node = Node.model_validate({**given, "requirements": settings})  # noqa: B023
             together = Fleet((node, *others), {"n1": facts, **peers})  # noqa: B023
-            return requirement.steps(facts, node, together)  # noqa: B023
+            return requirement.decide(facts, node, together).steps  # noqa: B023
 
         before = set(steps(given.get("requirements", {})))
         own = {path.parent.name.replace("-", "_"), "packages"}

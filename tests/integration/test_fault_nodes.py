@@ -372,7 +372,7 @@ def test_batches_follow_one_another_and_stop_after_failures_then_resume_does_the
     roots = {node.name: node.root for node in made.nodes}
 
     class PerNode(Wanted):
-        def steps(self, facts, node, fleet):
+        def _steps(self, facts, node):
             bad = "exit 1" if node.name == "node02" and not (made.path / "mended").exists() else ":"
             act = f"echo {node.name} >>{log}; {bad}; echo line >{roots[node.name]}/proof"
             return (Command("act", ("sh", "-c", act), ("rm", "-f", f"{roots[node.name]}/proof")),)

@@ -18,7 +18,7 @@ from clusterctl.apply.journal import Options
 from clusterctl.apply.undo import Undo
 from clusterctl.facts.base import Reading, absent
 from clusterctl.inventory import load
-from clusterctl.requirements.base import Status, Verdict
+from clusterctl.requirements.base import Decision, Status
 from clusterctl.requirements.containers import daemon_json
 from clusterctl.rundir import RunDir
 
@@ -35,13 +35,13 @@ class Memlock:
 
     NAME, TITLE, READS = "toy", "Containers may lock memory", frozenset()
 
-    def judge(self, facts, node, fleet):
+    def decide(self, facts, node, fleet):
         found = daemon_json.read(facts)
         if found is None or daemon_json.default_memlock(found) != -1:
-            return Verdict(self.NAME, Status.UNMET, "no limit")
-        return Verdict(self.NAME, Status.MET, "unlimited")
+            return Decision(self.NAME, Status.UNMET, "no limit", steps=self._steps(facts, node))
+        return Decision(self.NAME, Status.MET, "unlimited")
 
-    def steps(self, facts, node, fleet):
+    def _steps(self, facts, node):
         limit = {"default-ulimits": {"memlock": {"Name": "memlock", "Hard": -1, "Soft": -1}}}
         text = daemon_json.merged(daemon_json.read(facts), limit)
         return (daemon_json.write(facts, "Let containers lock memory", text),)

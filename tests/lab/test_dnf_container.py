@@ -27,7 +27,7 @@ from clusterctl.errors import PlanError
 from clusterctl.facts.gather import gather
 from clusterctl.inventory import load
 from clusterctl.lab import host
-from clusterctl.requirements.base import Status, Verdict
+from clusterctl.requirements.base import Decision, Status
 from clusterctl.requirements.steps import InstallPackages
 from clusterctl.rundir import RunDir
 from clusterctl.transport.connect import Connector
@@ -57,14 +57,16 @@ class Wanted:
     def __init__(self, node, *names, folder=None):
         self.node, self.names, self.folder = node, names, folder
 
-    def judge(self, facts, node, fleet):
+    def decide(self, facts, node, fleet):
         assert facts.software.manager == "dnf"
         missing = set(self.names) - _names(self.node.packages())
         if missing:
-            return Verdict(self.NAME, Status.UNMET, f"missing: {sorted(missing)}")
-        return Verdict(self.NAME, Status.MET, "all are there")
+            return Decision(
+                self.NAME, Status.UNMET, f"missing: {sorted(missing)}", steps=self._steps(facts, node)
+            )
+        return Decision(self.NAME, Status.MET, "all are there")
 
-    def steps(self, facts, node, fleet):
+    def _steps(self, facts, node):
         folder = None if self.folder is None else str(self.folder)
         return (InstallPackages("Install them", "dnf", self.names, folder),)
 

@@ -16,7 +16,7 @@ from clusterctl.apply.undo import Undo
 from clusterctl.facts.gather import gather
 from clusterctl.facts.model.services import ManagedFile
 from clusterctl.inventory import load
-from clusterctl.requirements.base import Status, Verdict
+from clusterctl.requirements.base import Decision, Status
 from clusterctl.requirements.steps import Reboot, WriteFile
 from clusterctl.rundir import RunDir
 from clusterctl.transport.connect import Connector
@@ -42,13 +42,15 @@ class NewBoot:
     def __init__(self, first_boot: str) -> None:
         self.first_boot = first_boot
 
-    def judge(self, facts, node, fleet):
+    def decide(self, facts, node, fleet):
         missing = [path for path in (BEFORE, AFTER) if facts.managed_file(path) is None]
         if missing:
-            return Verdict(self.NAME, Status.UNMET, f"missing: {', '.join(missing)}")
-        return Verdict(self.NAME, Status.MET, "both are there")
+            return Decision(
+                self.NAME, Status.UNMET, f"missing: {', '.join(missing)}", steps=self._steps(facts, node)
+            )
+        return Decision(self.NAME, Status.MET, "both are there")
 
-    def steps(self, facts, node, fleet):
+    def _steps(self, facts, node):
         if facts.system.boot_id.value == self.first_boot:
             return (
                 WriteFile("Write what the boot must see", BEFORE, "before\n"),

@@ -25,10 +25,11 @@ from clusterctl.plan.build import build
 from clusterctl.plan.model import Plan
 from clusterctl.plan.model import from_document as plan_from_document
 from clusterctl.plan.model import to_document as plan_to_document
-from clusterctl.requirements.base import Status
+from clusterctl.requirements.base import Decision, Status
 from clusterctl.requirements.catalog import ALL
 from clusterctl.requirements.fleet.view import Fleet
 from clusterctl.requirements.judge import judge_node, refuse_nothing_to_judge, validate_names
+from clusterctl.requirements.steps import WriteFile
 
 HERE = Path(__file__).parent
 CASES = sorted(HERE.glob("*/*.yaml"))
@@ -93,7 +94,7 @@ def test_case(path):
     )
     earlier = {node.name: facts_of({**case.get("facts", {}), **case["earlier"]})} if "earlier" in case else {}
     fleet = Fleet((node, *others), {node.name: facts, **peers}, earlier)
-    verdict = requirement.judge(facts, node, fleet)
+    verdict = requirement.decide(facts, node, fleet)
     expect = case["expect"]
     assert verdict.requirement == path.parent.name
     assert verdict.status.value == expect["status"], verdict
@@ -102,7 +103,7 @@ def test_case(path):
     assert len(expect.get("warnings", [])) == len(verdict.warnings), verdict.warnings
     for part, warning in zip(expect.get("warnings", []), verdict.warnings, strict=True):
         assert part in warning
-    steps = requirement.steps(facts, node, fleet)
+    steps = verdict.steps
     assert [_spoken(step) for step in steps] == expect.get("steps", [])
     # Nothing else is asked of nodes when only this requirement is checked.
     asked, others_asked, then = (
@@ -110,18 +111,15 @@ def test_case(path):
         for of in ({node.name: facts}, peers, earlier)
     )
     among = Fleet((node, *others), {**asked, **others_asked}, then)
-    assert requirement.judge(asked[node.name], node, among) == verdict
-    assert requirement.steps(asked[node.name], node, among) == steps
+    assert requirement.decide(asked[node.name], node, among) == verdict
     for name, part in expect.get("content", {}).items():
         assert part in next(step.content for step in steps if getattr(step, "path", None) == name)
     for name, mode in expect.get("modes", {}).items():
         assert next(step.mode for step in steps if getattr(step, "path", None) == name) == mode
     for name, text in expect.get("whole", {}).items():
         assert next(step.content for step in steps if getattr(step, "path", None) == name) == text
-    # What is not unmet is not touched, and all but secrets survives the run folder's files.
-    if verdict.status is not Status.UNMET:
-        assert steps == ()
-    plan = Plan((build(facts, node, (verdict,), ALL, fleet),))
+    # All but secrets survives the run folder's files.
+    plan = Plan((build(node.name, (verdict,)),))
     again, plan_again = from_document(to_document(facts)), plan_from_document(plan_to_document(plan))
     assert to_document(again) == to_document(facts)
     assert plan_to_document(plan_again) == plan_to_document(plan)
@@ -161,7 +159,17 @@ def test_a_node_of_which_nothing_is_known_is_judged_without_an_error(name):
     (verdict,) = judge_node(facts, node, only=[name], fleet=fleet)
     assert verdict.status is Status.UNKNOWN
     assert verdict.reason
-    assert ALL[name].steps(facts, node, fleet) == ()
+    assert verdict.steps == ()
+
+
+@pytest.mark.parametrize("status", Status)
+def test_only_an_unmet_requirement_may_have_steps(status):
+    step = WriteFile("d", "/etc/one", "1")
+    if status is Status.UNMET:
+        assert Decision("one", status, "because", steps=(step,)).steps == (step,)
+    else:
+        with pytest.raises(ValueError, match=f"one: a requirement that is {status.value} must have no steps"):
+            Decision("one", status, "because", steps=(step,))
 
 
 def test_requirements_left_out_are_not_judged():

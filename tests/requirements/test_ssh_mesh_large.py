@@ -61,7 +61,7 @@ def _written(fleet: Fleet, name: str) -> NodeFacts:
     """The node after its steps, as the probe reads it: long texts by their sums."""
     facts, node = fleet.facts[name], next(node for node in fleet.nodes if node.name == name)
     own = []
-    for step in requirement.steps(facts, node, fleet):
+    for step in requirement.decide(facts, node, fleet).steps:
         text = step.content
         if isinstance(step, WriteBlock):
             text = f"# BEGIN clusterctl {step.name}\n{text}# END clusterctl {step.name}\n"
@@ -74,11 +74,11 @@ def _written(fleet: Fleet, name: str) -> NodeFacts:
 
 def test_a_long_mesh_is_met_by_its_sums(fleet: Fleet) -> None:
     facts = _written(fleet, "gpu0000")
-    verdict = requirement.judge(facts, fleet.nodes[0], fleet)
+    verdict = requirement.decide(facts, fleet.nodes[0], fleet)
     assert verdict.status is Status.MET, verdict.reason
     other = replace(facts.ssh_mesh.own[1], sha256="0" * 64)
     changed = replace(facts, ssh_mesh=replace(facts.ssh_mesh, own=(facts.ssh_mesh.own[0], other)))
-    assert requirement.judge(changed, fleet.nodes[0], fleet).status is Status.UNMET
+    assert requirement.decide(changed, fleet.nodes[0], fleet).status is Status.UNMET
 
 
 def test_a_node_out_of_sight_is_never_dropped_from_a_text_that_was_not_read(fleet: Fleet) -> None:
@@ -86,16 +86,16 @@ def test_a_node_out_of_sight_is_never_dropped_from_a_text_that_was_not_read(flee
     seen = {name: of for name, of in fleet.facts.items() if name != "gpu0007"}
     partly = Fleet(fleet.nodes, seen)
     # Whatever would be written now would lack gpu0007.
-    verdict = requirement.judge(facts, fleet.nodes[0], partly)
+    verdict = requirement.decide(facts, fleet.nodes[0], partly)
     assert verdict.status is Status.UNMET
     assert "gpu0007 not checked in this run, and the files are too long" in verdict.reason
-    assert requirement.steps(facts, fleet.nodes[0], partly) == ()
+    assert verdict.steps == ()
 
 
 def test_the_last_recorded_facts_stand_in_for_a_node_out_of_sight(fleet: Fleet) -> None:
     facts = _written(fleet, "gpu0000")
     seen = {name: of for name, of in fleet.facts.items() if name != "gpu0007"}
     partly = Fleet(fleet.nodes, seen, {"gpu0007": fleet.facts["gpu0007"]})
-    verdict = requirement.judge(facts, fleet.nodes[0], partly)
+    verdict = requirement.decide(facts, fleet.nodes[0], partly)
     assert verdict.status is Status.MET, verdict.reason
     assert "gpu0007 not checked in this run" in verdict.reason

@@ -22,9 +22,10 @@ from clusterctl.apply.engine import Engine
 from clusterctl.facts.gather import gather
 from clusterctl.facts.model.node import NodeFacts
 from clusterctl.facts.model.services import ManagedFile
-from clusterctl.requirements.base import Status, Verdict
+from clusterctl.requirements.base import Status
 from clusterctl.requirements.steps import (
     Command,
+    Decision,
     EnableUnit,
     InstallPackages,
     LoadModule,
@@ -261,13 +262,15 @@ class Everything:
         self.roots = {node.name: node.root for node in nodes}
         self.source = source
 
-    def judge(self, facts, node, fleet):
+    def decide(self, facts, node, fleet):
         missing = [n for n in ("etc/d/new", "last") if facts.managed_file(n) is None]
         if missing:
-            return Verdict(self.NAME, Status.UNMET, f"missing: {', '.join(missing)}")
-        return Verdict(self.NAME, Status.MET, "all is there")
+            return Decision(
+                self.NAME, Status.UNMET, f"missing: {', '.join(missing)}", steps=self._steps(facts, node)
+            )
+        return Decision(self.NAME, Status.MET, "all is there")
 
-    def steps(self, facts, node, fleet) -> tuple[Step, ...]:
+    def _steps(self, facts, node) -> tuple[Step, ...]:
         root = self.roots[node.name]
         mark = str(root / "mark")
         return (
@@ -298,13 +301,18 @@ class Wanted:
     def __init__(self, *rounds: Sequence[Step], proof: str = "proof") -> None:
         self.rounds, self.proof = rounds, proof
 
-    def judge(self, facts, node, fleet):
+    def decide(self, facts, node, fleet):
         done = self._done(facts)
         if done >= len(self.rounds):
-            return Verdict(self.NAME, Status.MET, "done")
-        return Verdict(self.NAME, Status.UNMET, f"round {done + 1} of {len(self.rounds)} is to come")
+            return Decision(self.NAME, Status.MET, "done")
+        return Decision(
+            self.NAME,
+            Status.UNMET,
+            f"round {done + 1} of {len(self.rounds)} is to come",
+            steps=self._steps(facts, node),
+        )
 
-    def steps(self, facts, node, fleet) -> tuple[Step, ...]:
+    def _steps(self, facts, node) -> tuple[Step, ...]:
         return tuple(self.rounds[self._done(facts)])
 
     def _done(self, facts) -> int:

@@ -39,7 +39,6 @@ from clusterctl.launch.attribution import LeadingTags, MarkedTags, XmlElements
 from clusterctl.launch.launchers import mpi_version
 from clusterctl.report.known_errors import catalogue, origin
 from clusterctl.report.known_errors.scan import Scan
-from clusterctl.requirements.catalog import ALL
 from clusterctl.requirements.fleet.view import Fleet
 from clusterctl.requirements.judge import judge_node
 from clusterctl.results import damage
@@ -118,8 +117,6 @@ def _everything_of_a_node(text: str) -> None:
     document.fold_key(facts)
     fleet = Fleet((NODE,), {"n": facts})
     judge_node(facts, NODE, fleet=fleet)
-    for requirement in ALL.values():
-        requirement.steps(facts, NODE, fleet)
     drift({"n": facts, "m": facts})
 
 

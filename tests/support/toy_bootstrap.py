@@ -15,7 +15,7 @@ from clusterctl.apply.journal import Options
 from clusterctl.facts.gather import gather
 from clusterctl.facts.model.services import ManagedFile
 from clusterctl.inventory import load
-from clusterctl.requirements.base import Status, Verdict
+from clusterctl.requirements.base import Decision, Status
 from clusterctl.requirements.steps import Command, WriteFile
 from clusterctl.rundir import RunDir
 from clusterctl.transport.connect import Connector
@@ -33,13 +33,15 @@ class Toy:
     def __init__(self, root: Path, slow_s: float = 0.0) -> None:
         self.root, self.slow_s = root, slow_s
 
-    def judge(self, facts, node, fleet):
+    def decide(self, facts, node, fleet):
         missing = [name for name in FILES if facts.managed_file(name) != f"{name} of {node.name}\n"]
         if missing:
-            return Verdict(self.NAME, Status.UNMET, f"missing: {', '.join(missing)}")
-        return Verdict(self.NAME, Status.MET, "all files are there")
+            return Decision(
+                self.NAME, Status.UNMET, f"missing: {', '.join(missing)}", steps=self._steps(facts, node)
+            )
+        return Decision(self.NAME, Status.MET, "all files are there")
 
-    def steps(self, facts, node, fleet):
+    def _steps(self, facts, node):
         folder = self.root / node.name
         one, two, three = (
             WriteFile(f"write {name}", str(folder / name), f"{name} of {node.name}\n") for name in FILES

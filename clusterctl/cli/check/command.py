@@ -14,7 +14,7 @@ from clusterctl.report.check_document import document_of, exit_code, verdict_doc
 
 if TYPE_CHECKING:
     from clusterctl.cli.check.run import Judged
-    from clusterctl.requirements.base import Verdict
+    from clusterctl.requirements.base import Decision
     from clusterctl.transport.base import HostMap
 
 __all__ = ["check", "document_of", "exit_code", "folded", "verdict_document"]
@@ -113,7 +113,7 @@ def _text(judged: Judged) -> str:
     return "\n\n".join([*blocks, *([drifting] if drifting else []), counts])
 
 
-def folded(verdicts: HostMap[tuple[Verdict, ...]], width: int | None = None) -> str:
+def folded(verdicts: HostMap[tuple[Decision, ...]], width: int | None = None) -> str:
     """Return the verdicts as a table for people; nodes with the same verdict share a row."""
     from clusterctl.report.text import check as check_table
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts
     from clusterctl.facts.recording.record import Recorder
     from clusterctl.inventory.model import Inventory
-    from clusterctl.requirements.base import Verdict
+    from clusterctl.requirements.base import Decision
     from clusterctl.transport.base import HostMap
 
 
@@ -24,7 +24,7 @@ class Judged:
     """Hold a fleet's facts, verdicts and drift, and the verdicts and drift as a document."""
 
     facts: HostMap[NodeFacts]
-    verdicts: HostMap[tuple[Verdict, ...]]
+    verdicts: HostMap[tuple[Decision, ...]]
     deviations: tuple[Deviation, ...]
     document: dict[str, Any]
 

@@ -12,7 +12,7 @@ from clusterctl.inventory import nodeset
 
 if TYPE_CHECKING:
     from clusterctl.facts.drift import Deviation
-    from clusterctl.requirements.base import Verdict
+    from clusterctl.requirements.base import Decision
     from clusterctl.transport.base import HostMap
 
 ROWS_PER_REQUIREMENT = 6
@@ -55,7 +55,7 @@ class Kinds:
         return f"{text} [others differ in names or numbers]" if differs else text
 
 
-def folded(verdicts: HostMap[tuple[Verdict, ...]], width: int | None = None) -> str:
+def folded(verdicts: HostMap[tuple[Decision, ...]], width: int | None = None) -> str:
     """Return the verdicts as one table, worst first for each requirement, then warnings and unreachable nodes.
 
     Nodes whose reasons are the same except for names and numbers share a row. ``width`` wraps reasons; None: never

@@ -10,7 +10,7 @@ from clusterctl.report.text.check import Kinds, named, shape
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts
-    from clusterctl.requirements.base import Verdict
+    from clusterctl.requirements.base import Decision
     from clusterctl.transport.base import Failure
 
 KINDS_SHOWN = 20
@@ -81,7 +81,7 @@ def fault_lines(faults: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 def rootless_lines(
     facts: Mapping[str, NodeFacts],
-    verdicts: Mapping[str, tuple[Verdict, ...]],
+    verdicts: Mapping[str, tuple[Decision, ...]],
     changing: Collection[str] = (),
 ) -> Iterator[str]:
     """Yield why root is not available on nodes that need it for an unknown verdict or for a change."""

@@ -50,12 +50,12 @@ FITS = 'grep -qsF "libcuda.so.$2" "$1"\n\n'
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """What is wrong with the specification, and the steps that fix it."""
+    """What containers lack to use the GPUs, and the steps that provide it; no steps if bootstrap cannot."""
 
     reason: str
     steps: tuple[Step, ...] = ()
     is_stale: bool = False
-    """The specification is for another driver: containers that use it fail to start."""
+    """A specification is for another driver: containers that use it fail to start."""
 
 
 def _is_volatile(path: str) -> bool:

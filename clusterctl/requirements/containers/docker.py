@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from clusterctl.requirements.base import Json, Status, Verdict
+from clusterctl.requirements.base import Decision, Json, Status
 from clusterctl.requirements.containers import daemon_json, docker_install
 from clusterctl.requirements.steps import EnableUnit, RestartUnit, Step
 from clusterctl.requirements.wording import because
@@ -93,12 +93,12 @@ def _running(facts: NodeFacts) -> int:
     return 0 if engine is None or engine.live_restore else engine.containers_running or 0
 
 
-def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
+def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
     """Return met if the engine reports its version; not applicable if not required, or inside a container."""
     if not node.requirements.docker.require:
-        return Verdict(NAME, Status.NOT_APPLICABLE, "the inventory does not require docker")
+        return Decision(NAME, Status.NOT_APPLICABLE, "the inventory does not require docker")
     if facts.in_container:
-        return Verdict(
+        return Decision(
             NAME, Status.NOT_APPLICABLE, "this is a container; the docker engine belongs to the host"
         )
     docker = facts.docker
@@ -109,66 +109,60 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
             "docker is podman (package podman-docker, or podman's socket), not the docker engine: "
             "remove it, or set requirements.docker.require to false"
         )
-        return Verdict(NAME, Status.UNMET, reason, evidence, warnings)
+        return Decision(NAME, Status.UNMET, reason, evidence, warnings)
     if docker.engine.value is not None:
         engine = docker.engine.value
         evidence |= {"version": engine.server_version, "runtimes": list(engine.runtimes)}
         gap = _gap(facts, node)
         if gap is not None and facts.docker.daemon_config.is_unknown:
-            return Verdict(NAME, Status.UNKNOWN, gap, evidence, warnings)
+            return Decision(NAME, Status.UNKNOWN, gap, evidence, warnings)
         if gap is not None:
             running = _running(facts)
             if running:
                 gap += f"; the engine must be restarted, and {running} containers run on it: stop them first"
-            return Verdict(NAME, Status.UNMET, gap, evidence, warnings)
-        return Verdict(NAME, Status.MET, f"docker {engine.server_version} answers", evidence, warnings)
+            return Decision(NAME, Status.UNMET, gap, evidence, warnings, _defaults(facts))
+        return Decision(NAME, Status.MET, f"docker {engine.server_version} answers", evidence, warnings)
     if docker.binary is None:
         reason = "docker is not installed" + docker_install.hint(facts, node)
-        return Verdict(NAME, Status.UNMET, reason, evidence, warnings)
+        return Decision(NAME, Status.UNMET, reason, evidence, warnings, _installed(facts, node))
     unit = facts.services.unit(UNIT)
     if unit is not None and unit.load == "masked":
         reason = (
             f"docker is installed, but {UNIT} is masked: run systemctl unmask {UNIT} if docker may run here"
         )
-        return Verdict(NAME, Status.UNMET, reason, evidence, warnings)
+        return Decision(NAME, Status.UNMET, reason, evidence, warnings)
     if unit is not None and unit.active != "active":
         reason = f"docker is installed, but {UNIT} is {unit.active}"
-        return Verdict(NAME, Status.UNMET, reason, evidence, warnings)
+        return Decision(NAME, Status.UNMET, reason, evidence, warnings, _started(facts))
     if _has_no_unit(facts) and not docker.socket:
         reason = f"the docker program is installed, but no engine: systemd has no {UNIT}"
-        return Verdict(NAME, Status.UNMET, reason, evidence, warnings)
+        return Decision(NAME, Status.UNMET, reason, evidence, warnings)
     if docker.engine.status.value in ("denied", "unparsable", "empty"):
         reason = because("the docker engine's information", docker.engine)
-        return Verdict(NAME, Status.UNKNOWN, reason, evidence, warnings)
+        return Decision(NAME, Status.UNKNOWN, reason, evidence, warnings)
     detail = f": {docker.engine.detail}" if docker.engine.detail else ""
     reason = f"docker is installed, but its engine does not answer{detail}"
-    return Verdict(NAME, Status.UNMET, reason, evidence, warnings)
+    return Decision(NAME, Status.UNMET, reason, evidence, warnings, _started(facts))
 
 
-def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
-    """Return the steps that install, enable and start the engine, or that set the default limits of containers."""
+def _installed(facts: NodeFacts, node: Node) -> tuple[Step, ...]:
+    """Return the steps that install the engine and start it; empty if it cannot be installed, or must not run."""
     unit = facts.services.unit(UNIT)
-    if judge(facts, node, fleet).status is not Status.UNMET or is_podman(facts):
+    packages = () if unit is not None and unit.load == "masked" else docker_install.steps(facts, node)
+    return (*packages, *_started(facts)) if packages else ()
+
+
+def _started(facts: NodeFacts) -> tuple[Step, ...]:
+    """Return the step that enables and starts the engine; empty if systemd does not run it."""
+    if in_snap(facts) or _has_no_unit(facts) or not facts.system.systemd_running:
         return ()
-    if in_snap(facts):
-        return ()
-    if facts.docker.engine.value is not None:
-        return _defaults(facts)
-    if _has_no_unit(facts) or (unit is not None and unit.load == "masked"):
-        return ()
-    found: list[Step] = []
-    if facts.docker.binary is None:
-        found += docker_install.steps(facts, node)
-        if not found:
-            return ()
-    if facts.system.systemd_running:
-        found.append(EnableUnit(f"Enable and start {UNIT}", UNIT))
-    return tuple(found)
+    return (EnableUnit(f"Enable and start {UNIT}", UNIT),)
 
 
 def _defaults(facts: NodeFacts) -> tuple[Step, ...]:
+    """Return the steps that set the default limits of containers; empty if the file cannot be merged, or in use."""
     found = daemon_json.read(facts)
-    if found is None or _running(facts):
+    if found is None or in_snap(facts) or _running(facts):
         return ()
     limit = {"Name": "memlock", "Hard": -1, "Soft": -1}
     text = daemon_json.merged(found, {"default-ulimits": {"memlock": limit}})

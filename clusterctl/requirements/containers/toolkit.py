@@ -7,12 +7,12 @@ Sources: NVIDIA Container Toolkit documentation (installation, CDI support); mob
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clusterctl.requirements import packages
-from clusterctl.requirements.base import Json, Status, Verdict
+from clusterctl.requirements.base import Decision, Json, Status
 from clusterctl.requirements.containers import cdi_specification, daemon_json, docker
+from clusterctl.requirements.containers.cdi_specification import Gap
 from clusterctl.requirements.gpu import nvidia_repository
 from clusterctl.requirements.gpus import own_gpus
 from clusterctl.requirements.steps import Command, RestartUnit, Step
@@ -34,14 +34,6 @@ RUNTIME: dict[str, Json] = {"args": [], "path": "nvidia-container-runtime"}
 HOOK = "nvidia-container-runtime-hook"
 FIRST_CDI = (25, 0)
 CDI_BY_DEFAULT = (28, 2)
-
-
-@dataclass(frozen=True, slots=True)
-class _Gap:
-    """One missing part and the steps that install it; no steps if bootstrap cannot install it."""
-
-    reason: str
-    steps: tuple[Step, ...] = ()
 
 
 def _engine(facts: NodeFacts) -> DockerEngine | None:
@@ -90,31 +82,29 @@ def _lacks_toolkit(facts: NodeFacts) -> bool:
     return facts.docker.toolkit.value is None and facts.software.tool("nvidia-ctk") is None
 
 
-def _has_no_docker_to_come(facts: NodeFacts, node: Node, fleet: Fleet) -> bool:
+def _has_no_docker_to_come(facts: NodeFacts, node: Node, of_docker: Decision) -> bool:
     """Whether docker is not installed and will not be: on Kubernetes nodes the GPU Operator owns the toolkit."""
     return (
         facts.docker.binary is None
         and facts.docker.engine.value is None
         and node.requirements.container_toolkit.require is not True
-        and not docker.steps(facts, node, fleet)
+        and not of_docker.steps
     )
 
 
-def _toolkit_gap(facts: NodeFacts, node: Node, fleet: Fleet) -> _Gap | None:
+def _toolkit_gap(facts: NodeFacts, node: Node, of_docker: Decision) -> Gap | None:
     if not _lacks_toolkit(facts):
         return None
-    if _has_no_docker_to_come(facts, node, fleet):
-        return _Gap(
-            "the NVIDIA Container Toolkit is not installed, and neither is docker, which would use it"
-        )
+    if _has_no_docker_to_come(facts, node, of_docker):
+        return Gap("the NVIDIA Container Toolkit is not installed, and neither is docker, which would use it")
     install = packages.install(facts, node, f"Install {PACKAGE}", PACKAGE)
     old = " (only the deprecated nvidia-docker2)" if facts.software.package("nvidia-docker2") else ""
     reason = f"the NVIDIA Container Toolkit is not installed{old}{packages.by_hand(facts, 'it')}"
     repository = nvidia_repository.toolkit_repository(facts)
     if install is None or (repository is None and install.folder is None):
-        return _Gap(reason)
+        return Gap(reason)
     source = nvidia_repository.steps(facts, node, repository) if repository is not None else ()
-    return _Gap(reason, (*source, install))
+    return Gap(reason, (*source, install))
 
 
 def _needs(facts: NodeFacts, node: Node) -> tuple[bool, bool]:
@@ -130,7 +120,7 @@ def _needs(facts: NodeFacts, node: Node) -> tuple[bool, bool]:
     return not has_runtime, wants_cdi and (not has_runtime or node.container.gpus == "cdi")
 
 
-def _docker_gap(facts: NodeFacts, node: Node, fleet: Fleet) -> _Gap | None:
+def _docker_gap(facts: NodeFacts, node: Node, of_docker: Decision) -> Gap | None:
     engine = _engine(facts)
     if engine is None:
         return None
@@ -161,17 +151,17 @@ def _docker_gap(facts: NodeFacts, node: Node, fleet: Fleet) -> _Gap | None:
     if runtime:
         wanted["runtimes"] = {"nvidia": RUNTIME}
     if not wanted:
-        return _Gap(reason)
+        return Gap(reason)
     if docker.in_snap(facts):
-        return _Gap(f"{reason}; docker is a snap, which does not read {daemon_json.PATH}")
+        return Gap(f"{reason}; docker is a snap, which does not read {daemon_json.PATH}")
     old = daemon_json.read(facts)
     if old is None:
-        return _Gap(f"{reason}; {daemon_json.why_not(facts)}, so the file is left alone")
-    if any(daemon_json.is_written_by(step) for step in docker.steps(facts, node, fleet)):
-        return _Gap(f"{reason}; the requirement docker changes {daemon_json.PATH} first")
+        return Gap(f"{reason}; {daemon_json.why_not(facts)}, so the file is left alone")
+    if any(daemon_json.is_written_by(step) for step in of_docker.steps):
+        return Gap(f"{reason}; the requirement docker changes {daemon_json.PATH} first")
     text, path = daemon_json.merged(old, wanted), daemon_json.PATH
     write = (daemon_json.write(facts, f"Write {' and '.join(wanted)} into {path}", text),)
-    return _Gap(reason, _configure(facts, () if text == daemon_json.merged(old, {}) else write, restart=cdi))
+    return Gap(reason, _configure(facts, () if text == daemon_json.merged(old, {}) else write, restart=cdi))
 
 
 def _configure(facts: NodeFacts, write: tuple[Step, ...], *, restart: bool) -> tuple[Step, ...]:
@@ -189,7 +179,7 @@ def _configure(facts: NodeFacts, write: tuple[Step, ...], *, restart: bool) -> t
     )
 
 
-def _specification_gap(facts: NodeFacts, node: Node) -> cdi_specification.Gap | None:
+def _specification_gap(facts: NodeFacts, node: Node) -> Gap | None:
     engine = _engine(facts)
     somebody = _has_podman(facts) or engine is None or _version(engine) >= FIRST_CDI
     if not _is_cdi_wanted(node) or not somebody or facts.docker.cdi_unseen or _lacks_toolkit(facts):
@@ -202,7 +192,7 @@ def _has_podman(facts: NodeFacts) -> bool:
     return facts.software.tool("podman") is not None
 
 
-def _does_without(facts: NodeFacts, node: Node, found: cdi_specification.Gap) -> bool:
+def _does_without(facts: NodeFacts, node: Node, found: Gap) -> bool:
     """Whether containers get the GPUs without this specification: through docker's nvidia runtime.
 
     A specification for another driver breaks each program that reads it: podman, and a docker that serves CDI, where
@@ -227,12 +217,12 @@ def _is_engine_unseen(facts: NodeFacts) -> bool:
     )
 
 
-def _may_do_without(facts: NodeFacts, node: Node, found: cdi_specification.Gap) -> bool:
+def _may_do_without(facts: NodeFacts, node: Node, found: Gap) -> bool:
     unseen = _is_engine_unseen(facts) and not found.is_stale and not _is_cdi_asked_for(facts, node)
     return unseen or _does_without(facts, node, found)
 
 
-def _cdi_gap(facts: NodeFacts, node: Node) -> _Gap | None:
+def _cdi_gap(facts: NodeFacts, node: Node) -> Gap | None:
     found = _specification_gap(facts, node)
     if found is None or _may_do_without(facts, node, found):
         return None
@@ -242,7 +232,7 @@ def _cdi_gap(facts: NodeFacts, node: Node) -> _Gap | None:
         and facts.software.tool("nvidia-cdi-hook") is not None
         and bool(facts.docker.cdi_specs)
     )
-    return _Gap(
+    return Gap(
         f"{found.reason} (docker's --gpus may go through it too)" if also else found.reason, found.steps
     )
 
@@ -272,30 +262,28 @@ def _warnings(facts: NodeFacts, node: Node) -> tuple[str, ...]:
     return tuple(warnings)
 
 
-def _not_wanted(facts: NodeFacts, node: Node) -> Verdict | None:
+def _not_wanted(facts: NodeFacts, node: Node) -> Decision | None:
     wanted = node.requirements.container_toolkit.require
     if wanted is False:
-        return Verdict(NAME, Status.NOT_APPLICABLE, "the inventory does not require it")
+        return Decision(NAME, Status.NOT_APPLICABLE, "the inventory does not require it")
     if facts.in_container:
-        return Verdict(
+        return Decision(
             NAME, Status.NOT_APPLICABLE, "this is a container; the docker engine belongs to the host"
         )
     if wanted is None and not node.requirements.docker.require:
-        return Verdict(NAME, Status.NOT_APPLICABLE, "the inventory does not require docker")
+        return Decision(NAME, Status.NOT_APPLICABLE, "the inventory does not require docker")
     if wanted is None and facts.pci.devices.value is None:
-        return Verdict(NAME, Status.UNKNOWN, because("the PCI tree", facts.pci.devices))
+        return Decision(NAME, Status.UNKNOWN, because("the PCI tree", facts.pci.devices))
     if wanted is None and not own_gpus(facts):
-        return Verdict(NAME, Status.NOT_APPLICABLE, "there is no NVIDIA GPU")
+        return Decision(NAME, Status.NOT_APPLICABLE, "there is no NVIDIA GPU")
     return None
 
 
-def _gaps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[_Gap, ...]:
-    found = (_toolkit_gap(facts, node, fleet), _docker_gap(facts, node, fleet), _cdi_gap(facts, node))
-    return tuple(gap for gap in found if gap is not None)
+def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
+    """Return met if the toolkit is installed and docker has the runtime or a matching CDI specification.
 
-
-def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
-    """Return met if the toolkit is installed and docker has the runtime or a matching CDI specification."""
+    The steps install the toolkit, configure docker, and generate a CDI specification.
+    """
     settled = _not_wanted(facts, node)
     if settled is not None:
         return settled
@@ -307,16 +295,28 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
         "serves_cdi": _serves_cdi(facts),
         "specifications": dict(facts.docker.cdi_drivers),
     }
-    gaps = _gaps(facts, node, fleet)
+    of_docker = docker.decide(facts, node, fleet)
+    toolkit = _toolkit_gap(facts, node, of_docker)
+    gaps = [
+        gap
+        for gap in (toolkit, _docker_gap(facts, node, of_docker), _cdi_gap(facts, node))
+        if gap is not None
+    ]
     warnings = _warnings(facts, node)
     if gaps:
-        return Verdict(NAME, Status.UNMET, "; ".join(gap.reason for gap in gaps), evidence, warnings)
+        # A runtime that is missing and cannot be installed must not be configured in docker.
+        possible = [] if toolkit is not None and not toolkit.steps else gaps
+        reason, steps = (
+            "; ".join(gap.reason for gap in gaps),
+            tuple(step for gap in possible for step in gap.steps),
+        )
+        return Decision(NAME, Status.UNMET, reason, evidence, warnings, steps)
     if _is_engine_unseen(facts):
         reason = because("the docker engine's information", facts.docker.engine)
-        return Verdict(NAME, Status.UNKNOWN, reason, evidence, warnings)
+        return Decision(NAME, Status.UNKNOWN, reason, evidence, warnings)
     if facts.docker.cdi_unseen and _is_cdi_wanted(node):
         reason = f"the CDI specifications could not be read ({facts.docker.cdi_unseen})"
-        return Verdict(NAME, Status.UNKNOWN, reason, evidence, warnings)
+        return Decision(NAME, Status.UNKNOWN, reason, evidence, warnings)
     ways = []
     if engine is not None and "nvidia" in engine.runtimes:
         ways.append("docker has the nvidia runtime")
@@ -325,15 +325,4 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     if facts.docker.cdi_specs and (_serves_cdi(facts) or engine is None):
         ways.append("the CDI specification matches the driver")
     reason = f"nvidia-ctk {facts.docker.toolkit.value or 'is installed'}: {' and '.join(ways) or 'nothing is missing'}"
-    return Verdict(NAME, Status.MET, reason, evidence, warnings)
-
-
-def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
-    """Return the steps that install the toolkit, configure docker, and generate a CDI specification."""
-    if judge(facts, node, fleet).status is not Status.UNMET:
-        return ()
-    toolkit = _toolkit_gap(facts, node, fleet)
-    if toolkit is not None and not toolkit.steps:
-        # A runtime that is missing and cannot be installed must not be configured in docker.
-        return ()
-    return tuple(step for gap in _gaps(facts, node, fleet) for step in gap.steps)
+    return Decision(NAME, Status.MET, reason, evidence, warnings)

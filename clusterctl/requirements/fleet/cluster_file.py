@@ -6,9 +6,9 @@ import hashlib
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from clusterctl.requirements.base import Json, Status, Verdict
+from clusterctl.requirements.base import Decision, Json, Status
 from clusterctl.requirements.fleet.votes import OncePerFleet
-from clusterctl.requirements.steps import Step, WriteFile
+from clusterctl.requirements.steps import WriteFile
 from clusterctl.requirements.wording import because, some
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _unlike(own: str | None, path: str, fleet: Fleet) -> tuple[str, ...]:
     return (f"this node has {what}; {count} of {nodes} nodes have {has}",)
 
 
-def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
+def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
     """Return met if the file's SHA-256 is that of the inventory's content.
 
     Without content in the inventory, only differences between nodes are reported, as warnings.
@@ -69,19 +69,19 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     reading = facts.rdma_files
     if _unread(facts):
         if settings.content is None:
-            return Verdict(NAME, Status.NOT_APPLICABLE, "the inventory sets no content for it")
-        return Verdict(NAME, Status.UNKNOWN, because(f"the SHA-256 of {settings.path}", reading))
+            return Decision(NAME, Status.NOT_APPLICABLE, "the inventory sets no content for it")
+        return Decision(NAME, Status.UNKNOWN, because(f"the SHA-256 of {settings.path}", reading))
     found = _sum(facts, settings.path)
     evidence: dict[str, Json] = {"path": settings.path, "sha256": found}
     if settings.content is None:
         warnings = _unlike(found, settings.path, fleet)
-        return Verdict(
+        return Decision(
             NAME, Status.NOT_APPLICABLE, "the inventory sets no content for it", evidence, warnings
         )
     wanted = hashlib.sha256(settings.content.encode()).hexdigest()
     evidence["wanted"] = wanted
     if found == wanted:
-        return Verdict(NAME, Status.MET, f"{settings.path} has the content of the inventory", evidence)
+        return Decision(NAME, Status.MET, f"{settings.path} has the content of the inventory", evidence)
     reason = f"{settings.path} " + (
         "does not exist" if found is None else "has other content than the inventory"
     )
@@ -90,12 +90,5 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     ]
     if stray:
         reason += f" (found that content in {some(stray)})"
-    return Verdict(NAME, Status.UNMET, reason, evidence)
-
-
-def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
-    """Return the step that writes the file; the journal keeps the old one."""
-    settings = node.requirements.cluster_file
-    if judge(facts, node, fleet).status is not Status.UNMET or settings.content is None:
-        return ()
-    return (WriteFile(f"Write {settings.path}", settings.path, settings.content),)
+    step = WriteFile(f"Write {settings.path}", settings.path, settings.content)
+    return Decision(NAME, Status.UNMET, reason, evidence, steps=(step,))

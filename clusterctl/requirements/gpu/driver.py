@@ -6,11 +6,11 @@ Bootstrap installs a driver only if the inventory requests it (``gpu_driver.inst
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from clusterctl.facts.base import ReadStatus
-from clusterctl.requirements.base import Json, Status, Verdict
+from clusterctl.requirements.base import Decision, Json, Status
 from clusterctl.requirements.gpu import driver_install as gpu_driver_install
 from clusterctl.requirements.gpu import links as gpu_links
 from clusterctl.requirements.gpus import driver_is_a_containers, own_gpus, why_none
@@ -38,34 +38,24 @@ LOST = (
 MISMATCH = "version mismatch"
 
 
-@dataclass(frozen=True, slots=True)
-class _Decision:
-    """The parts of a verdict and the steps that fix it."""
-
-    status: Status
-    reason: str
-    steps: tuple[Step, ...] = ()
-    warnings: tuple[str, ...] = ()
-
-
 def _may_answer(facts: NodeFacts) -> tuple[PciDevice, ...]:
     """Return the GPUs that nvidia-smi can list, without those of other drivers (a display card on nouveau)."""
     return tuple(gpu for gpu in own_gpus(facts) if gpu.driver in ("nvidia", None))
 
 
-def _not_loaded(facts: NodeFacts, node: Node) -> _Decision:
+def _not_loaded(facts: NodeFacts, node: Node) -> Decision:
     settings = node.requirements.gpu_driver
     nouveau = facts.modules.is_loaded("nouveau") or any(g.driver == "nouveau" for g in own_gpus(facts))
     instead = "; nouveau drives the GPUs instead" if nouveau else ""
     if facts.in_container:
-        return _Decision(Status.NOT_APPLICABLE, "this is a container; the driver belongs to the host")
+        return Decision(NAME, Status.NOT_APPLICABLE, "this is a container; the driver belongs to the host")
     if settings.install == "never":
         hint = "set requirements.gpu_driver.install to let bootstrap fix it"
         if facts.modules.is_installed("nvidia"):
             reason = f"the NVIDIA driver is installed but not loaded{instead} ({hint})"
         else:
             reason = f"the NVIDIA driver is not installed{instead} ({hint})"
-        return _Decision(Status.UNMET, reason)
+        return Decision(NAME, Status.UNMET, reason)
     silence = gpu_driver_install.without_nouveau(facts) if nouveau else ()
     last: Step = (
         Reboot("Reboot without nouveau and with the NVIDIA driver")
@@ -74,15 +64,17 @@ def _not_loaded(facts: NodeFacts, node: Node) -> _Decision:
     )
     if facts.modules.is_installed("nvidia"):
         reason = f"the NVIDIA driver is installed but not loaded{instead}"
-        return _Decision(Status.UNMET, reason, (*silence, last))
+        return Decision(NAME, Status.UNMET, reason, steps=(*silence, last))
     offer = gpu_driver_install.offer(facts, node)
     reason = f"the NVIDIA driver is not installed{instead}"
     if offer.steps:
-        return _Decision(Status.UNMET, reason, (*offer.steps, *silence, last), offer.warnings)
-    return _Decision(Status.UNMET, f"{reason}, and bootstrap cannot install it: {offer.why_not}")
+        return Decision(
+            NAME, Status.UNMET, reason, warnings=offer.warnings, steps=(*offer.steps, *silence, last)
+        )
+    return Decision(NAME, Status.UNMET, f"{reason}, and bootstrap cannot install it: {offer.why_not}")
 
 
-def _without_answer(facts: NodeFacts, node: Node) -> _Decision:
+def _without_answer(facts: NodeFacts, node: Node) -> Decision:
     """Judge a loaded driver whose nvidia-smi printed no table of GPUs."""
     reading = facts.gpu.devices
     driver = facts.gpu.driver.value
@@ -96,19 +88,21 @@ def _without_answer(facts: NodeFacts, node: Node) -> _Decision:
         )
         allowed = node.requirements.gpu_driver.install != "never" and not facts.in_container
         steps = (Reboot("Reboot with the upgraded NVIDIA driver"),) if allowed else ()
-        return _Decision(Status.UNMET, reason, steps)
+        return Decision(NAME, Status.UNMET, reason, steps=steps)
     if any(words in reading.detail for words in LOST):
         reason = f"driver {driver.version} is loaded, but a GPU does not answer ({reading.detail})"
-        return _Decision(Status.UNMET, reason)
+        return Decision(NAME, Status.UNMET, reason)
     if reading.status is ReadStatus.ABSENT:
         if facts.in_container:
-            return _Decision(Status.NOT_APPLICABLE, "this is a container; the driver belongs to the host")
+            return Decision(
+                NAME, Status.NOT_APPLICABLE, "this is a container; the driver belongs to the host"
+            )
         reason = f"the kernel module {driver.version} is loaded, but nvidia-smi is not installed"
         if driver_is_a_containers(facts):
             reason += "; kubelet runs here: the driver and its tools may be in a container (GPU Operator)"
-            return _Decision(Status.UNKNOWN, reason)
-        return _Decision(Status.UNMET, reason)
-    return _Decision(Status.UNKNOWN, because("nvidia-smi's table", reading))
+            return Decision(NAME, Status.UNKNOWN, reason)
+        return Decision(NAME, Status.UNMET, reason)
+    return Decision(NAME, Status.UNKNOWN, because("nvidia-smi's table", reading))
 
 
 def _ill(facts: NodeFacts) -> str | None:
@@ -227,20 +221,20 @@ def _warnings(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[str, ...]:
     return tuple(warnings)
 
 
-def _decide(facts: NodeFacts, node: Node, fleet: Fleet) -> _Decision:
+def _decided(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
     if facts.pci.devices.value is None:
-        return _Decision(Status.UNKNOWN, because("the PCI tree", facts.pci.devices))
+        return Decision(NAME, Status.UNKNOWN, because("the PCI tree", facts.pci.devices))
     if not own_gpus(facts):
         if node.gpus and not facts.pci.nvidia_gpus:
-            return _Decision(
-                Status.UNMET, f"PCI shows no NVIDIA GPU, but the inventory sets gpus: {node.gpus}"
+            return Decision(
+                NAME, Status.UNMET, f"PCI shows no NVIDIA GPU, but the inventory sets gpus: {node.gpus}"
             )
-        return _Decision(Status.NOT_APPLICABLE, why_none(facts))
+        return Decision(NAME, Status.NOT_APPLICABLE, why_none(facts))
     driver = facts.gpu.driver
     if driver.value is None:
         if driver.status is ReadStatus.ABSENT:
             return _not_loaded(facts, node)
-        return _Decision(Status.UNKNOWN, because("the NVIDIA driver's version", driver))
+        return Decision(NAME, Status.UNKNOWN, because("the NVIDIA driver's version", driver))
     if facts.gpu.devices.value is None:
         return _without_answer(facts, node)
     warnings = _warnings(facts, node, fleet)
@@ -248,24 +242,28 @@ def _decide(facts: NodeFacts, node: Node, fleet: Fleet) -> _Decision:
     said = f"driver {driver.value.version} ({driver.value.flavour})"
     if settings.version is not None and not f"{driver.value.version}.".startswith(f"{settings.version}."):
         reason = f"{said} is loaded, but the inventory requires {settings.version}"
-        return _Decision(
+        return Decision(
+            NAME,
             Status.UNMET,
             f"{reason}; a loaded driver is never replaced: drain the node, change it by hand",
-            (),
-            warnings,
+            warnings=warnings,
         )
     if settings.flavour not in ("any", driver.value.flavour):
         reason = f"{said} is loaded, but the inventory requires the {settings.flavour} kernel modules"
-        return _Decision(Status.UNMET, reason, (), warnings)
+        return Decision(NAME, Status.UNMET, reason, warnings=warnings)
     for difference in (_ill(facts), _count(facts, node, fleet), _against_fleet(facts, node, fleet)):
         if difference is not None:
-            return _Decision(Status.UNMET, difference, (), warnings)
-    return _Decision(Status.MET, f"{said}, {counted(len(facts.gpu.devices.value), 'GPU')}", (), warnings)
+            return Decision(NAME, Status.UNMET, difference, warnings=warnings)
+    return Decision(
+        NAME, Status.MET, f"{said}, {counted(len(facts.gpu.devices.value), 'GPU')}", warnings=warnings
+    )
 
 
-def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
-    """Return met if the driver is loaded, nvidia-smi lists every GPU, and the version matches the fleet's."""
-    decision = _decide(facts, node, fleet)
+def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
+    """Return met if the driver is loaded, nvidia-smi lists every GPU, and the version matches the fleet's.
+
+    The steps install and load the driver, if the inventory allows it.
+    """
     driver = facts.gpu.driver.value
     evidence: dict[str, Json] = {
         "version": None if driver is None else driver.version,
@@ -274,9 +272,4 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
         "gpus_on_the_bus": [gpu.address for gpu in own_gpus(facts)],
         "gpus_that_answer": [gpu.pci_address for gpu in facts.gpu.devices.or_else(())],
     }
-    return Verdict(NAME, decision.status, decision.reason, evidence, decision.warnings)
-
-
-def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
-    """Return the steps that install and load the driver, if the inventory allows it."""
-    return _decide(facts, node, fleet).steps
+    return replace(_decided(facts, node, fleet), evidence=evidence)

@@ -10,11 +10,11 @@ P6-B200.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from clusterctl.foreign import whole
-from clusterctl.requirements.base import Json, Status, Verdict
+from clusterctl.requirements.base import Decision, Json, Status
 from clusterctl.requirements.gpu import fabric_manager_install
 from clusterctl.requirements.gpus import driver_is_a_containers, own_gpus
 from clusterctl.requirements.packages import by_hand
@@ -39,16 +39,6 @@ MOST_WITHOUT_SWITCHES = 4
 _RACK = re.compile(r"\bGB[23]00\b")
 UMAD_AT_BOOT = "/etc/modules-load.d/clusterctl-ib_umad.conf"
 _UMAD, _SWITCH_DRIVER = "ib_umad", "mlx5_ib"
-
-
-@dataclass(frozen=True, slots=True)
-class _Decision:
-    """The parts of a verdict and the steps that fix it."""
-
-    status: Status
-    reason: str
-    steps: tuple[Step, ...] = ()
-    warnings: tuple[str, ...] = ()
 
 
 def _states(facts: NodeFacts) -> dict[int, str]:
@@ -77,7 +67,7 @@ def _was_given_the_switches(facts: NodeFacts) -> bool:
     return by_amazon or (unit is not None and unit.active == "active")
 
 
-def _guest(facts: NodeFacts, nvlink_5: bool) -> _Decision:
+def _guest(facts: NodeFacts, nvlink_5: bool) -> Decision:
     """Judge a guest with GPUs in a fabric and no switches: its host manages the fabric."""
     unwell = _unwell(facts)
     if unwell is None:
@@ -85,53 +75,53 @@ def _guest(facts: NodeFacts, nvlink_5: bool) -> _Decision:
             "the host of this virtual machine manages the NVSwitch fabric of these GPUs (shared NVSwitches); its state "
             "is Completed, and no fabric manager is needed here"
         )
-        return _Decision(Status.NOT_APPLICABLE, reason)
+        return Decision(NAME, Status.NOT_APPLICABLE, reason)
     where = "this machine has no switches: check the fabric manager of the host"
     if nvlink_5:
         where = "check the fabric manager of the host, or of this guest if the switches are assigned to it"
-    return _Decision(Status.UNMET, f"{unwell}; {where}")
+    return Decision(NAME, Status.UNMET, f"{unwell}; {where}")
 
 
-def _without_switch(facts: NodeFacts) -> _Decision:
+def _without_switch(facts: NodeFacts) -> Decision:
     """Judge GPUs that report a fabric state on a machine without switches, where the state is meaningless."""
     gpus = facts.gpu.devices.or_else(())
     unwell = _unwell(facts)
     if unwell is None:
         reason = "there is no NVSwitch, although the fabric state is Completed"
-        return _Decision(Status.NOT_APPLICABLE, reason)
+        return Decision(NAME, Status.NOT_APPLICABLE, reason)
     on_baseboard = [gpu for gpu in gpus if not _NO_SWITCH.search(gpu.name)]
     if len(on_baseboard) > MOST_WITHOUT_SWITCHES:
         reason = f"{unwell}, but PCI shows no NVSwitch, which a board with {len(on_baseboard)} GPUs needs (see dmesg)"
-        return _Decision(Status.UNMET, reason)
+        return Decision(NAME, Status.UNMET, reason)
     note = (
         f"{unwell}: a known false alarm on PCIe cards and single GPUs (leptonai/gpud #1140); if CUDA programs fail "
         "with error 802, the GPU belongs to a fabric and its switches are missing"
     )
     reason = "there is no NVSwitch that connects these GPUs"
-    return _Decision(Status.NOT_APPLICABLE, reason, (), (note,))
+    return Decision(NAME, Status.NOT_APPLICABLE, reason, warnings=(note,))
 
 
-def _rack(facts: NodeFacts) -> _Decision:
+def _rack(facts: NodeFacts) -> Decision:
     """Judge a node of a GB200 or GB300 rack: the switch trays manage the fabric, IMEX shares memory between nodes."""
     imex = facts.services.unit("nvidia-imex.service")
     channels = sum("imex" in device for device in facts.gpu.fabric_devices)
     seen = f"nvidia-imex.service is {imex.active if imex else 'not installed'}, {channels} IMEX channels"
     if not _states(facts):
         reason = f"this multi-node NVLink machine is not part of a fabric; {seen}"
-        return _Decision(Status.NOT_APPLICABLE, reason)
+        return Decision(NAME, Status.NOT_APPLICABLE, reason)
     unwell = _unwell(facts)
     if unwell is not None:
-        return _Decision(Status.UNMET, f"{unwell}; the rack's switch trays manage the fabric; {seen}")
+        return Decision(NAME, Status.UNMET, f"{unwell}; the rack's switch trays manage the fabric; {seen}")
     ready = imex is not None and imex.active == "active" and channels > 0
     note = "" if ready else "NVLink between nodes needs IMEX: its service on every node, and a channel"
     reason = f"the rack's NVLink fabric is Completed; it uses IMEX instead of a fabric manager: {seen}"
-    return _Decision(Status.MET, reason, (), (note,) if note else ())
+    return Decision(NAME, Status.MET, reason, warnings=(note,) if note else ())
 
 
-def _nvlink_5_gap(facts: NodeFacts, version: str) -> _Decision | None:
+def _nvlink_5_gap(facts: NodeFacts, version: str) -> Decision | None:
     if whole(version.partition(".")[0]) < FIRST_NVLINK_5_BRANCH:
         reason = f"driver {version} is too old for NVLink 5: it needs driver and fabric manager 570 or newer"
-        return _Decision(Status.UNMET, reason)
+        return Decision(NAME, Status.UNMET, reason)
     lacking = [module for module in (_SWITCH_DRIVER, _UMAD) if _is_lacking(facts, module)]
     if not lacking:
         return None
@@ -150,7 +140,7 @@ def _nvlink_5_gap(facts: NodeFacts, version: str) -> _Decision | None:
     )
     if _SWITCH_DRIVER in lacking:
         reason += f" (on Ubuntu, linux-modules-extra contains {_SWITCH_DRIVER})"
-    return _Decision(Status.UNMET, reason, steps)
+    return Decision(NAME, Status.UNMET, reason, steps=steps)
 
 
 def _is_lacking(facts: NodeFacts, module: str) -> bool:
@@ -166,18 +156,20 @@ def _next_boots_version(facts: NodeFacts, loaded: str) -> str | None:
     return on_disk if on_disk not in (None, loaded) else None
 
 
-def _pending(found: str | None, on_disk: str, loaded: str) -> _Decision:
+def _pending(found: str | None, on_disk: str, loaded: str) -> Decision:
     """Judge a manager that does not match the loaded driver while a reboot to another driver is pending.
 
     Installing the loaded driver's version would be wrong after that reboot, and would end running NVLink jobs.
     """
     boot = f"the driver on disk is {on_disk}, loaded is {loaded}: reboot pending"
     if found == on_disk:
-        return _Decision(
-            Status.UNMET, f"{boot}; the fabric manager on disk is {found} and matches after the reboot"
+        return Decision(
+            NAME, Status.UNMET, f"{boot}; the fabric manager on disk is {found} and matches after the reboot"
         )
     is_now = "no fabric manager is installed" if found is None else f"the fabric manager is {found}"
-    return _Decision(Status.UNMET, f"{boot}; {is_now}, and bootstrap does not change that before the reboot")
+    return Decision(
+        NAME, Status.UNMET, f"{boot}; {is_now}, and bootstrap does not change that before the reboot"
+    )
 
 
 def _may_run(facts: NodeFacts) -> bool:
@@ -188,21 +180,23 @@ def _may_run(facts: NodeFacts) -> bool:
     return unit is not None and unit.active not in ("inactive", "failed")
 
 
-def _managed_here(facts: NodeFacts, node: Node, nvlink_5: bool) -> _Decision:
+def _managed_here(facts: NodeFacts, node: Node, nvlink_5: bool) -> Decision:
     driver = facts.gpu.driver
     if driver.value is None:
         if driver.status.value == "absent":
-            return _Decision(
-                Status.UNMET, "there are NVSwitches, but the NVIDIA driver is not loaded (see gpu-driver)"
+            return Decision(
+                NAME,
+                Status.UNMET,
+                "there are NVSwitches, but the NVIDIA driver is not loaded (see gpu-driver)",
             )
-        return _Decision(Status.UNKNOWN, because("the NVIDIA driver's version", driver))
+        return Decision(NAME, Status.UNKNOWN, because("the NVIDIA driver's version", driver))
     version = driver.value.version
     if driver_is_a_containers(facts) and facts.gpu.fabric_manager.value is None:
         reason = (
             f"driver {version} is loaded without nvidia-smi, and kubelet runs here: a driver container may run the "
             "fabric manager, so bootstrap does not install another one"
         )
-        return _Decision(Status.UNKNOWN, reason)
+        return Decision(NAME, Status.UNKNOWN, reason)
     found = fabric_manager_install.installed_version(facts)
     on_disk = _next_boots_version(facts, version)
     known = found is not None or facts.gpu.fabric_manager.status.value in ("absent", "empty")
@@ -214,7 +208,9 @@ def _managed_here(facts: NodeFacts, node: Node, nvlink_5: bool) -> _Decision:
     if gap is not None and not gap.steps:
         return gap
     if not known:
-        return _Decision(Status.UNKNOWN, because("the fabric manager's version", facts.gpu.fabric_manager))
+        return Decision(
+            NAME, Status.UNKNOWN, because("the fabric manager's version", facts.gpu.fabric_manager)
+        )
     if found != version:
         if found is None:
             reason = f"there are NVSwitches, but no fabric manager is installed (driver {version})"
@@ -224,44 +220,47 @@ def _managed_here(facts: NodeFacts, node: Node, nvlink_5: bool) -> _Decision:
             if _may_run(facts):
                 # The running manager may be older than the package on disk, and all NVLink traffic depends on it.
                 reason += f"; {UNIT} may be running under jobs: drain the node and stop it first"
-                return _Decision(Status.UNMET, reason)
+                return Decision(NAME, Status.UNMET, reason)
         change = fabric_manager_install.change_to(facts, node, version, nvlink_5)
-        return _Decision(Status.UNMET, reason, (*before, *change, *enable) if change else before)
+        return Decision(NAME, Status.UNMET, reason, steps=(*before, *change, *enable) if change else before)
     if gap is not None:
-        return _Decision(gap.status, gap.reason, (*gap.steps, *enable))
+        return replace(gap, steps=(*gap.steps, *enable))
     unit = facts.services.unit(UNIT)
     if facts.services.units.value is not None and facts.system.systemd_running:
         state = "not installed" if unit is None else unit.active
         if unit is None or unit.active != "active":
             reason, brings = f"{UNIT} is {state}", fabric_manager_install.subnet_manager(facts, node)
             if nvlink_5 and brings and facts.software.packages.value is not None:
-                return _Decision(
-                    Status.UNMET, f"{reason}, and nvlsm, which it needs, is not installed", (*brings, *enable)
+                return Decision(
+                    NAME,
+                    Status.UNMET,
+                    f"{reason}, and nvlsm, which it needs, is not installed",
+                    steps=(*brings, *enable),
                 )
-            return _Decision(Status.UNMET, reason, enable if unit is not None else ())
+            return Decision(NAME, Status.UNMET, reason, steps=enable if unit is not None else ())
         if unit.enabled == "disabled":
-            return _Decision(Status.UNMET, f"{UNIT} runs, but is not enabled at boot", enable)
+            return Decision(NAME, Status.UNMET, f"{UNIT} runs, but is not enabled at boot", steps=enable)
     unwell = _unwell(facts)
     if unwell is not None:
-        return _Decision(
-            Status.UNMET, f"{unwell}, although fabric manager {version} runs (see journalctl -u {UNIT})"
+        return Decision(
+            NAME, Status.UNMET, f"{unwell}, although fabric manager {version} runs (see journalctl -u {UNIT})"
         )
     later = (
         ()
         if on_disk is None
         else (f"the next reboot loads driver {on_disk}: update the fabric manager to it",)
     )
-    return _Decision(Status.MET, f"fabric manager {version}, same as the driver", (), later)
+    return Decision(NAME, Status.MET, f"fabric manager {version}, same as the driver", warnings=later)
 
 
-def _decide(facts: NodeFacts, node: Node) -> _Decision:
+def _decided(facts: NodeFacts, node: Node) -> Decision:
     devices = facts.pci.devices
     if devices.value is None:
-        return _Decision(Status.UNKNOWN, because("the PCI tree", devices))
+        return Decision(NAME, Status.UNKNOWN, because("the PCI tree", devices))
     if not own_gpus(facts):
-        return _Decision(Status.NOT_APPLICABLE, "there is no NVIDIA GPU")
+        return Decision(NAME, Status.NOT_APPLICABLE, "there is no NVIDIA GPU")
     if facts.in_container:
-        return _Decision(Status.NOT_APPLICABLE, "this is a container; its host manages the fabric")
+        return Decision(NAME, Status.NOT_APPLICABLE, "this is a container; its host manages the fabric")
     gpus = facts.gpu.devices.or_else(())
     if any(device.is_nvswitch for device in devices.value):
         return _managed_here(facts, node, nvlink_5=False)
@@ -274,13 +273,15 @@ def _decide(facts: NodeFacts, node: Node) -> _Decision:
     if _states(facts):
         return _guest(facts, nvlink_5) if facts.in_vm and len(gpus) > 1 else _without_switch(facts)
     if facts.gpu.devices.is_unknown and facts.gpu.driver.value is not None:
-        return _Decision(Status.UNKNOWN, because("nvidia-smi's table", facts.gpu.devices))
-    return _Decision(Status.NOT_APPLICABLE, "there is no NVSwitch, and no GPU is part of a fabric")
+        return Decision(NAME, Status.UNKNOWN, because("nvidia-smi's table", facts.gpu.devices))
+    return Decision(NAME, Status.NOT_APPLICABLE, "there is no NVSwitch, and no GPU is part of a fabric")
 
 
-def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
-    """Return met if the manager has the driver's version and runs, and the fabric state is Completed/Success."""
-    decision = _decide(facts, node)
+def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
+    """Return met if the manager has the driver's version and runs, and the fabric state is Completed/Success.
+
+    The steps install the driver's version of the fabric manager and start it.
+    """
     driver = facts.gpu.driver.value
     evidence: dict[str, Json] = {
         "driver": None if driver is None else driver.version,
@@ -289,9 +290,4 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
         "states": {str(index): state for index, state in _states(facts).items()},
         "devices": list(facts.gpu.fabric_devices),
     }
-    return Verdict(NAME, decision.status, decision.reason, evidence, decision.warnings)
-
-
-def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
-    """Return the steps that install the driver's version of the fabric manager and start it."""
-    return _decide(facts, node).steps
+    return replace(_decided(facts, node), evidence=evidence)

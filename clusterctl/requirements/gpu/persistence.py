@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from clusterctl.requirements.base import Json, Status, Verdict
+from clusterctl.requirements.base import Decision, Json, Status
 from clusterctl.requirements.boot_unit import BootUnit
 from clusterctl.requirements.gpus import own_gpus
 from clusterctl.requirements.rendering import render
@@ -45,14 +45,14 @@ def _held_at_boot(facts: NodeFacts) -> bool:
     return daemon is not None and daemon.enabled in ("enabled", "static", "indirect", "generated")
 
 
-def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
+def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
     """Return met if every GPU is in persistence mode and the daemon or clusterctl's unit sets it at boot."""
     if facts.pci.devices.value is None:
-        return Verdict(NAME, Status.UNKNOWN, because("the PCI tree", facts.pci.devices))
+        return Decision(NAME, Status.UNKNOWN, because("the PCI tree", facts.pci.devices))
     if not own_gpus(facts):
-        return Verdict(NAME, Status.NOT_APPLICABLE, "there is no NVIDIA GPU")
+        return Decision(NAME, Status.NOT_APPLICABLE, "there is no NVIDIA GPU")
     if facts.in_container:
-        return Verdict(NAME, Status.NOT_APPLICABLE, "this is a container; the driver belongs to the host")
+        return Decision(NAME, Status.NOT_APPLICABLE, "this is a container; the driver belongs to the host")
     daemon = facts.services.unit(UNIT)
     gpus = facts.gpu.devices
     evidence: dict[str, Json] = {
@@ -60,12 +60,12 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
         "modes": {gpu.pci_address: gpu.persistence for gpu in gpus.or_else(())},
     }
     if facts.gpu.driver.value is None and facts.gpu.driver.status.value == "absent":
-        return Verdict(NAME, Status.UNMET, "the NVIDIA driver is not loaded (see gpu-driver)", evidence)
+        return Decision(NAME, Status.UNMET, "the NVIDIA driver is not loaded (see gpu-driver)", evidence)
     if gpus.value is None:
-        return Verdict(NAME, Status.UNKNOWN, because("nvidia-smi's table", gpus), evidence)
+        return Decision(NAME, Status.UNKNOWN, because("nvidia-smi's table", gpus), evidence)
     if all(gpu.persistence is None for gpu in gpus.value):
         reason = "these GPUs do not support persistence mode (as in a vGPU guest, where the host sets it)"
-        return Verdict(NAME, Status.NOT_APPLICABLE, reason, evidence)
+        return Decision(NAME, Status.NOT_APPLICABLE, reason, evidence)
     off = _off(facts)
     warnings = tuple(
         f"GPU {gpu.index} loses its MIG mode whenever the driver releases it"
@@ -76,26 +76,26 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
         named = f"persistence mode is off for {some([f'GPU {gpu.index}' for gpu in off])}"
         if daemon is not None and daemon.active == "active":
             named += f", although {UNIT} runs (Ubuntu's unit passes --no-persistence-mode)"
-        return Verdict(NAME, Status.UNMET, named, evidence, warnings)
+        return Decision(NAME, Status.UNMET, named, evidence, warnings, _steps(facts))
     gap = AT_BOOT.gap(facts)
     if gap is not None:
         reason = f"persistence mode is on now, but nothing sets it at the next boot: {gap}"
-        return Verdict(NAME, Status.UNMET, reason, evidence)
+        return Decision(NAME, Status.UNMET, reason, evidence, steps=_steps(facts))
     if AT_BOOT.has_failed(facts):
         reason = f"persistence mode is on now, but {AT_BOOT.unit} failed at boot (see journalctl -u {AT_BOOT.unit})"
-        return Verdict(NAME, Status.UNMET, reason, evidence)
+        return Decision(NAME, Status.UNMET, reason, evidence, steps=_steps(facts))
     if facts.system.systemd_running and not _held_at_boot(facts):
         if daemon is not None:
             reason = f"persistence mode is on now, but {UNIT} is {daemon.enabled or 'not enabled'}"
-            return Verdict(NAME, Status.UNMET, reason, evidence)
+            return Decision(NAME, Status.UNMET, reason, evidence, steps=_steps(facts))
         note = f"neither {UNIT} nor a unit of clusterctl sets the mode at boot; something else did"
-        return Verdict(NAME, Status.MET, "persistence mode is on for all GPUs", evidence, (note,))
-    return Verdict(NAME, Status.MET, "persistence mode is on for all GPUs", evidence)
+        return Decision(NAME, Status.MET, "persistence mode is on for all GPUs", evidence, (note,))
+    return Decision(NAME, Status.MET, "persistence mode is on for all GPUs", evidence)
 
 
-def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
+def _steps(facts: NodeFacts) -> tuple[Step, ...]:
     """Return the steps that enable the daemon; if it is missing or leaves the mode off, a boot unit sets it."""
-    if judge(facts, node, fleet).status is not Status.UNMET or facts.gpu.driver.value is None:
+    if facts.gpu.driver.value is None:
         return ()
     found: list[Step] = []
     daemon = facts.services.unit(UNIT)

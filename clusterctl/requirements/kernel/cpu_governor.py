@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterctl.requirements.base import Json, Status, Verdict
+from clusterctl.requirements.base import Decision, Json, Status
 from clusterctl.requirements.boot_unit import BootUnit
 from clusterctl.requirements.rendering import render
 from clusterctl.requirements.steps import Step, WriteValue
@@ -52,7 +52,7 @@ def _held_back(facts: NodeFacts, wanted: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
+def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
     """Return met if every processor has the governor; not applicable if the kernel offers no frequency scaling.
 
     Also unmet if an interrupted bootstrap installed only part of what sets the governor at every boot.
@@ -62,20 +62,20 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     if reading.value is None:
         if reading.status.value in ("absent", "empty"):
             reason = "the kernel offers no frequency scaling (as in most virtual machines)"
-            return Verdict(NAME, Status.NOT_APPLICABLE, reason)
-        return Verdict(NAME, Status.UNKNOWN, because("the frequency governor", reading))
+            return Decision(NAME, Status.NOT_APPLICABLE, reason)
+        return Decision(NAME, Status.UNKNOWN, because("the frequency governor", reading))
     evidence: dict[str, Json] = {g.name: len(g.cpus) for g in reading.value}
     if facts.in_container:
         reason = "this is a container; its processors belong to the host"
-        return Verdict(NAME, Status.NOT_APPLICABLE, reason, evidence)
+        return Decision(NAME, Status.NOT_APPLICABLE, reason, evidence)
     others = _others(facts, wanted)
     held_back = _held_back(facts, wanted)
     if not others:
         gap = AT_BOOT.gap(facts)
         if gap is not None:
             reason = f"all processors use {wanted} now, but nothing sets it at the next boot: {gap}"
-            return Verdict(NAME, Status.UNMET, reason, evidence, held_back)
-        return Verdict(NAME, Status.MET, f"all processors use {wanted}", evidence, held_back)
+            return Decision(NAME, Status.UNMET, reason, evidence, held_back, _steps(facts, wanted, others))
+        return Decision(NAME, Status.MET, f"all processors use {wanted}", evidence, held_back)
     said = some([f"{len(g.cpus)} processors use {g.name}" for g in others])
     refusing = sum(len(g.cpus) for g in others if wanted not in g.available)
     if refusing:
@@ -85,18 +85,15 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
         for unit in ("tuned.service", "power-profiles-daemon.service")
         if (found := facts.services.unit(unit)) is not None and found.active == "active"
     )
-    return Verdict(NAME, Status.UNMET, said, evidence, (*warnings, *held_back))
+    steps = _steps(facts, wanted, others)
+    return Decision(NAME, Status.UNMET, said, evidence, (*warnings, *held_back), steps)
 
 
-def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
+def _steps(facts: NodeFacts, wanted: str, others: tuple[Governor, ...]) -> tuple[Step, ...]:
     """Return the steps that set the governor at every boot, then now on each processor that offers it.
 
     With this order, a node on which a step fails still uses another governor and stays unmet.
     """
-    if judge(facts, node, fleet).status is not Status.UNMET:
-        return ()
-    wanted = node.requirements.cpu_governor
-    others = _others(facts, wanted)
     pairs = sorted((cpu, g.name) for g in others if wanted in g.available for cpu in g.cpus)
     found: list[Step] = []
     if (pairs or not others) and facts.system.systemd_running:

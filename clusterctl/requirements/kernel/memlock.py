@@ -1,6 +1,7 @@
 """``memlock``: a non-interactive SSH session may lock the memory that ranks register as RDMA buffers.
 
-The limit is measured in the kind of session that mpirun gets, not read from a configuration file.
+The limit is measured in the kind of session that mpirun gets, not read from a configuration file. Other limits of that
+session (stack, open files, shared memory) are warnings.
 """
 
 from __future__ import annotations
@@ -9,9 +10,8 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from clusterctl.facts.model.host import UNLIMITED
-from clusterctl.requirements.base import Json, Status, Verdict
+from clusterctl.requirements.base import Decision, Json, Status
 from clusterctl.requirements.containers import daemon_json
-from clusterctl.requirements.kernel import session_limits
 from clusterctl.requirements.rendering import render
 from clusterctl.requirements.steps import RestartUnit, Step, WriteFile
 from clusterctl.requirements.wording import because
@@ -29,6 +29,12 @@ _ROOT = "root"
 """Our file has a line for root too, because wildcards do not apply to root; of such lines the last takes effect."""
 
 LIMITS = "/etc/security/limits.d/90-clusterctl-memlock.conf"
+
+FILES = 131072
+"""Enough for sockets, shared memory and libraries of eight ranks with hundreds of peers."""
+MANY_NODES = 16
+SHM_BYTES = 1 << 30
+"""The size of /dev/shm that eight NCCL ranks need (NCCL user guide, troubleshooting: shared memory)."""
 
 
 def _words(kib: int) -> str:
@@ -99,27 +105,58 @@ def _sets_memlock(word: str) -> bool:
     return word.startswith("-") and not word.startswith("--") and "l" in word
 
 
-def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
+def _other_limits(facts: NodeFacts, fleet: Fleet) -> tuple[str, ...]:
+    """Return warnings about the stack, open files at scale, shared memory, and its removal at logout."""
+    found = []
+    limits = facts.limits
+    if limits.stack.value is not None and limits.stack.value.soft == UNLIMITED:
+        found.append(
+            "the stack limit is unlimited, so glibc gives each thread only 2 MiB (pthread_create): set it to 8192 KiB"
+        )
+    files = limits.nofile.value
+    few = files is not None and files.soft != UNLIMITED and files.soft < FILES
+    if files is not None and few and len(fleet.nodes) >= MANY_NODES:
+        found.append(f"a process may open {files.soft} files; {len(fleet.nodes)} nodes need {FILES}")
+    shm = facts.storage.at("/dev/shm")
+    if shm is not None and shm.size_bytes < SHM_BYTES:
+        said = f"/dev/shm has {shm.size_bytes >> 20} MiB; eight ranks need 1 GiB"
+        found.append(said + (": start the container with --ipc host" if facts.in_container else ""))
+    settings = [
+        (line.path, value.strip().lower())
+        for line in facts.host_config
+        for name, _, value in [line.text.partition("=")]
+        if line.path.startswith("/etc/systemd/logind") and name.strip() == "RemoveIPC"
+    ]
+    # Drop-ins are read after the main file, and the last setting takes effect.
+    if settings and settings[-1][1] in ("yes", "y", "true", "t", "on", "1"):
+        found.append(
+            f"{settings[-1][0]} sets RemoveIPC=yes: shared memory is removed when the user's last session ends"
+        )
+    return tuple(found)
+
+
+def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
     """Return MET when the soft limit of the probe's session is at least what the inventory requires."""
     reading = facts.limits.memlock
     if reading.value is None:
-        return Verdict(NAME, Status.UNKNOWN, because("the memlock limit", reading))
+        return Decision(NAME, Status.UNKNOWN, because("the memlock limit", reading))
     kib = UNLIMITED if reading.value.soft == UNLIMITED else reading.value.soft // 1024
     hard = UNLIMITED if reading.value.hard == UNLIMITED else reading.value.hard // 1024
     wanted = _wanted_kib(node)
     evidence: dict[str, Json] = {"soft": _words(kib), "hard": _words(hard), "wanted": _words(wanted)}
     # Containers do not inherit the session's limit; clusterctl sets it on docker's command line.
     evidence["docker_default_bytes"] = daemon_json.default_memlock(daemon_json.read(facts) or {})
-    also = session_limits.warnings(facts, fleet)
+    also = _other_limits(facts, fleet)
     if _enough(kib, wanted):
-        return Verdict(NAME, Status.MET, f"memlock is {_words(kib)}", evidence, also)
+        return Decision(NAME, Status.MET, f"memlock is {_words(kib)}", evidence, also)
     reason = f"memlock is {_words(kib)}, not {_words(wanted)}"
     if facts.in_container:
         reason += (
             "; the container engine sets this limit: start the container with --ulimit memlock=-1 "
             "(the capability IPC_LOCK does nothing for a process that is not root)"
         )
-        return Verdict(NAME, Status.UNMET, reason, evidence, also)
+        # Without steps: in a container, pam_limits would refuse the login because it may not raise the limit.
+        return Decision(NAME, Status.UNMET, reason, evidence, also)
     if _enough(hard, wanted):
         reason += " (the hard limit would allow it)"
     without_pam = _without_pam(facts)
@@ -128,16 +165,11 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     warnings = (*_overriding(facts, node), *_lowered_by_shell(facts), *also)
     if node.connection == "local":
         warnings = (*warnings, "open sessions keep their limit: log in again after the change")
-    return Verdict(NAME, Status.UNMET, reason, evidence, warnings)
+    return Decision(NAME, Status.UNMET, reason, evidence, warnings, _steps(facts, node))
 
 
-def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
-    """Return the steps that raise the limit for PAM sessions and for the SSH server.
-
-    A container gets no steps: pam_limits refuses the login when it may not raise a limit.
-    """
-    if judge(facts, node, fleet).status is not Status.UNMET or facts.in_container:
-        return ()
+def _steps(facts: NodeFacts, node: Node) -> tuple[Step, ...]:
+    """Return the steps that raise the limit for PAM sessions and for the SSH server."""
     wanted = _wanted_kib(node)
     pam = "unlimited" if wanted == UNLIMITED else str(wanted)
     limits = render("apply", "limits-memlock.conf", value=pam)

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterctl.requirements.base import Json, Status, Verdict
+from clusterctl.requirements.base import Decision, Json, Status
 from clusterctl.requirements.kernel import sysctl
 from clusterctl.requirements.kernel.sysctl import Wanted
-from clusterctl.requirements.steps import Step
 from clusterctl.requirements.wording import some
 
 if TYPE_CHECKING:
@@ -74,20 +73,20 @@ def _bridges(facts: NodeFacts, node: Node) -> tuple[str, ...]:
     return (f"NCCL does not skip {some(found)} when it chooses an interface: set socket_ifname",)
 
 
-def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
+def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
     """Return MET when each parameter is at least the required value, now and in clusterctl's own sysctl file."""
     if not node.requirements.network_buffers.require:
-        return Verdict(NAME, Status.NOT_APPLICABLE, "the inventory does not require network buffers")
+        return Decision(NAME, Status.NOT_APPLICABLE, "the inventory does not require network buffers")
     if facts.in_container:
         reason = "this is a container: buffers and queues are set on its host"
-        return Verdict(NAME, Status.NOT_APPLICABLE, reason)
+        return Decision(NAME, Status.NOT_APPLICABLE, reason)
     why = sysctl.unreadable(facts)
     if why is not None:
-        return Verdict(NAME, Status.UNKNOWN, why)
+        return Decision(NAME, Status.UNKNOWN, why)
     items = wanted(node)
     evidence: dict[str, Json] = {item.name: facts.sysctl(item.name) for item in items}
     if all(value is None for value in evidence.values()):
-        return Verdict(NAME, Status.UNKNOWN, "none of the kernel parameters could be read", evidence)
+        return Decision(NAME, Status.UNKNOWN, "none of the kernel parameters could be read", evidence)
     unread = [name for name in node.requirements.network_buffers.sysctls if evidence[name] is None]
     warnings = (
         *_bridges(facts, node),
@@ -102,17 +101,14 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
         said = some([f"{item.name} is {now or 'empty'}, below {item.value}" for item, now in less], 3)
         if sysctl.read_only(facts):
             reason = f"{said}; /proc/sys is read-only here, so they must be set on the host"
-            return Verdict(NAME, Status.UNKNOWN, reason, evidence, warnings)
-        return Verdict(NAME, Status.UNMET, said, evidence, warnings)
+            return Decision(NAME, Status.UNKNOWN, reason, evidence, warnings)
+        steps = sysctl.steps(facts, NAME, PATH, items)
+        return Decision(NAME, Status.UNMET, said, evidence, warnings, steps)
     stale = sysctl.not_kept(facts, PATH, items)
     if stale:
         reason = f"{PATH} will set too low a value at the next boot: {some([item.name for item in stale])}"
-        return Verdict(NAME, Status.UNMET, reason, evidence, warnings)
-    return Verdict(NAME, Status.MET, f"all {len(items) - len(unread)} parameters suffice", evidence, warnings)
-
-
-def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
-    """Return the steps that write the sysctl.d file and raise the values that are too low now."""
-    if judge(facts, node, fleet).status is not Status.UNMET:
-        return ()
-    return sysctl.steps(facts, NAME, PATH, wanted(node))
+        steps = sysctl.steps(facts, NAME, PATH, items)
+        return Decision(NAME, Status.UNMET, reason, evidence, warnings, steps)
+    return Decision(
+        NAME, Status.MET, f"all {len(items) - len(unread)} parameters suffice", evidence, warnings
+    )

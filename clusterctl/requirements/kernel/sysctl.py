@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Literal
 
@@ -36,7 +37,7 @@ class Wanted:
         if self.kind == "exact":
             return self.value
         if self.kind == "ports":
-            return _spelled(_ports(now) | _ports(self.value))
+            return _all_ports(now, self.value)
         have, want = _numbers(now), _numbers(self.value)
         if len(have) != len(want):
             return self.value
@@ -46,9 +47,7 @@ class Wanted:
 
     def satisfied(self, now: str) -> bool:
         """Return whether a value is at least as good as the wanted one."""
-        return self.target(now).split() == (
-            _spelled(_ports(now)).split() if self.kind == "ports" else now.split()
-        )
+        return self.target(now).split() == (_all_ports(now).split() if self.kind == "ports" else now.split())
 
 
 def is_number(word: str) -> bool:
@@ -71,7 +70,11 @@ def _ports(text: str) -> frozenset[int]:
     return frozenset(found)
 
 
-def _spelled(ports: frozenset[int]) -> str:
+# Thousands of ports, and nearly all nodes of a fleet have the same lists.
+@lru_cache(maxsize=64)
+def _all_ports(*lists: str) -> str:
+    """Return one list with the ports of all lists, in the kernel's spelling."""
+    ports = frozenset().union(*map(_ports, lists))
     parts: list[str] = []
     run: list[int] = []
     for port in [*sorted(ports), -1]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from clusterctl.facts.model.devices import ACS_FLAGS
 from clusterctl.facts.subjects.gpu_models import is_joined_to_its_cpu, shares_memory_of_its_cpu
-from clusterctl.requirements.base import Json, Status, Verdict
+from clusterctl.requirements.base import Decision, Json, Status
 from clusterctl.requirements.boot_unit import BootUnit
 from clusterctl.requirements.gpus import GIVEN_AWAY
 from clusterctl.requirements.packages import by_hand
@@ -150,13 +150,13 @@ def _by_hand(facts: NodeFacts) -> str:
     return by_hand(facts, "pciutils") if facts.software.tool("setpci") is None else ""
 
 
-def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
+def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
     """Return met if no port on a GPU's paths redirects; ``source-validation`` alone is harmless.
 
     Also unmet if an interrupted bootstrap installed only part of what clears the ports at every boot.
     """
     if facts.pci.devices.value is None:
-        return Verdict(NAME, Status.UNKNOWN, because("the PCI tree", facts.pci.devices))
+        return Decision(NAME, Status.UNKNOWN, because("the PCI tree", facts.pci.devices))
     gpus, nics = _gpus_and_nics(facts, node)
     cmdline = facts.system.cmdline.or_else(())
     evidence: dict[str, Json] = {
@@ -167,10 +167,10 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     if not gpus:
         given = _all_gpus(facts, node)
         reason = "all GPUs of this node are assigned to virtual machines" if given else "there is no GPU"
-        return Verdict(NAME, Status.NOT_APPLICABLE, reason, evidence)
+        return Decision(NAME, Status.NOT_APPLICABLE, reason, evidence)
     if facts.in_container:
         reason = "this is a container; its PCI ports belong to the host"
-        return Verdict(NAME, Status.NOT_APPLICABLE, reason, evidence)
+        return Decision(NAME, Status.NOT_APPLICABLE, reason, evidence)
     ports = _ports(facts, node)
     evidence["words"] = {port.address: _word(port) for port in ports.on_paths}
     if facts.in_vm and node.requirements.acs.in_vm == "leave":
@@ -178,15 +178,15 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
             "inside a virtual machine ACS isolates the devices passed through and is left alone (NICs reach GPUs there "
             "with ATS, which mlxconfig turns on from the host: ATS_ENABLED=1)"
         )
-        return Verdict(NAME, Status.NOT_APPLICABLE, reason, evidence)
+        return Decision(NAME, Status.NOT_APPLICABLE, reason, evidence)
     if not ports.on_paths and ports.left_alone:
         named = some([port.address for port in ports.left_alone])
         reason = f"all ports between a GPU and a peer are left alone, {_BELOW}: {named}"
-        return Verdict(
+        return Decision(
             NAME, Status.NOT_APPLICABLE, reason, evidence, _owner_warning(facts, "including these")
         )
     if not ports.on_paths:
-        return Verdict(
+        return Decision(
             NAME, Status.NOT_APPLICABLE, "no PCI bridge is on a path between a GPU and a peer", evidence
         )
     if has_connectx_8(facts) and not node.requirements.acs.nic_devices:
@@ -195,25 +195,25 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
             "them port by port with the kernel parameter pci=config_acs="
         )
         unfit = _owner_warning(facts, "including the bits that Data Direct needs")
-        return Verdict(NAME, Status.NOT_APPLICABLE, reason, evidence, unfit)
+        return Decision(NAME, Status.NOT_APPLICABLE, reason, evidence, unfit)
     if not node.requirements.acs.gpu_devices and all(shares_memory_of_its_cpu(gpu) for gpu in gpus):
         reason = (
             "ACS does not apply: these GPUs share the CPU's memory (GB10), so no peer-to-peer traffic crosses "
             "PCIe ports"
         )
-        return Verdict(NAME, Status.NOT_APPLICABLE, reason, evidence)
+        return Decision(NAME, Status.NOT_APPLICABLE, reason, evidence)
     if not node.requirements.acs.gpu_devices and all(is_joined_to_its_cpu(gpu) for gpu in gpus):
         reason = (
             "ACS does not apply: NICs reach these GPUs through the CPU (NVLink-C2C), so no peer-to-peer traffic "
             "crosses PCIe ports"
         )
-        return Verdict(NAME, Status.NOT_APPLICABLE, reason, evidence)
+        return Decision(NAME, Status.NOT_APPLICABLE, reason, evidence)
     warnings = _warnings(facts, gpus, ports)
     if ports.redirecting:
         named = some([f"{port.address} ({_word(port)})" for port in ports.redirecting])
         if facts.in_vm is None:
             reason = f"redirection is on at {named}, but it is unknown whether this is a virtual machine"
-            return Verdict(NAME, Status.UNKNOWN, reason, evidence)
+            return Decision(NAME, Status.UNKNOWN, reason, evidence)
         if _has_owner(facts):
             named += (
                 f", although {NVIDIAS_OWN} should clear all ports at boot (see journalctl -u {NVIDIAS_OWN})"
@@ -223,32 +223,31 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
                 f"; {AT_BOOT.unit}, which should clear it, failed at boot (see journalctl -u {AT_BOOT.unit})"
             )
         reason = f"redirection is on at {named}{_by_hand(facts)}"
-        return Verdict(NAME, Status.UNMET, reason, evidence, warnings)
+        return Decision(NAME, Status.UNMET, reason, evidence, warnings, _steps(facts, node, ports))
     if ports.unreadable:
-        return Verdict(NAME, Status.UNKNOWN, some([reason for _, reason in ports.unreadable], 2), evidence)
+        return Decision(NAME, Status.UNKNOWN, some([reason for _, reason in ports.unreadable], 2), evidence)
     persists = node.requirements.acs.persist and not _has_owner(facts)
     gap = AT_BOOT.gap(facts) if persists else None
     if gap is not None:
         reason = f"redirection is off now, but nothing clears it at the next boot: {gap}"
-        return Verdict(NAME, Status.UNMET, reason, evidence, warnings)
+        return Decision(NAME, Status.UNMET, reason, evidence, warnings, _steps(facts, node, ports))
     if persists and AT_BOOT.has_failed(facts):
         reason = (
             f"redirection is off now, but {AT_BOOT.unit} failed at boot (see journalctl -u {AT_BOOT.unit})"
         )
-        return Verdict(NAME, Status.UNMET, reason, evidence, warnings)
+        return Decision(NAME, Status.UNMET, reason, evidence, warnings, _steps(facts, node, ports))
     owner = f"; {NVIDIAS_OWN} clears it at every boot" if _has_owner(facts) else ""
     reason = f"no redirection at {len(ports.on_paths)} ports on GPU paths{owner}"
-    return Verdict(NAME, Status.MET, reason, evidence, warnings)
+    return Decision(NAME, Status.MET, reason, evidence, warnings)
 
 
-def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
+def _steps(facts: NodeFacts, node: Node, ports: _Ports) -> tuple[Step, ...]:
     """Return the steps that clear all ports on the paths at every boot, then clear the redirecting ones now.
 
     With this order, a node on which a step fails still redirects and stays unmet. If NVIDIA's unit clears the
     ports at boot, they are only cleared now and no second unit is installed.
     """
-    ports = _ports(facts, node)
-    if judge(facts, node, fleet).status is not Status.UNMET or _by_hand(facts):
+    if _by_hand(facts):
         return ()
     found: list[Step] = []
     if facts.software.tool("setpci") is None and facts.software.manager in ("apt", "dnf"):

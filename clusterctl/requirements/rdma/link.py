@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterctl.inventory.field_types import too_many_hcas
-from clusterctl.requirements.base import Json, Status, Verdict
+from clusterctl.requirements.base import Decision, Json, Status
 from clusterctl.requirements.rdma import counters as rdma_counters
 from clusterctl.requirements.rdma import efa
 from clusterctl.requirements.rdma import gids as rdma_gids
 from clusterctl.requirements.rdma import majority as rdma_fleet
 from clusterctl.requirements.rdma import ports as rdma_ports
 from clusterctl.requirements.rdma.nccl_settings import given, topology_warnings, turns_rdma_off
-from clusterctl.requirements.steps import Step
 from clusterctl.requirements.wording import because, some
 
 if TYPE_CHECKING:
@@ -42,17 +41,18 @@ def _fault(device: RdmaDevice, port: RdmaPort, min_rate_gbps: float | None) -> s
     return None
 
 
-def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
+def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
     """Return MET when each chosen port is ACTIVE, LinkUp, has an address, and is not worse than most of its kind.
 
-    Without a selector one active port per card is enough, because second ports are often not cabled.
+    Without a selector one active port per card is enough, because second ports are often not cabled. There are no
+    steps: a link is fixed at the cable, the switch or the subnet manager.
     """
     settings = node.requirements.rdma_link
     if settings.require is False:
-        return Verdict(NAME, Status.NOT_APPLICABLE, "the inventory turns the check of RDMA links off")
+        return Decision(NAME, Status.NOT_APPLICABLE, "the inventory turns the check of RDMA links off")
     reading = facts.rdma.devices
     if reading.is_unknown:
-        return Verdict(NAME, Status.UNKNOWN, because("the list of RDMA devices", reading))
+        return Decision(NAME, Status.UNKNOWN, because("the list of RDMA devices", reading))
     silent, odd_ones = rdma_ports.without_device(facts)
     if not reading.value or (node.rdma_devices is None and not rdma_ports.networking(reading.value)):
         none = "there is no RDMA device"
@@ -70,7 +70,7 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     if not ports:
         names = some([device.name for device in reading.value])
         reason = f"rdma_devices {node.rdma_devices!r} does not match any of this node's devices: {names}"
-        return Verdict(NAME, Status.UNMET, reason, evidence)
+        return Decision(NAME, Status.UNMET, reason, evidence)
     faults, warnings = _state_faults(facts, ports, node, fleet)
     missing = rdma_ports.named_but_missing(node.rdma_devices, reading.value)
     if missing:
@@ -121,17 +121,17 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     }
     if faults:
         hint = "" if node.rdma_devices else "; use rdma_devices to exclude ports that are not for training"
-        return Verdict(NAME, Status.UNMET, some(faults) + hint, evidence, tuple(warnings))
+        return Decision(NAME, Status.UNMET, some(faults) + hint, evidence, tuple(warnings))
     reason = f"{active} port{'s are' if active > 1 else ' is'} active"
-    return Verdict(NAME, Status.MET, reason, evidence, tuple(warnings))
+    return Decision(NAME, Status.MET, reason, evidence, tuple(warnings))
 
 
-def _without_devices(none: str, silent: tuple[PciDevice, ...], *, is_required: bool) -> Verdict:
+def _without_devices(none: str, silent: tuple[PciDevice, ...], *, is_required: bool) -> Decision:
     if silent:
-        return Verdict(NAME, Status.UNMET, _no_device(silent))
+        return Decision(NAME, Status.UNMET, _no_device(silent))
     if is_required:
-        return Verdict(NAME, Status.UNMET, f"{none}, and the inventory requires one")
-    return Verdict(NAME, Status.NOT_APPLICABLE, none)
+        return Decision(NAME, Status.UNMET, f"{none}, and the inventory requires one")
+    return Decision(NAME, Status.NOT_APPLICABLE, none)
 
 
 def _no_device(cards: tuple[PciDevice, ...]) -> str:
@@ -163,8 +163,3 @@ def _state_faults(
         else:
             faults.append(fault)
     return faults, spare
-
-
-def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
-    """Return no steps: a link is fixed at the cable, the switch or the subnet manager."""
-    return ()

@@ -6,11 +6,11 @@ choice in the inventory overrides the decision; a warning is given where the cho
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from clusterctl.facts.subjects.gpu_models import why_no_gpudirect
-from clusterctl.requirements.base import Json, Status, Verdict
+from clusterctl.requirements.base import Decision, Json, Status
 from clusterctl.requirements.gpus import own_gpus, why_none
 from clusterctl.requirements.rdma import data_direct, dma_buf, efa, nccl_settings, out_of_tree, peermem_notes
 from clusterctl.requirements.rdma import gids as rdma_gids
@@ -48,16 +48,6 @@ OFED_HINT = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Decision:
-    """The parts of a verdict and the steps that belong to it."""
-
-    status: Status
-    reason: str
-    steps: tuple[Step, ...] = ()
-    warnings: tuple[str, ...] = ()
-
-
 def _is_loaded(facts: NodeFacts, module: str) -> bool:
     if module == LEGACY and facts.gpudirect.nv_peer_mem_version.value is not None:
         return True
@@ -66,33 +56,34 @@ def _is_loaded(facts: NodeFacts, module: str) -> bool:
     return facts.modules.is_loaded(module) is True
 
 
-def _dma_buf(facts: NodeFacts, node: Node) -> _Decision:
+def _dma_buf(facts: NodeFacts, node: Node) -> Decision:
     missing = missing_conditions(facts, node)
     if missing:
-        return _Decision(Status.UNMET, f"DMA-BUF is not possible: {'; '.join(missing)}")
+        return Decision(NAME, Status.UNMET, f"DMA-BUF is not possible: {'; '.join(missing)}")
     has_verbs = ", ibv_reg_dmabuf_mr" if facts.gpudirect.verbs_dmabuf.value else ""
     reason = f"DMA-BUF: kernel {facts.system.kernel.value}, open GPU kernel modules{has_verbs}"
-    return _Decision(Status.MET, reason, (), dma_buf.warnings(facts, node))
+    return Decision(NAME, Status.MET, reason, warnings=dma_buf.warnings(facts, node))
 
 
 def _at_boot(facts: NodeFacts, module: str) -> tuple[Step, ...]:
     return (*out_of_tree.load_after_ofed(facts, module), out_of_tree.load_at_boot(module))
 
 
-def _nvidia_peermem(facts: NodeFacts) -> _Decision:
+def _nvidia_peermem(facts: NodeFacts) -> Decision:
     if _is_loaded(facts, NVIDIA):
         if facts.modules.loads_at_boot(NVIDIA):
-            return _Decision(Status.MET, "nvidia_peermem is loaded now and at boot")
+            return Decision(NAME, Status.MET, "nvidia_peermem is loaded now and at boot")
         reason = "nvidia_peermem is loaded, but not configured to load at boot"
-        return _Decision(Status.UNMET, reason, _at_boot(facts, NVIDIA))
+        return Decision(NAME, Status.UNMET, reason, steps=_at_boot(facts, NVIDIA))
     if facts.gpudirect.peer_memory_api.value is False:
         reason = (
             "nvidia_peermem cannot be loaded: this kernel's RDMA stack lacks ib_register_peer_memory_client; "
             + OFED_HINT
         )
-        return _Decision(Status.UNMET, reason)
+        return Decision(NAME, Status.UNMET, reason)
     if facts.modules.is_installed(NVIDIA) is False:
-        return _Decision(
+        return Decision(
+            NAME,
             Status.UNMET,
             "the GPU driver does not include nvidia_peermem (older than R470, or built without it)",
         )
@@ -101,118 +92,126 @@ def _nvidia_peermem(facts: NodeFacts) -> _Decision:
         reason += (
             ", although it is configured to load at boot (built for another kernel, or loaded before RDMA?)"
         )
-    return _Decision(Status.UNMET, reason, (out_of_tree.load(NVIDIA), *_at_boot(facts, NVIDIA)))
+    return Decision(NAME, Status.UNMET, reason, steps=(out_of_tree.load(NVIDIA), *_at_boot(facts, NVIDIA)))
 
 
-def _by_efa(facts: NodeFacts, why: str) -> _Decision:
+def _by_efa(facts: NodeFacts, why: str) -> Decision:
     there = efa.is_there(facts)
     if there is None:
-        return _Decision(
-            Status.UNKNOWN, f"{because('the list of kernel modules', facts.modules.installed)}. {why}"
+        return Decision(
+            NAME, Status.UNKNOWN, f"{because('the list of kernel modules', facts.modules.installed)}. {why}"
         )
     if there:
         how = "is loaded" if facts.modules.is_loaded(efa.MODULE) else "is installed: the efa driver loads it"
-        return _Decision(Status.MET, f"{efa.MODULE} {how}. {why}")
+        return Decision(NAME, Status.MET, f"{efa.MODULE} {how}. {why}")
     if not facts.gpu.open_kernel_module and efa.reaches_gpus_itself(facts):
         reason = (
             "whether Amazon's efa driver works with the proprietary GPU driver depends on the kernel: check the NCCL "
             f"log of a run. {why}"
         )
-        return _Decision(Status.UNKNOWN, reason)
+        return Decision(NAME, Status.UNKNOWN, reason)
     reason = f"{efa.MODULE} is not installed: the EFA installer provides it, for the open GPU kernel modules"
-    return _Decision(Status.UNMET, f"{reason}. {why}")
+    return Decision(NAME, Status.UNMET, f"{reason}. {why}")
 
 
-def _built(facts: NodeFacts, node: Node) -> _Decision:
+def _built(facts: NodeFacts, node: Node) -> Decision:
     settings = node.requirements.peermem
     module = settings.module
     if _is_loaded(facts, module):
         if facts.modules.loads_at_boot(module):
-            return _Decision(Status.MET, f"{module} is loaded now and at boot")
+            return Decision(NAME, Status.MET, f"{module} is loaded now and at boot")
         reason = f"{module} is loaded, but not configured to load at boot"
-        return _Decision(Status.UNMET, reason, _at_boot(facts, module))
+        return Decision(NAME, Status.UNMET, reason, steps=_at_boot(facts, module))
     if facts.in_container:
-        return _Decision(
-            Status.UNMET, f"{module} is not loaded, and a container cannot load it: load it on the host"
+        return Decision(
+            NAME, Status.UNMET, f"{module} is not loaded, and a container cannot load it: load it on the host"
         )
     load = (out_of_tree.load(module), *_at_boot(facts, module))
     if facts.modules.is_installed(module):
-        return _Decision(Status.UNMET, f"{module} is installed but not loaded", load)
+        return Decision(NAME, Status.UNMET, f"{module} is installed but not loaded", steps=load)
     if settings.source is None:
         reason = (
             f"{module} is not installed, and the inventory does not name a source to build it from: "
             "set requirements.peermem.source"
         )
-        return _Decision(Status.UNMET, reason)
+        return Decision(NAME, Status.UNMET, reason)
     kernel = facts.system.kernel.value
     if kernel is None:
-        return _Decision(Status.UNKNOWN, because("the kernel version", facts.system.kernel))
+        return Decision(NAME, Status.UNKNOWN, because("the kernel version", facts.system.kernel))
     missing = out_of_tree.missing_tools(facts)
     by_dkms = facts.software.tool("dkms") is not None
     make = out_of_tree.build_by_dkms if by_dkms else out_of_tree.build_and_install
     build = make(module, settings.source, kernel)
     reason = f"{module} is not built for kernel {kernel}"
     if not missing:
-        return _Decision(Status.UNMET, reason, (*build, *load))
+        return Decision(NAME, Status.UNMET, reason, steps=(*build, *load))
     names = some(["the kernel's headers" if name == "headers" else name for name in missing])
     packages = out_of_tree.packages_for(facts, missing)
     if packages is None:
-        return _Decision(Status.UNMET, f"{reason}; install {names} by hand to build it")
-    return _Decision(
-        Status.UNMET, f"{reason}; {names} will be installed to build it", (packages, *build, *load)
+        return Decision(NAME, Status.UNMET, f"{reason}; install {names} by hand to build it")
+    return Decision(
+        NAME,
+        Status.UNMET,
+        f"{reason}; {names} will be installed to build it",
+        steps=(packages, *build, *load),
     )
 
 
-def _automatic(facts: NodeFacts, node: Node) -> _Decision:
+def _automatic(facts: NodeFacts, node: Node) -> Decision:
     if facts.pci.devices.value is None:
-        return _Decision(Status.UNKNOWN, because("the PCI tree", facts.pci.devices))
+        return Decision(NAME, Status.UNKNOWN, because("the PCI tree", facts.pci.devices))
     if not own_gpus(facts):
-        return _Decision(Status.NOT_APPLICABLE, why_none(facts))
+        return Decision(NAME, Status.NOT_APPLICABLE, why_none(facts))
     if facts.in_container:
-        return _Decision(Status.NOT_APPLICABLE, "this is a container: its kernel modules belong to the host")
+        return Decision(
+            NAME, Status.NOT_APPLICABLE, "this is a container: its kernel modules belong to the host"
+        )
     found = facts.rdma.devices
     if found.is_unknown:
-        return _Decision(Status.UNKNOWN, because("the list of RDMA devices", found))
+        return Decision(NAME, Status.UNKNOWN, because("the list of RDMA devices", found))
     cards = [device for device in rdma_ports.networking(found.or_else(())) if not device.is_virtual]
     if not cards:
-        return _Decision(Status.NOT_APPLICABLE, "there is no RDMA NIC")
+        return Decision(NAME, Status.NOT_APPLICABLE, "there is no RDMA NIC")
     if all(rdma_gids.speaks_iwarp(device) for device in cards):
-        return _Decision(
-            Status.NOT_APPLICABLE, "all RDMA NICs of this node use iWARP, which NCCL does not support"
+        return Decision(
+            NAME, Status.NOT_APPLICABLE, "all RDMA NICs of this node use iWARP, which NCCL does not support"
         )
     reasons = [why_no_gpudirect(gpu.name) for gpu in facts.gpu.devices.or_else(())]
     if reasons and all(reasons):
-        return _Decision(Status.NOT_APPLICABLE, str(reasons[0]))
+        return Decision(NAME, Status.NOT_APPLICABLE, str(reasons[0]))
     by_amazon = efa.why_no_gpudirect(facts, node)
     if by_amazon is not None:
-        return _Decision(Status.NOT_APPLICABLE, by_amazon)
+        return Decision(NAME, Status.NOT_APPLICABLE, by_amazon)
     if facts.gpu.driver.value is None:
-        return _Decision(Status.UNMET, because("the NVIDIA driver", facts.gpu.driver))
+        return Decision(NAME, Status.UNMET, because("the NVIDIA driver", facts.gpu.driver))
     if _is_loaded(facts, LEGACY) and _is_loaded(facts, NVIDIA):
         unload = Command(f"Unload {LEGACY}", ("modprobe", "-r", LEGACY), ("modprobe", LEGACY))
-        return _Decision(
+        return Decision(
+            NAME,
             Status.UNMET,
             f"{LEGACY} and {NVIDIA} are both loaded: only one may register with the RDMA stack",
-            (unload,),
-            (f"make sure that {LEGACY} is not loaded again at boot: check its package and init script",),
+            warnings=(
+                f"make sure that {LEGACY} is not loaded again at boot: check its package and init script",
+            ),
+            steps=(unload,),
         )
     by_dma_buf = _dma_buf(facts, node)
     if by_dma_buf.status is Status.MET:
         warnings = (*by_dma_buf.warnings, *efa.dma_buf_warnings(facts, node))
-        return _Decision(by_dma_buf.status, by_dma_buf.reason, (), warnings)
+        return replace(by_dma_buf, warnings=warnings)
     why = by_dma_buf.reason
     if efa.is_the_way(facts, node):
         return _by_efa(facts, why)
     if _is_loaded(facts, LEGACY):
         reason = f"{LEGACY} is loaded (legacy: nvidia-peermem or DMA-BUF is preferred). {why}"
-        return _Decision(Status.MET, reason)
+        return Decision(NAME, Status.MET, reason)
     by_nvidia = _nvidia_peermem(facts)
     if by_nvidia.status is Status.MET or by_nvidia.steps:
-        return _Decision(by_nvidia.status, f"{by_nvidia.reason}. {why}", by_nvidia.steps)
+        return replace(by_nvidia, reason=f"{by_nvidia.reason}. {why}")
     if node.requirements.peermem.source is not None and facts.gpudirect.peer_memory_api.value is not False:
         built = _built(facts, node)
-        return _Decision(built.status, f"{by_nvidia.reason}; {built.reason}. {why}", built.steps)
-    return _Decision(Status.UNMET, f"{by_nvidia.reason}. {why}")
+        return replace(built, reason=f"{by_nvidia.reason}; {built.reason}. {why}")
+    return Decision(NAME, Status.UNMET, f"{by_nvidia.reason}. {why}")
 
 
 def _chosen_warnings(facts: NodeFacts, node: Node) -> tuple[str, ...]:
@@ -233,25 +232,24 @@ def _chosen_warnings(facts: NodeFacts, node: Node) -> tuple[str, ...]:
     return tuple(warnings)
 
 
-def _decide(facts: NodeFacts, node: Node) -> _Decision:
+def _decided(facts: NodeFacts, node: Node) -> Decision:
     settings = node.requirements.peermem
     if settings.mechanism == "auto":
         return _automatic(facts, node)
     if settings.mechanism == "none":
-        return _Decision(Status.NOT_APPLICABLE, "the inventory turns GPUDirect RDMA off")
+        return Decision(NAME, Status.NOT_APPLICABLE, "the inventory turns GPUDirect RDMA off")
     if settings.mechanism == "dma-buf":
         decision = _dma_buf(facts, node)
     elif settings.mechanism == "nvidia-peermem":
         decision = _nvidia_peermem(facts)
     else:
         decision = _built(facts, node)
-    warnings = (*decision.warnings, *_chosen_warnings(facts, node))
-    return _Decision(decision.status, decision.reason, decision.steps, warnings)
+    return replace(decision, warnings=(*decision.warnings, *_chosen_warnings(facts, node)))
 
 
-def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
+def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
     """Return MET when the mechanism, chosen by the inventory or by clusterctl, works and survives a reboot."""
-    decision = _decide(facts, node)
+    decision = _decided(facts, node)
     direct = facts.gpudirect
     evidence: dict[str, Json] = {
         "mechanism": node.requirements.peermem.mechanism,
@@ -271,9 +269,4 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
         alone = _is_loaded(facts, NVIDIA) and not _is_loaded(facts, LEGACY)
         if relies and alone and not facts.in_container:
             warnings += peermem_notes.relying_on_nvidia_peermem(facts)
-    return Verdict(NAME, decision.status, decision.reason, evidence, warnings)
-
-
-def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
-    """Return the steps that load, build or unload modules as decided."""
-    return _decide(facts, node).steps
+    return replace(decision, evidence=evidence, warnings=warnings)

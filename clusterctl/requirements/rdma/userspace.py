@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterctl.requirements.base import Json, Status, Verdict
+from clusterctl.requirements.base import Decision, Json, Status
 from clusterctl.requirements.packages import by_hand, install
 from clusterctl.requirements.rdma import ports as rdma_ports
 from clusterctl.requirements.steps import LoadModule, Step
@@ -78,11 +78,11 @@ def _by_hand(facts: NodeFacts) -> str:
     return by_hand(facts, "rdma-core")
 
 
-def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
+def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
     """Return MET when the library, each device's provider and the device files exist, and ibv_devices lists them."""
     rdma = facts.rdma
     if rdma.devices.is_unknown:
-        return Verdict(NAME, Status.UNKNOWN, because("the list of RDMA devices", rdma.devices))
+        return Decision(NAME, Status.UNKNOWN, because("the list of RDMA devices", rdma.devices))
     devices = rdma_ports.devices(facts, node)
     evidence: dict[str, Json] = {
         "devices": [device.name for device in rdma.devices.or_else(())],
@@ -92,42 +92,39 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
         "ofed": facts.gpudirect.ofed_version.value,
     }
     if not devices:
-        return Verdict(NAME, Status.NOT_APPLICABLE, "there is no RDMA device", evidence)
+        return Decision(NAME, Status.NOT_APPLICABLE, "there is no RDMA device", evidence)
+    steps = _steps(facts, node, devices)
     unproven = [device for device in devices if not _is_listed(facts, device)]
     if rdma.libibverbs is None and unproven:
         reason = f"libibverbs is not installed: programs cannot use RDMA{_by_hand(facts)}"
-        return Verdict(NAME, Status.UNMET, reason, evidence)
+        return Decision(NAME, Status.UNMET, reason, evidence, steps=steps)
     if not rdma.providers and unproven:
         reason = "libibverbs has no providers: it finds no device, and NCCL silently uses sockets"
         reason += _by_hand(facts)
-        return Verdict(NAME, Status.UNMET, reason, evidence)
+        return Decision(NAME, Status.UNMET, reason, evidence, steps=steps)
     lacking = {device.name: _missing_provider(facts, device) for device in devices}
     named = [f"{provider} (for {name})" for name, provider in lacking.items() if provider is not None]
     if named:
-        return Verdict(
-            NAME, Status.UNMET, f"libibverbs lacks the provider {some(named)}{_by_hand(facts)}", evidence
-        )
+        reason = f"libibverbs lacks the provider {some(named)}{_by_hand(facts)}"
+        return Decision(NAME, Status.UNMET, reason, evidence, steps=steps)
     if not _has_device_files(facts):
         reason = f"there are no device files below /dev/infiniband ({_why_no_device_files(facts)})"
-        return Verdict(NAME, Status.UNMET, reason, evidence)
+        return Decision(NAME, Status.UNMET, reason, evidence, steps=steps)
     if rdma.listed.value is not None or rdma.listed.status.value == "empty":
         unlisted = [device.name for device in devices if device.name not in rdma.listed.or_else(())]
         if unlisted:
             reason = f"the kernel has {some(unlisted)}, but ibv_devices does not list it"
-            return Verdict(NAME, Status.UNMET, reason, evidence)
-        return Verdict(NAME, Status.MET, f"ibv_devices lists all {len(devices)} devices", evidence)
-    return Verdict(NAME, Status.MET, f"libibverbs has providers {some(rdma.providers)}", evidence)
+            return Decision(NAME, Status.UNMET, reason, evidence, steps=steps)
+        return Decision(NAME, Status.MET, f"ibv_devices lists all {len(devices)} devices", evidence)
+    return Decision(NAME, Status.MET, f"libibverbs has providers {some(rdma.providers)}", evidence)
 
 
-def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
-    """Return the steps that install the distribution's userspace; empty for an out-of-tree stack, which has its own."""
-    if judge(facts, node, fleet).status is not Status.UNMET:
-        return ()
+def _steps(facts: NodeFacts, node: Node, devices: tuple[RdmaDevice, ...]) -> tuple[Step, ...]:
+    """Return the steps that make the devices usable; an out-of-tree stack has its own userspace, which stays."""
     found: list[Step] = []
     there = _has_device_files(facts) or facts.modules.is_loaded("ib_uverbs")
     if not there and not facts.in_container:
         found.append(LoadModule("Load ib_uverbs", "ib_uverbs"))
-    devices = rdma_ports.devices(facts, node)
     complete = facts.rdma.libibverbs is not None and bool(facts.rdma.providers)
     complete = complete or all(_is_listed(facts, device) for device in devices)
     complete = complete and not any(_missing_provider(facts, device) for device in devices)

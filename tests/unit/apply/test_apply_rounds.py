@@ -10,7 +10,7 @@ from clusterctl.apply.rolling import Rolling
 from clusterctl.apply.rounds import LIMIT, Rounds
 from clusterctl.errors import CommandError
 from clusterctl.inventory.model import Inventory, Node
-from clusterctl.requirements.base import Status, Verdict
+from clusterctl.requirements.base import Decision, Status
 from clusterctl.requirements.steps import Command
 from clusterctl.rundir import RunDir
 from clusterctl.transport.base import Completed, HostMap
@@ -21,10 +21,10 @@ class Unwell:
 
     NAME, TITLE, READS = "unwell", "Well", frozenset()
 
-    def judge(self, facts, node, fleet):
-        return Verdict(self.NAME, Status.UNMET, f"look {facts}")
+    def decide(self, facts, node, fleet):
+        return Decision(self.NAME, Status.UNMET, f"look {facts}", steps=self._steps(facts, node))
 
-    def steps(self, facts, node, fleet):
+    def _steps(self, facts, node):
         return (Command(f"try {facts}", ("try", str(facts)), None),)
 
 
@@ -62,7 +62,7 @@ def outcomes(tmp_path):
         engine = Engine(lambda node: Wire(node, node.name in full), gather, 1, 30.0, {"unwell": Unwell()})
         options, facts = Options(rolling=rolling), gather(inventory)
         verdicts = judged(engine, inventory, options, facts)
-        plan = planned(engine, inventory, facts, verdicts)
+        plan = planned(inventory, verdicts)
         prepared = Prepared(inventory, options, facts, verdicts, plan, {})
         run = RunDir.create("bootstrap", tmp_path)
         run.write("plan", {"schema": "clusterctl.plan/1", "nodes": []})

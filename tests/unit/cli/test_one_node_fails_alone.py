@@ -33,7 +33,7 @@ def judged() -> check_run.Judged:
 @pytest.mark.parametrize(
     "error", [OverflowError("too large"), RecursionError("too deep"), KeyError("x"), ValueError("y")]
 )
-@pytest.mark.parametrize("stage", ["comparable", "judge"])
+@pytest.mark.parametrize("stage", ["comparable", "decide"])
 def test_one_node_fails_alone(stage: str, error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     def of_comparable(found: NodeFacts) -> comparable.Comparable:
         if found.name == "n2":
@@ -45,14 +45,14 @@ def test_one_node_fails_alone(stage: str, error: Exception, monkeypatch: pytest.
         monkeypatch.setattr(comparable, "comparable", of_comparable)
     else:
         requirement = next(iter(ALL.values()))
-        judge = requirement.judge
+        decide = requirement.decide
 
-        def of_judge(found: NodeFacts, *others: object) -> object:
+        def of_decide(found: NodeFacts, *others: object) -> object:
             if found.name == "n2":
                 raise error
-            return judge(found, *others)  # type: ignore[arg-type]
+            return decide(found, *others)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(requirement, "judge", of_judge)
+        monkeypatch.setattr(requirement, "decide", of_decide)
     found = judged()
     assert set(found.verdicts.failures) == {"n2"}
     assert found.verdicts.failures["n2"].kind is FailureKind.PROTOCOL

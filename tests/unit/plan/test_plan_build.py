@@ -9,7 +9,7 @@ from clusterctl.errors import PlanError
 from clusterctl.plan import fold
 from clusterctl.plan.build import build, join
 from clusterctl.plan.model import NodePlan, Plan, PlannedStep, from_document, to_document
-from clusterctl.requirements.base import Status, Verdict
+from clusterctl.requirements.base import Decision, Status
 from clusterctl.requirements.steps import (
     InstallPackages,
     RestartUnit,
@@ -18,22 +18,17 @@ from clusterctl.requirements.steps import (
 )
 
 
-class OneStep:
-    NAME, TITLE, READS = "one", "One step", frozenset()
-
-    @staticmethod
-    def judge(facts, node, fleet):
-        raise AssertionError("the verdict is given")
-
-    @staticmethod
-    def steps(facts, node, fleet):
-        return (WriteFile("d", "/etc/one", "1"),)
-
-
-@pytest.mark.parametrize("status", Status)
-def test_only_what_is_unmet_becomes_steps(status):
-    plan = build(None, type("N", (), {"name": "n1"}), (Verdict("one", status, "because"),), {"one": OneStep})
-    assert bool(plan.steps) is (status is Status.UNMET)
+def test_the_steps_of_all_decisions_become_the_plan_in_their_order():
+    one, two = WriteFile("d", "/etc/one", "1"), WriteFile("d", "/etc/two", "2")
+    plan = build(
+        "n1",
+        (
+            Decision("b", Status.UNMET, "because", steps=(two,)),
+            Decision("met", Status.MET, "because"),
+            Decision("a", Status.UNMET, "because", steps=(one, two)),
+        ),
+    )
+    assert plan == NodePlan("n1", (PlannedStep("b", two), PlannedStep("a", one)))
 
 
 def test_the_same_change_wanted_twice_is_made_once():

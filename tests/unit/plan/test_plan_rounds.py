@@ -6,30 +6,19 @@ import pytest
 
 from clusterctl.plan.build import build, join
 from clusterctl.plan.model import NodePlan, Plan, PlannedStep, from_document, to_document
-from clusterctl.requirements.base import Status, Verdict
+from clusterctl.requirements.base import Decision, Status
 from clusterctl.requirements.steps import InstallPackages, Reboot, RestartUnit, WriteBlock, WriteFile
 
-NODE = type("N", (), {"name": "n1"})
 WRITE, RESTART = WriteFile("write", "/etc/a", "1"), RestartUnit("restart", "sshd")
 BLOCK = WriteBlock("allow", "/root/keys", "mesh", "one key\n", owner="root")
 BOOT = Reboot("boot without nouveau", 600.0)
 
 
 def _build(*steps, tried=()):
-    class Asks:
-        NAME, TITLE, READS = "asks", "Asks", frozenset()
-
-        @staticmethod
-        def judge(facts, node, fleet):
-            raise AssertionError("the verdict is given")
-
-        @staticmethod
-        def steps(facts, node, fleet):
-            return steps
-
-    verdicts = (Verdict("asks", Status.UNMET, "because"),)
     before = frozenset(PlannedStep("asks", step) for step in tried)
-    return [p.step for p in build(None, NODE, verdicts, {"asks": Asks}, tried=before).steps]
+    return [
+        p.step for p in build("n1", (Decision("asks", Status.UNMET, "because", steps=steps),), before).steps
+    ]
 
 
 @pytest.mark.parametrize(

@@ -15,13 +15,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from clusterctl.cli.check.command import document_of, exit_code
 from clusterctl.facts.drift import Deviation
 from clusterctl.report import junit, prometheus
-from clusterctl.requirements.base import Status, Verdict
+from clusterctl.requirements.base import Decision, Status
 from clusterctl.transport.base import Failure, FailureKind, HostMap
 
-MET = Verdict("memlock", Status.MET, "unlimited")
-UNMET = Verdict("acs", Status.UNMET, 'redirects on "00:02.0"', {"word": "001d"}, ("look at the BIOS",))
-UNKNOWN = Verdict("peermem", Status.UNKNOWN, "needs root")
-NOT_HERE = Verdict("docker", Status.NOT_APPLICABLE, "not wanted")
+MET = Decision("memlock", Status.MET, "unlimited")
+UNMET = Decision("acs", Status.UNMET, 'redirects on "00:02.0"', {"word": "001d"}, ("look at the BIOS",))
+UNKNOWN = Decision("peermem", Status.UNKNOWN, "needs root")
+NOT_HERE = Decision("docker", Status.NOT_APPLICABLE, "not wanted")
 GONE = Failure(FailureKind.REFUSED, "n3 (10.0.0.3:22) refused the connection", "is sshd running?")
 DRIFT = (Deviation("NCCL", "2.21", "2.27", ("n1",)), Deviation("kernel", "6.1", "6.8", ("n1", "n2")))
 
@@ -134,7 +134,7 @@ anything = st.text(max_size=60)
 def test_whatever_nodes_say_both_forms_can_be_parsed(
     reason: str, warning: str, message: str, node: str
 ) -> None:
-    verdict = Verdict("acs", Status.UNMET, reason, {}, (warning,))
+    verdict = Decision("acs", Status.UNMET, reason, {}, (warning,))
     result = document_of(
         HostMap({node: (verdict,), node + "2": Failure(FailureKind.ERROR, message)}),
         (Deviation(reason, warning, message, (node,)),),
@@ -148,7 +148,7 @@ def test_whatever_nodes_say_both_forms_can_be_parsed(
 
 
 def test_junit_is_utf8_whatever_it_holds() -> None:
-    verdict = Verdict("acs", Status.UNMET, "µ \x00\x1b[31m\ud800 ends")
+    verdict = Decision("acs", Status.UNMET, "µ \x00\x1b[31m\ud800 ends")
     text = junit.render(document_of(HostMap({"n1": (verdict,)})))
     assert "\x1b" not in text and "\x00" not in text
     assert next(iter(next(iter(JUnitXml.fromroot(_root(text)))))).result[0].message.startswith("µ ")

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from clusterctl.facts.drift import Deviation
 from clusterctl.report.text.check import DRIFT_LINES, WARNING_LINES, drift_text, folded
-from clusterctl.requirements.base import Status, Verdict
+from clusterctl.requirements.base import Decision, Status
 from clusterctl.transport.base import Failure, FailureKind, HostMap
 
-MET = Verdict("memlock", Status.MET, "unlimited")
-UNMET = Verdict("memlock", Status.UNMET, "8192 KiB, not unlimited", {}, ("only in containers",))
+MET = Decision("memlock", Status.MET, "unlimited")
+UNMET = Decision("memlock", Status.UNMET, "8192 KiB, not unlimited", {}, ("only in containers",))
 GONE = Failure(FailureKind.REFUSED, "n3 refused the connection")
 
 
 def test_one_node_is_one_plain_table() -> None:
-    text = folded(HostMap({"n1": (MET, Verdict("acs", Status.UNKNOWN, "needs root"))}))
+    text = folded(HostMap({"n1": (MET, Decision("acs", Status.UNKNOWN, "needs root"))}))
     assert text.splitlines() == [
         "n1",
         "requirement  status   reason",
@@ -38,7 +38,7 @@ def test_nodes_that_read_alike_share_a_row_and_the_lost_one_is_apart() -> None:
 def test_reasons_that_differ_in_figures_and_names_are_one_row() -> None:
     verdicts = {
         f"gpu{i:04d}": (
-            Verdict("rdma-link", Status.UNMET, f"mlx5_{i % 8} port 1 is at {i} Gb/s, wanted 400"),
+            Decision("rdma-link", Status.UNMET, f"mlx5_{i % 8} port 1 is at {i} Gb/s, wanted 400"),
         )
         for i in range(1000)
     }
@@ -53,7 +53,7 @@ def test_a_thousand_nodes_with_a_thousand_reasons_stay_on_a_page() -> None:
     verdicts = HostMap(
         {
             f"gpu{i:04d}": tuple(
-                Verdict(
+                Decision(
                     f"r{r}", Status.UNMET if i % 3 else Status.MET, f"because {word}", {}, (f"see {word}",)
                 )
                 for r in range(17)
@@ -69,7 +69,7 @@ def test_a_thousand_nodes_with_a_thousand_reasons_stay_on_a_page() -> None:
 
 
 def test_a_terminal_wraps_reasons_below_their_column() -> None:
-    long = Verdict("memlock", Status.UNMET, "word " * 60)
+    long = Decision("memlock", Status.UNMET, "word " * 60)
     lines = folded(HostMap({"n1": (long,)}), 80).splitlines()
     assert len(lines) > 3
     assert all(len(line) <= 80 for line in lines)

@@ -14,11 +14,11 @@ from clusterctl.report.text.failures import (
     rootless_lines,
     step_lines,
 )
-from clusterctl.requirements.base import Status, Verdict
+from clusterctl.requirements.base import Decision, Status
 from clusterctl.transport.base import Failure, FailureKind
 
-UNKNOWN = (Verdict("acs", Status.UNKNOWN, "can be read only by root"),)
-MET = (Verdict("acs", Status.MET, "clear"),)
+UNKNOWN = (Decision("acs", Status.UNKNOWN, "can be read only by root"),)
+MET = (Decision("acs", Status.MET, "clear"),)
 
 
 def unknown_key(name: str, address: str) -> Failure:

@@ -22,7 +22,7 @@ from clusterctl.report import bench_csv, bench_junit, bench_prometheus, junit, p
 from clusterctl.report.check_document import document_of
 from clusterctl.report.html import run_page
 from clusterctl.report.text import runs as run_list
-from clusterctl.requirements.base import Status, Verdict
+from clusterctl.requirements.base import Decision, Status
 from clusterctl.results.record import Record
 from clusterctl.rundir import RunDir
 from clusterctl.transport.base import Failure, FailureKind, HostMap
@@ -35,9 +35,9 @@ ACTORS = (
 HOSTILE = "".join(f"a{one}b" for one in ACTORS)
 
 
-def verdicts() -> HostMap[tuple[Verdict, ...]]:
-    verdict = Verdict("acs", Status.UNMET, HOSTILE)
-    met = Verdict("peermem", Status.MET, HOSTILE, warnings=(HOSTILE,))
+def verdicts() -> HostMap[tuple[Decision, ...]]:
+    verdict = Decision("acs", Status.UNMET, HOSTILE)
+    met = Decision("peermem", Status.MET, HOSTILE, warnings=(HOSTILE,))
     return HostMap({"n1": (verdict, met), "n2": Failure(FailureKind.ERROR, HOSTILE, HOSTILE)})
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterctl.facts.subjects.nfs import PATIENCE_S
-from clusterctl.requirements.base import Json, Status, Verdict
+from clusterctl.requirements.base import Decision, Json, Status
 from clusterctl.requirements.fleet.shared_dir import export as exports
 from clusterctl.requirements.fleet.shared_dir import mount as mounts
 from clusterctl.requirements.fleet.shared_dir import wish
@@ -28,37 +28,42 @@ READS = frozenset({"network", "nfs", "software", "ssh_mesh", "storage", "system"
 SERVER_UNIT = "nfs-server.service"
 
 
-def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
-    """Return MET when the right directory is mounted and answers, and, on the server, the nodes may mount it."""
+def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
+    """Return MET when the right directory is mounted and answers, and, on the server, the nodes may mount it.
+
+    The steps export on the server, or mount on a client after the server exports to it.
+    """
     if node.requirements.shared_dir.path is None:
-        return Verdict(NAME, Status.NOT_APPLICABLE, "the inventory does not set a shared directory")
+        return Decision(NAME, Status.NOT_APPLICABLE, "the inventory does not set a shared directory")
     if facts.in_container:
-        return Verdict(NAME, Status.NOT_APPLICABLE, "this is a container: its mounts are set on its host")
+        return Decision(NAME, Status.NOT_APPLICABLE, "this is a container: its mounts are set on its host")
     wrong = wish.contradiction(node, fleet)
     if wrong is not None:
-        return Verdict(NAME, Status.UNMET, wrong)
+        return Decision(NAME, Status.UNMET, wrong)
     if facts.storage.mounts.value is None:
-        return Verdict(NAME, Status.UNKNOWN, because("the list of mounts", facts.storage.mounts))
-    path, folder = wish.path(node), wish.folder(node)
+        return Decision(NAME, Status.UNKNOWN, because("the list of mounts", facts.storage.mounts))
+    path = wish.path(node)
     evidence: dict[str, Json] = {"path": path}
     waiting = _waiting(facts, node)
     if waiting is not None:
         if facts.nfs.state_of(waiting) in ("hung", "failed"):
             reason = f"the automount at {waiting} failed: see systemctl status '{mounts.unit_name(waiting)}'"
-            return Verdict(NAME, Status.UNMET, reason, evidence)
+            return Decision(NAME, Status.UNMET, reason, evidence)
         reason = f"the automount at {waiting} has not mounted anything yet: run ls {path} and check again"
-        return Verdict(NAME, Status.UNKNOWN, reason, evidence)
+        return Decision(NAME, Status.UNKNOWN, reason, evidence)
     if wish.is_server(node):
-        return _judge_server(facts, node, fleet, evidence)
+        return _decide_server(facts, node, fleet, evidence)
     what = wish.what(node, fleet)
     warnings = wish.numbers(node, facts, fleet)
     evidence["export"] = what
     problem = _mount_problem(facts, node, fleet, what)
     if problem is None:
-        return Verdict(NAME, Status.MET, f"{what} is mounted at {path} and answers", evidence, warnings)
+        return Decision(NAME, Status.MET, f"{what} is mounted at {path} and answers", evidence, warnings)
+    waits = _waits(facts, node, fleet)
     if mounts.mounted_at(facts, path) is None:
-        problem += _waits(facts, node, fleet, folder)
-    return Verdict(NAME, Status.UNMET, problem, evidence, warnings)
+        problem += waits
+    steps = () if what is None else _client_steps(facts, node, fleet, what, waits=bool(waits))
+    return Decision(NAME, Status.UNMET, problem, evidence, warnings, steps)
 
 
 def _waiting(facts: NodeFacts, node: Node) -> str | None:
@@ -108,7 +113,7 @@ def _unit_text(node: Node, what: str, *, remote: bool) -> str:
     return mounts.unit_text(what, wish.path(node), options)
 
 
-def _waits(facts: NodeFacts, node: Node, fleet: Fleet, folder: str) -> str:
+def _waits(facts: NodeFacts, node: Node, fleet: Fleet) -> str:
     """Return what a client must wait for, to be appended to a reason; empty when it can mount."""
     server = wish.server(node, fleet)
     if node.requirements.shared_dir.export is not None or server is None:
@@ -118,17 +123,17 @@ def _waits(facts: NodeFacts, node: Node, fleet: Fleet, folder: str) -> str:
         return f"; its server {server.name} was not checked in this run"
     return (
         ""
-        if exports.admits(seen, folder, node, facts)
+        if exports.admits(seen, wish.folder(node), node, facts)
         else f"; {server.name} does not export it to this node yet"
     )
 
 
-def _judge_server(facts: NodeFacts, node: Node, fleet: Fleet, evidence: dict[str, Json]) -> Verdict:
+def _decide_server(facts: NodeFacts, node: Node, fleet: Fleet, evidence: dict[str, Json]) -> Decision:
     path, folder = wish.path(node), wish.folder(node)
     wanted = exports.clients(node, folder, fleet, facts)
     evidence |= {"folder": folder, "clients": list(wanted)}
     if not wanted:
-        return Verdict(NAME, Status.NOT_APPLICABLE, "no other node shares the directory", evidence)
+        return Decision(NAME, Status.NOT_APPLICABLE, "no other node shares the directory", evidence)
     found = exports.exported_to(facts, folder)
     missing = [address for address in wanted if address not in found]
     reasons = []
@@ -144,9 +149,10 @@ def _judge_server(facts: NodeFacts, node: Node, fleet: Fleet, evidence: dict[str
         reasons += filter(None, [_binding_problem(facts, node)])
     warnings = tuple(f"{file} exports {folder} as well" for file in exports.elsewhere(facts, folder))
     if reasons:
-        return Verdict(NAME, Status.UNMET, "; ".join(reasons), evidence, warnings)
+        steps = _server_steps(facts, node, wanted)
+        return Decision(NAME, Status.UNMET, "; ".join(reasons), evidence, warnings, steps)
     reason = f"{folder} is exported to {len(wanted)} addresses of the other nodes"
-    return Verdict(NAME, Status.MET, reason, evidence, warnings)
+    return Decision(NAME, Status.MET, reason, evidence, warnings)
 
 
 def _binding_problem(facts: NodeFacts, node: Node) -> str | None:
@@ -160,18 +166,12 @@ def _binding_problem(facts: NodeFacts, node: Node) -> str | None:
     return _unit_gap(facts, node, folder, remote=False)
 
 
-def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
-    """Return the steps that export on the server, or mount on a client after the server exports to it."""
-    if judge(facts, node, fleet).status is not Status.UNMET or wish.contradiction(node, fleet) is not None:
+def _client_steps(facts: NodeFacts, node: Node, fleet: Fleet, what: str, *, waits: bool) -> tuple[Step, ...]:
+    """Return the steps that mount the directory, or only the package for it while the client ``waits``."""
+    if not facts.system.systemd_running:
         return ()
-    if not facts.system.systemd_running or _waiting(facts, node) is not None:
-        return ()
-    if wish.is_server(node):
-        return _server_steps(facts, node, fleet)
-    what, path = wish.what(node, fleet), wish.path(node)
+    path = wish.path(node)
     mounted = mounts.mounted_at(facts, path)
-    if what is None:
-        return ()
     if mounted is not None:
         # While the mount is in use, only the units that mount it at boot can be changed.
         own = mounts.is_export(mounted, what, wish.server_addresses(node, fleet))
@@ -180,7 +180,7 @@ def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
     name = "nfs-common" if manager(facts) == "apt" else "nfs-utils"
     package = install(facts, node, f"Install {name}", name)
     found: list[Step] = [package] if package is not None else []
-    if _waits(facts, node, fleet, wish.folder(node)):
+    if waits:
         return tuple(found)
     return (*found, *mounts.mount_point(path), *_unit_steps(facts, node, what, remote=True))
 
@@ -206,9 +206,11 @@ def _unit_steps(facts: NodeFacts, node: Node, what: str, *, remote: bool) -> tup
     )
 
 
-def _server_steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
+def _server_steps(facts: NodeFacts, node: Node, addresses: tuple[str, ...]) -> tuple[Step, ...]:
+    """Return the steps that export the directory to these addresses, now and at boot."""
+    if not facts.system.systemd_running:
+        return ()
     path, folder, login = wish.path(node), wish.folder(node), facts.ssh_mesh.login.value
-    addresses = exports.clients(node, folder, fleet, facts)
     found: list[Step] = []
     if facts.nfs.server_threads is None:
         name = "nfs-kernel-server" if manager(facts) == "apt" else "nfs-utils"

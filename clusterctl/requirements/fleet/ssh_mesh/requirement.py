@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterctl import resources
-from clusterctl.requirements.base import Json, Status, Verdict
+from clusterctl.requirements.base import Decision, Json, Status
 from clusterctl.requirements.fleet.ssh_mesh import limits
 from clusterctl.requirements.fleet.ssh_mesh import texts as files
 from clusterctl.requirements.fleet.ssh_mesh.need import (
@@ -21,7 +21,7 @@ from clusterctl.requirements.fleet.ssh_mesh.need import (
     whole,
 )
 from clusterctl.requirements.packages import by_hand, install, manager
-from clusterctl.requirements.steps import Command, Step, WriteBlock, WriteFile
+from clusterctl.requirements.steps import Command, WriteBlock, WriteFile
 from clusterctl.requirements.wording import because, counted, some
 from clusterctl.transport.known_hosts import fingerprint
 
@@ -81,37 +81,42 @@ def _changes(facts: NodeFacts, node: Node, login: Login, need: Need) -> tuple[Wr
     return tuple(found)
 
 
-def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
-    """Return MET when the node has a key, and its files have exactly the entries that the mesh needs."""
+def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
+    """Return MET when the node has a key, and its files have exactly the entries that the mesh needs.
+
+    The steps make the node's key, or write its files after the other nodes' keys are known.
+    """
     if not node.requirements.ssh_mesh.require:
-        return Verdict(NAME, Status.NOT_APPLICABLE, "the inventory does not require logins between nodes")
+        return Decision(NAME, Status.NOT_APPLICABLE, "the inventory does not require logins between nodes")
     name = node.requirements.ssh_mesh.name
     fleet = whole(facts, node, fleet)
     others = members(fleet, name)
     if len(others) < 2 and not _gone(facts, node, others):
-        return Verdict(NAME, Status.NOT_APPLICABLE, "there is no other node to log in to")
+        return Decision(NAME, Status.NOT_APPLICABLE, "there is no other node to log in to")
     mesh, login = facts.ssh_mesh, facts.ssh_mesh.login.value
     if login is None:
-        return Verdict(NAME, Status.UNKNOWN, because("the node's account", mesh.login))
+        return Decision(NAME, Status.UNKNOWN, because("the node's account", mesh.login))
     evidence: dict[str, Json] = {"user": login.user, "nodes": len(others)}
     if not files.is_plain(login.user):
         reason = (
             f"the account name {login.user!r} is not valid in ssh_config: use letters, digits and ._@- only"
         )
-        return Verdict(NAME, Status.UNMET, reason, evidence)
+        return Decision(NAME, Status.UNMET, reason, evidence)
     warnings = limits.doubts(node, facts, others)
     if "ssh" not in mesh.tools or "ssh-keygen" not in mesh.tools:
         reason = f"OpenSSH's client is not installed{by_hand(facts, 'it')}"
-        return Verdict(NAME, Status.UNMET, reason, evidence, warnings)
+        names = ("openssh-client",) if manager(facts) == "apt" else ("openssh-clients", "openssh")
+        package = install(facts, node, f"Install {' and '.join(names)}", *names)
+        steps = (package, _make_key(node, login.user)) if package is not None else ()
+        return Decision(NAME, Status.UNMET, reason, evidence, warnings, steps)
     own = files.public_key(mesh, name)
     if own is None:
-        return Verdict(
-            NAME, Status.UNMET, f"{login.user} has no key for the other nodes yet", evidence, warnings
-        )
+        reason = f"{login.user} has no key for the other nodes yet"
+        return Decision(NAME, Status.UNMET, reason, evidence, warnings, (_make_key(node, login.user),))
     evidence["key"] = fingerprint(own.split()[1])
     refused = limits.refusals(mesh, login)
     if refused:
-        return Verdict(NAME, Status.UNMET, "; ".join(refused), evidence, warnings)
+        return Decision(NAME, Status.UNMET, "; ".join(refused), evidence, warnings)
     need = need_of(facts, node, fleet, login.user)
     evidence |= {"entries": need.size, "kept": list(need.kept)}
     warnings += limits.overrulings(mesh, login, others)
@@ -133,36 +138,14 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     if gone:
         reasons.append(f"{some(gone)} left the inventory, but can still log in")
     if reasons:
-        return Verdict(NAME, Status.UNMET, "; ".join(reasons), evidence, warnings)
+        possible = not need.lost and (need.size > 1 or bool(gone))
+        return Decision(
+            NAME, Status.UNMET, "; ".join(reasons), evidence, warnings, changes if possible else ()
+        )
     unseen = f" ({some(need.kept)} not checked in this run)" if need.kept else ""
-    return Verdict(
+    return Decision(
         NAME, Status.MET, f"{need.size} nodes can log in to each other{unseen}", evidence, warnings
     )
-
-
-def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
-    """Return the steps that make the node's key, or write its files after the other nodes' keys are known."""
-    login = facts.ssh_mesh.login.value
-    if (
-        login is None
-        or judge(facts, node, fleet).status is not Status.UNMET
-        or not files.is_plain(login.user)
-    ):
-        return ()
-    mesh, name = facts.ssh_mesh, node.requirements.ssh_mesh.name
-    if "ssh" not in mesh.tools or "ssh-keygen" not in mesh.tools:
-        names = ("openssh-client",) if manager(facts) == "apt" else ("openssh-clients", "openssh")
-        package = install(facts, node, f"Install {' and '.join(names)}", *names)
-        return (package, _make_key(node, login.user)) if package is not None else ()
-    if files.public_key(mesh, name) is None:
-        return (_make_key(node, login.user),)
-    fleet = whole(facts, node, fleet)
-    need = need_of(facts, node, fleet, login.user)
-    if limits.refusals(mesh, login) or need.lost:
-        return ()
-    if need.size < 2 and not _gone(facts, node, members(fleet, name)):
-        return ()
-    return _changes(facts, node, login, need)
 
 
 def _make_key(node: Node, user: str) -> Command:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterctl.requirements.base import Json, Status, Verdict
+from clusterctl.requirements.base import Decision, Json, Status
 from clusterctl.requirements.fleet.time import daemon as time_daemon
 from clusterctl.requirements.fleet.time import offset as time_offset
 from clusterctl.requirements.packages import by_hand
@@ -49,35 +49,35 @@ def _judge_ptp(
     wrong: str | None,
     warnings: tuple[str, ...],
     evidence: dict[str, Json],
-) -> Verdict:
-    """Return the verdict on a clock that PTP sets: only its offset is judged, and no step changes it."""
+) -> Decision:
+    """Decide on a clock that PTP sets: only its offset is judged, and no step changes it."""
     evidence = {**evidence, "ptp": ptp.name}
     if not ptp.runs:
         unit = facts.services.unit(ptp.name)
         state = "not installed" if unit is None else unit.active
         reason = f"{ptp.name} is enabled to set the clock, but is {state}: start it, or disable it to use NTP"
-        return Verdict(NAME, Status.UNMET, reason, evidence, warnings)
+        return Decision(NAME, Status.UNMET, reason, evidence, warnings)
     others = [daemon.unit.name for daemon in time_daemon.daemons(facts) if daemon.runs]
     if others:
         said = f"{ptp.name} and {' and '.join(others)} both run: only one may set the clock (chronyd -x)"
         warnings = (*warnings, said)
     offset = facts.clock.offset_s
     if offset is None:
-        return Verdict(NAME, Status.UNKNOWN, "the node's clock could not be read", evidence, warnings)
+        return Decision(NAME, Status.UNKNOWN, "the node's clock could not be read", evidence, warnings)
     if wrong is not None:
         tai = ", which is the difference of TAI and UTC (see phc2sys -O)" if 36.0 < abs(offset) < 38.0 else ""
         reason = f"{ptp.name} sets the clock by PTP, and clusterctl does not change it; but {wrong}{tai}"
-        return Verdict(NAME, Status.UNKNOWN, reason, evidence, warnings)
+        return Decision(NAME, Status.UNKNOWN, reason, evidence, warnings)
     reason = f"{ptp.name} sets the clock by PTP, {time_offset.span(offset)} off"
-    return Verdict(NAME, Status.MET, reason, evidence, warnings)
+    return Decision(NAME, Status.MET, reason, evidence, warnings)
 
 
-def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
+def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
     """Return MET when one service synchronizes the clock with a server, and the offsets are within the limit."""
     if not node.requirements.time_sync.require:
-        return Verdict(NAME, Status.NOT_APPLICABLE, "the inventory does not require time-sync")
+        return Decision(NAME, Status.NOT_APPLICABLE, "the inventory does not require time-sync")
     if facts.in_container:
-        return Verdict(NAME, Status.NOT_APPLICABLE, "this is a container: it uses its host's clock")
+        return Decision(NAME, Status.NOT_APPLICABLE, "this is a container: it uses its host's clock")
     clock = facts.clock
     evidence: dict[str, Json] = {
         "offset_s": clock.offset_s,
@@ -94,36 +94,35 @@ def judge(facts: NodeFacts, node: Node, fleet: Fleet) -> Verdict:
     service = _service_fault(facts, node)
     if unread and facts.services.units.or_else(()) == () and wrong is None:
         reason = because("the state of the time service", clock.synchronized)
-        return Verdict(NAME, Status.UNKNOWN, reason, evidence, warnings)
+        return Decision(NAME, Status.UNKNOWN, reason, evidence, warnings)
     faults = [fault for fault in (wrong, service) if fault is not None]
     if faults:
-        return Verdict(NAME, Status.UNMET, "; ".join(faults), evidence, warnings)
+        steps = _steps(facts, node, is_wrong=wrong is not None)
+        return Decision(NAME, Status.UNMET, "; ".join(faults), evidence, warnings, steps)
     if clock.offset_s is None:
-        return Verdict(NAME, Status.UNKNOWN, "the node's clock could not be read", evidence, warnings)
+        return Decision(NAME, Status.UNKNOWN, "the node's clock could not be read", evidence, warnings)
     if clock.synchronized.value is None:
         reason = because("the state of the time service", clock.synchronized)
-        return Verdict(NAME, Status.UNKNOWN, reason, evidence, warnings)
+        return Decision(NAME, Status.UNKNOWN, reason, evidence, warnings)
     unseen = time_daemon.unseen(facts, node)
     if clock.source == "chrony" and unseen is not None:
-        return Verdict(NAME, Status.UNKNOWN, unseen, evidence, warnings)
+        return Decision(NAME, Status.UNKNOWN, unseen, evidence, warnings)
     reason = f"{clock.source} synchronizes the clock, {time_offset.span(clock.offset_s)} off"
-    return Verdict(NAME, Status.MET, reason, evidence, warnings)
+    return Decision(NAME, Status.MET, reason, evidence, warnings)
 
 
-def steps(facts: NodeFacts, node: Node, fleet: Fleet) -> tuple[Step, ...]:
+def _steps(facts: NodeFacts, node: Node, *, is_wrong: bool) -> tuple[Step, ...]:
     """Return the steps that leave one time service running, configure its servers, and wait for it.
 
-    A clock that is days off and not synchronized is set first.
+    A clock that is wrong by days and not synchronized is set first.
     """
-    if judge(facts, node, fleet).status is not Status.UNMET or not facts.system.systemd_running:
-        return ()
-    if time_daemon.ptp(facts) is not None:
+    if not facts.system.systemd_running:
         return ()
     found: list[Step] = []
     offset = facts.clock.offset_s
     # A clock that is synchronized with a time server is never set to this machine's time: either may be wrong.
     far = offset is not None and abs(offset) > time_offset.DAY_S and not time_offset.in_step(facts, node)
-    if offset is not None and far and time_offset.judge_offset(facts, node, fleet)[0] is not None:
+    if offset is not None and far and is_wrong:
         found.append(time_daemon.set_clock(facts.gathered_at, offset))
     there = time_daemon.daemons(facts)
     if not there:
