@@ -8,7 +8,7 @@ from clusterctl.requirements.containers import toolkit as container_toolkit
 from clusterctl.requirements.fleet import cluster_file
 from clusterctl.requirements.fleet.shared_dir import requirement as shared_dir
 from clusterctl.requirements.fleet.ssh_mesh import requirement as ssh_mesh
-from clusterctl.requirements.fleet.time import requirement as time_sync
+from clusterctl.requirements.fleet.time_sync import requirement as time_sync
 from clusterctl.requirements.gpu import driver as gpu_driver
 from clusterctl.requirements.gpu import fabric_manager
 from clusterctl.requirements.gpu import persistence as gpu_persistence

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterctl.requirements.base import Decision, Json, Status
-from clusterctl.requirements.fleet.time import daemon as time_daemon
-from clusterctl.requirements.fleet.time import offset as time_offset
+from clusterctl.requirements.fleet.time_sync import daemon as time_daemon
+from clusterctl.requirements.fleet.time_sync import offset as time_offset
 from clusterctl.requirements.packages import by_hand
 from clusterctl.requirements.steps import Step
 from clusterctl.requirements.wording import because

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 from statistics import median
 from typing import TYPE_CHECKING
 
-from clusterctl.requirements.fleet.time import daemon as time_daemon
+from clusterctl.requirements.fleet.time_sync import daemon as time_daemon
 from clusterctl.requirements.fleet.votes import OncePerFleet
 
 if TYPE_CHECKING:
