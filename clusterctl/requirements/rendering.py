@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 # Compiling a template takes a millisecond, and the nodes of a fleet need the same few.
 @cache
-def _template(folder: str, name: str) -> Template:
+def template(folder: str, name: str) -> Template:
+    """Return one template, compiled."""
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(
@@ -24,4 +25,4 @@ def _template(folder: str, name: str) -> Template:
 
 def render(folder: str, name: str, **values: Any) -> str:
     """Render one template; a variable without a value raises jinja2's UndefinedError."""
-    return _template(folder, name).render(**values)
+    return template(folder, name).render(**values)

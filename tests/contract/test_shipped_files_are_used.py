@@ -26,6 +26,7 @@ from clusterctl.inventory import load, schema
 from clusterctl.lab import node_engine, recipe
 from clusterctl.plan.model import NodePlan
 from clusterctl.report.html import comparison_page, run_page
+from clusterctl.requirements import rendering
 from clusterctl.requirements.catalog import ALL
 from clusterctl.results.comparison import compare
 
@@ -52,6 +53,7 @@ def _watch() -> Iterator[None]:
     # A hook cannot be taken away again; it does nothing when nobody watches.
     sys.addaudithook(_heard)
     _watching.append(True)
+    rendering.template.cache_clear()
     yield
     _watching.clear()
 

@@ -25,6 +25,7 @@ from clusterctl.requirements import packages
 from clusterctl.requirements.containers import docker_install
 from clusterctl.requirements.packages import Repository, SigningKey
 from clusterctl.requirements.steps import Command, InstallPackages, WriteFile
+from clusterctl.vendors import tables
 
 
 def _node(**settings: object) -> Node:
@@ -93,7 +94,7 @@ def test_dnf_knows_the_shipped_key_before_it_is_asked():
     facts = facts_of({"os": "rocky", "manager": "dnf"})
     key, trust, source = packages.repository(facts, _node(), docker_install.repository_for(facts))
     assert isinstance(key, WriteFile) and isinstance(trust, Command) and isinstance(source, WriteFile)
-    assert hashlib.sha256(key.content.encode()).hexdigest() == docker_install.RPM_KEY.sha256
+    assert hashlib.sha256(key.content.encode()).hexdigest() == docker_install.signing_key("dnf").sha256
     assert trust.argv == ("rpm", "--import", key.path)
     assert "gpg-pubkey-621e9f35" in " ".join(trust.undo or ())
     assert f"gpgkey=file://{key.path}\n" in source.content
@@ -115,23 +116,9 @@ def _fingerprint(armored: str) -> str:
 
 @pytest.mark.parametrize("path", sorted(resources.folder("templates").glob("keys/*")), ids=lambda p: p.name)
 def test_every_shipped_key_is_the_one_whose_fingerprint_is_published(path):
-    keys = {key.shipped: key for key in _all_keys()}
-    key = keys[path.name]
+    (key,) = (key for key in tables.repositories().keys if key.shipped == path.name)
     assert hashlib.sha256(path.read_bytes()).hexdigest() == key.sha256
     assert _fingerprint(path.read_text()) == key.fingerprint
-
-
-def _all_keys() -> list[SigningKey]:
-    import importlib
-    import pkgutil
-
-    import clusterctl.requirements as folder
-
-    modules = [
-        importlib.import_module(m.name)
-        for m in pkgutil.walk_packages(folder.__path__, "clusterctl.requirements.")
-    ]
-    return [value for module in modules for value in vars(module).values() if isinstance(value, SigningKey)]
 
 
 @contextlib.contextmanager
@@ -234,7 +221,7 @@ def test_rpm_trusts_the_shipped_key_and_forgets_it_again(tmp_path, tier_unavaila
     if not shown.stdout.startswith(str(tmp_path)):
         (tmp_path / ".rpmmacros").write_text(f"%_dbpath {tmp_path}/db\n")
     wanted = Repository(
-        "docker", "docker's repository", "https://download.docker.com", docker_install.RPM_KEY
+        "docker", "docker's repository", "https://download.docker.com", docker_install.signing_key("dnf")
     )
     step = packages._trust(wanted, str(resources.folder("templates") / "keys" / "docker-rpm.asc"))
 

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from clusterctl.foreign import is_whole, whole
 from clusterctl.requirements.packages import Repository, SigningKey, by_hand, install, manager, repository
+from clusterctl.vendors import tables
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts
     from clusterctl.inventory.model import Node
     from clusterctl.requirements.steps import Step
 
-# docs.docker.com, "Install Docker Engine": the repositories' addresses and the fingerprints of their keys.
 BASE = "https://download.docker.com/linux"
-APT_KEY = SigningKey(
-    "9DC858229FC7DD38854AE2D88D81803C0EBFCD88",
-    "1500c1f56fa9e26b9b8f42452a553675796ade0807cdce11975eb98170b3a570",
-    url=f"{BASE}/debian/gpg",
-)
-RPM_KEY = SigningKey(
-    "060A61C51B558A7F742B77AAC52FEB6B621E9F35",
-    "e6c650e0700b1bf4868b693b30761b926844befc8a0acb7ac0dd9b1faf1b7423",
-    shipped="docker-rpm.asc",
-)
 DOCKERS_OWN = ("docker-ce", "docker-ce-cli", "containerd.io")
+
+
+def signing_key(manager: Literal["apt", "dnf"]) -> SigningKey:
+    """Return the key of docker's repositories for a package manager."""
+    key = tables.repository_key("docker-apt" if manager == "apt" else "docker-rpm")
+    assert key is not None, "the table has a key for each package manager"
+    url = None if key.file is None else f"{BASE}/{key.file}"
+    return SigningKey(key.fingerprint, key.sha256, key.shipped, url)
 
 
 def repository_for(facts: NodeFacts) -> Repository | None:
@@ -35,12 +33,14 @@ def repository_for(facts: NodeFacts) -> Repository | None:
     title = "docker's repository"
     if system.id in ("debian", "ubuntu") and system.codename:
         url = f"{BASE}/{system.id}"
-        return Repository("docker", title, url, APT_KEY, suite=system.codename, components=("stable",))
+        return Repository(
+            "docker", title, url, signing_key("apt"), suite=system.codename, components=("stable",)
+        )
     # RHEL has a directory of its own; rebuilds of RHEL use that of CentOS.
     folder = {"rhel": "rhel", "fedora": "fedora"}.get(system.id, "centos")
     major = system.version_id.partition(".")[0]
     if system.family == "rhel" and system.id != "amzn" and major.isdecimal():
-        return Repository("docker", title, f"{BASE}/{folder}/{major}/$basearch/stable", RPM_KEY)
+        return Repository("docker", title, f"{BASE}/{folder}/{major}/$basearch/stable", signing_key("dnf"))
     return None
 
 

@@ -14,6 +14,7 @@ from clusterctl.requirements.gpu import nvidia_repository
 from clusterctl.requirements.gpus import own_gpus
 from clusterctl.requirements.packages import kernel_headers
 from clusterctl.requirements.steps import Command, InstallPackages, Step, WriteFile
+from clusterctl.vendors import tables
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts
@@ -23,13 +24,6 @@ PIN = "/etc/apt/preferences.d/clusterctl-nvidia-driver"
 NO_NOUVEAU = "/etc/modprobe.d/clusterctl-no-nouveau.conf"
 STREAM = "/etc/dnf/modules.d/nvidia-driver.module"
 """The file in which dnf records the enabled stream."""
-
-# NVIDIA Driver Installation Guide, "Kernel Modules": the open modules support GPUs from Turing on, the proprietary ones
-# neither Grace Hopper nor Blackwell. PCI device IDs grow with the generations.
-_TURING = 0x1E00
-_BLACKWELL = 0x2900
-LAST_BRANCH_BEFORE_TURING = 580
-"""The last to support Maxwell, Pascal and Volta (NVIDIA, "UNIX graphics feature deprecation schedule")."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +71,7 @@ def _headers(facts: NodeFacts) -> tuple[str, ...]:
 
 def _is_before_turing(facts: NodeFacts) -> bool:
     """Whether all GPUs are older than Turing; an old display card next to newer GPUs does not matter."""
-    return all(int(gpu.device, 16) < _TURING for gpu in own_gpus(facts))
+    return all(int(gpu.device, 16) < tables.first_device("turing") for gpu in own_gpus(facts))
 
 
 def _takes_proprietary(facts: NodeFacts, node: Node) -> bool:
@@ -88,7 +82,9 @@ def _unfit(facts: NodeFacts, node: Node) -> str:
     """Return why no driver that the inventory allows supports these GPUs; empty if one does."""
     settings = node.requirements.gpu_driver
     named = ", ".join(sorted({f"{gpu.vendor}:{gpu.device}" for gpu in own_gpus(facts)}))
-    new = any(int(gpu.device, 16) >= _BLACKWELL or is_joined_to_its_cpu(gpu) for gpu in own_gpus(facts))
+    # The open modules support GPUs from Turing on, the proprietary ones neither Grace Hopper nor Blackwell.
+    blackwell = tables.first_device("blackwell")
+    new = any(int(gpu.device, 16) >= blackwell or is_joined_to_its_cpu(gpu) for gpu in own_gpus(facts))
     if settings.flavour == "proprietary" and new:
         return f"only the open kernel modules support these GPUs ({named}): set gpu_driver.flavour to open or any"
     if not _is_before_turing(facts):
@@ -96,11 +92,12 @@ def _unfit(facts: NodeFacts, node: Node) -> str:
     if settings.flavour == "open":
         return f"the open kernel modules do not support GPUs before Turing ({named}): set gpu_driver.flavour to any"
     branch = None if settings.version is None else int(settings.version.partition(".")[0])
+    last = tables.branch("last-before-turing")
     latest = branch is None and settings.install == "nvidia"
-    if latest or (branch or 0) > LAST_BRANCH_BEFORE_TURING:
+    if latest or (branch or 0) > last:
         return (
-            f"{LAST_BRANCH_BEFORE_TURING} is the last branch that supports GPUs before Turing ({named}): set "
-            f"gpu_driver.version to '{LAST_BRANCH_BEFORE_TURING}' or older"
+            f"{last} is the last branch that supports GPUs before Turing ({named}): set "
+            f"gpu_driver.version to '{last}' or older"
         )
     return ""
 

@@ -9,7 +9,6 @@ P6-B200.
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,7 @@ from clusterctl.requirements.gpus import driver_is_a_containers, own_gpus
 from clusterctl.requirements.packages import by_hand
 from clusterctl.requirements.steps import EnableUnit, LoadModule, Step, WriteFile
 from clusterctl.requirements.wording import because, some
+from clusterctl.vendors import tables
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts
@@ -31,12 +31,8 @@ TITLE = "The NVSwitch fabric is up, and its manager has the driver's version"
 READS = frozenset({"gpu", "modules", "pci", "rdma", "services", "software", "system"})
 
 UNIT = fabric_manager_install.UNIT
-FIRST_NVLINK_5_BRANCH = 570
-_NVLINK_5 = re.compile(r"\bB[123]00\b")
-_NO_SWITCH = re.compile(r"PCIe|\bNVL\b|\bGH200\b", re.IGNORECASE)
 MOST_WITHOUT_SWITCHES = 4
 """Baseboards with four GPUs connect them directly by NVLink; those with eight use switches (NVIDIA HGX)."""
-_RACK = re.compile(r"\bGB[23]00\b")
 UMAD_AT_BOOT = "/etc/modules-load.d/clusterctl-ib_umad.conf"
 _UMAD, _SWITCH_DRIVER = "ib_umad", "mlx5_ib"
 
@@ -60,11 +56,12 @@ def _unwell(facts: NodeFacts) -> str | None:
 def _was_given_the_switches(facts: NodeFacts) -> bool:
     """Whether a guest manages NVLink 5 switches, which its PCI bus does not show.
 
-    True on Amazon EC2 and in any guest whose manager runs: without switches a manager exits immediately.
+    True in the clouds that assign them, and in any guest whose manager runs: without switches a manager exits at once.
     """
     virtualization, unit = facts.system.virtualization.value, facts.services.unit(UNIT)
-    by_amazon = virtualization is not None and virtualization.vm == "amazon"
-    return by_amazon or (unit is not None and unit.active == "active")
+    cloud = None if virtualization is None else virtualization.vm
+    by_cloud = tables.machine_has(cloud, "", "guest-manages-nvlink-5")
+    return by_cloud or (unit is not None and unit.active == "active")
 
 
 def _guest(facts: NodeFacts, nvlink_5: bool) -> Decision:
@@ -89,7 +86,7 @@ def _without_switch(facts: NodeFacts) -> Decision:
     if unwell is None:
         reason = "there is no NVSwitch, although the fabric state is Completed"
         return Decision(NAME, Status.NOT_APPLICABLE, reason)
-    on_baseboard = [gpu for gpu in gpus if not _NO_SWITCH.search(gpu.name)]
+    on_baseboard = [gpu for gpu in gpus if not tables.gpu_named(gpu.name, "without-switch")]
     if len(on_baseboard) > MOST_WITHOUT_SWITCHES:
         reason = f"{unwell}, but PCI shows no NVSwitch, which a board with {len(on_baseboard)} GPUs needs (see dmesg)"
         return Decision(NAME, Status.UNMET, reason)
@@ -119,8 +116,11 @@ def _rack(facts: NodeFacts) -> Decision:
 
 
 def _nvlink_5_gap(facts: NodeFacts, version: str) -> Decision | None:
-    if whole(version.partition(".")[0]) < FIRST_NVLINK_5_BRANCH:
-        reason = f"driver {version} is too old for NVLink 5: it needs driver and fabric manager 570 or newer"
+    first = tables.branch("first-with-nvlink-5")
+    if whole(version.partition(".")[0]) < first:
+        reason = (
+            f"driver {version} is too old for NVLink 5: it needs driver and fabric manager {first} or newer"
+        )
         return Decision(NAME, Status.UNMET, reason)
     lacking = [module for module in (_SWITCH_DRIVER, _UMAD) if _is_lacking(facts, module)]
     if not lacking:
@@ -264,9 +264,9 @@ def _decided(facts: NodeFacts, node: Node) -> Decision:
     gpus = facts.gpu.devices.or_else(())
     if any(device.is_nvswitch for device in devices.value):
         return _managed_here(facts, node, nvlink_5=False)
-    if any(_RACK.search(gpu.name) for gpu in gpus):
+    if any(tables.gpu_named(gpu.name, "rack") for gpu in gpus):
         return _rack(facts)
-    nvlink_5 = any(_NVLINK_5.search(gpu.name) for gpu in gpus)
+    nvlink_5 = any(tables.gpu_named(gpu.name, "nvlink-5") for gpu in gpus)
     # In most guests the host keeps the switches, in every generation; a single GPU is not part of a fabric.
     if len(gpus) > 1 and nvlink_5 and (not facts.in_vm or _was_given_the_switches(facts)):
         return _managed_here(facts, node, nvlink_5=True)

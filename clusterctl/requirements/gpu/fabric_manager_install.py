@@ -12,6 +12,7 @@ from clusterctl.foreign import whole
 from clusterctl.requirements.gpu import nvidia_repository
 from clusterctl.requirements.packages import manager
 from clusterctl.requirements.steps import Command, InstallPackages, RestartUnit, Step, WriteFile
+from clusterctl.vendors import tables
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 UNIT = "nvidia-fabricmanager.service"
 PIN = "/etc/apt/preferences.d/clusterctl-fabric-manager"
-RENAMED_BRANCH = 580
 # The same options as the runner: keep changed configuration files without a prompt.
 _APT_OPTIONS = ("-o", "DPkg::Lock::Timeout=120", "-o", "Dpkg::Options::=--force-confold")
 
@@ -60,7 +60,7 @@ def _from_nvidia(facts: NodeFacts, node: Node) -> bool:
 def package_name(facts: NodeFacts, node: Node, version: str) -> str:
     """Return the name of the fabric manager's package in the repository of the driver."""
     branch = version.partition(".")[0]
-    renamed = whole(branch) >= RENAMED_BRANCH
+    renamed = whole(branch) >= tables.branch("fabric-manager-renamed")
     if facts.software.manager == "apt":
         return (
             "nvidia-fabricmanager"

@@ -7,7 +7,6 @@ lost in between, and an NVSwitch machine trains its fabric again. The daemon is 
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from clusterctl.requirements.base import Decision, Json, Status
@@ -16,6 +15,7 @@ from clusterctl.requirements.gpus import own_gpus
 from clusterctl.requirements.rendering import render
 from clusterctl.requirements.steps import Command, EnableUnit, Step
 from clusterctl.requirements.wording import because, some
+from clusterctl.vendors import tables
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.devices import Gpu
@@ -29,8 +29,6 @@ READS = frozenset({"configuration", "gpu", "pci", "services", "system"})
 
 UNIT = "nvidia-persistenced.service"
 AT_BOOT = BootUnit("/usr/local/lib/clusterctl/gpu-persistence", "clusterctl-gpu-persistence.service")
-# From Hopper on, MIG mode is lost when the driver releases the GPU (NVIDIA MIG user guide).
-_FORGETS_MIG = re.compile(r"\b(H100|H200|H20|GH200|B100|B200|B300|GB200|GB300)\b")
 
 
 def _off(facts: NodeFacts) -> tuple[Gpu, ...]:
@@ -70,7 +68,7 @@ def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
     warnings = tuple(
         f"GPU {gpu.index} loses its MIG mode whenever the driver releases it"
         for gpu in off
-        if gpu.mig and _FORGETS_MIG.search(gpu.name)
+        if gpu.mig and tables.gpu_named(gpu.name, "forgets-mig")
     )
     if off:
         named = f"persistence mode is off for {some([f'GPU {gpu.index}' for gpu in off])}"

@@ -7,17 +7,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from clusterctl.vendors import tables
+
 if TYPE_CHECKING:
+    from clusterctl.facts.model.devices import PciDevice
     from clusterctl.facts.model.node import NodeFacts
 
-CONNECTX_8 = ("15b3", "1023")
-FUNCTION = ("15b3", "2100")
-"""PCI IDs of the DMA engine of a ConnectX-8 (Linux, drivers/infiniband/hw/mlx5/data_direct.c; class InfiniBand)."""
+
+def is_function(device: PciDevice) -> bool:
+    """Whether a PCI device is the DMA engine of a ConnectX-8, which has the class of InfiniBand cards."""
+    return (device.vendor, device.device) in tables.nic_function("connectx-8-data-direct")
 
 
 def has_connectx_8(facts: NodeFacts) -> bool:
     """Whether the PCI tree shows a ConnectX-8; without its driver it has no RDMA device yet."""
-    return any((device.vendor, device.device) == CONNECTX_8 for device in facts.pci.devices.or_else(()))
+    ids = tables.nic_function("connectx-8")
+    return any((device.vendor, device.device) in ids for device in facts.pci.devices.or_else(()))
 
 
 def warnings(facts: NodeFacts) -> tuple[str, ...]:

@@ -13,27 +13,15 @@ from clusterctl.requirements.rdma import gids as rdma_gids
 from clusterctl.requirements.rdma import nccl_settings
 from clusterctl.requirements.rdma import ports as rdma_ports
 from clusterctl.requirements.wording import some
+from clusterctl.vendors import tables
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.fabric import RdmaDevice
     from clusterctl.facts.model.node import NodeFacts
     from clusterctl.inventory.model import Node
+    from clusterctl.vendors.tables import NicDriver
 
 MIN_KERNEL = (5, 12)
-MIN_DRIVER = 515
-"""The first driver branch with open kernel modules (CUDA 11.7)."""
-NIC_DRIVERS = {
-    "mlx5_core": MIN_KERNEL,
-    "efa": (5, 16),
-    "ice": (6, 3),
-    "irdma": (6, 3),
-    "bnxt_en": (6, 6),
-    "ionic": (6, 18),
-}
-"""NIC drivers, and the first Linux release whose own RDMA driver registers DMA-BUF memory (Linux commits
-66f4817b5712 of EFA, d2225b838cca of irdma, 0a30e59f22b2 of bnxt_re)."""
-_RDMA_SIDE = {"ice": "irdma", "bnxt_en": "bnxt_re"}
-"""Modules that provide the RDMA devices of a NIC driver, if another module than the driver does."""
 
 
 def missing_conditions(facts: NodeFacts, node: Node) -> tuple[str, ...]:
@@ -50,8 +38,9 @@ def missing_conditions(facts: NodeFacts, node: Node) -> tuple[str, ...]:
     elif not flavour:
         missing.append("the GPU driver's kernel modules are the proprietary ones, not the open ones")
     driver = facts.gpu.driver.value
-    if driver is not None and _branch(driver.version) < MIN_DRIVER:
-        missing.append(f"driver {driver.version} is older than {MIN_DRIVER}")
+    first = tables.branch("first-with-open-modules")
+    if driver is not None and _branch(driver.version) < first:
+        missing.append(f"driver {driver.version} is older than {first}")
     verbs = facts.gpudirect.verbs_dmabuf
     if verbs.value is False:
         missing.append("libibverbs lacks ibv_reg_dmabuf_mr (rdma-core before 34)")
@@ -112,21 +101,22 @@ def _hindered(facts: NodeFacts, node: Node) -> dict[str, str]:
         pci = facts.pci.device(device.pci_address) if device.pci_address is not None else None
         if pci is None:
             continue
-        if pci.driver not in NIC_DRIVERS:
+        known = tables.nic_drivers().get(pci.driver or "")
+        if known is None or known.dma_buf_kernel is None:
             found[device.name] = (
                 f"the NIC driver {pci.driver} of {device.name} is not known to support DMA-BUF memory registration"
             )
-        elif _is_too_old(facts, pci.driver):
-            first = ".".join(map(str, NIC_DRIVERS[pci.driver]))
-            module = _RDMA_SIDE.get(pci.driver, pci.driver)
+        elif _is_too_old(facts, known, known.dma_buf_kernel):
+            module = known.rdma_module or known.driver
             kernel = facts.system.kernel.value
             found[device.name] = (
-                f"{module} of kernel {kernel} cannot register DMA-BUF memory (needs kernel {first} or newer)"
+                f"{module} of kernel {kernel} cannot register DMA-BUF memory "
+                f"(needs kernel {known.dma_buf_since} or newer)"
             )
     return found
 
 
-def _is_too_old(facts: NodeFacts, driver: str) -> bool:
+def _is_too_old(facts: NodeFacts, driver: NicDriver, since: tuple[int, int]) -> bool:
     """Whether the kernel's own RDMA driver is older than its DMA-BUF support.
 
     False for a vendor's build, which may support it on any kernel, and for Red Hat and SUSE, which backport drivers.
@@ -134,9 +124,9 @@ def _is_too_old(facts: NodeFacts, driver: str) -> bool:
     kernel, system, loaded = facts.system.kernel_version, facts.system.os.value, facts.modules.loaded.value
     if kernel is None or system is None or system.family != "debian" or loaded is None:
         return False
-    names = {driver, _RDMA_SIDE.get(driver, driver)}
+    names = {driver.driver, driver.rdma_module}
     of_the_kernel = not any(module.name in names and "O" in module.taints for module in loaded)
-    return of_the_kernel and MIN_KERNEL <= kernel < NIC_DRIVERS[driver]
+    return of_the_kernel and MIN_KERNEL <= kernel < since
 
 
 def _branch(version: str) -> int:

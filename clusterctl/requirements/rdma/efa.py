@@ -1,7 +1,7 @@
 """Check GPUDirect RDMA on Amazon's EFA, whose driver uses neither nvidia_peermem nor the peer-memory API.
 
 Sources: amzn-drivers, kernel/linux/efa_nv_peermem (README: needs NVIDIA's open kernel modules; the efa driver loads it
-on demand); aws-ofi-nccl #861 and #1243 (EFAs on which DMA-BUF stays off).
+on demand).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from clusterctl.facts.subjects.gpu_models import why_no_efa_gpudirect
 from clusterctl.requirements.rdma import ports as rdma_ports
+from clusterctl.vendors import tables
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.devices import PciDevice
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
 MODULE = "efa_nv_peermem"
 AMAZON = "1d0f"
-_WITHOUT_DMA_BUF = ("efa0", "efa1", "efa2")
-"""PCI device IDs of the first three generations."""
 
 
 def _used(facts: NodeFacts, node: Node) -> tuple[PciDevice | None, ...]:
@@ -59,8 +58,8 @@ def reaches_gpus_itself(facts: NodeFacts) -> bool:
 
 def dma_buf_warnings(facts: NodeFacts, node: Node) -> tuple[str, ...]:
     """Return a warning if DMA-BUF is possible but NCCL's plugin for EFA may not use it."""
-    used = {device.device for device in _used(facts, node) if device is not None and _is_efa(device)}
-    if is_there(facts) is not False or not used & set(_WITHOUT_DMA_BUF):
+    used = {(d.vendor, d.device) for d in _used(facts, node) if d is not None}
+    if is_there(facts) is not False or not used & tables.nic_function("efa-without-dma-buf"):
         return ()
     said = (
         f"aws-ofi-nccl before 1.19.2 does not use DMA-BUF on EFAs of this generation, and {MODULE} (from the EFA "

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from clusterctl.requirements.gpus import GIVEN_AWAY
 from clusterctl.requirements.rdma import data_direct
 from clusterctl.requirements.wording import some
+from clusterctl.vendors import tables
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.devices import PciDevice
@@ -90,11 +91,11 @@ def without_device(facts: NodeFacts) -> tuple[tuple[PciDevice, ...], tuple[PciDe
         if d.address not in serving
         and d.physical_function is None
         and d.driver not in GIVEN_AWAY
-        and (d.vendor, d.device) != data_direct.FUNCTION
+        and not data_direct.is_function(d)
     ]
-    # On Amazon's machines the only such cards manage NVLink switches, for the fabric manager (``facts.subjects.rdma``).
+    # In some clouds the only such cards manage NVLink switches, for the fabric manager (``facts.subjects.rdma``).
     at = facts.system.virtualization.value
-    cards = not (at is not None and at.vm == "amazon")
+    cards = not tables.machine_has(None if at is None else at.vm, "", "infiniband-only-for-nvlink")
     infiniband = [d for d in bare if cards and d.class_code.startswith(_INFINIBAND)]
     others = [
         d

@@ -9,6 +9,7 @@ from clusterctl.requirements.packages import by_hand, install
 from clusterctl.requirements.rdma import ports as rdma_ports
 from clusterctl.requirements.steps import LoadModule, Step
 from clusterctl.requirements.wording import because, some
+from clusterctl.vendors import tables
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.fabric import RdmaDevice
@@ -22,23 +23,6 @@ READS = frozenset({"modules", "network", "pci", "rdma", "software", "system"})
 
 APT_PACKAGES = ("ibverbs-providers", "ibverbs-utils", "libibverbs1", "librdmacm1", "rdma-core")
 DNF_PACKAGES = ("libibverbs", "libibverbs-utils", "librdmacm", "rdma-core")
-PROVIDERS = {
-    "mlx5_core": "mlx5",
-    "mlx4_core": "mlx4",
-    "bnxt_en": "bnxt_re",
-    "ice": "irdma",
-    "irdma": "irdma",
-    "i40e": "irdma",
-    "efa": "efa",
-    "cxgb4": "cxgb4",
-    "qede": "qedr",
-    "hns3": "hns",
-    "hfi1": "hfi1verbs",
-    "mana": "mana",
-    "erdma": "erdma",
-    "ionic": "ionic",
-}
-"""Kernel driver of the PCI function -> provider in rdma-core."""
 
 
 def _is_listed(facts: NodeFacts, device: RdmaDevice) -> bool:
@@ -50,8 +34,8 @@ def _missing_provider(facts: NodeFacts, device: RdmaDevice) -> str | None:
     if _is_listed(facts, device):
         return None
     pci = facts.pci.device(device.pci_address) if device.pci_address is not None else None
-    provider = PROVIDERS.get(pci.driver or "") if pci is not None else None
-    return provider if provider is not None and provider not in facts.rdma.providers else None
+    known = None if pci is None else tables.nic_drivers().get(pci.driver or "")
+    return known.provider if known is not None and known.provider not in facts.rdma.providers else None
 
 
 def _has_device_files(facts: NodeFacts) -> bool:
