@@ -70,7 +70,8 @@ def _spoken(step):
         if "\n" in step.argv[2]:
             return " ".join(["script", *step.argv[3:]])
         return "INSTALL" if "install -D" in step.argv[2] else step.argv[2]
-    words = [step.kind, *step.target()[1:]]
+    # What distinguishes two reboots is their description, which cases leave out.
+    words = [step.kind, *(() if step.kind == "reboot" else step.target()[1:])]
     if step.kind in ("set-register", "write-value"):
         words += [f"{step.prior}->{step.value}"]
     return " ".join(words)
