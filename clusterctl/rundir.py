@@ -16,7 +16,6 @@ from clusterctl import json_text, user_files
 from clusterctl.errors import ConfigError, ControllerFileError, UsageError
 from clusterctl.foreign import NotUnderstood, json_value
 
-STAGES = ("inventory", "facts", "plan", "apply", "artifacts", "launch", "results", "report")
 LARGEST_BYTES = 1 << 30
 """The largest document of one stage that is read."""
 HINT_ROOM = "free space there, or choose another directory with --runs DIR or $CLUSTERCTL_RUNS"

@@ -115,6 +115,22 @@ def docker_run_argv(
     return (*words, *flags, container.image, *(container.command if command is None else command))
 
 
+def rendezvous(
+    *, master_address: str, master_port: int, node_rank: int, nodes: int, ranks_per_node: int
+) -> dict[str, str]:
+    """Return the rendezvous variables for containers that are started one per node (ACCL's BERT example).
+
+    RANK and WORLD_SIZE count nodes here: the script in the container starts the ranks of its node.
+    """
+    return {
+        "MASTER_ADDR": master_address,
+        "MASTER_PORT": str(master_port),
+        "RANK": str(node_rank),
+        "WORLD_SIZE": str(nodes),
+        "NPROC_PER_NODE": str(ranks_per_node),
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class _Line:
     container: ContainerSettings

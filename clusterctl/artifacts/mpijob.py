@@ -6,12 +6,11 @@ The fields are those of pkg/apis/kubeflow/v2beta1/types.go of the MPI operator.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import yaml
 
-from clusterctl.artifacts.mpirun import mpirun_argv
 from clusterctl.errors import ArtifactError
 from clusterctl.inventory.model import ContainerSettings
 
@@ -25,16 +24,15 @@ def mpijob(
     name: str,
     workers: int,
     ranks_per_worker: int,
-    program: Sequence[str],
+    command: Sequence[str],
     container: ContainerSettings,
     gpus: int | None,
-    env: Mapping[str, str | None] | None = None,
     rdma_resource: str | None = None,
 ) -> str:
-    """Return the manifest for ``workers`` pods of ``ranks_per_worker`` ranks each.
+    """Return the manifest for ``workers`` pods of ``ranks_per_worker`` ranks each, which ``command`` starts.
 
     The operator gives mpirun its hostfile, its remote shell and its keys. The image needs sshd and an mpirun.
-    Variables with the value None are omitted: put secrets into a Secret. ``rdma_resource`` is the device plugin's name
+    Put secrets into a Secret, not into the command. ``rdma_resource`` is the device plugin's name
     of the RDMA devices, such as ``rdma/hca_shared_devices_a``. Raise ArtifactError without an image, or for a name that
     Kubernetes rejects.
     """
@@ -47,11 +45,9 @@ def mpijob(
             f"{name!r} is not a valid name of a Kubernetes job",
             hint="use at most 42 characters of a-z, 0-9 and '-', starting with a letter",
         )
-    said = {key: value for key, value in (env or {}).items() if value is not None}
-    argv = mpirun_argv(np=workers * ranks_per_worker, program=program, env=said, tag_output=True)
     # Kubernetes expands $(NAME) to a variable of the pod, and $$ to $, in command and args.
-    command = [re.sub(r"\$(?=[$(])", "$$", word) for word in argv]
-    launcher = {"name": "launcher", "image": container.image, "command": command}
+    words = [re.sub(r"\$(?=[$(])", "$$", word) for word in command]
+    launcher = {"name": "launcher", "image": container.image, "command": words}
     spec: dict[str, Any] = {
         "slotsPerWorker": ranks_per_worker,
         "runPolicy": {"cleanPodPolicy": "Running", "backoffLimit": 0},

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from clusterctl.artifacts import shell
-from clusterctl.artifacts.mpirun import check, variable
+from clusterctl.artifacts.words import check, variable
 from clusterctl.errors import ArtifactError
 from clusterctl.inventory import nodeset
 

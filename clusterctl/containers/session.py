@@ -230,12 +230,12 @@ def env_file(secret: Mapping[str, str]) -> tuple[bytes, tuple[str, ...]]:
 
 
 def _probe_script(node: Node, info: EngineInfo) -> bytes:
-    interface = (node.socket_ifname or "").lstrip("=").split(",")[0]
+    interface = node.interfaces.first if node.interfaces else None
     sources = [volume.split(":")[0] for volume in node.container.volumes]
     paths = [path for path in sources if path.startswith("/")]
     paths += [device.split(":")[0] for device in node.container.devices if device.startswith("/")]
     values = {
-        "INTERFACE": "" if interface.startswith("^") else interface,
+        "INTERFACE": interface or "",
         "PATHS": "".join(f"{path}\n" for path in paths),
         "CLUSTER_FILE": CLUSTER_FILE,
         "CDI_DIRS": " ".join(info.cdi_dirs),

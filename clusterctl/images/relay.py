@@ -57,10 +57,10 @@ def _script(name: str, values: Mapping[str, str]) -> bytes:
 
 def prepare(node: Node, engine: NodeEngine, token: str) -> Relay:
     """Make the node's directory and key for this distribution; raise ImageError when that is impossible."""
-    interface = (node.socket_ifname or "").lstrip("=").split(",")[0]
+    interface = node.interfaces.first if node.interfaces else None
     values = {
         "TOKEN": token,
-        "INTERFACE": "" if interface.startswith("^") else interface,
+        "INTERFACE": interface or "",
         "DOCKER_ROOT": engine.info.root_dir,
     }
     done = engine.transport.run(("sh", "-s"), stdin=_script("relay_prepare.sh", values), timeout_s=_TIMEOUT_S)

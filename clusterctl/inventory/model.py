@@ -20,6 +20,8 @@ from clusterctl.inventory.field_types import (
     Word,
 )
 from clusterctl.inventory.frozen_model import Model
+from clusterctl.inventory.interfaces import Interfaces
+from clusterctl.inventory.interfaces import parse as parse_interfaces
 from clusterctl.inventory.requirement_settings import RequirementSettings
 
 
@@ -186,6 +188,11 @@ class Node(Model):
     container: ContainerSettings = Field(default_factory=lambda: _NO_CONTAINER_SETTINGS)
     env: dict[str, str] = Field(default_factory=dict)
     groups: tuple[str, ...] = ()
+
+    @property
+    def interfaces(self) -> Interfaces | None:
+        """Return ``socket_ifname`` in its parts."""
+        return parse_interfaces(self.socket_ifname) if self.socket_ifname else None
 
 
 class Inventory(Model):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from clusterctl.errors import LaunchError
+from clusterctl.inventory.interfaces import Interfaces
 from clusterctl.launch import processes
 from clusterctl.launch.attribution import Reader
 
@@ -38,7 +39,10 @@ _ALLOCATION = (
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Hold one node's share: inventory name, host name, SSH address for its peers, and number of ranks."""
+    """Hold one node's share: inventory name, host name, SSH address for its peers, and number of ranks.
+
+    ``slots`` is how many ranks the node takes (None: its share); ``local``: it is the machine of clusterctl.
+    """
 
     node: str
     host: str
@@ -46,17 +50,22 @@ class Placement:
     ssh_port: int | None
     user: str | None
     ranks: int
+    slots: int | None = None
+    local: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchPlan:
-    """Hold one launch. The first placement is the launching node; ``directory`` exists on every node with mode 0700.
+    """Hold one launch: placement, environment, and through the launcher its argv and the files to write.
 
+    The first placement is the launching node; ``directory`` exists on every node with mode 0700. An empty ``directory``
+    means a launch that a person starts by hand: it has no files, and clusterctl neither finds nor ends its ranks.
     A variable in ``env`` with the value None is inherited from the launching process, which receives ``secrets`` on
     standard input (:func:`start_script`).
     ``mark`` is random and part of the tags before ranks' lines (:mod:`launch.attribution`); ranks never receive it.
     """
 
+    launcher: Launcher
     token: str
     mark: str
     directory: str
@@ -64,14 +73,38 @@ class LaunchPlan:
     program: tuple[str, ...]
     env: tuple[tuple[str, str | None], ...]
     map_by: MapBy
-    interface: str | None
+    interfaces: Interfaces | None
     timeout_s: float
     mpirun: str = "mpirun"
     python: str = "python3"
-    as_root: bool = False
     known_hosts: tuple[str, ...] = ()
     identity_file: str | None = None
     secrets: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """Return the command for the launching node."""
+        return self.launcher.argv(self)
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """Return the files that the launch needs on the launching node, by name inside ``directory``."""
+        return {} if self.by_hand else self.launcher.files(self)
+
+    @property
+    def by_hand(self) -> bool:
+        """Tell whether a person starts the command, without the directory of a launch."""
+        return not self.directory
+
+    @property
+    def here_alone(self) -> bool:
+        """Tell whether all ranks run on this machine."""
+        return len(self.placements) == 1 and self.placements[0].local
+
+    @property
+    def slots(self) -> list[tuple[str, int]]:
+        """Return the names of the nodes and how many ranks they take."""
+        return [(p.node, p.ranks if p.slots is None else p.slots) for p in self.placements]
 
     @property
     def np(self) -> int:
@@ -155,16 +188,16 @@ def spread(slots: Sequence[int], np: int, map_by: MapBy) -> tuple[int, ...]:
 _END_S = 15
 
 
-def start_script(plan: LaunchPlan, launcher: Launcher, limit_s: float) -> bytes:
+def start_script(plan: LaunchPlan, limit_s: float) -> bytes:
     """Return sh text, for ``sh -s``, that runs the launch on the launching node with stdout and stderr as one stream.
 
     Because the text arrives on standard input, its secrets appear in no file and no process list. The node itself ends
     the launcher after ``limit_s`` and then kills remaining ranks, even if the controller is dead.
     """
     exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in plan.secrets)
-    foreign = _OTHERS_PLACES if launcher.by_slurm else (*_OTHERS_PLACES, *_ALLOCATION)
+    foreign = _OTHERS_PLACES if plan.launcher.by_slurm else (*_OTHERS_PLACES, *_ALLOCATION)
     unset = (word for name in foreign for word in ("-u", name))
-    words = shlex.join(("env", *unset, f"{TOKEN_VARIABLE}={plan.token}", *launcher.argv(plan)))
+    words = shlex.join(("env", *unset, f"{TOKEN_VARIABLE}={plan.token}", *plan.argv))
     clock = f"-k {_END_S} {math.ceil(limit_s)}"
     # With --foreground, timeout(1) stays in this process group, which a live controller ends as a whole. busybox lacks
     # the option and behaves this way by default.

@@ -8,9 +8,9 @@ from clusterctl.benchmarks import neighbours
 from clusterctl.benchmarks.neighbours import Neighbourhood
 from clusterctl.errors import LaunchError
 from clusterctl.launch import choose
-from clusterctl.launch.arrange import Arrangement
 from clusterctl.launch.base import LaunchPlan
 from clusterctl.launch.failure import Outcome
+from clusterctl.launch.plan import Plan
 from clusterctl.workloads.archive import ARCHIVE
 
 _TIMEOUT_S = 120.0
@@ -18,17 +18,17 @@ _TIMEOUT_S = 120.0
 _LEAST_NODES = 3
 
 
-def plan(chosen: Arrangement, measured: LaunchPlan) -> LaunchPlan | None:
+def plan(chosen: Plan, measured: LaunchPlan) -> LaunchPlan | None:
     """Return the launch of the workload on the same nodes, None if torch is missing or there are too few nodes."""
     if len(measured.placements) < _LEAST_NODES or not all(answer.torch for answer in chosen.answers):
         return None
     try:
-        program = choose.torch_program(chosen.answers, f"{chosen.directory}/{ARCHIVE}", "neighbours")
+        program = choose.torch_program(chosen.answers, f"{measured.directory}/{ARCHIVE}", "neighbours")
     except LaunchError:
         return None  # Pythons at different paths
     timeout_s = min(measured.timeout_s, _TIMEOUT_S)
     words = (*program.words, "--backend", chosen.library, "-T", f"{timeout_s:g}")
-    return replace(chosen.plan(measured.np, words), timeout_s=timeout_s)
+    return replace(chosen.launch(measured.np, words, number=1), timeout_s=timeout_s)
 
 
 def parse(launched: LaunchPlan, outcome: Outcome) -> Neighbourhood:

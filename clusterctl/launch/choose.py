@@ -1,37 +1,32 @@
-"""Choose launcher, library, program, placement and environment from the nodes' answers."""
+"""Choose launcher, library, program and mapping from the nodes' answers."""
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from clusterctl.artifacts.env import Communication, Library, variables
-from clusterctl.artifacts.ranks import agreed, agreed_env
 from clusterctl.benchmarks.collective import program_of
 from clusterctl.errors import LaunchError, UsageError
 from clusterctl.inventory import nodeset
-from clusterctl.launch import fast_path as trust
-from clusterctl.launch.base import Launcher, LaunchPlan, MapBy, Placement, spread
+from clusterctl.launch.base import Launcher, MapBy
+from clusterctl.launch.environment import Library
 from clusterctl.launch.launchers.hydra import Hydra
 from clusterctl.launch.launchers.local import LocalSpawn
-from clusterctl.launch.launchers.openmpi4 import OpenMpi4
-from clusterctl.launch.launchers.openmpi5 import OpenMpi5
+from clusterctl.launch.launchers.mpi_version import Family
+from clusterctl.launch.launchers.openmpi import OpenMpi
 from clusterctl.launch.launchers.srun import Srun
 from clusterctl.launch.launchers.torchrun import Torchrun
 from clusterctl.launch.preflight import Readiness
-from clusterctl.secret.scrub import names_a_secret
 
 LAUNCHERS: dict[str, Launcher] = {
-    "openmpi": OpenMpi4(),
+    "openmpi": OpenMpi(),
     "mpich": Hydra(),
     "torchrun": Torchrun(),
     "srun": Srun(),
     "local": LocalSpawn(),
 }
-_OPEN_MPI_5 = OpenMpi5()
 LIBRARIES: tuple[Library, ...] = ("nccl", "gloo", "ccore")
-_PORTS = range(20000, 32000)
+_FAMILIES: dict[str, Family] = {"openmpi": "openmpi", "mpich": "mpich"}
 
 
 def launching_first(answers: Sequence[Readiness]) -> tuple[Readiness, ...]:
@@ -82,8 +77,13 @@ def launcher(asked: str | None, answers: Sequence[Readiness]) -> Launcher:
     require_servable(asked, len(answers))
     open_mpi = answers[0].mpi("openmpi")
     if asked == "openmpi" and open_mpi is not None and open_mpi[1].major >= 5:
-        return _OPEN_MPI_5
+        return OpenMpi(5)
     return LAUNCHERS[known_launcher(asked)]
+
+
+def family(launcher_name: str) -> Family | None:
+    """Return the MPI that a launcher belongs to, None for launchers without MPI."""
+    return _FAMILIES.get(launcher_name)
 
 
 def library(asked: Library | None, answers: Sequence[Readiness], *, collective: bool) -> Library:
@@ -175,126 +175,3 @@ def mapping(asked: MapBy | None, answers: Sequence[Readiness]) -> MapBy:
     if asked is not None:
         return asked
     return "node" if all(answer.slots_are_cores for answer in answers) else "slot"
-
-
-def plan(
-    answers: Sequence[Readiness],
-    *,
-    np: int,
-    map_by: MapBy,
-    chosen: Library,
-    program: tuple[str, ...],
-    token: str,
-    mark: str,
-    directory: str,
-    timeout_s: float,
-    launcher_name: str = "openmpi",
-) -> LaunchPlan:
-    """Return the launch of ``np`` ranks on these nodes (the launching one first)."""
-    counts = spread(_slots(answers, np), np, map_by)
-    used = [(answer, count) for answer, count in zip(answers, counts, strict=True) if count]
-    members = [answer for answer, _ in used]
-    first = members[0]
-    placements = tuple(
-        Placement(a.node.name, a.host, a.ssh_address, a.ssh_port or a.node.port, a.node.user, count)
-        for a, count in used
-    )
-    interface = None
-    if any(a.interface for a in members):
-        interface = same(members, [a.interface for a in members], "socket_ifname")
-    env, secret = _environment(members, np, chosen, timeout_s, launcher_name)
-    return LaunchPlan(
-        token=token,
-        mark=mark,
-        directory=directory,
-        placements=placements,
-        program=program,
-        env=env,
-        secrets=secret,
-        map_by=map_by if LAUNCHERS[launcher_name].in_turn else "slot",
-        interface=interface,
-        timeout_s=timeout_s,
-        mpirun=_mpirun(first, launcher_name),
-        python=_python(members, launcher_name),
-        as_root=first.uid == 0,
-        known_hosts=(first.known_hosts,) if first.known_hosts else (),
-        identity_file=first.identity,
-    )
-
-
-def _python(members: Sequence[Readiness], launcher_name: str) -> str:
-    if launcher_name == "torchrun":
-        return same(members, [member.python for member in members], "the path of python")
-    return members[0].python or "python3"
-
-
-def _mpirun(first: Readiness, launcher_name: str) -> str:
-    found = first.mpi("mpich" if launcher_name == "mpich" else "openmpi")
-    return found[0] if found is not None else "mpirun"
-
-
-def _slots(answers: Sequence[Readiness], np: int) -> list[int]:
-    """Return the nodes' slots; slots that only count CPU cores are overcommitted evenly if ``np`` exceeds them."""
-    slots = [answer.slots for answer in answers]
-    if np > sum(slots) and all(answer.slots_are_cores for answer in answers):
-        turns = -(-np // sum(slots))
-        return [count * turns for count in slots]
-    return slots
-
-
-def _environment(
-    members: Sequence[Readiness],
-    np: int,
-    chosen: Library,
-    timeout_s: float,
-    launcher_name: str,
-) -> tuple[tuple[tuple[str, str | None], ...], tuple[tuple[str, str], ...]]:
-    """Return the variables for all ranks, and separately the secret ones, which must not appear in a command line."""
-    first = members[0]
-    nodes = [member.node for member in members]
-    rdma = agreed(nodes, "rdma_devices")
-    alone = len(members) == 1
-    # Ranks of one node use the loopback interface, whatever the node's name resolves to. A selector of the inventory is
-    # passed on unchanged: "=" prevents bond0 from matching bond0.100, and further names are rails.
-    ifname = agreed(nodes, "socket_ifname") or ("lo" if alone and chosen != "nccl" else None)
-    # Across nodes NCCL logs enough to prove which path it takes.
-    proving = chosen == "nccl" and not alone
-    settings = Communication(
-        library=chosen,
-        debug="INFO" if proving else "VERSION" if chosen == "nccl" else None,
-        debug_subsystems=trust.SUBSYSTEMS if proving else None,
-        debug_file=trust.log_file(launcher_name) if proving else None,
-        socket_ifname=ifname,
-        rdma_devices=rdma if chosen == "nccl" else None,
-        extra={},
-        forward=(),
-    )
-    taken = first.ports
-    free = (p for p in iter(lambda: secrets.choice(_PORTS), 0) if p not in taken)
-    port = next(free)
-    # Must differ from MASTER_PORT, where torchrun's own store listens.
-    core_port = next(p for p in free if p != port)
-    address = "127.0.0.1" if alone else first.fabric_address
-    threads = min(max(1, member.cores // max(1, member.slots)) for member in members)
-    defaults: dict[str, str | None] = {
-        "MASTER_ADDR": address,
-        "MASTER_PORT": str(port),
-        "CCORE_ROOT_ADDR": address,
-        "CCORE_ROOT_PORT": str(core_port),
-        "CCORE_JOB_SECRET": secrets.token_hex(16),
-        "CCORE_TIMEOUT_S": str(int(timeout_s) + 30),
-        "OMP_NUM_THREADS": str(threads),
-        "PYTHONUNBUFFERED": "1",
-        **variables(settings, np=np),
-    }
-    found = {**defaults, **agreed_env(nodes)}
-    for name in ("MASTER_PORT", "CCORE_ROOT_PORT"):
-        value = found[name] or ""
-        if not (value.isdecimal() and len(value) <= 5 and 1 <= int(value) <= 65535):
-            raise LaunchError(
-                f"{name} in the inventory's `env` must be a port from 1 to 65535, not {value[:60]!r}",
-                hint="remove it (clusterctl then chooses a free port), or set 1 to 65535",
-            )
-    hidden = {n: value for n, value in found.items() if value is not None and names_a_secret(n, value)}
-    shown = {name: None if name in hidden else value for name, value in found.items()}
-    return tuple(shown.items()), tuple(hidden.items())

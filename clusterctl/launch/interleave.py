@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from clusterctl.benchmarks.base import Fault
+from clusterctl.launch.base import LaunchPlan
 from clusterctl.launch.measure import Measured, Measurement
 from clusterctl.launch.request import Request
 from clusterctl.launch.run import Runner
@@ -43,6 +45,16 @@ class Interleaved:
         )
 
 
+def request_of(request: Request, variant: Variant, variants: Sequence[Variant]) -> Request:
+    """Return the request of one variant among others."""
+    return replace(
+        request,
+        library=variant.library or request.library,
+        environment=variant.environment,
+        same_program=len({one.library for one in variants}) > 1,
+    )
+
+
 def interleave(
     request: Request,
     variants: Sequence[Variant],
@@ -50,8 +62,12 @@ def interleave(
     runner: Runner,
     logs: Path,
     say: Callable[[str], None],
+    starting: Callable[[Mapping[str, str | int], LaunchPlan], None] = lambda *_: None,
 ) -> Interleaved:
-    """Measure every variant ``repeats`` times, interleaved; each launch has its own directory of logs."""
+    """Measure every variant ``repeats`` times, interleaved; each launch has its own directory of logs.
+
+    ``starting`` is called before each launch, with its variant and its repeat.
+    """
     found: list[list[Measured]] = [[] for _ in variants]
     faults: tuple[Fault, ...] = ()
     for number in range(1, repeats + 1):
@@ -59,13 +75,11 @@ def interleave(
             where = f"variant {variant.name}, repeat {number} of {repeats}"
             say(where)
             folder = logs / f"{index + 1}-{re.sub(r'[^A-Za-z0-9._=-]', '_', variant.name)[:60]}" / str(number)
-            chosen = replace(
-                request,
-                library=variant.library or request.library,
-                environment=variant.environment,
-                same_program=len({one.library for one in variants}) > 1,
-            )
-            measured = Measurement(chosen, runner, folder, say, one_of_many=True).run()
+            names: dict[str, str | int] = {"variant": variant.name, "repeat": number}
+            measured = Measurement(
+                request_of(request, variant, variants), runner, folder, say,
+                starting=partial(starting, names), one_of_many=True,
+            ).run()  # fmt: skip
             found[index].append(measured)
             if measured.faults:
                 faults = tuple(replace(f, message=f"{where}: {f.message}") for f in measured.faults)

@@ -15,10 +15,10 @@ from clusterctl.benchmarks.base import Fault, FaultKind, RankProof
 from clusterctl.benchmarks.collective import CollectiveSweep
 from clusterctl.benchmarks.sweep_sizes import check_sizes
 from clusterctl.launch import failure
-from clusterctl.launch.arrange import arrange
-from clusterctl.launch.base import Launcher, LaunchPlan
+from clusterctl.launch.base import LaunchPlan
 from clusterctl.launch.failure import Outcome
 from clusterctl.launch.measure import document, merge
+from clusterctl.launch.plan import plan
 from clusterctl.launch.preflight import Readiness
 from clusterctl.launch.request import Request
 from clusterctl.launch.run import Runner
@@ -86,21 +86,21 @@ class Ladder:
     def _climb(self) -> None:
         answers, faults = self._runner.prepare({ARCHIVE: build()}, f"{_COLLECTIVE}_perf")
         self._rung(faults, f"{len(answers)} node(s)")
-        chosen = arrange(self._request, answers, self._runner)
+        chosen = plan(self._request, answers, self._runner.identity())
         launcher, program = chosen.launcher, chosen.program
         self._launcher, self._library = launcher.name, chosen.library
         words = (launcher.name, chosen.library, Path(program.words[0]).name, *chosen.notes())
         self._rung(chosen.unmet(), ", ".join(words))
-        named = chosen.plan(chosen.np, ("uname", "-n"))
-        self._mesh(named, launcher, chosen.answers)
-        hosts = self._ranks_start(named, launcher)
+        named = chosen.launch(chosen.np, ("uname", "-n"))
+        self._mesh(named, chosen.answers)
+        hosts = self._ranks_start(named)
         self._rung((), f"{chosen.np} rank(s): {hosts}")
-        self._eight_bytes(chosen.plan(chosen.np, _SWEEP.argv(program.words)), launcher)
+        self._eight_bytes(chosen.launch(chosen.np, _SWEEP.argv(program.words), number=1))
 
-    def _mesh(self, plan: LaunchPlan, launcher: Launcher, answers: Sequence[Readiness]) -> None:
+    def _mesh(self, plan: LaunchPlan, answers: Sequence[Readiness]) -> None:
         peers = len(plan.placements) - 1
-        if not launcher.over_ssh or not peers:
-            why = f"{launcher.name} does not use SSH between nodes" if peers else "one node"
+        if not plan.launcher.over_ssh or not peers:
+            why = f"{plan.launcher.name} does not use SSH between nodes" if peers else "one node"
             self._rungs += [Rung(RUNGS[2], "not-needed", why), Rung(RUNGS[3], "not-needed", why)]
             return
         mesh = self._runner.check_mesh(plan, answers)
@@ -125,16 +125,16 @@ class Ladder:
             faults, words + ("; enough, because these nodes use no RDMA device" if low and not faults else "")
         )
 
-    def _ranks_start(self, plan: LaunchPlan, launcher: Launcher) -> str:
+    def _ranks_start(self, plan: LaunchPlan) -> str:
         """Start ranks that print their host; return the hosts with their numbers of ranks."""
-        faults, outcome = self._launch(plan, launcher, "hosts")
+        faults, outcome = self._launch(plan, "hosts")
         hosts = {rank: text.split()[-1] for rank, text in outcome.stdout_by_rank.items() if text.split()}
         seen = [RankProof(rank, host, 0, "") for rank, host in hosts.items()]
         self._fall(faults or failure.check_ranks(seen, plan.np))
         return ", ".join(f"{host} x{count}" for host, count in Counter(hosts.values()).items())
 
-    def _eight_bytes(self, plan: LaunchPlan, launcher: Launcher) -> None:
-        causes, outcome = self._launch(plan, launcher, "8-bytes")
+    def _eight_bytes(self, plan: LaunchPlan) -> None:
+        causes, outcome = self._launch(plan, "8-bytes")
         sweep = _SWEEP.parse(outcome.table)
         faults = merge(causes, sweep.faults, failure.check_table(sweep.ranks, outcome, plan.np))
         faults = faults or failure.check_library(self._library or "", sweep.libraries)
@@ -142,10 +142,10 @@ class Ladder:
         took = next((row.out_of_place.time_us or row.in_place.time_us for row in sweep.rows), None)
         self._rung(faults, f"{_COLLECTIVE} correct in {took:.0f} us" if took else f"{_COLLECTIVE} correct")
 
-    def _launch(self, plan: LaunchPlan, launcher: Launcher, name: str) -> tuple[tuple[Fault, ...], Outcome]:
-        self._say(f"{RUNGS[len(self._rungs)]}: {plan.np} rank(s) through {launcher.name}")
-        outcome = self._runner.run(plan, launcher, self._logs / name)
-        self._launches.append(document(plan, launcher, outcome))
+    def _launch(self, plan: LaunchPlan, name: str) -> tuple[tuple[Fault, ...], Outcome]:
+        self._say(f"{RUNGS[len(self._rungs)]}: {plan.np} rank(s) through {plan.launcher.name}")
+        outcome = self._runner.run(plan, self._logs / name)
+        self._launches.append(document(plan, outcome))
         return failure.classify(plan, outcome), outcome
 
     def _rung(self, faults: Sequence[Fault], detail: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,10 @@ from clusterctl.benchmarks.sweep_sizes import check_sizes
 from clusterctl.benchmarks.training import Training, TrainingRun
 from clusterctl.launch import beside, choose, failure
 from clusterctl.launch import fast_path as trust
-from clusterctl.launch.arrange import Arrangement, arrange
-from clusterctl.launch.base import Launcher, LaunchPlan
+from clusterctl.launch import plan as planning
+from clusterctl.launch.base import LaunchPlan
 from clusterctl.launch.failure import Outcome
+from clusterctl.launch.plan import Plan
 from clusterctl.launch.preflight import Readiness
 from clusterctl.launch.request import Request
 from clusterctl.launch.run import Runner
@@ -30,9 +31,7 @@ from clusterctl.workloads.archive import ARCHIVE, build
 from clusterctl.workloads.training_sizes import default_sizes
 
 _LOG = log.get(__name__)
-CPU_SWEEP = CollectiveSweep(min_bytes=8, max_bytes=16 << 20, step_factor=4, iters=10, warmup_iters=2)
 _PROGRAMS = ("nccl-tests", "collective_core")
-GPU_SWEEP = CollectiveSweep(min_bytes=8, max_bytes=1 << 30, step_factor=2, iters=20, warmup_iters=5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,25 +64,8 @@ class Measured:
     """The rates between neighbouring ranks of a collective, if they were measured; they show which node is slow."""
 
 
-def default_points(np: int, slots: Sequence[int]) -> tuple[int, ...]:
-    """Return 1 rank, one full node, and ``np`` ranks: the points for scaling within and between nodes."""
-    return tuple(sorted({1, min(np, slots[0]), np}))
-
-
-def sweep_of(default: CollectiveSweep, request: Request) -> CollectiveSweep:
-    """Return the requested sweep; if one end lies beyond the default of the other end, the other end moves with it."""
-    asked = request.sweep
-    chosen = replace(default, name=request.collective, **asked)
-    first, last = chosen.min_bytes, chosen.max_bytes
-    if first > last:
-        chosen = (
-            replace(chosen, max_bytes=first) if "max_bytes" not in asked else replace(chosen, min_bytes=last)
-        )
-    return chosen
-
-
-def document(plan: LaunchPlan, launcher: Launcher, outcome: Outcome | None) -> dict[str, Any]:
-    """Return one launch in the form of launch.json; secrets appear by name only."""
+def planned(plan: LaunchPlan) -> dict[str, Any]:
+    """Return what is planned for one launch in the form of launch.json; secrets appear by name only."""
     hidden = {name for name, _ in plan.secrets}
     return {
         "np": plan.np,
@@ -91,9 +73,16 @@ def document(plan: LaunchPlan, launcher: Launcher, outcome: Outcome | None) -> d
             {"node": p.node, "host": p.host, "address": p.address, "ranks": p.ranks} for p in plan.placements
         ],
         "node_of_rank": list(plan.node_of_rank),
-        "argv": list(launcher.argv(plan)),
+        "argv": list(plan.argv),
         "env": {name: "***" if name in hidden else value for name, value in plan.env},
         "timeout_s": plan.timeout_s,
+    }
+
+
+def document(plan: LaunchPlan, outcome: Outcome | None) -> dict[str, Any]:
+    """Return one launch and its outcome in the form of launch.json."""
+    return {
+        **planned(plan),
         "returncode": outcome.returncode if outcome else None,
         "duration_s": round(outcome.duration_s, 3) if outcome else None,
         "deadline_passed": outcome.deadline_passed if outcome else None,
@@ -116,7 +105,7 @@ def merge(
     return (*found, *causes, *reported) if not causes else (*causes, *found, *reported)
 
 
-def environment_of(request: Request, plan: LaunchPlan, chosen: Arrangement) -> dict[str, Any]:
+def environment_of(request: Request, plan: LaunchPlan, chosen: Plan) -> dict[str, Any]:
     """Return the setting ``environment``: the library's variables from request and inventory, without secrets."""
     names = {name for a in chosen.answers for name in a.node.env if tunes(name, chosen.library)}
     names |= dict(request.environment).keys()
@@ -156,13 +145,19 @@ class Measurement:
         logs: Path,
         say: Callable[[str], None],
         *,
+        starting: Callable[[LaunchPlan], None] = lambda _: None,
         one_of_many: bool = False,
     ) -> None:
-        """Prepare a measurement; ``one_of_many``: it is one of several repeats, so additional launches are omitted."""
+        """Prepare a measurement.
+
+        ``starting`` is called with each launch before it starts. ``one_of_many``: the measurement is one of several
+        repeats, so additional launches are omitted.
+        """
         self._request = request
         self._runner = runner
         self._logs = logs
         self._say = say
+        self._starting = starting
         self._one_of_many = one_of_many
         self._launches: list[dict[str, Any]] = []
 
@@ -187,7 +182,7 @@ class Measurement:
         if faults:
             return self._failed(faults)
         request = self._request
-        chosen = arrange(request, answers, self._runner)
+        chosen = planning.plan(request, answers, self._runner.identity())
         faults = chosen.unmet()
         if faults:
             return self._failed(faults, chosen)
@@ -197,47 +192,40 @@ class Measurement:
         require_reader(chosen.library, environment)
         for name in without_effect(environment, len(answers)):
             self._say(f"note: all ranks are on one node, so {name} is not expected to have an effect")
-        if request.training is None:
-            return self._collective(chosen, self._sweep(chosen.answers))
-        points = request.points or default_points(chosen.np, [answer.slots for answer in chosen.answers])
-        training = replace(request.training, backend=chosen.library, timeout_s=request.timeout_s)
         # All launches are planned before the first one starts, so that an impossible one costs no time.
-        argv = training.argv(chosen.program.words)
-        plans = [chosen.plan(np, argv) for np in points]
-        if not all(answer.gpus for answer in chosen.answers) and training.batch_size is None:
-            sizes = default_sizes(training.model, training.phase or 1, gpu=False)
+        launches = chosen.launches()
+        if chosen.training is None:
+            if not chosen.on_gpus and not request.sweep:
+                self._say("no GPU: running a short sweep on the CPU (8 B to 16 MiB, 10 iterations)")
+            return self._collective(chosen, chosen.sweep, launches[0])
+        if not chosen.on_gpus and chosen.training.batch_size is None:
+            sizes = default_sizes(chosen.training.model, chosen.training.phase or 1, gpu=False)
             batch = sizes.batch_size
             side = f" of {sizes.image_size}x{sizes.image_size}" if sizes.image_size else ""
             self._say(
                 f"no GPU: training on the CPU with a small batch ({batch} per rank{side}) and few steps"
             )
-        return self._training(chosen, training, plans)
+        return self._training(chosen, chosen.training, launches)
 
-    def _sweep(self, answers: Sequence[Readiness]) -> CollectiveSweep:
-        gpus = all(answer.gpus for answer in answers)
-        if not gpus and not self._request.sweep:
-            self._say("no GPU: running a short sweep on the CPU (8 B to 16 MiB, 10 iterations)")
-        return sweep_of(GPU_SWEEP if gpus else CPU_SWEEP, self._request)
-
-    def _launch(self, chosen: Arrangement, plan: LaunchPlan) -> tuple[Outcome | None, tuple[Fault, ...]]:
-        launcher, nodes = chosen.launcher, len(plan.placements)
-        self._say(f"starting {plan.np} rank(s) on {nodes} node(s) through {launcher.name}")
+    def _launch(self, chosen: Plan, plan: LaunchPlan) -> tuple[Outcome | None, tuple[Fault, ...]]:
+        self._starting(plan)
+        name, nodes = plan.launcher.name, len(plan.placements)
+        self._say(f"starting {plan.np} rank(s) on {nodes} node(s) through {name}")
         slots = sum(answer.slots for answer in chosen.answers)
         if plan.np > slots:
             self._say(
                 f"note: {plan.np} ranks share {slots} core(s), so the figures are low and not meaningful"
             )
-        faults = self._runner.check_mesh(plan, chosen.answers).faults if launcher.over_ssh else ()
+        faults = self._runner.check_mesh(plan, chosen.answers).faults if plan.launcher.over_ssh else ()
         if faults:
-            self._launches.append(document(plan, launcher, None))
+            self._launches.append(document(plan, None))
             return None, faults
         logs = self._logs if self._request.training is None else self._logs / f"np-{plan.np}"
-        outcome = self._runner.run(plan, launcher, logs)
-        self._launches.append(document(plan, launcher, outcome))
+        outcome = self._runner.run(plan, logs)
+        self._launches.append(document(plan, outcome))
         return outcome, failure.classify(plan, outcome)
 
-    def _collective(self, chosen: Arrangement, swept: CollectiveSweep) -> Measured:
-        plan = chosen.plan(chosen.np, swept.argv(chosen.program.words))
+    def _collective(self, chosen: Plan, swept: CollectiveSweep, plan: LaunchPlan) -> Measured:
         outcome, causes = self._launch(chosen, plan)
         if outcome is None:
             return self._failed(causes, chosen)
@@ -261,19 +249,20 @@ class Measurement:
             neighbours=neighbours,
         )  # fmt: skip
 
-    def _beside(self, chosen: Arrangement, plan: LaunchPlan) -> Neighbourhood:
+    def _beside(self, chosen: Plan, plan: LaunchPlan) -> Neighbourhood:
         """Measure neighbouring ranks with an additional launch if the measured program cannot do so."""
         extra = beside.plan(chosen, plan)
         if extra is None:
             return Neighbourhood()
         self._say(f"measuring pairs of neighbours with {extra.np} rank(s), to find which node is slow")
-        outcome = self._runner.run(extra, chosen.launcher, self._logs / "neighbours")
-        self._launches.append(document(extra, chosen.launcher, outcome))
+        self._starting(extra)
+        outcome = self._runner.run(extra, self._logs / "neighbours")
+        self._launches.append(document(extra, outcome))
         for fault in failure.classify(extra, outcome):
             self._say(f"note: pairs of neighbours were not measured: {fault.message}")
         return beside.parse(extra, outcome)
 
-    def _training(self, chosen: Arrangement, training: Training, plans: Sequence[LaunchPlan]) -> Measured:
+    def _training(self, chosen: Plan, training: Training, plans: Sequence[LaunchPlan]) -> Measured:
         points: list[TrainingPoint] = []
         ranks: tuple[RankProof, ...] = ()
         faults: tuple[Fault, ...] = ()
@@ -305,10 +294,10 @@ class Measurement:
             trust=proven,
         )  # fmt: skip
 
-    def _trust(self, plan: LaunchPlan, outcome: Outcome, chosen: Arrangement) -> trust.Trust:
+    def _trust(self, plan: LaunchPlan, outcome: Outcome, chosen: Plan) -> trust.Trust:
         allowed = self._request.allow_slow_path or trust.asked_for(self._request.environment)
         return trust.of_launch(plan, outcome, chosen.answers, chosen.library, allow_slow_path=allowed)
 
-    def _failed(self, faults: tuple[Fault, ...], chosen: Arrangement | None = None) -> Measured:
+    def _failed(self, faults: tuple[Fault, ...], chosen: Plan | None = None) -> Measured:
         library, launcher = (chosen.library, chosen.launcher.name) if chosen else (None, None)
         return Measured(self._request, library, launcher, None, (), (), tuple(self._launches), faults)

@@ -111,15 +111,14 @@ class Readiness:
 
 def interface_of(node: Node) -> str | None:
     """Return the interface that the node's selector names, None without one; raise LaunchError for an exclusion."""
-    if not node.socket_ifname:
+    if node.interfaces is None:
         return None
-    name = node.socket_ifname.lstrip("=").split(",")[0]
-    if name.startswith("^"):
+    if node.interfaces.first is None:
         raise LaunchError(
             f"socket_ifname {node.socket_ifname!r} of {node.name} only excludes an interface",
             hint="set socket_ifname to the interface to use: a launch needs its address",
         )
-    return name
+    return node.interfaces.first
 
 
 def script(

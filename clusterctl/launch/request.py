@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from clusterctl.artifacts.env import Library
 from clusterctl.benchmarks.training import Training
 from clusterctl.launch.base import MapBy
+from clusterctl.launch.environment import Library
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,10 @@ from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.errors import ClusterctlError
 from clusterctl.inventory.model import Node
 from clusterctl.launch import leftovers, notices, open_files, preflight, processes, ssh_mesh
-from clusterctl.launch.base import Launcher, LaunchPlan, start_script
+from clusterctl.launch.base import LaunchPlan, start_script
 from clusterctl.launch.failure import Outcome
-from clusterctl.launch.launchers.mpi_version import Family
-from clusterctl.launch.preflight import Needs, Readiness
+from clusterctl.launch.identity import LaunchIdentity
+from clusterctl.launch.preflight import Readiness
 from clusterctl.launch.processes import RankProcess
 from clusterctl.launch.ranklog import RankLog
 from clusterctl.launch.ssh_mesh import Mesh
@@ -64,6 +64,10 @@ class Runner:
         self._known_hosts = known_hosts
         self._touched: tuple[Node, ...] = ()
         self._controller = leftovers.this_controller()
+
+    def identity(self) -> LaunchIdentity:
+        """Return the identity of the next launches, with ports and a secret of their own."""
+        return LaunchIdentity.new(self.token, self.mark)
 
     def __enter__(self) -> Runner:
         return self
@@ -125,18 +129,18 @@ class Runner:
             transport.close()
         return Mesh(ssh_mesh.faults(plan, done.text), ssh_mesh.memlock_of(plan, done.text))
 
-    def run(self, plan: LaunchPlan, launcher: Launcher, logs: Path) -> Outcome:
+    def run(self, plan: LaunchPlan, logs: Path) -> Outcome:
         """Start the ranks and wait for their end or the deadline; end all remaining ranks before returning."""
         started, launching = time.monotonic(), self._node(plan.placements[0].node)
         open_files.make_room(plan.np, len(plan.placements))
-        with RankLog(logs, launcher.reader(plan), plan.np) as ranklog:
+        with RankLog(logs, plan.launcher.reader(plan), plan.np) as ranklog:
             transport = self._connect(launching)
             ended = threading.Event()
             answer: list[Completed | Failure] = []
 
             def work() -> None:
                 try:
-                    answer.append(_start(transport, plan, launcher, ranklog))
+                    answer.append(_start(transport, plan, ranklog))
                 except TransportError as error:
                     answer.append(error.failure)
                 except ClusterctlError as error:
@@ -251,30 +255,17 @@ class Runner:
             _LOG.info("%s: %s could not be removed: %s", name, self.directory, missed.message)
 
 
-def _start(transport: Transport, plan: LaunchPlan, launcher: Launcher, ranklog: RankLog) -> Completed:
+def _start(transport: Transport, plan: LaunchPlan, ranklog: RankLog) -> Completed:
     """Run the launcher on the launching node to its end."""
-    for name, data in launcher.files(plan).items():
+    for name, data in plan.files.items():
         transport.put(data, f"{plan.directory}/{name}", mode=0o600)
-    _LOG.debug("%s: %s", transport.node, shlex.join(launcher.argv(plan)))
+    _LOG.debug("%s: %s", transport.node, shlex.join(plan.argv))
     limit_s = plan.timeout_s + _BACKSTOP_S
     return transport.run(
         _SHELL,
-        stdin=start_script(plan, launcher, limit_s),
+        stdin=start_script(plan, limit_s),
         # Later than the node's own deadline and the cleanup that follows it.
         timeout_s=limit_s + _BACKSTOP_S,
         on_line=ranklog.line,
         max_output_bytes=_LAUNCH_BYTES + plan.np * _RANK_BYTES,
-    )
-
-
-def needs_for(launcher_name: str, *, torch: bool, perf: bool, program: str = "all_reduce_perf") -> Needs:
-    """Return the programs that every node must have."""
-    families: dict[str, Family] = {"openmpi": "openmpi", "mpich": "mpich"}
-    family = families.get(launcher_name)
-    return Needs(
-        mpirun=family,
-        srun=launcher_name == "srun",
-        torch=torch or launcher_name == "torchrun",
-        perf=perf,
-        program=program,
     )

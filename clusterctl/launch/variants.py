@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from clusterctl.artifacts.env import Communication, Library, variables
 from clusterctl.errors import ArtifactError, LaunchError, UsageError
 from clusterctl.launch import choose
+from clusterctl.launch.environment import Communication, Library, variables
 from clusterctl.secret.scrub import names_a_secret
 
 # GDR: how far a NIC may be from a GPU for GPUDirect RDMA, as in Tencent Cloud's guide (0: never, 2: PXB).
@@ -86,7 +86,7 @@ def _require_variable(name: str, value: str) -> None:
         )
     if name == _ALIASES["gdr"]:
         try:
-            variables(Communication(library="nccl", gdr_level=value, forward=()))
+            variables(Communication(library="nccl", gdr_level=value))
         except ArtifactError as error:
             raise UsageError(f"--compare: {error.message}", hint=error.hint) from None
 

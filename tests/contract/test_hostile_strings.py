@@ -18,14 +18,19 @@ from pathlib import Path
 import hostile_inventories as hostile
 import pytest
 
-from clusterctl.artifacts import env, hostfile, ranks, shell, ssh_config
+from clusterctl.artifacts import hostfile, ranks, shell, ssh_config
 from clusterctl.artifacts.docker_run import STYLES, docker_run_argv
-from clusterctl.artifacts.mpirun import mpirun_argv
 from clusterctl.errors import ArtifactError, InventoryError
 from clusterctl.inventory import load
 from clusterctl.inventory.imports.found import Source
 from clusterctl.inventory.imports.hostfile import read as read_hostfile
 from clusterctl.inventory.model import Inventory, Node
+from clusterctl.launch import plan
+from clusterctl.launch.assume import assumed
+from clusterctl.launch.launchers.hydra import Hydra
+from clusterctl.launch.launchers.openmpi import OpenMpi
+from clusterctl.launch.launchers.srun import Srun
+from clusterctl.launch.launchers.torchrun import Torchrun
 
 SHELLS = (("dash",), ("bash",), ("bash", "--posix"), ("busybox", "sh"))
 FIELDS = hostile.fields()
@@ -51,22 +56,15 @@ def lines_of(inventory: Inventory) -> Iterator[tuple[str, ...]]:
     try:
         nodes = inventory.nodes[:2]
         placement = ranks.place(nodes)
-        communication = env.Communication(
-            socket_ifname=ranks.agreed(nodes, "socket_ifname"),
-            rdma_devices=ranks.agreed(nodes, "rdma_devices"),
-            extra=ranks.agreed_env(nodes),
-        )
-        yield mpirun_argv(
-            np=placement.np,
-            hosts=placement.hosts,
-            env=env.variables(communication),
-            tcp_interface=communication.socket_ifname,
-            mpirun=nodes[0].mpirun or "mpirun",
-            program=(
-                ranks.agreed(nodes, "all_reduce_perf") or "x",
-                ranks.agreed(nodes, "python") or "python3",
-            ),
-        )
+        program = (ranks.agreed(nodes, "all_reduce_perf") or "x", ranks.agreed(nodes, "python") or "python3")
+        for launcher, mpi in (
+            *((OpenMpi(major), ("openmpi", major)) for major in (4, 5)),
+            (Hydra(), ("mpich", 4)), (Torchrun(), ("openmpi", 4)), (Srun(), ("openmpi", 4)),
+        ):  # fmt: skip
+            yield plan.launch(
+                [assumed(node, mpi=mpi) for node in nodes], launcher=launcher, library="nccl", np=placement.np,
+                map_by="slot", program=program,
+            ).argv  # fmt: skip
     except ArtifactError as error:
         assert error.message
 

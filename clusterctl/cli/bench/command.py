@@ -15,11 +15,10 @@ from clusterctl.cli.bench import reports as bench_reports
 from clusterctl.cli.bench import run as bench_run
 from clusterctl.cli.bench import smoke as bench_smoke
 from clusterctl.cli.bench import trust as bench_trust
-from clusterctl.cli.bench.request import build_request
+from clusterctl.cli.bench.request import TIMEOUT_S, build_request
 
 _COLLECTIVE = "Collective"
 _TRAINING = "Training"
-_TIMEOUT_S = 600.0
 
 
 def bench(
@@ -190,7 +189,7 @@ def bench(
     """
     request = build_request(
         collective=collective, model=model, np=np, scaling=scaling, library=library, launcher=launcher,
-        map_by=map_by, timeout_s=timeout_s or (bench_smoke.TIMEOUT_S if smoke else _TIMEOUT_S),
+        map_by=map_by, timeout_s=timeout_s or (bench_smoke.TIMEOUT_S if smoke else TIMEOUT_S),
         min_bytes=min_bytes, max_bytes=max_bytes, step_factor=step_factor,
         iters=iters, warmup=warmup, windows=windows, batch_size=batch_size, image_size=image_size,
         precision=precision, channels_last=channels_last, learning_rate=learning_rate, compiled=compiled,

@@ -11,6 +11,7 @@ from clusterctl.errors import UsageError
 if TYPE_CHECKING:
     from clusterctl.launch.request import Request
 
+TIMEOUT_S = 600.0
 PRECISIONS = ("fp32", "tf32", "amp-bf16", "amp-fp16")
 _SUFFIXES = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _MOST_DIGITS = 18
@@ -37,25 +38,25 @@ def parse_points(text: str) -> tuple[int, ...]:
 
 def build_request(
     *,
-    collective: str | None,
-    model: str | None,
-    np: int | None,
-    scaling: str | None,
-    library: str | None,
-    launcher: str | None,
-    map_by: str | None,
-    timeout_s: float,
-    min_bytes: str | None,
-    max_bytes: str | None,
-    step_factor: int | None,
-    iters: int | None,
-    warmup: int | None,
-    windows: int | None,
-    batch_size: int | None,
-    image_size: int | None,
-    precision: str | None,
-    channels_last: bool,
-    learning_rate: float | None,
+    collective: str | None = None,
+    model: str | None = None,
+    np: int | None = None,
+    scaling: str | None = None,
+    library: str | None = None,
+    launcher: str | None = None,
+    map_by: str | None = None,
+    timeout_s: float = TIMEOUT_S,
+    min_bytes: str | None = None,
+    max_bytes: str | None = None,
+    step_factor: int | None = None,
+    iters: int | None = None,
+    warmup: int | None = None,
+    windows: int | None = None,
+    batch_size: int | None = None,
+    image_size: int | None = None,
+    precision: str | None = None,
+    channels_last: bool = False,
+    learning_rate: float | None = None,
     allow_slow_path: bool = False,
     compiled: bool = False,
     bucket_cap_mb: float | None = None,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from clusterctl.cli.bench import trust as bench_trust
 if TYPE_CHECKING:
     from clusterctl.benchmarks.base import Fault
     from clusterctl.cli.session import Session
+    from clusterctl.launch.base import LaunchPlan
     from clusterctl.launch.request import Request
     from clusterctl.launch.run import Runner
     from clusterctl.launch.variants import Variant
@@ -93,17 +95,20 @@ def measure(
     run.write("inventory", recorded(session.inventory))
     runner = runner_of(session)
     logs = run.folder("logs")
+    commands: list[dict[str, str | int]] = []
+
+    def starting(names: Mapping[str, str | int], plan: LaunchPlan) -> None:
+        """Record a command in the run folder before it starts, so that a killed run also shows it."""
+        commands.append({**names, "np": plan.np, "line": shell.line(plan.argv)})
+        run.write("artifacts", {"schema": "clusterctl.artifacts/1", "commands": commands})
+
+    run.write("artifacts", {"schema": "clusterctl.artifacts/1", "commands": commands})
     with terminable(), runner:
         measured: Measured | Interleaved
         if variants:
-            measured = interleave(request, variants, repeats, runner, logs, console.talk)
+            measured = interleave(request, variants, repeats, runner, logs, console.talk, starting)
         else:
-            measured = Measurement(request, runner, logs, console.talk).run()
-    lines = [
-        {**{name: launch[name] for name in _NAMES if name in launch}, "line": shell.line(launch["argv"])}
-        for launch in measured.launches
-    ]
-    run.write("artifacts", {"schema": "clusterctl.artifacts/1", "commands": lines})
+            measured = Measurement(request, runner, logs, console.talk, starting=partial(starting, {})).run()
     run.write("launch", {"schema": "clusterctl.launch/1", "launches": list(measured.launches)})
     result = (
         from_measured(measured, run.id)
@@ -113,12 +118,8 @@ def measure(
     result = bench_trust.held_against(result, baseline)
     document = result.document()
     run.write("results", document)
-    record = bench_store.store(run, document, [str(entry["line"]) for entry in lines])
+    record = bench_store.store(run, document, [str(command["line"]) for command in commands])
     return Ended(run, result, record, measured.faults)
-
-
-# The keys that identify one launch of a run.
-_NAMES = ("variant", "repeat", "np")
 
 
 def say_end(ended: Ended) -> None:

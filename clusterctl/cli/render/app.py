@@ -13,7 +13,8 @@ from clusterctl import user_files
 from clusterctl.cli import console
 from clusterctl.cli.image.build import dockerfile
 from clusterctl.cli.options import InventoryOption, JsonOption, LimitOption, require_image
-from clusterctl.cli.render.jobs import mpijob, sbatch, torchrun
+from clusterctl.cli.render.jobs import mpijob, sbatch
+from clusterctl.cli.render.launchers import mpiexec, srun, torchrun
 from clusterctl.cli.render.mpirun import mpirun
 from clusterctl.cli.render.output import NpOption, SlotsOption, emit, load, place
 from clusterctl.errors import ArtifactError
@@ -42,7 +43,9 @@ class HostfileDialect(str, Enum):
 
 
 app.command("mpirun")(mpirun)
+app.command("mpiexec")(mpiexec)
 app.command("torchrun")(torchrun)
+app.command("srun")(srun)
 app.command("sbatch")(sbatch)
 app.command("mpijob")(mpijob)
 app.command("dockerfile")(dockerfile)
@@ -73,8 +76,7 @@ def docker_run(
     A command that is the same on all nodes is printed once. Otherwise the names of its nodes precede each command.
     """
     from clusterctl.artifacts import shell
-    from clusterctl.artifacts.docker_run import docker_run_argv
-    from clusterctl.artifacts.env import rendezvous
+    from clusterctl.artifacts.docker_run import docker_run_argv, rendezvous
     from clusterctl.artifacts.ranks import slots_of
     from clusterctl.secret.scrub import names_a_secret
 

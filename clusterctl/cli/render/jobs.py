@@ -1,4 +1,4 @@
-"""``render torchrun``, ``render sbatch`` and ``render mpijob``: print launches for torchrun, Slurm and Kubernetes."""
+"""``render sbatch`` and ``render mpijob``: print launches for Slurm and Kubernetes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import typer
 
 from clusterctl.cli import console
 from clusterctl.cli.options import InventoryOption, JsonOption, LimitOption, require_image
-from clusterctl.cli.render.mpirun import Library
+from clusterctl.cli.render.launch import Library, LibraryOption, ProgramArgument
 from clusterctl.cli.render.output import NpOption, SlotsOption, emit, load, place
 from clusterctl.errors import ArtifactError, UsageError
 
@@ -16,11 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from clusterctl.inventory.model import Node
-
-ProgramArgument = Annotated[
-    list[str] | None, typer.Argument(metavar="PROGRAM", help="Program of the ranks, after --.")
-]
-LibraryOption = Annotated[Library, typer.Option(help="The collective library.")]
 
 
 def _program(program: list[str] | None) -> tuple[str, ...]:
@@ -30,68 +25,27 @@ def _program(program: list[str] | None) -> tuple[str, ...]:
 
 
 def _variables(
-    nodes: Sequence[Node], library: Library, np: int, *, hint: str, own_network: bool = False
+    nodes: Sequence[Node], library: Library | None, np: int, *, hint: str, own_network: bool = False
 ) -> dict[str, str | None]:
     """Return the environment variables of all ranks; for secrets only the names, with a note on stderr.
 
     ``own_network``: leave out the network interface, because a pod with its own network lacks the node's interfaces.
     """
-    from clusterctl.artifacts import env, ranks
-    from clusterctl.secret.scrub import names_a_secret
+    from clusterctl.artifacts import ranks
+    from clusterctl.launch import environment
 
-    settings = env.Communication(
-        library=library.value,
-        socket_ifname=None if own_network else ranks.agreed(nodes, "socket_ifname"),
+    if not own_network:
+        ranks.agreed(nodes, "socket_ifname")
+    settings = environment.Communication(
+        library=(library or Library.nccl).value,
+        interfaces=None if own_network else nodes[0].interfaces,
         rdma_devices=ranks.agreed(nodes, "rdma_devices"),
-        extra=ranks.agreed_env(nodes),
-        forward=(),
     )
-    found = env.variables(settings, np=np)
-    private = [name for name, value in found.items() if value is not None and names_a_secret(name, value)]
-    if private:
-        console.talk(f"note: secrets are not printed: {hint} ({', '.join(private)})")
-    return {name: None if name in private else value for name, value in found.items()}
-
-
-def torchrun(
-    *,
-    inventory: InventoryOption = None,
-    limit: LimitOption = None,
-    np: NpOption = None,
-    slots: SlotsOption = None,
-    library: LibraryOption = Library.nccl,
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Port on which node 0 listens.")] = 29500,
-    no_python: Annotated[
-        bool, typer.Option("--no-python", help="The program is not a Python script.")
-    ] = False,
-    program: ProgramArgument = None,
-    json: JsonOption = False,
-) -> None:
-    """Print the torchrun command of each node.
-
-    Each command sets the inventory's variables. The rendezvous is static, at the first node's address.
-    """
-    from clusterctl.artifacts import shell
-    from clusterctl.artifacts.torchrun import torchrun_argv
-
-    nodes = load(inventory, limit).nodes
-    placement = place(nodes, np, slots)
-    words, left = _program(program), placement.np
-    used = nodes[: len(placement.hosts)]
-    variables = _variables(used, library, placement.np, hint="set them where torchrun is called")
-    said = [f"{key}={value}" for key, value in variables.items() if value is not None]
-    lines = []
-    for index, (name, room) in enumerate(placement.hosts):
-        here = min(room, left)
-        left -= here
-        argv = torchrun_argv(
-            nodes=len(placement.hosts), node_rank=index, ranks_here=here, master_address=nodes[0].address,
-            master_port=port, program=words, any_program=no_python,
-        )  # fmt: skip
-        lines.append((name, ("env", *said, *argv) if said else argv))
-    text = "\n".join(f"# {name}\n{shell.line(argv)}" for name, argv in lines)
-    documents = [{"name": name, "argv": list(argv), "text": shell.line(argv)} for name, argv in lines]
-    emit("torchrun", text, json, nodes=documents)
+    found = environment.build(free=ranks.agreed_env(nodes), settings=environment.variables(settings, np=np))
+    if found.secrets:
+        private = ", ".join(name for name, _ in found.secrets)
+        console.talk(f"note: secrets are not printed: {hint} ({private})")
+    return dict(found.variables)
 
 
 def sbatch(
@@ -100,7 +54,7 @@ def sbatch(
     limit: LimitOption = None,
     np: NpOption = None,
     slots: SlotsOption = None,
-    library: LibraryOption = Library.nccl,
+    library: LibraryOption = None,
     name: Annotated[str, typer.Option(help="The job's name.")] = "clusterctl",
     partition: Annotated[str | None, typer.Option(help="Slurm partition.")] = None,
     time_minutes: Annotated[int, typer.Option("--time", min=1, help="Time limit in minutes.")] = 60,
@@ -133,7 +87,7 @@ def mpijob(
     inventory: InventoryOption = None,
     limit: LimitOption = None,
     slots: SlotsOption = None,
-    library: LibraryOption = Library.nccl,
+    library: LibraryOption = None,
     name: Annotated[str, typer.Option(help="The job's name.")] = "clusterctl",
     image: Annotated[str | None, typer.Option(help="Image instead of the inventory's.")] = None,
     rdma_resource: Annotated[
@@ -145,6 +99,7 @@ def mpijob(
     """Print an MPIJob for Kubernetes (kubeflow.org/v2beta1)."""
     from clusterctl.artifacts import mpijob as artifact
     from clusterctl.artifacts import ranks
+    from clusterctl.launch.launchers.openmpi import mpirun_argv
 
     require_image(image)
     nodes = load(inventory, limit).nodes
@@ -159,9 +114,11 @@ def mpijob(
     if image is not None:
         container = container.model_copy(update={"image": image})
     gpus = ranks.agreed(nodes, "gpus")
+    variables = _variables(nodes, library, placement.np, hint="put them into a Secret", own_network=True)
+    said = {name: value for name, value in variables.items() if value is not None}
+    command = mpirun_argv(np=placement.np, program=_program(program), env=said, output="tagged")
     text = artifact.mpijob(
-        name=name, workers=len(nodes), ranks_per_worker=counts.pop(), program=_program(program),
+        name=name, workers=len(nodes), ranks_per_worker=counts.pop(), command=command,
         container=container, gpus=int(gpus) if gpus else None, rdma_resource=rdma_resource,
-        env=_variables(nodes, library, placement.np, hint="put them into a Secret", own_network=True),
     )  # fmt: skip
     emit("mpijob", text.rstrip("\n"), json)

@@ -6,15 +6,18 @@ stderr, and an inline script around every rank reports the rank's exit status.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from clusterctl.artifacts import hostfile
 from clusterctl.artifacts.hostfile import Dialect
-from clusterctl.artifacts.mpiexec import mpiexec_argv
+from clusterctl.artifacts.words import check, plain_word, variable
+from clusterctl.errors import ArtifactError
+from clusterctl.inventory.interfaces import Interfaces
 from clusterctl.launch import ssh_mesh
 from clusterctl.launch.attribution import MarkedTags, Reader
 from clusterctl.launch.base import TOKEN_VARIABLE, LaunchPlan
-from clusterctl.launch.launchers import openmpi4
+from clusterctl.launch.launchers.openmpi import hosts
 
 HOSTFILE = "hostfile"
 SSH = "hydra_ssh.sh"
@@ -48,7 +51,7 @@ class Hydra:
     def files(self, plan: LaunchPlan) -> dict[str, bytes]:
         """Return the hostfile, the scripts, and with several nodes the ssh_config."""
         found = {
-            HOSTFILE: hostfile.render(openmpi4.hosts(plan), dialect=Dialect.MPICH).encode(),
+            HOSTFILE: hostfile.render(hosts(plan), dialect=Dialect.MPICH).encode(),
             OUTPUT: _script(OUTPUT).replace(b"@MARK@", plan.mark.encode()),
         }
         if len(plan.placements) > 1:
@@ -57,8 +60,17 @@ class Hydra:
         return found
 
     def argv(self, plan: LaunchPlan) -> tuple[str, ...]:
-        """Return mpiexec's argv behind the script that separates its two outputs."""
+        """Return mpiexec's argv, behind the script that separates its two outputs unless a person starts it."""
         several = len(plan.placements) > 1
+        if plan.by_hand:
+            return mpiexec_argv(
+                np=plan.np,
+                program=plan.program,
+                hosts=() if plan.here_alone else plan.slots,
+                env=dict(plan.env),
+                mpiexec=plan.mpirun,
+                interfaces=plan.interfaces,
+            )
         first = plan.placements[0]
         # sh runs the script, because the directory may be mounted noexec. env comes right before mpiexec, because
         # -genvlist skips the last variable of the environment (MPICH 5.0.2), which must not be a secret.
@@ -70,7 +82,7 @@ class Hydra:
             *mpiexec_argv(
                 np=plan.np,
                 program=("sh", "-c", _RANK, "hydra_rank", *plan.program),
-                hosts=openmpi4.hosts(plan),
+                hosts=hosts(plan),
                 hostfile=f"{plan.directory}/{HOSTFILE}",
                 env=plan.marked_env,
                 mpiexec=plan.mpirun,
@@ -86,6 +98,67 @@ class Hydra:
 def _node_of_rank(plan: LaunchPlan) -> tuple[int, ...]:
     names = [placement.node for placement in plan.placements]
     return tuple(names.index(node) for node in plan.node_of_rank)
+
+
+def mpiexec_argv(
+    *,
+    np: int,
+    program: Sequence[str],
+    hosts: Sequence[tuple[str, int]] = (),
+    hostfile: str | None = None,
+    env: Mapping[str, str | None] | None = None,
+    mpiexec: str = "mpiexec",
+    launcher_program: str | None = None,
+    local_address: str | None = None,
+    interfaces: Interfaces | None = None,
+    rank_map: Sequence[int] | None = None,
+    prefix: str | None = None,
+    extra: Sequence[str] = (),
+) -> tuple[str, ...]:
+    """Return the words that start ``np`` ranks of ``program`` under Hydra, the launcher of MPICH.
+
+    ``hosts`` are (name, slots); with ``hostfile`` (a path where mpiexec runs) they are only counted. A variable
+    with the value None is copied from mpiexec's own environment. ``launcher_program`` runs instead of ssh, because a
+    hostfile cannot hold ports and keys (mpich issues 6799 and 7127). ``local_address`` is the address for the other
+    nodes instead of the host name; ``interfaces`` set it by a network interface. ``rank_map`` is the index of each
+    rank's host; None: host after host. ``prefix`` precedes every line of a rank, with ``%r`` for the rank. Raise
+    ArtifactError for settings that contradict each other, or that Hydra would misread.
+    """
+    check(np, program, hosts)
+    argv = [mpiexec, "-n", str(np)]
+    if hostfile is not None:
+        argv += ["-f", plain_word("the hostfile's path", hostfile)]
+    elif hosts:
+        argv += ["-hosts", ",".join(f"{name}:{slots}" for name, slots in hosts)]
+    if launcher_program is not None:
+        argv += ["-launcher", "ssh", "-launcher-exec", plain_word("the remote shell", launcher_program)]
+    if local_address is not None:
+        argv += ["-localhost", local_address]
+    if interfaces is not None:
+        argv += ["-iface", _one_interface(interfaces)]
+    if rank_map is not None:
+        argv += ["-rankmap", ",".join(map(str, rank_map))]
+    if prefix is not None:
+        argv += ["-prepend-pattern", prefix]
+    forwarded = []
+    for name, value in (env or {}).items():
+        variable(name, value)
+        if value is None:
+            forwarded.append(name)
+        else:
+            argv += ["-genv", name, value]
+    if forwarded:
+        argv += ["-genvlist", ",".join(forwarded)]
+    return (*argv, *extra, *program)
+
+
+def _one_interface(interfaces: Interfaces) -> str:
+    if interfaces.excludes or len(interfaces.names) > 1:
+        raise ArtifactError(
+            f"MPICH needs the name of one interface, not {interfaces.text!r}",
+            hint="set socket_ifname to the interface to use, such as eth0",
+        )
+    return interfaces.listed
 
 
 def _script(name: str) -> bytes:

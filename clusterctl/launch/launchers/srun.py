@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from clusterctl.artifacts.srun import srun_argv
+from clusterctl.artifacts.words import check, variable
+from clusterctl.errors import ArtifactError
+from clusterctl.inventory import nodeset
 from clusterctl.launch.attribution import MarkedTags, Reader
 from clusterctl.launch.base import LaunchPlan
 
@@ -33,24 +36,79 @@ class Srun:
         }
 
     def argv(self, plan: LaunchPlan) -> tuple[str, ...]:
-        """Return srun's argv behind that script."""
-        hidden = {name: None for name, value in plan.marked_env.items() if value is None or "," in value}
-        commas = {
-            name: value for name, value in plan.marked_env.items() if value is not None and "," in value
-        }
+        """Return srun's argv, behind that script unless a person starts it."""
+        env = dict(plan.env) if plan.by_hand else plan.marked_env
+        # --export separates variables by commas: a value with a comma is set in srun's own environment.
+        commas = {name: value for name, value in env.items() if value is not None and "," in value}
+        own = () if plan.by_hand else (f"SLURM_HOSTFILE={plan.directory}/{HOSTFILE}",)
+        words = [*own, *(f"{name}={value}" for name, value in commas.items())]
         return (
-            "env",
-            f"SLURM_HOSTFILE={plan.directory}/{HOSTFILE}",
-            *(f"{name}={value}" for name, value in commas.items()),
-            "sh",
-            f"{plan.directory}/{OUTPUT}",
+            *(("env", *words) if words else ()),
+            *(() if plan.by_hand else ("sh", f"{plan.directory}/{OUTPUT}")),
             *srun_argv(
                 np=plan.np,
                 program=plan.program,
                 nodes=len(plan.placements),
-                env={**plan.marked_env, **hidden},
+                node_list=[(p.node, p.ranks) for p in plan.placements] if plan.by_hand else (),
+                env={name: None if name in commas else value for name, value in env.items()},
                 # Slurm's time limit only backs up clusterctl's deadline.
-                time_limit_minutes=math.ceil(plan.timeout_s / 60) + 2,
+                time_limit_minutes=None if plan.by_hand else math.ceil(plan.timeout_s / 60) + 2,
                 label=True,
             ),
         )
+
+
+def srun_argv(
+    *,
+    np: int,
+    program: Sequence[str],
+    nodes: int,
+    node_list: Sequence[tuple[str, int]] = (),
+    env: Mapping[str, str | None] | None = None,
+    srun: str = "srun",
+    time_limit_minutes: int | None = None,
+    label: bool = False,
+) -> tuple[str, ...]:
+    """Return the words that start ``np`` tasks of ``program`` on Slurm's nodes, inside an allocation or outside.
+
+    The file in SLURM_HOSTFILE has the node of each task, one per line (srun(1), ``arbitrary``). With ``node_list``,
+    (Slurm's name, tasks), Slurm places the same number of tasks on each of these nodes instead. ``--export`` passes
+    variables to the tasks: with their value, or, for the value None, from srun's own environment. PMI is not used: the
+    rendezvous is MASTER_ADDR or CCORE_ROOT_ADDR. ``label`` precedes every line with the task's number. Raise
+    ArtifactError for values that ``--export`` cannot hold.
+    """
+    check(np, program, ())
+    if nodes < 1:
+        raise ArtifactError("no node is selected for srun", hint="widen --limit")
+    argv = [srun, "--ntasks", str(np), "--nodes", str(nodes), *_placed(node_list)]
+    argv += ["--kill-on-bad-exit=1", "--mpi=none", "--cpu-bind=none", "--input=none"]
+    if label:
+        argv.append("--label")
+    if time_limit_minutes is not None:
+        argv += ["--time", str(time_limit_minutes)]
+    if env:
+        argv += ["--export", ",".join(("ALL", *(_exported(name, value) for name, value in env.items())))]
+    return (*argv, *program)
+
+
+def _placed(node_list: Sequence[tuple[str, int]]) -> tuple[str, ...]:
+    if not node_list:
+        return ("--distribution", "arbitrary")
+    counts = {count for _, count in node_list}
+    if len(counts) > 1:
+        raise ArtifactError(
+            "one srun command places the same number of ranks on every node, but these nodes have different numbers",
+            hint="use clusterctl render sbatch, whose script places every rank, or select equal nodes with --limit",
+        )
+    names = nodeset.fold(name for name, _ in node_list)
+    return ("--nodelist", names, "--ntasks-per-node", str(counts.pop()), "--distribution", "block")
+
+
+def _exported(name: str, value: str | None) -> str:
+    word = variable(name, value)
+    if value is not None and "," in value:
+        raise ArtifactError(
+            f"variable {name} contains a comma, which srun --export uses as separator",
+            hint="set the variable in the environment of srun",
+        )
+    return word

@@ -48,15 +48,6 @@ def own_addresses(facts: NodeFacts | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(address for interface in interfaces for address in _of(interface)))
 
 
-def selects(selector: str, interface: str) -> bool:
-    """Whether a selector in the syntax of NCCL_SOCKET_IFNAME matches: ``ib``, ``=eth0``, ``^docker``, ``^=eth0``."""
-    exclude = selector.startswith("^")
-    exact = selector.removeprefix("^").startswith("=")
-    words = selector.removeprefix("^").removeprefix("=").split(",")
-    found = any(interface == word if exact else interface.startswith(word) for word in words if word)
-    return found != exclude
-
-
 def reachable_address(node: Node, facts: NodeFacts | None) -> str | None:
     """Return the address at which other nodes reach a node: the inventory's, unless it is a loopback address.
 
@@ -67,9 +58,9 @@ def reachable_address(node: Node, facts: NodeFacts | None) -> str | None:
     address = literal(node.address)
     if not means_itself(node.address):
         return node.address.strip("[]") if address is None else str(address)
-    if facts is not None and node.socket_ifname is not None:
+    if facts is not None and node.interfaces is not None:
         for interface in facts.network.interfaces.or_else(()):
-            if selects(node.socket_ifname, interface.name) and (among := _of(interface)):
+            if node.interfaces.selects(interface.name) and (among := _of(interface)):
                 return among[0]
     return next(iter(own_addresses(facts)), None)
 

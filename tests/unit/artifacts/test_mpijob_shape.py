@@ -125,8 +125,9 @@ def wrong(value: Any, shape: Any, at: str = "") -> list[str]:
 
 def rendered(container: ContainerSettings, **more: Any) -> dict[str, Any]:
     text = mpijob(
-        name="all-reduce", workers=2, ranks_per_worker=8, program=("all_reduce_perf", "-b", "8"),
-        container=container, gpus=more.pop("gpus", 8), env={"NCCL_ALGO": "Ring"}, **more,
+        name="all-reduce", workers=2, ranks_per_worker=8,
+        command=("mpirun", "-np", "16", "-x", "NCCL_ALGO=Ring", "all_reduce_perf", "-b", "8"),
+        container=container, gpus=more.pop("gpus", 8), **more,
     )  # fmt: skip
     found: dict[str, Any] = yaml.safe_load(text)
     return found
@@ -200,8 +201,8 @@ def expanded(word: str) -> str:
 @pytest.mark.parametrize("line", ["echo $$", "echo $(HOME) $(hostname) $HOME", "$$(x)", "a$$$(HOME)$"])
 def test_a_shells_dollars_reach_the_shell(line: str) -> None:
     text = mpijob(
-        name="j", workers=1, ranks_per_worker=1, program=("sh", "-c", line), container=ContainerSettings(**PLAIN),
-        gpus=None,
+        name="j", workers=1, ranks_per_worker=1, command=("mpirun", "sh", "-c", line),
+        container=ContainerSettings(**PLAIN), gpus=None,
     )  # fmt: skip
     (launcher,) = yaml.safe_load(text)["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"][
         "containers"

@@ -18,9 +18,9 @@ STUBBORN = "trap '' TERM; echo up; while :; do sleep 0.2; done"
 
 def plan(directory, program, np=2):
     return LaunchPlan(
-        token=f"{os.getpid():016x}", mark="f00d", directory=str(directory), program=program, env=(), map_by="slot",
-        placements=(Placement("here", "here", "localhost", None, None, np),), interface=None, timeout_s=20.0,
-        python=sys.executable,
+        launcher=LocalSpawn(), token=f"{os.getpid():016x}", mark="f00d", directory=str(directory),
+        program=program, env=(), map_by="slot", interfaces=None, timeout_s=20.0, python=sys.executable,
+        placements=(Placement("here", "here", "localhost", None, None, np),),
     )  # fmt: skip
 
 
@@ -44,7 +44,7 @@ def started(directory, program, limit_s):
     process = subprocess.Popen(
         ("sh", "-s"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
     )
-    process.stdin.write(start_script(launch, LocalSpawn(), limit_s).decode())
+    process.stdin.write(start_script(launch, limit_s).decode())
     process.stdin.close()
     for _ in range(2):
         assert process.stdout.readline().endswith("<stdout>:up\n")
@@ -80,9 +80,7 @@ def test_a_launch_that_ends_in_time_says_how(tmp_path):
     launch = plan(tmp_path, ("sh", "-c", "exit 7"))
     for name, data in LocalSpawn().files(launch).items():
         (tmp_path / name).write_bytes(data)
-    done = subprocess.run(
-        ("sh", "-s"), input=start_script(launch, LocalSpawn(), 60), capture_output=True, check=False
-    )
+    done = subprocess.run(("sh", "-s"), input=start_script(launch, 60), capture_output=True, check=False)
     assert done.returncode == 7
     assert b"exited with status 7" in done.stdout
 

@@ -29,10 +29,11 @@ class Writes(LocalSpawn):
 with Runner([here], LocalTransport) as runner:
     (folder / "launch").mkdir()
     plan = LaunchPlan(
-        token=runner.token, mark="f00d", directory=str(folder / "launch"), program=("true",), env=(), map_by="slot",
-        placements=(Placement("here", "here", "localhost", None, None, np),), interface=None, timeout_s=60.0,
+        launcher=Writes(), token=runner.token, mark="f00d",
+        directory=str(folder / "launch"), program=("true",), env=(), map_by="slot",
+        placements=(Placement("here", "here", "localhost", None, None, np),), interfaces=None, timeout_s=60.0,
     )
-    outcome = runner.run(plan, Writes(), folder)
+    outcome = runner.run(plan, folder)
 print(outcome.returncode, len(outcome.stdout_by_rank), outcome.lost_nodes, outcome.broken_off)
 """
 

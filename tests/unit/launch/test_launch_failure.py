@@ -7,11 +7,13 @@ import pytest
 from clusterctl.benchmarks.base import RankProof
 from clusterctl.launch.base import LaunchPlan, Placement
 from clusterctl.launch.failure import Outcome, check_library, check_ranks, classify
+from clusterctl.launch.launchers.openmpi import OpenMpi
 from clusterctl.launch.notices import gave_up
 from clusterctl.launch.processes import RankProcess, end_script, inspect_script, parse_inspection
 from clusterctl.transport.base import Failure, FailureKind
 
 TWO_NODES = LaunchPlan(
+    launcher=OpenMpi(),
     token="0123456789abcdef",
     mark="f00d",
     directory="/tmp/clusterctl-0123456789abcdef",
@@ -22,7 +24,7 @@ TWO_NODES = LaunchPlan(
     program=("all_reduce_perf",),
     env=(),
     map_by="slot",
-    interface=None,
+    interfaces=None,
     timeout_s=600,
 )
 KILLED = """--------------------------------------------------------------------------

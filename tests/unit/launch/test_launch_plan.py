@@ -9,16 +9,17 @@ from dataclasses import replace
 import pytest
 
 from clusterctl.errors import LaunchError
+from clusterctl.inventory import interfaces
 from clusterctl.launch import base, ssh_mesh
 from clusterctl.launch.base import LaunchPlan, Placement, spread, start_script
 from clusterctl.launch.launchers.hydra import Hydra
 from clusterctl.launch.launchers.local import LocalSpawn
-from clusterctl.launch.launchers.openmpi4 import OpenMpi4
-from clusterctl.launch.launchers.openmpi5 import OpenMpi5
+from clusterctl.launch.launchers.openmpi import OpenMpi
 from clusterctl.launch.launchers.srun import Srun
 from clusterctl.launch.launchers.torchrun import Torchrun
 
 TWO_NODES = LaunchPlan(
+    launcher=OpenMpi(),
     token="0123456789abcdef",
     mark="f00d",
     directory="/tmp/clusterctl-0123456789abcdef",
@@ -29,12 +30,11 @@ TWO_NODES = LaunchPlan(
     program=("python3", "/tmp/clusterctl-0123456789abcdef/workloads.pyz", "training"),
     env=(("MASTER_ADDR", "10.0.0.1"), ("CCORE_JOB_SECRET", None), ("NCCL_SOCKET_IFNAME", "bond0")),
     map_by="slot",
-    interface="bond0",
+    interfaces=interfaces.parse("bond0"),
     timeout_s=600,
-    as_root=True,
     secrets=(("CCORE_JOB_SECRET", "it's secret"),),
 )
-ONE_NODE = replace(TWO_NODES, placements=TWO_NODES.placements[:1], interface=None, as_root=False)
+ONE_NODE = replace(TWO_NODES, placements=TWO_NODES.placements[:1], interfaces=None)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_the_node_of_every_rank_is_known():
 
 def test_mpirun_across_nodes():
     folder = TWO_NODES.directory
-    assert shlex.join(OpenMpi4().argv(TWO_NODES)) == (
+    assert shlex.join(OpenMpi().argv(TWO_NODES)) == (
         f"mpirun -np 4 -hostfile {folder}/hostfile --allow-run-as-root -bind-to none -map-by slot --xml "
         "-x MASTER_ADDR=10.0.0.1 -x CCORE_JOB_SECRET -x NCCL_SOCKET_IFNAME=bond0 -mca pml ob1 "
         "-mca btl_tcp_if_include bond0 -mca oob_tcp_if_include bond0 -mca btl '^openib' "
@@ -75,15 +75,13 @@ def test_mpirun_across_nodes():
 
 
 def test_mpirun_on_one_node_uses_no_ssh():
-    argv = OpenMpi4().argv(ONE_NODE)
-    assert not [
-        word for word in argv if "rsh" in word or "if_include" in word or word == "--allow-run-as-root"
-    ]
-    assert set(OpenMpi4().files(ONE_NODE)) == {"hostfile"}
+    argv = OpenMpi().argv(ONE_NODE)
+    assert not [word for word in argv if "rsh" in word or "if_include" in word]
+    assert set(OpenMpi().files(ONE_NODE)) == {"hostfile"}
 
 
 def test_the_launching_node_goes_by_its_own_host_name_and_peers_by_their_names_in_ssh_config():
-    files = OpenMpi4().files(TWO_NODES)
+    files = OpenMpi().files(TWO_NODES)
     assert files["hostfile"].decode().splitlines() == ["ip-10-0-0-1 slots=2", "gpu02 slots=2"]
     config = files["ssh_config"].decode()
     assert "Host gpu02\n  HostName 10.0.0.2\n  Port 2222\n  User ubuntu\n" in config
@@ -141,7 +139,7 @@ def test_what_ranks_may_lock_comes_with_the_same_answer():
 
 
 def test_secrets_stand_in_no_argv():
-    secret, started = start_script(TWO_NODES, OpenMpi4(), 60).decode().split("\n", 1)
+    secret, started = start_script(TWO_NODES, 60).decode().split("\n", 1)
     assert secret == "export CCORE_JOB_SECRET='it'\"'\"'s secret'"
     assert "secret" not in started.replace("CCORE_JOB_SECRET", "")
     assert f"{base.TOKEN_VARIABLE}={TWO_NODES.token}" in started
@@ -156,18 +154,18 @@ def test_the_local_launcher_passes_the_environment_without_what_the_file_sets():
 
 def test_mpirun_of_open_mpi_5_says_the_same_in_prrtes_words():
     folder = TWO_NODES.directory
-    assert shlex.join(OpenMpi5().argv(TWO_NODES)) == (
+    assert shlex.join(OpenMpi(5).argv(TWO_NODES)) == (
         f"mpirun -np 4 --hostfile {folder}/hostfile --allow-run-as-root --bind-to none --map-by slot --output tag "
         "-x CLUSTERCTL_LAUNCH=0123456789abcdef -x MASTER_ADDR=10.0.0.1 -x CCORE_JOB_SECRET "
         "-x NCCL_SOCKET_IFNAME=bond0 --mca pml ob1 --mca btl_tcp_if_include bond0 --prtemca prte_if_include bond0 "
         f"--prtemca plm_ssh_agent 'ssh -F {folder}/ssh_config' --prtemca plm_ssh_no_tree_spawn 1 "
         f"python3 {folder}/workloads.pyz training"
     )
-    assert OpenMpi5().files(TWO_NODES) == OpenMpi4().files(TWO_NODES)
+    assert OpenMpi(5).files(TWO_NODES) == OpenMpi().files(TWO_NODES)
 
 
 def test_open_mpi_5_is_not_held_to_the_loopback_interface_which_its_daemons_refuse():
-    argv = OpenMpi5().argv(replace(TWO_NODES, interface="lo"))
+    argv = OpenMpi(5).argv(replace(TWO_NODES, interfaces=interfaces.parse("lo")))
     assert "btl_tcp_if_include" in argv
     assert "prte_if_include" not in argv
 
@@ -187,7 +185,7 @@ def test_mpiexec_of_mpich_behind_its_scripts():
     files = Hydra().files(TWO_NODES)
     assert files["hostfile"].decode() == "ip-10-0-0-1:2\ngpu02:2\n"
     assert b"env CLUSTERCTL_LAUNCH=0123456789abcdef $*" in files["hydra_ssh.sh"]
-    assert files["ssh_config"] == OpenMpi4().files(TWO_NODES)["ssh_config"]
+    assert files["ssh_config"] == OpenMpi().files(TWO_NODES)["ssh_config"]
 
 
 def test_mpich_numbers_ranks_in_turn_by_a_map_and_needs_no_ssh_alone():
@@ -216,7 +214,7 @@ def test_torchrun_starts_an_agent_per_node_and_its_secrets_stand_in_no_file():
 
 @pytest.mark.parametrize(
     ("launcher", "job"),
-    [(OpenMpi4(), ""), (OpenMpi5(), ""), (Hydra(), ""), (Torchrun(), ""), (LocalSpawn(), ""), (Srun(), "7")],
+    [(OpenMpi(), ""), (OpenMpi(5), ""), (Hydra(), ""), (Torchrun(), ""), (LocalSpawn(), ""), (Srun(), "7")],
 )
 def test_nothing_of_a_job_around_us_reaches_the_ranks(launcher, job):
     """A shell of srun, a batch script or a pod says a place among ranks, which is not ours."""
@@ -231,7 +229,8 @@ def test_nothing_of_a_job_around_us_reaches_the_ranks(launcher, job):
 
     around = dict.fromkeys(("SLURM_PROCID", "RANK", "PMI_SIZE", "TORCHELASTIC_RUN_ID"), "3")
     done = subprocess.run(
-        ("sh", "-s"), input=start_script(ONE_NODE, Said(), 60).decode(), capture_output=True, text=True, check=True,
+        ("sh", "-s"), input=start_script(replace(ONE_NODE, launcher=Said()), 60).decode(),
+        capture_output=True, text=True, check=True,
         env={**os.environ, **around, "SLURM_JOB_ID": "7", "SLURM_JOB_NAME": "name"},
     )  # fmt: skip
     assert done.stdout == f",{job},name\n"

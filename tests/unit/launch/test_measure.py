@@ -5,7 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 from clusterctl.inventory.model import Node
-from clusterctl.launch.measure import CPU_SWEEP, environment_of, sweep_of
+from clusterctl.launch.measure import environment_of
+from clusterctl.launch.plan import CPU_SWEEP, sweep_of
 from clusterctl.launch.request import Request
 
 

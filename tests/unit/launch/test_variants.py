@@ -4,8 +4,11 @@ import pytest
 
 from clusterctl.cli.bench import compare as bench_compare
 from clusterctl.errors import ClusterctlError, UsageError
-from clusterctl.launch.arrange import with_environment
-from clusterctl.launch.base import LaunchPlan, Placement
+from clusterctl.inventory.model import Node
+from clusterctl.launch.assume import assumed
+from clusterctl.launch.identity import SHOWN
+from clusterctl.launch.plan import plan
+from clusterctl.launch.request import Request
 from clusterctl.launch.variants import Variant, parse_variants, require_reader, without_effect
 
 
@@ -79,15 +82,15 @@ def test_what_a_single_node_cannot_show():
 
 
 def test_a_variants_variables_win_over_all_others():
-    plan = LaunchPlan(
-        token="t", mark="f00d", directory="/tmp/x",
-        placements=(Placement("a", "a", "a", None, None, 1),), program=("p",),
-        env=(("NCCL_DEBUG", "VERSION"), ("NCCL_ALGO", "Tree")), map_by="slot", interface=None, timeout_s=1.0,
-        secrets=(("HF_TOKEN", "x"), ("NCCL_IB_HCA", "y")),
+    node = Node(name="a", address="a", slots=1, env={"NCCL_ALGO": "Tree", "NCCL_IB_HCA": "mlx5_1"})
+    request = Request(
+        None, {}, None, None, "nccl", "openmpi", None, 60.0,
+        environment=(("NCCL_ALGO", "Ring"), ("NCCL_IB_HCA", "mlx5_0"), ("NCCL_DEBUG", "WARN")),
     )  # fmt: skip
-    changed = with_environment(plan, {"NCCL_ALGO": "Ring", "NCCL_IB_HCA": "mlx5_0"})
-    assert changed.env == (("NCCL_DEBUG", "VERSION"), ("NCCL_ALGO", "Ring"), ("NCCL_IB_HCA", "mlx5_0"))
-    assert changed.secrets == (("HF_TOKEN", "x"),)
+    made = plan(request, [assumed(node)], SHOWN)
+    (launch,) = made.launches()
+    env = dict(launch.env)
+    assert (env["NCCL_ALGO"], env["NCCL_IB_HCA"], env["NCCL_DEBUG"]) == ("Ring", "mlx5_0", "WARN")
 
 
 def test_repeats_without_variants_are_one_variant():

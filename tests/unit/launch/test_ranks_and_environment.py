@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from clusterctl.artifacts import env, ranks
-from clusterctl.artifacts.env import Communication, variables
+from clusterctl.artifacts import ranks
 from clusterctl.errors import ArtifactError
+from clusterctl.inventory import interfaces
 from clusterctl.inventory.model import Node
+from clusterctl.launch import environment
+from clusterctl.launch.environment import Communication, variables
 
 
 def node(name: str, **settings: object) -> Node:
@@ -66,22 +68,46 @@ def test_what_one_line_says_once_must_be_the_same_everywhere() -> None:
 
 
 def test_what_is_not_set_is_not_said() -> None:
-    assert variables(Communication()) == {"LD_LIBRARY_PATH": None, "PATH": None}
+    assert variables(Communication()) == {}
 
 
 def test_each_library_gets_its_own_interface_variable() -> None:
-    def names(library: env.Library) -> dict[str, str | None]:
-        settings = Communication(library=library, socket_ifname="=eth0", rdma_devices="mlx5_0", forward=())
-        return variables(settings)
+    def names(library: environment.Library) -> dict[str, str]:
+        found = interfaces.parse("=eth0")
+        return variables(Communication(library=library, interfaces=found, rdma_devices="mlx5_0"))
 
     assert names("nccl") == {"NCCL_SOCKET_IFNAME": "=eth0", "NCCL_IB_HCA": "mlx5_0"}
     assert names("gloo") == {"GLOO_SOCKET_IFNAME": "eth0"}
     assert names("ccore") == {"CCORE_SOCKET_IFNAME": "=eth0"}
 
 
-def test_settings_beat_free_variables_which_beat_forwarding() -> None:
-    settings = Communication(debug="INFO", extra={"NCCL_DEBUG": "WARN", "PATH": "/bin", "X": "1"})
-    assert variables(settings) == {"NCCL_DEBUG": "INFO", "PATH": "/bin", "X": "1", "LD_LIBRARY_PATH": None}
+LEVELS = ("options", "free", "settings", "chosen")
+
+
+@pytest.mark.parametrize("highest", range(len(LEVELS)))
+def test_each_level_has_precedence_over_all_below_it_and_over_forwarding(highest: int) -> None:
+    given = {level: {"NCCL_DEBUG": level, level.upper(): level} for level in LEVELS[highest:]}
+    found = dict(environment.build(**given, forward=("NCCL_DEBUG", "PATH")).variables)
+    assert found["NCCL_DEBUG"] == LEVELS[highest]
+    assert [found[level.upper()] for level in LEVELS[highest:]] == list(LEVELS[highest:])
+    assert found["PATH"] is None
+
+
+def test_a_forwarded_variable_keeps_a_value_that_is_set() -> None:
+    found = environment.build(free={"PATH": "/bin", "X": "1"}, forward=("LD_LIBRARY_PATH", "PATH"))
+    assert found.variables == (("PATH", "/bin"), ("X", "1"), ("LD_LIBRARY_PATH", None))
+
+
+def test_a_secret_has_no_value_among_the_variables() -> None:
+    found = environment.build(free={"HF_TOKEN": "hunter2", "NCCL_ALGO": "Ring"})
+    assert found.variables == (("HF_TOKEN", None), ("NCCL_ALGO", "Ring"))
+    assert found.secrets == (("HF_TOKEN", "hunter2"),)
+
+
+def test_more_devices_than_nccl_reads_are_refused_at_every_level() -> None:
+    for level in LEVELS:
+        with pytest.raises(ArtifactError, match="NCCL_IB_HCA lists 33 devices"):
+            environment.build(**{level: {"NCCL_IB_HCA": "^=" + "a," * 32 + "b"}})
 
 
 def test_every_light_variable_in_the_guides_order() -> None:
@@ -93,7 +119,6 @@ def test_every_light_variable_in_the_guides_order() -> None:
         top_k_ratio=0.01,
         top_k_threshold_bytes=1 << 20,
         top_k_fp16=False,
-        forward=(),
     )
     assert list(variables(settings, np=16).items()) == [
         ("LIGHT_INTRA_SIZE", "8"),
@@ -120,8 +145,7 @@ def test_every_light_variable_in_the_guides_order() -> None:
         ({"library": "gloo", "two_d": True}, "not to gloo"),
         ({"library": "ccore", "fusion_threshold_bytes": 0}, "not to ccore"),
         ({"library": "gloo", "gdr_level": "PXB"}, "no GPUDirect RDMA"),
-        ({"library": "gloo", "socket_ifname": "^lo"}, "cannot handle the exclusion"),
-        ({"extra": {"NCCL_IB_HCA": "^=" + "a," * 32 + "b"}}, "NCCL_IB_HCA lists 33 devices"),
+        ({"library": "gloo", "interfaces": interfaces.parse("^lo")}, "cannot handle the exclusion"),
     ],
 )
 def test_contradictions_are_refused(settings: dict, reason: str) -> None:

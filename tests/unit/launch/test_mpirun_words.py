@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterctl.artifacts import shell
-from clusterctl.artifacts.mpirun import mpirun_argv
 from clusterctl.errors import ArtifactError
+from clusterctl.inventory import interfaces
+from clusterctl.launch.launchers.openmpi import mpirun_argv
 
 TWO = (("gpu1", 8), ("gpu2", 8))
 
@@ -27,19 +28,16 @@ def test_the_line_of_a_launch_with_everything() -> None:
         hosts=(("a", 2), ("b", 2)),
         hostfile="/run/hosts",
         env={"A": "1 2", "PATH": None},
-        tcp_interface="eth0",
+        interfaces=interfaces.parse("eth0"),
         mpirun="/opt/mpirun",
-        allow_root=False,
         ssh_agent=("ssh", "-F", "/run/ssh_config"),
         tree_spawn=False,
-        working_directory="/work",
-        output_directory="/run/out",
-        tag_output=True,
+        output="tagged",
         extra=("--timeout", "60"),
     )
     assert argv == (
-        *("/opt/mpirun", "-np", "4", "-hostfile", "/run/hosts", "-bind-to", "none", "-map-by", "slot"),
-        *("-wdir", "/work", "--output-filename", "/run/out", "--tag-output", "-x", "A=1 2", "-x", "PATH"),
+        *("/opt/mpirun", "-np", "4", "-hostfile", "/run/hosts", "--allow-run-as-root"),
+        *("-bind-to", "none", "-map-by", "slot", "--tag-output", "-x", "A=1 2", "-x", "PATH"),
         *("-mca", "pml", "ob1", "-mca", "btl_tcp_if_include", "eth0", "-mca", "oob_tcp_if_include", "eth0"),
         *("-mca", "btl", "^openib", "-mca", "plm_rsh_agent", "ssh -F /run/ssh_config"),
         *("-mca", "plm_rsh_no_tree_spawn", "1", "--timeout", "60", "./run", "-x"),
@@ -67,10 +65,12 @@ def test_more_ranks_than_slots_says_how_many_there_are() -> None:
 def test_the_selector_of_nccl_becomes_that_of_open_mpi(
     selector: str, btl: tuple[str, str], oob: tuple[str, str]
 ) -> None:
-    argv = mpirun_argv(np=1, program=("x",), tcp_interface=selector)
+    argv = mpirun_argv(np=1, program=("x",), interfaces=interfaces.parse(selector))
     assert pair(argv, btl[0]) == btl[1]
     assert pair(argv, oob[0]) == oob[1]
-    assert oob[0] not in mpirun_argv(np=1, program=("x",), tcp_interface=selector, oob_interface=False)
+    assert oob[0] not in mpirun_argv(
+        np=1, program=("x",), interfaces=interfaces.parse(selector), oob_interface=False
+    )
 
 
 def test_names_with_a_domain_are_kept_whole() -> None:
@@ -98,7 +98,7 @@ def test_names_with_a_domain_are_kept_whole() -> None:
         ({"ssh_agent": ("ssh", "-F", "/my keys/config")}, "cannot be part of Open MPI"),
         ({"ssh_agent": ("ssh", "-o", "A:B")}, "cannot be part of Open MPI"),
         ({"hostfile": "-x"}, "hostfile's path"),
-        ({"working_directory": ""}, "working directory"),
+        ({"hostfile": ""}, "hostfile's path"),
     ],
 )
 def test_is_refused(settings: dict, reason: str) -> None:

@@ -1,0 +1,49 @@
+"""Print planned launches: the command, and the files that it needs on the launching node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from clusterctl.launch.base import LaunchPlan
+
+# Programs of clusterctl, of which only the name is printed.
+_PROGRAMS = (".py", ".sh")
+
+
+def text(launches: Sequence[LaunchPlan]) -> str:
+    """Return shell text: the command of each launch, and its files as comments."""
+    from clusterctl.artifacts import shell
+
+    lines: list[str] = []
+    for plan in launches:
+        placed = ", ".join(f"{p.node} x{p.ranks}" for p in plan.placements)
+        lines += [f"# {plan.np} rank(s): {placed}", shell.line(plan.argv)]
+        for name, data in plan.files.items():
+            lines.append(f"# {plan.directory}/{name}" + (" (part of clusterctl)" if _program(name) else ":"))
+            if not _program(name):
+                lines += [f"#   {line}" for line in data.decode().splitlines()]
+    return "\n".join(lines)
+
+
+def documents(launches: Sequence[LaunchPlan]) -> list[dict[str, Any]]:
+    """Return each launch as in launch.json, with its command as a line, and its files."""
+    from clusterctl.artifacts import shell
+    from clusterctl.launch.measure import planned
+
+    return [
+        {
+            **planned(plan),
+            "line": shell.line(plan.argv),
+            "files": {
+                f"{plan.directory}/{name}": None if _program(name) else data.decode()
+                for name, data in plan.files.items()
+            },
+        }
+        for plan in launches
+    ]
+
+
+def _program(name: str) -> bool:
+    return name.endswith(_PROGRAMS)

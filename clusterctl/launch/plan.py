@@ -1,0 +1,287 @@
+"""Plan launches: from a request and from what the nodes have, without side effects.
+
+:func:`launch` makes every command that starts ranks, whether ``bench`` starts it, ``bench --dry-run`` prints it, or
+``render`` prints it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from clusterctl.artifacts.ranks import agreed, agreed_env
+from clusterctl.benchmarks.base import Fault
+from clusterctl.benchmarks.collective import CollectiveSweep, program_of
+from clusterctl.benchmarks.training import Training
+from clusterctl.errors import LaunchError
+from clusterctl.inventory import interfaces
+from clusterctl.launch import choose, environment, preflight
+from clusterctl.launch import fast_path as trust
+from clusterctl.launch.base import Launcher, LaunchPlan, MapBy, Placement, spread
+from clusterctl.launch.environment import Communication, Environment, Library, variables
+from clusterctl.launch.identity import LaunchIdentity
+from clusterctl.launch.preflight import Needs, Readiness
+from clusterctl.launch.request import Request
+from clusterctl.workloads.archive import ARCHIVE
+
+CPU_SWEEP = CollectiveSweep(min_bytes=8, max_bytes=16 << 20, step_factor=4, iters=10, warmup_iters=2)
+GPU_SWEEP = CollectiveSweep(min_bytes=8, max_bytes=1 << 30, step_factor=2, iters=20, warmup_iters=5)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Hold what all launches of one request share; the launching node comes first in ``answers``."""
+
+    request: Request
+    answers: tuple[Readiness, ...]
+    launcher: Launcher
+    library: Library
+    program: choose.Program
+    np: int
+    map_by: MapBy
+    identity: LaunchIdentity
+
+    @property
+    def on_gpus(self) -> bool:
+        """Tell whether every node has GPUs."""
+        return all(answer.gpus for answer in self.answers)
+
+    @property
+    def sweep(self) -> CollectiveSweep:
+        """Return the sweep of a collective."""
+        return sweep_of(GPU_SWEEP if self.on_gpus else CPU_SWEEP, self.request)
+
+    @property
+    def training(self) -> Training | None:
+        """Return the training with its backend and deadline; None for a collective."""
+        asked = self.request.training
+        return asked and replace(asked, backend=self.library, timeout_s=self.request.timeout_s)
+
+    def unmet(self) -> tuple[Fault, ...]:
+        """Return a fault for each requirement that a node does not meet."""
+        needs = Needs(
+            mpirun=choose.family(self.launcher.name), srun=self.launcher.by_slurm,
+            torch=self.program.torch or self.launcher.name == "torchrun", perf=self.program.perf,
+            program=program_of(self.request.collective),
+        )  # fmt: skip
+        return preflight.judge(self.answers, needs)
+
+    def notes(self) -> tuple[str, ...]:
+        """Return warnings that do not prevent the launch."""
+        unlike = preflight.unlike_torch(self.answers) if self.program.torch else None
+        return (unlike,) if unlike else ()
+
+    def launches(self) -> tuple[LaunchPlan, ...]:
+        """Return the launches in their order: one for a collective, one for each point of a training."""
+        if self.training is None:
+            return (self.launch(self.np, self.sweep.argv(self.program.words)),)
+        points = self.request.points or default_points(self.np, [answer.slots for answer in self.answers])
+        words = self.training.argv(self.program.words)
+        return tuple(self.launch(np, words, number) for number, np in enumerate(points))
+
+    def launch(self, np: int, words: tuple[str, ...], number: int = 0) -> LaunchPlan:
+        """Return the launch of ``np`` ranks of a program; launches of one run with other numbers get other ports."""
+        return launch(
+            self.answers,
+            launcher=self.launcher,
+            library=self.library,
+            np=np,
+            map_by=self.map_by,
+            program=words,
+            options=dict(self.request.environment),
+            timeout_s=self.request.timeout_s,
+            identity=self.identity,
+            number=number,
+        )
+
+
+def plan(request: Request, answers: Sequence[Readiness], identity: LaunchIdentity) -> Plan:
+    """Choose what the request leaves open; raise UsageError or LaunchError if these nodes cannot serve it.
+
+    ``answers`` hold each node's settings of the inventory and what the node has.
+    """
+    answers = choose.launching_first(answers)
+    launcher = choose.launcher(request.launcher, answers)
+    library = choose.library(request.library, answers, collective=request.training is None)
+    archive = f"{identity.directory}/{ARCHIVE}"
+    if request.training is None:
+        choosing = choose.comparable_program if request.same_program else choose.collective_program
+        program = choose.told_of_deadline(
+            choosing(request.collective, library, answers, archive), request.timeout_s
+        )
+    else:
+        program = choose.torch_program(answers, archive, "training")
+    return Plan(
+        request=request,
+        answers=answers,
+        launcher=launcher,
+        library=library,
+        program=program,
+        np=request.np or sum(answer.slots for answer in answers),
+        map_by=choose.mapping(request.map_by, answers),
+        identity=identity,
+    )
+
+
+def default_points(np: int, slots: Sequence[int]) -> tuple[int, ...]:
+    """Return 1 rank, one full node, and ``np`` ranks: the points for scaling within and between nodes."""
+    return tuple(sorted({1, min(np, slots[0]), np}))
+
+
+def sweep_of(default: CollectiveSweep, request: Request) -> CollectiveSweep:
+    """Return the requested sweep; if one end lies beyond the default of the other end, the other end moves with it."""
+    asked = request.sweep
+    chosen = replace(default, name=request.collective, **asked)
+    first, last = chosen.min_bytes, chosen.max_bytes
+    if first > last:
+        chosen = (
+            replace(chosen, max_bytes=first) if "max_bytes" not in asked else replace(chosen, min_bytes=last)
+        )
+    return chosen
+
+
+def launch(
+    answers: Sequence[Readiness],
+    *,
+    launcher: Launcher,
+    library: Library,
+    np: int,
+    map_by: MapBy,
+    program: tuple[str, ...],
+    options: Mapping[str, str] = MappingProxyType({}),
+    timeout_s: float = math.inf,
+    identity: LaunchIdentity | None = None,
+    number: int = 0,
+    forward: Sequence[str] = (),
+) -> LaunchPlan:
+    """Return the launch of ``np`` ranks on these nodes (the launching one first).
+
+    ``options`` are variables that the command line names, ``forward`` names of variables that the launcher copies from
+    its own environment. Without ``identity`` a person starts the command: it has no launch directory and no rendezvous.
+    """
+    counts = spread(_slots(answers, np), np, map_by)
+    used = [(answer, count) for answer, count in zip(answers, counts, strict=True) if count]
+    members = [answer for answer, _ in used]
+    first = members[0]
+    selector = agreed([member.node for member in members], "socket_ifname")
+    env = _environment(
+        members, np, library, launcher.name, options, forward, timeout_s=timeout_s, identity=identity, number=number
+    )  # fmt: skip
+    return LaunchPlan(
+        launcher=launcher,
+        token=identity.token if identity else "",
+        mark=identity.mark if identity else "",
+        directory=identity.directory if identity else "",
+        placements=tuple(
+            Placement(
+                a.node.name, a.host, a.ssh_address, a.ssh_port or a.node.port, a.node.user, count,
+                slots=a.slots, local=a.node.connection == "local",
+            )
+            for a, count in used
+        ),
+        program=program,
+        env=env.variables,
+        secrets=env.secrets,
+        map_by=map_by if launcher.in_turn else "slot",
+        interfaces=interfaces.parse(selector) if selector else None,
+        timeout_s=timeout_s,
+        mpirun=_mpirun(first, launcher.name),
+        python=_python(members, launcher.name) if identity else "python3",
+        known_hosts=(first.known_hosts,) if first.known_hosts else (),
+        identity_file=first.identity,
+    )  # fmt: skip
+
+
+def _python(members: Sequence[Readiness], launcher_name: str) -> str:
+    if launcher_name == "torchrun":
+        return choose.same(members, [member.python for member in members], "the path of python")
+    return members[0].python or "python3"
+
+
+def _mpirun(first: Readiness, launcher_name: str) -> str:
+    family = choose.family(launcher_name)
+    found = first.mpi(family) if family is not None else None
+    return found[0] if found is not None else "mpirun"
+
+
+def _slots(answers: Sequence[Readiness], np: int) -> list[int]:
+    """Return the nodes' slots; slots that only count CPU cores are overcommitted evenly if ``np`` exceeds them."""
+    slots = [answer.slots for answer in answers]
+    if np > sum(slots) and all(answer.slots_are_cores for answer in answers):
+        turns = -(-np // sum(slots))
+        return [count * turns for count in slots]
+    return slots
+
+
+def _environment(
+    members: Sequence[Readiness],
+    np: int,
+    library: Library,
+    launcher_name: str,
+    options: Mapping[str, str],
+    forward: Sequence[str],
+    *,
+    timeout_s: float,
+    identity: LaunchIdentity | None,
+    number: int,
+) -> Environment:
+    """Return the variables for all ranks, with the precedence of :func:`launch.environment.build`."""
+    nodes = [member.node for member in members]
+    agreed(nodes, "socket_ifname")
+    settings = Communication(
+        library=library, interfaces=nodes[0].interfaces, rdma_devices=agreed(nodes, "rdma_devices")
+    )
+    chosen = _chosen(members, library, launcher_name, timeout_s, identity, number) if identity else {}
+    found = environment.build(
+        options=options, free=agreed_env(nodes), settings=variables(settings, np=np), chosen=chosen, forward=forward
+    )  # fmt: skip
+    if identity is not None:
+        _require_ports(dict(found.variables))
+    return found
+
+
+def _chosen(
+    members: Sequence[Readiness],
+    library: Library,
+    launcher_name: str,
+    timeout_s: float,
+    identity: LaunchIdentity,
+    number: int,
+) -> dict[str, str]:
+    """Return the variables that clusterctl chooses: the rendezvous, threads, and the log that proves the path."""
+    first, alone = members[0], len(members) == 1
+    # Across nodes NCCL logs enough to prove which path it takes.
+    proving = library == "nccl" and not alone
+    log = Communication(
+        library=library,
+        debug="INFO" if proving else "VERSION" if library == "nccl" else None,
+        debug_subsystems=trust.SUBSYSTEMS if proving else None,
+        debug_file=trust.log_file(launcher_name) if proving else None,
+        # Ranks of one node use the loopback interface, whatever the node's name resolves to.
+        interfaces=interfaces.parse("lo") if alone and library != "nccl" else None,
+    )
+    port, core_port = identity.ports(first.ports, number)
+    address = "127.0.0.1" if alone else first.fabric_address
+    return {
+        "MASTER_ADDR": address,
+        "MASTER_PORT": str(port),
+        "CCORE_ROOT_ADDR": address,
+        "CCORE_ROOT_PORT": str(core_port),
+        "CCORE_JOB_SECRET": identity.secret,
+        "CCORE_TIMEOUT_S": str(int(timeout_s) + 30),
+        "OMP_NUM_THREADS": str(min(max(1, member.cores // max(1, member.slots)) for member in members)),
+        "PYTHONUNBUFFERED": "1",
+        **variables(log),
+    }
+
+
+def _require_ports(env: Mapping[str, str | None]) -> None:
+    for name in ("MASTER_PORT", "CCORE_ROOT_PORT"):
+        value = env[name] or ""
+        if not (value.isdecimal() and len(value) <= 5 and 1 <= int(value) <= 65535):
+            raise LaunchError(
+                f"{name} in the inventory's `env` must be a port from 1 to 65535, not {value[:60]!r}",
+                hint="remove it (clusterctl then chooses a free port), or set 1 to 65535",
+            )
