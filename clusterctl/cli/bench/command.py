@@ -9,6 +9,7 @@ import typer
 from clusterctl.cli import console, report_files
 from clusterctl.cli import options as cli
 from clusterctl.cli.bench import compare as bench_compare
+from clusterctl.cli.bench import dry_run as bench_dry_run
 from clusterctl.cli.bench import output as bench_output
 from clusterctl.cli.bench import preflight as bench_preflight
 from clusterctl.cli.bench import reports as bench_reports
@@ -171,6 +172,7 @@ def bench(
     repeats: bench_compare.RepeatsOption = None,
     smoke: bench_smoke.SmokeOption = False,
     preflight: bench_preflight.PreflightOption = False,
+    dry_run: bench_dry_run.DryRunOption = False,
     baseline: bench_trust.BaselineOption = None,
     allow_slow_path: bench_trust.SlowPathOption = False,
     fanout: cli.FanoutOption = None,
@@ -216,6 +218,13 @@ def bench(
                 "--junit": junit, "--baseline": baseline,
             }
         )  # fmt: skip
+    if dry_run:
+        bench_dry_run.require_alone(
+            {
+                "--smoke": smoke, "--preflight": preflight, "--baseline": baseline, "--html": html, "--junit": junit,
+                "--output": output is not bench_output.Output.table,
+            }
+        )  # fmt: skip
     known = bench_trust.baseline_of(baseline, runs, compared=bool(variants))
     from clusterctl.cli import containers_session
     from clusterctl.cli.session import open_session
@@ -228,6 +237,8 @@ def bench(
             inventory, limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys
         )
     request = bench_run.with_launcher(session, request)
+    if dry_run:
+        raise typer.Exit(bench_dry_run.run(session, request, variants, as_json=as_json))
     if preflight:
         raise typer.Exit(bench_preflight.run(session, request, runs, as_json=as_json))
     if smoke:

@@ -9,7 +9,8 @@ from clusterctl.benchmarks import perf_output
 from clusterctl.benchmarks.base import Fault, FaultKind, RankProof
 from clusterctl.benchmarks.scaling import Point
 from clusterctl.benchmarks.training import Training, TrainingRun
-from clusterctl.launch.measure import Measured, TrainingPoint, default_points
+from clusterctl.launch.measure import Measured, TrainingPoint
+from clusterctl.launch.plan import default_points
 from clusterctl.launch.request import Request
 from clusterctl.report.text import bench as table
 from clusterctl.results import model

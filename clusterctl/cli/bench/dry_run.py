@@ -1,0 +1,84 @@
+"""``bench --dry-run``: print the commands and files of a run, without starting a rank."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from clusterctl.cli import console, launch_output
+from clusterctl.errors import UsageError
+
+if TYPE_CHECKING:
+    from clusterctl.benchmarks.base import Fault
+    from clusterctl.cli.session import Session
+    from clusterctl.launch.request import Request
+    from clusterctl.launch.variants import Variant
+
+SCHEMA = "clusterctl.launch-plan/1"
+
+DryRunOption = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Only probe the nodes, and print each command and its files."),
+]
+
+
+def require_alone(said: Mapping[str, object]) -> None:
+    """Raise UsageError if an option needs a measurement; ``said``: flags and values, None or False if not given."""
+    flags = [flag for flag, value in said.items() if value is not None and value is not False]
+    if flags:
+        raise UsageError(
+            f"--dry-run measures nothing, so {', '.join(flags)} cannot be combined with it",
+            hint="leave one of them out",
+        )
+
+
+def run(session: Session, request: Request, variants: Sequence[Variant], *, as_json: bool) -> int:
+    """Probe the nodes, plan the launches of every variant, print them, and return the exit code."""
+    from clusterctl.benchmarks.collective import program_of
+    from clusterctl.cli.bench.run import runner_of, terminable
+    from clusterctl.launch.identity import SHOWN
+    from clusterctl.launch.interleave import request_of
+    from clusterctl.launch.plan import plan
+
+    with terminable(), runner_of(session) as runner:
+        answers, faults = runner.prepare({}, program_of(request.collective))
+    if faults:
+        return _failed(faults, as_json=as_json)
+    shown: list[str] = []
+    launches: list[dict[str, Any]] = []
+    for one in variants or (None,):
+        chosen = plan(request if one is None else request_of(request, one, variants), answers, SHOWN)
+        faults = chosen.unmet()
+        if faults:
+            return _failed(faults, as_json=as_json)
+        for note in chosen.notes():
+            console.talk(f"note: {note}")
+        planned = chosen.launches()
+        names = {"launcher": chosen.launcher.name, "library": chosen.library}
+        if one is not None:
+            shown.append(f"# variant {one.name}")
+            names = {"variant": one.name, **names}
+        shown.append(launch_output.text(planned))
+        launches += [{**names, **document} for document in launch_output.documents(planned)]
+    if as_json:
+        console.emit_json({"schema": SCHEMA, "status": "ok", "launches": launches, "failures": []})
+    else:
+        console.data("\n".join(shown))
+        console.talk(
+            "note: each run replaces TOKEN and MARK by random texts, and chooses the ports of the rendezvous"
+        )
+    return 0
+
+
+def _failed(faults: Sequence[Fault], *, as_json: bool) -> int:
+    from clusterctl.report.failures import fault_lines
+    from clusterctl.results.model import exit_code, fault_document
+
+    failures = [fault_document(fault) for fault in faults]
+    if as_json:
+        console.emit_json({"schema": SCHEMA, "status": "failed", "launches": [], "failures": failures})
+    for line in fault_lines(failures):
+        console.talk(line)
+    return exit_code(tuple(faults))
