@@ -12,7 +12,10 @@ import typer
 _TALK = re.compile(r"-v+|--verbose|-q|--quiet")
 _WITH_A_PROGRAM = (
     "exec",
-    *(f"render {kind}" for kind in ("mpirun", "mpiexec", "torchrun", "srun", "sbatch", "mpijob", "docker-run")),
+    *(
+        f"render {kind}"
+        for kind in ("mpirun", "mpiexec", "torchrun", "srun", "sbatch", "mpijob", "docker-run")
+    ),
 )
 _IN_ORDER = (
     ("check", "check.command", "check"),

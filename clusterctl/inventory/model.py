@@ -119,7 +119,7 @@ class NodeSettings(Model):
     container: ContainerSettings | None = None
     """The container that runs on the node."""
     env: dict[VariableName, NumberText] | None = None
-    """Environment variables of every rank on the node."""
+    """Environment variables of every rank on the node; they take precedence over the other settings."""
 
 
 class NodeSpec(NodeSettings):

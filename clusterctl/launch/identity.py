@@ -46,4 +46,4 @@ class LaunchIdentity:
 
 
 SHOWN = LaunchIdentity("TOKEN", "MARK", "***", _PORTS.start)
-"""What a printed plan has in place of the values that each run chooses."""
+"""What a printed plan shows instead of the values that each run chooses."""
