@@ -235,6 +235,8 @@ class Nodes:
 
             def prepare(self, staged: Any, perf_program: str = "all_reduce_perf") -> Any:
                 Path(self.directory).mkdir(mode=0o700, exist_ok=True)
+                # So that the runner removes the directory as it does after any other run.
+                self._touched = self._nodes
                 return tuple(nodes.answer(node, perf_program) for node in session.inventory.nodes), ()
 
         made = Here(session.inventory.nodes, connect)
@@ -322,6 +324,7 @@ def test_render_dry_run_and_launch_are_one_line(
     assert [Path(words[at]).name, *words[at + 1 :]] == [Path(program[0]).name, *program[1:]]
     assert planned[0]["files"] and planned[0]["files"].items() <= here.files.items()
     (artifacts,) = (tmp_path / "runs").glob("*/artifacts.json")
+    assert not Path(here.ids.directory).exists()
     assert json.loads(artifacts.read_text())["commands"] == [
         {"np": planned[0]["np"], "line": planned[0]["line"]}
     ]
