@@ -199,6 +199,8 @@ class Fragment:
     """Symbolic links (paths as in ``files``) that the section holds as ``NAME -> TARGET``; one ls reads all."""
     folder: str = ""
     """Prefix that is removed from the paths of files and links."""
+    variables: tuple[str, ...] = ()
+    """Shell variables of the request that the script reads (``PYTHON``); those that a request leaves out are empty."""
 
 
 class Sections(dict[str, Section]):

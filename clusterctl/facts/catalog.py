@@ -1,6 +1,7 @@
 """The subjects that the probe can read from a node, and the parsing of all sections into facts.
 
-A probe of one subject runs only the sections that the subject needs.
+A probe of one subject runs only the sections that the subject needs. Subjects of a single command (``ON_REQUEST``) are
+probed only if they are named.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from clusterctl.facts.subjects import (
     cpu,
     docker,
     gpu,
+    launch,
     limits,
     memory,
     modules,
@@ -25,6 +27,7 @@ from clusterctl.facts.subjects import (
     pci,
     rdma,
     services,
+    session,
     software,
     ssh_mesh,
     storage,
@@ -53,8 +56,13 @@ SUBJECTS: dict[str, tuple[Fragment, ...]] = {
     "versions": versions.FRAGMENTS,
     "ssh_mesh": ssh_mesh.FRAGMENTS,
     "nfs": nfs.FRAGMENTS,
+    "session": session.FRAGMENTS,
+    "launch": launch.FRAGMENTS,
 }
 FRAGMENTS: tuple[Fragment, ...] = tuple(fragment for found in SUBJECTS.values() for fragment in found)
+
+ON_REQUEST = frozenset({"session", "launch"})
+"""Subjects that only commands other than ``check`` and ``bootstrap`` read, some with values of their request."""
 
 # A parser may read sections of another subject: a section of the limits holds all configuration files.
 _READ_WITH: dict[str, frozenset[str]] = {
@@ -95,10 +103,8 @@ def complete(subjects: Collection[str]) -> frozenset[str]:
 
 @cache
 def fragments(subjects: frozenset[str] | None) -> tuple[Fragment, ...]:
-    """Return the fragments of the subjects (None: all), in the probe's order."""
-    if subjects is None:
-        return FRAGMENTS
-    wanted = complete(subjects)
+    """Return the fragments of the subjects (None: all except ``ON_REQUEST``), in the probe's order."""
+    wanted = complete(SUBJECTS.keys() - ON_REQUEST if subjects is None else subjects)
     return tuple(fragment for name, found in SUBJECTS.items() if name in wanted for fragment in found)
 
 
@@ -121,8 +127,9 @@ def facts_from(
 ) -> NodeFacts:
     """Parse all sections of one node. Pure function.
 
-    Times are the controller's, in seconds; ``subjects`` are the probed subjects.
+    Times are the controller's, in seconds; ``subjects`` are the probed subjects (None: all except ``ON_REQUEST``).
     """
+    requested = subjects or frozenset()
     processors = cpu.parse(sections)
     topology = processors.topology.value
     return NodeFacts(
@@ -156,4 +163,6 @@ def facts_from(
         versions=versions.parse(sections),
         ssh_mesh=ssh_mesh.parse(sections),
         nfs=nfs.parse(sections),
+        session=session.parse(sections) if "session" in requested else None,
+        launch=launch.parse(sections) if "launch" in requested else None,
     )

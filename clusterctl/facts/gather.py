@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from clusterctl.errors import FactsError
@@ -44,9 +44,12 @@ def _ask(
     *,
     allow_sudo: bool,
     as_root: bool = False,
+    values: Mapping[str, str] | None = None,
 ) -> RawAnswer:
     nonce = secrets.token_hex(16)
-    script = probe.build_script(nonce, allow_sudo=allow_sudo, only_root=as_root, subjects=subjects)
+    script = probe.build_script(
+        nonce, allow_sudo=allow_sudo, only_root=as_root, subjects=subjects, values=values
+    )
     started = time.time()
     completed = transport.run(("sh",), stdin=script.encode(), timeout_s=timeout_s, as_root=as_root)
     return RawAnswer(
@@ -82,7 +85,7 @@ def understand(
         again = _split(raw, subjects)
         sections.update({name: section for name, section in again.sections.items() if name != "root"})
         root = RootAccess(root.uid, "sudo", "with a password")
-    if root_refusal is not None:
+    if root_refusal is not None and not root.available:
         # Missing root access is a finding (readings that need root are "denied"), not a failure of the node.
         root = RootAccess(root.uid, root.way, root_refusal)
     with understanding(name, "its facts"):
@@ -112,6 +115,7 @@ class Heard:
 
 
 OnAnswers = Callable[[Node, tuple[RawAnswer, ...], str | None], None]
+_NO_SUDO = "not root, and this command does not use sudo"
 
 
 def hear(
@@ -122,17 +126,22 @@ def hear(
     escalate: bool = False,
     on_answers: OnAnswers | None = None,
     subjects: frozenset[str] | None = None,
+    values: Mapping[str, str] | None = None,
+    sudo: bool = True,
 ) -> Heard:
     """Run the probe and return its answers, parsed only as far as needed to see whether root is missing.
 
     The arguments are those of ``gather``. Raise TransportError if the node does not answer.
     """
-    answers = [_ask(transport, timeout_s, subjects, allow_sudo=node.become is not Become.NONE)]
-    refusal = None
+    allowed = sudo and node.become is not Become.NONE
+    answers = [_ask(transport, timeout_s, subjects, allow_sudo=allowed, values=values)]
+    refusal = None if sudo else _NO_SUDO
     try:
-        if escalate and node.become is not Become.NONE and not _split(answers[0], subjects).root.available:
+        if escalate and allowed and not _split(answers[0], subjects).root.available:
             try:
-                answers.append(_ask(transport, timeout_s, subjects, allow_sudo=False, as_root=True))
+                answers.append(
+                    _ask(transport, timeout_s, subjects, allow_sudo=False, as_root=True, values=values)
+                )
             except TransportError as error:
                 if error.failure.kind is not FailureKind.SUDO:
                     raise
@@ -151,13 +160,19 @@ def gather(
     escalate: bool = False,
     on_answers: OnAnswers | None = None,
     subjects: frozenset[str] | None = None,
+    values: Mapping[str, str] | None = None,
+    sudo: bool = True,
 ) -> NodeFacts:
     """Return the node's facts from one run of the probe as the login user; the probe itself tries ``sudo -n``.
 
     With ``escalate``, a node whose sudo requires a password runs the sections that need root a second time, as root
     (through the transport). ``on_answers`` receives the unparsed answers and the reason if root was refused.
-    ``subjects`` are the subjects to probe (None: all), completed by the subjects that their parsers read.
+    ``subjects`` are the subjects to probe (None: all except those on request), completed by the subjects that their
+    parsers read; ``values`` are those of their fragments' variables. Without ``sudo`` nothing runs as another user.
     Raise TransportError if the node does not answer, or answers without facts.
     """
-    heard = hear(transport, node, timeout_s, escalate=escalate, on_answers=on_answers, subjects=subjects)
+    heard = hear(
+        transport, node, timeout_s, escalate=escalate, on_answers=on_answers, subjects=subjects, values=values,
+        sudo=sudo,
+    )  # fmt: skip
     return heard.understood()

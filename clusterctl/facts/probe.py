@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -100,12 +101,18 @@ def _quoted(text: str) -> str:
 
 
 def build_script(
-    nonce: str, *, allow_sudo: bool = True, only_root: bool = False, subjects: frozenset[str] | None = None
+    nonce: str,
+    *,
+    allow_sudo: bool = True,
+    only_root: bool = False,
+    subjects: frozenset[str] | None = None,
+    values: Mapping[str, str] | None = None,
 ) -> str:
     """Assemble the probe; ``nonce`` (unpredictable letters and digits) marks the sections' ends.
 
     ``only_root`` selects the sections whose output depends on root, for a second run with root access;
-    ``subjects`` selects the sections of these subjects, and of the subjects that their parsers read.
+    ``subjects`` selects the sections of these subjects, and of the subjects that their parsers read. ``values`` are
+    those of the fragments' ``variables``; raise KeyError for a name that no selected fragment reads.
     """
     prelude = (
         _PRELUDE.replace("@NONCE@", nonce)
@@ -113,7 +120,17 @@ def build_script(
         .replace("@DENIED@", str(STATUS_DENIED))
         .replace("@SUDO@", "yes" if allow_sudo else "no")
     )
-    return prelude + _body(only_root, subjects) + _EPILOGUE.replace("@NONCE@", nonce)
+    given = _assignments(subjects, values or {})
+    return prelude + given + _body(only_root, subjects) + _EPILOGUE.replace("@NONCE@", nonce)
+
+
+def _assignments(subjects: frozenset[str] | None, values: Mapping[str, str]) -> str:
+    """Return shell text that sets every variable of the fragments, whatever the node's environment holds."""
+    names = sorted({name for fragment in fragments(subjects) for name in fragment.variables})
+    unread = values.keys() - set(names)
+    if unread:
+        raise KeyError(", ".join(sorted(unread)))
+    return "".join(f"{name}={_quoted(values.get(name, ''))}\n" for name in names)
 
 
 @cache

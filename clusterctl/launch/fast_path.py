@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from clusterctl.benchmarks.base import Fault
 from clusterctl.benchmarks.perf_output import Sweep
-from clusterctl.launch import link_answers
+from clusterctl.launch import node_links
 from clusterctl.launch.base import LaunchPlan
 from clusterctl.launch.failure import Outcome
 from clusterctl.launch.preflight import Readiness
@@ -98,7 +98,7 @@ def of_launch(
     by_node = {answer.node.name: answer for answer in answers}
     used = [by_node[placement.node] for placement in plan.placements]
     selector = dict(plan.env).get("NCCL_IB_HCA")
-    links = link_answers.weakest([link_answers.selected(answer.links, selector) for answer in used])
+    links = node_links.weakest([node_links.selected(answer.links, selector) for answer in used])
     nodes = [placement.node for placement in plan.placements]
     if library != "nccl" or len(nodes) < 2:
         return Trust(plan.np, len(nodes), links)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,11 +30,10 @@ for other in {PREFIX}*; do
   # In /tmp any user can create a directory or link of this name.
   {{ [ -d "$other" ] && [ ! -L "$other" ] && [ -O "$other" ]; }} || continue
   age=$(find "$other" -maxdepth 0 -mmin +{_OLD_MINUTES} 2>/dev/null)
-  printf 'left\\t%s %s %s\\n' "${{other#{PREFIX}}}" "${{age:+old}}" \\
-    "$(head -c 600 "$other/lease" 2>/dev/null | head -n 1 | tr '\\t' ' ')"
+  printf '%s %s %s\\n' "${{other#{PREFIX}}}" "${{age:+old}}" "$(head -c 600 "$other/lease" 2>/dev/null | head -n 1)"
 done
 """
-"""sh text that lists the launch directories on a node: lines of ``left``, a tab, token, age and lease."""
+"""sh text that lists the launch directories on a node: lines of token, age and lease, separated by one blank each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,19 @@ def this_controller() -> Controller:
         )
     except OSError:
         return Controller(host, "-", "-", os.getpid(), 0)
+
+
+def claim(transport: Transport, directory: str, controller: Controller) -> bool:
+    """Create a launch directory with its lease on a node and remove what dead runs left; False if it was impossible."""
+    # The directory may exist and be ours: nodes may share a file system, and the name is random.
+    made = (
+        f"umask 077\nDIRECTORY={shlex.quote(directory)}\n"
+        'mkdir "$DIRECTORY" 2>/dev/null || [ -O "$DIRECTORY" ] || exit 1\n'
+        f'printf "%s\\n" {shlex.quote(controller.lease)} >"$DIRECTORY/lease"\nexit 0\n'
+    )
+    done = transport.run(("sh", "-s"), stdin=(LIST + made).encode(), timeout_s=_TIMEOUT_S)
+    remove(transport, dead(done.text.splitlines(), controller))
+    return done.returncode == 0
 
 
 def dead(said: Iterable[str], here: Controller) -> tuple[str, ...]:
@@ -115,8 +128,7 @@ def sweep(nodes: Sequence[Node], connect: Callable[[Node], Transport], fanout: i
 
     def work(_: Node, transport: Transport) -> int:
         done = transport.run(("sh", "-s"), stdin=LIST.encode(), timeout_s=_TIMEOUT_S)
-        lines = (line.partition("\t")[2] for line in done.text.splitlines() if line.startswith("left\t"))
-        tokens = dead(lines, here)
+        tokens = dead(done.text.splitlines(), here)
         remove(transport, tokens)
         return len(tokens)
 

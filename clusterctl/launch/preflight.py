@@ -1,19 +1,15 @@
-"""Probe all nodes for what a launch needs, in parallel, before anything can hang."""
+"""Judge whether every node has what a launch needs, before anything can hang."""
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.benchmarks.collective import sibling
 from clusterctl.errors import LaunchError
-from clusterctl.foreign import whole
 from clusterctl.inventory import nodeset
 from clusterctl.inventory.model import Node
-from clusterctl.launch import leftovers, link_answers
 from clusterctl.launch.launchers import mpi_version
 from clusterctl.launch.launchers.mpi_version import TITLES, Family, MpiVersion
 from clusterctl.trust.gpudirect import Evidence
@@ -34,7 +30,7 @@ class Needs:
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """Hold one node's answer. Programs are absolute paths; None: not found."""
+    """Hold what a launch uses of one node's facts. Programs are absolute paths; None: not found."""
 
     node: Node
     host: str
@@ -67,8 +63,6 @@ class Readiness:
     links: NodeLinks | None = None
     evidence: Evidence = field(default_factory=Evidence)
     """What the node has for GPUDirect RDMA."""
-    left: tuple[str, ...] = ()
-    """Launch directories on the node, including this launch's: token, age and lease (:mod:`launch.leftovers`)."""
 
     def mpi(self, family: Family) -> tuple[str, MpiVersion] | None:
         """Return the path and version of this family's mpirun, None if it was not found."""
@@ -119,93 +113,6 @@ def interface_of(node: Node) -> str | None:
             hint="set socket_ifname to the interface to use: a launch needs its address",
         )
     return node.interfaces.first
-
-
-def script(
-    node: Node,
-    directory: str,
-    default_python: str,
-    known_hosts: str | None,
-    program: str = "all_reduce_perf",
-    lease: str = "",
-) -> bytes:
-    """Return the probe for one node, to be run by ``sh -s``; it also creates ``directory`` and its lease.
-
-    ``program`` is the perf program to look for; ``lease`` names the controller (:mod:`launch.leftovers`).
-    """
-    values = {
-        "DIRECTORY": directory,
-        "LEASE": lease,
-        "INTERFACE": interface_of(node) or "",
-        "MPIRUN": node.mpirun or "",
-        "PERF": sibling(node.all_reduce_perf, program) if node.all_reduce_perf else "",
-        "PROGRAM": program,
-        "PYTHON": node.python or default_python,
-        "IDENTITY": node.identity_file or "",
-        "KNOWN_HOSTS": known_hosts or node.known_hosts or "",
-    }
-    head = "".join(f"{name}={shlex.quote(value)}\n" for name, value in values.items())
-    return (head + leftovers.LIST + Path(__file__).with_name("probe.sh").read_text(encoding="utf-8")).encode()
-
-
-def parse(node: Node, text: str) -> Readiness:
-    """Parse the probe's answer; raise LaunchError if it is incomplete or malformed."""
-    said: dict[str, list[str]] = {}
-    for line in text.splitlines():
-        name, tab, value = line.partition("\t")
-        if tab and value:
-            said.setdefault(name, []).append(value)
-    if said.get("end") != ["ok"]:
-        raise LaunchError(f"{node.name} did not answer the launch probe completely")
-    try:
-        return _readiness(node, said)
-    except ValueError as error:
-        raise LaunchError(
-            f"{node.name} answered the launch probe with a malformed number: {error!s:.120}"
-        ) from None
-
-
-def _readiness(node: Node, said: Mapping[str, Sequence[str]]) -> Readiness:
-    def one(name: str) -> str | None:
-        return said[name][0] if name in said else None
-
-    connection = (one("ssh") or "").split()
-    gpus = whole(one("gpus") or "0")
-    # Variables in `env` of the inventory take precedence over its settings, as they do for the ranks.
-    links, evidence = link_answers.read(said, gpus, node.env.get("NCCL_IB_HCA", node.rdma_devices))
-    return Readiness(
-        node=node,
-        host=one("host") or node.name,
-        uid=whole(one("uid") or "-1"),
-        cores=max(1, whole(one("cores") or "1")),
-        gpus=gpus,
-        interface=one("interface"),
-        interface_address=one("interface_address"),
-        interfaces=(one("interfaces") or "").strip(),
-        # The address on which the node accepted the connection: correct behind forwarded ports and jump hosts, too.
-        ssh_accepted_on=connection[2] if len(connection) == 4 else None,
-        ssh_port=whole(connection[3]) if len(connection) == 4 else None,
-        mpirun=one("mpirun"),
-        mpirun_version=one("mpirun_version") or "",
-        python=one("python"),
-        python_version=one("python_version"),
-        torch=one("torch"),
-        perf=one("perf"),
-        core_perf=one("core_perf"),
-        ports=frozenset(whole(port, 16) for port in (one("ports") or "").split()),
-        host_keys=tuple(said.get("host_key", ())),
-        identity=one("identity"),
-        known_hosts=one("known_hosts"),
-        fault=one("fault"),
-        cpu_model=one("cpu_model"),
-        srun=one("srun"),
-        slurm_nodes=tuple((one("slurm_nodes") or "").split()),
-        hydra=one("hydra"),
-        hydra_version=one("hydra_version") or "",
-        links=links,
-        evidence=evidence,
-        left=tuple(said.get("left", ())),
-    )
 
 
 def judge(answers: Sequence[Readiness], needs: Needs) -> tuple[Fault, ...]:

@@ -13,8 +13,10 @@ from pathlib import Path
 from clusterctl import log
 from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.errors import ClusterctlError
+from clusterctl.facts.gather import gather
+from clusterctl.facts.model.node import NodeFacts
 from clusterctl.inventory.model import Node
-from clusterctl.launch import leftovers, notices, open_files, preflight, processes, ssh_mesh
+from clusterctl.launch import leftovers, notices, open_files, processes, readiness, ssh_mesh
 from clusterctl.launch.base import LaunchPlan, start_script
 from clusterctl.launch.failure import Outcome
 from clusterctl.launch.identity import LaunchIdentity
@@ -54,7 +56,9 @@ class Runner:
         *,
         fanout: int = 64,
         known_hosts: str | None = None,
+        on_facts: Callable[[HostMap[NodeFacts]], object] | None = None,
     ) -> None:
+        """Prepare to launch; ``on_facts`` receives the facts of all nodes each time they were gathered."""
         self.token = secrets.token_hex(8)
         self.mark = secrets.token_hex(8)
         self.directory = f"{leftovers.PREFIX}{self.token}"
@@ -62,6 +66,7 @@ class Runner:
         self._connect = connect
         self._fanout = fanout
         self._known_hosts = known_hosts
+        self._on_facts = on_facts
         self._touched: tuple[Node, ...] = ()
         self._controller = leftovers.this_controller()
 
@@ -78,24 +83,32 @@ class Runner:
     def prepare(
         self, staged: Mapping[str, bytes], perf_program: str = "all_reduce_perf"
     ) -> tuple[tuple[Readiness, ...], tuple[Fault, ...]]:
-        """Probe every node and copy the files into its launch directory, over one connection per node."""
+        """Gather every node's facts and copy the files into its launch directory, over one connection per node."""
+        gathered: dict[str, NodeFacts] = {}
 
         def work(node: Node, transport: Transport) -> Readiness:
             python = sys.executable if node.connection == "local" else "python3"
-            script = preflight.script(
-                node, self.directory, python, self._known_hosts, perf_program, lease=self._controller.lease
+            values = readiness.values(node, python, self._known_hosts, perf_program)
+            # Nothing of what a launch reads needs root.
+            facts = gather(
+                transport, node, _PROBE_TIMEOUT_S, subjects=readiness.READS, values=values, sudo=False
             )
-            done = transport.run(_SHELL, stdin=script, timeout_s=_PROBE_TIMEOUT_S)
+            gathered[node.name] = facts
+            fault = None
+            if not leftovers.claim(transport, self.directory, self._controller):
+                fault = f"cannot make {self.directory}"
             with understanding(node.name, "what it has"):
-                answer = preflight.parse(node, done.text)
-            leftovers.remove(transport, leftovers.dead(answer.left, self._controller))
-            if answer.fault is None:
+                answer = readiness.of_facts(node, facts, fault)
+            if fault is None:
                 for name, data in staged.items():
                     transport.put(data, f"{self.directory}/{name}", mode=0o600)
             return answer
 
         self._touched = self._nodes
         outcome = fan_out(self._nodes, self._connect, work, fanout=self._fanout)
+        if self._on_facts is not None:
+            found: dict[str, NodeFacts | Failure] = {**outcome.failures, **gathered}
+            self._on_facts(HostMap({node.name: found[node.name] for node in self._nodes}))
         faults = tuple(
             Fault(
                 FaultKind.NODE_UNREACHABLE,

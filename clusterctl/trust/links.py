@@ -71,21 +71,3 @@ def nvlink(link_gbps: Sequence[float], pairs: Sequence[int], gpus: int) -> tuple
     if generation == 3 and len(link_gbps) <= 6:
         generation = 2
     return NvLink(generation, len(link_gbps), rate), ""
-
-
-def selects(selector: str | None, device: str, port: int) -> bool:
-    """Tell whether NCCL_IB_HCA selects a port: names are prefixes unless ``=`` precedes them, ``^`` excludes.
-
-    Source: NCCL user guide, NCCL_IB_HCA; src/misc/socket.cc parses it.
-    """
-    if not selector:
-        return True
-    exclude = selector.startswith("^")
-    rest = selector[1:] if exclude else selector
-    exact = rest.startswith("=")
-    found = False
-    for word in rest.removeprefix("=").split(","):
-        name, _, number = word.strip().partition(":")
-        named = device == name if exact else device.startswith(name)
-        found |= bool(name) and named and (not number or number == str(port))
-    return found != exclude

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from clusterctl.facts import probe
 from clusterctl.facts.base import ReadStatus
-from clusterctl.facts.catalog import FRAGMENTS, SUBJECTS, complete, fragments, not_asked
+from clusterctl.facts.catalog import FRAGMENTS, ON_REQUEST, SUBJECTS, complete, fragments, not_asked
 from clusterctl.facts.gather import facts_from
 from clusterctl.facts.model.node import NodeFacts
+from clusterctl.facts.subjects import launch
 from clusterctl.inventory.model import Node
 from clusterctl.requirements.catalog import ALL
 from clusterctl.requirements.judge import judge_node, subjects_read
@@ -34,8 +38,9 @@ def whole() -> NodeFacts:
 
 def test_every_fragment_belongs_to_one_subject() -> None:
     assert len({fragment.name for fragment in FRAGMENTS}) == len(FRAGMENTS)
-    assert fragments(None) == FRAGMENTS
-    assert not_asked(None) == ()
+    on_request = tuple(fragment for name in SUBJECTS if name in ON_REQUEST for fragment in SUBJECTS[name])
+    assert set(not_asked(None)) == set(on_request)
+    assert set(fragments(None)) == set(FRAGMENTS) - set(on_request)
     for name in SUBJECTS:
         chosen = frozenset({name})
         assert set(fragments(chosen)) | set(not_asked(chosen)) == set(FRAGMENTS)
@@ -70,3 +75,34 @@ def test_everything_is_asked_unless_requirements_are_named() -> None:
     assert subjects_read(None, ("acs",)) is None
     assert subjects_read(["acs", "memlock"], ["acs"]) == ALL["memlock"].READS
     assert subjects_read(["acs"], ["acs"]) == frozenset()
+
+
+def test_what_only_one_command_reads_is_not_asked_by_a_check(whole: NodeFacts) -> None:
+    assert all(ON_REQUEST.isdisjoint(requirement.READS) for requirement in ALL.values())
+    assert whole.session is None and whole.launch is None
+    found, _ = asked(frozenset({"session"}))
+    assert found.session is not None and found.launch is None
+
+
+def test_values_of_a_request_reach_the_fragments_and_the_environment_does_not(tmp_path: Path) -> None:
+    (tmp_path / "it's $(mine)").write_text("")
+    subjects = frozenset({"launch"})
+    values = {"IDENTITY": f"{tmp_path}/it's $(mine)", "PYTHON": "/no/python"}
+    script = probe.build_script(NONCE, subjects=subjects, values=values)
+    environment = {**os.environ, "KNOWN_HOSTS": "/etc/passwd", "MPIRUN": "/bin/sh", "PYTHON": "/bin/sh"}
+    done = subprocess.run(["sh"], input=script.encode(), capture_output=True, env=environment, check=True)
+    answer = probe.split(done.stdout.decode(), NONCE, subjects)
+    found = launch.parse(answer.sections)
+    assert (found.identity, found.known_hosts, found.python) == (values["IDENTITY"], None, None)
+    assert found.mpirun is None or found.mpirun.path != "/bin/sh"
+    with pytest.raises(KeyError):
+        probe.build_script(NONCE, values=values)
+
+
+def test_every_variable_in_capitals_is_one_that_the_probe_sets() -> None:
+    own = {"K", "M", "N", "U", "W", "PATH", "HOME", "SHELL", "LOGNAME", "SSH_CONNECTION", "SUDO_UID", "T"}
+    for fragment in FRAGMENTS:
+        shell, *_ = fragment.script.partition("<<'PYTHON_END'")
+        used = set(re.findall(r"\$\{?([A-Z_]+)\b", fragment.needs + shell))
+        assert used - own <= set(fragment.variables), fragment.name
+        assert set(fragment.variables) <= used | {"IDENTITY"}, fragment.name

@@ -26,6 +26,7 @@ from clusterctl.containers import session as containers
 from clusterctl.errors import ClusterctlError
 from clusterctl.facts import document, gather, probe
 from clusterctl.facts.base import Section, Sections
+from clusterctl.facts.catalog import SUBJECTS
 from clusterctl.facts.drift import drift
 from clusterctl.facts.model.host import RootAccess
 from clusterctl.facts.subjects.clock import Exchange
@@ -34,7 +35,7 @@ from clusterctl.inventory import yaml_source
 from clusterctl.inventory.imports import kinds, spreadsheet
 from clusterctl.inventory.imports.found import Source
 from clusterctl.inventory.model import Node
-from clusterctl.launch import leftovers, notices, preflight, processes
+from clusterctl.launch import leftovers, notices, processes, readiness
 from clusterctl.launch.attribution import LeadingTags, MarkedTags, XmlElements
 from clusterctl.launch.launchers import mpi_version
 from clusterctl.report.known_errors import catalogue, origin
@@ -112,6 +113,7 @@ def _everything_of_a_node(text: str) -> None:
         gathered_at=1.0,
         duration_s=1.0,
         exchange=Exchange(1.0, 2.0, 3.0),
+        subjects=frozenset(SUBJECTS),
     )
     assert document.from_document(document.to_document(facts)) == facts
     document.fold_key(facts)
@@ -128,6 +130,13 @@ def _understood(parse: Callable[[str], object]) -> Callable[[str], object]:
             return parse(text)
 
     return run
+
+
+def _ready(text: str) -> object:
+    facts = gather.facts_from(
+        "n", _sections(text), RootAccess(0, "root"), gathered_at=1.0, duration_s=1.0, subjects=readiness.READS
+    )
+    return readiness.of_facts(NODE, facts)
 
 
 def _container(text: str) -> object:
@@ -253,7 +262,7 @@ def parsers() -> tuple[Parser, ...]:
         Parser("launch.notices", _noticed, (_NOTICES,)),
         Parser("launch.mpi_version", mpi_version.read, _VERSIONS),
         Parser("launch.processes", processes.parse_inspection, ("12\t0\tS\tpython\n13\t1\tT\tpython\n",)),
-        Parser("launch.preflight", lambda text: preflight.parse(NODE, text), (_READY,), (ClusterctlError,)),
+        Parser("launch.readiness", _ready, _whole_nodes(), (ClusterctlError,)),
         Parser("launch.containers", _understood(_container), (_READY,), (ClusterctlError,)),
         Parser("images.relay", _understood(lambda text: relay.parse(NODE, "t", text)), (_RELAY,), (ClusterctlError,)),
         Parser("images.on_node", _understood(_image), (_INSPECT,), (TransportError,)),

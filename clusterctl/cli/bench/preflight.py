@@ -48,7 +48,7 @@ def run(session: Session, request: Request, runs: Path | None, *, as_json: bool)
 
     folder = RunDir.create("preflight", runs)
     folder.write("inventory", recorded(session.inventory))
-    with terminable(), runner_of(session) as runner:
+    with terminable(), runner_of(session, folder) as runner:
         climbed = Ladder(request, runner, folder.folder("logs"), console.talk).climb()
     folder.write("launch", {"schema": "clusterctl.launch/1", "launches": list(climbed.launches)})
     found = document(climbed, folder.id)

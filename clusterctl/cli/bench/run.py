@@ -19,6 +19,7 @@ from clusterctl.cli.bench import trust as bench_trust
 if TYPE_CHECKING:
     from clusterctl.benchmarks.base import Fault
     from clusterctl.cli.session import Session
+    from clusterctl.facts.model.node import NodeFacts
     from clusterctl.launch.base import LaunchPlan
     from clusterctl.launch.request import Request
     from clusterctl.launch.run import Runner
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from clusterctl.results.model import BenchResult
     from clusterctl.results.record import Record
     from clusterctl.rundir import RunDir
+    from clusterctl.transport.base import HostMap
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +63,23 @@ def with_launcher(session: Session, request: Request) -> Request:
     return request
 
 
-def runner_of(session: Session) -> Runner:
-    """Return the runner that launches on the nodes of a session."""
+def runner_of(session: Session, run: RunDir | None = None) -> Runner:
+    """Return the runner that launches on the nodes of a session; a run keeps the facts that it gathers."""
+    from clusterctl.facts.document import fleet_to_document
+    from clusterctl.launch import readiness
     from clusterctl.launch.run import Runner
     from clusterctl.transport.ssh_config import KNOWN_HOSTS_VARIABLE
+
+    def keep(found: HostMap[NodeFacts]) -> None:
+        if run is not None:
+            run.write("facts", fleet_to_document(found, readiness.READS))
 
     return Runner(
         session.inventory.nodes,
         session.connect,
         fanout=session.fanout,
         known_hosts=os.environ.get(KNOWN_HOSTS_VARIABLE),
+        on_facts=keep,
     )
 
 
@@ -93,7 +102,7 @@ def measure(
 
     run = RunDir.create("bench", runs)
     run.write("inventory", recorded(session.inventory))
-    runner = runner_of(session)
+    runner = runner_of(session, run)
     logs = run.folder("logs")
     commands: list[dict[str, str | int]] = []
 

@@ -23,6 +23,7 @@ from clusterctl.facts.model.host import (
     RootAccess,
     System,
 )
+from clusterctl.facts.model.launch import LaunchFacts, LoginSession
 from clusterctl.facts.model.services import (
     Clock,
     Docker,
@@ -84,6 +85,9 @@ class NodeFacts(Part):
     versions: Versions = field(default_factory=Versions)
     ssh_mesh: SshMesh = field(default_factory=SshMesh)
     nfs: Nfs = field(default_factory=Nfs)
+    session: LoginSession | None = None
+    """None, as each field below: the subject was not requested."""
+    launch: LaunchFacts | None = None
 
     def sysctl(self, name: str) -> str | None:
         """Return a kernel parameter that the probe reads (``net.core.rmem_max``), or None."""

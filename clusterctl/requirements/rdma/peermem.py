@@ -48,7 +48,8 @@ OFED_HINT = (
 )
 
 
-def _is_loaded(facts: NodeFacts, module: str) -> bool:
+def is_loaded(facts: NodeFacts, module: str) -> bool:
+    """Return whether a peer-memory module (``NVIDIA`` or ``LEGACY``) is loaded, by its version file or its name."""
     if module == LEGACY and facts.gpudirect.nv_peer_mem_version.value is not None:
         return True
     if module == NVIDIA and facts.gpudirect.nvidia_peermem_version.value is not None:
@@ -70,7 +71,7 @@ def _at_boot(facts: NodeFacts, module: str) -> tuple[Step, ...]:
 
 
 def _nvidia_peermem(facts: NodeFacts) -> Decision:
-    if _is_loaded(facts, NVIDIA):
+    if is_loaded(facts, NVIDIA):
         if facts.modules.loads_at_boot(NVIDIA):
             return Decision(NAME, Status.MET, "nvidia_peermem is loaded now and at boot")
         reason = "nvidia_peermem is loaded, but not configured to load at boot"
@@ -117,7 +118,7 @@ def _by_efa(facts: NodeFacts, why: str) -> Decision:
 def _built(facts: NodeFacts, node: Node) -> Decision:
     settings = node.requirements.peermem
     module = settings.module
-    if _is_loaded(facts, module):
+    if is_loaded(facts, module):
         if facts.modules.loads_at_boot(module):
             return Decision(NAME, Status.MET, f"{module} is loaded now and at boot")
         reason = f"{module} is loaded, but not configured to load at boot"
@@ -184,7 +185,7 @@ def _automatic(facts: NodeFacts, node: Node) -> Decision:
         return Decision(NAME, Status.NOT_APPLICABLE, by_amazon)
     if facts.gpu.driver.value is None:
         return Decision(NAME, Status.UNMET, because("the NVIDIA driver", facts.gpu.driver))
-    if _is_loaded(facts, LEGACY) and _is_loaded(facts, NVIDIA):
+    if is_loaded(facts, LEGACY) and is_loaded(facts, NVIDIA):
         unload = Command(f"Unload {LEGACY}", ("modprobe", "-r", LEGACY), ("modprobe", LEGACY))
         return Decision(
             NAME,
@@ -202,7 +203,7 @@ def _automatic(facts: NodeFacts, node: Node) -> Decision:
     why = by_dma_buf.reason
     if efa.is_the_way(facts, node):
         return _by_efa(facts, why)
-    if _is_loaded(facts, LEGACY):
+    if is_loaded(facts, LEGACY):
         reason = f"{LEGACY} is loaded (legacy: nvidia-peermem or DMA-BUF is preferred). {why}"
         return Decision(NAME, Status.MET, reason)
     by_nvidia = _nvidia_peermem(facts)
@@ -218,7 +219,7 @@ def _chosen_warnings(facts: NodeFacts, node: Node) -> tuple[str, ...]:
     settings = node.requirements.peermem
     warnings = []
     other = {"nvidia-peermem": LEGACY, "nv_peer_mem": NVIDIA}.get(settings.mechanism)
-    if other is not None and _is_loaded(facts, other):
+    if other is not None and is_loaded(facts, other):
         warnings.append(f"{other} is loaded as well: unload one of the two modules")
     if not own_gpus(facts):
         warnings.append(f"the inventory requires {settings.mechanism}, but {why_none(facts)}")
@@ -266,7 +267,7 @@ def decide(facts: NodeFacts, node: Node, fleet: Fleet) -> Decision:
         warnings += (f"{off}: NCCL still copies through host memory; unset it",) if off else ()
         chosen = node.requirements.peermem.mechanism
         relies = chosen == "nvidia-peermem" or (chosen == "auto" and bool(missing_conditions(facts, node)))
-        alone = _is_loaded(facts, NVIDIA) and not _is_loaded(facts, LEGACY)
+        alone = is_loaded(facts, NVIDIA) and not is_loaded(facts, LEGACY)
         if relies and alone and not facts.in_container:
             warnings += peermem_notes.relying_on_nvidia_peermem(facts)
     return replace(decision, evidence=evidence, warnings=warnings)

@@ -24,7 +24,10 @@ _NUMBERED = re.compile(r".*_\d+")
 
 
 def chosen(device: str, port: int, selector: str | None) -> bool:
-    """Return whether a selector in NCCL_IB_HCA's syntax matches a port: ``mlx5``, ``=mlx5_0:1``, ``^mlx5_2``."""
+    """Return whether a selector in NCCL_IB_HCA's syntax matches a port: ``mlx5``, ``=mlx5_0:1``, ``^mlx5_2``.
+
+    Names are prefixes unless ``=`` precedes them (NCCL user guide, NCCL_IB_HCA; src/misc/socket.cc parses it).
+    """
     if not selector:
         return True
     exclude = selector.startswith("^")

@@ -1,28 +1,22 @@
 """The probe before a launch: a real sh on this machine, and judging what nodes answered."""
 
 import os
-import subprocess
 import sys
 from dataclasses import replace
 
 import pytest
+from launch_facts import active_ports, facts_of, this_machine
 
 from clusterctl.errors import LaunchError
+from clusterctl.facts.base import ReadStatus
 from clusterctl.inventory.model import Node
-from clusterctl.launch import preflight
+from clusterctl.launch import preflight, readiness
 from clusterctl.launch.preflight import Needs
-
-
-def answer_of(node, directory):
-    script = preflight.script(node, str(directory), sys.executable, None)
-    done = subprocess.run(("sh", "-s"), input=script, capture_output=True, timeout=60, check=True)
-    assert done.stderr == b""
-    return preflight.parse(node, done.stdout.decode())
 
 
 @pytest.fixture
 def here(tmp_path):
-    return answer_of(Node(name="here", address="localhost", socket_ifname="lo"), tmp_path / "launch")
+    return this_machine(Node(name="here", address="localhost", socket_ifname="lo"), tmp_path / "launch")
 
 
 def test_this_machine_answers(here, tmp_path):
@@ -38,18 +32,46 @@ def test_this_machine_answers(here, tmp_path):
 def test_cores_are_the_machines_whatever_a_shell_says_to_openmp(monkeypatch, tmp_path):
     monkeypatch.setenv("OMP_NUM_THREADS", "57")
     monkeypatch.setenv("OMP_THREAD_LIMIT", "57")
-    found = answer_of(Node(name="n", address="n"), tmp_path / "launch")
+    found = this_machine(Node(name="n", address="n"), tmp_path / "launch")
     assert found.cores == len(os.sched_getaffinity(0))
 
 
-@pytest.mark.parametrize("line", ["cores\tmany", "ports\t1F90 ²", "rdma_port\tmlx5_0", "ssh\ta 1 b x"])
-def test_an_answer_that_is_none_is_the_nodes_error(line):
-    with pytest.raises(LaunchError, match="n answered the launch probe with a malformed number"):
-        preflight.parse(Node(name="n", address="n"), f"{line}\nlinks\tasked\nend\tok\n")
+@pytest.mark.parametrize(
+    ("section", "text"),
+    [
+        ("session", "cpus many"),
+        ("listening", "   0: 0100007F:1F9² 00000000:0000 0A 0"),
+        ("rdma", "mlx5_0/rate:400 Gb/sec"),
+        ("session", "connection a 1 b x"),
+        ("gpu_query", "what is this"),
+        ("limits", "Max locked memory         much\n"),
+    ],
+)
+def test_an_answer_that_is_none_is_the_nodes_error(section, text):
+    with pytest.raises(LaunchError, match="n gave the launch probe a malformed answer"):
+        readiness.of_facts(Node(name="n", address="n"), facts_of({section: text}))
+
+
+def test_the_processors_are_those_that_are_online_and_allowed():
+    def cores(cpus, online):
+        texts = {"session": f"cpus {cpus}\n", "cpu": f"/sys/devices/system/cpu/online:{online}\n"}
+        return readiness.of_facts(Node(name="n", address="n"), facts_of(texts)).cores
+
+    assert (cores("0-127", "0-3"), cores("2-3", "0-7"), cores("9", "0-7")) == (4, 2, 1)
+
+
+def test_an_address_of_ipv6_is_not_the_interfaces_address():
+    found = "1: lo    inet6 ::1/128\n2: ib0    inet6 fe80::1/64 scope link\n2: ib0    inet 10.1.0.7/16\n"
+    texts = {"network": "ib0/operstate:up\nlo/operstate:unknown\n", "addresses": found}
+    node = Node(name="n", address="n", socket_ifname="=ib0,ib1")
+    ready = readiness.of_facts(node, facts_of(texts))
+    assert (ready.interface, ready.interface_address, ready.interfaces) == ("ib0", "10.1.0.7", "ib0 lo")
+    missing = readiness.of_facts(node.model_copy(update={"socket_ifname": "ib7"}), facts_of(texts))
+    assert (missing.interface, missing.interface_address) == (None, None)
 
 
 def test_a_folder_that_cannot_be_made_is_a_fault(tmp_path):
-    there = answer_of(Node(name="n", address="n"), tmp_path / "no" / "such" / "place")
+    there = this_machine(Node(name="n", address="n"), tmp_path / "no" / "such" / "place")
     (fault,) = preflight.judge([there], Needs())
     assert "cannot make" in fault.message
 
@@ -105,8 +127,11 @@ def test_a_node_whose_mpi_is_another_is_named(here, change, words):
 
 
 def test_an_answer_cut_short_is_refused():
-    with pytest.raises(LaunchError, match="n1"):
-        preflight.parse(Node(name="n1", address="n1"), "host\tn1\ncores\t2\n")
+    whole = facts_of()
+    notes = tuple(replace(note, status=ReadStatus.FAILED, exit_status=None) for note in whole.sections)
+    for cut in (replace(whole, sections=notes), replace(whole, launch=None)):
+        with pytest.raises(LaunchError, match="n1 did not answer the launch probe completely"):
+            readiness.of_facts(Node(name="n1", address="n1"), cut)
 
 
 def test_peers_use_the_fabric_then_the_address_that_ssh_arrived_at(here):
@@ -121,8 +146,7 @@ def test_peers_use_the_fabric_then_the_address_that_ssh_arrived_at(here):
 
 def test_the_nics_are_those_of_the_variable_that_ranks_get():
     node = Node(name="n", address="n", rdma_devices="=mlx5_0", env={"NCCL_IB_HCA": "=mlx5_1"})
-    said = "".join(f"rdma_port\tmlx5_{n} 1 400\n" for n in (0, 1))
-    found = preflight.parse(node, f"links\tasked\n{said}end\tok\n")
+    found = readiness.of_facts(node, facts_of({"rdma": active_ports("mlx5_0", "mlx5_1")}))
     assert [port.device for port in found.links.rdma] == ["mlx5_1"]
 
 

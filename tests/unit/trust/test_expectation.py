@@ -7,7 +7,7 @@ import pytest
 
 from clusterctl.trust import expectation
 from clusterctl.trust.expectation import Inputs
-from clusterctl.trust.links import NodeLinks, RdmaLink, nvlink, selects
+from clusterctl.trust.links import NodeLinks, RdmaLink, nvlink
 
 CASES = json.loads((Path(__file__).parent / "expectation_cases" / "published.json").read_text())
 
@@ -128,18 +128,3 @@ def test_nvlink_of_a_node(rates, pairs, gpus, generation, why):
     found, said = nvlink(rates, pairs, gpus)
     assert (found.generation if found else None) == generation
     assert why in said
-
-
-@pytest.mark.parametrize(
-    ("selector", "taken"),
-    [
-        (None, ["mlx5_0", "mlx5_1", "mlx5_10"]),
-        ("mlx5_1", ["mlx5_1", "mlx5_10"]),
-        ("=mlx5_1", ["mlx5_1"]),
-        ("^mlx5_1", ["mlx5_0"]),
-        ("^=mlx5_1", ["mlx5_0", "mlx5_10"]),
-        ("=mlx5_0:1,mlx5_1:2", ["mlx5_0"]),
-    ],
-)
-def test_nccl_ib_hca(selector, taken):
-    assert [name for name in ("mlx5_0", "mlx5_1", "mlx5_10") if selects(selector, name, 1)] == taken

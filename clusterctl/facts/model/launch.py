@@ -1,0 +1,70 @@
+"""Facts that starting programs across nodes needs: the login session, and the programs that a launch uses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from clusterctl.facts.base import Part, Reading
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted(Part):
+    """The address and port on which the node accepted the controller's SSH connection.
+
+    They are correct behind forwarded ports and jump hosts, too.
+    """
+
+    address: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoginSession(Part):
+    """The login session of the probe, and how other nodes reach the node."""
+
+    accepted: Reading[Accepted]
+    """``absent`` without SSH."""
+    cpus: Reading[tuple[int, ...]]
+    """The processors on which the session may run; some of them may be offline."""
+    listening: Reading[tuple[int, ...]]
+    """TCP ports on which a program listens."""
+    host_keys: tuple[str, ...] = ()
+    """Public host keys of the SSH server: type and key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Executable(Part):
+    """A program that can run: its absolute path, and the first lines of its version output, joined by blanks."""
+
+    path: str
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PythonFacts(Part):
+    """A Python and what is installed for it; ``version`` is None if it does not run."""
+
+    path: str
+    version: str | None = None
+    torch: str | None = None
+    core_perf: str | None = None
+    """The path of collective_core's program of the requested name."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchFacts(Part):
+    """The programs and files that a launch uses, each None if it was not found."""
+
+    mpirun: Executable | None = None
+    hydra: Executable | None = None
+    """MPICH's launcher, under the names that distributions give it beside another MPI."""
+    srun: str | None = None
+    slurm_nodes: tuple[str, ...] = ()
+    """The names of Slurm's nodes, as sinfo prints them on this node."""
+    perf: str | None = None
+    """The path of the requested program of nccl-tests."""
+    python: PythonFacts | None = None
+    identity: str | None = None
+    """The requested private key's file, if the session may read it."""
+    known_hosts: str | None = None
+    """The requested known_hosts file, if the session may read it."""

@@ -1,0 +1,103 @@
+"""The programs that a launch uses: MPI launchers, Slurm, Python with torch, performance programs, and SSH files."""
+
+from __future__ import annotations
+
+from clusterctl.facts.base import Fragment, Sections
+from clusterctl.facts.model.launch import Executable, LaunchFacts, PythonFacts
+
+# `find_program` prints the first of its arguments that is an executable path or a program on the PATH. Anything that
+# is missing on the node produces no line.
+FRAGMENTS = (
+    Fragment(
+        "launch",
+        """\
+find_program() {
+  for f in "$@"; do
+    case $f in
+    */*) [ ! -x "$f" ] || { printf '%s' "$f"; return; };;
+    *) ! command -v "$f" 2>/dev/null || return 0;;
+    esac
+  done
+}
+version_of() { t 20 "$1" --version 2>/dev/null </dev/null | head -n 3; }
+found() {
+  [ -n "$2" ] || return 0
+  echo "$1 $2"
+  [ -z "$3" ] || { v=$(version_of "$2"); set -f; echo "$1-version" $v; set +f; }
+}
+if [ -n "$MPIRUN" ]; then found mpirun "$(find_program "$MPIRUN")" v
+else
+  found mpirun "$(find_program mpirun /usr/local/openmpi/bin/mpirun /usr/local/mpi/bin/mpirun \\
+    /opt/hpcx/ompi/bin/mpirun /usr/mpi/gcc/openmpi-*/bin/mpirun /usr/lib64/openmpi/bin/mpirun)" v
+  found hydra "$(find_program mpiexec.hydra mpiexec.mpich /usr/lib64/mpich/bin/mpiexec \\
+    /usr/local/mpich/bin/mpiexec)" v
+fi
+if command -v srun >/dev/null 2>&1; then
+  found srun "$(command -v srun)" ''
+  t 15 sinfo -h -N -o 'slurm-node %N' 2>/dev/null </dev/null
+fi
+if [ -n "$PERF" ]; then found perf "$(find_program "$PERF")" ''
+else found perf "$(find_program "$PROGRAM" "${PROGRAM}_mpi")" ''
+fi
+case $IDENTITY in "~/"*) IDENTITY=$HOME/${IDENTITY#"~/"};; esac
+[ -n "$IDENTITY" ] && [ -r "$IDENTITY" ] && echo "identity $IDENTITY"
+[ -n "$KNOWN_HOSTS" ] && [ -r "$KNOWN_HOSTS" ] && echo "known_hosts $KNOWN_HOSTS"
+p=$(find_program "$PYTHON")
+[ -n "$p" ] || return 0
+echo "python $p"
+t 100 "$p" - "$PROGRAM" <<'PYTHON_END' 2>/dev/null
+import importlib.metadata as metadata
+import importlib.util as util
+import platform
+import sys
+
+print("python-version " + platform.python_version())
+try:
+    print("torch " + metadata.version("torch"))
+except metadata.PackageNotFoundError:
+    pass
+# A directory of that name that is not the package yields a spec without an origin.
+core = util.find_spec("collective_core")
+if core is not None and core.origin is not None:
+    import collective_core
+
+    try:
+        print("core-perf " + str(collective_core.perf_binary(sys.argv[1])))
+    except (AttributeError, OSError):
+        pass
+PYTHON_END
+return 0""",
+        limit_bytes=256 * 1024,
+        variables=("MPIRUN", "PERF", "PROGRAM", "PYTHON", "IDENTITY", "KNOWN_HOSTS"),
+    ),
+)
+
+
+def parse(sections: Sections) -> LaunchFacts:
+    """Return the facts of the section ``launch``."""
+    said: dict[str, list[str]] = {}
+    for line in sections["launch"].text.splitlines():
+        name, _, value = line.partition(" ")
+        if value:
+            said.setdefault(name, []).append(value)
+
+    def one(name: str) -> str | None:
+        return said[name][0] if name in said else None
+
+    def executable(name: str) -> Executable | None:
+        path = one(name)
+        return None if path is None else Executable(path, one(f"{name}-version") or "")
+
+    python = one("python")
+    return LaunchFacts(
+        mpirun=executable("mpirun"),
+        hydra=executable("hydra"),
+        srun=one("srun"),
+        slurm_nodes=tuple(sorted({name.strip() for name in said.get("slurm-node", ())})),
+        perf=one("perf"),
+        python=None
+        if python is None
+        else PythonFacts(python, one("python-version"), one("torch"), one("core-perf")),
+        identity=one("identity"),
+        known_hosts=one("known_hosts"),
+    )

@@ -1,0 +1,105 @@
+"""Derive from a node's facts what a launch needs, and say which facts to gather for it; no side effects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clusterctl.benchmarks.collective import sibling
+from clusterctl.errors import LaunchError
+from clusterctl.facts.base import Reading, ReadStatus
+from clusterctl.facts.catalog import SUBJECTS
+from clusterctl.facts.model.host import CpuTopology
+from clusterctl.facts.model.node import NodeFacts
+from clusterctl.inventory.model import Node
+from clusterctl.launch import node_links
+from clusterctl.launch.preflight import Readiness, interface_of
+
+READS = frozenset(
+    {"cpu", "gpu", "launch", "limits", "modules", "network", "rdma", "session", "system", "versions"}
+)
+"""The subjects of the facts that a launch reads."""
+_OWN = {fragment.name for subject in ("session", "launch") for fragment in SUBJECTS[subject]}
+
+
+def values(node: Node, default_python: str, known_hosts: str | None, program: str) -> dict[str, str]:
+    """Return the values of the request for the probe of one node; ``program`` is the perf program to look for."""
+    return {
+        "MPIRUN": node.mpirun or "",
+        "PERF": sibling(node.all_reduce_perf, program) if node.all_reduce_perf else "",
+        "PROGRAM": program,
+        "PYTHON": node.python or default_python,
+        "IDENTITY": node.identity_file or "",
+        "KNOWN_HOSTS": known_hosts or node.known_hosts or "",
+    }
+
+
+def of_facts(node: Node, facts: NodeFacts, fault: str | None = None) -> Readiness:
+    """Return what a launch uses of a node's facts of ``READS``; ``fault``: why its directory cannot be created.
+
+    Raise LaunchError if these facts are incomplete or malformed, or if ``socket_ifname`` only excludes an interface.
+    """
+    session, programs = facts.session, facts.launch
+    incomplete = any(
+        note.name in _OWN and note.status not in (ReadStatus.OK, ReadStatus.EMPTY) for note in facts.sections
+    )
+    if session is None or programs is None or incomplete or facts.root.uid < 0:
+        raise LaunchError(f"{node.name} did not answer the launch probe completely")
+    _require_sense(node, session.accepted, session.cpus, session.listening)
+    _require_sense(node, facts.gpu.devices, facts.rdma.devices, facts.limits.memlock)
+    wanted = interface_of(node)
+    interface = None if wanted is None else facts.network.interface(wanted)
+    ipv4 = [address for address in (interface.addresses if interface else ()) if ":" not in address]
+    accepted = session.accepted.value
+    # Variables in `env` of the inventory take precedence over its settings, as they do for the ranks.
+    links, evidence = node_links.of_facts(facts, node.env.get("NCCL_IB_HCA", node.rdma_devices))
+    python, mpirun, hydra = programs.python, programs.mpirun, programs.hydra
+    return Readiness(
+        node=node,
+        host=facts.system.hostname.value or node.name,
+        uid=facts.root.uid,
+        cores=_cores(session.cpus.value, facts.cpu.topology.value),
+        gpus=links.gpus,
+        interface=wanted if interface else None,
+        interface_address=ipv4[0].partition("/")[0] if ipv4 else None,
+        interfaces=" ".join(found.name for found in facts.network.interfaces.or_else(())),
+        ssh_accepted_on=accepted.address if accepted else None,
+        ssh_port=accepted.port if accepted else None,
+        mpirun=mpirun.path if mpirun else None,
+        mpirun_version=mpirun.version if mpirun else "",
+        python=python.path if python else None,
+        python_version=python.version if python else None,
+        torch=python.torch if python else None,
+        perf=programs.perf,
+        core_perf=python.core_perf if python else None,
+        ports=frozenset(session.listening.or_else(())),
+        host_keys=session.host_keys,
+        identity=programs.identity,
+        known_hosts=programs.known_hosts,
+        fault=fault,
+        cpu_model=_cpu_model(facts.cpu.topology.value),
+        srun=programs.srun,
+        slurm_nodes=programs.slurm_nodes,
+        hydra=hydra.path if hydra else None,
+        hydra_version=hydra.version if hydra else "",
+        links=links,
+        evidence=evidence,
+    )
+
+
+def _require_sense(node: Node, *readings: Reading[Any]) -> None:
+    """Raise LaunchError for an answer that is malformed, which is not the same as a missing one."""
+    for reading in readings:
+        if reading.status is ReadStatus.UNPARSABLE:
+            raise LaunchError(f"{node.name} gave the launch probe a malformed answer: {reading.detail:.120}")
+
+
+def _cores(allowed: tuple[int, ...] | None, topology: CpuTopology | None) -> int:
+    """Return the number of online processors on which the session may run, as nproc counts them; at least 1."""
+    online = allowed if topology is None else topology.online
+    able = set(online or ()) & set(allowed if allowed is not None else online or ())
+    return max(1, len(able))
+
+
+def _cpu_model(topology: CpuTopology | None) -> str | None:
+    """Return the model's name; None for processors that report only a part number (arm64)."""
+    return None if topology is None or topology.model_name.startswith("0x") else topology.model_name or None
