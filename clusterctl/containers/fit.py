@@ -14,7 +14,7 @@ CLUSTER_FILE = "/etc/sysconfig/rdma/cluster"
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Hold what ``probe.sh`` found on a node."""
+    """Hold what the facts of a node show about it (:mod:`containers.found`)."""
 
     host: str
     address: str

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import re
-import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TypeVar
 
-from pydantic import TypeAdapter
-
 from clusterctl.artifacts.docker_run import docker_run_argv
-from clusterctl.containers import files
-from clusterctl.containers.fit import CLUSTER_FILE, Fitted, Found, fit
+from clusterctl.containers import files, found
+from clusterctl.containers.fit import Fitted, Found, fit
 from clusterctl.containers.keys import Key
 from clusterctl.errors import LaunchError
-from clusterctl.foreign import whole
+from clusterctl.facts.gather import gather
+from clusterctl.facts.model.node import NodeFacts
 from clusterctl.images.engine import hint as engine_hint
 from clusterctl.images.on_node import EngineInfo, NodeEngine, NodeImage, brief, open_engine, require
-from clusterctl.inventory.field_types import Address
 from clusterctl.inventory.model import Node
 from clusterctl.secret.scrub import names_a_secret
 from clusterctl.transport.answers import understanding
@@ -29,7 +25,6 @@ from clusterctl.transport.fanout import fan_out
 
 T = TypeVar("T")
 LABEL = "clusterctl.up"
-_ADDRESS: TypeAdapter[str] = TypeAdapter(Address)
 _PROBE_TIMEOUT_S = 60.0
 _CREATE_TIMEOUT_S = 300.0
 _REMOVE_TIMEOUT_S = 120.0
@@ -55,12 +50,13 @@ _REFUSALS: tuple[tuple[str, str, str], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Hold a probed node: its engine, its image, what the probe found, and the container settings that fit."""
+    """Hold a probed node: its engine, image and facts, what they show, and the container settings that fit."""
 
     node: Node
     as_root: bool
     info: EngineInfo
     image: NodeImage | None
+    facts: NodeFacts
     found: Found
     fitted: Fitted
 
@@ -104,18 +100,12 @@ class Containers:
                 words = ("container", "ls", "-aq", "--no-trunc", "--filter", pattern)
                 what = f"{transport.node}: docker cannot list its containers"
                 taken = require(engine.docker(*words), what, LaunchError).split()
-            script = _probe_script(node, engine.info)
-            done = transport.run(("sh", "-s"), stdin=script, timeout_s=_PROBE_TIMEOUT_S)
+            values = found.values(node, engine.info)
+            facts = gather(transport, node, _PROBE_TIMEOUT_S, subjects=found.READS, values=values, sudo=False)
             with understanding(node.name, "what it has for a container"):
-                found = parse(node, done.text, taken[0] if taken else None)
-            return Ready(
-                node,
-                engine.as_root,
-                engine.info,
-                image,
-                found,
-                fit(node, found, engine.info, image, self.port),
-            )
+                there = found.of_facts(node, facts, taken[0] if taken else None)
+            fitted = fit(node, there, engine.info, image, self.port)
+            return Ready(node, engine.as_root, engine.info, image, facts, there, fitted)
 
         return self._on_all(self.nodes, work)
 
@@ -227,52 +217,6 @@ def env_file(secret: Mapping[str, str]) -> tuple[bytes, tuple[str, ...]]:
         if name not in lines
     )
     return "".join(f"{name}={value}\n" for name, value in lines.items()).encode(), notes
-
-
-def _probe_script(node: Node, info: EngineInfo) -> bytes:
-    interface = node.interfaces.first if node.interfaces else None
-    sources = [volume.split(":")[0] for volume in node.container.volumes]
-    paths = [path for path in sources if path.startswith("/")]
-    paths += [device.split(":")[0] for device in node.container.devices if device.startswith("/")]
-    values = {
-        "INTERFACE": interface or "",
-        "PATHS": "".join(f"{path}\n" for path in paths),
-        "CLUSTER_FILE": CLUSTER_FILE,
-        "CDI_DIRS": " ".join(info.cdi_dirs),
-    }
-    head = "".join(f"{name}={shlex.quote(value)}\n" for name, value in values.items())
-    return (head + Path(__file__).with_name("probe.sh").read_text(encoding="utf-8")).encode()
-
-
-def parse(node: Node, text: str, taken: str | None) -> Found:
-    """Parse the output of ``probe.sh``; raise LaunchError if it is incomplete."""
-    said: dict[str, list[str]] = {}
-    for line in text.splitlines():
-        name, tab, value = line.partition("\t")
-        if tab and value:
-            said.setdefault(name, []).append(value)
-    if said.get("end") != ["ok"]:
-        raise LaunchError(f"{node.name} did not answer the container probe completely")
-
-    def one(name: str) -> str:
-        return said.get(name, [""])[0]
-
-    # The address on which the node accepted the connection: correct behind forwarded ports and jump hosts, too.
-    connection = one("connection").split()
-    accepted = connection[2] if len(connection) == 4 else node.address
-    near = node.address if accepted.startswith("127.") else accepted
-    return Found(
-        host=one("host") or node.name,
-        # The address is written into all known_hosts files, where a pattern would match more than this node.
-        address=_ADDRESS.validate_python(one("interface_address") or near),
-        ports=frozenset(whole(port, 16) for port in one("ports").split()),
-        absent=frozenset(said.get("absent", ())),
-        cluster_file="cluster_file" in said,
-        gpus="gpus" in said,
-        cdi_spec="cdi_spec" in said,
-        name_taken=taken,
-        gpu_hook="gpu_hook" in said,
-    )
 
 
 def refusal(node: str, said: str) -> LaunchError:

@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 
 from clusterctl import log
+from clusterctl.containers import found
 from clusterctl.containers import keys as containers_keys
 from clusterctl.containers import record as containers_record
 from clusterctl.containers.files import Peer, known_hosts
 from clusterctl.containers.session import LABEL, Containers, Ready, Started, wait_ssh
 from clusterctl.errors import ConfigError, LaunchError
+from clusterctl.facts.document import fleet_to_document
 from clusterctl.inventory.model import Inventory, Node
 from clusterctl.launch import leftovers
 from clusterctl.rundir import RunDir
@@ -84,6 +86,7 @@ def _bring_up(
     progress("probing the nodes")
     probed = containers.probe()
     ready = probed.values_by_node
+    run.write("facts", fleet_to_document(probed.map(lambda _, one: one.facts), found.READS))
     problems = {
         name: Failure(FailureKind.ERROR, f"{name}: {problem.message}", problem.hint)
         for name, one in ready.items()

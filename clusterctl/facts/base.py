@@ -92,6 +92,11 @@ def unparsable(detail: str) -> Reading[T]:
     return Reading(None, ReadStatus.UNPARSABLE, detail)
 
 
+def malformed(*readings: Reading[Any]) -> str:
+    """Return why the first unparsable reading cannot be parsed; an empty text if none is."""
+    return next((found.detail for found in readings if found.status is ReadStatus.UNPARSABLE), "")
+
+
 class Unparsable(ValueError):
     """Raised inside a parser for text that it cannot parse; ``read`` turns it into a reading."""
 

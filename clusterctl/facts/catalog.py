@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import cache
 
-from clusterctl.facts.base import Fragment, Sections
+from clusterctl.facts.base import Fragment, ReadStatus, Sections
 from clusterctl.facts.model.host import RootAccess
 from clusterctl.facts.model.node import NodeFacts, SectionNote
 from clusterctl.facts.subjects import (
     clock,
     configuration,
+    containers,
     cpu,
     docker,
     gpu,
@@ -58,10 +59,11 @@ SUBJECTS: dict[str, tuple[Fragment, ...]] = {
     "nfs": nfs.FRAGMENTS,
     "session": session.FRAGMENTS,
     "launch": launch.FRAGMENTS,
+    "containers": containers.FRAGMENTS,
 }
 FRAGMENTS: tuple[Fragment, ...] = tuple(fragment for found in SUBJECTS.values() for fragment in found)
 
-ON_REQUEST = frozenset({"session", "launch"})
+ON_REQUEST = frozenset({"session", "launch", "containers"})
 """Subjects that only commands other than ``check`` and ``bootstrap`` read, some with values of their request."""
 
 # A parser may read sections of another subject: a section of the limits holds all configuration files.
@@ -115,6 +117,13 @@ def not_asked(subjects: frozenset[str] | None) -> tuple[Fragment, ...]:
     return tuple(fragment for fragment in FRAGMENTS if fragment not in asked)
 
 
+def is_complete(facts: NodeFacts, subjects: Collection[str]) -> bool:
+    """Return whether every section of these subjects is part of the node's answer and did not fail."""
+    names = {fragment.name for subject in subjects for fragment in SUBJECTS[subject]}
+    good = {note.name for note in facts.sections if note.status in (ReadStatus.OK, ReadStatus.EMPTY)}
+    return names <= good
+
+
 def facts_from(
     name: str,
     sections: Sections,
@@ -165,4 +174,5 @@ def facts_from(
         nfs=nfs.parse(sections),
         session=session.parse(sections) if "session" in requested else None,
         launch=launch.parse(sections) if "launch" in requested else None,
+        containers=containers.parse(sections) if "containers" in requested else None,
     )

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from clusterctl.benchmarks.collective import sibling
 from clusterctl.errors import LaunchError
-from clusterctl.facts.base import Reading, ReadStatus
-from clusterctl.facts.catalog import SUBJECTS
+from clusterctl.facts.base import malformed
+from clusterctl.facts.catalog import is_complete
 from clusterctl.facts.model.host import CpuTopology
 from clusterctl.facts.model.node import NodeFacts
 from clusterctl.inventory.model import Node
@@ -18,7 +16,6 @@ READS = frozenset(
     {"cpu", "gpu", "launch", "limits", "modules", "network", "rdma", "session", "system", "versions"}
 )
 """The subjects of the facts that a launch reads."""
-_OWN = {fragment.name for subject in ("session", "launch") for fragment in SUBJECTS[subject]}
 
 
 def values(node: Node, default_python: str, known_hosts: str | None, program: str) -> dict[str, str]:
@@ -39,16 +36,17 @@ def of_facts(node: Node, facts: NodeFacts, fault: str | None = None) -> Readines
     Raise LaunchError if these facts are incomplete or malformed, or if ``socket_ifname`` only excludes an interface.
     """
     session, programs = facts.session, facts.launch
-    incomplete = any(
-        note.name in _OWN and note.status not in (ReadStatus.OK, ReadStatus.EMPTY) for note in facts.sections
-    )
-    if session is None or programs is None or incomplete or facts.root.uid < 0:
+    complete = is_complete(facts, ("session", "launch")) and facts.root.uid >= 0
+    if session is None or programs is None or not complete:
         raise LaunchError(f"{node.name} did not answer the launch probe completely")
-    _require_sense(node, session.accepted, session.cpus, session.listening)
-    _require_sense(node, facts.gpu.devices, facts.rdma.devices, facts.limits.memlock)
+    why = malformed(
+        session.accepted, session.cpus, session.listening,
+        facts.gpu.devices, facts.rdma.devices, facts.limits.memlock,
+    )  # fmt: skip
+    if why:
+        raise LaunchError(f"{node.name} gave the launch probe a malformed answer: {why:.120}")
     wanted = interface_of(node)
     interface = None if wanted is None else facts.network.interface(wanted)
-    ipv4 = [address for address in (interface.addresses if interface else ()) if ":" not in address]
     accepted = session.accepted.value
     # Variables in `env` of the inventory take precedence over its settings, as they do for the ranks.
     links, evidence = node_links.of_facts(facts, node.env.get("NCCL_IB_HCA", node.rdma_devices))
@@ -60,7 +58,7 @@ def of_facts(node: Node, facts: NodeFacts, fault: str | None = None) -> Readines
         cores=_cores(session.cpus.value, facts.cpu.topology.value),
         gpus=links.gpus,
         interface=wanted if interface else None,
-        interface_address=ipv4[0].partition("/")[0] if ipv4 else None,
+        interface_address=facts.network.ipv4(interface.name) if interface else None,
         interfaces=" ".join(found.name for found in facts.network.interfaces.or_else(())),
         ssh_accepted_on=accepted.address if accepted else None,
         ssh_port=accepted.port if accepted else None,
@@ -84,13 +82,6 @@ def of_facts(node: Node, facts: NodeFacts, fault: str | None = None) -> Readines
         links=links,
         evidence=evidence,
     )
-
-
-def _require_sense(node: Node, *readings: Reading[Any]) -> None:
-    """Raise LaunchError for an answer that is malformed, which is not the same as a missing one."""
-    for reading in readings:
-        if reading.status is ReadStatus.UNPARSABLE:
-            raise LaunchError(f"{node.name} gave the launch probe a malformed answer: {reading.detail:.120}")
 
 
 def _cores(allowed: tuple[int, ...] | None, topology: CpuTopology | None) -> int:

@@ -11,6 +11,7 @@ from clusterctl.facts.base import Section, Sections
 from clusterctl.facts.subjects import (
     clock,
     configuration,
+    containers,
     cpu,
     docker,
     gpu,
@@ -35,6 +36,7 @@ CASES = Path(__file__).parents[1] / "facts" / "cases"
 
 SUBJECTS: dict[str, Callable[[Sections], Any]] = {
     "clock": lambda sections: clock.parse(sections, None),
+    "containers": containers.parse,
     "cpu": cpu.parse,
     "docker": docker.parse,
     "gpu": gpu.parse,

@@ -37,13 +37,13 @@ def active_ports(*devices: str, rate: str = "400 Gb/sec (4X NDR)") -> str:
     )
 
 
-def facts_of(*changed: Mapping[str, str]) -> NodeFacts:
+def facts_of(*changed: Mapping[str, str], subjects: frozenset[str] = readiness.READS) -> NodeFacts:
     """Return the facts of a node whose sections are those of ``PLAIN``, with the changed ones."""
     texts = {name: text for part in (PLAIN, *changed) for name, text in part.items()}
-    names = [fragment.name for fragment in fragments(readiness.READS)]
+    names = [fragment.name for fragment in fragments(subjects)]
     sections = Sections({name: Section(name, texts.get(name, "")) for name in names})
     return facts_from(
-        "n", sections, RootAccess(0, "root"), gathered_at=0.0, duration_s=1.0, subjects=readiness.READS
+        "n", sections, RootAccess(0, "root"), gathered_at=0.0, duration_s=1.0, subjects=subjects
     )
 
 

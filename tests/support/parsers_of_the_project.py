@@ -22,13 +22,14 @@ from clusterctl import foreign
 from clusterctl.apply import records
 from clusterctl.benchmarks import neighbours, perf_output, training
 from clusterctl.benchmarks.without_nccl_log import without_log
-from clusterctl.containers import session as containers
+from clusterctl.containers import found as container_found
 from clusterctl.errors import ClusterctlError
 from clusterctl.facts import document, gather, probe
 from clusterctl.facts.base import Section, Sections
 from clusterctl.facts.catalog import SUBJECTS
 from clusterctl.facts.drift import drift
 from clusterctl.facts.model.host import RootAccess
+from clusterctl.facts.model.node import NodeFacts
 from clusterctl.facts.subjects.clock import Exchange
 from clusterctl.images import on_node, prove, relay
 from clusterctl.inventory import yaml_source
@@ -132,15 +133,18 @@ def _understood(parse: Callable[[str], object]) -> Callable[[str], object]:
     return run
 
 
-def _ready(text: str) -> object:
-    facts = gather.facts_from(
-        "n", _sections(text), RootAccess(0, "root"), gathered_at=1.0, duration_s=1.0, subjects=readiness.READS
+def _facts(text: str, subjects: frozenset[str]) -> NodeFacts:
+    return gather.facts_from(
+        "n", _sections(text), RootAccess(0, "root"), gathered_at=1.0, duration_s=1.0, subjects=subjects
     )
-    return readiness.of_facts(NODE, facts)
+
+
+def _ready(text: str) -> object:
+    return readiness.of_facts(NODE, _facts(text, readiness.READS))
 
 
 def _container(text: str) -> object:
-    return containers.parse(NODE, text, None)
+    return container_found.of_facts(NODE, _facts(text, container_found.READS), None)
 
 
 def _image(text: str) -> object:
@@ -185,11 +189,6 @@ def _imported(name: str, kind: kinds.Kind) -> Callable[[str], object]:
 
 _VERSIONS = ("mpirun (Open MPI) 4.1.4", "HYDRA build details:\n  Version:  4.2.1\n")
 _IMPORTS = "unit/inventory/imports"
-_READY = (
-    "gpus\t8\nuid\t0\ncores\t64\nports\t1F90 16\nssh\t10.0.0.9 5000 10.0.0.1 22\nlinks\tasked\n"
-    "rdma_port\tmlx5_0 1 400\n"
-    "nvlinks\t26.562 26.562\nnvlink_pairs\t18 18\nmemlock\t65536\nhost\tn\nend\tok\n"
-)
 _RELAY = (
     "base\t/var/tmp\nuser\troot\nkey\tssh-ed25519 AAAA\nhost_key\tssh-ed25519 AAAA\n"
     "connection\t10.0.0.9 5000 10.0.0.1 22\n"
@@ -263,7 +262,7 @@ def parsers() -> tuple[Parser, ...]:
         Parser("launch.mpi_version", mpi_version.read, _VERSIONS),
         Parser("launch.processes", processes.parse_inspection, ("12\t0\tS\tpython\n13\t1\tT\tpython\n",)),
         Parser("launch.readiness", _ready, _whole_nodes(), (ClusterctlError,)),
-        Parser("launch.containers", _understood(_container), (_READY,), (ClusterctlError,)),
+        Parser("containers.found", _understood(_container), _whole_nodes(), (ClusterctlError,)),
         Parser("images.relay", _understood(lambda text: relay.parse(NODE, "t", text)), (_RELAY,), (ClusterctlError,)),
         Parser("images.on_node", _understood(_image), (_INSPECT,), (TransportError,)),
         Parser(

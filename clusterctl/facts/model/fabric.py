@@ -167,3 +167,9 @@ class Network(Part):
     def interface(self, name: str) -> Interface | None:
         """Return the interface with this name, or None."""
         return next((i for i in self.interfaces.or_else(()) if i.name == name), None)
+
+    def ipv4(self, name: str) -> str | None:
+        """Return the first IPv4 address of an interface, without prefix length; None without any."""
+        found = self.interface(name)
+        addresses = () if found is None else found.addresses
+        return next((address.partition("/")[0] for address in addresses if ":" not in address), None)

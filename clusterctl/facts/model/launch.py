@@ -1,4 +1,4 @@
-"""Facts that starting programs across nodes needs: the login session, and the programs that a launch uses."""
+"""Facts that starting programs or containers across nodes needs: the login session, programs, paths, GPU access."""
 
 from __future__ import annotations
 
@@ -68,3 +68,17 @@ class LaunchFacts(Part):
     """The requested private key's file, if the session may read it."""
     known_hosts: str | None = None
     """The requested known_hosts file, if the session may read it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerFacts(Part):
+    """What a container could use of the node."""
+
+    absent: tuple[str, ...] = ()
+    """Those of the requested paths that do not exist."""
+    gpu_device: bool = False
+    """Whether the NVIDIA driver's control device exists."""
+    gpu_hook: bool = False
+    """Whether the container toolkit's hook is installed: with it, docker serves --gpus without an nvidia runtime."""
+    cdi_gpus: bool = False
+    """Whether a specification in the requested CDI directories names NVIDIA's GPUs."""

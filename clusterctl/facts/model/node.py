@@ -23,7 +23,7 @@ from clusterctl.facts.model.host import (
     RootAccess,
     System,
 )
-from clusterctl.facts.model.launch import LaunchFacts, LoginSession
+from clusterctl.facts.model.launch import ContainerFacts, LaunchFacts, LoginSession
 from clusterctl.facts.model.services import (
     Clock,
     Docker,
@@ -88,6 +88,7 @@ class NodeFacts(Part):
     session: LoginSession | None = None
     """None, as each field below: the subject was not requested."""
     launch: LaunchFacts | None = None
+    containers: ContainerFacts | None = None
 
     def sysctl(self, name: str) -> str | None:
         """Return a kernel parameter that the probe reads (``net.core.rmem_max``), or None."""

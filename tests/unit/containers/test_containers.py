@@ -9,14 +9,16 @@ import tarfile
 from dataclasses import replace
 
 import pytest
+from launch_facts import facts_of
 
-from clusterctl.containers import files
+from clusterctl.containers import files, found
 from clusterctl.containers import keys as containers_keys
 from clusterctl.containers import record as containers_record
 from clusterctl.containers.fit import CLUSTER_FILE, Found, fit
-from clusterctl.containers.session import Containers, env_file, parse, refusal
+from clusterctl.containers.session import Containers, env_file, refusal
 from clusterctl.containers.up import mesh_script, nodes_of
 from clusterctl.errors import ConfigError, LaunchError, UsageError
+from clusterctl.facts.gather import gather
 from clusterctl.images.on_node import EngineInfo, NodeImage, info_of
 from clusterctl.inventory import load
 from clusterctl.inventory.model import ContainerSettings, Node
@@ -122,18 +124,58 @@ def test_dockers_refusals_are_explained_and_never_swallowed(said, words):
     assert words in error.message
 
 
+def probed(texts, node=None, taken=None):
+    facts = facts_of(texts, subjects=found.READS)
+    return found.of_facts(node or Node(name="n", address="jump.example"), facts, taken)
+
+
 def test_a_probe_that_is_cut_short_is_no_answer():
-    with pytest.raises(LaunchError, match="did not answer the container probe completely"):
-        parse(Node(name="n", address="a"), "host\tn\nports\t0016\n", None)
+    whole = facts_of(subjects=found.READS)
+    for cut in (replace(whole, sections=whole.sections[:-1]), replace(whole, session=None)):
+        with pytest.raises(LaunchError, match="did not answer the container probe completely"):
+            found.of_facts(Node(name="n", address="a"), cut, None)
 
 
 def test_a_probe_is_read():
-    text = "host\tn\nconnection\t10.0.0.9 40000 10.0.0.1 22\nports\t0016 08AE\nabsent\t/dev/infiniband\nend\tok\n"
-    found = parse(Node(name="n", address="jump.example"), text, None)
-    assert (found.address, sorted(found.ports)) == ("10.0.0.1", [22, 2222])
-    assert found.absent == {"/dev/infiniband"}
-    assert not found.gpu_hook
-    assert parse(Node(name="n", address="a"), f"gpu_hook\tyes\n{text}", None).gpu_hook
+    listening = "".join(f"  0: 00000000:{port} 00000000:0000 0A 0\n" for port in ("0016", "08AE"))
+    text = {"listening": listening, "containers": "absent /dev/infiniband\n"}
+    there = probed(text)
+    assert (there.address, sorted(there.ports)) == ("10.0.0.1", [22, 2222])
+    assert there.absent == {"/dev/infiniband"}
+    assert (there.gpus, there.gpu_hook, there.cdi_spec, there.cluster_file) == (False, False, False, True)
+    others = f"gpu-device\ngpu-hook\ncdi-gpus\nabsent {CLUSTER_FILE}\n"
+    there = probed({"containers": others}, taken="c0ffee")
+    assert (there.gpus, there.gpu_hook, there.cdi_spec, there.cluster_file) == (True, True, True, False)
+    assert there.name_taken == "c0ffee"
+
+
+def test_the_address_is_that_of_the_interface_else_where_ssh_arrived_else_the_inventorys():
+    ip = "1: lo    inet 127.0.0.1/8 scope host\n2: ib0    inet 10.1.0.7/16 scope global\n"
+    texts = {"network": "ib0/operstate:up\nlo/operstate:unknown\n", "addresses": ip}
+
+    def address(socket_ifname, arrived):
+        node = Node(name="n", address="203.0.113.7", socket_ifname=socket_ifname)
+        return probed({**texts, "session": f"connection 10.0.0.9 5000 {arrived} 22\n"}, node).address
+
+    assert address("=ib0,ib1", "10.0.0.1") == "10.1.0.7"
+    assert [address(name, "10.0.0.1") for name in (None, "^ib0", "ib7")] == ["10.0.0.1"] * 3
+    assert address(None, "127.0.0.1") == "203.0.113.7"
+
+
+def test_only_what_is_there_is_left_out_by_a_real_shell(tmp_path):
+    (tmp_path / "there").mkdir()
+    (tmp_path / "cdi").mkdir()
+    (tmp_path / "cdi" / "nvidia.yaml").write_text("kind: nvidia.com/gpu\n")
+    paths = tuple(f"{tmp_path}/{name}:/x" for name in ("there", "no*", "$HOME"))
+    node = Node(name="n", address="a", connection="local", container={"image": "i", "volumes": paths})
+    engine = replace(ENGINE, cdi_dirs=(str(tmp_path / "none"), str(tmp_path / "cdi")))
+    facts = gather(
+        LocalTransport(node), node, 60.0, subjects=found.READS, values=found.values(node, engine), sudo=False
+    )
+    there = found.of_facts(node, facts, None)
+    assert there.absent >= {f"{tmp_path}/no*", f"{tmp_path}/$HOME"}
+    assert f"{tmp_path}/there" not in there.absent
+    assert there.cdi_spec
 
 
 def test_the_environment_survives_a_shell_and_leaves_the_sessions_own_alone(tmp_path):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from launch_facts import Answering
+from launch_facts import Answering, facts_of
 
-from clusterctl.containers import session as containers
+from clusterctl.containers import found
 from clusterctl.errors import ClusterctlError
 from clusterctl.images import relay
 from clusterctl.images.archive import Archive
@@ -52,12 +52,18 @@ def test_a_relay_that_counts_in_words_is_its_own_failure(text):
     assert raised.value.failure.kind is FailureKind.PROTOCOL
 
 
-@pytest.mark.parametrize(
-    "said", ["interface_address\t*", "interface_address\t10.0.0.2,10.0.0.3", "ports\txyz"]
-)
-def test_a_container_is_at_one_address_and_at_no_pattern(said):
+@pytest.mark.parametrize("address", ["*", "10.0.0.2,10.0.0.3"])
+def test_a_container_is_at_one_address_and_at_no_pattern(address):
+    node = Node(name="n1", address="10.0.0.1", socket_ifname="ib0")
+    texts = {"network": "ib0/operstate:up\n", "addresses": f"2: ib0    inet {address} scope global\n"}
     with pytest.raises(ValueError):  # which is the node's failure, as above
-        containers.parse(Node(name="n1", address="10.0.0.1"), f"{said}\nend\tok\n", None)
+        found.of_facts(node, facts_of(texts, subjects=found.READS), None)
+
+
+@pytest.mark.parametrize("said", [{"listening": "xyz"}, {"session": "connection a b c d\n"}])
+def test_a_container_on_a_node_that_answers_nonsense_is_not_started(said):
+    with pytest.raises(ClusterctlError, match="n1 gave the container probe a malformed answer"):
+        found.of_facts(Node(name="n1", address="a"), facts_of(said, subjects=found.READS), None)
 
 
 @pytest.mark.parametrize(
