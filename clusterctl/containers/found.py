@@ -36,7 +36,7 @@ def of_facts(node: Node, facts: NodeFacts, taken: str | None) -> Found:
         raise LaunchError(f"{node.name} did not answer the container probe completely")
     if why := malformed(session.accepted, session.listening):
         raise LaunchError(f"{node.name} gave the container probe a malformed answer: {why:.120}")
-    interface = (node.socket_ifname or "").lstrip("=").split(",")[0]
+    interface = (node.interfaces.first if node.interfaces else None) or ""
     accepted = session.accepted.value
     near = accepted.address if accepted is not None else node.address
     return Found(

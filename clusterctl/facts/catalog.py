@@ -19,6 +19,7 @@ from clusterctl.facts.subjects import (
     cpu,
     docker,
     gpu,
+    image_distribution,
     launch,
     limits,
     memory,
@@ -60,10 +61,11 @@ SUBJECTS: dict[str, tuple[Fragment, ...]] = {
     "session": session.FRAGMENTS,
     "launch": launch.FRAGMENTS,
     "containers": containers.FRAGMENTS,
+    "image_distribution": image_distribution.FRAGMENTS,
 }
 FRAGMENTS: tuple[Fragment, ...] = tuple(fragment for found in SUBJECTS.values() for fragment in found)
 
-ON_REQUEST = frozenset({"session", "launch", "containers"})
+ON_REQUEST = frozenset({"session", "launch", "containers", "image_distribution"})
 """Subjects that only commands other than ``check`` and ``bootstrap`` read, some with values of their request."""
 
 # A parser may read sections of another subject: a section of the limits holds all configuration files.
@@ -175,4 +177,5 @@ def facts_from(
         session=session.parse(sections) if "session" in requested else None,
         launch=launch.parse(sections) if "launch" in requested else None,
         containers=containers.parse(sections) if "containers" in requested else None,
+        image_distribution=image_distribution.parse(sections) if "image_distribution" in requested else None,
     )

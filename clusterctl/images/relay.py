@@ -13,14 +13,24 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clusterctl.errors import ImageError
-from clusterctl.foreign import is_whole, whole
+from clusterctl.facts.base import malformed
+from clusterctl.facts.catalog import is_complete
+from clusterctl.facts.gather import gather
+from clusterctl.facts.model.node import NodeFacts
+from clusterctl.foreign import whole
 from clusterctl.images.archive import DECOMPRESS, Archive
 from clusterctl.images.on_node import NodeEngine, NodeImage, brief, require
 from clusterctl.inventory.model import Node
 from clusterctl.transport.answers import understanding
 from clusterctl.transport.base import Completed, Transport
 
+READS = frozenset({"image_distribution", "network", "session", "storage"})
+"""The subjects of the facts that a distribution reads."""
+SPOOL = "/var/tmp"
+"""The directory below which nodes keep archives."""
 PIECE_BYTES = 16 << 20
+_NO_BASE = 3
+"""Exit status of ``relay_prepare.sh`` when it cannot create the directory of all distributions."""
 _TIMEOUT_S = 60.0
 _SLOWEST_BYTES_PER_S = 1 << 20
 """A way that is slower than this is given up."""
@@ -57,55 +67,61 @@ def _script(name: str, values: Mapping[str, str]) -> bytes:
 
 def prepare(node: Node, engine: NodeEngine, token: str) -> Relay:
     """Make the node's directory and key for this distribution; raise ImageError when that is impossible."""
-    interface = node.interfaces.first if node.interfaces else None
-    values = {
-        "TOKEN": token,
-        "INTERFACE": interface or "",
-        "DOCKER_ROOT": engine.info.root_dir,
-    }
-    done = engine.transport.run(("sh", "-s"), stdin=_script("relay_prepare.sh", values), timeout_s=_TIMEOUT_S)
-    with understanding(node.name, "what it has for an image"):
-        return parse(node, token, done.text)
-
-
-def parse(node: Node, token: str, text: str) -> Relay:
-    """Read what ``relay_prepare.sh`` answered; raise ImageError for a fault or an answer cut short."""
-    said: dict[str, list[str]] = {}
-    for line in text.splitlines():
-        name, tab, value = line.partition("\t")
-        if tab and value:
-            said.setdefault(name, []).append(value)
-    if "fault" in said:
+    values = {"SPACE_AT": f"{SPOOL}\n{engine.info.root_dir}"}
+    facts = gather(engine.transport, node, _TIMEOUT_S, subjects=READS, values=values, sudo=False)
+    base = _base(facts)
+    made = {"TOKEN": token, "BASE": base, "WORK": f"{base}/{token}"}
+    done = engine.transport.run(("sh", "-s"), stdin=_script("relay_prepare.sh", made), timeout_s=_TIMEOUT_S)
+    if done.returncode != 0:
         raise ImageError(
-            f"{node.name}: {said['fault'][0]}",
+            f"{node.name}: cannot make {made['BASE' if done.returncode == _NO_BASE else 'WORK']}",
             hint="the archive waits there until it is loaded: free space there",
         )
-    if said.get("end") != ["ok"]:
+    mark = f" clusterctl-{token}"
+    key = next((line for line in done.text.splitlines() if line.endswith(mark)), "").removesuffix(mark)
+    with understanding(node.name, "what it has for an image"):
+        return of_facts(node, facts, token, engine.info.root_dir, key)
+
+
+def _base(facts: NodeFacts) -> str:
+    return f"{SPOOL}/clusterctl-images-{facts.root.uid}"
+
+
+def of_facts(node: Node, facts: NodeFacts, token: str, docker_root: str, key: str) -> Relay:
+    """Return what a distribution needs of a node's facts of ``READS``; ``key``: the public key, empty without one.
+
+    Raise ImageError for incomplete or malformed facts, and for words that other nodes may not get.
+    """
+    session, own, storage = facts.session, facts.image_distribution, facts.storage
+    complete = is_complete(facts, ("session", "image_distribution")) and facts.root.uid >= 0
+    if session is None or own is None or not complete:
         raise ImageError(f"{node.name} did not finish answering what it has for an image")
+    if why := malformed(session.accepted):
+        raise ImageError(f"{node.name} gave a malformed answer to what it has for an image: {why:.120}")
 
-    def one(name: str) -> str:
-        return said.get(name, [""])[0]
-
-    def free(name: str) -> int:
-        return whole(one(name)) * 1024 if is_whole(one(name)) else 1 << 62
+    def free(path: str) -> int:
+        space = storage.at(path)
+        return 1 << 62 if space is None else space.free_bytes
 
     # Where the node was reached and on which port: right behind forwarded ports and jump hosts, too.
-    connection = one("connection").split()
-    accepted, port = (connection[2], whole(connection[3])) if len(connection) == 4 else ("127.0.0.1", 22)
-    told = one("interface_address") or ("" if accepted.startswith("127.") else accepted)
+    accepted = session.accepted.value
+    near = "" if accepted is None or accepted.address.startswith("127.") else accepted.address
+    interface = (node.interfaces.first if node.interfaces else None) or ""
+    told = facts.network.ipv4(interface) or near
+    base = _base(facts)
     return Relay(
         node=node.name,
-        base=one("base"),
-        work=f"{one('base')}/{token}",
-        user=_fit_to_travel(node, "account", one("user"), _USER),
+        base=base,
+        work=f"{base}/{token}",
+        user=_fit_to_travel(node, "account", own.user, _USER),
         address=_fit_to_travel(node, "address", told, _ADDRESS) if told else node.address,
-        port=port,
-        key=_fit_to_travel(node, "key", one("key"), _KEY) if "key" in said else None,
-        host_keys=tuple(_fit_to_travel(node, "host key", key, _KEY) for key in said.get("host_key", ())),
-        has_zstd=one("zstd") == "yes",
-        free_spool_bytes=free("free_spool"),
-        free_docker_bytes=free("free_docker"),
-        one_disk=one("spool_device") == one("docker_device"),
+        port=22 if accepted is None else accepted.port,
+        key=_fit_to_travel(node, "key", key, _KEY) if key else None,
+        host_keys=tuple(_fit_to_travel(node, "host key", found, _KEY) for found in session.host_keys),
+        has_zstd=own.has_zstd,
+        free_spool_bytes=free(SPOOL),
+        free_docker_bytes=free(docker_root),
+        one_disk=storage.device_at(SPOOL) == storage.device_at(docker_root),
     )
 
 

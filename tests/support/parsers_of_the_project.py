@@ -147,6 +147,10 @@ def _container(text: str) -> object:
     return container_found.of_facts(NODE, _facts(text, container_found.READS), None)
 
 
+def _relay(text: str) -> object:
+    return relay.of_facts(NODE, _facts(text, relay.READS), "t", "/var/lib/docker", "ssh-ed25519 AAAA")
+
+
 def _image(text: str) -> object:
     return on_node.image_of(foreign.json_value(text)[0])
 
@@ -189,11 +193,6 @@ def _imported(name: str, kind: kinds.Kind) -> Callable[[str], object]:
 
 _VERSIONS = ("mpirun (Open MPI) 4.1.4", "HYDRA build details:\n  Version:  4.2.1\n")
 _IMPORTS = "unit/inventory/imports"
-_RELAY = (
-    "base\t/var/tmp\nuser\troot\nkey\tssh-ed25519 AAAA\nhost_key\tssh-ed25519 AAAA\n"
-    "connection\t10.0.0.9 5000 10.0.0.1 22\n"
-    "free_spool\t1000\nfree_docker\t1000\nzstd\tyes\nend\tok\n"
-)
 _RECORD = (
     'clusterctl-record {"kind": "start", "rank": 0, "host": "a", "pid": 7, "device": "cuda:0 H200"}\n'
     'clusterctl-record {"kind": "rank", "rank": 0, "host": "a", "pid": 7, "device": "cuda:0 H200", '
@@ -263,7 +262,7 @@ def parsers() -> tuple[Parser, ...]:
         Parser("launch.processes", processes.parse_inspection, ("12\t0\tS\tpython\n13\t1\tT\tpython\n",)),
         Parser("launch.readiness", _ready, _whole_nodes(), (ClusterctlError,)),
         Parser("containers.found", _understood(_container), _whole_nodes(), (ClusterctlError,)),
-        Parser("images.relay", _understood(lambda text: relay.parse(NODE, "t", text)), (_RELAY,), (ClusterctlError,)),
+        Parser("images.relay", _understood(_relay), _whole_nodes(), (ClusterctlError,)),
         Parser("images.on_node", _understood(_image), (_INSPECT,), (TransportError,)),
         Parser(
             "images.prove",

@@ -82,3 +82,13 @@ class ContainerFacts(Part):
     """Whether the container toolkit's hook is installed: with it, docker serves --gpus without an nvidia runtime."""
     cdi_gpus: bool = False
     """Whether a specification in the requested CDI directories names NVIDIA's GPUs."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageDistributionFacts(Part):
+    """What passing an image from node to node needs besides disks and addresses."""
+
+    user: str
+    """The account's name; empty if it is unknown."""
+    has_zstd: bool
+    """Whether zstd runs."""

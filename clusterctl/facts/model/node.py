@@ -23,7 +23,7 @@ from clusterctl.facts.model.host import (
     RootAccess,
     System,
 )
-from clusterctl.facts.model.launch import ContainerFacts, LaunchFacts, LoginSession
+from clusterctl.facts.model.launch import ContainerFacts, ImageDistributionFacts, LaunchFacts, LoginSession
 from clusterctl.facts.model.services import (
     Clock,
     Docker,
@@ -89,6 +89,7 @@ class NodeFacts(Part):
     """None, as each field below: the subject was not requested."""
     launch: LaunchFacts | None = None
     containers: ContainerFacts | None = None
+    image_distribution: ImageDistributionFacts | None = None
 
     def sysctl(self, name: str) -> str | None:
         """Return a kernel parameter that the probe reads (``net.core.rmem_max``), or None."""

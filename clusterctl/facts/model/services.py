@@ -153,7 +153,7 @@ class Space(Part):
 
 @dataclass(frozen=True, slots=True)
 class Storage(Part):
-    """Mounts (without those of kernel and containers) and free space at /, /dev/shm, /tmp and /var/lib/docker."""
+    """Mounts (without those of kernel and containers), and free space at some paths (/tmp, those of a request)."""
 
     mounts: Reading[tuple[Mount, ...]]
     space: Reading[tuple[Space, ...]]
@@ -161,6 +161,14 @@ class Storage(Part):
     def at(self, path: str) -> Space | None:
         """Return the space at one of the probed paths."""
         return next((space for space in self.space.or_else(()) if space.path == path), None)
+
+    def device_at(self, path: str) -> str | None:
+        """Return the source of the file system at one of the probed paths, or its mount point if that is unknown."""
+        space = self.at(path)
+        if space is None:
+            return None
+        sources = {mount.target: mount.source for mount in self.mounts.or_else(())}
+        return sources.get(space.mounted_on, space.mounted_on)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Mounts, and free space at the paths that benchmarks and containers use."""
+"""Mounts, and free space at the paths that benchmarks and containers use, and at those of a request."""
 
 from __future__ import annotations
 
@@ -21,9 +21,12 @@ FRAGMENTS = (
         "space",
         f"""\
 set --
-for f in {" ".join(PATHS)}; do [ -d "$f" ] && set -- "$@" "$f"; done
+IFS=$N; set -f
+for f in {" ".join(PATHS)} $SPACE_AT; do [ -d "$f" ] && set -- "$@" "$f"; done
+unset IFS; set +f
 printf 'paths'; printf ' %s' "$@"; echo
 t 10 df -kP "$@\"""",
+        variables=("SPACE_AT",),
     ),
 )
 

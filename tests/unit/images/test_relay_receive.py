@@ -6,13 +6,17 @@ import hashlib
 import os
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from launch_facts import facts_of
 
 from clusterctl.errors import ImageError
 from clusterctl.images import relay
+from clusterctl.images.on_node import EngineInfo, NodeEngine
 from clusterctl.inventory.model import Node
+from clusterctl.transport.local import LocalTransport
 
 SCRIPT = Path(relay.__file__).with_name("relay_receive.sh")
 DATA = bytes(range(256)) * 64
@@ -126,22 +130,80 @@ def test_what_the_next_node_says_is_never_reckoned_with_unless_it_is_a_number(sh
     assert asked.read_text().endswith(" -- me@10.0.0.2 have\n")
 
 
+SESSION = "connection 10.0.0.9 5000 10.0.0.1 2200\nhost-key ssh-ed25519 AAAA\n"
+TEXTS = {
+    "session": SESSION,
+    "image_distribution": "user me\nzstd\n",
+    "network": "ib0/operstate:up\n",
+    "addresses": "2: ib0    inet 10.1.0.7/16 scope global\n",
+    "mounts": "/dev/vda1 / ext4 rw 0 0\n/dev/vda1 /var/lib/docker ext4 rw 0 0\n/dev/vdb1 /data ext4 rw 0 0\n",
+    "space": "paths / /var/tmp /var/lib/docker /data/docker\nFilesystem 1024-blocks Used Free Capacity Mounted on\n"
+    "/dev/vda1 100 50 50 50% /\n/dev/vda1 100 50 50 50% /\n/dev/vda1 100 50 50 50% /var/lib/docker\n"
+    "/dev/vdb1 100 50 7 50% /data\n",
+}
+
+
+def relay_of(texts, node=None, docker_root="/var/lib/docker", key="ssh-ed25519 AAAA"):
+    facts = facts_of(TEXTS, texts, subjects=relay.READS)
+    return relay.of_facts(node or Node(name="n1", address="10.0.0.2"), facts, "t0ken", docker_root, key)
+
+
+def test_a_relay_is_where_the_node_was_reached_with_the_room_of_its_disks():
+    there = relay_of({})
+    assert (there.base, there.work) == ("/var/tmp/clusterctl-images-0", "/var/tmp/clusterctl-images-0/t0ken")
+    assert (there.user, there.address, there.port, there.has_zstd) == ("me", "10.0.0.1", 2200, True)
+    assert (there.key, there.host_keys) == ("ssh-ed25519 AAAA", ("ssh-ed25519 AAAA",))
+    # One disk, although two file systems of it are mounted.
+    assert (there.free_spool_bytes, there.free_docker_bytes, there.one_disk) == (51200, 51200, True)
+    other = relay_of({}, Node(name="n1", address="a", socket_ifname="ib0"), "/data/docker", key="")
+    assert (other.address, other.key, other.free_docker_bytes, other.one_disk) == (
+        "10.1.0.7",
+        None,
+        7168,
+        False,
+    )
+    unknown = relay_of({"session": "cpus 0", "space": ""}, Node(name="n1", address="a"))
+    assert (unknown.address, unknown.port, unknown.host_keys) == ("a", 22, ())
+    assert unknown.free_docker_bytes == unknown.free_spool_bytes == 1 << 62
+
+
+def test_an_answer_cut_short_makes_no_relay():
+    whole = facts_of(TEXTS, subjects=relay.READS)
+    for cut in (replace(whole, sections=whole.sections[:-1]), replace(whole, session=None)):
+        with pytest.raises(ImageError, match="n1 did not finish answering"):
+            relay.of_facts(Node(name="n1", address="a"), cut, "t0ken", "/", "")
+
+
 @pytest.mark.parametrize(
-    ("name", "word"),
+    ("section", "text"),
     [
-        ("user", "-oProxyCommand=touch /tmp/seen;"), ("user", "a b"), ("user", ""), ("interface_address", "*"),
-        ("interface_address", "10.0.0.2,10.0.0.3"), ("connection", "10.0.0.9 5000 -oX=y 22"),
-        ("key", 'ssh-ed25519 AAAA" command="x'), ("key", "AAAA"), ("host_key", "@cert-authority * ssh-ed25519 AAAA"),
+        ("image_distribution", "user -oProxyCommand=touch /tmp/seen;\n"), ("image_distribution", "user a b\n"),
+        ("image_distribution", "zstd\n"), ("addresses", "2: ib0    inet * scope global\n"),
+        ("addresses", "2: ib0    inet 10.0.0.2,10.0.0.3 scope global\n"),
+        ("session", "connection 10.0.0.9 5000 -oX=y 22\n"), ("key", 'ssh-ed25519 AAAA" command="x'), ("key", "AAAA"),
+        ("session", "host-key @cert-authority * ssh-ed25519 AAAA\n"),
     ],
 )  # fmt: skip
-def test_what_a_node_says_of_itself_is_no_option_and_no_pattern_on_others(name, word):
-    said = {
-        "base": "/var/tmp/x",
-        "user": "me",
-        "key": "ssh-ed25519 AAAA",
-        "host_key": "ssh-ed25519 AAAA",
-        name: word,
-    }
-    text = "".join(f"{key}\t{value}\n" for key, value in said.items()) + "end\tok\n"
+def test_what_a_node_says_of_itself_is_no_option_and_no_pattern_on_others(section, text):
+    node = Node(name="n1", address="10.0.0.2", socket_ifname="ib0" if section == "addresses" else None)
     with pytest.raises(ImageError, match="is not one that other nodes may use"):
-        relay.parse(Node(name="n1", address="10.0.0.2"), "t0ken", text)
+        if section == "key":
+            relay_of({}, node, key=text)
+        else:
+            relay_of({section: text}, node)
+
+
+def test_a_node_is_prepared_once_for_a_token(tmp_path, monkeypatch):
+    monkeypatch.setattr(relay, "SPOOL", str(tmp_path))
+    node = Node(name="n1", address="localhost", connection="local")
+    engine = NodeEngine(LocalTransport(node), False, EngineInfo("28", "amd64", str(tmp_path), (), ()))
+    there = relay.prepare(node, engine, "t0ken")
+    assert Path(there.work).stat().st_mode & 0o777 == 0o700
+    assert there.key == Path(there.work, "key.pub").read_text().removesuffix(" clusterctl-t0ken\n")
+    assert there.one_disk and 0 < there.free_spool_bytes == pytest.approx(there.free_docker_bytes, rel=0.1)
+    with pytest.raises(ImageError, match=f"n1: cannot make {there.work}") as caught:
+        relay.prepare(node, engine, "t0ken")
+    assert "free space there" in caught.value.hint
+    monkeypatch.setattr(relay, "SPOOL", f"{tmp_path}/no")
+    with pytest.raises(ImageError, match=f"cannot make {tmp_path}/no/clusterctl-images-[0-9]+$"):
+        relay.prepare(node, engine, "t0ken")

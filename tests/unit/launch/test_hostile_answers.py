@@ -45,7 +45,8 @@ def test_a_node_that_answers_nonsense_before_a_launch_is_left_out_by_name(change
 
 @pytest.mark.parametrize("text", ["", "all of it", MANY])
 def test_a_relay_that_counts_in_words_is_its_own_failure(text):
-    there = relay.parse(Node(name="n1", address="n1"), "t0ken", "base\t/var/tmp/x\nuser\tme\nend\tok\n")
+    facts = facts_of({"image_distribution": "user me\n"}, subjects=relay.READS)
+    there = relay.of_facts(Node(name="n1", address="n1"), facts, "t0ken", "/", "")
     archive = Archive(Path("/dev/null"), "0" * 64, 9, "gzip")
     with pytest.raises(TransportError, match="n1: its answer to the query for ") as raised:
         relay.have(Answering("n1", {}, text=text), there, archive)
