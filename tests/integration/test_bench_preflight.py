@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import shutil
 import sys
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from clusterctl.launch import readiness
 from clusterctl.launch.ladder import RUNGS
 
 WORDS = ("--preflight", "--library", "gloo", "-np", "2", "--json")
@@ -50,6 +52,14 @@ def test_every_rung_to_eight_bytes(run_clusterctl: Any, sshd_farm: Any, tmp_path
     assert details["8 bytes"].startswith("all_reduce correct in ")
     (folder,) = (tmp_path / "runs").glob("*-preflight-*")
     assert json.loads((folder / "preflight.json").read_text())["status"] == "ok"
+    facts = json.loads((folder / "facts.json").read_text())
+    assert set(facts["subjects"]) == readiness.READS
+    assert [node["launch"]["mpirun"]["path"] for node in facts["nodes"].values()] == [
+        shutil.which("mpirun")
+    ] * 2
+    assert [node["root"]["way"] for node in facts["nodes"].values()] == [
+        "root" if os.geteuid() == 0 else "none"
+    ] * 2
 
 
 def test_ssh_between_the_nodes_is_the_rung_that_fails(
