@@ -105,8 +105,10 @@ bench: dev ## Side-by-side measurements against peers
 	$(BIN)/python benchmarks/up_many.py
 	$(BIN)/python benchmarks/nccl_log.py
 
-schema: dev ## Regenerate inventories/schema.json
+schema: dev ## Regenerate inventories/schema.json and docs/schemas
 	$(BIN)/python -m clusterctl.inventory.schema > inventories/schema.json
+	rm -f docs/schemas/*
+	$(BIN)/python -m clusterctl.documents.export docs/schemas
 
 $(VENV)/.docs: pyproject.toml | $(BIN)/pip
 	$(PIP) install --group docs

@@ -13,17 +13,20 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+
+from pydantic import ValidationError
 
 from clusterctl.apply.execute import NodeOutcome, StepOutcome, StepStatus
 from clusterctl.apply.records import Event, Record
 from clusterctl.apply.rolling import Rolling
+from clusterctl.documents.apply import AppliedNode, AppliedStatus, AppliedStep, Apply, RunOptions, RunState
+from clusterctl.documents.words import ErrorKind, NodeErrorWithoutHint
 from clusterctl.errors import PlanError
 from clusterctl.foreign import NotUnderstood, json_value
 from clusterctl.rundir import RunDir, own_file
 from clusterctl.transport.base import Failure
 
-SCHEMA = "clusterctl.apply/1"
+SCHEMA = Apply.schema_name()
 
 
 def operator() -> str:
@@ -106,83 +109,87 @@ class RunJournal:
 
 def start(run: RunDir, options: Options, state_dir: str) -> None:
     """Write ``apply.json`` in its initial state, before any step is applied."""
-    run.write(
-        "apply",
-        {
-            "schema": SCHEMA,
-            "state": "started",
-            "operator": operator(),
-            "state_dir": state_dir,
-            "options": {
-                "only": None if options.only is None else list(options.only),
-                "skip": list(options.skip),
-                "batch": options.rolling.batch,
-                "max_failures": options.rolling.max_failures,
-            },
-            "nodes": {},
-        },
+    found = Apply(
+        state=RunState.STARTED,
+        operator=operator(),
+        state_dir=state_dir,
+        options=RunOptions(
+            only=options.only,
+            skip=options.skip,
+            batch=options.rolling.batch,
+            max_failures=options.rolling.max_failures,
+        ),
+        nodes={},
     )
+    run.write("apply", found.document())
 
 
 def finish(
-    run: RunDir, outcomes: Mapping[str, NodeOutcome], failures: Mapping[str, Failure], state: str
+    run: RunDir, outcomes: Mapping[str, NodeOutcome], failures: Mapping[str, Failure], state: RunState
 ) -> None:
     """Write the end of the run into ``apply.json``: ``finished``, or ``cut`` if a node has steps left.
 
     ``failures`` are the nodes whose facts could not be gathered. Steps of earlier parts of the run are kept; errors
     are those of this part.
     """
-    document = run.read("apply")
-    document["state"] = state
-    earlier = document["nodes"]
-    document["nodes"] = {
-        node: _node_document(earlier.get(node), outcomes.get(node), failures.get(node))
+    recorded = _recorded(run)
+    earlier = recorded.nodes
+    nodes = {
+        node: _node(earlier.get(node), outcomes.get(node), failures.get(node))
         for node in dict.fromkeys((*earlier, *outcomes, *failures))
     }
-    run.write("apply", document)
+    run.write("apply", recorded.model_copy(update={"state": state, "nodes": nodes}).document())
 
 
-def _node_document(
-    earlier: Mapping[str, Any] | None, outcome: NodeOutcome | None, lost: Failure | None
-) -> dict[str, Any]:
-    steps = {step["key"]: step for step in (earlier["steps"] if earlier is not None else ())}
+def _node(earlier: AppliedNode | None, outcome: NodeOutcome | None, lost: Failure | None) -> AppliedNode:
+    steps = {step.key: step for step in (earlier.steps if earlier is not None else ())}
     failure = lost
     if outcome is not None:
         failure = outcome.failure or lost
         for step in outcome.steps:
             # A change by an earlier part of this run is still a change of this run.
             if step.status is not StepStatus.UNCHANGED or step.key not in steps:
-                steps[step.key] = _step_document(step)
-    return {
-        "error": None if failure is None else {"kind": failure.kind.value, "message": failure.message},
-        "steps": list(steps.values()),
-    }
+                steps[step.key] = _step(step)
+    error = None
+    if failure is not None:
+        error = NodeErrorWithoutHint(kind=ErrorKind(failure.kind.value), message=failure.message)
+    return AppliedNode(error=error, steps=tuple(steps.values()))
 
 
-def _step_document(step: StepOutcome) -> dict[str, Any]:
-    return {
-        "requirement": step.requirement,
-        "description": step.description,
-        "status": step.status.value,
-        "key": step.key,
-        "round": step.round,
-        "reason": step.reason,
-        "notes": list(step.notes),
-    }
+def _step(step: StepOutcome) -> AppliedStep:
+    return AppliedStep(
+        requirement=step.requirement,
+        description=step.description,
+        status=AppliedStatus(step.status.value),
+        key=step.key,
+        round=step.round,
+        reason=step.reason,
+        notes=step.notes,
+    )
 
 
 def stored_options(run: RunDir) -> tuple[Options, str]:
     """Return the options of an earlier part of this run and the nodes' state directory; raise PlanError without."""
+    found = _recorded(run)
+    options = found.options
+    return Options(options.only, options.skip, Rolling(options.batch, options.max_failures)), found.state_dir
+
+
+def _recorded(run: RunDir) -> Apply:
     document = run.read("apply")
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         raise PlanError(
             f"run {run.id} has no {SCHEMA} document",
             hint="only a bootstrap that began to apply its plan can be resumed; start a new run",
         )
-    options = document["options"]
-    only = None if options["only"] is None else tuple(options["only"])
-    rolling = Rolling(options.get("batch"), options.get("max_failures"))
-    return Options(only, tuple(options["skip"]), rolling), str(document["state_dir"])
+    try:
+        return Apply.model_validate(document)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise PlanError(
+            f"{run.file('apply')} is damaged: {place}: {first['msg']}", hint="start a new run"
+        ) from None
 
 
 @dataclass(frozen=True, slots=True)

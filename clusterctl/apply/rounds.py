@@ -15,6 +15,7 @@ from clusterctl.apply.journal import RunJournal
 from clusterctl.apply.on_node import OnNode, left_out
 from clusterctl.apply.reboot import BOOT_ID
 from clusterctl.apply.records import Event, Record
+from clusterctl.documents.apply import RunState
 from clusterctl.errors import ClusterctlError, PlanError
 from clusterctl.facts.model.node import NodeFacts
 from clusterctl.inventory.model import Node
@@ -64,7 +65,7 @@ class Rounds:
             outcome.failure is not None for outcome in self._outcomes.values()
         )
         failures = self._prepared.verdicts.failures
-        journal.finish(self._run, self._outcomes, failures, "cut" if cut else "finished")
+        journal.finish(self._run, self._outcomes, failures, RunState.CUT if cut else RunState.FINISHED)
         return Result(self._outcomes, self._verdicts, max(self._rounds.values(), default=0))
 
     @property

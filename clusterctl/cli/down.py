@@ -36,6 +36,7 @@ def down(
     from clusterctl.cli.session import say_failures, session_of
     from clusterctl.containers import record as containers_record
     from clusterctl.containers import up as containers_up
+    from clusterctl.documents.containers import Down, NotRemoved
     from clusterctl.rundir import RunDir
     from clusterctl.transport.base import FailureKind
 
@@ -48,12 +49,11 @@ def down(
     failures = outcome.failures
     if as_json:
         console.emit_json(
-            {
-                "schema": "clusterctl.down/1",
-                "run": run.id,
-                "removed": removed,
-                "failed": [{"name": name, "error": failure.message} for name, failure in failures.items()],
-            }
+            Down(
+                run=run.id,
+                removed=removed,
+                failed=tuple(NotRemoved(name=name, error=f.message) for name, f in failures.items()),
+            ).document()
         )
     else:
         console.talk(f"{removed} containers of {run.id} removed")

@@ -13,6 +13,7 @@ from clusterctl.cli import options as cli
 from clusterctl.cli.down import RunOption
 
 if TYPE_CHECKING:
+    from clusterctl.documents.containers import Answer
     from clusterctl.transport.base import Completed, Failure
 
 
@@ -38,8 +39,9 @@ def execute(
     """
     from clusterctl.cli.containers_session import containers_session
     from clusterctl.cli.session import say_failures
+    from clusterctl.documents.containers import Exec
     from clusterctl.inventory.model import Node
-    from clusterctl.transport.base import Failure, Transport
+    from clusterctl.transport.base import Transport
     from clusterctl.transport.fanout import fan_out
 
     cli.require_seconds(timeout_s)
@@ -51,25 +53,25 @@ def execute(
     outcome = fan_out(session.inventory.nodes, session.connect, work, fanout=session.fanout)
     if as_json:
         console.emit_json(
-            {
-                "schema": "clusterctl.exec/1",
-                "command": shlex.join(command),
-                "nodes": [
-                    {"name": name, "error": answer.message}
-                    if isinstance(answer, Failure)
-                    else {
-                        "name": name, "status": answer.returncode,
-                        "stdout": answer.text, "stderr": answer.error_text,
-                    }
-                    for name, answer in outcome.items()
-                ],
-            }
-        )  # fmt: skip
+            Exec(
+                command=shlex.join(command),
+                nodes=tuple(_answer(name, answer) for name, answer in outcome.items()),
+            ).document()
+        )
     else:
         _say(outcome)
     say_failures(outcome.failures)
     status = any(done.returncode for done in outcome.values_by_node.values())
     raise typer.Exit(5 if outcome.failures else 1 if status else 0)
+
+
+def _answer(name: str, answer: Completed | Failure) -> Answer:
+    from clusterctl.documents.containers import Answer
+    from clusterctl.transport.base import Failure
+
+    if isinstance(answer, Failure):
+        return Answer(name=name, error=answer.message)
+    return Answer(name=name, status=answer.returncode, stdout=answer.text, stderr=answer.error_text)
 
 
 def _say(outcome: Mapping[str, Completed | Failure]) -> None:

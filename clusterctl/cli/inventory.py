@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -79,10 +79,11 @@ def import_inventory(
         _write(output, text, force)
         console.talk(f"{output}: {len(found.nodes)} nodes, read as {kinds.TITLES[kind]}")
     if json:
-        notes = [{"file": note.file, "line": note.line, "message": note.text} for note in found.notes]
-        nodes = [node.name for node in found.nodes]
-        document: dict[str, Any] = {"kind": kind.value, "text": text, "nodes": nodes, "notes": notes}
-        console.emit_json({"schema": "clusterctl.import/1", **document})
+        from clusterctl.documents.inventory import Import, ImportNote
+
+        notes = tuple(ImportNote(file=note.file, line=note.line, message=note.text) for note in found.notes)
+        nodes = tuple(node.name for node in found.nodes)
+        console.emit_json(Import(kind=kind.value, text=text, nodes=nodes, notes=notes).document())
     elif output is None:
         console.data(text)
 

@@ -105,9 +105,9 @@ def down(
 
     removed = labs.down(directory, purge_cache=purge_cache)
     if as_json:
-        console.emit_json(
-            {"schema": "clusterctl.lab-down/1", "directory": str(directory.absolute()), "removed": removed}
-        )
+        from clusterctl.documents.lab import LabDown
+
+        console.emit_json(LabDown(directory=str(directory.absolute()), removed=removed).document())
     else:
         console.talk(f"removed the lab in {directory}" if removed else f"there is no lab in {directory}")
 
@@ -161,26 +161,27 @@ def _node_table(lab: Lab) -> str:
 
 
 def _document(state: LabStatus) -> dict[str, Any]:
+    from clusterctl.documents.lab import LabNodeStatus, LabStatusDocument
+
     lab = state.lab
-    return {
-        "schema": "clusterctl.lab/1",
-        "directory": str(state.directory),
-        "driver": lab.driver if lab else None,
-        "inventory": str(lab.inventory_path) if lab else None,
-        "known_hosts": str(lab.known_hosts_path) if lab else None,
-        "identity_file": str(lab.identity_file) if lab else None,
-        "nodes": [
-            {
-                "name": entry.node.name,
-                "user": entry.node.user,
-                "address": entry.node.address,
-                "port": entry.node.port,
-                "fabric_address": entry.node.fabric_address,
-                "running": entry.running,
-                "ssh": entry.ssh,
-                "pid": entry.node.pid,
-                "container_id": entry.node.container_id,
-            }
+    return LabStatusDocument(
+        directory=str(state.directory),
+        driver=lab.driver if lab else None,
+        inventory=str(lab.inventory_path) if lab else None,
+        known_hosts=str(lab.known_hosts_path) if lab else None,
+        identity_file=str(lab.identity_file) if lab else None,
+        nodes=tuple(
+            LabNodeStatus(
+                name=entry.node.name,
+                user=entry.node.user,
+                address=entry.node.address,
+                port=entry.node.port,
+                fabric_address=entry.node.fabric_address,
+                running=entry.running,
+                ssh=entry.ssh,
+                pid=entry.node.pid,
+                container_id=entry.node.container_id,
+            )
             for entry in state.nodes
-        ],
-    }
+        ),
+    ).document()

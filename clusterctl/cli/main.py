@@ -68,8 +68,9 @@ def application(verb: str | None = None) -> typer.Typer:
 
 
 def _document(message: str, exit_code: int, hint: str | None = None) -> dict[str, Any]:
-    error = {"message": message, "hint": hint, "exit_code": exit_code}
-    return {"schema": "clusterctl.error/1", "error": error}
+    from clusterctl.documents.error import Error, ErrorBody
+
+    return Error(error=ErrorBody(message=message, hint=hint, exit_code=exit_code)).document()
 
 
 def _hoisted(arguments: Sequence[str]) -> list[str]:

@@ -57,6 +57,7 @@ def up(
     from clusterctl.cli.bench.run import terminable
     from clusterctl.cli.session import open_session
     from clusterctl.containers import up as containers_up
+    from clusterctl.documents.containers import StartedContainer, Up
     from clusterctl.inventory.recorded import recorded
     from clusterctl.rundir import RunDir
 
@@ -74,19 +75,18 @@ def up(
             )  # fmt: skip
     except containers_up.UpFailed as error:
         raise typer.Exit(_say_failed(error, run, as_json)) from None
-    document = {
-        "schema": "clusterctl.up/1",
-        "run": run.id,
-        "inventory": str(run.path / "containers.yaml"),
-        "nodes": [
-            {
-                "name": one.node.name, "address": one.node.address, "port": one.node.port,
-                "container": one.started.container_id, "memlock": one.memlock,
-                "docker_run": shell.line(one.started.line), "notes": list(one.started.notes),
-            }
+    document = Up(
+        run=run.id,
+        inventory=str(run.path / "containers.yaml"),
+        nodes=tuple(
+            StartedContainer(
+                name=one.node.name, address=one.node.address, port=one.node.port,
+                container=one.started.container_id, memlock=one.memlock,
+                docker_run=shell.line(one.started.line), notes=tuple(one.started.notes),
+            )
             for one in found
-        ],
-    }  # fmt: skip
+        ),
+    ).document()  # fmt: skip
     run.write("launch", document)
     if as_json:
         console.emit_json(document)
@@ -174,20 +174,14 @@ def _say(found: tuple[Container, ...], run: RunDir) -> None:
 
 def _say_failed(error: UpFailed, run: RunDir, as_json: bool) -> int:
     from clusterctl.cli.session import say_failures
+    from clusterctl.documents.containers import NotStarted, Up
     from clusterctl.inventory import nodeset
     from clusterctl.transport.base import FailureKind
 
     unreachable = all(failure.kind is not FailureKind.ERROR for failure in error.failures.values())
     code = 5 if unreachable else error.exit_code
-    document = {
-        "schema": "clusterctl.up/1",
-        "run": run.id,
-        "failed": [
-            {"name": name, "error": failure.message, "hint": failure.hint}
-            for name, failure in error.failures.items()
-        ],
-        "left": sorted(error.left),
-    }
+    failed = tuple(NotStarted(name=name, error=f.message, hint=f.hint) for name, f in error.failures.items())
+    document = Up(run=run.id, failed=failed, left=tuple(sorted(error.left))).document()
     run.write("launch", document)
     if as_json:
         console.emit_json(document)

@@ -10,6 +10,7 @@ from dataclasses import fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from clusterctl.documents.facts import Facts, FleetFacts
 from clusterctl.errors import FactsError
 from clusterctl.facts.model.node import NodeFacts
 from clusterctl.secret.scrub import scrubbed_json
@@ -18,7 +19,7 @@ from clusterctl.transport.base import Failure, HostMap
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-SCHEMA = "clusterctl.facts/1"
+SCHEMA = Facts.schema_name()
 _KEYS = tuple(field.name for field in fields(NodeFacts))
 
 
@@ -60,8 +61,8 @@ def fleet_to_document(facts: HostMap[NodeFacts], subjects: frozenset[str] | None
         else:
             shown = _shown(outcome)
             nodes[name] = {"schema": SCHEMA, **{key: getattr(shown, key) for key in _KEYS}}
-    asked = {} if subjects is None else {"subjects": sorted(subjects)}
-    return {"schema": "clusterctl.fleet-facts/1", **asked, "nodes": nodes}
+    asked = None if subjects is None else tuple(sorted(subjects))
+    return FleetFacts(subjects=asked, nodes=nodes).document()
 
 
 def from_document(document: object) -> NodeFacts:

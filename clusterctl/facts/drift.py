@@ -5,7 +5,6 @@ Interface, for ``check`` and its outputs:
 - ``drift(facts, nodes)`` takes the facts by node name, and the inventory's nodes (for groups and expected GPUs);
   returns the deviations, the most important first.
 - ``render(deviations, names)`` returns folded text: ``gpu[01-31] ok; gpu32: NCCL 2.21, others 2.27``.
-- ``to_document(deviations)`` returns the list under ``drift`` in JSON.
 
 Nodes of one kind have the same architecture and GPUs. Hardware facts are compared within the inventory's groups
 if these have three nodes or more, since groups often separate generations of machines.
@@ -17,7 +16,6 @@ import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from clusterctl.facts.comparable import ABSENT, FAMILIES, MEMORY, PARAMETER, Comparable, comparable
 from clusterctl.facts.model.node import NodeFacts
@@ -237,17 +235,3 @@ def render(deviations: Iterable[Deviation], names: Iterable[str]) -> str:
     parts = [f"{nodeset.fold(fine)} ok"] if fine else []
     parts += [f"{nodeset.fold(deviation.nodes)}: {_words(deviation)}" for deviation in found]
     return ("; " if len(found) == 1 else "\n").join(parts)
-
-
-def to_document(deviations: Iterable[Deviation]) -> list[dict[str, Any]]:
-    """Return the deviations as values that JSON can represent."""
-    return [
-        {
-            "fact": deviation.fact,
-            "value": deviation.value,
-            "others": deviation.others,
-            "nodes": list(deviation.nodes),
-            "tie": deviation.tie,
-        }
-        for deviation in deviations
-    ]

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from clusterctl import log, resources
 from clusterctl.artifacts.dockerfile import ModuleEdit, Recipe, render, require_reference
+from clusterctl.documents.image import ImageLibrary
 from clusterctl.errors import ImageError
 from clusterctl.images import base_image, bundle, compatibility, context, engine, gpu_code, packages
 from clusterctl.images.base_image import BaseImage
@@ -76,7 +77,7 @@ class Built:
     library_version: str
     library_sha256: str | None
     findings: tuple[Finding, ...]
-    manifest: dict[str, Any]
+    manifest: ImageLibrary
     """The library's manifest in the image."""
     contents: tuple[Entry, ...]
     duration_s: float

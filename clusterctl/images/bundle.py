@@ -8,8 +8,8 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from clusterctl.documents.image import ImageLibrary, LibraryFile, LibraryPackage
 from clusterctl.errors import ImageError
 from clusterctl.foreign import json_value
 from clusterctl.images import elf, packages, unpack, wheel
@@ -17,7 +17,6 @@ from clusterctl.images.library import INSIDE, UNPACKED, Library, kind_of
 from clusterctl.images.packages import Package, Wanted
 
 MANIFEST = "manifest.json"
-SCHEMA = "clusterctl.image-library/1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +42,15 @@ class Bundle:
     @property
     def sha256(self) -> str | None:
         """The checksum of the shared library; or of its first package if that package installs it."""
-        files = self.manifest()["files"]
+        files = self.manifest().files
         for file in files:
-            if file.get("soname") is not None and re.search(self.library.mapped, f"{INSIDE}/{file['path']}"):
-                return str(file["sha256"])
+            if file.soname is not None and re.search(self.library.mapped, f"{INSIDE}/{file.path}"):
+                return file.sha256
         return self.packages[0].sha256 if self.packages else None
 
-    def manifest(self) -> dict[str, Any]:
+    def manifest(self) -> ImageLibrary:
         """Return the document that the image contains beside the library."""
-        document: dict[str, Any] = json_value((self.unpacked / MANIFEST).read_bytes())
-        return document
+        return ImageLibrary.model_validate(json_value((self.unpacked / MANIFEST).read_bytes()))
 
 
 def make(
@@ -120,27 +118,25 @@ def _write_manifest(
     files = []
     for path in sorted(tree.rglob("*")):
         if path.is_file() and not path.is_symlink():
-            entry: dict[str, Any] = {
-                "path": path.relative_to(tree).as_posix(),
-                "size_bytes": path.stat().st_size,
-                "sha256": packages.sha256_of(path),
-            }
-            if sonames.get(path) is not None:
-                entry["soname"] = sonames[path]
+            entry = LibraryFile(
+                path=path.relative_to(tree).as_posix(),
+                size_bytes=path.stat().st_size,
+                sha256=packages.sha256_of(path),
+                soname=sonames.get(path),
+            )
             files.append(entry)
-    document = {
-        "schema": SCHEMA,
-        "library": library.name,
-        "title": library.title,
-        "version": version,
-        "packages": [
-            {"name": p.name, "file": p.file_name, "source": p.source, "sha256": p.sha256} for p in found
-        ],
-        "files": files,
-    }
+    manifest = ImageLibrary(
+        library=library.name,
+        title=library.title,
+        version=version,
+        packages=tuple(
+            LibraryPackage(name=p.name, file=p.file_name, source=p.source, sha256=p.sha256) for p in found
+        ),
+        files=tuple(files),
+    )
     if (tree / MANIFEST).exists():
         raise ImageError(
             f"a package contains a file named {MANIFEST}, which clusterctl creates itself",
             hint="report this to the author of the package",
         )
-    (tree / MANIFEST).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    (tree / MANIFEST).write_text(json.dumps(manifest.document(), indent=1) + "\n", encoding="utf-8")

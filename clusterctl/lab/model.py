@@ -7,7 +7,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import ValidationError
+
 from clusterctl import user_files
+from clusterctl.documents.lab import LabNodeState, LabProcess, LabSize, LabState
 from clusterctl.errors import LabError
 from clusterctl.foreign import json_value
 
@@ -17,7 +20,7 @@ Accelerator = Literal["kvm", "tcg"]
 DEFAULT_DIRECTORY = Path(".clusterctl-lab")
 _LARGEST_BYTES = 4 << 20
 STATE_FILE = "state.json"
-STATE_SCHEMA = "clusterctl.lab-state/1"
+STATE_SCHEMA = LabState.schema_name()
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,17 +156,16 @@ class LabStatus:
 
 def save(lab: Lab) -> None:
     """Write the lab's record, whole or not at all."""
-    document = {
-        "schema": STATE_SCHEMA,
-        "lab_id": lab.lab_id,
-        "driver": lab.driver,
-        "image_key": lab.image_key,
-        "size": asdict(lab.size),
-        "python": lab.python,
-        "nodes": [asdict(node) for node in lab.nodes],
-    }
+    state = LabState(
+        lab_id=lab.lab_id,
+        driver=lab.driver,
+        image_key=lab.image_key,
+        size=LabSize(**asdict(lab.size)),
+        python=lab.python,
+        nodes=tuple(_state(node) for node in lab.nodes),
+    )
     partial = lab.state_path.with_suffix(".partial")
-    partial.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    partial.write_text(json.dumps(state.document(), indent=2) + "\n", encoding="utf-8")
     partial.replace(lab.state_path)
 
 
@@ -183,17 +185,46 @@ def load(directory: Path) -> Lab | None:
                 f"{path} has the schema {document['schema']!r}, not {STATE_SCHEMA!r}",
                 hint="take the lab down with the version of clusterctl that made it",
             )
-        nodes = tuple(_node(fields) for fields in document["nodes"])
-        return Lab(
-            document["lab_id"], directory, document["driver"], document["image_key"],
-            GuestSize(**document["size"]), nodes, document["python"],
-        )  # fmt: skip
-    except (KeyError, TypeError, AttributeError) as error:
+        state = LabState.model_validate(document)
+    except (KeyError, TypeError, ValidationError) as error:
         raise LabError(
-            f"{path} is not a lab's record: {error!r}", hint="remove the directory by hand"
+            f"{path} is not a lab's record: {_why(error)}", hint="remove the directory by hand"
         ) from None
+    size = GuestSize(state.size.memory_mib, state.size.vcpus, state.size.accelerator)
+    nodes = tuple(_node(node) for node in state.nodes)
+    return Lab(state.lab_id, directory, state.driver, state.image_key, size, nodes, state.python)
 
 
-def _node(fields: dict[str, Any]) -> LabNode:
-    process = fields.pop("process")
-    return LabNode(**fields, process=ProcessMark(**process) if process else None)
+def _why(error: Exception) -> str:
+    if not isinstance(error, ValidationError):
+        return repr(error)
+    first = error.errors(include_url=False)[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+
+
+def _state(node: LabNode) -> LabNodeState:
+    mark = node.process
+    return LabNodeState(
+        name=node.name,
+        address=node.address,
+        port=node.port,
+        user=node.user,
+        fabric_address=node.fabric_address,
+        fabric_interface=node.fabric_interface,
+        process=LabProcess(pid=mark.pid, start_ticks=mark.start_ticks) if mark else None,
+        container_id=node.container_id,
+    )
+
+
+def _node(state: LabNodeState) -> LabNode:
+    mark = state.process
+    return LabNode(
+        state.name,
+        state.address,
+        state.port,
+        state.user,
+        state.fabric_address,
+        state.fabric_interface,
+        ProcessMark(mark.pid, mark.start_ticks) if mark else None,
+        state.container_id,
+    )

@@ -8,11 +8,12 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, ValidationError
 
+from clusterctl.documents.apply import Plan as PlanDocument
 from clusterctl.errors import PlanError
 from clusterctl.requirements.containers import daemon_json
 from clusterctl.requirements.steps import Step
 
-SCHEMA = "clusterctl.plan/1"
+SCHEMA = PlanDocument.schema_name()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ def _adapter() -> TypeAdapter[Plan]:
 def to_document(plan: Plan) -> dict[str, Any]:
     """Return the plan as the JSON document of ``plan.json``, with secrets replaced by asterisks."""
     shown = Plan(tuple(replace(node, steps=tuple(map(_shown, node.steps))) for node in plan.nodes))
-    return {"schema": SCHEMA, **_adapter().dump_python(shown, mode="json")}
+    return PlanDocument(**_adapter().dump_python(shown, mode="json")).document()
 
 
 def _shown(planned: PlannedStep) -> PlannedStep:

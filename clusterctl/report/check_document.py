@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from clusterctl.documents import check
+    from clusterctl.documents.words import NodeError
     from clusterctl.facts.drift import Deviation
     from clusterctl.requirements.base import Decision
-    from clusterctl.transport.base import HostMap
-
-SCHEMA = "clusterctl.check/1"
+    from clusterctl.transport.base import Failure, HostMap
 
 
 def exit_code(result: dict[str, Any], nodes: int) -> int:
@@ -20,36 +20,51 @@ def exit_code(result: dict[str, Any], nodes: int) -> int:
     return 1 if summary["unmet"] or summary["unknown"] or summary["unreachable"] else 0
 
 
-def verdict_document(verdict: Decision) -> dict[str, Any]:
-    """Return one verdict in the shape of the contract."""
-    shown: dict[str, Any] = {
-        "requirement": verdict.requirement,
-        "status": verdict.status.value,
-        "reason": verdict.reason,
-        "evidence": dict(verdict.evidence),
-    }
-    if verdict.warnings:
-        shown["warnings"] = list(verdict.warnings)
-    return shown
+def verdict_part(verdict: Decision) -> check.Verdict:
+    """Return one verdict as a part of documents."""
+    from clusterctl.documents import check
+
+    return check.Verdict(
+        requirement=verdict.requirement,
+        status=check.VerdictStatus(verdict.status.value),
+        reason=verdict.reason,
+        evidence=dict(verdict.evidence),
+        warnings=tuple(verdict.warnings) or None,
+    )
+
+
+def error_part(failure: Failure) -> NodeError:
+    """Return the failure of a node as a part of documents."""
+    from clusterctl.documents.words import ErrorKind, NodeError
+
+    return NodeError(kind=ErrorKind(failure.kind.value), message=failure.message, hint=failure.hint)
 
 
 def document_of(
     verdicts: HostMap[tuple[Decision, ...]], deviations: tuple[Deviation, ...] = ()
 ) -> dict[str, Any]:
     """Return the verdicts and the drift of all nodes as a ``clusterctl.check/1`` document."""
-    from clusterctl.facts import drift
+    from clusterctl.documents import check
     from clusterctl.transport.base import Failure
 
-    nodes: list[dict[str, Any]] = []
+    nodes: list[check.CheckedNode] = []
     summary = {"met": 0, "unmet": 0, "unknown": 0, "not_applicable": 0, "unreachable": 0}
     for name, outcome in verdicts.items():
         if isinstance(outcome, Failure):
             summary["unreachable"] += 1
-            error = {"kind": outcome.kind.value, "message": outcome.message, "hint": outcome.hint}
-            nodes.append({"name": name, "reachable": False, "error": error, "verdicts": []})
+            nodes.append(
+                check.CheckedNode(name=name, reachable=False, error=error_part(outcome), verdicts=())
+            )
             continue
         for verdict in outcome:
             summary[verdict.status.value.replace("-", "_")] += 1
-        shown = [verdict_document(verdict) for verdict in outcome]
-        nodes.append({"name": name, "reachable": True, "error": None, "verdicts": shown})
-    return {"schema": SCHEMA, "nodes": nodes, "summary": summary, "drift": drift.to_document(deviations)}
+        shown = tuple(verdict_part(verdict) for verdict in outcome)
+        nodes.append(check.CheckedNode(name=name, reachable=True, error=None, verdicts=shown))
+    return check.Check(
+        nodes=tuple(nodes),
+        summary=check.CheckSummary(**summary),
+        drift=tuple(
+            check.Deviation(fact=one.fact, value=one.value, others=one.others, nodes=one.nodes, tie=one.tie)
+            for one in deviations
+        ),
+    ).document()

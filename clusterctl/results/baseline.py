@@ -17,7 +17,6 @@ from typing import Any, Literal
 
 from clusterctl.benchmarks.key import FIELDS, differences
 
-SCHEMA: Literal["clusterctl.baseline/1"] = "clusterctl.baseline/1"
 ENOUGH_REPEATS = 3
 FLOOR = 0.05
 FLOOR_FEW_REPEATS = 0.10

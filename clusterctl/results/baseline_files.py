@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
 from clusterctl import json_text, rundir, user_files
 from clusterctl.benchmarks.key import FIELDS
+from clusterctl.documents.baseline import BaselineEntry, BaselineFile, BaselineSeries
 from clusterctl.errors import ResultError, UsageError
 from clusterctl.inventory.user_paths import is_file
 from clusterctl.results.baseline import Baseline, Entry, Series
@@ -18,29 +19,6 @@ FOLDER = "baselines"
 LARGEST_BYTES = 64 << 20
 _SUFFIX = ".baseline.json"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-
-
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class _Series(_Model):
-    size_bytes: int | None
-    unit: str
-    # No figure is ever below a NaN.
-    values: tuple[Annotated[float, Field(gt=0, allow_inf_nan=False)], ...] = Field(min_length=1)
-
-
-class _Entry(_Model):
-    key: dict[str, str]
-    runs: tuple[str, ...]
-    series: tuple[_Series, ...]
-
-
-class _File(_Model):
-    schema_: Literal["clusterctl.baseline/1"] = Field(alias="schema")
-    name: str
-    entries: tuple[_Entry, ...]
 
 
 def path_of(name: str, root: Path | None = None) -> Path:
@@ -79,7 +57,7 @@ def load(name: str, root: Path | None = None) -> Baseline:
     except UnicodeDecodeError as error:
         raise ResultError(f"{path} cannot be read as UTF-8 text: {error}") from None
     try:
-        found = _File.model_validate_json(text)
+        found = BaselineFile.model_validate_json(text)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"
@@ -102,21 +80,18 @@ def load(name: str, root: Path | None = None) -> Baseline:
 
 def document(baseline: Baseline) -> dict[str, Any]:
     """Return a baseline as the text of its file."""
-    return {
-        "schema": "clusterctl.baseline/1",
-        "name": baseline.name,
-        "entries": [
-            {
-                "key": dict(entry.key),
-                "runs": list(entry.runs),
-                "series": [
-                    {"size_bytes": one.size_bytes, "unit": one.unit, "values": list(one.values)}
-                    for one in entry.series
-                ],
-            }
-            for entry in baseline.entries
-        ],
-    }
+    entries = tuple(
+        BaselineEntry(
+            key=dict(entry.key),
+            runs=entry.runs,
+            series=tuple(
+                BaselineSeries(size_bytes=one.size_bytes, unit=one.unit, values=one.values)
+                for one in entry.series
+            ),
+        )
+        for entry in baseline.entries
+    )
+    return BaselineFile(name=baseline.name, entries=entries).document()
 
 
 def save(baseline: Baseline, root: Path | None = None) -> Path:

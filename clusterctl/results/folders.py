@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from clusterctl import user_files
+from clusterctl.documents.bench import BenchResult
 from clusterctl.errors import ResultError
 from clusterctl.results import damage, record
 from clusterctl.results.record import Record
 
-SCHEMA = "clusterctl.bench/1"
 LARGEST_BYTES = 64 << 20
 
 
@@ -26,8 +26,8 @@ def run_folders(place: Path) -> Iterator[Path]:
 def read(folder: Path) -> Record:
     """Return the record of one run folder; ResultError if its result cannot be parsed."""
     document = _json(folder / "results.json")
-    if document.get("schema") != SCHEMA:
-        raise ResultError(f"{folder}: results.json is not a {SCHEMA} document")
+    if document.get("schema") != BenchResult.schema_name():
+        raise ResultError(f"{folder}: results.json is not a {BenchResult.schema_name()} document")
     commands: list[str] = []
     if (folder / "artifacts.json").is_file():
         said = _json(folder / "artifacts.json").get("commands") or ()

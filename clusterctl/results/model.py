@@ -1,86 +1,23 @@
-"""The result of a benchmark for scripts: the document ``clusterctl.bench/1`` and its exit code."""
+"""Make the result of a benchmark, and its exit code, from what was measured."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
-
-from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
+from typing import Any
 
 from clusterctl import __version__
 from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.benchmarks.perf_output import Row
 from clusterctl.benchmarks.scaling import between_nodes, efficiencies
+from clusterctl.documents import bench
+from clusterctl.documents.bench import BenchResult, BenchStatus, ResultPoint, ResultRow
 from clusterctl.errors import LaunchError, NodeConnectionError, ResultError
 from clusterctl.launch.measure import Measured, TrainingPoint
 from clusterctl.results import proofs
 from clusterctl.results.keys import keys_of
-from clusterctl.results.variant_model import VariantResult
 
-SCHEMA: Literal["clusterctl.bench/1"] = "clusterctl.bench/1"
 # The benchmark completed with bad findings; this is not a failure to launch.
 _FOUND = (FaultKind.WRONG_RESULTS, FaultKind.NAN_LOSS, FaultKind.REPLICAS_DIFFER, FaultKind.SLOW_PATH)
 _UNREADABLE = (FaultKind.UNPARSABLE, FaultKind.CRASHED)
-
-
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class ResultRow(_Model):
-    """One message size of a collective: out of place if the program measures it, otherwise in place."""
-
-    size_bytes: int
-    time_us: float | None
-    algbw_gbps: float | None
-    busbw_gbps: float | None
-    wrong: int | None
-    """Wrong elements of both halves; None: not checked."""
-
-
-class ResultPoint(_Model):
-    """One point of a scaling curve; efficiency relative to one rank, None if that was not measured.
-
-    The samples are images or sequences; the fields of the other kind are omitted from the document.
-    """
-
-    np: int
-    nodes: int
-    images_per_s: float | None = None
-    images_per_s_per_rank: float | None = None
-    sequences_per_s: float | None = None
-    sequences_per_s_per_rank: float | None = None
-    efficiency: float | None
-
-    @property
-    def samples_per_s(self) -> float:
-        """Return the images or sequences per second of all ranks together."""
-        return (self.sequences_per_s if self.images_per_s is None else self.images_per_s) or 0.0
-
-    @model_serializer(mode="wrap")
-    def _leave_out_what_is_not_counted(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        document: dict[str, Any] = handler(self)
-        counted = ("images_per_s", "images_per_s_per_rank", "sequences_per_s", "sequences_per_s_per_rank")
-        return {name: v for name, v in document.items() if v is not None or name not in counted}
-
-
-class BenchResult(_Model):
-    """The document. ``proof`` has the placement of the ranks, their devices and library, and the failures."""
-
-    schema_: Literal["clusterctl.bench/1"] = Field(default=SCHEMA, alias="schema")
-    run: str
-    benchmark: str
-    library: str | None
-    launcher: str | None
-    status: Literal["ok", "failed", "below-baseline"]
-    rows: tuple[ResultRow, ...] = ()
-    points: tuple[ResultPoint, ...] = ()
-    proof: dict[str, Any] = Field(default_factory=dict)
-    variants: tuple[VariantResult, ...] = ()
-    """The interleaved variants of ``--compare``; omitted from the document without ``--compare``."""
-
-    def document(self) -> dict[str, Any]:
-        """Return the JSON document."""
-        return self.model_dump(mode="json", by_alias=True, exclude=None if self.variants else {"variants"})
 
 
 def _row(row: Row) -> ResultRow:
@@ -118,15 +55,20 @@ def _rates(entry: TrainingPoint) -> list[dict[str, Any]]:
     ]
 
 
+def fault_part(fault: Fault) -> bench.Fault:
+    """Return a fault as a part of documents."""
+    return bench.Fault(
+        kind=bench.FaultKind(fault.kind.value),
+        message=fault.message,
+        rank=fault.rank,
+        node=fault.node,
+        hint=fault.hint,
+    )
+
+
 def fault_document(fault: Fault) -> dict[str, Any]:
     """Return a fault as an entry of ``proof.failures``."""
-    return {
-        "kind": fault.kind.value,
-        "message": fault.message,
-        "rank": fault.rank,
-        "node": fault.node,
-        "hint": fault.hint,
-    }
+    return fault_part(fault).model_dump(mode="json")
 
 
 def from_measured(measured: Measured, run: str) -> BenchResult:
@@ -160,7 +102,7 @@ def from_measured(measured: Measured, run: str) -> BenchResult:
         benchmark=measured.request.benchmark,
         library=measured.library,
         launcher=measured.launcher,
-        status="failed" if measured.faults else "ok",
+        status=BenchStatus.FAILED if measured.faults else BenchStatus.OK,
         rows=tuple(_row(row) for row in measured.sweep.rows) if measured.sweep else (),
         points=tuple(
             _point(entry, figure) for entry, figure in zip(measured.points, efficiencies(points), strict=True)

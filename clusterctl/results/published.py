@@ -6,28 +6,13 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic import TypeAdapter
+
+from clusterctl.documents.baseline import Published
 
 _FILE = Path(__file__).with_name("published.yaml")
-
-
-class Published(BaseModel):
-    """One published bus bandwidth, GB/s."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    hardware: str
-    """A word in the GPU's name."""
-    collective: str
-    np: int
-    nodes: int
-    size_bytes: int
-    busbw_gbps: float
-    provenance: Literal["measured-by-us", "vendor", "third-party"]
-    source: str
 
 
 @cache

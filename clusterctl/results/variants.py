@@ -7,10 +7,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from clusterctl.benchmarks.scaling import efficiency
+from clusterctl.documents.bench import (
+    BenchResult,
+    BenchStatus,
+    ResultPoint,
+    ResultRow,
+    Spread,
+    VariantPoint,
+    VariantResult,
+    VariantRow,
+)
 from clusterctl.launch.interleave import Interleaved, Repeated
 from clusterctl.results import proofs
-from clusterctl.results.model import BenchResult, ResultPoint, ResultRow, fault_document, from_measured
-from clusterctl.results.variant_model import Spread, VariantPoint, VariantResult, VariantRow
+from clusterctl.results.model import fault_document, from_measured
 
 _PROVEN = ("gpudirect", "nccl", "stragglers")
 
@@ -36,7 +45,7 @@ def from_interleaved(found: Interleaved, run: str) -> BenchResult:
         proof["failures"] = [fault_document(fault) for fault in found.faults]
     return first.model_copy(
         update={
-            "status": "failed" if found.faults else "ok",
+            "status": BenchStatus.FAILED if found.faults else BenchStatus.OK,
             "rows": tuple(_median_row(row, results[0]) for row in first.rows),
             "points": tuple(_median_point(point, variants[0]) for point in first.points),
             "proof": proof,

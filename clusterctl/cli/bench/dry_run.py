@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from clusterctl.launch.request import Request
     from clusterctl.launch.variants import Variant
 
-SCHEMA = "clusterctl.launch-plan/1"
-
 DryRunOption = Annotated[
     bool,
     typer.Option("--dry-run", help="Only probe the nodes, and print each command and its files."),
@@ -38,6 +36,7 @@ def run(session: Session, request: Request, variants: Sequence[Variant], *, as_j
     """Probe the nodes, plan the launches of every variant, print them, and return the exit code."""
     from clusterctl.benchmarks.collective import program_of
     from clusterctl.cli.bench.run import runner_of, terminable
+    from clusterctl.documents.launch import PlannedLaunches
     from clusterctl.launch.identity import SHOWN
     from clusterctl.launch.interleave import request_of
     from clusterctl.launch.plan import plan
@@ -63,7 +62,8 @@ def run(session: Session, request: Request, variants: Sequence[Variant], *, as_j
         shown.append(launch_output.text(planned))
         launches += [{**names, **document} for document in launch_output.documents(planned)]
     if as_json:
-        console.emit_json({"schema": SCHEMA, "status": "ok", "launches": launches, "failures": []})
+        document = PlannedLaunches.model_validate({"status": "ok", "launches": launches, "failures": []})
+        console.emit_json(document.document())
     else:
         console.data("\n".join(shown))
         console.talk(
@@ -73,12 +73,14 @@ def run(session: Session, request: Request, variants: Sequence[Variant], *, as_j
 
 
 def _failed(faults: Sequence[Fault], *, as_json: bool) -> int:
-    from clusterctl.report.failures import fault_lines
+    from clusterctl.documents.launch import PlannedLaunches
+    from clusterctl.report.text.failures import fault_lines
     from clusterctl.results.model import exit_code, fault_document
 
     failures = [fault_document(fault) for fault in faults]
     if as_json:
-        console.emit_json({"schema": SCHEMA, "status": "failed", "launches": [], "failures": failures})
+        document = PlannedLaunches.model_validate({"status": "failed", "launches": [], "failures": failures})
+        console.emit_json(document.document())
     for line in fault_lines(failures):
         console.talk(line)
     return exit_code(tuple(faults))

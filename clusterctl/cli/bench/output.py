@@ -10,8 +10,8 @@ import typer
 from clusterctl.errors import UsageError
 
 if TYPE_CHECKING:
+    from clusterctl.documents.bench import BenchResult
     from clusterctl.launch.request import Request
-    from clusterctl.results.model import BenchResult
 
 
 class Output(str, Enum):

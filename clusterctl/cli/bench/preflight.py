@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
     from clusterctl.cli.session import Session
     from clusterctl.launch.ladder import Climbed
     from clusterctl.launch.request import Request
-
-SCHEMA = "clusterctl.preflight/1"
 
 PreflightOption = Annotated[
     bool,
@@ -41,6 +38,7 @@ def require_alone(said: Mapping[str, object]) -> None:
 def run(session: Session, request: Request, runs: Path | None, *, as_json: bool) -> int:
     """Run the checks, report how far they came, and return the exit code."""
     from clusterctl.cli.bench.run import runner_of, terminable
+    from clusterctl.documents.launch import Launch
     from clusterctl.inventory.recorded import recorded
     from clusterctl.launch.ladder import Ladder
     from clusterctl.results.model import exit_code
@@ -50,7 +48,7 @@ def run(session: Session, request: Request, runs: Path | None, *, as_json: bool)
     folder.write("inventory", recorded(session.inventory))
     with terminable(), runner_of(session, folder) as runner:
         climbed = Ladder(request, runner, folder.folder("logs"), console.talk).climb()
-    folder.write("launch", {"schema": "clusterctl.launch/1", "launches": list(climbed.launches)})
+    folder.write("launch", Launch.model_validate({"launches": climbed.launches}).document())
     found = document(climbed, folder.id)
     folder.write("preflight", found)
     if as_json:
@@ -67,17 +65,20 @@ def run(session: Session, request: Request, runs: Path | None, *, as_json: bool)
 
 def document(climbed: Climbed, run_id: str) -> dict[str, Any]:
     """Return the command's JSON document."""
-    from clusterctl.results.model import fault_document
+    from clusterctl.documents.launch import Preflight, Rung, RungStatus
+    from clusterctl.documents.words import Success
+    from clusterctl.results.model import fault_part
 
-    return {
-        "schema": SCHEMA,
-        "run": run_id,
-        "library": climbed.library,
-        "launcher": climbed.launcher,
-        "status": "failed" if climbed.faults else "ok",
-        "rungs": [asdict(rung) for rung in climbed.rungs],
-        "failures": [fault_document(fault) for fault in climbed.faults],
-    }
+    return Preflight(
+        run=run_id,
+        library=climbed.library,
+        launcher=climbed.launcher,
+        status=Success.FAILED if climbed.faults else Success.OK,
+        rungs=tuple(
+            Rung(name=rung.name, status=RungStatus(rung.status), detail=rung.detail) for rung in climbed.rungs
+        ),
+        failures=tuple(fault_part(fault) for fault in climbed.faults),
+    ).document()
 
 
 def table(climbed: Climbed) -> str:

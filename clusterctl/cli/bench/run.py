@@ -19,13 +19,13 @@ from clusterctl.cli.bench import trust as bench_trust
 if TYPE_CHECKING:
     from clusterctl.benchmarks.base import Fault
     from clusterctl.cli.session import Session
+    from clusterctl.documents.bench import BenchResult
     from clusterctl.facts.model.node import NodeFacts
     from clusterctl.launch.base import LaunchPlan
     from clusterctl.launch.request import Request
     from clusterctl.launch.run import Runner
     from clusterctl.launch.variants import Variant
     from clusterctl.results.baseline import Baseline
-    from clusterctl.results.model import BenchResult
     from clusterctl.results.record import Record
     from clusterctl.rundir import RunDir
     from clusterctl.transport.base import HostMap
@@ -93,6 +93,7 @@ def measure(
 ) -> Ended:
     """Measure in a new run folder, store the result there and in the database, and return the ended run."""
     from clusterctl.artifacts import shell
+    from clusterctl.documents.launch import Artifacts, Command, Launch
     from clusterctl.inventory.recorded import recorded
     from clusterctl.launch.interleave import Interleaved, interleave
     from clusterctl.launch.measure import Measured, Measurement
@@ -104,21 +105,21 @@ def measure(
     run.write("inventory", recorded(session.inventory))
     runner = runner_of(session, run)
     logs = run.folder("logs")
-    commands: list[dict[str, str | int]] = []
+    commands: list[Command] = []
 
     def starting(names: Mapping[str, str | int], plan: LaunchPlan) -> None:
         """Record a command in the run folder before it starts, so that a killed run also shows it."""
-        commands.append({**names, "np": plan.np, "line": shell.line(plan.argv)})
-        run.write("artifacts", {"schema": "clusterctl.artifacts/1", "commands": commands})
+        commands.append(Command.model_validate({**names, "np": plan.np, "line": shell.line(plan.argv)}))
+        run.write("artifacts", Artifacts(commands=tuple(commands)).document())
 
-    run.write("artifacts", {"schema": "clusterctl.artifacts/1", "commands": commands})
+    run.write("artifacts", Artifacts(commands=()).document())
     with terminable(), runner:
         measured: Measured | Interleaved
         if variants:
             measured = interleave(request, variants, repeats, runner, logs, console.talk, starting)
         else:
             measured = Measurement(request, runner, logs, console.talk, starting=partial(starting, {})).run()
-    run.write("launch", {"schema": "clusterctl.launch/1", "launches": list(measured.launches)})
+    run.write("launch", Launch.model_validate({"launches": measured.launches}).document())
     result = (
         from_measured(measured, run.id)
         if isinstance(measured, Measured)
@@ -127,7 +128,7 @@ def measure(
     result = bench_trust.held_against(result, baseline)
     document = result.document()
     run.write("results", document)
-    record = bench_store.store(run, document, [str(command["line"]) for command in commands])
+    record = bench_store.store(run, document, [command.line for command in commands])
     return Ended(run, result, record, measured.faults)
 
 

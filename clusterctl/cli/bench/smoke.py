@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from clusterctl.cli.session import Session
     from clusterctl.launch.request import Request
 
-SCHEMA = "clusterctl.smoke/1"
 # A working launch takes a fraction of this time, and a launch that hangs must not block the CI runner.
 TIMEOUT_S = 180.0
 
@@ -62,6 +61,9 @@ def run(session: Session, request: Request, runs: Path | None) -> tuple[Ended, .
 
 def document(ended: tuple[Ended, ...]) -> dict[str, Any]:
     """Return both results as one document."""
+    from clusterctl.documents.bench import Smoke
+    from clusterctl.documents.words import Success
+
     failed = any(one.faults for one in ended)
-    results = [one.result.document() for one in ended]
-    return {"schema": SCHEMA, "status": "failed" if failed else "ok", "results": results}
+    results = tuple(one.result.document() for one in ended)
+    return Smoke(status=Success.FAILED if failed else Success.OK, results=results).document()

@@ -10,8 +10,8 @@ import typer
 from clusterctl.errors import UsageError
 
 if TYPE_CHECKING:
+    from clusterctl.documents.bench import BenchResult
     from clusterctl.results.baseline import Baseline
-    from clusterctl.results.model import BenchResult
 
 BaselineOption = Annotated[
     Optional[str],  # noqa: UP045 - typer evaluates this at run time on 3.10
@@ -43,13 +43,15 @@ def held_against(result: BenchResult, baseline: Baseline | None) -> BenchResult:
     """Return the result with its comparison to the baseline; a failed run stays failed."""
     if baseline is None:
         return result
+    from clusterctl.documents.bench import BenchStatus
     from clusterctl.results import baseline as rules
 
     found = rules.compare(baseline, result.document())
     status = result.status
-    if status == "ok" and found.verdict != "ok":
+    if status is BenchStatus.OK and found.verdict != "ok":
         # A CI gate must not pass if it found nothing to compare.
-        status = "below-baseline" if found.verdict == "below-baseline" else "failed"
+        below = found.verdict == "below-baseline"
+        status = BenchStatus.BELOW_BASELINE if below else BenchStatus.FAILED
     return result.model_copy(
         update={"status": status, "proof": {**result.proof, "baseline": found.document()}}
     )

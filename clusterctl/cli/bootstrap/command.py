@@ -17,12 +17,11 @@ if TYPE_CHECKING:
     from clusterctl.apply.bootstrap import Engine, Prepared, Result
     from clusterctl.apply.execute import NodeOutcome, StepOutcome
     from clusterctl.cli.session import Session
+    from clusterctl.documents import steps
     from clusterctl.inventory.model import Inventory, Node
     from clusterctl.rundir import RunDir
-    from clusterctl.transport.base import Failure
     from clusterctl.transport.kept import Kept
 
-SCHEMA = "clusterctl.bootstrap/1"
 # Well below the default limit of 1024 open files per process.
 _KEPT_CONNECTIONS = 256
 
@@ -186,79 +185,72 @@ def _engine(session: Session, run: RunDir, kept: Kept, subjects: frozenset[str] 
     return Engine(connect, gather, session.fanout, timeout_s, earlier=earlier, subjects=subjects, kept=kept)
 
 
-def step_document(step: StepOutcome) -> dict[str, Any]:
-    """Return one step of a ``clusterctl.bootstrap/1`` document; ``reason`` and ``notes`` only if present.
-
-    ``round`` is left out for the first round, because most runs have no other.
-    """
+def step_part(step: StepOutcome) -> steps.Step:
+    """Return one step as a part of documents."""
     from clusterctl.apply.execute import StepStatus
+    from clusterctl.documents import steps
 
     unchanged = step.status is StepStatus.UNCHANGED
-    shown: dict[str, Any] = {
-        "requirement": step.requirement,
-        "description": step.description,
-        "status": "skipped" if unchanged else step.status.value,
-    }
-    if step.reason or unchanged:
-        shown["reason"] = step.reason or "already in the required state"
-    if step.notes:
-        shown["notes"] = list(step.notes)
-    if step.round > 1:
-        shown["round"] = step.round
-    return shown
+    return steps.Step(
+        requirement=step.requirement,
+        description=step.description,
+        status=steps.StepStatus.SKIPPED if unchanged else steps.StepStatus(step.status.value),
+        reason=step.reason or ("already in the required state" if unchanged else None),
+        notes=step.notes or None,
+        round=step.round if step.round > 1 else None,
+    )
 
 
-def _error(failure: Failure) -> dict[str, Any]:
-    return {"kind": failure.kind.value, "message": failure.message, "hint": failure.hint}
+def _planned(prepared: Prepared, node: str) -> list[steps.Step]:
+    from clusterctl.documents import steps
 
-
-def _planned(prepared: Prepared, node: str) -> list[dict[str, Any]]:
     return [
-        {"requirement": p.requirement, "description": p.step.description, "status": "planned"}
+        steps.Step(requirement=p.requirement, description=p.step.description, status=steps.StepStatus.PLANNED)
         for p in prepared.plan.of(node).steps
     ]
 
 
-def _made(prepared: Prepared, outcome: NodeOutcome | None, node: str) -> list[dict[str, Any]]:
+def _made(prepared: Prepared, outcome: NodeOutcome | None, node: str) -> list[steps.Step]:
     """Return the steps of earlier parts of the run, then those of this part, each step once."""
     from clusterctl.apply.execute import StepStatus
 
-    before, steps = prepared.before.get(node, ()), outcome.steps if outcome is not None else ()
+    before, done = prepared.before.get(node, ()), outcome.steps if outcome is not None else ()
     known = {step.key for step in before}
-    new = [s for s in steps if s.status is not StepStatus.UNCHANGED or s.key not in known]
+    new = [s for s in done if s.status is not StepStatus.UNCHANGED or s.key not in known]
     again = {step.key for step in new}
-    return [step_document(step) for step in (*(s for s in before if s.key not in again), *new)]
+    return [step_part(step) for step in (*(s for s in before if s.key not in again), *new)]
 
 
 def document_of(run: RunDir, prepared: Prepared, result: Result | None) -> dict[str, Any]:
     """Return the planned and applied steps and the verdicts as a ``clusterctl.bootstrap/1`` document."""
-    from clusterctl.cli.check.command import verdict_document
+    from clusterctl.documents.steps import Bootstrap, BootstrappedNode, StepSummary
+    from clusterctl.report.check_document import error_part, verdict_part
     from clusterctl.transport.base import Failure
 
     verdicts = prepared.verdicts if result is None else result.verdicts
-    nodes: list[dict[str, Any]] = []
+    nodes: list[BootstrappedNode] = []
     summary = {"changed": 0, "failed": 0, "planned": 0, "unreachable": 0}
     for name, outcome in verdicts.items():
         done = result.outcomes.get(name) if result is not None else None
-        steps = _made(prepared, done, name)
+        shown = _made(prepared, done, name)
         if result is None:
-            steps += _planned(prepared, name)
-        for step in steps:
-            if step["status"] in summary:
-                summary[step["status"]] += 1
+            shown += _planned(prepared, name)
+        for step in shown:
+            if step.status.value in summary:
+                summary[step.status.value] += 1
         lost = isinstance(outcome, Failure)
         failure = outcome if isinstance(outcome, Failure) else done.failure if done is not None else None
         summary["unreachable"] += lost
         nodes.append(
-            {
-                "name": name,
-                "reachable": not lost,
-                "error": None if failure is None else _error(failure),
-                "steps": steps,
-                "verdicts": [] if isinstance(outcome, Failure) else [verdict_document(v) for v in outcome],
-            }
+            BootstrappedNode(
+                name=name,
+                reachable=not lost,
+                error=None if failure is None else error_part(failure),
+                steps=tuple(shown),
+                verdicts=() if isinstance(outcome, Failure) else tuple(verdict_part(v) for v in outcome),
+            )
         )
-    return {"schema": SCHEMA, "run": run.id, "nodes": nodes, "summary": summary}
+    return Bootstrap(run=run.id, nodes=tuple(nodes), summary=StepSummary(**summary)).document()
 
 
 def exit_code(document: dict[str, Any], result: Result | None) -> int:

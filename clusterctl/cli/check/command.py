@@ -10,14 +10,12 @@ import typer
 
 from clusterctl.cli import console, report_files
 from clusterctl.cli import options as cli
-from clusterctl.report.check_document import document_of, exit_code, verdict_document
+from clusterctl.report.check_document import exit_code
 
 if TYPE_CHECKING:
     from clusterctl.cli.check.run import Judged
     from clusterctl.requirements.base import Decision
     from clusterctl.transport.base import HostMap
-
-__all__ = ["check", "document_of", "exit_code", "folded", "verdict_document"]
 
 
 def check(

@@ -41,6 +41,7 @@ def push(
 
     Uses the credentials of 'docker login'. Prints NAME@sha256:..., which the inventory accepts as an image.
     """
+    from clusterctl.documents.image import ImagePush
     from clusterctl.images import engine
     from clusterctl.images import push as pushing
 
@@ -49,12 +50,7 @@ def push(
         pushed = pushing.push(client, name, progress=line.show)
     if json:
         console.emit_json(
-            {
-                "schema": "clusterctl.image-push/1",
-                "image": pushed.image,
-                "digest": pushed.digest,
-                "size_bytes": pushed.size_bytes,
-            }
+            ImagePush(image=pushed.image, digest=pushed.digest, size_bytes=pushed.size_bytes).document()
         )
     else:
         console.data(f"{pushing.split(pushed.image)[0]}@{pushed.digest}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -204,31 +203,36 @@ def _gpus(inventory: Path | None, limit: Sequence[str] | None) -> tuple[str, ...
 
 
 def _document(built: Built) -> dict[str, Any]:
-    return {
-        "schema": "clusterctl.image-build/1",
-        "image": built.tag,
-        "id": built.id,
-        "size_bytes": built.size_bytes,
-        "layers": list(built.layers),
-        "base": {
-            "name": built.base.name,
-            "id": built.base.id,
-            "digest": built.base.digest,
-            "os": built.base.os,
-        },
-        "library": {
-            "name": built.library,
-            "version": built.library_version,
-            "sha256": built.library_sha256,
-            "packages": built.manifest["packages"],
-            "files": built.manifest["files"],
-        },
-        "findings": [
-            {"what": f.what, "judgement": f.judgement.value, "reason": f.reason} for f in built.findings
-        ],
-        "contents": [asdict(entry) for entry in built.contents],
-        "duration_s": round(built.duration_s, 1),
-    }
+    from clusterctl.documents.image import (
+        BaseImage,
+        BuiltLibrary,
+        Content,
+        Finding,
+        FindingJudgement,
+        ImageBuild,
+    )
+
+    base = built.base
+    return ImageBuild(
+        image=built.tag,
+        id=built.id,
+        size_bytes=built.size_bytes,
+        layers=built.layers,
+        base=BaseImage(name=base.name, id=base.id, digest=base.digest, os=base.os),
+        library=BuiltLibrary(
+            name=built.library,
+            version=built.library_version,
+            sha256=built.library_sha256,
+            packages=built.manifest.packages,
+            files=built.manifest.files,
+        ),
+        findings=tuple(
+            Finding(what=f.what, judgement=FindingJudgement(f.judgement.value), reason=f.reason)
+            for f in built.findings
+        ),
+        contents=tuple(Content(kind=e.kind, name=e.name, version=e.version) for e in built.contents),
+        duration_s=round(built.duration_s, 1),
+    ).document()
 
 
 def _text(built: Built) -> str:
@@ -242,7 +246,7 @@ def _text(built: Built) -> str:
         ("base", f"{built.base.name}  ({built.base.os}; {built.base.digest or built.base.id})"),
         ("library", f"{built.library} {built.library_version}"),
         ("sha256", built.library_sha256 or "-"),
-        *((f"package {p['name']}", f"{p['file']}  sha256 {p['sha256']}") for p in built.manifest["packages"]),
+        *((f"package {p.name}", f"{p.file}  sha256 {p.sha256}") for p in built.manifest.packages),
         *((kind, str(count[kind])) for kind in ("deb", "rpm", "wheel", "rdma-provider") if count.get(kind)),
         *programs.items(),
         *((finding.what, f"{finding.judgement.value}: {finding.reason}") for finding in built.findings),

@@ -95,21 +95,22 @@ def _table(done: Distributed) -> str:
 
 
 def _document(done: Distributed) -> dict[str, Any]:
-    return {
-        "schema": "clusterctl.image-distribute/1",
-        "image": done.image,
-        "id": done.id,
-        "method": done.method,
-        "archive_bytes": done.archive_bytes,
-        "controller_bytes": done.controller_bytes,
-        "nodes": [
-            {
-                "name": outcome.node,
-                "status": outcome.status,
-                "source": outcome.source,
-                "sent_bytes": outcome.sent_bytes,
-                "error": outcome.reason,
-            }
+    from clusterctl.documents.image import DistributedImage, DistributionStatus, ImageDistribute
+
+    return ImageDistribute(
+        image=done.image,
+        id=done.id,
+        method=done.method,
+        archive_bytes=done.archive_bytes,
+        controller_bytes=done.controller_bytes,
+        nodes=tuple(
+            DistributedImage(
+                name=outcome.node,
+                status=DistributionStatus(outcome.status),
+                source=outcome.source,
+                sent_bytes=outcome.sent_bytes,
+                error=outcome.reason,
+            )
             for outcome in done.outcomes
-        ],
-    }
+        ),
+    ).document()

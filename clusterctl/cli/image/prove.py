@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -86,17 +85,33 @@ def _table(proofs: dict[str, NodeProof]) -> str:
 
 
 def _document(answers: HostMap[NodeProof], against: tuple[str, ...]) -> dict[str, object]:
-    nodes = [
-        {"name": name, "error": None, **asdict(proof), "started": proof.started}
+    from clusterctl.documents.image import ImageProve, ProvenNode, RankLibrary, UnprovenNode
+    from clusterctl.documents.words import Success
+
+    proven = [
+        ProvenNode(
+            name=name,
+            error=None,
+            container=proof.container,
+            image=proof.image,
+            library=proof.library,
+            expected_sha256=proof.expected_sha256,
+            ranks=tuple(
+                RankLibrary(rank=rank.rank, pid=rank.pid, sha256=rank.sha256, path=rank.path)
+                for rank in proof.ranks
+            ),
+            versions=proof.versions,
+            errors=proof.errors,
+            started=proof.started,
+        )
         for name, proof in answers.values_by_node.items()
     ]
-    nodes += [
-        {"name": name, "error": f"{failure.kind.value}: {failure.message}"}
+    unproven = [
+        UnprovenNode(name=name, error=f"{failure.kind.value}: {failure.message}")
         for name, failure in answers.failures.items()
     ]
-    return {
-        "schema": "clusterctl.image-prove/1",
-        "status": "ok" if not against and not answers.failures else "failed",
-        "nodes": nodes,
-        "findings": list(against),
-    }
+    return ImageProve(
+        status=Success.OK if not against and not unproven else Success.FAILED,
+        nodes=(*proven, *unproven),
+        findings=against,
+    ).document()

@@ -40,6 +40,8 @@ def place(nodes: Sequence[Node], np: int | None, slots: int | None) -> Placement
 def emit(artifact: str, text: str, as_json: bool, **more: Any) -> None:
     """Print the artifact to stdout, as plain text or as a clusterctl.render/1 document."""
     if as_json:
-        console.emit_json({"schema": "clusterctl.render/1", "artifact": artifact, "text": text, **more})
+        from clusterctl.documents.render import Render
+
+        console.emit_json(Render(artifact=artifact, text=text, **more).document())
     else:
         console.data(text)

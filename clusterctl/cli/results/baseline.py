@@ -48,6 +48,7 @@ def record(
         with read_as_stored(entry.summary.run, results.path):
             _require_good(entry.document)
             found = rules.record(found, entry.document)
+            baseline_files.document(found)  # a damaged key must not get into the file
     path = baseline_files.save(rules.Baseline(name, found.entries), runs)
     if as_json:
         console.emit_json(baseline_files.document(found))
@@ -82,18 +83,18 @@ def _require_good(document: object) -> None:
 @app.command("list")
 def list_baselines(runs: cli.RunsOption = None, as_json: cli.JsonOption = False) -> None:
     """List the baselines, with their benchmarks and number of runs."""
+    from clusterctl.documents.baseline import Baselines, ListedBaseline
     from clusterctl.report.text.bench import columns
     from clusterctl.results import baseline_files
 
     loaded = [baseline_files.load(name, runs) for name in baseline_files.names(runs)]
     if as_json:
         console.emit_json(
-            {
-                "schema": "clusterctl.baselines/1",
-                "baselines": [
-                    {"name": one.name, "entries": len(one.entries), "runs": list(one.runs)} for one in loaded
-                ],
-            }
+            Baselines(
+                baselines=tuple(
+                    ListedBaseline(name=one.name, entries=len(one.entries), runs=one.runs) for one in loaded
+                )
+            ).document()
         )
     elif loaded:
         rows = [
@@ -122,12 +123,13 @@ def show(name: NameArgument, runs: cli.RunsOption = None, as_json: cli.JsonOptio
 @app.command("remove")
 def remove(name: NameArgument, runs: cli.RunsOption = None, as_json: cli.JsonOption = False) -> None:
     """Remove a baseline."""
+    from clusterctl.documents.baseline import BaselineRemoved
     from clusterctl.results import baseline_files
 
     baseline_files.remove(name, runs)
     path = str(baseline_files.path_of(name, runs))
     if as_json:
-        console.emit_json({"schema": "clusterctl.baseline-removed/1", "name": name, "file": path})
+        console.emit_json(BaselineRemoved(name=name, file=path).document())
     else:
         console.talk(f"removed: {path}")
 
@@ -135,11 +137,12 @@ def remove(name: NameArgument, runs: cli.RunsOption = None, as_json: cli.JsonOpt
 @app.command("catalogue")
 def catalogue(as_json: cli.JsonOption = False) -> None:
     """List published figures with their sources, for comparison."""
+    from clusterctl.documents.baseline import Catalogue
     from clusterctl.report.text import baseline as baseline_table
     from clusterctl.results import published
 
     rows = published.rows()
     if as_json:
-        console.emit_json({"schema": "clusterctl.catalogue/1", "rows": [row.model_dump() for row in rows]})
+        console.emit_json(Catalogue(rows=rows).document())
     else:
         console.data(baseline_table.published(rows, console.width()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
@@ -110,6 +110,7 @@ def import_runs(
     Use it for runs of another machine, or after the database was lost. Exit code 1: a result could not be read, or
     no result was found.
     """
+    from clusterctl.documents.results import ResultsImport
     from clusterctl.results import folders
     from clusterctl.results.store import Store
 
@@ -130,7 +131,7 @@ def import_runs(
     for message in refused:
         console.talk(f"not imported: {message}")
     if as_json:
-        document: dict[str, Any] = {"imported": [one.summary.run for one in records], "refused": refused}
-        console.emit_json({"schema": "clusterctl.results-import/1", **document})
+        imported = tuple(one.summary.run for one in records)
+        console.emit_json(ResultsImport(imported=imported, refused=tuple(refused)).document())
     console.talk(f"{path}: {len(records)} run(s) imported")
     raise typer.Exit(0 if records and not refused else 1)

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from clusterctl.apply.undo import UndoOutcome
     from clusterctl.transport.base import HostMap
 
-SCHEMA = "clusterctl.undo/1"
-
 
 def undo(
     inventory: cli.InventoryArgument = None,
@@ -104,32 +102,33 @@ def _shown(outcomes: HostMap[UndoOutcome]) -> str:
 
 def document_of(outcomes: HostMap[UndoOutcome]) -> dict[str, Any]:
     """Return the undone (or planned) steps as a ``clusterctl.undo/1`` document."""
-    from clusterctl.cli.bootstrap.command import step_document
+    from clusterctl.cli.bootstrap.command import step_part
+    from clusterctl.documents.steps import StepSummary, Undo, UndoneNode
+    from clusterctl.report.check_document import error_part
     from clusterctl.transport.base import Failure, FailureKind
 
-    nodes: list[dict[str, Any]] = []
+    nodes: list[UndoneNode] = []
     summary = {"changed": 0, "failed": 0, "planned": 0, "unreachable": 0}
     for name, outcome in outcomes.items():
         failure = outcome if isinstance(outcome, Failure) else outcome.failure
-        steps = [] if isinstance(outcome, Failure) else [step_document(step) for step in outcome.steps]
+        steps = () if isinstance(outcome, Failure) else tuple(step_part(step) for step in outcome.steps)
         for step in steps:
-            if step["status"] in summary:
-                summary[step["status"]] += 1
+            if step.status.value in summary:
+                summary[step.status.value] += 1
         # A node that answered is reachable, even if its lock or journal prevented the undo.
         lost = failure is not None and (isinstance(outcome, Failure) or failure.kind is not FailureKind.ERROR)
         summary["unreachable"] += lost
         nodes.append(
-            {
-                "name": name,
-                "reachable": not lost,
-                "error": failure
-                and {"kind": failure.kind.value, "message": failure.message, "hint": failure.hint},
-                "run": None if isinstance(outcome, Failure) else outcome.run,
-                "nothing": "" if isinstance(outcome, Failure) else outcome.nothing,
-                "steps": steps,
-            }
+            UndoneNode(
+                name=name,
+                reachable=not lost,
+                error=None if failure is None else error_part(failure),
+                run=None if isinstance(outcome, Failure) else outcome.run,
+                nothing="" if isinstance(outcome, Failure) else outcome.nothing,
+                steps=steps,
+            )
         )
-    return {"schema": SCHEMA, "nodes": nodes, "summary": summary}
+    return Undo(nodes=tuple(nodes), summary=StepSummary(**summary)).document()
 
 
 def exit_code(document: dict[str, Any]) -> int:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from clusterctl import __version__, json_text
+from clusterctl.documents.recording import Manifest, RecordedAnswer, RecordedFailure, RecordedNode
 from clusterctl.facts.document import to_document
 from clusterctl.facts.gather import RawAnswer
 from clusterctl.facts.model.node import NodeFacts
@@ -42,7 +43,7 @@ class Recorder:
         self._values = frozenset(_secrets_of(inventory))
         self._lock = threading.Lock()
         self._files: dict[str, str] = {}
-        self._nodes: dict[str, model.RecordedNode] = {}
+        self._nodes: dict[str, RecordedNode] = {}
 
     def _add(self, name: str, data: bytes) -> str:
         self._writer.add(name, data)
@@ -59,7 +60,7 @@ class Recorder:
             out = self._add(f"{folder}/answer-{number}.out", scrubber.data(raw.stdout, raw.nonce))
             err = self._add(f"{folder}/answer-{number}.err", scrubber.data(raw.stderr))
             kept.append(
-                model.RecordedAnswer(
+                RecordedAnswer(
                     nonce=raw.nonce,
                     as_root=raw.as_root,
                     returncode=raw.returncode,
@@ -70,7 +71,7 @@ class Recorder:
                 )
             )
         said = None if refusal is None else scrubber.text(refusal)
-        found = model.RecordedNode(
+        found = RecordedNode(
             name=node.name, answers=tuple(kept), refusal=said, scrubbed=dict(scrubber.counts)
         )
         with self._lock:
@@ -89,9 +90,9 @@ class Recorder:
         everywhere = Scrubber(self._values)
         nodes = []
         for name, outcome in facts.items():
-            node = self._nodes.get(name) or model.RecordedNode(name=name)
+            node = self._nodes.get(name) or RecordedNode(name=name)
             if isinstance(outcome, Failure):
-                failure = model.RecordedFailure(
+                failure = RecordedFailure(
                     kind=outcome.kind.value,
                     message=everywhere.text(outcome.message),
                     hint=None if outcome.hint is None else everywhere.text(outcome.hint),
@@ -103,8 +104,7 @@ class Recorder:
         older = {name: everywhere.value(to_document(found)) for name, found in earlier.items()}
         self._add(model.EARLIER, as_json(older))
         self._add(model.SCRUBBED, _told(nodes, everywhere.counts).encode())
-        manifest = model.Manifest(
-            schema="clusterctl.record/1",
+        manifest = Manifest(
             clusterctl=__version__,
             python=platform.python_version(),
             recorded_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -113,7 +113,7 @@ class Recorder:
             nodes=tuple(nodes),
             files=dict(sorted(self._files.items())),
         )
-        self._writer.add(model.MANIFEST, as_json(manifest.to_document()))
+        self._writer.add(model.MANIFEST, as_json(manifest.document()))
         self._writer.close()
         return sum((Counter(node.scrubbed) for node in nodes), Counter(everywhere.counts))
 
@@ -122,7 +122,7 @@ class Recorder:
         self._writer.discard()
 
 
-def _told(nodes: list[model.RecordedNode], elsewhere: Mapping[str, int]) -> str:
+def _told(nodes: list[RecordedNode], elsewhere: Mapping[str, int]) -> str:
     """Return the text that lists what was replaced in the recording, and what was not."""
     lines = [
         "Secrets were replaced by stars of the same length. Found and replaced:",

@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from clusterctl.documents.recording import Manifest, RecordedNode
 from clusterctl.errors import ConfigError, FactsError
 from clusterctl.facts.document import from_document
 from clusterctl.facts.gather import RawAnswer, understand
@@ -76,22 +77,22 @@ def _json(path: Path, reader: Reader, name: str) -> Any:
     return found
 
 
-def _manifest(path: Path, reader: Reader) -> model.Manifest:
+def _manifest(path: Path, reader: Reader) -> Manifest:
     document = _json(path, reader, model.MANIFEST)
     schema = document.get("schema")
-    if schema != model.SCHEMA:
+    if schema != Manifest.schema_name():
         raise ConfigError(
-            f"{path} has the recording schema {schema!r}; this version of clusterctl reads {model.SCHEMA}",
+            f"{path} has the recording schema {schema!r}; this version of clusterctl reads {Manifest.schema_name()}",
             hint=f"replay it with clusterctl {document.get('clusterctl', '?')}, which recorded it",
         )
     try:
-        return model.Manifest.model_validate(document)
+        return Manifest.model_validate(document)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise damaged(path, f"{model.MANIFEST}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
 
 
-def _outcome(path: Path, reader: Reader, node: model.RecordedNode) -> NodeFacts | Failure:
+def _outcome(path: Path, reader: Reader, node: RecordedNode) -> NodeFacts | Failure:
     if node.failure is not None:
         kinds = {kind.value: kind for kind in FailureKind}
         kind = kinds.get(node.failure.kind, FailureKind.ERROR)

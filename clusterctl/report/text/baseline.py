@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from clusterctl.benchmarks.key import ABSENT
+from clusterctl.documents.baseline import Published
 from clusterctl.report.text.bench import columns, fits, size, with_notes
 from clusterctl.results.baseline import Baseline, Entry
-from clusterctl.results.published import Published
 
 
 def _percent(value: float | None) -> str:

@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Sequence
 
 from clusterctl.benchmarks.scaling import percent
+from clusterctl.documents.bench import BenchResult
 from clusterctl.report.text import trust as trust_lines
-from clusterctl.results.model import BenchResult
 
 _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 

@@ -4,38 +4,52 @@ from __future__ import annotations
 
 from typing import Any
 
+from clusterctl.documents.results import (
+    ComparedBandwidth,
+    ComparedLine,
+    ComparedRun,
+    ComparedThroughput,
+    ComparisonDocument,
+    ComparisonWord,
+    Difference,
+)
 from clusterctl.report.text.bench import columns, size
 from clusterctl.results.comparison import NOISE_OF_ONE, Comparison, Figure
 from clusterctl.results.record import Summary
 
-SCHEMA = "clusterctl.comparison/1"
-
 
 def to_document(found: Comparison) -> dict[str, Any]:
     """Return a comparison as a document; ``comparable`` is false if keys differ or are unknown."""
-    at, value = ("size_bytes", "busbw_gbps") if found.kind == "collective" else ("np", "samples_per_s")
-    return {
-        "schema": SCHEMA,
-        "comparable": found.alike,
-        "runs": [{"run": run.run, "name": name} for run, name in zip(found.runs, found.names, strict=True)],
-        "differences": [{"field": one.field, "values": list(one.values)} for one in found.differences],
-        "without_key": list(found.unkeyed),
-        "lines": [
-            {at: line.at, "figures": [_document(one, value) for one in line.figures]} for line in found.lines
-        ],
-    }
+    collective = found.kind == "collective"
+    return ComparisonDocument(
+        comparable=found.alike,
+        runs=tuple(
+            ComparedRun(run=run.run, name=name) for run, name in zip(found.runs, found.names, strict=True)
+        ),
+        differences=tuple(Difference(field=one.field, values=one.values) for one in found.differences),
+        without_key=found.unkeyed,
+        lines=tuple(
+            ComparedLine(
+                size_bytes=line.at if collective else None,
+                np=None if collective else line.at,
+                figures=tuple(None if one is None else _figure(one, collective) for one in line.figures),
+            )
+            for line in found.lines
+        ),
+    ).document()
 
 
-def _document(figure: Figure | None, value: str) -> dict[str, Any] | None:
-    if figure is None:
-        return None
-    return {
-        value: figure.value,
-        **({"time_us": figure.time_us} if figure.time_us is not None else {}),
-        "ratio": None if figure.ratio is None else round(figure.ratio, 4),
-        "noise": None if figure.noise is None else round(figure.noise, 4),
-        "word": None if figure.word is None else figure.word.value,
-    }
+def _figure(figure: Figure, collective: bool) -> ComparedBandwidth | ComparedThroughput:
+    ratio = None if figure.ratio is None else round(figure.ratio, 4)
+    noise = None if figure.noise is None else round(figure.noise, 4)
+    word = None if figure.word is None else ComparisonWord(figure.word.value)
+    if collective:
+        return ComparedBandwidth(
+            busbw_gbps=figure.value, time_us=figure.time_us, ratio=ratio, noise=noise, word=word
+        )
+    return ComparedThroughput(
+        samples_per_s=figure.value, time_us=figure.time_us, ratio=ratio, noise=noise, word=word
+    )
 
 
 def cautions(found: Comparison) -> list[str]:

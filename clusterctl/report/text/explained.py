@@ -6,11 +6,11 @@ import textwrap
 from collections.abc import Iterable
 from typing import Any
 
+from clusterctl.documents.explain import ErrorRole, Explain, KnownError, LogLine, LogRead
 from clusterctl.inventory import nodeset
 from clusterctl.report.known_errors.model import Role
 from clusterctl.report.known_errors.scan import Finding, Line, LogFile
 
-SCHEMA = "clusterctl.explain/1"
 _TITLES = {
     Role.FAULT: "Broken (look here first)",
     Role.CAUSE: "Likely causes",
@@ -40,35 +40,34 @@ def to_document(
 ) -> dict[str, Any]:
     """Return the findings as a ``clusterctl.explain/1`` document, likely root causes first."""
     found = list(findings)
-    return {
-        "schema": SCHEMA,
-        "files": [{"name": f.name, "lines": f.lines, "size_bytes": f.size_bytes} for f in files],
-        "findings": [
-            {
-                "id": finding.entry.id,
-                "role": finding.entry.role.value,
-                "tool": finding.entry.tool,
-                "count": finding.count,
-                "first": _line(finding.first),
-                "last": _line(finding.last),
-                "hosts": list(finding.hosts),
-                "ranks": sorted(finding.ranks),
-                "meaning": finding.entry.meaning,
-                "cause": finding.entry.cause,
-                "fix": finding.entry.fix,
-                "sources": list(finding.entry.sources),
-                "requirement": finding.entry.requirement,
-                "check": finding.entry.how_to_check,
-            }
+    return Explain(
+        files=tuple(LogRead(name=f.name, lines=f.lines, size_bytes=f.size_bytes) for f in files),
+        findings=tuple(
+            KnownError(
+                id=finding.entry.id,
+                role=ErrorRole(finding.entry.role.value),
+                tool=finding.entry.tool,
+                count=finding.count,
+                first=_line(finding.first),
+                last=_line(finding.last),
+                hosts=tuple(finding.hosts),
+                ranks=tuple(sorted(finding.ranks)),
+                meaning=finding.entry.meaning,
+                cause=finding.entry.cause,
+                fix=finding.entry.fix,
+                sources=finding.entry.sources,
+                requirement=finding.entry.requirement,
+                check=finding.entry.how_to_check,
+            )
             for finding in found
-        ],
-        "unexplained": [_line(line) for line in left_over],
-        "summary": {role.value: sum(f.entry.role is role for f in found) for role in Role},
-    }
+        ),
+        unexplained=tuple(_line(line) for line in left_over),
+        summary={ErrorRole(role.value): sum(f.entry.role is role for f in found) for role in Role},
+    ).document()
 
 
-def _line(line: Line) -> dict[str, Any]:
-    return {"file": line.file, "line": line.number, "text": line.text}
+def _line(line: Line) -> LogLine:
+    return LogLine(file=line.file, line=line.number, text=line.text)
 
 
 def _places(finding: dict[str, Any], several_files: bool) -> str:

@@ -6,7 +6,7 @@ the spread is 1.96 sigma, and the total is the mean per device times their numbe
 
 from __future__ import annotations
 
-from clusterctl.results.model import BenchResult
+from clusterctl.documents.bench import BenchResult
 
 
 def render(result: BenchResult) -> str:

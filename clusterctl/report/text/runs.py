@@ -8,20 +8,19 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from clusterctl.documents.bench import BenchResult
+from clusterctl.documents.results import ExportedRun, Results, ResultsExport, StoredRun
 from clusterctl.errors import ResultError
 from clusterctl.report.text import bench as table
 from clusterctl.report.text import variants as variants_table
 from clusterctl.report.text.bench import columns
 from clusterctl.report.text.failures import fault_lines
-from clusterctl.results.model import BenchResult
 from clusterctl.results.record import Record, Summary
-
-SCHEMA = "clusterctl.results/1"
 
 
 def to_document(runs: Sequence[Summary]) -> dict[str, Any]:
     """Return the runs' columns as a ``clusterctl.results/1`` document, in the order given."""
-    return {"schema": SCHEMA, "runs": [_columns(run) for run in runs]}
+    return Results(runs=[StoredRun(**_columns(run)) for run in runs]).document()
 
 
 def _columns(run: Summary) -> dict[str, Any]:
@@ -87,10 +86,8 @@ def shown(record: Record) -> str:
 
 def exported(records: Sequence[Record]) -> dict[str, Any]:
     """Return runs as a ``clusterctl.results-export/1`` document: columns, commands and ``bench``'s document."""
-    return {
-        "schema": "clusterctl.results-export/1",
-        "runs": [
-            {**_columns(one.summary), "commands": list(one.commands), "document": one.document}
-            for one in records
-        ],
-    }
+    runs = [
+        ExportedRun(**_columns(one.summary), commands=list(one.commands), document=one.document)
+        for one in records
+    ]
+    return ResultsExport(runs=runs).document()

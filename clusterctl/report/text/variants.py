@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from clusterctl.benchmarks.scaling import percent
+from clusterctl.documents.bench import BenchResult, Spread, VariantResult
 from clusterctl.report.text import trust as trust_lines
 from clusterctl.report.text.bench import columns, size
-from clusterctl.results.model import BenchResult
-from clusterctl.results.variant_model import Spread, VariantResult
 
 
 def render(result: BenchResult) -> str:

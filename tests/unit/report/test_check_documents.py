@@ -12,9 +12,9 @@ from junitparser import Error, JUnitXml, Skipped
 from junitparser import Failure as JUnitFailure
 from prometheus_client.parser import text_string_to_metric_families
 
-from clusterctl.cli.check.command import document_of, exit_code
 from clusterctl.facts.drift import Deviation
 from clusterctl.report import junit, prometheus
+from clusterctl.report.check_document import document_of, exit_code
 from clusterctl.requirements.base import Decision, Status
 from clusterctl.transport.base import Failure, FailureKind, HostMap
 

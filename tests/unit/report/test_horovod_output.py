@@ -7,9 +7,9 @@ import pytest
 from clusterctl.cli.bench import output as bench_output
 from clusterctl.cli.bench.output import Output
 from clusterctl.cli.bench.request import build_request
+from clusterctl.documents.bench import BenchResult, ResultPoint
 from clusterctl.errors import UsageError
 from clusterctl.report.text import horovod
-from clusterctl.results.model import BenchResult, ResultPoint
 
 OPTIONS = dict.fromkeys(
     ("collective", "model", "np", "scaling", "library", "launcher", "map_by", "min_bytes", "max_bytes",

@@ -1,0 +1,51 @@
+"""The bases of all documents and of their parts."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
+
+
+def _as_written(shown: dict[str, Any], model: type[Part]) -> None:
+    """Describe, in the JSON Schema of a model, what is written: the schema's name always, no null for OPTIONAL."""
+    if "schema_" in model.model_fields:
+        shown["required"] = ["schema", *shown.get("required", ())]
+    for name in model.OPTIONAL:
+        field = shown["properties"][name]
+        del field["default"]
+        kinds = [kind for kind in field.pop("anyOf") if kind != {"type": "null"}]
+        field.update(kinds[0] if len(kinds) == 1 else {"anyOf": kinds})
+
+
+class Part(BaseModel):
+    """An object inside a document; unknown fields are rejected."""
+
+    OPTIONAL: ClassVar[frozenset[str]] = frozenset()
+    """The fields that a ``Sparse`` part leaves out if they are None."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra=_as_written)
+
+
+class Sparse(Part):
+    """A part without its ``OPTIONAL`` fields if they are None; every other field is always written."""
+
+    @model_serializer(mode="wrap")
+    def _leave_out(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        document: dict[str, Any] = handler(self)
+        return {name: v for name, v in document.items() if v is not None or name not in self.OPTIONAL}
+
+
+class Document(Part):
+    """A whole document; its first field names its schema."""
+
+    schema_: str = Field(alias="schema")
+
+    @classmethod
+    def schema_name(cls) -> str:
+        """Return the name of the schema: ``clusterctl.check/1``."""
+        return str(cls.model_fields["schema_"].default)
+
+    def document(self) -> dict[str, Any]:
+        """Return the document as values that JSON can represent."""
+        return self.model_dump(mode="json", by_alias=True)

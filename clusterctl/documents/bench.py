@@ -1,0 +1,164 @@
+"""``bench``: one measured collective or training, and its variants; also ``results.json`` of its run."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from clusterctl.documents.base import Document, Part, Sparse
+from clusterctl.documents.words import Success
+
+
+class FaultKind(str, Enum):
+    """Name what can be wrong with a run."""
+
+    CRASHED = "crashed"
+    UNPARSABLE = "unparsable"
+    FEWER_RANKS = "fewer-ranks"
+    DUPLICATE_RANKS = "duplicate-ranks"
+    WRONG_RESULTS = "wrong-results"
+    NAN_LOSS = "nan-loss"
+    REPLICAS_DIFFER = "replicas-differ"
+    RATES_DIFFER = "rates-differ"
+    SLOW_PATH = "slow-path"
+    RANK_DIED = "rank-died"
+    DEADLINE = "deadline"
+    NODE_LOST = "node-lost"
+    NODE_UNREACHABLE = "node-unreachable"
+    MISSING_PROGRAM = "missing-program"
+    MESH = "ssh-mesh"
+    MEMLOCK = "memlock"
+    LAUNCHER = "launcher"
+
+
+class Fault(Part):
+    """One thing that is wrong with a run, and the rank and node that it concerns."""
+
+    kind: FaultKind
+    message: str
+    rank: int | None
+    node: str | None
+    hint: str | None
+
+
+class Spread(Part):
+    """One figure over the repeats. ``cv`` is the coefficient of variation; None: measured once."""
+
+    median: float
+    least: float
+    greatest: float
+    cv: float | None
+
+
+class VariantRow(Part):
+    """One message size of a collective; ``ratio`` is the speed relative to the first variant, by time."""
+
+    size_bytes: int
+    time_us: Spread
+    busbw_gbps: Spread | None
+    wrong: int | None
+    ratio: float | None
+
+
+class VariantPoint(Part):
+    """One point of a scaling curve; ``sample`` is the counted unit, image or sequence."""
+
+    np: int
+    nodes: int
+    sample: str
+    samples_per_s: Spread
+    efficiency: float | None
+    ratio: float | None
+
+
+class VariantResult(Part):
+    """One variant: its settings, its number of repeats, its figures, their keys, and the proof of one repeat.
+
+    ``proof`` has the entries ``expected``, ``gpudirect``, ``nccl`` and ``stragglers`` of a plain run's proof.
+    """
+
+    name: str
+    library: str | None
+    environment: dict[str, str]
+    repeats: int
+    rows: tuple[VariantRow, ...] = ()
+    points: tuple[VariantPoint, ...] = ()
+    keys: dict[str, dict[str, str]] = Field(default_factory=dict)
+    proof: dict[str, Any] = Field(default_factory=dict)
+
+
+class ResultRow(Part):
+    """One message size of a collective: out of place if the program measures it, otherwise in place."""
+
+    size_bytes: int
+    time_us: float | None
+    algbw_gbps: float | None
+    busbw_gbps: float | None
+    wrong: int | None
+    """Wrong elements of both halves; None: not checked."""
+
+
+class ResultPoint(Sparse):
+    """One point of a scaling curve; efficiency relative to one rank, None if that was not measured.
+
+    The samples are images or sequences; the fields of the other kind are omitted from the document.
+    """
+
+    OPTIONAL: ClassVar = frozenset(
+        {"images_per_s", "images_per_s_per_rank", "sequences_per_s", "sequences_per_s_per_rank"}
+    )
+
+    np: int
+    nodes: int
+    images_per_s: float | None = None
+    images_per_s_per_rank: float | None = None
+    sequences_per_s: float | None = None
+    sequences_per_s_per_rank: float | None = None
+    efficiency: float | None
+
+    @property
+    def samples_per_s(self) -> float:
+        """Return the images or sequences per second of all ranks together."""
+        return (self.sequences_per_s if self.images_per_s is None else self.images_per_s) or 0.0
+
+
+class BenchStatus(str, Enum):
+    """Tell whether a run succeeded and met its baseline."""
+
+    OK = "ok"
+    FAILED = "failed"
+    BELOW_BASELINE = "below-baseline"
+
+
+class BenchResult(Document):
+    """``clusterctl bench --json``; also ``results.json`` of its run.
+
+    ``proof`` has the placement of the ranks, their devices and library, and the failures.
+    """
+
+    schema_: Literal["clusterctl.bench/1"] = Field(default="clusterctl.bench/1", alias="schema")
+    run: str
+    benchmark: str
+    library: str | None
+    launcher: str | None
+    status: BenchStatus
+    rows: tuple[ResultRow, ...] = ()
+    points: tuple[ResultPoint, ...] = ()
+    proof: dict[str, Any] = Field(default_factory=dict)
+    variants: tuple[VariantResult, ...] = ()
+    """The interleaved variants of ``--compare``; omitted from the document without ``--compare``."""
+
+    def document(self) -> dict[str, Any]:
+        """Return the document as values that JSON can represent."""
+        return self.model_dump(mode="json", by_alias=True, exclude=None if self.variants else {"variants"})
+
+
+class Smoke(Document):
+    """``clusterctl bench --smoke --json``: the second result is missing if the first run failed."""
+
+    schema_: Literal["clusterctl.smoke/1"] = Field(default="clusterctl.smoke/1", alias="schema")
+    status: Success
+    results: tuple[dict[str, Any], ...]
+    """Documents of the schema ``clusterctl.bench/1``."""

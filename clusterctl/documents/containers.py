@@ -1,0 +1,82 @@
+"""``up``, ``down`` and ``exec``: containers on nodes."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from clusterctl.documents.base import Document, Part, Sparse
+
+
+class StartedContainer(Part):
+    """The container of one node, and where its SSH server answers; ``memlock`` is KiB or ``unlimited``."""
+
+    name: str
+    address: str
+    port: int | None
+    container: str
+    memlock: str
+    docker_run: str
+    notes: tuple[str, ...]
+
+
+class NotStarted(Part):
+    """A node whose container did not start."""
+
+    name: str
+    error: str
+    hint: str | None
+
+
+class Up(Document, Sparse):
+    """``clusterctl up --json``; also ``launch.json`` of its run.
+
+    ``inventory`` and ``nodes`` are present if all containers started; otherwise ``failed``, and in ``left`` the nodes
+    on which a container may still run.
+    """
+
+    OPTIONAL: ClassVar = frozenset({"inventory", "nodes", "failed", "left"})
+
+    schema_: Literal["clusterctl.up/1"] = Field(default="clusterctl.up/1", alias="schema")
+    run: str
+    inventory: str | None = None
+    nodes: tuple[StartedContainer, ...] | None = None
+    failed: tuple[NotStarted, ...] | None = None
+    left: tuple[str, ...] | None = None
+
+
+class NotRemoved(Part):
+    """A node whose container could not be removed."""
+
+    name: str
+    error: str
+
+
+class Down(Document):
+    """``clusterctl down --json``."""
+
+    schema_: Literal["clusterctl.down/1"] = Field(default="clusterctl.down/1", alias="schema")
+    run: str
+    removed: int
+    failed: tuple[NotRemoved, ...]
+
+
+class Answer(Sparse):
+    """The output and exit status of a command in one container, or the error of an unreachable one."""
+
+    OPTIONAL: ClassVar = frozenset({"error", "status", "stdout", "stderr"})
+
+    name: str
+    error: str | None = None
+    status: int | None = None
+    stdout: str | None = None
+    stderr: str | None = None
+
+
+class Exec(Document):
+    """``clusterctl exec --json``."""
+
+    schema_: Literal["clusterctl.exec/1"] = Field(default="clusterctl.exec/1", alias="schema")
+    command: str
+    nodes: tuple[Answer, ...]

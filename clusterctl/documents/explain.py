@@ -1,0 +1,65 @@
+"""``explain``: the known errors in logs."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Literal
+
+from pydantic import Field
+
+from clusterctl.documents.base import Document, Part
+
+
+class ErrorRole(str, Enum):
+    """Name what a known error is in a failure."""
+
+    FAULT = "fault"
+    CAUSE = "cause"
+    SLOW_PATH = "slow-path"
+    NOTE = "note"
+    CONSEQUENCE = "consequence"
+
+
+class LogRead(Part):
+    """One log that was read completely."""
+
+    name: str
+    lines: int
+    size_bytes: int
+
+
+class LogLine(Part):
+    """A line of a log: the file's name as given, and the line's number from 1."""
+
+    file: str
+    line: int
+    text: str
+
+
+class KnownError(Part):
+    """One known error: where it occurred, what it means, its likely cause, and what to do."""
+
+    id: str
+    role: ErrorRole
+    tool: str
+    count: int
+    first: LogLine
+    last: LogLine
+    hosts: tuple[str, ...]
+    ranks: tuple[int, ...]
+    meaning: str
+    cause: str
+    fix: str
+    sources: tuple[str, ...]
+    requirement: str | None
+    check: str | None
+
+
+class Explain(Document):
+    """``clusterctl explain --json``; ``summary`` is the number of findings of each role."""
+
+    schema_: Literal["clusterctl.explain/1"] = Field(default="clusterctl.explain/1", alias="schema")
+    files: tuple[LogRead, ...]
+    findings: tuple[KnownError, ...]
+    unexplained: tuple[LogLine, ...]
+    summary: dict[ErrorRole, int]

@@ -1,0 +1,135 @@
+"""``results``: stored runs, their comparison, export and import."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from clusterctl.documents.base import Document, Part, Sparse
+
+
+class StoredRun(Part):
+    """One stored run. ``figure`` is its main figure in ``unit``; ``started_at`` is RFC 3339 in UTC."""
+
+    run: str
+    started_at: str
+    benchmark: str
+    library: str | None
+    launcher: str | None
+    np: int | None
+    nodes: int | None
+    status: str
+    key: str | None
+    hardware: str | None
+    figure: float | None
+    unit: str | None
+    versions: list[str]
+    clusterctl_version: str | None
+    folder: str | None
+
+
+class Results(Document):
+    """``clusterctl results list --json``."""
+
+    schema_: Literal["clusterctl.results/1"] = Field(default="clusterctl.results/1", alias="schema")
+    runs: list[StoredRun]
+
+
+class ExportedRun(StoredRun):
+    """A stored run with the command lines that were run, and the document that ``bench`` printed."""
+
+    commands: list[str]
+    document: Mapping[str, Any]
+
+
+class ResultsExport(Document):
+    """``clusterctl results export --format json``."""
+
+    schema_: Literal["clusterctl.results-export/1"] = Field(
+        default="clusterctl.results-export/1", alias="schema"
+    )
+    runs: list[ExportedRun]
+
+    def document(self) -> dict[str, Any]:
+        """Return the document with the stored ones unchanged, even if they are damaged."""
+        return self.model_dump(by_alias=True)
+
+
+class ResultsImport(Document):
+    """``clusterctl results import --json``: the ids of the runs, and why others were refused."""
+
+    schema_: Literal["clusterctl.results-import/1"] = Field(
+        default="clusterctl.results-import/1", alias="schema"
+    )
+    imported: tuple[str, ...]
+    refused: tuple[str, ...]
+
+
+class ComparedRun(Part):
+    """One compared run and its name in the tables."""
+
+    run: str
+    name: str
+
+
+class Difference(Part):
+    """A field of the keys in which the runs differ, with one value per run."""
+
+    field: str
+    values: tuple[str, ...]
+
+
+class ComparisonWord(str, Enum):
+    """Tell how a figure compares with that of the first run."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    SAME = "within noise"
+
+
+class ComparedBandwidth(Sparse):
+    """One run's bus bandwidth and time; ``ratio`` is relative to the first run, ``noise`` 1.96 sigma (shares)."""
+
+    OPTIONAL: ClassVar = frozenset({"time_us"})
+
+    busbw_gbps: float | None
+    time_us: float | None = None
+    ratio: float | None
+    noise: float | None
+    word: ComparisonWord | None
+
+
+class ComparedThroughput(Sparse):
+    """One run's throughput, with ``ratio`` and ``noise`` as for a collective."""
+
+    OPTIONAL: ClassVar = frozenset({"time_us"})
+
+    samples_per_s: float | None
+    time_us: float | None = None
+    ratio: float | None
+    noise: float | None
+    word: ComparisonWord | None
+
+
+class ComparedLine(Sparse):
+    """The figures of all runs at one message size (collective) or number of ranks (training)."""
+
+    OPTIONAL: ClassVar = frozenset({"size_bytes", "np"})
+
+    size_bytes: int | None = None
+    np: int | None = None
+    figures: tuple[ComparedBandwidth | ComparedThroughput | None, ...]
+
+
+class ComparisonDocument(Document):
+    """``clusterctl results compare --json``; ``comparable`` is false if keys differ or are unknown."""
+
+    schema_: Literal["clusterctl.comparison/1"] = Field(default="clusterctl.comparison/1", alias="schema")
+    comparable: bool
+    runs: tuple[ComparedRun, ...]
+    differences: tuple[Difference, ...]
+    without_key: tuple[str, ...]
+    lines: tuple[ComparedLine, ...]
