@@ -1,0 +1,195 @@
+"""The options of ``bench``, in groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Optional
+
+import typer
+
+from clusterctl.cli import options as cli
+from clusterctl.cli.bench import compare as bench_compare
+from clusterctl.cli.bench import dry_run as bench_dry_run
+from clusterctl.cli.bench import output as bench_output
+from clusterctl.cli.bench import preflight as bench_preflight
+from clusterctl.cli.bench import reports as bench_reports
+from clusterctl.cli.bench import smoke as bench_smoke
+from clusterctl.cli.bench import trust as bench_trust
+
+
+@dataclass(frozen=True)
+class Where:
+    """Choose the nodes, or the containers on them."""
+
+    inventory: cli.InventoryOption = None
+    limit: cli.LimitOption = None
+    containers: Annotated[
+        bool,
+        typer.Option("--containers", help="Run in the containers that 'up' started instead of on the nodes."),
+    ] = False
+
+
+@dataclass(frozen=True)
+class What:
+    """Choose a collective, or a model to train."""
+
+    collective: Annotated[
+        Optional[str],  # noqa: UP045 - typer evaluates this at run time on 3.10
+        typer.Option("--collective", metavar="NAME", help="Measure this collective; names as in nccl-tests."),
+    ] = None
+    model: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            "--model", metavar="NAME", help="Train resnet50, bert-large, ..., or a torchvision classifier."
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """Choose the ranks, and how they start and communicate."""
+
+    np: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(
+            "-np", "--np", min=1, help="Number of ranks; default: all slots of the nodes.", show_default=False
+        ),
+    ] = None
+    scaling: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            "--scaling",
+            metavar="N,..",
+            help="Numbers of ranks of the scaling curve; default: 1, one full node, and -np.",
+        ),
+    ] = None
+    library: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            "--library", help="nccl, gloo or ccore; default: nccl on GPUs, else an installed library."
+        ),
+    ] = None
+    launcher: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("--launcher", help="openmpi, mpich, torchrun, srun, or local (this machine)."),
+    ] = None
+    map_by: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            "--map-by", help="slot: fill one node after another; node: one rank per node, round-robin."
+        ),
+    ] = None
+    timeout_s: Annotated[
+        Optional[float],  # noqa: UP045
+        typer.Option(
+            "--timeout",
+            min=1.0,
+            metavar="S",
+            help="Maximum seconds per launch (default 600, with --smoke 180).",
+            show_default=False,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Choose the message sizes of a collective."""
+
+    min_bytes: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("-b", "--min-bytes", metavar="SIZE", help="Smallest size: 8, 64K, 1M."),
+    ] = None
+    max_bytes: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("-e", "--max-bytes", metavar="SIZE", help="Largest size."),
+    ] = None
+    step_factor: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option("-f", "--step-factor", min=2, help="Factor between sizes."),
+    ] = None
+
+
+@dataclass(frozen=True)
+class Iterations:
+    """Choose how often a size, or a step of a training, is measured."""
+
+    iters: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option("-n", "--iters", min=1, help="Timed iterations per size, or steps per timed window."),
+    ] = None
+    warmup: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option("-w", "--warmup", min=1, help="Untimed iterations or steps before the measurement."),
+    ] = None
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """Choose the settings of a training."""
+
+    windows: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option("--windows", min=1, help="Number of timed windows; the report shows their spread."),
+    ] = None
+    batch_size: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option("--batch-size", min=1, help="Samples per rank and step."),
+    ] = None
+    image_size: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option("--image-size", min=32, help="Pixels per side."),
+    ] = None
+    precision: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("--precision", help="fp32 (default), tf32, amp-bf16 or amp-fp16."),
+    ] = None
+    channels_last: Annotated[bool, typer.Option("--channels-last", help="Use the NHWC memory format.")] = (
+        False
+    )
+    learning_rate: Annotated[
+        Optional[float],  # noqa: UP045
+        typer.Option("--learning-rate", help="Default: SGD 0.01, BERT 1e-4.", show_default=False),
+    ] = None
+    compiled: Annotated[bool, typer.Option("--compile", help="Compile the model with torch.compile.")] = False
+    bucket_cap_mb: Annotated[
+        Optional[float],  # noqa: UP045
+        typer.Option("--bucket-cap-mb", min=0.1, help="Size of DDP's gradient buckets in MiB (default 25)."),
+    ] = None
+    phase: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option("--phase", min=1, max=2, help="BERT phase; 1: 128 tokens, 2: 512 tokens."),
+    ] = None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Choose variants and repeats."""
+
+    compare: bench_compare.CompareOption = None
+    repeats: bench_compare.RepeatsOption = None
+
+
+@dataclass(frozen=True)
+class Instead:
+    """Choose another program than one benchmark."""
+
+    smoke: bench_smoke.SmokeOption = False
+    preflight: bench_preflight.PreflightOption = False
+    dry_run: bench_dry_run.DryRunOption = False
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """Choose which results pass."""
+
+    baseline: bench_trust.BaselineOption = None
+    allow_slow_path: bench_trust.SlowPathOption = False
+
+
+@dataclass(frozen=True)
+class Reports:
+    """Choose the reports and their format."""
+
+    html: bench_reports.HtmlOption = None
+    junit: bench_reports.JunitOption = None
+    output: bench_output.OutputOption = bench_output.Output.table
