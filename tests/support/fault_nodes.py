@@ -22,10 +22,9 @@ from clusterctl.apply.engine import Engine
 from clusterctl.facts.gather import gather
 from clusterctl.facts.model.node import NodeFacts
 from clusterctl.facts.model.services import ManagedFile
-from clusterctl.requirements.base import Status
+from clusterctl.requirements.base import Decision, Status
 from clusterctl.requirements.steps import (
     Command,
-    Decision,
     EnableUnit,
     InstallPackages,
     LoadModule,

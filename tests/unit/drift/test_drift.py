@@ -14,13 +14,15 @@ from hypothesis import strategies as st
 from clusterctl.facts import gather
 from clusterctl.facts.base import Reading, ReadStatus, Sections
 from clusterctl.facts.comparable import comparable
-from clusterctl.facts.drift import drift, render, to_document
+from clusterctl.facts.drift import drift, render
 from clusterctl.facts.model.devices import GpuDriver, Link, Pci, PciDevice
 from clusterctl.facts.model.fabric import Interface, RdmaDevice
 from clusterctl.facts.model.host import Limit, RootAccess
 from clusterctl.facts.model.node import NodeFacts
 from clusterctl.facts.model.services import Package, Unit
 from clusterctl.inventory.model import Node
+from clusterctl.report.check_document import document_of
+from clusterctl.transport.base import HostMap
 
 
 def _gpu(number: int, device: str = "2335") -> PciDevice:
@@ -320,7 +322,7 @@ def test_limits_and_switches_are_said_in_words():
 def test_the_document_says_the_same():
     fleet = _fleet(3)
     fleet["gpu03"] = _nccl(fleet["gpu03"], "2.21")
-    document = to_document(drift(fleet))
+    document = document_of(HostMap({}), drift(fleet))["drift"]
     assert json.loads(json.dumps(document)) == [
         {
             "fact": "NCCL",
