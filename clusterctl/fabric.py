@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 # Before fabric: it imports paramiko without what only paramiko's own ssh_config needs.
-from clusterctl.transport.lean_paramiko import paramiko  # isort: skip
+from clusterctl.transport.paramiko_internals import WIRE_ERRORS, Client, orderly, paramiko  # isort: skip
 
 import fabric
 
@@ -23,7 +23,6 @@ from clusterctl.errors import UsageError
 from clusterctl.inventory import load, nodeset
 from clusterctl.inventory.model import Become, Inventory, Node
 from clusterctl.transport.connect import Connector
-from clusterctl.transport.ssh_wire import WIRE_ERRORS, orderly
 
 # fabric has no type hints, so its classes are Any; this module gives them types again.
 _CONNECTION: Any = fabric.Connection
@@ -32,10 +31,8 @@ _REMOTE: Any = fabric.runners.Remote
 _ENDING_S = 1.0
 
 
-class _Client(paramiko.SSHClient):
+class _Client(Client):
     """What fabric opens and closes: paramiko's client over a connection that clusterctl logged in."""
-
-    _transport: paramiko.Transport | None
 
     def __init__(self, connector: Connector, node: Node) -> None:
         super().__init__()
@@ -45,12 +42,12 @@ class _Client(paramiko.SSHClient):
 
     def connect(self, *_: Any, **__: Any) -> None:
         """Log in; what fabric passes is ignored, because the inventory and ssh_config have it."""
-        self._transport = self.ssh.wire()
+        self.use(self.ssh.wire())
 
     def close(self) -> None:
         """Close the connection and leave its jump host; ``connect`` may follow."""
         self.ssh.close()
-        self._transport = None
+        self.use(None)
         self.ssh = self._connector.over_ssh(self._node)
 
 
@@ -98,7 +95,7 @@ class NodeConnection(_CONNECTION):  # type: ignore[misc]
         return super().open()
 
     def create_session(self) -> Any:
-        """Return a channel for one command; see ``ssh_order`` for why it is not paramiko's own."""
+        """Return a channel for one command; see ``paramiko_internals`` for why it is not paramiko's own."""
         return orderly(super().create_session())
 
     def sudo(self, command: str, **options: Any) -> Any:

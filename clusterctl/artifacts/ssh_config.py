@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
-from clusterctl.artifacts.text_template import fill
 from clusterctl.errors import ArtifactError
 from clusterctl.inventory.model import Node
+from clusterctl.ssh_text import writer
 
-_UNWRITABLE = re.compile(r"""["\\\x00-\x1f\x7f]|\$\{""")
-_PLAIN = re.compile(r"[A-Za-z0-9@%+:,./~_-]+")
+_USE = "# With `ssh -F THIS_FILE NAME`, launchers need no settings for ports, keys and jump hosts."
 
 
 def render(
@@ -34,56 +32,32 @@ def render(
     remote = [node for node in nodes if node.connection == "ssh"]
     if not remote:
         raise ArtifactError("no node is reached by SSH", hint="select nodes with `connection: ssh`")
-    hosts = [
-        {
-            "name": node.name,
-            "address": node.address.replace("%", "%%"),
-            "options": _options(node, identity_file, known_hosts),
-        }
-        for node in remote
-    ]
     common: list[tuple[str, str]] = []
     if known_hosts is not None:
-        common.append(("UserKnownHostsFile", _path(known_hosts)))
+        common.append(("UserKnownHostsFile", writer.path(known_hosts)))
     common.append(("StrictHostKeyChecking", "yes" if strict_host_keys else "no"))
     if batch:
         common.append(("BatchMode", "yes"))
     if connect_timeout_s is not None:
         common.append(("ConnectTimeout", str(connect_timeout_s)))
     if include is not None:
-        common.append(("Include", _path(include)))
-    return fill("ssh", "config.j2", hosts=hosts, common=common, title=title)
+        common.append(("Include", writer.path(include)))
+    sections = [_section(node, identity_file, known_hosts) for node in remote]
+    sections.append(writer.section("Host *", common, indent=4))
+    return f"# {title}\n{_USE}\n" + "".join(f"\n{section}\n" for section in sections)
 
 
-def _options(node: Node, identity_file: str | None, known_hosts: str | None) -> list[tuple[str, str]]:
-    options = []
+def _section(node: Node, identity_file: str | None, known_hosts: str | None) -> str:
+    settings = [("HostName", writer.escaped(node.address))]
     if known_hosts is None and node.known_hosts is not None:
-        options.append(("UserKnownHostsFile", _path(node.known_hosts)))
+        settings.append(("UserKnownHostsFile", writer.path(node.known_hosts)))
     if node.port is not None:
-        options.append(("Port", str(node.port)))
+        settings.append(("Port", str(node.port)))
     if node.user is not None:
-        options.append(("User", node.user))
+        settings.append(("User", node.user))
     key = identity_file or node.identity_file
     if key is not None:
-        options += [("IdentityFile", _path(key)), ("IdentitiesOnly", "yes")]
+        settings += [("IdentityFile", writer.path(key)), ("IdentitiesOnly", "yes")]
     if node.proxy_jump is not None:
-        options.append(("ProxyJump", node.proxy_jump))
-    return options
-
-
-def _path(path: str) -> str:
-    """Quote a path for ssh_config: ssh expands '%' and ``${X}`` and splits at spaces.
-
-    OpenSSH before 8.7 cannot quote a double quote or a backslash; no version can quote ``${``.
-    """
-    if not path:
-        raise ArtifactError(
-            "a path in an ssh_config cannot be empty", hint="set a path, or remove the setting"
-        )
-    if _UNWRITABLE.search(path):
-        raise ArtifactError(
-            f"ssh_config cannot hold the path {path!r}",
-            hint="choose a path without double quotes, backslashes and '${'",
-        )
-    escaped = path.replace("%", "%%")
-    return escaped if _PLAIN.fullmatch(escaped) else f'"{escaped}"'
+        settings.append(("ProxyJump", node.proxy_jump))
+    return writer.section(f"Host {node.name}", settings, indent=4)

@@ -31,7 +31,7 @@ def containers_session(
     """
     from clusterctl.cli.session import open_session
     from clusterctl.containers import record as containers_record
-    from clusterctl.transport.ssh_config import KNOWN_HOSTS_VARIABLE
+    from clusterctl.transport.ssh.target import KNOWN_HOSTS_VARIABLE
 
     run = containers_record.those_up(run_name, runs)
     # The host keys of the containers are in the run's own file; the variable names the file of the nodes.

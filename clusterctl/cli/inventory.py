@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -162,17 +163,18 @@ class _Beside:
 def _include(path: Path, text: str, beside: _Beside) -> None:
     """Read the files of ``Include`` lines, relative to the directory of the file (ssh_config(5): ~/.ssh)."""
     import glob
-    import re
 
-    todo = [text]
-    while todo:
-        for line in re.findall(r"^[ \t]*include[ \t=]+(\S.*)$", todo.pop(), re.IGNORECASE | re.MULTILINE):
-            for pattern in line.replace('"', " ").split():
-                # glob.glob leaves out hidden files as glob(3) does; Path.glob does not.
-                for name in sorted(glob.glob(str(path.parent / at_home(pattern)))):  # noqa: PTH207
-                    included = beside.add(Path(name))
-                    if included is not None:
-                        todo.append(included)
+    from clusterctl.ssh_text import reader
+
+    def read(line: reader.Line, within: reader.Section, depth: int) -> Iterator[tuple[str, str]]:
+        for pattern in line.words:
+            # glob.glob leaves out hidden files as glob(3) does; Path.glob does not.
+            for name in sorted(glob.glob(str(path.parent / at_home(pattern)))):  # noqa: PTH207
+                included = beside.add(Path(name))
+                if included is not None:
+                    yield name, included
+
+    reader.Config().add(str(path), text, read)
 
 
 def _exists(path: str, folder: Path) -> bool:

@@ -79,7 +79,7 @@ def _import_what_follows(over_ssh: bool) -> None:
     """Import the SSH transport, then, while nodes log in, the modules that parse and judge facts (0.2 s)."""
     if over_ssh:
         # All threads wait for this module; other imports at the same time would delay it.
-        import_module("clusterctl.transport.ssh_transport")
+        import_module("clusterctl.transport.ssh.transport")
     for name in ("clusterctl.facts.gather", "clusterctl.requirements.judge", "clusterctl.facts.drift"):
         import_module(name)
 

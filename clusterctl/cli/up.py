@@ -118,7 +118,7 @@ def _jump_known_hosts(nodes: tuple[Node, ...]) -> str:
     """Return the known_hosts lines from the files of those nodes that are reached through a jump host."""
     import os
 
-    from clusterctl.transport.ssh_config import KNOWN_HOSTS_VARIABLE
+    from clusterctl.transport.ssh.target import KNOWN_HOSTS_VARIABLE
 
     files = dict.fromkeys(
         os.environ.get(KNOWN_HOSTS_VARIABLE) or node.known_hosts or "~/.ssh/known_hosts"

@@ -13,6 +13,7 @@ from clusterctl.artifacts import ssh_config
 from clusterctl.artifacts.text_template import fill
 from clusterctl.containers.keys import Key
 from clusterctl.inventory.model import Node
+from clusterctl.ssh_text.known_hosts import host_name, line
 
 FOLDER = "/etc/ssh/clusterctl"
 COMMAND = ("/usr/sbin/sshd", "-D", "-e", "-f", f"{FOLDER}/sshd_config")
@@ -45,12 +46,10 @@ def environment(image_env: Sequence[str], container_env: Mapping[str, str]) -> s
 
 def known_hosts(peers: Sequence[Peer], address: Mapping[str, str] | None = None) -> str:
     """Return known_hosts lines; ``address``, by name, replaces the addresses that containers use among themselves."""
-    lines = []
-    for peer in peers:
-        where = peer.address if address is None else address[peer.name]
-        name = where if peer.port == 22 else f"[{where}]:{peer.port}"
-        lines.append(f"{name} {peer.host_key.public}\n")
-    return "".join(lines)
+    return "".join(
+        f"{line(peer.host_key.public, host_name(address[peer.name] if address else peer.address, peer.port))}\n"
+        for peer in peers
+    )
 
 
 def archive(own: Peer, peers: Sequence[Peer], login: Key, env: str) -> bytes:

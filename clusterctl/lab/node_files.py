@@ -13,6 +13,8 @@ from pathlib import Path
 from clusterctl.lab import host
 from clusterctl.lab.model import Driver, LabNode
 from clusterctl.lab.recipe import USER, USER_ID
+from clusterctl.ssh_text import writer
+from clusterctl.ssh_text.known_hosts import host_name, line
 
 _KEYGEN_TIMEOUT_S = 60.0
 
@@ -46,18 +48,17 @@ def make_key_pair(path: Path, comment: str) -> KeyPair:
 def known_hosts_between_nodes(nodes: Sequence[LabNode], host_keys: Sequence[KeyPair]) -> str:
     """Return the known_hosts file by which the nodes trust each other, by name and by fabric address."""
     return "".join(
-        f"{node.name},{node.fabric_address} {key_words(key)}\n"
+        f"{line(key_words(key), node.name, node.fabric_address)}\n"
         for node, key in zip(nodes, host_keys, strict=True)
     )
 
 
 def known_hosts_from_outside(nodes: Sequence[LabNode], host_keys: Sequence[KeyPair]) -> str:
     """Return the known_hosts file for this machine, which reaches a node by address and port."""
-    lines = []
-    for node, key in zip(nodes, host_keys, strict=True):
-        name = node.address if node.port == 22 else f"[{node.address}]:{node.port}"
-        lines.append(f"{name} {key_words(key)}\n")
-    return "".join(lines)
+    return "".join(
+        f"{line(key_words(key), host_name(node.address, node.port))}\n"
+        for node, key in zip(nodes, host_keys, strict=True)
+    )
 
 
 def key_words(key: KeyPair) -> str:
@@ -135,15 +136,19 @@ def to_tar(files: Iterable[NodeFile]) -> bytes:
 
 def ssh_config_text(nodes: Sequence[LabNode], identity_file: Path, known_hosts: Path) -> str:
     """Return an OpenSSH configuration that knows the nodes by name (ssh_config(5))."""
-    blocks = [
-        f"Host {node.name}\n  HostName {node.address}\n  Port {node.port}\n  User {node.user}\n"
+    sections = [
+        writer.section(
+            f"Host {node.name}", (("HostName", node.address), ("Port", str(node.port)), ("User", node.user))
+        )
         for node in nodes
     ]
     common = (
-        f'Host *\n  IdentityFile "{identity_file}"\n  IdentitiesOnly yes\n'
-        f'  UserKnownHostsFile "{known_hosts}"\n  StrictHostKeyChecking yes\n'
+        ("IdentityFile", writer.path(str(identity_file))),
+        ("IdentitiesOnly", "yes"),
+        ("UserKnownHostsFile", writer.path(str(known_hosts))),
+        ("StrictHostKeyChecking", "yes"),
     )
-    return "\n".join((*blocks, common))
+    return "".join(f"{section}\n\n" for section in sections) + writer.section("Host *", common) + "\n"
 
 
 def inventory_text(

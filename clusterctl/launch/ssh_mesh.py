@@ -13,6 +13,8 @@ from typing import NamedTuple
 from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.errors import LaunchError
 from clusterctl.launch.base import LaunchPlan, Placement
+from clusterctl.ssh_text import writer
+from clusterctl.ssh_text.known_hosts import SSH_PORT, host_name, line
 
 CONFIG_FILE = "ssh_config"
 KNOWN_HOSTS_FILE = "known_hosts"
@@ -51,37 +53,40 @@ def _plain(word: str, what: str, allowed: re.Pattern[str] = _PLAIN) -> str:
 def config(plan: LaunchPlan) -> str:
     """Return the ssh_config for the launching node: one Host block per peer, then the common settings."""
     known = (f"{plan.directory}/{KNOWN_HOSTS_FILE}", *plan.known_hosts, "~/.ssh/known_hosts")
-    lines: list[str] = []
-    for placement in plan.placements[1:]:
-        lines.append(f"Host {_plain(placement.node, 'the node name')}")
-        lines.append(f"  HostName {_plain(placement.address, 'the address')}")
-        if placement.ssh_port is not None:
-            lines.append(f"  Port {placement.ssh_port}")
-        if placement.user is not None:
-            lines.append(f"  User {_plain(placement.user, 'the user', _USER)}")
-    lines.append("Host *")
-    if plan.identity_file is not None:
-        lines.append(f"  IdentityFile {_plain(plan.identity_file, 'the identity file')}")
-    lines += [
-        f"  UserKnownHostsFile {' '.join(_plain(path, 'the path') for path in known)}",
-        "  StrictHostKeyChecking yes",
-        "  BatchMode yes",
-        "  ConnectTimeout 10",
-        "  ServerAliveInterval 10",
-        "  ServerAliveCountMax 3",
-        "  LogLevel ERROR",
+    sections = [_section(placement) for placement in plan.placements[1:]]
+    common = (
+        []
+        if plan.identity_file is None
+        else [("IdentityFile", _plain(plan.identity_file, "the identity file"))]
+    )
+    common += [
+        ("UserKnownHostsFile", " ".join(_plain(path, "the path") for path in known)),
+        ("StrictHostKeyChecking", "yes"),
+        ("BatchMode", "yes"),
+        ("ConnectTimeout", "10"),
+        ("ServerAliveInterval", "10"),
+        ("ServerAliveCountMax", "3"),
+        ("LogLevel", "ERROR"),
     ]
-    return "\n".join(lines) + "\n"
+    return "\n".join((*sections, writer.section("Host *", common), ""))
+
+
+def _section(placement: Placement) -> str:
+    settings = [("HostName", _plain(placement.address, "the address"))]
+    if placement.ssh_port is not None:
+        settings.append(("Port", str(placement.ssh_port)))
+    if placement.user is not None:
+        settings.append(("User", _plain(placement.user, "the user", _USER)))
+    return writer.section(f"Host {_plain(placement.node, 'the node name')}", settings)
 
 
 def known_hosts(placements: tuple[Placement, ...], keys: Mapping[str, tuple[str, ...]]) -> str:
     """Return known_hosts lines for the peers, with the keys that each peer reported over a verified connection."""
-    lines = []
-    for placement in placements:
-        port = placement.ssh_port or 22
-        name = placement.address if port == 22 else f"[{placement.address}]:{port}"
-        lines += [f"{name} {key}" for key in keys.get(placement.node, ())]
-    return "".join(f"{line}\n" for line in lines)
+    return "".join(
+        f"{line(key, host_name(placement.address, placement.ssh_port or SSH_PORT))}\n"
+        for placement in placements
+        for key in keys.get(placement.node, ())
+    )
 
 
 def probe(plan: LaunchPlan) -> str:

@@ -14,8 +14,8 @@ from clusterctl.transport.exchange import MAX_OUTPUT_BYTES
 from clusterctl.transport.sudo import SudoPassword
 
 if TYPE_CHECKING:
-    from clusterctl.transport.ssh import SshSession
-    from clusterctl.transport.ssh_transport import SshTransport
+    from clusterctl.transport.ssh.session import SshSession
+    from clusterctl.transport.ssh.transport import SshTransport
 
 
 class Connector:
@@ -63,13 +63,13 @@ class Connector:
 
     def over_ssh(self, node: Node) -> SshTransport:
         """Return the SSH connection to one node, whatever its ``connection`` is."""
-        from clusterctl.transport.ssh_transport import SshTransport
+        from clusterctl.transport.ssh.transport import SshTransport
 
         return SshTransport(self._ssh(), node)
 
     def _ssh(self) -> SshSession:
         # Importing paramiko takes 0.1 s, so only runs with SSH nodes import it.
-        from clusterctl.transport.ssh import SshSession
+        from clusterctl.transport.ssh.session import SshSession
 
         with self._lock:
             if self._session is None:

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Mapping
 
 from clusterctl.inventory.model import Become, Node
-from clusterctl.transport import file_scripts
+from clusterctl.transport import files
 from clusterctl.transport.base import Completed, Failure, FailureKind, TransportError
 from clusterctl.transport.command import checked_argv, shell_text
 from clusterctl.transport.exchange import MAX_OUTPUT_BYTES, Exchange, token
@@ -23,7 +23,7 @@ _TERMINATE_GRACE_S = 0.5
 _LINGER_S = 0.5
 
 
-class LocalTransport(file_scripts.ShellFiles):
+class LocalTransport(files.ShellFiles):
     """The Transport of a node with ``connection: local``; one command at a time, ``close`` from any thread."""
 
     def __init__(

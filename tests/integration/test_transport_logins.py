@@ -19,7 +19,7 @@ from ssh_transports import failure, transports
 from clusterctl.inventory.model import Node
 from clusterctl.transport.base import FailureKind
 from clusterctl.transport.connect import Connector
-from clusterctl.transport.ssh_wire import Wire
+from clusterctl.transport.paramiko_internals import Wire
 
 
 @pytest.fixture
@@ -304,9 +304,9 @@ def test_an_agent_that_does_not_answer_is_waited_for_no_longer_than_a_login(
 ):
     import socket
 
-    from clusterctl.transport import ssh_login
+    from clusterctl.transport import paramiko_internals
 
-    monkeypatch.setattr(ssh_login, "_AGENT_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(paramiko_internals, "_AGENT_TIMEOUT_S", 0.3)
     with socket.socket(socket.AF_UNIX) as silent:
         silent.bind(str(tmp_path / "agent"))
         silent.listen()

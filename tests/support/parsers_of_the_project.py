@@ -45,7 +45,7 @@ from clusterctl.requirements.fleet.view import Fleet
 from clusterctl.requirements.judge import judge_node
 from clusterctl.results import damage
 from clusterctl.secret.scrub import scrubbed_json
-from clusterctl.transport import ssh_config_text
+from clusterctl.ssh_text import reader as ssh_reader
 from clusterctl.transport.answers import understanding
 from clusterctl.transport.base import TransportError
 from clusterctl.trust.nccl_log import LogReader
@@ -91,6 +91,23 @@ def _joined(sections: Sections) -> str:
 def _sections(text: str) -> Sections:
     pieces = (piece.partition(_NAMED) for piece in text.split(_BEGIN)[1:])
     return Sections({name: Section(name, body) for name, _, body in pieces})
+
+
+def _ssh_config(text: str) -> None:
+    """Evaluate an ssh_config for a host, on a machine where every command succeeds and every name is canonical."""
+
+    class Here:
+        local_user = "root"
+
+        def succeeds(self, command: str, host: str, found: ssh_reader.Options) -> bool:
+            return True
+
+        def canonical(self, host: str, found: ssh_reader.Options) -> str | None:
+            return f"{host}.example"
+
+    config = ssh_reader.Config()
+    config.add("config", text, lambda line, within, depth: [("included", text)] if depth < 2 else [])
+    config.lookup("gpu01", None, Here())
 
 
 def _whole_nodes() -> tuple[str, ...]:
@@ -274,7 +291,7 @@ def parsers() -> tuple[Parser, ...]:
         *of_tools,
         Parser("inventory.imports.ansible_yaml", _imported("a.yml", kinds.Kind.ansible), texts, (ClusterctlError,)),
         Parser("inventory.yaml_source", lambda text: yaml_source.parse(text.encode(), "i"), own, (ClusterctlError,)),
-        Parser("transport.ssh_config_text.words", ssh_config_text.words, (_SSH,)),
+        Parser("ssh_text.reader", _ssh_config, (_SSH,)),
     )  # fmt: skip
 
 
@@ -368,7 +385,7 @@ NOT_FOREIGN = {
     "lab.python_mounts.parse": "the file of this machine",
     "workloads.collective_perf.parse_size": "an option of the command line",
     "requirements.judge.subjects_read": "names of requirements",
-    "transport.ssh_config.split_hop": "an option of the inventory",
+    "transport.ssh.target.split_hop": "an option of the inventory",
 }
 """Functions that are named like a parser and read what the user of this machine wrote."""
 

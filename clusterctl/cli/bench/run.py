@@ -68,7 +68,7 @@ def runner_of(session: Session, run: RunDir | None = None) -> Runner:
     from clusterctl.facts.document import fleet_to_document
     from clusterctl.launch import readiness
     from clusterctl.launch.run import Runner
-    from clusterctl.transport.ssh_config import KNOWN_HOSTS_VARIABLE
+    from clusterctl.transport.ssh.target import KNOWN_HOSTS_VARIABLE
 
     def keep(found: HostMap[NodeFacts]) -> None:
         if run is not None:

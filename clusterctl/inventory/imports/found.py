@@ -33,12 +33,22 @@ def split_outside(text: str, brackets: str = "[]") -> list[str]:
 def numbered_lines(name: str, text: str) -> Iterator[tuple[int, str]]:
     """Yield the lines of a file with their numbers; raise InventoryError for one above LINE_CHARACTERS."""
     for number, line in enumerate(text.splitlines(), start=1):
-        if len(line) > LINE_CHARACTERS:
-            raise InventoryError(
-                f"{name}:{number}: the line has {len(line)} characters; at most {LINE_CHARACTERS} are read",
-                hint="check that this is the intended inventory file, or split the line",
-            )
+        _require_short(name, number, line)
         yield number, line
+
+
+def require_short_lines(name: str, text: str) -> None:
+    """Raise InventoryError for a line above LINE_CHARACTERS; only a newline ends a line."""
+    for number, line in enumerate(text.split("\n"), start=1):
+        _require_short(name, number, line)
+
+
+def _require_short(name: str, number: int, line: str) -> None:
+    if len(line) > LINE_CHARACTERS:
+        raise InventoryError(
+            f"{name}:{number}: the line has {len(line)} characters; at most {LINE_CHARACTERS} are read",
+            hint="check that this is the intended inventory file, or split the line",
+        )
 
 
 def whole_number(digits: str) -> int:

@@ -24,7 +24,7 @@ from clusterctl.inventory.model import Node
 from clusterctl.rundir import RunDir
 from clusterctl.transport.base import Failure, FailureKind, TransportError
 from clusterctl.transport.fanout import fan_out
-from clusterctl.transport.host_keys import HostKeyPolicy, ShownKey
+from clusterctl.transport.ssh.host_keys import HostKeyPolicy, ShownKey
 
 INVENTORY = (
     "version: 1\ndefaults: {connection: local}\nnodes:\n- {name: 'n[1-3]', address: '127.0.0.[1-3]'}\n"

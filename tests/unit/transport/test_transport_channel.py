@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from clusterctl.transport import ssh_channel
 from clusterctl.transport.exchange import Exchange
+from clusterctl.transport.ssh import channel as ssh_channel
 
 
 class Stream:

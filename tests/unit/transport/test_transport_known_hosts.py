@@ -9,10 +9,10 @@ import subprocess
 import pytest
 
 from clusterctl.errors import ControllerFileError
-from clusterctl.transport import known_hosts
+from clusterctl.ssh_text import known_hosts
+from clusterctl.ssh_text.known_hosts import KnownHosts, Verdict, fingerprint, hashed_name, host_name
 from clusterctl.transport.base import FailureKind, TransportError
-from clusterctl.transport.host_keys import HostKeyPolicy, ShownKey, accepting_command
-from clusterctl.transport.known_hosts import KnownHosts, Verdict, fingerprint, hashed_name, host_name
+from clusterctl.transport.ssh.host_keys import HostKeyPolicy, ShownKey, accepting_command
 
 
 @pytest.fixture(scope="module", autouse=True)

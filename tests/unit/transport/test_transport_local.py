@@ -118,11 +118,11 @@ def test_put_and_get(here, tmp_path):
 
 
 def test_a_short_transfer_leaves_the_old_file(here, tmp_path):
-    from clusterctl.transport import file_scripts
+    from clusterctl.transport import files
 
     path = tmp_path / "f"
     path.write_text("old")
-    done = here.run(file_scripts.put_argv(str(path), 0o644, 100), stdin=b"only this")
+    done = here.run(files.put_argv(str(path), 0o644, 100), stdin=b"only this")
     assert done.returncode == 1 and "only 9 of 100 bytes" in done.error_text
     assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
 

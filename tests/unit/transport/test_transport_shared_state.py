@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import subprocess
 import sys
 import threading
 
-from clusterctl.transport import ssh, ssh_wire
-from clusterctl.transport.known_hosts import KnownHosts
-from clusterctl.transport.ssh_order import Order
+from clusterctl.ssh_text.known_hosts import KnownHosts
+from clusterctl.transport.paramiko_internals import Order, Wire
+from clusterctl.transport.ssh.host_keys import HostKeyPolicy
 
 
 def test_known_hosts_files_are_read_once_for_many_servers(tmp_path, monkeypatch):
@@ -19,17 +21,18 @@ def test_known_hosts_files_are_read_once_for_many_servers(tmp_path, monkeypatch)
     )
     file = tmp_path / "kh"
     file.write_text("a ssh-ed25519 AAAA\n")
-    policy = ssh.HostKeyPolicy()
+    policy = HostKeyPolicy()
     for _ in range(50):
         policy.known((str(file),)).key_types("a")
     assert len(reads) == 1
 
 
 def test_fast_and_sound_algorithms_come_first():
-    wire = ssh_wire.Wire
-    assert wire._preferred_ciphers[0] == "aes128-gcm@openssh.com"
-    assert "curve25519-sha256@libssh.org" in wire._preferred_kex[:2]
-    offered = " ".join((*wire._preferred_ciphers, *wire._preferred_macs, *wire._preferred_kex))
+    with contextlib.closing(socket.socket()) as sock:
+        options = Wire(sock).get_security_options()
+    assert options.ciphers[0] == "aes128-gcm@openssh.com"
+    assert "curve25519-sha256@libssh.org" in options.kex[:2]
+    offered = " ".join((*options.ciphers, *options.digests, *options.kex))
     assert not [weak for weak in ("cbc", "md5", "group1-", "arcfour", "sha1-96") if weak in offered]
 
 

@@ -1,4 +1,4 @@
-"""Where a node is: the inventory beats ssh_config, which beats the defaults; ssh_config is read by paramiko."""
+"""Where a node is: the inventory beats ssh_config, which beats the defaults."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import pytest
 
 from clusterctl.errors import ConfigError
 from clusterctl.inventory.model import Node
-from clusterctl.transport import ssh_config, ssh_config_text
-from clusterctl.transport.ssh import SshSession
+from clusterctl.transport.ssh import config as ssh_config_files
+from clusterctl.transport.ssh import target as ssh_target
+from clusterctl.transport.ssh.session import SshSession
 from clusterctl.transport.sudo import SudoPassword
 
 
@@ -15,12 +16,12 @@ from clusterctl.transport.sudo import SudoPassword
 def target(tmp_path, monkeypatch):
     """A function that resolves a node against the text of an ssh_config."""
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv(ssh_config.KNOWN_HOSTS_VARIABLE, raising=False)
+    monkeypatch.delenv(ssh_target.KNOWN_HOSTS_VARIABLE, raising=False)
 
     def resolve(text, connect_timeout_s=None, **settings):
         file = tmp_path / "ssh_config"
         file.write_text(text)
-        monkeypatch.setenv(ssh_config_text.CONFIG_VARIABLE, str(file))
+        monkeypatch.setenv(ssh_config_files.CONFIG_VARIABLE, str(file))
         session = SshSession(
             accept_new_host_keys=False, connect_timeout_s=connect_timeout_s, password=SudoPassword()
         )
@@ -82,7 +83,7 @@ def test_known_hosts_of_the_inventory_beat_ssh_config_for_jump_hosts_too(target)
 
 
 def test_known_hosts_by_environment_beats_all(target, monkeypatch):
-    monkeypatch.setenv(ssh_config.KNOWN_HOSTS_VARIABLE, "/x/kh")
+    monkeypatch.setenv(ssh_target.KNOWN_HOSTS_VARIABLE, "/x/kh")
     assert target(CONFIG, known_hosts="/x/own").known_hosts == ("/x/kh",)
 
 
@@ -197,7 +198,7 @@ def test_what_cannot_be_used_is_a_config_error(target, text, settings):
 
 
 def test_proxy_command_is_noticed(target):
-    assert target("Host gpu01\n ProxyCommand nc %h %p\n").proxy_command
+    assert target("Host gpu01\n ProxyCommand nc %h %p # %%\n", port=2201).proxy_command == "nc gpu01 2201 # %"
     assert not target("Host gpu01\n ProxyCommand none\n").proxy_command
     assert not target("Host gpu01\n ProxyCommand nc %h %p\n", proxy_jump="none").proxy_command
     assert not target("Host gpu01\n ProxyCommand nc %h %p\n", proxy_jump="a,gpu01").jump.proxy_command
@@ -211,12 +212,12 @@ def test_a_proxy_command_that_only_jumps_is_a_jump(target):
 
 def test_a_home_into_which_nobody_may_look_has_no_ssh_config_and_no_keys(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path / ("x" * 300)))
-    monkeypatch.delenv(ssh_config_text.CONFIG_VARIABLE, raising=False)
+    monkeypatch.delenv(ssh_config_files.CONFIG_VARIABLE, raising=False)
     session = SshSession(accept_new_host_keys=False, connect_timeout_s=None, password=SudoPassword())
     assert session.target(Node(name="gpu01", address="gpu01")).identities == ()
 
 
 def test_an_ssh_config_that_was_named_must_be_there(monkeypatch, tmp_path):
-    monkeypatch.setenv(ssh_config_text.CONFIG_VARIABLE, str(tmp_path / "mistyped"))
+    monkeypatch.setenv(ssh_config_files.CONFIG_VARIABLE, str(tmp_path / "mistyped"))
     with pytest.raises(ConfigError, match=r"CLUSTERCTL_SSH_CONFIG names .*mistyped, which does not exist"):
         SshSession(accept_new_host_keys=False, connect_timeout_s=None, password=SudoPassword())

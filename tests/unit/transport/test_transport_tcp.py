@@ -8,8 +8,8 @@ import socket
 
 import pytest
 
-from clusterctl.transport import tcp
-from clusterctl.transport.ssh_config import Target
+from clusterctl.transport.ssh import tcp
+from clusterctl.transport.ssh.target import Target
 
 
 def target(**changed):

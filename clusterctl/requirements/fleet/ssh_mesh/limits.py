@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterctl.inventory.wildcards import like
 from clusterctl.requirements.fleet.addresses import literal, own_addresses
+from clusterctl.ssh_text import reader
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts
@@ -42,26 +42,21 @@ def refusals(facts: SshMesh, login: Login) -> tuple[str, ...]:
 def overrulings(facts: SshMesh, login: Login, members: tuple[Node, ...]) -> tuple[str, ...]:
     """Return warnings about lines of the user's own ssh_config that override the mesh's for these nodes."""
     path = f"{login.home.rstrip('/')}/.ssh/config"
-    lines = [line for line in facts.client if line.path == path]
-    hosts = [word for other in members for word in (other.name, other.address)] if lines else []
-    concerned, found = True, []
-    for line in lines:
-        word, _, rest = line.text.replace("=", " ", 1).partition(" ")
-        if word.lower() == "host":
-            concerned = any(_speaks_of(rest.split(), host) for host in hosts)
-        elif word.lower() == "match":
-            concerned = rest.strip().lower() == "all"
-        elif concerned and word.lower() in _OVERRULING:
-            found.append(
-                f"{path} sets {' '.join(line.text.split())} for nodes of the mesh, which takes precedence"
-            )
-    return tuple(dict.fromkeys(found))
-
-
-def _speaks_of(patterns: list[str], host: str) -> bool:
-    if any(like(host, pattern[1:]) for pattern in patterns if pattern.startswith("!")):
-        return False
-    return any(like(host, pattern) for pattern in patterns)
+    config = reader.Config()
+    config.add(path, "\n".join(line.text for line in facts.client if line.path == path))
+    hosts = [word for other in members for word in (other.name, other.address)] if config.sections else []
+    found = []
+    for section in config.sections:
+        settings = [line for line in section.settings if line.key in _OVERRULING]
+        # Of Match, only `Match all` can be judged without a login.
+        judged = section.match is None or not section.criteria
+        if settings and judged and any(reader.names_host(section.criteria, host) for host in hosts):
+            found += settings
+    return tuple(
+        dict.fromkeys(
+            f"{path} sets {line.text} for nodes of the mesh, which takes precedence" for line in found
+        )
+    )
 
 
 def doubts(node: Node, facts: NodeFacts, members: tuple[Node, ...]) -> tuple[str, ...]:

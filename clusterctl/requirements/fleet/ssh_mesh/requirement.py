@@ -23,7 +23,7 @@ from clusterctl.requirements.fleet.ssh_mesh.need import (
 from clusterctl.requirements.packages import by_hand, install, manager
 from clusterctl.requirements.steps import Command, WriteBlock, WriteFile
 from clusterctl.requirements.wording import because, counted, some
-from clusterctl.transport.known_hosts import fingerprint
+from clusterctl.ssh_text.known_hosts import fingerprint
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts

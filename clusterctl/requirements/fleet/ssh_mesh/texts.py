@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from clusterctl.facts.subjects.ssh_mesh import FOLDER
 from clusterctl.foreign import is_whole, whole
 from clusterctl.requirements.fleet.addresses import means_itself, reachable_address, source_addresses
-from clusterctl.transport.known_hosts import SSH_PORT
+from clusterctl.ssh_text import writer
+from clusterctl.ssh_text.known_hosts import SSH_PORT, line
 
 if TYPE_CHECKING:
     from clusterctl.facts.model.node import NodeFacts
@@ -126,16 +127,23 @@ def lacks(node: Node, facts: NodeFacts, name: str) -> str | None:
 def entry(node: Node, facts: NodeFacts, name: str) -> Entry:
     """Return the lines of a node for which ``lacks`` returns None."""
     mesh, settings = facts.ssh_mesh, node.requirements.ssh_mesh
-    login, address = mesh.login.value, reachable_address(node, facts)
-    assert login is not None and address is not None
+    login, address, key = mesh.login.value, reachable_address(node, facts), host_key(mesh)
+    assert login is not None and address is not None and key is not None
     options = ["restrict", *(["pty"] if settings.pty else [])]
     if settings.keys_from_here:
         options.append(f'from="{",".join((*source_addresses(node, facts), *settings.also_from))}"')
     return Entry(
         node.name,
         f"{','.join(options)} {public_key(mesh, name)} clusterctl-{name}:{node.name}",
-        f"{node.name} {host_key(mesh)}",
-        f"  HostName {address}\n  Port {port(node, mesh)}\n  User {login.user}\n  HostKeyAlias {node.name}",
+        line(key, node.name),
+        writer.settings(
+            (
+                ("HostName", address),
+                ("Port", str(port(node, mesh))),
+                ("User", login.user),
+                ("HostKeyAlias", node.name),
+            )
+        ),
     )
 
 
@@ -185,16 +193,16 @@ def _batches(hosts: list[str]) -> Iterator[list[str]]:
 
 
 def _for_all(name: str) -> str:
-    return "\n".join(
+    return writer.settings(
         (
-            f"  IdentityFile {key_path(name, '%u')}",
-            "  IdentitiesOnly yes",
-            "  PreferredAuthentications publickey",
-            f"  UserKnownHostsFile {known_hosts_path(name)}",
-            "  GlobalKnownHostsFile /dev/null",
-            "  StrictHostKeyChecking yes",
-            "  UpdateHostKeys no",
-            "  ForwardAgent no",
+            ("IdentityFile", key_path(name, "%u")),
+            ("IdentitiesOnly", "yes"),
+            ("PreferredAuthentications", "publickey"),
+            ("UserKnownHostsFile", known_hosts_path(name)),
+            ("GlobalKnownHostsFile", "/dev/null"),
+            ("StrictHostKeyChecking", "yes"),
+            ("UpdateHostKeys", "no"),
+            ("ForwardAgent", "no"),
         )
     )
 
@@ -220,8 +228,8 @@ def is_so(found: OwnText | None, wanted: str) -> bool:
 
 def standing(authorized: str, known: str, config: str, name: str) -> Iterator[Entry]:
     """Yield the entries in existing texts, for nodes not checked in this run; incomplete entries are left out."""
-    keys = {line.rpartition(f" clusterctl-{name}:")[2]: line for line in authorized.splitlines()}
-    hosts = {line.partition(" ")[0]: line for line in known.splitlines()}
+    keys = {text.rpartition(f" clusterctl-{name}:")[2]: text for text in authorized.split("\n")}
+    hosts = {text.partition(" ")[0]: text for text in known.split("\n")}
     for found in re.finditer(r"(?:^  [A-Z]\w+ .*\n){3}^  HostKeyAlias (\S+)$", config, re.MULTILINE):
         if found[1] in keys and found[1] in hosts:
             yield Entry(found[1], keys[found[1]], hosts[found[1]], found[0])

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from clusterctl.transport.base import Failure, FailureKind, TransportError
-from clusterctl.transport.ssh_config import Target
+from clusterctl.transport.ssh.target import Target
 
 C = TypeVar("C")
 _SHARED_FAILURE_S = 1.0

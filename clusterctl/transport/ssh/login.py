@@ -1,12 +1,11 @@
 """Log in with paramiko: keys from files and from an agent, each with its certificates and without.
 
-``ssh_auth`` chooses the keys and their order.
+``keys`` chooses the keys and their order.
 """
 
 from __future__ import annotations
 
 import copy
-import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,67 +13,28 @@ from cryptography.exceptions import UnsupportedAlgorithm
 
 from clusterctl import user_files
 from clusterctl.inventory.user_paths import is_there
-from clusterctl.transport import ssh_auth
-from clusterctl.transport.lean_paramiko import paramiko
-from clusterctl.transport.ssh_config import Target
-from clusterctl.transport.ssh_wire import Garbled, Wire
+from clusterctl.transport.paramiko_internals import Agent, AgentKey, Garbled, Wire, paramiko
+from clusterctl.transport.ssh import keys
+from clusterctl.transport.ssh.target import Target
 
-_AGENT_TIMEOUT_S = 30.0
 _REFUSED = "refused"
 
 
-class _AgentKey(paramiko.AgentKey):
-    """A key of an agent that may decline to sign: locked, not confirmed by the user, or on a missing token."""
-
-    declined = False
-
-    def sign_ssh_data(self, data: Any, algorithm: str | None = None) -> Any:
-        """Return the agent's signature, or an empty one that every server rejects.
-
-        An exception would end the connection, and the following keys would not be tried.
-        """
-        try:
-            return super().sign_ssh_data(data, algorithm)
-        except (OSError, paramiko.SSHException):
-            self.declined = True
-        nothing = paramiko.Message()
-        nothing.add_string(algorithm or self.get_name())
-        nothing.add_string(b"")
-        return nothing.asbytes()
-
-
-class _Agent(paramiko.Agent):
-    """The agent at a socket. paramiko's own supports only $SSH_AUTH_SOCK, and waits for it without a limit."""
-
-    def __init__(self, path: str) -> None:
-        base: Any = paramiko.agent.AgentSSH
-        base.__init__(self)
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        connection.settimeout(_AGENT_TIMEOUT_S)
-        try:
-            connection.connect(path)
-            base._connect(self, connection)
-        except (OSError, paramiko.SSHException, ValueError) as error:
-            connection.close()
-            raise ssh_auth.KeyProblem(f"no answer at {path} ({error})") from None
-
-    def get_keys(self) -> tuple[Any, ...]:
-        """Return the agent's keys."""
-        return tuple(_AgentKey(self, key.blob, key.comment) for key in super().get_keys())
-
-
-def log_in(wire: Wire, target: Target, ring: ssh_auth.KeyRing, patience_s: float) -> None:
+def log_in(wire: Wire, target: Target, ring: keys.KeyRing, patience_s: float) -> None:
     """Log in on a connection whose host key was verified; raise TransportError (``auth``) if all keys are rejected.
 
     ``patience_s`` bounds each attempt, in seconds.
     """
-    agents: list[_Agent] = []
+    agents: list[Agent] = []
     certificate, problem = _certificate(target.certificate)
 
     def agent_keys() -> tuple[Any, ...]:
         if target.agent is None:
             return ()
-        agents.append(_Agent(target.agent))
+        try:
+            agents.append(Agent(target.agent))
+        except (OSError, paramiko.SSHException, ValueError) as error:
+            raise keys.KeyProblem(f"no answer at {target.agent} ({error})") from None
         return agents[0].get_keys()
 
     def attempt(key: Any) -> str | None:
@@ -87,7 +47,7 @@ def log_in(wire: Wire, target: Target, ring: ssh_auth.KeyRing, patience_s: float
         return f"{_REFUSED}{problem}"
 
     try:
-        ssh_auth.authenticate(target, ring, agent_keys, attempt)
+        keys.authenticate(target, ring, agent_keys, attempt)
     finally:
         for agent in agents:
             agent.close()
@@ -113,7 +73,7 @@ def _faces(key: Any, certificate: Any) -> Iterator[Any]:
     beside = key.public_blob
     for blob in (*([certificate] if fits else []), *([beside] if beside is not None else []), None):
         # Keys from files are shared between connections; those of an agent belong to this one and cannot be copied.
-        shown = key if isinstance(key, _AgentKey) else copy.copy(key)
+        shown = key if isinstance(key, AgentKey) else copy.copy(key)
         shown.public_blob = blob
         yield shown
 
@@ -123,15 +83,15 @@ def _shown(wire: Wire, user: str, key: Any, patience_s: float) -> str | None:
     try:
         more = wire.log_in(user, key, patience_s)
     except paramiko.BadAuthenticationType as error:
-        raise ssh_auth.AuthenticationEnded(f"it accepts only {', '.join(error.allowed_types)}") from None
+        raise keys.AuthenticationEnded(f"it accepts only {', '.join(error.allowed_types)}") from None
     except paramiko.AuthenticationException as error:
         if not wire.is_active():
-            raise ssh_auth.AuthenticationEnded(str(error)) from None
+            raise keys.AuthenticationEnded(str(error)) from None
         return _REFUSED
     except (TimeoutError, Garbled):
         raise
     except (paramiko.SSHException, EOFError, OSError) as error:
-        raise ssh_auth.AuthenticationEnded(str(error) or "connection closed") from None
+        raise keys.AuthenticationEnded(str(error) or "connection closed") from None
     return f"accepted, but {' and '.join(more)} is required as well" if more else None
 
 
@@ -142,15 +102,15 @@ def load_key(path: str) -> paramiko.PKey:
             if is_there(file):
                 user_files.require(file, user_files.KEY_BYTES)
         key = paramiko.PKey.from_path(path)
-        ssh_auth.refuse_open_to_others(path)
+        keys.refuse_open_to_others(path)
     except FileNotFoundError:
-        raise ssh_auth.KeyProblem("cannot be read: no such file") from None
+        raise keys.KeyProblem("cannot be read: no such file") from None
     except OSError as error:
-        raise ssh_auth.KeyProblem(f"cannot be read: {error.strerror}") from None
+        raise keys.KeyProblem(f"cannot be read: {error.strerror}") from None
     except (TypeError, paramiko.PasswordRequiredException):
-        raise ssh_auth.KeyProblem("protected by a passphrase") from None
+        raise keys.KeyProblem("protected by a passphrase") from None
     except UnsupportedAlgorithm:
-        raise ssh_auth.KeyProblem(ssh_auth.AGENT_ONLY) from None
+        raise keys.KeyProblem(keys.AGENT_ONLY) from None
     except (paramiko.SSHException, paramiko.pkey.UnknownKeyType, ValueError, IndexError) as error:
-        raise ssh_auth.KeyProblem(ssh_auth.not_a_private_key(path, error)) from None
+        raise keys.KeyProblem(keys.not_a_private_key(path, error)) from None
     return key

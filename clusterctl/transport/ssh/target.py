@@ -5,17 +5,18 @@ from __future__ import annotations
 import getpass
 import os
 import re
-import shlex
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from clusterctl.errors import ConfigError
-from clusterctl.inventory.imports.proxy import jump_of_proxy_command
 from clusterctl.inventory.model import Node
 from clusterctl.inventory.user_paths import at_home, is_file
-from clusterctl.transport.known_hosts import SSH_PORT
+from clusterctl.ssh_text.jumps import jump_of_proxy_command
+from clusterctl.ssh_text.known_hosts import SSH_PORT
+from clusterctl.ssh_text.reader import Options, filled
+from clusterctl.ssh_text.reader import option as _text
 
 KNOWN_HOSTS_VARIABLE = "CLUSTERCTL_KNOWN_HOSTS"
 DEFAULT_IDENTITIES = ("~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa")
@@ -27,8 +28,9 @@ _LONGEST_S = 2**31 - 1
 _UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _FAMILIES: Mapping[str, Literal["any", "inet", "inet6"]] = {"inet": "inet", "inet6": "inet6"}
 _TOKEN = re.compile(r"%(.)|\$\{(\w+)\}")
+# As in OpenSSH (valid_hostname in ssh.c), because the names become part of a shell command.
+_UNSAFE_IN_SHELL = re.compile(r"^-|[\s'`\"$\\;&<>|(){}\x00-\x1f\x7f]")
 
-Options = Mapping[str, str | list[str]]
 Lookup = Callable[[str, str | None], Options]
 
 
@@ -50,7 +52,9 @@ class Target:
     revoked_host_keys: str | None = None
     """The file of revoked host keys (RevokedHostKeys)."""
     host_key_alias: str | None = None
-    proxy_command: bool = False
+    proxy_command: str | None = None
+    """The shell command whose input and output are connected to the server (ProxyCommand), with its tokens filled in.
+    """
     family: Literal["any", "inet", "inet6"] = "any"
     """Which addresses of its name are used (AddressFamily)."""
     agent: str | None = None
@@ -69,11 +73,6 @@ class Target:
     def key_place(self) -> tuple[str, int]:
         """The host and port of the server in known_hosts; an alias is listed without a port."""
         return (self.host_key_alias, SSH_PORT) if self.host_key_alias else (self.host, self.port)
-
-
-def _text(options: Options, key: str) -> str | None:
-    value = options.get(key)
-    return value if isinstance(value, str) and value.lower() != "none" else None
 
 
 def _port(options: Options, host: str) -> int | None:
@@ -110,18 +109,17 @@ def _seconds(options: Options, host: str) -> int | None:
 
 
 def _identities(options: Options, own: str | None, tokens: Mapping[str, str]) -> tuple[str, ...]:
-    listed = options.get("identityfile") or []
-    if own is None and not listed:
+    named = options.get("identityfile", ())
+    if own is None and not named:
         return tuple(str(at_home(path)) for path in DEFAULT_IDENTITIES if is_file(at_home(path)))
-    named = [listed] if isinstance(listed, str) else list(listed)
     paths = [_path(name, tokens) for name in named if name.lower() != "none"]
     return tuple(dict.fromkeys([*([str(at_home(own))] if own else []), *paths]))
 
 
 def _agent(options: Options, tokens: Mapping[str, str]) -> str | None:
     """Return the agent's socket: IdentityAgent, which may name a variable, else $SSH_AUTH_SOCK."""
-    named = options.get("identityagent")
-    if not isinstance(named, str) or named == _AGENT_VARIABLE:
+    named = " ".join(options.get("identityagent", (_AGENT_VARIABLE,)))
+    if named == _AGENT_VARIABLE:
         return os.environ.get(_AGENT_VARIABLE) or None
     if named.lower() == "none":
         return None
@@ -132,27 +130,51 @@ def _known_hosts(options: Options, own: str | None, tokens: Mapping[str, str]) -
     chosen = os.environ.get(KNOWN_HOSTS_VARIABLE) or own
     if chosen:
         return (str(at_home(chosen)),)
-    user = _text(options, "userknownhostsfile") or "~/.ssh/known_hosts ~/.ssh/known_hosts2"
-    everyone = _text(options, "globalknownhostsfile") or "/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2"
-    return tuple(_path(name, tokens) for name in shlex.split(f"{user} {everyone}"))
+    named = [
+        *_files(options, "userknownhostsfile", ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")),
+        *_files(options, "globalknownhostsfile", ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")),
+    ]
+    return tuple(_path(name, tokens) for name in named)
 
 
-def _tokens(options: Options, address: str, host: str, port: int, login: str) -> dict[str, str]:
+def _files(options: Options, key: str, otherwise: tuple[str, ...]) -> tuple[str, ...]:
+    return otherwise if _text(options, key) is None else options[key]
+
+
+def _tokens(options: Options, address: str, host: str, port: str, login: str) -> dict[str, str]:
     """Return the values of ``%h`` and the other tokens in paths (TOKENS in ssh_config(5))."""
     machine = socket.gethostname()
     return {
-        "%": "%", "h": host, "n": address, "p": str(port), "r": login, "u": getpass.getuser(), "i": str(os.getuid()),
+        "%": "%", "h": host, "n": address, "p": port, "r": login, "u": getpass.getuser(), "i": str(os.getuid()),
         "d": str(at_home("~")), "k": _text(options, "hostkeyalias") or address, "j": _text(options, "proxyjump") or "",
         "l": machine, "L": machine.partition(".")[0],
     }  # fmt: skip
 
 
+def tokens_of(options: Options, address: str) -> dict[str, str]:
+    """Return the tokens of a host by its options alone, as ``Match exec`` sees them."""
+    host, port = _text(options, "hostname") or address, _text(options, "port") or str(SSH_PORT)
+    return _tokens(options, address, host, port, _text(options, "user") or getpass.getuser())
+
+
 def _path(text: str, tokens: Mapping[str, str]) -> str:
     """Return a path of ssh_config with tokens, ``${VARIABLES}`` and ``~`` expanded; unknown ones are kept."""
-    filled = _TOKEN.sub(
+    named = _TOKEN.sub(
         lambda found: (tokens if found[1] else os.environ).get(found[1] or found[2], found[0]), text
     )
-    return str(at_home(filled))
+    return str(at_home(named))
+
+
+def _proxy_command(command: str, node: str, tokens: Mapping[str, str]) -> str:
+    """Return the shell text of a ProxyCommand (its tokens: %%, %h, %n, %p, %r)."""
+    given = {name: tokens[name] for name in "%hnpr"}
+    for name in re.findall("%([hnr])", command):
+        if _UNSAFE_IN_SHELL.search(given[name]):
+            raise ConfigError(
+                f"{node}: {given[name]!r} cannot be used in the ProxyCommand of ssh_config (%{name})",
+                hint="use a host name and a user without characters that are special to the shell",
+            )
+    return filled(command, given)
 
 
 def split_hop(hop: str) -> tuple[str | None, str, int | None]:
@@ -205,7 +227,12 @@ def _resolve(
     login = user or _text(options, "user") or getpass.getuser()
     timeout_s = connect_timeout_s or _seconds(options, address) or DEFAULT_CONNECT_TIMEOUT_S
     command = _text(options, "proxycommand")
-    hops = proxy_jump or _text(options, "proxyjump") or (jump_of_proxy_command(command) if command else None)
+    host = _text(options, "hostname") or address
+    port = port or _port(options, address) or SSH_PORT
+    tokens = _tokens(options, address, host, str(port), login)
+    hops = proxy_jump or (filled(named, tokens) if (named := _text(options, "proxyjump")) else None)
+    if hops is None and command is not None:
+        hops = jump_of_proxy_command(command)
     jump: Target | None = None
     for hop in hops.split(",") if hops and hops.lower() != "none" else ():
         hop_user, hop_host, hop_port = split_hop(hop)
@@ -224,9 +251,6 @@ def _resolve(
             depth=depth + 1,
         )
         jump = _behind(found, jump)
-    host = _text(options, "hostname") or address
-    port = port or _port(options, address) or SSH_PORT
-    tokens = _tokens(options, address, host, port, login)
     return Target(
         node=name,
         host=host,
@@ -244,7 +268,7 @@ def _resolve(
         agent=_agent(options, tokens),
         certificate=_path(named, tokens) if (named := _text(options, "certificatefile")) else None,
         # ProxyJump, also with the value none, overrides ProxyCommand (ssh_config(5)).
-        proxy_command=hops is None and command is not None,
+        proxy_command=_proxy_command(command, name, tokens) if command and hops is None else None,
         jump=jump,
     )
 

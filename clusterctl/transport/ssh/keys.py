@@ -1,6 +1,6 @@
 """Choose the keys to offer to a server and their order, and explain a refused login.
 
-Loading and signing are done by paramiko; ``ssh`` passes the functions in.
+Loading and signing are done by paramiko; ``login`` passes the functions in.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Protocol
 
 from clusterctl import user_files
 from clusterctl.transport.base import Failure, FailureKind, TransportError
-from clusterctl.transport.ssh_config import Target
+from clusterctl.transport.ssh.target import Target
 
 
 class Key(Protocol):

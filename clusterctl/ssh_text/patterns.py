@@ -2,6 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+
+def is_pattern(word: str) -> bool:
+    """Return whether a word of a pattern list is more than the name of one host."""
+    return any(mark in word for mark in "*?!")
+
+
+def any_like(text: str, patterns: Iterable[str]) -> bool:
+    """Return whether a pattern of a list matches a text, and no pattern with ``!`` does."""
+    hits = [pattern[0] == "!" for pattern in patterns if pattern and like(text, pattern.removeprefix("!"))]
+    return bool(hits) and not any(hits)
+
 
 def like(text: str, pattern: str) -> bool:
     """Return whether a text matches a pattern of ``*`` and ``?`` (PATTERNS in ssh_config(5)).

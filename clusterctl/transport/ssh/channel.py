@@ -1,6 +1,6 @@
 """Run one command on one SSH channel: one thread reads both streams, sends the input and enforces the deadline.
 
-Works on paramiko's Channel without importing paramiko; see ``ssh_wire``.
+Works on paramiko's Channel without importing paramiko; see ``paramiko_internals``.
 """
 
 from __future__ import annotations

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from clusterctl.transport import lean_paramiko
+from clusterctl.transport.ssh import config as ssh_config
 
 PROGRAM = """
 import sys
 from clusterctl.inventory.model import Node
-from clusterctl.transport import lean_paramiko
-from clusterctl.transport.ssh import SshSession
+from clusterctl.transport.ssh import config
+from clusterctl.transport.ssh.session import SshSession
 from clusterctl.transport.sudo import SudoPassword
-lean_paramiko.EXEC_TIMEOUT_S = float(sys.argv[1])
+config.EXEC_TIMEOUT_S = float(sys.argv[1])
 ssh = SshSession(accept_new_host_keys=False, connect_timeout_s=1.0, password=SudoPassword())
 for name in ("n1.example", "n2.example"):
     target = ssh.target(Node(name=name, address=name))
@@ -24,7 +24,7 @@ print(target.port, "invoke" in sys.modules, "unittest.mock" in sys.modules, sys.
 """
 
 
-def printed(home: Path, config: str, exec_timeout_s: float = lean_paramiko.EXEC_TIMEOUT_S) -> tuple[str, str]:
+def printed(home: Path, config: str, exec_timeout_s: float = ssh_config.EXEC_TIMEOUT_S) -> tuple[str, str]:
     (home / ".ssh").mkdir()
     (home / ".ssh/config").write_text(config)
     done = subprocess.run(

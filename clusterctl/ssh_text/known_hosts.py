@@ -1,4 +1,4 @@
-"""Parse known_hosts files into an index and judge host keys by OpenSSH's rules (sshd(8)).
+"""Write lines of known_hosts, parse its files into an index, and judge host keys by OpenSSH's rules (sshd(8)).
 
 Keys are kept as the base64 text of the file; equal keys have equal text.
 """
@@ -10,12 +10,13 @@ import errno
 import hashlib
 import hmac
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
 from clusterctl import user_files
-from clusterctl.inventory.wildcards import like
+from clusterctl.ssh_text.patterns import any_like, is_pattern
+from clusterctl.ssh_text.reader import lines
 
 SSH_PORT = 22
 MAX_NAMES = 1 << 20
@@ -55,6 +56,11 @@ def host_name(host: str, port: int) -> str:
     return host.lower() if port == SSH_PORT else f"[{host.lower()}]:{port}"
 
 
+def line(key: str, *names: str) -> str:
+    """Return a server's line, without a newline; ``key`` is ``type base64``, a name is one of ``host_name``."""
+    return f"{','.join(names)} {key}"
+
+
 def hashed_name(name: str) -> str:
     """Return a name in the form that ``HashKnownHosts yes`` writes."""
     salt = os.urandom(20)
@@ -69,23 +75,6 @@ def fingerprint(key: str) -> str:
     except ValueError:
         return "(not base64)"
     return "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
-
-
-def _lines(text: str) -> Iterator[str]:
-    """Yield lines one by one, because a list of millions of short lines takes many times the memory of the text."""
-    start = 0
-    while start < len(text):
-        end = text.find("\n", start)
-        end = len(text) if end < 0 else end
-        yield text[start:end]
-        start = end + 1
-
-
-def _any_like(name: str, hosts: str) -> bool:
-    """Return whether a pattern of a list matches a name, and no pattern with ``!`` does."""
-    patterns = [pattern for pattern in hosts.split(",") if pattern]
-    hits = [pattern[0] == "!" for pattern in patterns if like(name, pattern.removeprefix("!"))]
-    return bool(hits) and not any(hits)
 
 
 class KnownHosts:
@@ -113,7 +102,7 @@ class KnownHosts:
     def add_text(self, text: str, file: str, first_line: int = 1) -> None:
         """Index the lines of a file; malformed lines are skipped, as OpenSSH does."""
         self._found.clear()
-        for number, line in enumerate(_lines(text), first_line):
+        for number, line in enumerate(lines(text), first_line):
             fields = line.split(None, 4)
             if not fields or fields[0].startswith("#"):
                 continue
@@ -140,7 +129,7 @@ class KnownHosts:
                     return
                 self._hashed.append((salt, digest, entry))
             return
-        if any(mark in hosts for mark in "*?!"):
+        if is_pattern(hosts):
             self._patterns.append((hosts.lower(), entry))
             return
         for name in hosts.lower().split(","):
@@ -160,7 +149,7 @@ class KnownHosts:
         if self._hashed:
             encoded = name.encode()
             found += [e for salt, digest, e in self._hashed if hmac.digest(salt, encoded, "sha1") == digest]
-        return found + [entry for hosts, entry in self._patterns if _any_like(name, hosts)]
+        return found + [entry for hosts, entry in self._patterns if any_like(name, hosts.split(","))]
 
     def key_types(self, name: str) -> tuple[str, ...]:
         """Return the key types recorded for a server, so that one of them can be requested."""

@@ -10,27 +10,30 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from clusterctl.inventory.model import Become, Node
-from clusterctl.transport import file_scripts, ssh, ssh_channel, ssh_wire
+from clusterctl.transport import files
 from clusterctl.transport.base import Completed, FailureKind, TransportError
 from clusterctl.transport.command import checked_argv, end_text, for_login_shell, shell_text
-from clusterctl.transport.connect_failure import failed
 from clusterctl.transport.exchange import Exchange, token
-from clusterctl.transport.ssh_config import Target
+from clusterctl.transport.paramiko_internals import WIRE_ERRORS, Wire, orderly, send_exec
+from clusterctl.transport.ssh import channel as channels
+from clusterctl.transport.ssh.failure import failed
+from clusterctl.transport.ssh.session import SshSession
+from clusterctl.transport.ssh.target import Target
 from clusterctl.transport.sudo import as_root_text
 
 _END_TIMEOUT_S = 2.0
-_GONE: tuple[type[Exception], ...] = (ssh_channel.ChannelClosed, *ssh_wire.WIRE_ERRORS)
+_GONE: tuple[type[Exception], ...] = (channels.ChannelClosed, *WIRE_ERRORS)
 
 
-class SshTransport(file_scripts.ShellFiles):
+class SshTransport(files.ShellFiles):
     """The Transport of a node over SSH. One command at a time; ``close`` may be called from any thread."""
 
-    def __init__(self, session: ssh.SshSession, node: Node) -> None:
+    def __init__(self, session: SshSession, node: Node) -> None:
         self._session = session
         self._node = node
         self._target = session.target(node)
         self._lock = threading.Lock()
-        self._opened: ssh_wire.Wire | None = None
+        self._opened: Wire | None = None
         self._socket: socket.socket | None = None
         self._closed = False
 
@@ -66,7 +69,7 @@ class SshTransport(file_scripts.ShellFiles):
         """The sudo password that a node of this run has accepted; None before."""
         return self._session.password.accepted
 
-    def wire(self) -> ssh_wire.Wire:
+    def wire(self) -> Wire:
         """Return the open connection, logging in if it is not open; raise TransportError when that fails."""
         with self._lock:
             if self._closed:
@@ -126,11 +129,9 @@ class SshTransport(file_scripts.ShellFiles):
             max_output_bytes=session.max_output_bytes if max_output_bytes is None else max_output_bytes,
         )
         try:
-            channel = ssh_wire.orderly(
-                wire.open_session(timeout=min(timeout_s or math.inf, target.connect_timeout_s))
-            )
-            ssh_wire.send_exec(channel, line)
-            status = ssh_channel.converse(
+            channel = orderly(wire.open_session(timeout=min(timeout_s or math.inf, target.connect_timeout_s)))
+            send_exec(channel, line)
+            status = channels.converse(
                 channel, exchange, lambda pid: self._end_command(wire, pid), wire.catch_up
             )
         except _GONE as error:
@@ -168,10 +169,10 @@ class SshTransport(file_scripts.ShellFiles):
 
         A command that runs as another user through sudo is ended by its guard, seconds later (``command.shell_text``).
         """
-        with contextlib.suppress(*ssh_wire.WIRE_ERRORS):
+        with contextlib.suppress(*WIRE_ERRORS):
             channel = wire.open_session(timeout=_END_TIMEOUT_S)
             try:
-                ssh_wire.send_exec(channel, for_login_shell(end_text(pid)))
+                send_exec(channel, for_login_shell(end_text(pid)))
                 channel.status_event.wait(_END_TIMEOUT_S)
             finally:
                 channel.close()

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 
 from clusterctl.transport.base import FailureKind
-from clusterctl.transport.connect_failure import failed
-from clusterctl.transport.ssh_config import Target
+from clusterctl.transport.ssh.failure import failed
+from clusterctl.transport.ssh.target import Target
 
 # Seconds until the connection to an unreachable peer (power, cable) is given up, a delay that an operator accepts.
 _DEAD_PEER_S = 30

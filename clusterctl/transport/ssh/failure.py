@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import errno
 
+from clusterctl.secret.scrub import scrubbed
 from clusterctl.transport.base import Failure, FailureKind, TransportError
-from clusterctl.transport.ssh_config import Target
+from clusterctl.transport.ssh.target import Target
 
 _UNREACHABLE = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.EHOSTDOWN, errno.EADDRNOTAVAIL)
 
@@ -13,6 +14,12 @@ _UNREACHABLE = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.EHO
 def failed(target: Target, kind: FailureKind, message: str, hint: str | None) -> TransportError:
     """Return the error of one node; its message begins with the node's name and address."""
     return TransportError(Failure(kind, f"{target.where}: {message}", hint))
+
+
+def shown(command: str) -> str:
+    """Return a ProxyCommand for messages, short and without the secrets in it."""
+    text = scrubbed(" ".join(command.split()))
+    return repr(text if len(text) <= 80 else text[:77] + "...")
 
 
 def explain(
@@ -28,6 +35,7 @@ def explain(
     ``refused_by_jump``: the jump host could not connect to the node; ``incompatible``: no common algorithm.
     """
     text, limit_s = str(error), target.connect_timeout_s
+    through = f" (through ProxyCommand {shown(target.proxy_command)})" if target.proxy_command else ""
     timed_out = isinstance(error, TimeoutError) or elapsed_s >= 0.95 * limit_s
     if refused_by_jump:
         via = target.jump.where if target.jump else "its jump host"
@@ -53,15 +61,15 @@ def explain(
         return failed(
             target,
             FailureKind.TIMEOUT,
-            f"{did} within {round(elapsed_s, 1):g} s",
+            f"{did} within {round(elapsed_s, 1):g} s{through}",
             "check that the node is up and that no firewall blocks the connection",
         )
     if "Indecipherable" in text:
         return failed(
             target,
             FailureKind.PROTOCOL,
-            "the server on this port is not an SSH server",
-            "fix 'port' in the inventory",
+            f"the server on this port is not an SSH server{through}",
+            "check what the command prints" if through else "fix 'port' in the inventory",
         )
     if incompatible:
         return failed(
@@ -74,7 +82,7 @@ def explain(
         return failed(
             target,
             FailureKind.PROTOCOL,
-            "it closed the connection before SSH began",
+            f"it closed the connection before SSH began{through}",
             "check the logs of its sshd (MaxStartups, AllowUsers) and of firewalls",
         )
     if isinstance(error, (EOFError, ConnectionError)) or "Negotiation failed" in text:

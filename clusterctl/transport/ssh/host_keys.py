@@ -13,8 +13,7 @@ from pathlib import Path
 
 from clusterctl import log, user_files
 from clusterctl.rundir import own_file
-from clusterctl.transport.base import Failure, FailureKind, TransportError
-from clusterctl.transport.known_hosts import (
+from clusterctl.ssh_text.known_hosts import (
     Entry,
     Judgement,
     KnownHosts,
@@ -22,7 +21,10 @@ from clusterctl.transport.known_hosts import (
     fingerprint,
     hashed_name,
     host_name,
+    line,
 )
+from clusterctl.ssh_text.reader import lines
+from clusterctl.transport.base import Failure, FailureKind, TransportError
 
 _log = log.get(__name__)
 _KRL = b"SSHKRL\n\0"
@@ -106,11 +108,13 @@ class HostKeyPolicy:
             if judgement.verdict is not Verdict.UNKNOWN:
                 return judgement
             text = user_files.read(path, user_files.KNOWN_HOSTS_BYTES)
-            line = f"{hashed_name(name) if shown.hash_name else name} {shown.key_type} {shown.key}\n"
+            entry = (
+                line(f"{shown.key_type} {shown.key}", hashed_name(name) if shown.hash_name else name) + "\n"
+            )
             # One write to an append-only descriptor is atomic for readers of the file.
             with own_file(path, hint):
-                _append(descriptor, (b"\n" if text and not text.endswith(b"\n") else b"") + line.encode())
-            known.add_text(line, str(path), first_line=text.count(b"\n") + 1)
+                _append(descriptor, (b"\n" if text and not text.endswith(b"\n") else b"") + entry.encode())
+            known.add_text(entry, str(path), first_line=text.count(b"\n") + 1)
         finally:
             os.close(descriptor)
         _log.warning(
@@ -151,9 +155,9 @@ def _revoked_keys(shown: ShownKey, path: str) -> frozenset[str]:
         problem = f"cannot be read: {error.strerror}"
     else:
         if not data.startswith(_KRL):
-            lines = (line.split() for line in data.decode(errors="replace").splitlines())
+            found = (text.split() for text in lines(data.decode(errors="replace")))
             return frozenset(
-                word for words in lines if words[:1] and words[0][0] != "#" for word in words[:2]
+                word for words in found if words[:1] and words[0][0] != "#" for word in words[:2]
             )
         problem = "is a binary KRL, which only ssh can read"
     raise TransportError(

@@ -1,31 +1,67 @@
-"""Extend paramiko's Transport for lower cost and ordered messages: algorithms, handshake, reads, channels.
+"""Every use of a private member of paramiko, with the reason why paramiko's own behaviour is not enough.
 
-Only this module, ``ssh``, ``ssh_login`` and ``ssh_packets`` use paramiko.
+No other module uses a name of paramiko that begins with ``_``, subclasses its classes, or changes the class of its
+objects (``tests/contract/test_paramiko_internals.py``). ``pyproject.toml`` bounds paramiko's version from above. An
+override for speed stays only if it gains 5 % of wall time or of the controller's CPU; docs/performance-log.md ("What
+paramiko's internals are used for") has the measurements.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
 import socket
-import struct
+import sys
 import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from clusterctl.transport.lean_paramiko import paramiko
-from clusterctl.transport.ssh_order import Order
-from clusterctl.transport.ssh_packets import Packets, ReadAhead
+if "paramiko" not in sys.modules and "invoke" not in sys.modules:
+    modules: dict[str, Any] = sys.modules
+    # paramiko needs invoke only for its own reader of ssh_config. Importing invoke takes a tenth of a command's start;
+    # None makes the import fail, and paramiko continues without it.
+    modules["invoke"] = None
+    try:
+        import paramiko
+    finally:
+        del modules["invoke"]
+else:
+    import paramiko
+
+__all__ = [
+    "WIRE_ERRORS",
+    "Agent",
+    "AgentKey",
+    "Client",
+    "Garbled",
+    "Wire",
+    "orderly",
+    "paramiko",
+    "send_exec",
+]
 
 WIRE_ERRORS: tuple[type[Exception], ...] = (EOFError, OSError, paramiko.SSHException)
-
 _CLOSE_TIMEOUT_S = 5.0
 _CATCH_UP_TIMEOUT_S = 10.0
+_AGENT_TIMEOUT_S = 30.0
+# The polling interval of a waiting connection in seconds: during the handshake, and after it. paramiko's is 0.1.
+_HANDSHAKE_POLL_S = 1.0
+_IDLE_POLL_S = 5.0
+_LARGEST_PACKET_BYTES = 256 * 1024
+"""As in OpenSSH (PACKET_MAX_SIZE): channels accept 32 KiB at once, and lists of algorithms have a few KiB."""
 # paramiko keeps this room free in the largest packet that the server accepts.
 _HEAD_BYTES = 64
-_GATHERED_PACKETS = 8
+_SIGNALS = {"HUP": 1, "INT": 2, "QUIT": 3, "ILL": 4, "ABRT": 6, "FPE": 8, "KILL": 9, "SEGV": 11, "PIPE": 13,
+            "ALRM": 14, "TERM": 15, "USR1": 10, "USR2": 12}  # fmt: skip
+# A failure is a value with its own message, so paramiko's log lines are dropped.
+_LOG_CHANNEL = "clusterctl.paramiko"
+logging.getLogger(_LOG_CHANNEL).setLevel(logging.CRITICAL + 1)
 # The stubs omit methods that subclasses override.
-_BASE: Any = paramiko.Transport
-_BASE_CHANNEL: Any = paramiko.Channel
+_TRANSPORT: Any = paramiko.Transport
+_CHANNEL: Any = paramiko.Channel
+_PACKETIZER: Any = paramiko.packet.Packetizer
+_AGENT: Any = paramiko.agent.AgentSSH
 
 
 def _ranked(names: tuple[str, ...], first: tuple[str, ...], never: str) -> tuple[str, ...]:
@@ -34,27 +70,72 @@ def _ranked(names: tuple[str, ...], first: tuple[str, ...], never: str) -> tuple
     return (*(name for name in first if name in usable), *(name for name in usable if name not in first))
 
 
-class _Data:
-    """The message with a channel's data (RFC 4254 5.2), which copies the data once."""
+_CIPHERS = _ranked(_TRANSPORT._preferred_ciphers, ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com"), "cbc")
+_MACS = _ranked(_TRANSPORT._preferred_macs, ("hmac-sha2-256-etm@openssh.com",), "md5|sha1-96")
+_KEX = _ranked(_TRANSPORT._preferred_kex, ("mlkem768x25519-sha256", "curve25519-sha256@libssh.org"), "sha1$")
 
-    _HEAD = struct.Struct(">BII")
 
-    def __init__(self, channel: int) -> None:
+class Packets(_PACKETIZER):  # type: ignore[misc]
+    """paramiko's Packetizer, which holds no oversized packet in memory, and leaves deadlines to its caller."""
+
+    def start_handshake(self, timeout: float) -> None:
+        """Do nothing: ``Wire.negotiate`` enforces the deadline, and paramiko's timer would delay the process's exit."""
+
+    def read_all(self, n: int, check_rekey: bool = False) -> bytes:
+        """Read a packet's rest; raise SSHException for an oversized packet."""
+        if n > _LARGEST_PACKET_BYTES:
+            raise paramiko.SSHException(f"it announced a packet of {n} bytes")
+        return bytes(super().read_all(n, check_rekey))
+
+
+class Order:
+    """The number of senders on one channel, and the CLOSE that waits for them: nothing is sent after a CLOSE.
+
+    paramiko builds a message under the channel's lock but sends it outside. Data or EOF of one thread can therefore
+    follow the CLOSE with which another thread answered the server. OpenSSH then ends the whole connection ("packet
+    referred to nonexistent channel"), which may be that of a jump host with every node behind it. Holding a lock while
+    sending would block the connection's thread in a key exchange, so the CLOSE waits for the senders instead.
+    """
+
+    def __init__(self, channel: Any) -> None:
         self._channel = channel
-        self._data: Any = b""
+        self._lock = threading.Lock()
+        self._sending = 0
+        self._close: Callable[[], None] | None = None
 
-    def add_string(self, data: Any) -> None:
-        """Store the data; called by paramiko's channel."""
-        self._data = data
+    @contextlib.contextmanager
+    def sending(self) -> Iterator[None]:
+        """Register as a sender inside the context; the last sender to leave sends a pending CLOSE."""
+        with self._lock:
+            self._sending += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._sending -= 1
+                close = None
+                if self._sending == 0:
+                    close, self._close = self._close, None
+            if close is not None:
+                close()
 
-    def asbytes(self) -> bytes:
-        """Return the message; called by paramiko's packetizer."""
-        head = self._HEAD.pack(paramiko.common.MSG_CHANNEL_DATA, self._channel, len(self._data))
-        return b"".join((head, self._data))
+    def closing(self, close: Callable[[], None]) -> None:
+        """Call ``close``, which sends the CLOSE, now or after the last sender has finished."""
+        with self._lock:
+            now = self._sending == 0
+            if not now:
+                self._close = close
+        if now:
+            close()
+            return
+        # A sender that waits for room in the window must be woken, or it would wait forever.
+        with self._channel.lock:
+            self._channel.eof_sent = True
+            self._channel.out_buffer_cv.notify_all()
 
 
 class _Channel(paramiko.Channel):
-    """A channel that sends nothing after its CLOSE, and sends packets together; ``orderly`` converts paramiko's own."""
+    """A channel that sends nothing after its CLOSE; ``orderly`` converts paramiko's own."""
 
     order: Order
     widest_bytes = 0
@@ -65,24 +146,20 @@ class _Channel(paramiko.Channel):
     def sendall(self, data: bytes | bytearray) -> None:
         """Send all of the data, waiting for room in the window; raise OSError if the channel closes before.
 
-        paramiko's own copies the remaining data after every packet, makes a system call per packet, and wakes for any
+        paramiko's own copies the remaining data after every packet, which takes minutes for 50 MB, and wakes for any
         room in the window. This one waits for a quarter of the window, while three quarters are in transit.
         """
-        wire: Any = self.transport
-        # A memoryview of a mapped file would prevent closing the file, so only bytes are viewed.
-        left = memoryview(data) if isinstance(data, bytes) else data
         done, packet_bytes = 0, self.out_max_packet_size - _HEAD_BYTES
         while done < len(data):
-            end = done + self._room(min(_GATHERED_PACKETS * packet_bytes, len(data) - done))
-            with wire.packetizer.gathered():
-                while done < end:
-                    sent = self._send(left[done : min(done + packet_bytes, end)], _Data(self.remote_chanid))
-                    if sent == 0:
-                        raise OSError("the channel is closed")
-                    done += sent
+            end = done + self._room(len(data) - done)
+            while done < end:
+                sent = self.send(data[done : min(done + packet_bytes, end)])
+                if sent == 0:
+                    raise OSError("the channel is closed")
+                done += sent
 
     def _room(self, most: int) -> int:
-        """Wait for room in the window and return the number of bytes to send at once."""
+        """Wait for room in the window and return the number of bytes to send."""
         with self.lock:
             while not (self.closed or self.eof_sent):
                 self.widest_bytes = max(self.widest_bytes, self.out_window_size)
@@ -94,7 +171,7 @@ class _Channel(paramiko.Channel):
                 self.out_buffer_cv.wait()
             raise OSError("the channel is closed")
 
-    def _send(self, data: bytes | bytearray | memoryview, message: Any) -> int:
+    def _send(self, data: bytes, message: Any) -> int:
         with self.order.sending():
             return int(super()._send(data, message))  # type: ignore[misc]
 
@@ -122,36 +199,18 @@ class Garbled(paramiko.SSHException):
 class Wire(paramiko.Transport):
     """paramiko's Transport with fast algorithms first, a deadline on the handshake, and exits by signal reported."""
 
-    _preferred_ciphers = _ranked(
-        _BASE._preferred_ciphers,
-        ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com"),
-        "cbc",
-    )
-    _preferred_macs = _ranked(_BASE._preferred_macs, ("hmac-sha2-256-etm@openssh.com",), "md5|sha1-96")
-    _preferred_kex = _ranked(
-        _BASE._preferred_kex, ("mlkem768x25519-sha256", "curve25519-sha256@libssh.org"), "sha1$"
-    )
-    # paramiko computes these again at each of fifteen uses.
-    preferred_ciphers = _preferred_ciphers
-    preferred_macs = _preferred_macs
-    preferred_kex = _preferred_kex
-
-    _preferred_keys: tuple[str, ...] = _BASE._preferred_keys
-    # The polling interval of a waiting connection in seconds: during the handshake, and after it.
-    _active_check_timeout = 1.0
-    _idle_check_timeout_s = 5.0
-
     def __init__(self, sock: Any, recorded: tuple[str, ...] = ()) -> None:
-        super().__init__(ReadAhead(sock), packetizer_class=Packets)  # type: ignore[arg-type]
+        super().__init__(sock, packetizer_class=Packets)
         self.raw = sock
+        self.sock.settimeout(_HANDSHAKE_POLL_S)
+        self.set_log_channel(_LOG_CHANNEL)
+        offered = self.get_security_options()
+        offered.ciphers, offered.digests, offered.kex = _CIPHERS, _MACS, _KEX
         # Prefer the key types that known_hosts has for the server.
         names = [n for t in recorded for n in (("rsa-sha2-512", "rsa-sha2-256") if t == "ssh-rsa" else (t,))]
-        self._preferred_keys = tuple(
-            sorted(self._preferred_keys, key=lambda n: names.index(n) if n in names else len(names))
+        offered.key_types = tuple(
+            sorted(offered.key_types, key=lambda n: names.index(n) if n in names else len(names))
         )
-
-    def _log(self, level: int, msg: Any, *args: Any) -> None:
-        """Log nothing: a failure is a value with its own message."""
 
     def get_exception(self) -> Exception | None:
         """Return the error that ended the connection; paramiko calls this wherever it raises its thread's error.
@@ -165,24 +224,23 @@ class Wire(paramiko.Transport):
             return error
         return Garbled(f"received malformed data ({type(error).__name__})")
 
-    def _parse_debug(self, message: Any) -> None:
-        """Ignore debug messages of the server, which paramiko would parse byte by byte."""
-
     def run(self) -> None:
         """Run the connection's thread; closing the socket may fail if a jump host has disappeared."""
         with contextlib.suppress(*WIRE_ERRORS):
             super().run()
 
-    def negotiate(self, timeout_s: float) -> None:
-        """Exchange greetings and keys; raise TimeoutError after ``timeout_s`` seconds.
+    def negotiate(self, greeting_s: float, timeout_s: float) -> None:
+        """Exchange greetings and keys; raise TimeoutError after these seconds, which begin with the call.
 
         Unlike paramiko's own calls, this one and ``log_in`` sleep until an event. Polling ten times a second would
-        dominate the cost of hundreds of connections.
+        dominate the cost of hundreds of connections. paramiko's own limit starts again with each line of a greeting.
         """
         done = threading.Event()
         self.start_client(event=done)
-        if not done.wait(timeout_s):
-            raise TimeoutError("key exchange" if self.remote_version else "banner")
+        if not done.wait(greeting_s) and not self.remote_version:
+            raise TimeoutError("banner")
+        if not done.wait(timeout_s - greeting_s):
+            raise TimeoutError("key exchange")
         if not (self.is_active() and self.initial_kex_done):
             raise self.get_exception() or paramiko.SSHException("Negotiation failed.")
 
@@ -201,7 +259,7 @@ class Wire(paramiko.Transport):
 
     def settle(self, keepalive_s: int) -> None:
         """Switch to a longer polling interval and keepalives after the login, so that idle connections cost little."""
-        self.sock.settimeout(self._idle_check_timeout_s)
+        self.sock.settimeout(_IDLE_POLL_S)
         self.set_keepalive(keepalive_s)
 
     def catch_up(self) -> None:
@@ -254,7 +312,7 @@ class Wire(paramiko.Transport):
             channel.status_event.set()
         else:
             message.packet.seek(start)
-            _BASE_CHANNEL._handle_request(channel, message)
+            _CHANNEL._handle_request(channel, message)
         wake = getattr(channel, "wake", None)
         if wake is not None:
             wake.set()
@@ -262,7 +320,7 @@ class Wire(paramiko.Transport):
     @staticmethod
     def _channel_close(channel: Any, message: Any) -> None:
         def answer() -> None:
-            _BASE_CHANNEL._handle_close(channel, message)
+            _CHANNEL._handle_close(channel, message)
 
         if isinstance(channel, _Channel):
             channel.order.closing(answer)
@@ -278,15 +336,11 @@ class Wire(paramiko.Transport):
                 channel.out_buffer_cv.notify_all()
 
     _channel_handler_table = {  # noqa: RUF012 - paramiko's own shape
-        **_BASE._channel_handler_table,
+        **_TRANSPORT._channel_handler_table,
         paramiko.common.MSG_CHANNEL_WINDOW_ADJUST: _channel_window,
         paramiko.common.MSG_CHANNEL_REQUEST: _channel_request,
         paramiko.common.MSG_CHANNEL_CLOSE: _channel_close,
     }
-
-
-_SIGNALS = {"HUP": 1, "INT": 2, "QUIT": 3, "ILL": 4, "ABRT": 6, "FPE": 8, "KILL": 9, "SEGV": 11, "PIPE": 13,
-            "ALRM": 14, "TERM": 15, "USR1": 10, "USR2": 12}  # fmt: skip
 
 
 def send_exec(channel: Any, line: str) -> None:
@@ -298,3 +352,55 @@ def send_exec(channel: Any, line: str) -> None:
     message.add_boolean(False)
     message.add_string(line)
     channel.transport._send_user_message(message)
+
+
+class AgentKey(paramiko.AgentKey):
+    """A key of an agent that may decline to sign: locked, not confirmed by the user, or on a missing token."""
+
+    declined = False
+
+    def sign_ssh_data(self, data: Any, algorithm: str | None = None) -> Any:
+        """Return the agent's signature, or an empty one that every server rejects.
+
+        An exception would end the connection, and the following keys would not be tried.
+        """
+        try:
+            return super().sign_ssh_data(data, algorithm)
+        except (OSError, paramiko.SSHException):
+            self.declined = True
+        nothing = paramiko.Message()
+        nothing.add_string(algorithm or self.get_name())
+        nothing.add_string(b"")
+        return nothing.asbytes()
+
+
+class Agent(paramiko.Agent):
+    """The agent at a socket; raises OSError, SSHException or ValueError if it does not answer.
+
+    paramiko's own supports only $SSH_AUTH_SOCK, and waits for it without a limit.
+    """
+
+    def __init__(self, path: str) -> None:
+        _AGENT.__init__(self)
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.settimeout(_AGENT_TIMEOUT_S)
+        try:
+            connection.connect(path)
+            _AGENT._connect(self, connection)
+        except BaseException:
+            connection.close()
+            raise
+
+    def get_keys(self) -> tuple[Any, ...]:
+        """Return the agent's keys."""
+        return tuple(AgentKey(self, key.blob, key.comment) for key in super().get_keys())
+
+
+class Client(paramiko.SSHClient):
+    """paramiko's client over a connection that was logged in elsewhere; fabric opens and closes it."""
+
+    _transport: paramiko.Transport | None
+
+    def use(self, wire: Wire | None) -> None:
+        """Use a connection; None: be closed."""
+        self._transport = wire
