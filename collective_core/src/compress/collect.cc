@@ -36,7 +36,6 @@ uint32_t collect_scalar(const float* a, const float* b, size_t count, uint32_t b
 
 #if defined(__x86_64__)
 
-
 template <bool stream>
 __attribute__((target("avx2"))) uint32_t collect_avx2(const float* a, const float* b, size_t count, uint32_t base,
                                                       uint32_t floor, float* acc, Collected* out) {

@@ -12,13 +12,13 @@
 #include "rendezvous/unique_id.h"
 #include "topology/link_matrix.h"
 #include "topology/node.h"
-#include "tuner/settings.h"
 #include "transport/link.h"
 #include "transport/shm/arena.h"
 #include "transport/shm/cross_memory.h"
 #include "transport/shm/segment.h"
 #include "transport/tcp/connection.h"
 #include "transport/tcp/stream_settings.h"
+#include "tuner/settings.h"
 
 namespace ccore {
 

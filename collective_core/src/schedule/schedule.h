@@ -49,10 +49,6 @@ struct Waits {
 };
 std::vector<Waits> waits_of(const Schedule& schedule);
 
-// The same with every block cut in two: run with links that hold a block, it is the original with links that
-// hold but half of one.
-Schedule halved(const Schedule& schedule);
-
 // Elements [begin, begin + count) of block `block` when `count` elements are cut into nblocks: sizes differ
 // by at most one, the larger ones come first, and a block may be empty.
 struct Block {
@@ -60,8 +56,5 @@ struct Block {
   size_t count;
 };
 Block block_of(size_t count, int nblocks, int block);
-
-// Elements that this rank sends in all, for a collective over `count` elements.
-size_t elements_sent(const Schedule& schedule, size_t count);
 
 }  // namespace ccore

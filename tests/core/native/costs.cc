@@ -37,14 +37,13 @@
 #include "schedule/packing.h"
 #include "schedule/reduce.h"
 #include "schedule/ring.h"
-#include "schedule/symbolic.h"
 #include "schedule/trees.h"
+#include "symbolic.h"
 
 namespace test {
 namespace {
 
 using ccore::Schedule;
-using ccore::SymbolicRun;
 
 void print(const std::string& name, int p, size_t elements, const std::function<Schedule(int)>& make,
            const std::function<SymbolicRun(const std::vector<Schedule>&)>& run, int nodes = 1) {
@@ -151,30 +150,30 @@ void print_node_algorithms(int p, size_t share) {
 
 void costs() {
   const auto from_root = [](const std::vector<Schedule>& schedules) {
-    return ccore::run_from_root(schedules, 0);
+    return run_from_root(schedules, 0);
   };
   for (int p = 1; p <= 64; ++p) {
     const size_t data = 960 * static_cast<size_t>(p);
     print(
         "all_reduce_doubling", p, data, [p](int rank) { return ccore::doubling_all_reduce(rank, p); },
-        ccore::run_from_full_input);
+        run_from_full_input);
     print(
         "all_reduce_ring", p, data, [p](int rank) { return ccore::ring_all_reduce(rank, p); },
-        ccore::run_from_full_input);
+        run_from_full_input);
     print(
         "all_reduce_halving", p, data, [p](int rank) { return ccore::halving_all_reduce(rank, p); },
-        ccore::run_from_full_input);
+        run_from_full_input);
     print(
         "all_reduce_direct", p, data, [p](int rank) { return ccore::direct_all_reduce(rank, p); },
-        ccore::run_from_full_input);
+        run_from_full_input);
     const std::vector<ccore::Tree> trees = ccore::double_binary_tree(p);
     print(
         "all_reduce_double_tree", p, data, [&](int rank) { return ccore::tree_all_reduce(rank, trees, 1); },
-        ccore::run_from_full_input);
+        run_from_full_input);
     const std::vector<ccore::Tree> stars = ccore::star_trees(p);
     print(
         "all_reduce_n_trees", p, data, [&](int rank) { return ccore::tree_all_reduce(rank, stars, 1); },
-        ccore::run_from_full_input);
+        run_from_full_input);
     for (int nodes = 1; nodes <= p; ++nodes) {
       if (p % nodes != 0) continue;
       std::vector<std::string> keys;
@@ -182,34 +181,34 @@ void costs() {
       const std::vector<ccore::Place> places = ccore::places_of(keys);
       print(
           "all_reduce_2d", p, data, [&](int rank) { return ccore::hierarchical_all_reduce(rank, places, 1); },
-          ccore::run_from_full_input, nodes);
+          run_from_full_input, nodes);
     }
     print_node_algorithms(p, 240);  // one chunk for any of these numbers of ranks
     print(
         "reduce_scatter_ring", p, data, [p](int rank) { return ccore::ring_reduce_scatter(rank, p); },
-        ccore::run_from_full_input);
+        run_from_full_input);
     print(
         "all_gather_ring", p, data, [p](int rank) { return ccore::ring_all_gather(rank, p); },
-        ccore::run_from_own_block);
+        run_from_own_block);
     print(
         "broadcast_chain", p, data, [p](int rank) { return ccore::chain_broadcast(rank, p, 0); }, from_root);
     print("broadcast_tree", p, data, [p](int rank) { return ccore::tree_broadcast(rank, p, 0); }, from_root);
     print(
         "reduce_chain", p, data, [p](int rank) { return ccore::chain_reduce(rank, p, 0, 1); },
-        ccore::run_from_full_input);
+        run_from_full_input);
     print(
         "reduce_tree", p, data, [p](int rank) { return ccore::tree_reduce(rank, p, 0); },
-        ccore::run_from_full_input);
+        run_from_full_input);
     print(
         "gather_direct", p, data, [p](int rank) { return ccore::direct_gather(rank, p, 0); },
-        ccore::run_from_own_block);
+        run_from_own_block);
     print("scatter_direct", p, data, [p](int rank) { return ccore::direct_scatter(rank, p, 0); }, from_root);
     print(
         "all_to_all_pairwise", p, data * static_cast<size_t>(p),
-        [p](int rank) { return ccore::pairwise_all_to_all(rank, p); }, ccore::run_from_own_row);
+        [p](int rank) { return ccore::pairwise_all_to_all(rank, p); }, run_from_own_row);
     print(
         "barrier_dissemination", p, 1, [p](int rank) { return ccore::dissemination_barrier(rank, p); },
-        ccore::run_tokens);
+        run_tokens);
   }
 }
 

@@ -3,12 +3,11 @@
 #include <algorithm>
 
 #include "expect.h"
-#include "schedule/symbolic.h"
+#include "symbolic.h"
 
 namespace test {
 
 using ccore::Schedule;
-using ccore::SymbolicRun;
 
 std::vector<Schedule> for_all(int p, const std::function<Schedule(int)>& make) {
   std::vector<Schedule> schedules;
@@ -20,7 +19,7 @@ void prove(const std::string& what, const std::vector<Schedule>& schedules) {
   std::vector<Schedule> finer;
   for (const Schedule& schedule : schedules) finer.push_back(halved(schedule));
   for (const std::vector<Schedule>* variant : {&schedules, static_cast<const std::vector<Schedule>*>(&finer)}) {
-    const SymbolicRun run = ccore::run_from_full_input(*variant);
+    const SymbolicRun run = run_from_full_input(*variant);
     EXPECT(run.problem.empty(), what, ": ", run.problem);
     for (const auto& blocks : run.holds) {
       for (const auto& counts : blocks) {

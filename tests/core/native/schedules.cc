@@ -11,13 +11,12 @@
 #include "schedule/doubling.h"
 #include "schedule/reduce.h"
 #include "schedule/ring.h"
-#include "schedule/symbolic.h"
+#include "symbolic.h"
 
 namespace test {
 namespace {
 
 using ccore::Schedule;
-using ccore::SymbolicRun;
 
 constexpr int kMostRanks = 64;
 

@@ -9,8 +9,8 @@
 #include "schedule/direct.h"
 #include "schedule/halving.h"
 #include "schedule/hierarchical.h"
-#include "schedule/symbolic.h"
 #include "schedule/trees.h"
+#include "symbolic.h"
 
 namespace test {
 namespace {
@@ -114,7 +114,7 @@ void flat(int p) {
 // The checks must be able to fail.
 void broken_all_reduces_are_found() {
   const auto problem_of = [](const std::vector<Schedule>& schedules) {
-    return ccore::run_from_full_input(schedules).problem;
+    return run_from_full_input(schedules).problem;
   };
   auto schedules = for_all(4, [](int rank) { return ccore::direct_all_reduce(rank, 4); });
   schedules[1].steps.back().lane = 1;

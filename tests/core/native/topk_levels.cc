@@ -14,8 +14,8 @@
 #include "compress/topk_plan.h"
 #include "expect.h"
 #include "reduce/half.h"
-#include "topk_values.h"
 #include "reduce/unaligned.h"
+#include "topk_values.h"
 
 namespace test {
 namespace {

@@ -8,14 +8,15 @@
 #include "collectives/algorithm.h"
 #include "expect.h"
 #include "ranks.h"
-#include "schedule/doubling.h"
 #include "schedule/direct.h"
+#include "schedule/doubling.h"
 #include "schedule/halving.h"
 #include "schedule/hierarchical.h"
+#include "schedule/packing.h"
 #include "schedule/reduce.h"
 #include "schedule/ring.h"
-#include "schedule/packing.h"
 #include "schedule/trees.h"
+#include "symbolic.h"
 
 namespace test {
 namespace {

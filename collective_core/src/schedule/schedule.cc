@@ -1,6 +1,16 @@
 #include "schedule/schedule.h"
 
+#include <algorithm>
+
 namespace ccore {
+
+Block block_of(size_t count, int nblocks, int block) {
+  const auto n = static_cast<size_t>(nblocks);
+  const auto b = static_cast<size_t>(block);
+  const size_t small = count / n;
+  const size_t larger = count % n;
+  return Block{b * small + std::min(b, larger), small + (b < larger ? 1 : 0)};
+}
 
 std::vector<Waits> waits_of(const Schedule& schedule) {
   struct Last {
@@ -25,23 +35,6 @@ std::vector<Waits> waits_of(const Schedule& schedule) {
     if (sends && step.send_after == now) last[static_cast<size_t>(step.send_block)].send = now;
   }
   return waits;
-}
-
-Schedule halved(const Schedule& schedule) {
-  Schedule finer = schedule;
-  finer.nblocks = 2 * schedule.nblocks;
-  finer.steps.clear();
-  for (const Step& step : schedule.steps) {
-    for (int half = 0; half < 2; ++half) {
-      Step part = step;
-      if (step.send_peer != kNone) part.send_block = 2 * step.send_block + half;
-      if (step.recv_peer != kNone) part.recv_block = 2 * step.recv_block + half;
-      if (step.send_after != kNone) part.send_after = 2 * step.send_after + half;
-      part.continues = step.continues || half > 0;
-      finer.steps.push_back(part);
-    }
-  }
-  return finer;
 }
 
 }  // namespace ccore

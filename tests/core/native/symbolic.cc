@@ -1,4 +1,4 @@
-#include "schedule/symbolic.h"
+#include "symbolic.h"
 
 #include <algorithm>
 #include <map>
@@ -7,8 +7,16 @@
 
 #include "common/index.h"
 
-namespace ccore {
+namespace test {
 namespace {
+
+using ccore::Action;
+using ccore::at;
+using ccore::block_of;
+using ccore::kNone;
+using ccore::Schedule;
+using ccore::Step;
+using ccore::Waits;
 
 using Counts = std::vector<int>;  // by contributor
 
@@ -236,4 +244,29 @@ SymbolicRun run_tokens(const std::vector<Schedule>& schedules) {
   return simulate(schedules, Start::tokens, 0);
 }
 
-}  // namespace ccore
+Schedule halved(const Schedule& schedule) {
+  Schedule finer = schedule;
+  finer.nblocks = 2 * schedule.nblocks;
+  finer.steps.clear();
+  for (const Step& step : schedule.steps) {
+    for (int half = 0; half < 2; ++half) {
+      Step part = step;
+      if (step.send_peer != kNone) part.send_block = 2 * step.send_block + half;
+      if (step.recv_peer != kNone) part.recv_block = 2 * step.recv_block + half;
+      if (step.send_after != kNone) part.send_after = 2 * step.send_after + half;
+      part.continues = step.continues || half > 0;
+      finer.steps.push_back(part);
+    }
+  }
+  return finer;
+}
+
+size_t elements_sent(const Schedule& schedule, size_t count) {
+  size_t sent = 0;
+  for (const Step& step : schedule.steps) {
+    if (step.send_peer != kNone) sent += block_of(count, schedule.nblocks, step.send_block).count;
+  }
+  return sent;
+}
+
+}  // namespace test
