@@ -2,10 +2,10 @@
 
 #include <cstring>
 
-#include "collectives/all_gather/all_gather_ring.h"
+#include "collectives/all_gather/all_gather.h"
 #include "collectives/stream.h"
 #include "common/dtype.h"
-#include "reduce/reduce.h"
+#include "reduce/kernels.h"
 
 namespace ccore {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "collectives/context.h"
-#include "reduce/reduce.h"
+#include "reduce/kernels.h"
 #include "schedule/schedule.h"
 
 namespace ccore {

@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "collectives/all_gather/all_gather_ring.h"
-#include "collectives/all_reduce/all_reduce_doubling.h"
-#include "collectives/all_reduce/all_reduce_ring.h"
+#include "collectives/all_gather/all_gather.h"
+#include "collectives/all_reduce/all_reduce.h"
 #include "collectives/shards.h"
 #include "collectives/subgroup.h"
 #include "common/dtype.h"

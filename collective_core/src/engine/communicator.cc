@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "collectives/barrier/barrier_dissemination.h"
+#include "collectives/barrier/barrier.h"
 #include "collectives/mutual_access.h"
 #include "common/clock.h"
 #include "common/log.h"

@@ -1,6 +1,6 @@
 // What a communicator does about its tuner beside telling it of every operation.
-#include "collectives/barrier/barrier_dissemination.h"
-#include "collectives/broadcast/broadcast_tree.h"
+#include "collectives/barrier/barrier.h"
+#include "collectives/broadcast/broadcast.h"
 #include "common/env.h"
 #include "common/error.h"
 #include "engine/communicator.h"

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "collectives/all_gather/all_gather_ring.h"
+#include "collectives/all_gather/all_gather.h"
 
 namespace ccore {
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/barrier/barrier_dissemination.h"
+#include "collectives/barrier/barrier.h"
 #include "common/log.h"
 #include "engine/gather_all.h"
 

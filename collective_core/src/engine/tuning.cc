@@ -6,8 +6,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include "collectives/broadcast/broadcast_tree.h"
-#include "collectives/reduce/reduce_tree.h"
+#include "collectives/broadcast/broadcast.h"
+#include "collectives/reduce/reduce.h"
 #include "common/clock.h"
 #include "common/dtype.h"
 #include "common/error.h"

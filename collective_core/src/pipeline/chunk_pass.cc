@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "collectives/all_reduce/dispatch.h"
+#include "collectives/all_reduce/all_reduce.h"
 #include "common/dtype.h"
 #include "common/error.h"
 #include "schedule/schedule.h"

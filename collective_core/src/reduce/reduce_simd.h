@@ -1,7 +1,7 @@
 // The reductions by vector instructions, made once per level from vector_kernels.inc.
 #pragma once
 
-#include "reduce/reduce.h"
+#include "reduce/kernels.h"
 
 namespace ccore {
 

@@ -5,9 +5,7 @@
 #include <vector>
 
 #include "cases.h"
-#include "collectives/all_reduce/all_reduce_cma.h"
-#include "collectives/all_reduce/all_reduce_oneshot.h"
-#include "collectives/all_reduce/all_reduce_twoshot.h"
+#include "collectives/all_reduce/all_reduce.h"
 #include "collectives/subgroup.h"
 #include "expect.h"
 #include "node.h"

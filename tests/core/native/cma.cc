@@ -15,7 +15,7 @@
 
 #include "api_support.h"
 #include "cases.h"
-#include "collectives/all_reduce/dispatch.h"
+#include "collectives/all_reduce/all_reduce.h"
 #include "collectives/mutual_access.h"
 #include "expect.h"
 #include "node.h"

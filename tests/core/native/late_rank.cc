@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cases.h"
-#include "collectives/all_to_all/all_to_all_pairwise.h"
+#include "collectives/all_to_all/all_to_all.h"
 #include "common/error.h"
 #include "expect.h"
 

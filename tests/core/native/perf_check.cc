@@ -5,7 +5,7 @@
 
 #include "cases.h"
 #include "expect.h"
-#include "reduce/reduce.h"
+#include "reduce/kernels.h"
 
 namespace test {
 namespace {

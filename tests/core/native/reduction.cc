@@ -7,7 +7,7 @@
 #include "cases.h"
 #include "expect.h"
 #include "reduce/half.h"
-#include "reduce/reduce.h"
+#include "reduce/kernels.h"
 
 namespace test {
 namespace {

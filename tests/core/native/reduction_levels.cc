@@ -8,7 +8,7 @@
 #include "common/dtype.h"
 #include "expect.h"
 #include "oracle.h"
-#include "reduce/reduce.h"
+#include "reduce/kernels.h"
 
 namespace test {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "api_support.h"
 #include "cases.h"
-#include "collectives/all_reduce/registered.h"
+#include "collectives/all_reduce/without_slots.h"
 #include "expect.h"
 #include "oracle.h"
 #include "ranks.h"

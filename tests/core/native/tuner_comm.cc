@@ -5,7 +5,7 @@
 
 #include "api_support.h"
 #include "cases.h"
-#include "collectives/all_reduce/dispatch.h"
+#include "collectives/all_reduce/all_reduce.h"
 #include "expect.h"
 #include "ranks.h"
 

@@ -1,4 +1,4 @@
-#include "collectives/all_gather/all_gather_ring.h"
+#include "collectives/all_gather/all_gather.h"
 
 #include <cstring>
 

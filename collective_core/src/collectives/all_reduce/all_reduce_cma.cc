@@ -1,12 +1,10 @@
-#include "collectives/all_reduce/all_reduce_cma.h"
+#include "collectives/all_reduce/all_reduce.h"
 
 #include <cstring>
 #include <utility>
 #include <vector>
 
-#include "collectives/all_reduce/all_reduce_twoshot.h"
-#include "collectives/all_reduce/offers.h"
-#include "collectives/all_reduce/registered.h"
+#include "collectives/all_reduce/without_slots.h"
 #include "collectives/cross_fold.h"
 #include "collectives/mutual_access.h"
 #include "common/copy_past_caches.h"

@@ -1,8 +1,7 @@
-#include "collectives/all_reduce/all_reduce_double_tree.h"
+#include "collectives/all_reduce/all_reduce.h"
 
 #include <algorithm>
 
-#include "collectives/all_reduce/scheduled.h"
 #include "common/dtype.h"
 #include "schedule/trees.h"
 

@@ -1,4 +1,4 @@
-#include "collectives/all_reduce/all_reduce_doubling.h"
+#include "collectives/all_reduce/all_reduce.h"
 
 #include "collectives/stream.h"
 #include "common/dtype.h"

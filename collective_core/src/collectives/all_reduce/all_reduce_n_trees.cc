@@ -1,9 +1,8 @@
-#include "collectives/all_reduce/all_reduce_n_trees.h"
+#include "collectives/all_reduce/all_reduce.h"
 
 #include <algorithm>
 #include <numeric>
 
-#include "collectives/all_reduce/scheduled.h"
 #include "common/dtype.h"
 #include "schedule/packing.h"
 

@@ -1,4 +1,4 @@
-#include "collectives/all_reduce/all_reduce_oneshot.h"
+#include "collectives/all_reduce/all_reduce.h"
 
 #include <algorithm>
 #include <array>

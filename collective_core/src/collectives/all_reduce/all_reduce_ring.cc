@@ -1,4 +1,4 @@
-#include "collectives/all_reduce/all_reduce_ring.h"
+#include "collectives/all_reduce/all_reduce.h"
 
 #include "collectives/stream.h"
 #include "common/dtype.h"

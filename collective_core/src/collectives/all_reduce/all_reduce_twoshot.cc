@@ -1,6 +1,6 @@
-#include "collectives/all_reduce/all_reduce_twoshot.h"
+#include "collectives/all_reduce/all_reduce.h"
 
-#include "collectives/all_reduce/registered.h"
+#include "collectives/all_reduce/without_slots.h"
 #include "collectives/slot_fold.h"
 #include "common/dtype.h"
 #include "transport/shm/windows.h"

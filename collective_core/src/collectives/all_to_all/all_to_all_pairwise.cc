@@ -1,4 +1,4 @@
-#include "collectives/all_to_all/all_to_all_pairwise.h"
+#include "collectives/all_to_all/all_to_all.h"
 
 #include <cstring>
 

@@ -1,4 +1,4 @@
-#include "collectives/barrier/barrier_dissemination.h"
+#include "collectives/barrier/barrier.h"
 
 #include "collectives/stream.h"
 #include "schedule/dissemination.h"

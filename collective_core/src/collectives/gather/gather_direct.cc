@@ -1,4 +1,4 @@
-#include "collectives/gather/gather_direct.h"
+#include "collectives/gather/gather.h"
 
 #include <cstring>
 

@@ -1,4 +1,4 @@
-#include "collectives/reduce/reduce_chain.h"
+#include "collectives/reduce/reduce.h"
 
 #include <algorithm>
 

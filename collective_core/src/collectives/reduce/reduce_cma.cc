@@ -1,10 +1,9 @@
-#include "collectives/reduce/reduce_cma.h"
+#include "collectives/reduce/reduce.h"
 
 #include <cstring>
 
 #include "collectives/cross_fold.h"
 #include "collectives/cross_offers.h"
-#include "collectives/reduce/reduce_twoshot.h"
 #include "common/dtype.h"
 #include "schedule/schedule.h"
 

@@ -1,4 +1,4 @@
-#include "collectives/reduce/reduce_oneshot.h"
+#include "collectives/reduce/reduce.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "collectives/reduce/reduce_tree.h"
+#include "collectives/reduce/reduce.h"
 
 #include "collectives/stream.h"
 #include "common/dtype.h"

@@ -1,4 +1,4 @@
-#include "collectives/reduce/reduce_twoshot.h"
+#include "collectives/reduce/reduce.h"
 
 #include "collectives/slot_fold.h"
 

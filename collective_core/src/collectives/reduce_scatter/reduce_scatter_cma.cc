@@ -1,10 +1,9 @@
-#include "collectives/reduce_scatter/reduce_scatter_cma.h"
+#include "collectives/reduce_scatter/reduce_scatter.h"
 
 #include <cstring>
 
 #include "collectives/cross_fold.h"
 #include "collectives/cross_offers.h"
-#include "collectives/reduce_scatter/reduce_scatter_oneshot.h"
 #include "common/dtype.h"
 
 namespace ccore {

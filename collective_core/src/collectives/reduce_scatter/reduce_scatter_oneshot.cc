@@ -1,4 +1,4 @@
-#include "collectives/reduce_scatter/reduce_scatter_oneshot.h"
+#include "collectives/reduce_scatter/reduce_scatter.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "collectives/reduce_scatter/reduce_scatter_ring.h"
+#include "collectives/reduce_scatter/reduce_scatter.h"
 
 #include "collectives/stream.h"
 #include "common/dtype.h"

@@ -1,4 +1,4 @@
-#include "collectives/scatter/scatter_direct.h"
+#include "collectives/scatter/scatter.h"
 
 #include <cstring>
 
