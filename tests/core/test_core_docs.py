@@ -52,13 +52,19 @@ def test_every_algorithm_is_in_the_table() -> None:
     """What can be dispatched to, and the barrier, which has one algorithm."""
     collectives = CORE / "src" / "collectives"
     algorithms = set(re.findall(r"return (\w+)\(context, ", (collectives / "dispatch.cc").read_text()))
-    algorithms |= set(re.findall(r"^void (\w+)\(", (collectives / "barrier" / "barrier.h").read_text(), re.MULTILINE))
+    algorithms |= set(
+        re.findall(r"^void (\w+)\(", (collectives / "barrier" / "barrier.h").read_text(), re.MULTILINE)
+    )
     assert algorithms == set(documented())
 
 
 def test_every_algorithm_is_declared_in_the_header_of_its_collective() -> None:
     for name in documented():
-        headers = [path for path in (CORE / "src" / "collectives").glob("*/*.h") if f"void {name}(" in path.read_text()]
+        headers = [
+            path
+            for path in (CORE / "src" / "collectives").glob("*/*.h")
+            if f"void {name}(" in path.read_text()
+        ]
         assert len(headers) == 1 and name.startswith(f"{headers[0].stem}_"), (name, headers)
         assert headers[0].parent.name == headers[0].stem
 

@@ -35,7 +35,7 @@ struct Context {
   const std::vector<int>* members = nullptr;
 
   // The memory that the ranks of this node share, and the same if all ranks of this context are among them, for
-  // stages of their own (stage.h). Else null.
+  // stages of their own (shm/stage.h). Else null.
   Arena* node_arena = nullptr;
   Arena* arena = nullptr;
   const Windows* windows = nullptr;  // what the ranks have registered; null: nothing

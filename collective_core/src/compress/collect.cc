@@ -4,7 +4,7 @@
 #include <array>
 #include <cstring>
 
-#include "common/cache_line.h"
+#include "common/caches.h"
 #include "compress/magnitude.h"
 
 #if defined(__x86_64__)

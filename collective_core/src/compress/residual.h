@@ -4,13 +4,37 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <memory>
 #include <vector>
 
 #include "collective_core/collective_core.h"
 #include "compress/error_feedback.h"
-#include "compress/float_buffer.h"
 
 namespace ccore {
+
+// Floats that are passed over as a whole: on a boundary of a cache line, and of long ones in huge pages, which
+// spare a look-up of the page for every 1024 elements.
+class FloatBuffer {
+ public:
+  // `count` zeros instead of what it held.
+  void assign_zeros(size_t count);
+  void clear();  // to zero
+  float* data() { return data_.get(); }
+  const float* data() const { return data_.get(); }
+  size_t size() const { return size_; }
+  void swap(FloatBuffer& other) {
+    data_.swap(other.data_);
+    std::swap(size_, other.size_);
+  }
+
+ private:
+  struct Free {
+    void operator()(float* data) const { std::free(data); }
+  };
+  std::unique_ptr<float, Free> data_;
+  size_t size_ = 0;
+};
 
 // What a residual belongs to: another tensor, or another sharing of it among ranks, has another one.
 struct ResidualShape {

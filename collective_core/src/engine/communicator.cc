@@ -9,11 +9,11 @@
 #include <utility>
 
 #include "collectives/barrier/barrier.h"
-#include "collectives/mutual_access.h"
+#include "collectives/shm/mutual_access.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/process_id.h"
-#include "engine/running.h"
+#include "engine/failure.h"
 #include "schedule/packing.h"
 
 namespace ccore {

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "collectives/context.h"
-#include "collectives/transfers.h"
+#include "collectives/links/transfers.h"
 #include "engine/connect.h"
 #include "engine/failure.h"
 #include "engine/monitor.h"

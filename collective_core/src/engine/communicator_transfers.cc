@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "engine/communicator.h"
-#include "engine/running.h"
+#include "engine/failure.h"
 
 namespace ccore {
 

@@ -14,7 +14,7 @@
 #include "rendezvous/mesh.h"
 #include "rendezvous/reception.h"
 #include "topology/interfaces.h"
-#include "transport/fault/fault_link.h"
+#include "transport/fault_link.h"
 #include "transport/progress.h"
 #include "transport/shm/shm_link.h"
 #include "transport/tcp/socket.h"

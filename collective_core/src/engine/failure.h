@@ -3,7 +3,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <mutex>
+#include <new>
 #include <string>
 
 #include "collective_core/collective_core.h"
@@ -28,5 +30,20 @@ class Failure {
   mutable std::mutex mutex_;
   std::string text_;
 };
+
+// What runs in an operation of a communicator, collective or group of transfers. What else ends it on this rank must
+// reach the others as well, or they would wait for their deadline.
+template <typename Body>
+void told_to_all(Body body) {
+  try {
+    body();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw Error(CC_ERROR_SYSTEM, "out of memory");
+  } catch (const std::exception& error) {
+    throw Error(CC_ERROR_INTERNAL, error.what());
+  }
+}
 
 }  // namespace ccore

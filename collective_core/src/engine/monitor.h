@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "collectives/operation.h"
-#include "common/not_inherited.h"
 #include "common/notice.h"
 #include "common/unique_fd.h"
 #include "engine/failure.h"
+#include "engine/not_inherited.h"
 #include "transport/progress.h"
 #include "transport/tcp/connection.h"
 

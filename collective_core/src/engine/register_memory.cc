@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/all_gather/all_gather.h"
 #include "collectives/barrier/barrier.h"
 #include "common/log.h"
-#include "engine/gather_all.h"
 
 namespace ccore {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <string>
 
-#include "engine/gather_all.h"
+#include "collectives/all_gather/all_gather.h"
 
 namespace ccore {
 namespace {

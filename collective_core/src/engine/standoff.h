@@ -9,7 +9,7 @@
 #include <functional>
 #include <optional>
 
-#include "collectives/transfers.h"
+#include "collectives/links/transfers.h"
 #include "common/clock.h"
 #include "transport/shm/arena.h"
 

@@ -18,7 +18,7 @@ constexpr int kLongestSleepMs = 1000;
 
 }  // namespace
 
-ChunkPass::ChunkPass(const Context& context, CopyEngine* engine, std::vector<CpuReduce::Slot>* slots,
+ChunkPass::ChunkPass(const Context& context, CopyEngine* engine, std::vector<StagingSlot>* slots,
                      const ChunkedData& data)
     : context_(context),
       engine_(engine),
@@ -74,7 +74,7 @@ void ChunkPass::wait_for_copy(size_t chunk, const char* where, Ready ready) {
 }
 
 bool ChunkPass::copy_ended(size_t chunk, const char* where) {
-  CpuReduce::Slot& own = slot(chunk);
+  StagingSlot& own = slot(chunk);
   if (!own.copying) return true;
   try {
     own.copying = !engine_->poll(own.copy);
@@ -88,7 +88,7 @@ bool ChunkPass::copy_ended(size_t chunk, const char* where) {
 void ChunkPass::start_to_host(size_t chunk) {
   const size_t bytes = elements(chunk) * element_;
   if (bytes == 0) return;
-  CpuReduce::Slot& own = slot(chunk);
+  StagingSlot& own = slot(chunk);
   try {
     own.copy = engine_->start_to_host(own.memory, data_.send + offset(chunk), bytes);
     own.copying = true;
@@ -100,7 +100,7 @@ void ChunkPass::start_to_host(size_t chunk) {
 void ChunkPass::start_to_device(size_t chunk) {
   const size_t bytes = elements(chunk) * element_;
   if (bytes == 0) return;
-  CpuReduce::Slot& own = slot(chunk);
+  StagingSlot& own = slot(chunk);
   try {
     own.copy = engine_->start_to_device(data_.recv + offset(chunk), own.memory, bytes);
     own.copying = true;

@@ -6,7 +6,8 @@
 
 #include "collectives/context.h"
 #include "common/error.h"
-#include "pipeline/cpu_reduce.h"
+#include "pipeline/copy_engine.h"
+#include "pipeline/staging.h"
 
 namespace ccore {
 
@@ -24,13 +25,13 @@ struct ChunkedData {
 // its next chunk when it has returned the one before, so no more chunks are under way than there are slots.
 class ChunkPass {
  public:
-  ChunkPass(const Context& context, CopyEngine* engine, std::vector<CpuReduce::Slot>* slots,
+  ChunkPass(const Context& context, CopyEngine* engine, std::vector<StagingSlot>* slots,
             const ChunkedData& data);
   // Throws with copies under way.
   void run();
 
  private:
-  CpuReduce::Slot& slot(size_t chunk) const { return (*slots_)[chunk % slots_->size()]; }
+  StagingSlot& slot(size_t chunk) const { return (*slots_)[chunk % slots_->size()]; }
   size_t elements(size_t chunk) const;
   size_t offset(size_t chunk) const { return chunk * data_.chunk_elements * element_; }
   bool copy_ended(size_t chunk, const char* where);
@@ -45,7 +46,7 @@ class ChunkPass {
 
   const Context& context_;
   CopyEngine* engine_;
-  std::vector<CpuReduce::Slot>* slots_;
+  std::vector<StagingSlot>* slots_;
   const ChunkedData& data_;
   size_t element_;
   size_t chunks_;

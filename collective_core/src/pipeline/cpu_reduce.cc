@@ -107,7 +107,7 @@ void CpuReduce::run(const void* device_send, void* device_recv, size_t count, cc
 }
 
 bool CpuReduce::settled() {
-  for (Slot& slot : slots_) {
+  for (StagingSlot& slot : slots_) {
     if (!slot.copying) continue;
     try {
       slot.copying = !engine_->poll(slot.copy);
@@ -115,7 +115,7 @@ bool CpuReduce::settled() {
       slot.copying = false;  // the operation has failed before
     }
   }
-  return std::none_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.copying; });
+  return std::none_of(slots_.begin(), slots_.end(), [](const StagingSlot& slot) { return slot.copying; });
 }
 
 void CpuReduce::drain() {

@@ -35,13 +35,6 @@ class CpuReduce {
            int64_t timeout_ms);
   bool running() const { return running_.load(std::memory_order_acquire); }
 
-  // A staging buffer, and the copy to or from it that is under way.
-  struct Slot {
-    std::byte* memory = nullptr;
-    bool copying = false;
-    uint64_t copy = 0;
-  };
-
  private:
   // Whether no copy is under way, after one look at each.
   bool settled();
@@ -51,7 +44,7 @@ class CpuReduce {
   Communicator* communicator_;
   CpuReduceSettings settings_;
   Staging staging_;
-  std::vector<Slot> slots_;
+  std::vector<StagingSlot> slots_;
   std::unique_ptr<CopyEngine> engine_;  // ends before its memory
   std::atomic<bool> running_{false};
 };

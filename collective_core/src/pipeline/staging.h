@@ -2,8 +2,16 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace ccore {
+
+// One of the buffers, and the copy to or from it that is under way.
+struct StagingSlot {
+  std::byte* memory = nullptr;
+  bool copying = false;
+  uint64_t copy = 0;
+};
 
 class Staging {
  public:

@@ -5,7 +5,6 @@
 
 #include "common/error.h"
 #include "reduce/half.h"
-#include "reduce/reduce_simd.h"
 #include "reduce/unaligned.h"
 
 namespace ccore {

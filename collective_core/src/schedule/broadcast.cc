@@ -1,4 +1,4 @@
-#include "schedule/broadcast.h"
+#include "schedule/schedules.h"
 
 namespace ccore {
 namespace {

@@ -1,4 +1,4 @@
-#include "schedule/direct.h"
+#include "schedule/schedules.h"
 
 namespace ccore {
 namespace {

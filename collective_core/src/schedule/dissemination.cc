@@ -1,4 +1,4 @@
-#include "schedule/dissemination.h"
+#include "schedule/schedules.h"
 
 namespace ccore {
 

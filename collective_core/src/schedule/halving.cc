@@ -1,4 +1,4 @@
-#include "schedule/halving.h"
+#include "schedule/schedules.h"
 
 #include "schedule/powers.h"
 

@@ -1,4 +1,4 @@
-#include "schedule/hierarchical.h"
+#include "schedule/schedules.h"
 
 #include <algorithm>
 

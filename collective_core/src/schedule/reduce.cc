@@ -1,4 +1,4 @@
-#include "schedule/reduce.h"
+#include "schedule/schedules.h"
 
 namespace ccore {
 

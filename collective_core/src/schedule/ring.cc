@@ -1,4 +1,4 @@
-#include "schedule/ring.h"
+#include "schedule/schedules.h"
 
 namespace ccore {
 namespace {

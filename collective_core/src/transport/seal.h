@@ -51,7 +51,7 @@ struct Seals {
   void check(const void* header, size_t size, uint64_t tag, const char* what) const;
 };
 
-// Of the headers of operations; see collectives/framing.h.
+// Of the headers of operations; see collectives/links/framing.h.
 constexpr const char* kHeaderPurpose = "operations";
 // purpose: what the frames are; on one connection, each purpose has keys of its own.
 Seals make_seals(const Session& session, const std::string& purpose, std::string who);

@@ -13,10 +13,10 @@
 #include <thread>
 #include <vector>
 
-#include "api_support.h"
+#include "api/support.h"
 #include "cases.h"
 #include "collectives/all_reduce/all_reduce.h"
-#include "collectives/mutual_access.h"
+#include "collectives/shm/mutual_access.h"
 #include "expect.h"
 #include "node.h"
 #include "oracle.h"

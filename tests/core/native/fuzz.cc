@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cases.h"
-#include "collectives/framing.h"
+#include "collectives/links/framing.h"
 #include "common/error.h"
 #include "expect.h"
 #include "ranks.h"

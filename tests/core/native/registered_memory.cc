@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "api_support.h"
+#include "api/support.h"
 #include "cases.h"
 #include "collectives/all_reduce/without_slots.h"
 #include "expect.h"

@@ -5,12 +5,7 @@
 
 #include "cases.h"
 #include "expect.h"
-#include "schedule/broadcast.h"
-#include "schedule/direct.h"
-#include "schedule/dissemination.h"
-#include "schedule/doubling.h"
-#include "schedule/reduce.h"
-#include "schedule/ring.h"
+#include "schedule/schedules.h"
 #include "symbolic.h"
 
 namespace test {

@@ -6,9 +6,7 @@
 #include "cases.h"
 #include "expect.h"
 #include "prove.h"
-#include "schedule/direct.h"
-#include "schedule/halving.h"
-#include "schedule/hierarchical.h"
+#include "schedule/schedules.h"
 #include "schedule/trees.h"
 #include "symbolic.h"
 

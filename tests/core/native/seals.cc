@@ -15,14 +15,14 @@
 #include <vector>
 
 #include "cases.h"
-#include "collectives/framing.h"
+#include "collectives/links/framing.h"
 #include "common/error.h"
 #include "common/siphash.h"
 #include "expect.h"
 #include "ranks.h"
 #include "rendezvous/channel.h"
 #include "sessions.h"
-#include "transport/fault/fault_link.h"
+#include "transport/fault_link.h"
 #include "transport/tcp/acceptor.h"
 #include "transport/tcp/frame.h"
 #include "transport/tcp/handshake.h"

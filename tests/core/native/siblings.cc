@@ -14,7 +14,7 @@
 #include "collectives/reduce/reduce.h"
 #include "collectives/reduce_scatter/reduce_scatter.h"
 #include "collectives/scatter/scatter.h"
-#include "collectives/slot_stream.h"
+#include "collectives/shm/slot_stream.h"
 #include "collectives/subgroup.h"
 #include "expect.h"
 #include "node.h"

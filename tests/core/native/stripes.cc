@@ -20,7 +20,7 @@
 #include "oracle.h"
 #include "ranks.h"
 #include "sessions.h"
-#include "transport/fault/fault_link.h"
+#include "transport/fault_link.h"
 #include "transport/tcp/backlog.h"
 #include "transport/tcp/frame.h"
 #include "transport/tcp/reassembly.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "cases.h"
-#include "collectives/transfers.h"
+#include "collectives/links/transfers.h"
 #include "common/unique_fd.h"
 #include "expect.h"
 #include "oracle.h"

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "api_support.h"
+#include "api/support.h"
 #include "cases.h"
 #include "collectives/all_reduce/all_reduce.h"
 #include "expect.h"

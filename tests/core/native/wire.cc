@@ -3,18 +3,13 @@
 #include <string>
 #include <vector>
 
-#include "api_support.h"
+#include "api/support.h"
 #include "cases.h"
 #include "collectives/algorithm.h"
 #include "expect.h"
 #include "ranks.h"
-#include "schedule/direct.h"
-#include "schedule/doubling.h"
-#include "schedule/halving.h"
-#include "schedule/hierarchical.h"
 #include "schedule/packing.h"
-#include "schedule/reduce.h"
-#include "schedule/ring.h"
+#include "schedule/schedules.h"
 #include "schedule/trees.h"
 #include "symbolic.h"
 

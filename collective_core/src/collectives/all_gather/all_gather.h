@@ -24,4 +24,14 @@ void all_gather_oneshot(const Context& context, const void* send, void* recv,
 // slots where the kernel does not copy. context.arena and context.cross_memory are not null.
 void all_gather_cma(const Context& context, const void* send, void* recv, const std::vector<Block>& blocks);
 
+// A value of every rank to all, by rank. T travels as bytes.
+template <typename T>
+std::vector<T> gather_all(const Context& context, const T& mine) {
+  std::vector<T> all(static_cast<size_t>(context.nranks));
+  std::vector<Block> blocks;
+  for (size_t rank = 0; rank < all.size(); ++rank) blocks.push_back(Block{rank * sizeof(T), sizeof(T)});
+  all_gather_ring(context, &mine, all.data(), blocks);
+  return all;
+}
+
 }  // namespace ccore

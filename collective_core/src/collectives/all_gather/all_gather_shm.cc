@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "collectives/cross_exchange.h"
-#include "collectives/exchange.h"
-#include "collectives/slot_exchange.h"
+#include "collectives/shm/cross_exchange.h"
+#include "collectives/shm/exchange.h"
+#include "collectives/shm/slot_exchange.h"
 #include "schedule/schedule.h"
 
 namespace ccore {

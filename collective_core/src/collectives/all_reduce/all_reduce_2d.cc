@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/dtype.h"
-#include "schedule/hierarchical.h"
+#include "schedule/schedules.h"
 
 namespace ccore {
 namespace {

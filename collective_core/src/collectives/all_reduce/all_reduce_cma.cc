@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "collectives/all_reduce/without_slots.h"
-#include "collectives/cross_fold.h"
-#include "collectives/mutual_access.h"
-#include "common/copy_past_caches.h"
+#include "collectives/shm/cross_fold.h"
+#include "collectives/shm/mutual_access.h"
+#include "common/caches.h"
 #include "common/dtype.h"
 #include "schedule/schedule.h"
 

@@ -4,8 +4,8 @@
 #include <array>
 #include <cstring>
 
-#include "collectives/fold.h"
-#include "collectives/stage.h"
+#include "collectives/shm/fold.h"
+#include "collectives/shm/stage.h"
 #include "common/dtype.h"
 
 namespace ccore {

@@ -1,7 +1,7 @@
 #include "collectives/all_reduce/all_reduce.h"
 
 #include "collectives/all_reduce/without_slots.h"
-#include "collectives/slot_fold.h"
+#include "collectives/shm/slot_fold.h"
 #include "common/dtype.h"
 #include "transport/shm/windows.h"
 

@@ -4,9 +4,9 @@
 #include <array>
 #include <cstring>
 
-#include "collectives/fold.h"
-#include "collectives/stage.h"
-#include "common/copy_past_caches.h"
+#include "collectives/shm/fold.h"
+#include "collectives/shm/stage.h"
+#include "common/caches.h"
 #include "common/dtype.h"
 #include "common/error.h"
 #include "schedule/schedule.h"

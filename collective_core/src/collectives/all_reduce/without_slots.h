@@ -8,8 +8,8 @@
 
 #include "collective_core/collective_core.h"
 #include "collectives/context.h"
-#include "collectives/mutual_access.h"
-#include "collectives/stage.h"
+#include "collectives/shm/mutual_access.h"
+#include "collectives/shm/stage.h"
 #include "transport/shm/windows.h"
 
 namespace ccore {

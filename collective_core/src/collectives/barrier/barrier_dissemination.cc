@@ -1,7 +1,7 @@
 #include "collectives/barrier/barrier.h"
 
-#include "collectives/stream.h"
-#include "schedule/dissemination.h"
+#include "collectives/links/stream.h"
+#include "schedule/schedules.h"
 
 namespace ccore {
 

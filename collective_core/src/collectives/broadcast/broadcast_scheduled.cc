@@ -2,8 +2,8 @@
 
 #include <cstring>
 
-#include "collectives/stream.h"
-#include "schedule/broadcast.h"
+#include "collectives/links/stream.h"
+#include "schedule/schedules.h"
 
 namespace ccore {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "collectives/stream.h"
+#include "collectives/links/stream.h"
 #include "common/dtype.h"
-#include "schedule/reduce.h"
+#include "schedule/schedules.h"
 
 namespace ccore {
 namespace {

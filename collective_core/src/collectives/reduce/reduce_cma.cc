@@ -2,8 +2,8 @@
 
 #include <cstring>
 
-#include "collectives/cross_fold.h"
-#include "collectives/cross_offers.h"
+#include "collectives/shm/cross_fold.h"
+#include "collectives/shm/cross_offers.h"
 #include "common/dtype.h"
 #include "schedule/schedule.h"
 

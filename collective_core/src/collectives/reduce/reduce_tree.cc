@@ -1,8 +1,8 @@
 #include "collectives/reduce/reduce.h"
 
-#include "collectives/stream.h"
+#include "collectives/links/stream.h"
 #include "common/dtype.h"
-#include "schedule/reduce.h"
+#include "schedule/schedules.h"
 
 namespace ccore {
 

@@ -1,6 +1,6 @@
 #include "collectives/reduce/reduce.h"
 
-#include "collectives/slot_fold.h"
+#include "collectives/shm/slot_fold.h"
 
 namespace ccore {
 

@@ -4,8 +4,8 @@
 #include <array>
 #include <cstring>
 
-#include "collectives/fold.h"
-#include "collectives/slot_stream.h"
+#include "collectives/shm/fold.h"
+#include "collectives/shm/slot_stream.h"
 #include "common/dtype.h"
 
 namespace ccore {

@@ -1,8 +1,8 @@
 #include "collectives/reduce_scatter/reduce_scatter.h"
 
-#include "collectives/stream.h"
+#include "collectives/links/stream.h"
 #include "common/dtype.h"
-#include "schedule/ring.h"
+#include "schedule/schedules.h"
 
 namespace ccore {
 

@@ -1,8 +1,8 @@
 #include "collectives/scatter/scatter.h"
 
-#include "collectives/cross_exchange.h"
-#include "collectives/exchange.h"
-#include "collectives/slot_exchange.h"
+#include "collectives/shm/cross_exchange.h"
+#include "collectives/shm/exchange.h"
+#include "collectives/shm/slot_exchange.h"
 
 namespace ccore {
 namespace {

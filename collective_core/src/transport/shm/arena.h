@@ -1,7 +1,7 @@
 // Memory of a node that collectives write and read directly: a slot area per rank, and a mailbox per ordered pair of
 // ranks by which they tell each other how far they are.
 //
-// The ranks of a stage (collectives/stage.h) meet pair by pair. Both ranks of a pair take part in the same stages in
+// The ranks of a stage (collectives/shm/stage.h) meet pair by pair. Both ranks of a pair take part in the same stages in
 // the same order, whatever group each stage is of, so each pair numbers its own stages. Mailboxes and slot areas are
 // double: a rank may enter the next stage while others still read what it left in this one.
 #pragma once
@@ -31,7 +31,7 @@ struct alignas(64) Receipt {
   std::atomic<uint64_t> stage{0};
 };
 
-// Of a rank that reaches into the buffers of others (collectives/mutual_access.h). Only it stores.
+// Of a rank that reaches into the buffers of others (collectives/shm/mutual_access.h). Only it stores.
 struct alignas(64) Access {
   std::atomic<uint64_t> sections{0};  // begun and ended: odd while it is in one
   std::atomic<uint32_t> left{0};      // 1: it has left an operation by an error, and nobody may reach into its buffers

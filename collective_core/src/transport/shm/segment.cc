@@ -13,7 +13,7 @@
 #include "common/pages.h"
 #include "common/sha256.h"
 #include "transport/shm/arena.h"
-#include "transport/shm/memory_file.h"
+#include "transport/shm/shared_memory.h"
 
 namespace ccore {
 namespace {

@@ -6,7 +6,13 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "common/unique_fd.h"
+
 namespace ccore {
+
+// An anonymous file (memfd), empty: memory that other processes can map through /proc/PID/fd, and that is on no file
+// system. name: as /proc shows it. Throws CC_ERROR_SYSTEM.
+UniqueFd make_memory_file(const char* name);
 
 // What another process needs to know to map a range of such memory; travels as bytes.
 struct MemoryName {

@@ -1,0 +1,150 @@
+// The C ABI of a communicator: its life, what it is, has done and is doing, and its tuner.
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "api/support.h"
+#include "collective_core/collective_core.h"
+#include "common/dtype.h"
+#include "engine/settings_text.h"
+#include "engine/split.h"
+
+using ccore::guarded;
+using ccore::require;
+
+extern "C" {
+
+cc_result cc_comm_init_rank(cc_comm** comm, int nranks, const cc_unique_id* id, int rank,
+                            const cc_config* config) {
+  if (comm) *comm = nullptr;
+  return guarded([&] {
+    require(comm && id, "an argument is null");
+    require(nranks >= 1, "nranks must be at least 1");
+    require(rank >= 0 && rank < nranks, "rank must be from 0 to nranks - 1");
+    *comm = new cc_comm{ccore::Communicator(ccore::decode(*id), rank, nranks, ccore::settings_from(config))};
+  });
+}
+
+cc_result cc_comm_destroy(cc_comm* comm) {
+  return guarded([&] { delete comm; });
+}
+
+cc_result cc_comm_abort(cc_comm* comm) {
+  return guarded([&] {
+    require(comm != nullptr, "comm is null");
+    comm->communicator.abort("cc_comm_abort was called on rank " + std::to_string(comm->communicator.rank()));
+  });
+}
+
+cc_result cc_comm_split(cc_comm* comm, int color, int key, const cc_config* config, cc_comm** part) {
+  if (part) *part = nullptr;
+  return guarded([&] {
+    require(comm && part, "an argument is null");
+    require(color >= 0 || color == CC_SPLIT_NOCOLOR, "color is negative and not CC_SPLIT_NOCOLOR");
+    const auto seat = ccore::split(&comm->communicator, ccore::SplitWish{color, key}, config);
+    if (seat) *part = new cc_comm{ccore::Communicator(seat->id, seat->rank, seat->nranks, seat->settings)};
+  });
+}
+
+cc_result cc_comm_finalize(cc_comm* comm, const cc_op_options* options) {
+  return guarded([&] {
+    require(comm != nullptr, "comm is null");
+    comm->communicator.finalize(ccore::timeout_of(options));
+  });
+}
+
+cc_result cc_comm_get_async_error(const cc_comm* comm, cc_result* state) {
+  return guarded([&] {
+    require(comm && state, "an argument is null");
+    const cc_result failed = comm->communicator.failure().code();
+    *state = failed == CC_SUCCESS && comm->communicator.busy() ? CC_IN_PROGRESS : failed;
+  });
+}
+
+cc_result cc_comm_rank(const cc_comm* comm, int* rank) {
+  return guarded([&] {
+    require(comm && rank, "an argument is null");
+    *rank = comm->communicator.rank();
+  });
+}
+
+cc_result cc_comm_size(const cc_comm* comm, int* nranks) {
+  return guarded([&] {
+    require(comm && nranks, "an argument is null");
+    *nranks = comm->communicator.size();
+  });
+}
+
+cc_result cc_comm_peer_info(const cc_comm* comm, int rank, cc_peer_info* info) {
+  return guarded([&] {
+    require(comm && info, "an argument is null");
+    require(rank >= 0 && rank < comm->communicator.size(), "no such rank");
+    require(info->size >= sizeof(size_t), "cc_peer_info.size is not set");
+    comm->communicator.fill(rank, info);
+  });
+}
+
+cc_result cc_comm_stats(const cc_comm* comm, cc_operation operation, cc_op_stats* stats) {
+  return guarded([&] {
+    require(comm && stats, "an argument is null");
+    require(stats->size >= sizeof(size_t), "cc_op_stats.size is not set");
+    require(operation > 0 && operation <= CC_OPERATION_LAST, "operation is none of cc_operation");
+    cc_op_stats full = comm->communicator.recorder().stats(operation);
+    full.size = std::min(stats->size, sizeof full);
+    std::memcpy(stats, &full, full.size);
+  });
+}
+
+cc_result cc_comm_trace(const cc_comm* comm, cc_trace_entry* entries, size_t entry_bytes, size_t* count) {
+  return guarded([&] {
+    require(comm && count, "an argument is null");
+    require(entries || *count == 0, "entries is null");
+    require(entry_bytes >= sizeof(size_t), "entry_bytes is not the size of an entry");
+    const auto recent = comm->communicator.recorder().recent();
+    const size_t room = std::min(*count, recent.size());
+    const size_t bytes = std::min(entry_bytes, sizeof(cc_trace_entry));
+    auto* to = reinterpret_cast<std::byte*>(entries);
+    for (size_t i = 0; i < room; ++i) {
+      // The newest ones, if there is not room for all.
+      cc_trace_entry entry = recent[recent.size() - room + i];
+      entry.size = bytes;
+      std::memcpy(to + i * entry_bytes, &entry, bytes);
+    }
+    *count = room;
+  });
+}
+
+cc_result cc_dump_config(const cc_comm* comm, char* text, size_t size, size_t* needed) {
+  return guarded([&] {
+    ccore::copy_text(comm ? comm->communicator.settings_text() : ccore::settings_text({}), text, size, needed);
+  });
+}
+
+cc_result cc_tuner_dump(cc_comm* comm, char* text, size_t size, size_t* needed) {
+  return guarded([&] {
+    require(comm && needed, "an argument is null");
+    require(text || size == 0, "text is null");
+    ccore::copy_text(comm->communicator.tuner_text(), text, size, needed);
+  });
+}
+
+cc_result cc_tuner_retune(cc_comm* comm) {
+  return guarded([&] {
+    require(comm != nullptr, "comm is null");
+    comm->communicator.retune();
+  });
+}
+
+cc_result cc_tuner_set(cc_comm* comm, const char* collective, size_t bytes, cc_dtype dtype,
+                       const char* algorithm) {
+  return guarded([&] {
+    require(comm && collective && algorithm, "an argument is null");
+    require(ccore::dtype_size(dtype) != 0, "unknown dtype");
+    require(bytes > 0, "bytes is 0");
+    comm->communicator.set_algorithm(comm->communicator.choice_of(collective, bytes, dtype, algorithm));
+  });
+}
+
+}  // extern "C"
