@@ -108,7 +108,7 @@ def test_a_rank_that_lost_patience_and_comes_again(
             again.append(pool.submit(meeting._ask, name, 1, time.monotonic() + 30))
             return bytes(128)
 
-        monkeypatch.setattr("collective_core.communicator.get_unique_id", identity)
+        monkeypatch.setattr("collective_core.unique_id.get_unique_id", identity)
         assert meeting.by_environment(30) == (0, 2, bytes(128))
         assert again[0].result(30) == bytes(128)
 

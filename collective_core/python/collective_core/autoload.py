@@ -1,4 +1,4 @@
-"""The `torch.backends` entry point: makes the name `ccore` known to torch.distributed.
+"""The `torch.backends` entry point.
 
 torch calls it at the end of `import torch`, and an exception here would make that import fail. So it only
 registers a function; everything else is imported when a process group is made.
@@ -6,43 +6,17 @@ registers a function; everything else is imported when a process group is made.
 
 from __future__ import annotations
 
-import logging
-import os
 from typing import Any
 
-from collective_core.errors import CollectiveCoreError
+from collective_core.torch import registration
 
-BACKEND_NAME = "ccore"
-_logger = logging.getLogger("collective_core")
+
+def register() -> None:
+    """Register the backend `ccore`, whose parts are imported with the first process group."""
+    registration.register(_create)
 
 
 def _create(*arguments: Any) -> Any:
     from collective_core.torch_backend import create_process_group
 
     return create_process_group(*arguments)
-
-
-def _alias_horovod() -> None:
-    try:
-        from collective_core.horovod.alias import install_if_wanted
-
-        install_if_wanted()
-    except (ImportError, CollectiveCoreError) as error:
-        _logger.warning("horovod.torch is not aliased: %s", error)
-
-
-def register() -> None:
-    """Register the backend once, and put the Horovod API in its place if CCORE_HOROVOD_ALIAS wants that.
-
-    Logs and returns where torch has no distributed package or refuses.
-    """
-    if os.environ.get("CCORE_HOROVOD_ALIAS"):
-        _alias_horovod()
-    try:
-        import torch.distributed as dist
-
-        if not dist.is_available() or BACKEND_NAME in dist.Backend.backend_list:
-            return
-        dist.Backend.register_backend(BACKEND_NAME, _create, devices=["cpu"])
-    except Exception as error:  # noqa: BLE001  # whatever it is, it must not end the import of torch
-        _logger.warning("the ccore backend is not available in this torch: %s", error)

@@ -13,6 +13,7 @@ from collective_core.errors import CollectiveCoreError, Result
 from collective_core.handle import milliseconds
 from collective_core.observation import Observation, OperationStats, Peer, TraceEntry
 from collective_core.transfers import Source, Transfers
+from collective_core.unique_id import get_unique_id, unique_id_from_address
 
 __all__ = [
     "Buffer",
@@ -30,23 +31,6 @@ __all__ = [
     "get_unique_id",
     "unique_id_from_address",
 ]
-
-
-def get_unique_id() -> bytes:
-    """Start a rendezvous in this process and return its id, for all ranks. It holds a secret."""
-    unique_id = _lib.UniqueId()
-    _lib.check(_lib.library().cc_get_unique_id(byref(unique_id)))
-    return bytes(unique_id.bytes)
-
-
-def unique_id_from_address(address: str, port: int, secret: str, *, is_root: bool) -> bytes:
-    """Make the same id on every rank from an address; the root listens there."""
-    unique_id = _lib.UniqueId()
-    code = _lib.library().cc_unique_id_from_address(
-        byref(unique_id), address.encode(), port, secret.encode(), int(is_root)
-    )
-    _lib.check(code)
-    return bytes(unique_id.bytes)
 
 
 def dump_config() -> str:

@@ -14,7 +14,7 @@ import torch.distributed as dist
 from collective_core import environment
 from collective_core.errors import CollectiveCoreError, Result
 from collective_core.topk import Method, Residual, Topk
-from collective_core.torch_reductions import Reductions
+from collective_core.torch.reductions import Reductions
 
 __all__ = ["TopkState", "fp16_hook", "from_environment", "topk_hook"]
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from collective_core import environment
+from collective_core import environment, unique_id
 from collective_core.errors import CollectiveCoreError, Result
 
 _DEFAULT_PORT = 29555
@@ -77,11 +77,9 @@ def launch(variables: Mapping[str, str] = os.environ) -> Launch:
 
 def by_environment(timeout_s: float) -> tuple[int, int, bytes]:
     """Meet as the launcher's environment says; raises CollectiveCoreError that says what to set."""
-    from collective_core.communicator import get_unique_id, unique_id_from_address
-
     found = launch()
     if found.size == 1:
-        return 0, 1, get_unique_id()
+        return 0, 1, unique_id.get_unique_id()
 
     def at(host: str, port: int) -> tuple[int, int, bytes]:
         secret = environment.text("CCORE_JOB_SECRET") or found.job
@@ -89,7 +87,7 @@ def by_environment(timeout_s: float) -> tuple[int, int, bytes]:
             raise _unusable(
                 "the launcher gives the job no name: set CCORE_JOB_SECRET to the same text on all ranks"
             )
-        identity = unique_id_from_address(host, port, secret, is_root=found.rank == 0)
+        identity = unique_id.unique_id_from_address(host, port, secret, is_root=found.rank == 0)
         return found.rank, found.size, identity
 
     if root := environment.text("CCORE_ROOT_ADDR"):
@@ -109,10 +107,8 @@ def by_environment(timeout_s: float) -> tuple[int, int, bytes]:
 
 def by_store(store: Any, rank: int, size: int) -> tuple[int, int, bytes]:
     """Meet through a torch Store (or anything with its `set` and `get`); one communicator per store or prefix."""
-    from collective_core.communicator import get_unique_id
-
     if rank == 0:
-        identity = get_unique_id()
+        identity = unique_id.get_unique_id()
         store.set(_STORE_KEY, identity)
         return rank, size, identity
     return rank, size, bytes(store.get(_STORE_KEY))
@@ -120,10 +116,8 @@ def by_store(store: Any, rank: int, size: int) -> tuple[int, int, bytes]:
 
 def by_mpi(comm: Any) -> tuple[int, int, bytes]:
     """Meet through a communicator of mpi4py, all of whose ranks call this."""
-    from collective_core.communicator import get_unique_id
-
     rank, size = int(comm.Get_rank()), int(comm.Get_size())
-    return rank, size, bytes(comm.bcast(get_unique_id() if rank == 0 else None, root=0))
+    return rank, size, bytes(comm.bcast(unique_id.get_unique_id() if rank == 0 else None, root=0))
 
 
 def _share_locally(found: Launch, job: str, timeout_s: float) -> bytes:
@@ -134,15 +128,13 @@ def _share_locally(found: Launch, job: str, timeout_s: float) -> bytes:
 
 
 def _serve(name: str, size: int, deadline: float) -> bytes:
-    from collective_core.communicator import get_unique_id
-
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         try:
             listener.bind(name)
         except OSError as error:
             raise _unusable(f"another process of this job already is rank 0 ({error})") from error
         listener.listen()
-        identity = get_unique_id()
+        identity = unique_id.get_unique_id()
         missing = set(range(1, size))
         while missing:
             listener.settimeout(max(deadline - time.monotonic(), 0.001))

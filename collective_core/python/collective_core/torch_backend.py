@@ -15,14 +15,15 @@ from typing import Any
 import torch.distributed as dist
 
 from collective_core import _lib, affinity, environment
-from collective_core.autoload import register
-from collective_core.communicator import Communicator, get_unique_id
-from collective_core.torch_copies import Copies
-from collective_core.torch_identity import Identity
-from collective_core.torch_monitored_barrier import MonitoredBarrier
-from collective_core.torch_reductions import Reductions
-from collective_core.torch_transfers import Transfers
-from collective_core.torch_work import CcoreBackendError
+from collective_core.communicator import Communicator
+from collective_core.torch.copies import Copies
+from collective_core.torch.identity import Identity
+from collective_core.torch.monitored_barrier import MonitoredBarrier
+from collective_core.torch.reductions import Reductions
+from collective_core.torch.registration import register
+from collective_core.torch.transfers import Transfers
+from collective_core.torch.work import CcoreBackendError
+from collective_core.unique_id import get_unique_id
 
 __all__ = ["CcoreBackendError", "CcoreProcessGroup", "create_process_group"]
 
@@ -127,4 +128,4 @@ def _announce(communicator: Communicator) -> None:
     )  # fmt: skip
 
 
-register()
+register(create_process_group)

@@ -11,7 +11,7 @@ from collective_core.communicator import Communicator
 from collective_core.horovod.reduce_ops import ReduceOp
 from collective_core.horovod.requests import Kind, Request
 from collective_core.topk import Residual
-from collective_core.torch_tensors import as_it_reads, count_of_one, for_copy, for_reduction
+from collective_core.torch.tensors import as_it_reads, count_of_one, for_copy, for_reduction
 
 Tensors = list[torch.Tensor]
 _OPS = {

@@ -10,10 +10,10 @@ import torch
 
 from collective_core.communicator import Communicator, Source
 from collective_core.errors import CollectiveCoreError
-from collective_core.torch_operations import Operations
-from collective_core.torch_profile import begin_span
-from collective_core.torch_tensors import as_dense, copy_back, for_copy, only_one
-from collective_core.torch_work import Batch, CcoreBackendError, CcoreWork, Ended, Queue, Task
+from collective_core.torch.operations import Operations
+from collective_core.torch.profile import begin_span
+from collective_core.torch.tensors import as_dense, copy_back, for_copy, only_one
+from collective_core.torch.work import Batch, CcoreBackendError, CcoreWork, Ended, Queue, Task
 
 # How long the worker waits for the links before it looks for newly called transfers.
 _LOOK_EVERY_S = 0.002

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import torch
 
-from collective_core.autoload import BACKEND_NAME
+from collective_core.torch import BACKEND_NAME
 
 
 class Identity:

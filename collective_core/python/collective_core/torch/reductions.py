@@ -9,16 +9,16 @@ import torch
 import torch.distributed as dist
 
 from collective_core.topk import Residual, Topk
-from collective_core.torch_exchange import combined, combiner
-from collective_core.torch_operations import (
+from collective_core.torch.exchange import combined, combiner
+from collective_core.torch.operations import (
     Operations,
     check_blocks,
     check_one_per_rank,
     joined,
     reduction_of,
 )
-from collective_core.torch_tensors import as_dense, copy_back, for_reduction, only_one
-from collective_core.torch_work import CcoreWork
+from collective_core.torch.tensors import as_dense, copy_back, for_reduction, only_one
+from collective_core.torch.work import CcoreWork
 
 
 class Reductions(Operations):

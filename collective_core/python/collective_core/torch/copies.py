@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from collective_core.torch_operations import Operations, check_blocks, check_one_per_rank, joined, spread
-from collective_core.torch_tensors import as_dense, copy_back, count_of_one, for_copy, only_one, refuse
-from collective_core.torch_work import CcoreWork
+from collective_core.torch.operations import Operations, check_blocks, check_one_per_rank, joined, spread
+from collective_core.torch.tensors import as_dense, copy_back, count_of_one, for_copy, only_one, refuse
+from collective_core.torch.work import CcoreWork
 
 
 class Copies(Operations):

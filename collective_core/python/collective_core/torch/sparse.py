@@ -6,7 +6,7 @@ import torch
 import torch.distributed as dist
 
 from collective_core.communicator import Communicator
-from collective_core.torch_tensors import check_device, count_of_one, for_copy, op_name, refuse
+from collective_core.torch.tensors import check_device, count_of_one, for_copy, op_name, refuse
 
 
 def sparse_all_reduce(

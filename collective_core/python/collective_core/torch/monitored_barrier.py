@@ -10,7 +10,7 @@ import time
 from datetime import timedelta
 from typing import Any
 
-from collective_core.torch_work import CcoreBackendError
+from collective_core.torch.work import CcoreBackendError
 
 _OK = b"ok"
 _GRACE_S = 2.0

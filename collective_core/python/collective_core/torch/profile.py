@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from collective_core.autoload import BACKEND_NAME
+from collective_core.torch import BACKEND_NAME
 
 # Any: names that torch's stubs do not export, unchanged since long before 2.4.
 _autograd: Any = torch.autograd

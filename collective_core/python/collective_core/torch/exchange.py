@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 
 from collective_core.communicator import Communicator
-from collective_core.torch_tensors import count_of_one, for_copy
+from collective_core.torch.tensors import count_of_one, for_copy
 
 Combine = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 

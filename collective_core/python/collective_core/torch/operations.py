@@ -10,11 +10,11 @@ import torch
 import torch.distributed as dist
 
 from collective_core.communicator import Communicator
-from collective_core.torch_exchange import combined, combined_block, combiner
-from collective_core.torch_profile import begin_span
-from collective_core.torch_sparse import sparse_all_reduce
-from collective_core.torch_tensors import as_dense, copy_back, for_copy, for_reduction, refuse
-from collective_core.torch_work import CcoreBackendError, CcoreWork, Worker
+from collective_core.torch.exchange import combined, combined_block, combiner
+from collective_core.torch.profile import begin_span
+from collective_core.torch.sparse import sparse_all_reduce
+from collective_core.torch.tensors import as_dense, copy_back, for_copy, for_reduction, refuse
+from collective_core.torch.work import CcoreBackendError, CcoreWork, Worker
 
 
 class Operations:
