@@ -11,7 +11,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-RECIPES = (ROOT / "CONTRIBUTING.md", DOCS / "architecture.md")
+RECIPES = (
+    ROOT / "CONTRIBUTING.md",
+    DOCS / "architecture.md",
+    ROOT / "collective_core" / "docs" / "walkthrough.md",
+)
 TOPS = ("clusterctl/", "collective_core/", "tests/", "templates/", "inventories/", "docs/", "benchmarks/")
 PAGES = sorted(
     [*ROOT.glob("*.md")]
