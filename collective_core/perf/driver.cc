@@ -43,8 +43,7 @@ struct Free {
 void require(cc_result result, const cc_comm* comm) {
   if (result == CC_SUCCESS) return;
   const std::string shared = comm ? cc_last_error(comm) : "";
-  throw RunError(std::string(cc_error_string(result)) + ": " +
-                 (shared.empty() ? cc_last_error(nullptr) : shared));
+  throw RunError(std::string(cc_error_string(result)) + ": " + (shared.empty() ? cc_last_error(nullptr) : shared));
 }
 
 std::string processor_model() {
@@ -171,8 +170,8 @@ class Benchmark {
       const Half out_of_place = measure(call_on(count, inputs, root, false), size);
       const Half in_place =
           kCollective.in_place ? measure(call_on(count, inputs, root, true), size) : Half{-1, 0, 0, -1};
-      print(row_text(size, count, dtype.name, kCollective.reduces ? redop.name : "none",
-                     kCollective.rooted ? root : -1, out_of_place, in_place));
+      print(row_text(size, count, dtype.name, kCollective.reduces ? redop.name : "none", kCollective.rooted ? root : -1,
+                     out_of_place, in_place));
       bytes = options_.step_factor > 1 ? bytes * options_.step_factor : bytes + options_.step_bytes;
     }
   }
@@ -194,8 +193,7 @@ class Benchmark {
     const auto start = std::chrono::steady_clock::now();
     for (int i = 0; i < options_.iterations; ++i) once();
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-    const double seconds =
-        over_ranks(elapsed.count() / options_.iterations, options_.average, launch_.rank, comm_);
+    const double seconds = over_ranks(elapsed.count() / options_.iterations, options_.average, launch_.rank, comm_);
     Half half{};
     half.time_us = seconds * 1e6;
     half.algbw_gbps = static_cast<double>(bytes) / 1e9 / seconds;
@@ -209,9 +207,7 @@ class Benchmark {
 
   // The input, and around it what a result that was never written would leave, which must not look right.
   void prepare(const Call& call) {
-    const auto elements = [&](bool blocks) {
-      return call.count * static_cast<size_t>(blocks ? launch_.size : 1);
-    };
+    const auto elements = [&](bool blocks) { return call.count * static_cast<size_t>(blocks ? launch_.size : 1); };
     const size_t recv_bytes = elements(kCollective.recv_blocks) * cc_dtype_size(call.inputs.dtype);
     if (recv_bytes > 0) std::memset(call.recv, 0x55, recv_bytes);
     fill(const_cast<void*>(call.send), 0, elements(kCollective.send_blocks), call.inputs, launch_.rank);
@@ -294,14 +290,12 @@ int main(int argc, char** argv) {
     return run_rank(options, launch);
   } catch (const UsageError& error) {
     // Every rank sees the same command line; one voice is enough.
-    if (launch.rank == 0)
-      std::fprintf(stderr, "%s: %s\n%s", program, error.what(), usage_text(program).c_str());
+    if (launch.rank == 0) std::fprintf(stderr, "%s: %s\n%s", program, error.what(), usage_text(program).c_str());
     return kExitUsage;
   } catch (const std::exception& error) {
     char host[256] = "";
     gethostname(host, sizeof host - 1);
-    std::fprintf(stderr, "%s: rank %d of %d on %s failed: %s\n", program, launch.rank, launch.size, host,
-                 error.what());
+    std::fprintf(stderr, "%s: rank %d of %d on %s failed: %s\n", program, launch.rank, launch.size, host, error.what());
     return kExitFailed;
   }
 }

@@ -37,23 +37,20 @@ int integer(const char* name, const std::string& text, long least) {
   errno = 0;
   const long value = std::strtol(text.c_str(), &end, 10);
   if (text.empty() || *end != '\0' || errno != 0 || value < least || value > 1000000) {
-    throw LaunchError(std::string(name) + "=" + text + ": expected a number of at least " +
-                      std::to_string(least));
+    throw LaunchError(std::string(name) + "=" + text + ": expected a number of at least " + std::to_string(least));
   }
   return static_cast<int>(value);
 }
 
 void require(cc_result result) {
-  if (result != CC_SUCCESS)
-    throw LaunchError(std::string(cc_error_string(result)) + ": " + cc_last_error(nullptr));
+  if (result != CC_SUCCESS) throw LaunchError(std::string(cc_error_string(result)) + ": " + cc_last_error(nullptr));
 }
 
 cc_unique_id id_at(const Launch& launch, const Environment& environment, const std::string& host, int port) {
   std::string secret = environment("CCORE_JOB_SECRET");
   if (secret.empty()) secret = launch.job;
   if (secret.empty()) {
-    throw LaunchError(
-        "the launcher gives the job no name: set CCORE_JOB_SECRET to the same text on all ranks");
+    throw LaunchError("the launcher gives the job no name: set CCORE_JOB_SECRET to the same text on all ranks");
   }
   cc_unique_id id;
   require(cc_unique_id_from_address(&id, host.c_str(), port, secret.c_str(), launch.rank == 0));
@@ -81,8 +78,7 @@ Launch detect_launch(const Environment& environment) {
     launch.rank = integer(launcher.rank, rank, 0);
     launch.size = integer(launcher.size, size, 1);
     if (launch.rank >= launch.size) {
-      throw LaunchError(std::string(launcher.rank) + "=" + rank + " is not below " + launcher.size + "=" +
-                        size);
+      throw LaunchError(std::string(launcher.rank) + "=" + rank + " is not below " + launcher.size + "=" + size);
     }
     if (launcher.local_size && !environment(launcher.local_size).empty()) {
       launch.local_size = integer(launcher.local_size, environment(launcher.local_size), 1);

@@ -96,10 +96,8 @@ cc_unique_id serve(int size, const Name& name, Clock::time_point deadline) {
     if (client.get() < 0 || !same_user(client.get())) continue;
     patience(client.get());
     int32_t rank = -1;
-    if (recv(client.get(), &rank, sizeof rank, MSG_WAITALL) != sizeof rank || rank < 1 || rank >= size)
-      continue;
-    if (came[static_cast<size_t>(rank)])
-      throw LaunchError("two processes say they are rank " + std::to_string(rank));
+    if (recv(client.get(), &rank, sizeof rank, MSG_WAITALL) != sizeof rank || rank < 1 || rank >= size) continue;
+    if (came[static_cast<size_t>(rank)]) throw LaunchError("two processes say they are rank " + std::to_string(rank));
     if (send(client.get(), &id, sizeof id, MSG_NOSIGNAL) != sizeof id) continue;
     came[static_cast<size_t>(rank)] = true;
     --left;

@@ -65,15 +65,13 @@ size_t bytes(char flag, const char* value) {
     if (!at || !tail) refuse(flag, value, "expected bytes, such as 8, 64K, 1M or 2G");
     for (long i = 0; i <= at - units; ++i) unit *= 1024;
   }
-  if (end == value || !(parsed >= 0) || parsed * unit > 1e15)
-    refuse(flag, value, "expected bytes, such as 8 or 64K");
+  if (end == value || !(parsed >= 0) || parsed * unit > 1e15) refuse(flag, value, "expected bytes, such as 8 or 64K");
   return static_cast<size_t>(parsed * unit);
 }
 
 // What a GPU build can do and this one cannot.
 void only(char flag, const char* value, const char* allowed, const char* why) {
-  if (std::strcmp(value, allowed) != 0)
-    refuse(flag, value, std::string("only ") + allowed + " is supported: " + why);
+  if (std::strcmp(value, allowed) != 0) refuse(flag, value, std::string("only ") + allowed + " is supported: " + why);
 }
 
 template <typename Row, size_t N>

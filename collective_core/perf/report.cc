@@ -51,8 +51,8 @@ std::string header_text(const char* program, const Options& options, const std::
 
 std::string row_text(size_t size_bytes, size_t count, const char* dtype, const char* redop, int root,
                      const Half& out_of_place, const Half& in_place) {
-  return print("%12zu  %12zu  %8s  %6s  %6d", size_bytes, count, dtype, redop, root) +
-         half_text(out_of_place) + half_text(in_place) + "\n";
+  return print("%12zu  %12zu  %8s  %6s  %6d", size_bytes, count, dtype, redop, root) + half_text(out_of_place) +
+         half_text(in_place) + "\n";
 }
 
 std::string footer_text(const char* program, long long wrong, double average_busbw_gbps) {

@@ -187,8 +187,8 @@ CC_API size_t cc_dtype_size(cc_dtype dtype);
 CC_API cc_result cc_get_unique_id(cc_unique_id* id);
 /* Makes the same id on every rank from an address (numeric or name), a port and a secret text. The process
  * with is_root != 0 listens there; the others wait for it in cc_comm_init_rank. */
-CC_API cc_result cc_unique_id_from_address(cc_unique_id* id, const char* address, int port,
-                                           const char* secret, int is_root);
+CC_API cc_result cc_unique_id_from_address(cc_unique_id* id, const char* address, int port, const char* secret,
+                                           int is_root);
 
 /* Joins rank of nranks; returns on all ranks together. config may be NULL. On failure *comm is NULL and
  * cc_last_error(NULL) has the cause. */
@@ -233,11 +233,11 @@ CC_API cc_result cc_comm_trace(const cc_comm* comm, cc_trace_entry* entries, siz
 CC_API cc_result cc_dump_config(const cc_comm* comm, char* text, size_t size, size_t* needed);
 
 /* recv[i] = send_0[i] op send_1[i] op ... ; bit-identical on all ranks. options may be NULL everywhere. */
-CC_API cc_result cc_all_reduce(const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op,
-                               cc_comm* comm, const cc_op_options* options);
+CC_API cc_result cc_all_reduce(const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op, cc_comm* comm,
+                               const cc_op_options* options);
 /* recv of every rank = send of root. send is read on root only. */
-CC_API cc_result cc_broadcast(const void* send, void* recv, size_t count, cc_dtype dtype, int root,
-                              cc_comm* comm, const cc_op_options* options);
+CC_API cc_result cc_broadcast(const void* send, void* recv, size_t count, cc_dtype dtype, int root, cc_comm* comm,
+                              const cc_op_options* options);
 /* recv (nranks * count) = send (count) of rank 0, of rank 1, ... */
 CC_API cc_result cc_all_gather(const void* send, void* recv, size_t count, cc_dtype dtype, cc_comm* comm,
                                const cc_op_options* options);
@@ -259,9 +259,9 @@ CC_API cc_result cc_all_to_all(const void* send, void* recv, size_t count, cc_dt
 /* send_counts[r] elements from send + send_offsets[r] go to rank r; recv_counts[r] come from it to recv +
  * recv_offsets[r]. Counts and offsets are in elements, one per rank; what two ranks say of each other must
  * agree. */
-CC_API cc_result cc_all_to_allv(const void* send, const size_t* send_counts, const size_t* send_offsets,
-                                void* recv, const size_t* recv_counts, const size_t* recv_offsets,
-                                cc_dtype dtype, cc_comm* comm, const cc_op_options* options);
+CC_API cc_result cc_all_to_allv(const void* send, const size_t* send_counts, const size_t* send_offsets, void* recv,
+                                const size_t* recv_counts, const size_t* recv_offsets, cc_dtype dtype, cc_comm* comm,
+                                const cc_op_options* options);
 /* recv + offsets[r] = send of rank r, of counts[r] elements. Counts agree on all ranks; offsets are this
  * rank's own. */
 CC_API cc_result cc_all_gatherv(const void* send, void* recv, const size_t* counts, const size_t* offsets,
@@ -332,8 +332,8 @@ typedef struct cc_copy_engine {
    * Returns CC_SUCCESS; anything else: it has not started, and error (error_bytes) holds a text that says why. */
   cc_result (*start_to_host)(void* context, void* host, const void* device, size_t bytes, uint64_t* copy, char* error,
                              size_t error_bytes);
-  cc_result (*start_to_device)(void* context, void* device, const void* host, size_t bytes, uint64_t* copy,
-                               char* error, size_t error_bytes);
+  cc_result (*start_to_device)(void* context, void* device, const void* host, size_t bytes, uint64_t* copy, char* error,
+                               size_t error_bytes);
   /* CC_IN_PROGRESS, or CC_SUCCESS when it has ended; anything else: it has failed and no longer touches memory.
    * A number is not asked for again after its copy has ended or failed. */
   cc_result (*poll)(void* context, uint64_t copy, char* error, size_t error_bytes);

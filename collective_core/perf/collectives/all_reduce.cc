@@ -7,13 +7,10 @@ namespace {
 double both_ways(double nranks) { return 2 * (nranks - 1) / nranks; }
 
 cc_result run(const Call& call) {
-  return cc_all_reduce(call.send, call.recv, call.count, call.inputs.dtype, call.inputs.op,
-                       call.comm, nullptr);
+  return cc_all_reduce(call.send, call.recv, call.count, call.inputs.dtype, call.inputs.op, call.comm, nullptr);
 }
 
-size_t wrong(const Call& call) {
-  return count_wrong(call.recv, 0, call.count, call.inputs, kReduction);
-}
+size_t wrong(const Call& call) { return count_wrong(call.recv, 0, call.count, call.inputs, kReduction); }
 
 }  // namespace
 

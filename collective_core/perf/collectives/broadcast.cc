@@ -8,9 +8,7 @@ cc_result run(const Call& call) {
   return cc_broadcast(call.send, call.recv, call.count, call.inputs.dtype, call.root, call.comm, nullptr);
 }
 
-size_t wrong(const Call& call) {
-  return count_wrong(call.recv, 0, call.count, call.inputs, call.root);
-}
+size_t wrong(const Call& call) { return count_wrong(call.recv, 0, call.count, call.inputs, call.root); }
 
 }  // namespace
 

@@ -8,9 +8,7 @@ cc_result run(const Call& call) {
   return cc_gather(call.send, call.recv, call.count, call.inputs.dtype, call.root, call.comm, nullptr);
 }
 
-size_t wrong(const Call& call) {
-  return call.rank == call.root ? wrong_of_all(call) : 0;
-}
+size_t wrong(const Call& call) { return call.rank == call.root ? wrong_of_all(call) : 0; }
 
 }  // namespace
 
@@ -22,9 +20,7 @@ const Collective kCollective = {
     true,  // recv_blocks
     true,  // in_place
     false,  // only_powers_of_two
-    all_but_own,
-    run,
-    wrong,
+    all_but_own,   run, wrong,
 };
 
 }  // namespace ccore_perf

@@ -5,8 +5,7 @@ namespace ccore_perf {
 namespace {
 
 cc_result run(const Call& call) {
-  return cc_reduce(call.send, call.recv, call.count, call.inputs.dtype, call.inputs.op,
-                   call.root, call.comm, nullptr);
+  return cc_reduce(call.send, call.recv, call.count, call.inputs.dtype, call.inputs.op, call.root, call.comm, nullptr);
 }
 
 size_t wrong(const Call& call) {

@@ -23,9 +23,7 @@ const Collective kCollective = {
     false,  // recv_blocks
     true,  // in_place
     false,  // only_powers_of_two
-    all_but_own,
-    run,
-    wrong,
+    all_but_own,    run, wrong,
 };
 
 }  // namespace ccore_perf

@@ -8,13 +8,10 @@ int before(const Call& call) { return (call.rank + call.inputs.nranks - 1) % cal
 
 cc_result run(const Call& call) {
   const int next = (call.rank + 1) % call.inputs.nranks;
-  return run_exchange(Exchange{call.send, next, call.recv, before(call), call.count}, call.inputs.dtype,
-                      call.comm);
+  return run_exchange(Exchange{call.send, next, call.recv, before(call), call.count}, call.inputs.dtype, call.comm);
 }
 
-size_t wrong(const Call& call) {
-  return count_wrong(call.recv, 0, call.count, call.inputs, before(call));
-}
+size_t wrong(const Call& call) { return count_wrong(call.recv, 0, call.count, call.inputs, before(call)); }
 
 }  // namespace
 
@@ -26,9 +23,7 @@ const Collective kCollective = {
     false,  // recv_blocks
     false,  // in_place
     false,  // only_powers_of_two
-    everything_once,
-    run,
-    wrong,
+    everything_once, run, wrong,
 };
 
 }  // namespace ccore_perf

@@ -83,8 +83,7 @@ void copy_alone(const Call& call, size_t bytes) {
 }
 
 template <typename Body>
-void run(const Call& call, Kind kind, int redop, int root, Body body, uint64_t shape = 0,
-         uint64_t elements = 0) {
+void run(const Call& call, Kind kind, int redop, int root, Body body, uint64_t shape = 0, uint64_t elements = 0) {
   Operation operation;
   operation.kind = kind;
   operation.count = call.count;
@@ -92,18 +91,21 @@ void run(const Call& call, Kind kind, int redop, int root, Body body, uint64_t s
   operation.redop = redop;
   operation.root = root;
   operation.shape = shape;
-  call.comm->communicator.run(operation, timeout_of(call.options), [&](const Context& context) {
-    if (context.nranks == 1) return copy_alone(call, call.count * ccore::dtype_size(call.dtype));
-    body(context);
-  }, elements);
+  call.comm->communicator.run(
+      operation, timeout_of(call.options),
+      [&](const Context& context) {
+        if (context.nranks == 1) return copy_alone(call, call.count * ccore::dtype_size(call.dtype));
+        body(context);
+      },
+      elements);
 }
 
 }  // namespace
 
 extern "C" {
 
-cc_result cc_all_reduce(const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op,
-                        cc_comm* comm, const cc_op_options* options) {
+cc_result cc_all_reduce(const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op, cc_comm* comm,
+                        const cc_op_options* options) {
   return guarded([&] {
     const Call call{send, recv, count, dtype, comm, options};
     check(call, 1);
@@ -143,8 +145,8 @@ cc_result cc_all_gather(const void* send, void* recv, size_t count, cc_dtype dty
   });
 }
 
-cc_result cc_all_gatherv(const void* send, void* recv, const size_t* counts, const size_t* offsets,
-                         cc_dtype dtype, cc_comm* comm, const cc_op_options* options) {
+cc_result cc_all_gatherv(const void* send, void* recv, const size_t* counts, const size_t* offsets, cc_dtype dtype,
+                         cc_comm* comm, const cc_op_options* options) {
   return guarded([&] {
     check(Call{send, recv, 0, dtype, comm, options}, 1);
     require(counts && offsets, "the counts or the offsets are null");
@@ -167,8 +169,8 @@ cc_result cc_all_gatherv(const void* send, void* recv, const size_t* counts, con
   });
 }
 
-cc_result cc_reduce(const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op, int root,
-                    cc_comm* comm, const cc_op_options* options) {
+cc_result cc_reduce(const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op, int root, cc_comm* comm,
+                    const cc_op_options* options) {
   return guarded([&] {
     const bool is_root = comm && comm->communicator.rank() == root;
     const Call call{send, is_root ? recv : const_cast<void*>(send), count, dtype, comm, options};
@@ -257,8 +259,8 @@ cc_result cc_all_to_allv(const void* send, const size_t* send_counts, const size
   });
 }
 
-cc_result cc_reduce_scatter(const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op,
-                            cc_comm* comm, const cc_op_options* options) {
+cc_result cc_reduce_scatter(const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op, cc_comm* comm,
+                            const cc_op_options* options) {
   return guarded([&] {
     const Call call{send, recv, count, dtype, comm, options};
     check(call, size_of(comm));

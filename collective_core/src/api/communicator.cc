@@ -16,8 +16,7 @@ using ccore::require;
 
 extern "C" {
 
-cc_result cc_comm_init_rank(cc_comm** comm, int nranks, const cc_unique_id* id, int rank,
-                            const cc_config* config) {
+cc_result cc_comm_init_rank(cc_comm** comm, int nranks, const cc_unique_id* id, int rank, const cc_config* config) {
   if (comm) *comm = nullptr;
   return guarded([&] {
     require(comm && id, "an argument is null");
@@ -137,8 +136,7 @@ cc_result cc_tuner_retune(cc_comm* comm) {
   });
 }
 
-cc_result cc_tuner_set(cc_comm* comm, const char* collective, size_t bytes, cc_dtype dtype,
-                       const char* algorithm) {
+cc_result cc_tuner_set(cc_comm* comm, const char* collective, size_t bytes, cc_dtype dtype, const char* algorithm) {
   return guarded([&] {
     require(comm && collective && algorithm, "an argument is null");
     require(ccore::dtype_size(dtype) != 0, "unknown dtype");

@@ -61,8 +61,7 @@ cc_result cc_get_unique_id(cc_unique_id* id) {
   });
 }
 
-cc_result cc_unique_id_from_address(cc_unique_id* id, const char* address, int port, const char* secret,
-                                    int is_root) {
+cc_result cc_unique_id_from_address(cc_unique_id* id, const char* address, int port, const char* secret, int is_root) {
   return guarded([&] {
     require(id && address && secret, "an argument is null");
     *id = ccore::encode(ccore::unique_id_at(address, port, secret, is_root != 0));

@@ -47,8 +47,7 @@ cc_result cc_send(const void* buffer, size_t count, cc_dtype dtype, int peer, cc
   return guarded([&] { transfer(true, buffer, count, dtype, peer, comm, options); });
 }
 
-cc_result cc_recv(void* buffer, size_t count, cc_dtype dtype, int peer, cc_comm* comm,
-                  const cc_op_options* options) {
+cc_result cc_recv(void* buffer, size_t count, cc_dtype dtype, int peer, cc_comm* comm, const cc_op_options* options) {
   return guarded([&] { transfer(false, buffer, count, dtype, peer, comm, options); });
 }
 

@@ -75,8 +75,7 @@ Overrides overrides_from_env() {
   return overrides;
 }
 
-Algorithm choose(Kind kind, size_t bytes, const Shape& shape, const Overrides& overrides,
-                 const CostModel& model) {
+Algorithm choose(Kind kind, size_t bytes, const Shape& shape, const Overrides& overrides, const CostModel& model) {
   const Algorithms candidates = algorithms_of(kind, shape);
   const Algorithm forced = overrides.forced[static_cast<size_t>(kind)];
   if (candidates.has(forced)) return forced;

@@ -35,8 +35,7 @@ void parse_forced(const std::string& setting, const std::string& text, Overrides
 
 // The forced one if it can run on this shape; n_trees where the links are known; 2d where there is something to gain on
 // both levels and the overrides allow it; else the one that the model says is fastest.
-Algorithm choose(Kind kind, size_t bytes, const Shape& shape, const Overrides& overrides,
-                 const CostModel& model);
+Algorithm choose(Kind kind, size_t bytes, const Shape& shape, const Overrides& overrides, const CostModel& model);
 
 // The last choices of one chooser, since programs call the same sizes again and again, and a small operation takes hardly
 // longer than a look at the model. A copy begins with none: it may get other wishes.

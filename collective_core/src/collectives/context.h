@@ -42,9 +42,7 @@ struct Context {
   // The memory of the other ranks of the communicator, if all of them may reach each other's; else null.
   CrossMemory* cross_memory = nullptr;
 
-  int rank_of(int member) const {
-    return members && member >= 0 ? (*members)[static_cast<size_t>(member)] : member;
-  }
+  int rank_of(int member) const { return members && member >= 0 ? (*members)[static_cast<size_t>(member)] : member; }
   unsigned average_over() const { return static_cast<unsigned>(divisor > 0 ? divisor : nranks); }
 };
 

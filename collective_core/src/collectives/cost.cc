@@ -48,8 +48,8 @@ double hierarchical_us(const Shape& shape, double bytes, const CostModel& model)
   const double local_part = (local - 1) / local * bytes;
   const double scatter = local_part * (model.intra.beta_us_per_byte + model.gamma_us_per_byte);
   const double gather = local_part * model.intra.beta_us_per_byte;
-  const double between = (nodes - 1) / nodes * bytes *
-                         (2 * model.inter.beta_us_per_byte + model.gamma_us_per_byte / rails);
+  const double between =
+      (nodes - 1) / nodes * bytes * (2 * model.inter.beta_us_per_byte + model.gamma_us_per_byte / rails);
   const double stages = scatter + gather + between;
   const double slowest = std::max(scatter + gather, between);  // the first and the last share the links
   return slowest + (stages - slowest) / chunks + 2 * (local - 1) * model.intra.alpha_us +

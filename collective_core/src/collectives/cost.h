@@ -24,15 +24,15 @@ struct SharedCost {
 struct CrossCost {
   double call_us;      // for each peer, whatever the size of what is copied
   double us_per_byte;  // of a rank that reads, reduces and writes that byte; two ranks
-  double crowding;     // what each further rank adds to it where all write to all: they hold and release the same pages
+  double crowding;  // what each further rank adds to it where all write to all: they hold and release the same pages
 };
 
 struct CostModel {
   // Orders of magnitude of a present server; the tuner measures.
-  LinkCost intra{1.0, 0.3, 0.1e-3};    // shared memory: 10 GB/s
+  LinkCost intra{1.0, 0.3, 0.1e-3};  // shared memory: 10 GB/s
   SharedCost shared{0.4, 0.05e-3, 0.1e-3};  // two shots overtake one at 8 KiB, as was measured for 2, 4 and 8 ranks
-  CrossCost cross{4.0, 0.093e-3, 0.5};      // all_reduce overtakes the slots at 220 KiB for two ranks, at 3 MiB for four
-  LinkCost inter{10.0, 3.0, 0.4e-3};   // TCP: 2.5 GB/s, shared by the ranks of a node
+  CrossCost cross{4.0, 0.093e-3, 0.5};  // all_reduce overtakes the slots at 220 KiB for two ranks, at 3 MiB for four
+  LinkCost inter{10.0, 3.0, 0.4e-3};  // TCP: 2.5 GB/s, shared by the ranks of a node
   double gamma_us_per_byte = 0.12e-3;  // 8 GB/s
 };
 

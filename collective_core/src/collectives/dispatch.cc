@@ -54,8 +54,8 @@ void broadcast_by(Algorithm algorithm, const Context& context, const void* send,
   }
 }
 
-void reduce_by(Algorithm algorithm, const Context& context, const void* send, void* recv, size_t count,
-               cc_dtype dtype, cc_redop op, int root) {
+void reduce_by(Algorithm algorithm, const Context& context, const void* send, void* recv, size_t count, cc_dtype dtype,
+               cc_redop op, int root) {
   switch (algorithm) {
     case Algorithm::oneshot:
       return reduce_oneshot(context, send, recv, count, dtype, op, root);

@@ -35,8 +35,7 @@ std::string describe_call(const Operation& operation) {
     case Kind::reduce_scatter:
       return format("operation %llu: reduce_scatter(count=%llu, %s, %s)", sequence, count, dtype, redop);
     case Kind::broadcast:
-      return format("operation %llu: broadcast(count=%llu, %s, root=%d)", sequence, count, dtype,
-                    operation.root);
+      return format("operation %llu: broadcast(count=%llu, %s, root=%d)", sequence, count, dtype, operation.root);
     case Kind::all_gather:
       return format("operation %llu: all_gather(count=%llu, %s)", sequence, count, dtype);
     case Kind::barrier:
@@ -62,11 +61,11 @@ std::string describe_call(const Operation& operation) {
     case Kind::all_to_allv:
       return format("operation %llu: all_to_allv(count between the two=%llu, %s)", sequence, count, dtype);
     case Kind::all_gatherv:
-      return format("operation %llu: all_gatherv(count in all=%llu, %s, digest of the counts=%08llx)", sequence,
-                    count, dtype, static_cast<unsigned long long>(operation.shape));
+      return format("operation %llu: all_gatherv(count in all=%llu, %s, digest of the counts=%08llx)", sequence, count,
+                    dtype, static_cast<unsigned long long>(operation.shape));
     case Kind::topk_all_reduce:
-      return format("operation %llu: topk_all_reduce(count=%llu, %s, %s, digest of the settings=%016llx)",
-                    sequence, count, dtype, redop, static_cast<unsigned long long>(operation.shape));
+      return format("operation %llu: topk_all_reduce(count=%llu, %s, %s, digest of the settings=%016llx)", sequence,
+                    count, dtype, redop, static_cast<unsigned long long>(operation.shape));
     case Kind::cpu_reduce:
       return format("operation %llu: cpu_reduce(count=%llu, %s, %s, chunks of %llu elements)", sequence, count, dtype,
                     redop, static_cast<unsigned long long>(operation.shape));
@@ -132,9 +131,8 @@ bool cannot_end_without(const Operation& operation, int rank, int absent) {
 
 void require_same(const Operation& own, int rank, const Operation& other, int peer) {
   if (same(own, other)) return;
-  throw Error(CC_ERROR_DESYNC,
-              format("ranks called different operations: rank %d is in %s, rank %d is in %s", rank,
-                     describe(own).c_str(), peer, describe(other).c_str()));
+  throw Error(CC_ERROR_DESYNC, format("ranks called different operations: rank %d is in %s, rank %d is in %s", rank,
+                                      describe(own).c_str(), peer, describe(other).c_str()));
 }
 
 }  // namespace ccore

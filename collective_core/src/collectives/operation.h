@@ -32,7 +32,8 @@ enum class Kind : uint32_t {
 
 // What the ranks do about the tuner.
 enum TuningStep : int32_t {
-  kTunerAgrees = 1,  // in front of an operation: as its call, but for target, its kind, and shape, the number of figures
+  kTunerAgrees =
+      1,  // in front of an operation: as its call, but for target, its kind, and shape, the number of figures
   kTunerLoads = 2,
   kTunerSearches = 3,
   kTunerIsSet = 4,  // shape: a digest of the choice

@@ -7,8 +7,7 @@
 
 namespace ccore {
 
-Subgroup::Subgroup(const Context& whole, std::vector<int> members)
-    : members_(std::move(members)), context_(whole) {
+Subgroup::Subgroup(const Context& whole, std::vector<int> members) : members_(std::move(members)), context_(whole) {
   const auto self = std::find(members_.begin(), members_.end(), whole.rank);
   context_.rank = static_cast<int>(self - members_.begin());
   context_.nranks = static_cast<int>(members_.size());

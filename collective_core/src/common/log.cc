@@ -20,9 +20,9 @@ struct LevelName {
 
 // In the second row, what Horovod calls them.
 constexpr LevelName kLevelNames[] = {
-    {"none", LogLevel::none}, {"warn", LogLevel::warn}, {"version", LogLevel::version}, {"info", LogLevel::info},
-    {"fatal", LogLevel::none}, {"error", LogLevel::none}, {"warning", LogLevel::warn}, {"debug", LogLevel::info},
-    {"trace", LogLevel::info},
+    {"none", LogLevel::none},    {"warn", LogLevel::warn},  {"version", LogLevel::version},
+    {"info", LogLevel::info},    {"fatal", LogLevel::none}, {"error", LogLevel::none},
+    {"warning", LogLevel::warn}, {"debug", LogLevel::info}, {"trace", LogLevel::info},
 };
 
 const LevelName* find_level(std::string text) {

@@ -36,8 +36,7 @@ void Candidates::set_floor(size_t k) {
   while (margin * margin < hits) ++margin;
   const size_t rank = std::min(hits + 5 * margin, sample_.size() - 1);
   const auto place = sample_.begin() + static_cast<std::ptrdiff_t>(rank);
-  std::nth_element(sample_.begin(), place, sample_.end(),
-                   [](float a, float b) { return magnitude(a) > magnitude(b); });
+  std::nth_element(sample_.begin(), place, sample_.end(), [](float a, float b) { return magnitude(a) > magnitude(b); });
   floor_ = magnitude(*place);
 }
 

@@ -29,8 +29,7 @@ uint32_t collect_scalar(const float* a, const float* b, size_t count, uint32_t b
     largest = std::max(largest, magnitude(acc[i]));
   }
   if (largest < floor) return largest;
-  for_each_at_least(acc, count, floor,
-                    [&](size_t i) { pick(acc[i], base + static_cast<uint32_t>(i), out); });
+  for_each_at_least(acc, count, floor, [&](size_t i) { pick(acc[i], base + static_cast<uint32_t>(i), out); });
   return largest;
 }
 
@@ -65,15 +64,14 @@ __attribute__((target("avx2"))) uint32_t collect_avx2(const float* a, const floa
   }
   std::array<uint32_t, 8> keys;
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(keys.data()), largest);
-  const uint32_t rest = collect_scalar(a + i, b ? b + i : nullptr, count - i, base + static_cast<uint32_t>(i), floor,
-                                       acc + i, out);
+  const uint32_t rest =
+      collect_scalar(a + i, b ? b + i : nullptr, count - i, base + static_cast<uint32_t>(i), floor, acc + i, out);
   return std::max(rest, *std::max_element(keys.begin(), keys.end()));
 }
 
 template <bool stream>
-__attribute__((target("avx512f"))) uint32_t collect_avx512(const float* a, const float* b, size_t count,
-                                                           uint32_t base, uint32_t floor, float* acc,
-                                                           Collected* out) {
+__attribute__((target("avx512f"))) uint32_t collect_avx512(const float* a, const float* b, size_t count, uint32_t base,
+                                                           uint32_t floor, float* acc, Collected* out) {
   const __m512i without_sign = _mm512_set1_epi32(static_cast<int>(kMagnitudeBits));
   const __m512i least = _mm512_set1_epi32(static_cast<int>(floor));
   const __m512i lanes = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
@@ -100,8 +98,8 @@ __attribute__((target("avx512f"))) uint32_t collect_avx512(const float* a, const
   }
   std::array<uint32_t, 16> keys;
   _mm512_storeu_si512(keys.data(), largest);
-  const uint32_t rest = collect_scalar(a + i, b ? b + i : nullptr, count - i, base + static_cast<uint32_t>(i), floor,
-                                       acc + i, out);
+  const uint32_t rest =
+      collect_scalar(a + i, b ? b + i : nullptr, count - i, base + static_cast<uint32_t>(i), floor, acc + i, out);
   return std::max(rest, *std::max_element(keys.begin(), keys.end()));
 }
 

@@ -10,8 +10,8 @@
 #include "compress/widen.h"
 
 namespace ccore {
-bool accumulate(const void* gradient, cc_dtype dtype, const float* residual, size_t count,
-                const TopkSettings& settings, SimdLevel level, CompressScratch* scratch, float* acc) {
+bool accumulate(const void* gradient, cc_dtype dtype, const float* residual, size_t count, const TopkSettings& settings,
+                SimdLevel level, CompressScratch* scratch, float* acc) {
   const auto* input = static_cast<const std::byte*>(gradient);
   const size_t element = dtype_size(dtype);
   const auto sum_at = [&](size_t i) {
@@ -35,16 +35,15 @@ bool accumulate(const void* gradient, cc_dtype dtype, const float* residual, siz
     } else {
       widen(input + begin * element, n, dtype, widened.data());
     }
-    const uint32_t largest = scratch->candidates.add(collect, values, residual ? residual + begin : nullptr, begin, n,
-                                                     acc + begin);
+    const uint32_t largest =
+        scratch->candidates.add(collect, values, residual ? residual + begin : nullptr, begin, n, acc + begin);
     finite = largest < kInfiniteMagnitude;
   }
   if (stream) end_of_streaming();
   return finite;
 }
 
-void compress(const TopkSettings& settings, size_t count, CompressScratch* scratch, float* acc,
-              std::byte* payload) {
+void compress(const TopkSettings& settings, size_t count, CompressScratch* scratch, float* acc, std::byte* payload) {
   const size_t kept = kept_of(count, settings.ratio);
   scratch->indices.resize(kept);
   if (kept > 0 && settings.method == CC_TOPK_MSTOPK) {

@@ -21,11 +21,10 @@ struct CompressScratch {
 // acc[i] = gradient[i] + residual[i] in f32; a null residual is zero. False if one of them is no finite number;
 // acc is then incomplete. Also collects the candidates of a later compress() of the same acc.
 // The level changes the speed, never a bit.
-bool accumulate(const void* gradient, cc_dtype dtype, const float* residual, size_t count,
-                const TopkSettings& settings, SimdLevel level, CompressScratch* scratch, float* acc);
+bool accumulate(const void* gradient, cc_dtype dtype, const float* residual, size_t count, const TopkSettings& settings,
+                SimdLevel level, CompressScratch* scratch, float* acc);
 
 // Writes the payload of kept_of(count, settings.ratio) elements of acc, and leaves in acc what is not sent.
-void compress(const TopkSettings& settings, size_t count, CompressScratch* scratch, float* acc,
-              std::byte* payload);
+void compress(const TopkSettings& settings, size_t count, CompressScratch* scratch, float* acc, std::byte* payload);
 
 }  // namespace ccore

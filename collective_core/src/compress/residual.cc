@@ -44,8 +44,8 @@ void Residual::take_shape(const ResidualShape& shape) {
     log(LogLevel::warn,
         "a residual of %zu %s elements (%zu of them here, from %zu on) is used for %zu %s elements (%zu, from "
         "%zu on): what it held is dropped",
-        shape_.count, dtype_name(shape_.dtype), shape_.shard, shape_.begin, shape.count,
-        dtype_name(shape.dtype), shape.shard, shape.begin);
+        shape_.count, dtype_name(shape_.dtype), shape_.shard, shape_.begin, shape.count, dtype_name(shape.dtype),
+        shape.shard, shape.begin);
   }
   shape_ = shape;
   values_.assign_zeros(shape.shard);

@@ -24,8 +24,7 @@ namespace {
 // Ranks 0 .. shards-1 of the context end with the sum over all its ranks of their own part in recv; the rest of
 // recv is not written. Part s is block_of(count, shards, s). In place: send == recv. p-1 steps, no memory beside
 // the buffers: each rank sends every other owner its part, and an owner adds them up in one order.
-void sum_to_owners(const Context& context, int shards, const void* send, void* recv, size_t count,
-                   cc_dtype dtype) {
+void sum_to_owners(const Context& context, int shards, const void* send, void* recv, size_t count, cc_dtype dtype) {
   const size_t element = dtype_size(dtype);
   const auto* input = static_cast<const std::byte*>(send);
   auto* output = static_cast<std::byte*>(recv);
@@ -104,8 +103,7 @@ class Exchange {
       blocks.push_back(Block{node * bytes, bytes});
       payloads.push_back(residual_->payloads.data() + node * bytes);
     }
-    std::byte* own =
-        residual_->payloads.data() + blocks[static_cast<size_t>(rail_.context().rank)].begin;
+    std::byte* own = residual_->payloads.data() + blocks[static_cast<size_t>(rail_.context().rank)].begin;
     if (finite) {
       compress(settings_, count_, &residual_->scratch, residual_->next(), own);
     } else {
@@ -115,8 +113,7 @@ class Exchange {
     if (std::any_of(payloads.begin(), payloads.end(), is_nonfinite)) {
       return all_reduce_ring(rail_.context(), input_, shard_, count_, dtype_, op_);
     }
-    decode_sum(payloads, kept_, settings_.values, op_ == CC_AVG ? whole_.average_over() : 1, dtype_, count_,
-               shard_);
+    decode_sum(payloads, kept_, settings_.values, op_ == CC_AVG ? whole_.average_over() : 1, dtype_, count_, shard_);
     residual_->commit();
   }
 

@@ -21,8 +21,7 @@ double ratio_from_env(double fallback) {
   if (given.text.empty()) return fallback;
   const std::optional<double> ratio = number_from(given.text);
   if (!ratio || !(*ratio > 0) || *ratio > 1) {
-    throw Error(CC_ERROR_INVALID_ARGUMENT,
-                given.name + "=" + given.text + ": expected a number above 0, at most 1");
+    throw Error(CC_ERROR_INVALID_ARGUMENT, given.name + "=" + given.text + ": expected a number above 0, at most 1");
   }
   return *ratio;
 }
@@ -45,14 +44,12 @@ TopkSettings topk_settings_from(const cc_topk_options* options) {
                 "cc_topk_options.method is none of cc_topk_method");
   refuse_unless(given.values >= CC_TOPK_VALUES_DEFAULT && given.values <= CC_TOPK_VALUES_F16,
                 "cc_topk_options.values is none of cc_topk_values");
-  refuse_unless(given.samplings >= 0 && given.samplings <= 1000,
-                "cc_topk_options.samplings is not between 0 and 1000");
+  refuse_unless(given.samplings >= 0 && given.samplings <= 1000, "cc_topk_options.samplings is not between 0 and 1000");
   TopkSettings settings;
   settings.ratio = given.ratio > 0 ? given.ratio : ratio_from_env(settings.ratio);
   const int64_t bytes = given.threshold_bytes > 0
                             ? given.threshold_bytes
-                            : env_integer("CCORE_TOPK_THRESHOLD",
-                                          static_cast<int64_t>(settings.threshold_bytes), 0,
+                            : env_integer("CCORE_TOPK_THRESHOLD", static_cast<int64_t>(settings.threshold_bytes), 0,
                                           std::numeric_limits<int64_t>::max());
   settings.threshold_bytes = static_cast<size_t>(bytes);
   if (given.method == CC_TOPK_MSTOPK) settings.method = CC_TOPK_MSTOPK;

@@ -7,9 +7,7 @@
 
 namespace ccore {
 
-bool compressible(cc_dtype dtype) {
-  return dtype == CC_FLOAT32 || dtype == CC_FLOAT16 || dtype == CC_BFLOAT16;
-}
+bool compressible(cc_dtype dtype) { return dtype == CC_FLOAT32 || dtype == CC_FLOAT16 || dtype == CC_BFLOAT16; }
 
 void widen(const void* from, size_t count, cc_dtype dtype, float* to) {
   switch (dtype) {

@@ -65,21 +65,18 @@ std::vector<Peer> peers_of(const std::vector<Card>& cards) {
   std::vector<Peer> peers;
   for (const Card& card : cards) {
     const size_t rank = peers.size();
-    const std::string name = format("rank %d (host %s, pid %lld)", static_cast<int>(rank), card.host,
-                                    static_cast<long long>(card.pid));
+    const std::string name =
+        format("rank %d (host %s, pid %lld)", static_cast<int>(rank), card.host, static_cast<long long>(card.pid));
     peers.push_back(Peer{card.host, card.pid, card.rails[0], places[rank], name});
   }
   return peers;
 }
 
-std::vector<Address> rails_of(const Card& card) {
-  return std::vector<Address>(card.rails, card.rails + card.nrails);
-}
+std::vector<Address> rails_of(const Card& card) { return std::vector<Address>(card.rails, card.rails + card.nrails); }
 
 int ranks_on_host_of(const std::vector<Card>& cards, const Card& card) {
-  return static_cast<int>(std::count_if(cards.begin(), cards.end(), [&](const Card& other) {
-    return std::strcmp(other.boot, card.boot) == 0;
-  }));
+  return static_cast<int>(std::count_if(cards.begin(), cards.end(),
+                                        [&](const Card& other) { return std::strcmp(other.boot, card.boot) == 0; }));
 }
 
 StreamSettings streams_between(const std::vector<Card>& cards, size_t rank, size_t peer) {

@@ -59,10 +59,11 @@ Communicator::Communicator(const UniqueId& id, int rank, int nranks, const Setti
       tuning_(connections_.tuner, &chooser_),
       doorbell_(&lonely_doorbell_),
       spin_(may_spin(usable_cores(), connections_.ranks_on_host)),
-      transfers_(rank, nranks, [this](const Transfer& transfer) {
-        recorder_.set_source(transfer.ticket, transfer.peer);
-        recorder_.end(transfer.ticket, CC_SUCCESS);
-      }),
+      transfers_(rank, nranks,
+                 [this](const Transfer& transfer) {
+                   recorder_.set_source(transfer.ticket, transfer.peer);
+                   recorder_.end(transfer.ticket, CC_SUCCESS);
+                 }),
       standoff_(rank, nranks) {
   chooser_.chosen = &chosen_;
   if (connections_.link_matrix) {
@@ -77,13 +78,10 @@ Communicator::Communicator(const UniqueId& id, int rank, int nranks, const Setti
   chooser_.shape.shared = connections_.arena && connections_.arena->has_all();
   chooser_.shape.crossed = connections_.cross_memory != nullptr;
   if (connections_.segment) {
-    doorbell_ =
-        connections_.segment->doorbell(connections_.peers[static_cast<size_t>(rank)].place.local_rank);
+    doorbell_ = connections_.segment->doorbell(connections_.peers[static_cast<size_t>(rank)].place.local_rank);
   }
-  monitor_ =
-      std::make_unique<Monitor>(std::move(connections_.control), std::move(names), &failure_, doorbell_);
-  log(LogLevel::version, "version %s rank %d of %d: %s", cc_version_string(), rank, nranks,
-      summary().c_str());
+  monitor_ = std::make_unique<Monitor>(std::move(connections_.control), std::move(names), &failure_, doorbell_);
+  log(LogLevel::version, "version %s rank %d of %d: %s", cc_version_string(), rank, nranks, summary().c_str());
   if (tuning_.keeps() && nranks > 1) load_choices();
 }
 
@@ -109,8 +107,8 @@ void Communicator::check_usable() const {
   if (finalized_) throw Error(CC_ERROR_INVALID_USAGE, "the communicator was finalized");
 }
 
-void Communicator::run(Operation operation, int64_t timeout_ms,
-                       const std::function<void(const Context&)>& body, uint64_t elements) {
+void Communicator::run(Operation operation, int64_t timeout_ms, const std::function<void(const Context&)>& body,
+                       uint64_t elements) {
   check_process();
   const Turns::Turn turn(&turns_);
   if (group_owner_ != std::thread::id()) {
@@ -136,16 +134,14 @@ void Communicator::run(Operation operation, int64_t timeout_ms,
     monitor_->check_departures(operation.sequence);
     if (!deadline.passed()) return;
     std::string waits;
-    if (receive_from >= 0)
-      waits += " for data from " + connections_.peers[static_cast<size_t>(receive_from)].name;
+    if (receive_from >= 0) waits += " for data from " + connections_.peers[static_cast<size_t>(receive_from)].name;
     if (send_to >= 0) {
-      waits += (waits.empty() ? " for " : " and for ") +
-               connections_.peers[static_cast<size_t>(send_to)].name + " to take data";
+      waits += (waits.empty() ? " for " : " and for ") + connections_.peers[static_cast<size_t>(send_to)].name +
+               " to take data";
     }
     throw Error(CC_ERROR_TIMEOUT,
                 format("%s on rank %d did not end within its timeout of %.3f s; it waits%s",
-                       describe(operation).c_str(), rank_, static_cast<double>(limit_ms) / 1000,
-                       waits.c_str()));
+                       describe(operation).c_str(), rank_, static_cast<double>(limit_ms) / 1000, waits.c_str()));
   };
   if (connections_.arena) {
     connections_.arena->announce(operation.sequence, reinterpret_cast<const std::byte*>(&operation));
@@ -210,8 +206,7 @@ void Communicator::give_up(const Error& error, uint64_t operation) {
   if (error.code() == CC_ERROR_REMOTE) {
     // A rank that leaves waits for others to let go of its buffers, then asks who is missing, and only then says why.
     const bool left = dynamic_cast<const LeftOperation*>(&error) != nullptr;
-    const Deadline patience =
-        Deadline::in_ms(left ? MutualAccess::kLeaveMs + Monitor::kAnswerMs + kCauseMs : kCauseMs);
+    const Deadline patience = Deadline::in_ms(left ? MutualAccess::kLeaveMs + Monitor::kAnswerMs + kCauseMs : kCauseMs);
     while (failure_.code() == CC_SUCCESS && !patience.passed()) sleep_a_moment();
   }
   std::string text = error.what();

@@ -44,8 +44,7 @@ class Communicator {
   void retune();
   void set_algorithm(const Choice& choice);
   // Throws CC_ERROR_INVALID_ARGUMENT.
-  Choice choice_of(const std::string& collective, uint64_t bytes, cc_dtype dtype,
-                   const std::string& algorithm) const;
+  Choice choice_of(const std::string& collective, uint64_t bytes, cc_dtype dtype, const std::string& algorithm) const;
   std::string tuner_text();
 
   int rank() const { return rank_; }

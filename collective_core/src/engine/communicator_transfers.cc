@@ -40,8 +40,7 @@ void Communicator::advance_group(int64_t wait_ms, unsigned char* finished, size_
   failure_.check();
   require_own_group();
   if (count != transfers_.count()) {
-    throw Error(CC_ERROR_INVALID_ARGUMENT,
-                format("the group has %zu transfers, not %zu", transfers_.count(), count));
+    throw Error(CC_ERROR_INVALID_ARGUMENT, format("the group has %zu transfers, not %zu", transfers_.count(), count));
   }
   const Deadline patience = Deadline::in_ms(wait_ms);
   move_transfers(&patience, wait_ms);
@@ -59,9 +58,8 @@ void Communicator::close_group() {
 
 void Communicator::require_own_group() const {
   if (group_owner_ == std::this_thread::get_id()) return;
-  throw Error(CC_ERROR_INVALID_USAGE, group_owner_ == std::thread::id()
-                                          ? "no group is open"
-                                          : "another thread has a group of transfers open");
+  throw Error(CC_ERROR_INVALID_USAGE,
+              group_owner_ == std::thread::id() ? "no group is open" : "another thread has a group of transfers open");
 }
 
 // A failure is the end of the group too.
@@ -69,8 +67,7 @@ void Communicator::move_transfers(const Deadline* patience, int64_t wait_ms) {
   try {
     const auto check = [&] {
       failure_.check();
-      transfers_.check_deadlines(
-          [this](int peer) { return connections_.peers[static_cast<size_t>(peer)].name; });
+      transfers_.check_deadlines([this](int peer) { return connections_.peers[static_cast<size_t>(peer)].name; });
       if (connections_.arena) standoff_.check(transfers_, *connections_.arena, sequence_);
     };
     check();
@@ -81,8 +78,7 @@ void Communicator::move_transfers(const Deadline* patience, int64_t wait_ms) {
     told_to_all([&] { transfers_.run(context, patience); });
   } catch (const Error& error) {
     const Error cause = error.code() == CC_ERROR_TIMEOUT ? explained(error) : error;
-    transfers_.for_each_unfinished(
-        [&](const Transfer& transfer) { recorder_.end(transfer.ticket, cause.code()); });
+    transfers_.for_each_unfinished([&](const Transfer& transfer) { recorder_.end(transfer.ticket, cause.code()); });
     transfers_.clear();
     group_owner_ = std::thread::id();
     give_up(cause, 0);

@@ -33,8 +33,8 @@ void Communicator::load_choices() {
     for (const auto& link : connections_.links) {
       if (link) transports.emplace_back(link->name());
     }
-    choices = tuning_.load({machine_text(), env_text("CCORE_CACHE_MODEL"), model_size_text(connections_.tuner.model_bytes),
-                            scale_text(places_, transports)});
+    choices = tuning_.load({machine_text(), env_text("CCORE_CACHE_MODEL"),
+                            model_size_text(connections_.tuner.model_bytes), scale_text(places_, transports)});
   }
   run(operation_of(kTunerLoads), settings_.init_timeout_ms, [&](const Context& context) {
     uint64_t count = choices.size();

@@ -58,9 +58,9 @@ class Connector {
     if (!settings_.interface_name.empty()) rails = choose_rails(interfaces(), settings_.interface_name);
     if (!settings_.address.empty()) rails = {resolve(settings_.address, 0)};
     if (rails.size() > kMostRails) {
-      throw Error(CC_ERROR_INVALID_ARGUMENT, format("CCORE_SOCKET_IFNAME=%s names %d interfaces, expected %d at most",
-                                                    settings_.interface_name.c_str(), static_cast<int>(rails.size()),
-                                                    kMostRails));
+      throw Error(CC_ERROR_INVALID_ARGUMENT,
+                  format("CCORE_SOCKET_IFNAME=%s names %d interfaces, expected %d at most",
+                         settings_.interface_name.c_str(), static_cast<int>(rails.size()), kMostRails));
     }
     std::vector<UniqueFd> listeners;
     for (Address& address : rails) {
@@ -150,9 +150,7 @@ class Connector {
   }
 
   // Faults are injected into links, so with them everything goes over links.
-  size_t slot_bytes() const {
-    return settings_.fault_seed == 0 ? static_cast<size_t>(settings_.slot_bytes) : 0;
-  }
+  size_t slot_bytes() const { return settings_.fault_seed == 0 ? static_cast<size_t>(settings_.slot_bytes) : 0; }
 
   void make_arena() {
     if (!result_.segment || !result_.segment->arena()) return;
@@ -181,8 +179,7 @@ class Connector {
   }
 
   bool shares_memory_with(size_t peer) const {
-    return result_.peers[peer].place.node == result_.peers[own()].place.node && mapped_[peer] &&
-           mapped_[own()];
+    return result_.peers[peer].place.node == result_.peers[own()].place.node && mapped_[peer] && mapped_[own()];
   }
 
   void connect() {
@@ -211,8 +208,8 @@ class Connector {
                                          result_.peers[peer].place.local_rank);
       }
       if (link && seed != 0) {
-        link = std::make_unique<FaultLink>(std::move(link),
-                                           static_cast<uint64_t>(seed) * 1000003 + own() * 1009 + peer);
+        link =
+            std::make_unique<FaultLink>(std::move(link), static_cast<uint64_t>(seed) * 1000003 + own() * 1009 + peer);
       }
       result_.links.push_back(std::move(link));
     }

@@ -18,10 +18,11 @@ namespace ccore {
 
 struct CrossMemoryProbe {
   std::unique_ptr<CrossMemory> memory;  // null: it may not be used
-  std::string obstacle;                 // then why, the same text on all ranks
+  std::string obstacle;  // then why, the same text on all ranks
 };
 
 // Collective over all ranks of the communicator, which are on one host. names: of them, for texts. wanted: by this rank.
-CrossMemoryProbe probe_cross_memory(RendezvousClient* client, int rank, const std::vector<std::string>& names, bool wanted);
+CrossMemoryProbe probe_cross_memory(RendezvousClient* client, int rank, const std::vector<std::string>& names,
+                                    bool wanted);
 
 }  // namespace ccore

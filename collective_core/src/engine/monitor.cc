@@ -28,7 +28,8 @@ enum class Monitor::FrameType : uint32_t { goodbye = 1, error = 2, question = 16
 struct Monitor::Frame {
   FrameType type = FrameType::goodbye;
   uint32_t code = 0;  // of an error; of a question and its answer: their number
-  uint64_t finished = 0;  // of a question: the operation that is meant; of an answer: the one that the rank is in, or was
+  uint64_t finished =
+      0;  // of a question: the operation that is meant; of an answer: the one that the rank is in, or was
   char text[1000] = {};   // of an answer: what the rank called as the operation that is meant, if it knows
   uint64_t tag = 0;       // of all that stands before it
 };
@@ -50,13 +51,8 @@ struct Monitor::Peer {
   Frame frame;
 };
 
-Monitor::Monitor(std::vector<Connection> control, std::vector<std::string> names, Failure* failure,
-                 Doorbell* doorbell)
-    : names_(std::move(names)),
-      failure_(failure),
-      doorbell_(doorbell),
-      wake_fd_(make_event()),
-      stop_fd_(make_event()) {
+Monitor::Monitor(std::vector<Connection> control, std::vector<std::string> names, Failure* failure, Doorbell* doorbell)
+    : names_(std::move(names)), failure_(failure), doorbell_(doorbell), wake_fd_(make_event()), stop_fd_(make_event()) {
   for (Connection& connection : control) {
     peers_.push_back(std::make_unique<Peer>(std::move(connection), names_[peers_.size()]));
   }
@@ -241,8 +237,7 @@ void Monitor::read_frames(size_t rank) {
   Peer& peer = *peers_[rank];
   while (peer.open) {
     auto* bytes = reinterpret_cast<char*>(&peer.frame);
-    const ssize_t got =
-        recv(peer.fd.get(), bytes + peer.received, sizeof(Frame) - peer.received, MSG_DONTWAIT);
+    const ssize_t got = recv(peer.fd.get(), bytes + peer.received, sizeof(Frame) - peer.received, MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (got <= 0) {
       const std::string why = got < 0 ? errno_text(errno) : "connection closed";

@@ -27,8 +27,7 @@ class Monitor {
   static constexpr int64_t kAnswerMs = 500;
 
   // control: by rank, empty at the own place. names: ranks in words. doorbell: rung on news.
-  Monitor(std::vector<Connection> control, std::vector<std::string> names, Failure* failure,
-          Doorbell* doorbell);
+  Monitor(std::vector<Connection> control, std::vector<std::string> names, Failure* failure, Doorbell* doorbell);
   // Says goodbye with the number of operations that this rank has finished, then closes.
   ~Monitor();
   Monitor(const Monitor&) = delete;

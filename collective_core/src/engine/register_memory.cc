@@ -58,7 +58,8 @@ uint64_t register_memory(Communicator* communicator, void* memory, size_t bytes,
           if (!why.empty()) log(LogLevel::warn, "memory of other ranks cannot be mapped: %s", why.c_str());
           const std::vector<uint8_t> mapped = gather_all(context, static_cast<uint8_t>(why.empty()));
           const auto failed = std::find(mapped.begin(), mapped.end(), uint8_t{0});
-          if (failed != mapped.end()) why = format("rank %d could not map it", static_cast<int>(failed - mapped.begin()));
+          if (failed != mapped.end())
+            why = format("rank %d could not map it", static_cast<int>(failed - mapped.begin()));
         }
         *direct = why.empty();
         if (!*direct) {

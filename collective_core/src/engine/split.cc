@@ -33,7 +33,7 @@ std::optional<LinkMatrix> links_of(const std::optional<LinkMatrix>& whole, const
   const LinkMatrix part = part_of(*whole, members);
   const std::vector<bool> reached = reachable(part);
   return std::find(reached.begin(), reached.end(), false) == reached.end() ? std::optional<LinkMatrix>(part)
-                                                                          : std::nullopt;
+                                                                           : std::nullopt;
 }
 
 }  // namespace
@@ -70,7 +70,8 @@ std::optional<Seat> split(Communicator* parent, const SplitWish& wish, const cc_
   if (seat.nranks == 0) return std::nullopt;
   // The parent is not harmed: all its ranks have ended the operation.
   if (offer.code != CC_SUCCESS) {
-    throw Error(static_cast<cc_result>(offer.code), std::string("no rendezvous for the new communicator: ") + offer.why);
+    throw Error(static_cast<cc_result>(offer.code),
+                std::string("no rendezvous for the new communicator: ") + offer.why);
   }
   seat.id = decode(offer.id);
   return seat;

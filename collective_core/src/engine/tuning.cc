@@ -43,9 +43,7 @@ class LinkCouncil : public Council {
     if (leads()) *figures = worst;
   }
 
-  void follow(Decision* decision) override {
-    broadcast_tree(context_, decision, decision, sizeof *decision, 0);
-  }
+  void follow(Decision* decision) override { broadcast_tree(context_, decision, decision, sizeof *decision, 0); }
 
  private:
   Context context_;
@@ -107,9 +105,7 @@ bool Tuning::tunable(Kind kind) const {
 std::vector<Candidate> Tuning::candidates(const TunerKey& key) const {
   const auto kind = static_cast<Kind>(key.kind);
   const size_t middle = (size_t{1} << key.size_class) + (size_t{1} << key.size_class) / 2;
-  const auto cost = [&](Algorithm one) {
-    return estimated_us(kind, one, middle, chooser_->shape, chooser_->model);
-  };
+  const auto cost = [&](Algorithm one) { return estimated_us(kind, one, middle, chooser_->shape, chooser_->model); };
   const Algorithm first = choose(kind, middle, chooser_->shape, chooser_->overrides, chooser_->model);
   std::vector<Candidate> all = {Candidate{static_cast<uint32_t>(first), cost(first)}};
   for (const Algorithm one : algorithms_of(kind, chooser_->shape)) {
@@ -145,8 +141,8 @@ std::vector<CacheEntry> Tuning::entries() const {
   std::vector<CacheEntry> all;
   for (const TunerRow& row : tuner_.rows()) {
     if (row.phase != Phase::fixed) continue;
-    all.push_back(CacheEntry{name_of(static_cast<Kind>(row.key.kind)), row.key.size_class,
-                             row.key.dtype_class, name_of(static_cast<Algorithm>(row.choice)), row.us});
+    all.push_back(CacheEntry{name_of(static_cast<Kind>(row.key.kind)), row.key.size_class, row.key.dtype_class,
+                             name_of(static_cast<Algorithm>(row.choice)), row.us});
   }
   return all;
 }
@@ -239,12 +235,10 @@ Choice Tuning::choice_of(const std::string& collective, uint64_t bytes, cc_dtype
 std::string Tuning::dump() const {
   const TunerSettings& settings = tuner_.settings();
   std::string text = format("autotune %d mode %s\n", settings.enabled, name_of(settings.mode));
-  if (settings.mode == PerfMode::profile)
-    text += format("communication %.1f %% of the time\n", 100 * tuner_.share());
+  if (settings.mode == PerfMode::profile) text += format("communication %.1f %% of the time\n", 100 * tuner_.share());
   for (const TunerRow& row : tuner_.rows()) {
-    text += format("%s bytes 2^%d dtypes %s: %s %s", name_of(static_cast<Kind>(row.key.kind)),
-                   row.key.size_class, kDtypeClasses[row.key.dtype_class], name_of(row.phase),
-                   name_of(static_cast<Algorithm>(row.choice)));
+    text += format("%s bytes 2^%d dtypes %s: %s %s", name_of(static_cast<Kind>(row.key.kind)), row.key.size_class,
+                   kDtypeClasses[row.key.dtype_class], name_of(row.phase), name_of(static_cast<Algorithm>(row.choice)));
     text += row.us > 0 ? format(" %.1f us\n", row.us) : "\n";
   }
   return text;

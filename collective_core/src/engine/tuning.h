@@ -47,8 +47,7 @@ class Tuning {
   // Searches, now or for the first time.
   void retune();
   // Throws CC_ERROR_INVALID_ARGUMENT with what there is.
-  Choice choice_of(const std::string& collective, uint64_t bytes, cc_dtype dtype,
-                   const std::string& algorithm) const;
+  Choice choice_of(const std::string& collective, uint64_t bytes, cc_dtype dtype, const std::string& algorithm) const;
   // For people: a line for each kind of operation.
   std::string dump() const;
 

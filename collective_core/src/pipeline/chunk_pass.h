@@ -25,8 +25,7 @@ struct ChunkedData {
 // its next chunk when it has returned the one before, so no more chunks are under way than there are slots.
 class ChunkPass {
  public:
-  ChunkPass(const Context& context, CopyEngine* engine, std::vector<StagingSlot>* slots,
-            const ChunkedData& data);
+  ChunkPass(const Context& context, CopyEngine* engine, std::vector<StagingSlot>* slots, const ChunkedData& data);
   // Throws with copies under way.
   void run();
 

@@ -13,9 +13,9 @@ using Text = std::array<char, 1024>;
 
 [[noreturn]] void throw_failed(cc_result result, Text* text) {
   text->back() = '\0';
-  throw Error(CC_ERROR_SYSTEM, text->front() ? text->data()
-                                             : format("the copy engine returned %d and no text",
-                                                      static_cast<int>(result)));
+  throw Error(CC_ERROR_SYSTEM, text->front()
+                                   ? text->data()
+                                   : format("the copy engine returned %d and no text", static_cast<int>(result)));
 }
 
 }  // namespace

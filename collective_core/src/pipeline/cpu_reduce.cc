@@ -58,8 +58,7 @@ CpuReduceSettings cpu_reduce_settings_from(const cc_cpu_reduce_options* options)
   return {static_cast<size_t>(chunk_bytes), static_cast<size_t>(given.chunks > 0 ? given.chunks : kChunks)};
 }
 
-CpuReduce::CpuReduce(Communicator* communicator, const CpuReduceSettings& settings,
-                     std::unique_ptr<CopyEngine> engine)
+CpuReduce::CpuReduce(Communicator* communicator, const CpuReduceSettings& settings, std::unique_ptr<CopyEngine> engine)
     : communicator_(communicator),
       settings_(settings),
       staging_(settings.chunks, settings.chunk_bytes),
@@ -97,9 +96,8 @@ void CpuReduce::run(const void* device_send, void* device_recv, size_t count, cc
   operation.redop = op;
   operation.shape = data.chunk_elements;
   try {
-    communicator_->run(operation, timeout_ms, [&](const Context& context) {
-      ChunkPass(context, engine_.get(), &slots_, data).run();
-    });
+    communicator_->run(operation, timeout_ms,
+                       [&](const Context& context) { ChunkPass(context, engine_.get(), &slots_, data).run(); });
   } catch (...) {
     drain();
     throw;

@@ -31,8 +31,7 @@ class CpuReduce {
   CpuReduce& operator=(const CpuReduce&) = delete;
 
   // timeout_ms 0: the communicator's. Returns with no copy under way, or throws; see drain.
-  void run(const void* device_send, void* device_recv, size_t count, cc_dtype dtype, cc_redop op,
-           int64_t timeout_ms);
+  void run(const void* device_send, void* device_recv, size_t count, cc_dtype dtype, cc_redop op, int64_t timeout_ms);
   bool running() const { return running_.load(std::memory_order_acquire); }
 
  private:

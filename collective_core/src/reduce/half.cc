@@ -32,8 +32,9 @@ bool has_f16c() {
 __attribute__((target("avx,f16c"))) size_t f16_to_f32_f16c(const void* from, float* to, size_t count) {
   size_t i = 0;
   for (; i + 8 <= count; i += 8) {
-    _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128(
-                                 reinterpret_cast<const __m128i*>(static_cast<const char*>(from) + 2 * i))));
+    _mm256_storeu_ps(
+        to + i,
+        _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(static_cast<const char*>(from) + 2 * i))));
   }
   return i;
 }

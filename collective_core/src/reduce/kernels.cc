@@ -55,8 +55,7 @@ struct SumDivide {
 
 template <typename T, typename Op>
 void reduce(void* out, const void* a, const void* b, size_t count, unsigned divisor) {
-  for (size_t i = 0; i < count; ++i)
-    store(out, i, Op::template apply<T>(load<T>(a, i), load<T>(b, i), divisor));
+  for (size_t i = 0; i < count; ++i) store(out, i, Op::template apply<T>(load<T>(a, i), load<T>(b, i), divisor));
 }
 
 // A divisor does not fit i8 when there are more than 127 ranks.

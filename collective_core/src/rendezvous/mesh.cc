@@ -11,7 +11,7 @@ namespace ccore {
 namespace {
 
 Connection reach_rank(const MeshPlan& plan, size_t peer, Purpose purpose, int stream, const Digest& secret,
-                        const Deadline& deadline, const Alarm& alarm) {
+                      const Deadline& deadline, const Alarm& alarm) {
   const std::vector<Address>& own = plan.rails[static_cast<size_t>(plan.rank)];
   const size_t rail = static_cast<size_t>(stream) % std::min(own.size(), plan.rails[peer].size());
   Hello hello;
@@ -21,8 +21,8 @@ Connection reach_rank(const MeshPlan& plan, size_t peer, Purpose purpose, int st
   hello.nranks = static_cast<int32_t>(plan.rails.size());
   hello.stream = stream;
   // With several rails, the packets must leave by the one that was chosen.
-  return reach(plan.rails[peer][rail], secret, hello, deadline, plan.names[peer],
-               own.size() > 1 ? &own[rail] : nullptr, &alarm);
+  return reach(plan.rails[peer][rail], secret, hello, deadline, plan.names[peer], own.size() > 1 ? &own[rail] : nullptr,
+               &alarm);
 }
 
 bool complete(const Mesh& mesh, size_t peer) {

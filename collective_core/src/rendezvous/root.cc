@@ -67,9 +67,9 @@ class Root {
       if (seats_.empty()) seats_.resize(static_cast<size_t>(hello.nranks));
       late_.emplace(std::move(accepted->connection), rank_text(hello.from));  // told too, if it is what fails
       if (hello.nranks != static_cast<int>(seats_.size())) {
-        throw Error(CC_ERROR_INVALID_ARGUMENT,
-                    rank_text(hello.from) + " says there are " + std::to_string(hello.nranks) +
-                        " ranks, the first to arrive said " + std::to_string(seats_.size()));
+        throw Error(CC_ERROR_INVALID_ARGUMENT, rank_text(hello.from) + " says there are " +
+                                                   std::to_string(hello.nranks) + " ranks, the first to arrive said " +
+                                                   std::to_string(seats_.size()));
       }
       if (hello.from < 0 || hello.from >= hello.nranks) {
         throw Error(CC_ERROR_INVALID_ARGUMENT, rank_text(hello.from) + " is out of range");
@@ -110,7 +110,8 @@ class Root {
   // Waits that long for any rank, and reads what there is.
   void hear(int wait_ms) {
     std::vector<pollfd> fds;
-    for (const Seat& seat : seats_) fds.push_back(pollfd{seat.left || !seat.channel ? -1 : seat.channel->fd(), POLLIN, 0});
+    for (const Seat& seat : seats_)
+      fds.push_back(pollfd{seat.left || !seat.channel ? -1 : seat.channel->fd(), POLLIN, 0});
     poll(fds.data(), fds.size(), wait_ms);
     for (size_t rank = 0; rank < seats_.size(); ++rank) {
       if (fds[rank].revents != 0) hear_rank(rank);

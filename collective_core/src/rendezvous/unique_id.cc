@@ -86,9 +86,8 @@ UniqueId unique_id_at(const std::string& host, int port, const std::string& secr
     try {
       start_root(listen_on(own_name ? every_address(id.address) : id.address, true), id.secret);
     } catch (const Error& error) {
-      throw Error(error.code(),
-                  std::string(error.what()) +
-                      " (a second rank 0, another job on this port, or not an address of this host?)");
+      throw Error(error.code(), std::string(error.what()) +
+                                    " (a second rank 0, another job on this port, or not an address of this host?)");
     }
   }
   return id;

@@ -39,8 +39,8 @@ class HalvingBuilder {
       const Span upper{mine.begin + half, half};
       const bool keeps_upper = (place & distance) != 0;
       mine = keeps_upper ? upper : lower;
-      exchange(partner, keeps_upper ? lower : upper, mine,
-               partner < rank ? Action::fold_below : Action::fold_above, half == 1);
+      exchange(partner, keeps_upper ? lower : upper, mine, partner < rank ? Action::fold_below : Action::fold_above,
+               half == 1);
     }
     for (int distance = power_ / 2; distance > 0; distance /= 2) {
       const bool has_upper = (place & distance) != 0;

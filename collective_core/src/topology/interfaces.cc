@@ -31,7 +31,8 @@ bool link_local(const Address& address) {
 
 // Without those that have no carrier, if others have one.
 std::vector<const Interface*> connected(std::vector<const Interface*> fitting) {
-  const auto rest = std::stable_partition(fitting.begin(), fitting.end(), [](const Interface* one) { return one->running; });
+  const auto rest =
+      std::stable_partition(fitting.begin(), fitting.end(), [](const Interface* one) { return one->running; });
   if (rest != fitting.begin()) fitting.erase(rest, fitting.end());
   return fitting;
 }
@@ -91,8 +92,7 @@ Address choose_address(const std::vector<Interface>& all, const std::string& sel
   const Interface* chosen = first_of_family(fitting);
   if (!chosen) {
     std::string known;
-    for (const Interface& one : all)
-      known += (known.empty() ? "" : ", ") + one.name + " " + host_text(one.address);
+    for (const Interface& one : all) known += (known.empty() ? "" : ", ") + one.name + " " + host_text(one.address);
     throw Error(CC_ERROR_INVALID_ARGUMENT,
                 "no network interface with an address fits \"" + selector + "\"; this host has: " + known);
   }

@@ -58,7 +58,11 @@ int usable_cores() {
 }
 
 WaitLadder::WaitLadder(Doorbell* doorbell, int wake_fd, bool spin, std::function<void()> check)
-    : doorbell_(doorbell), wake_fd_(wake_fd), spins_(spin ? kSpins : 0), check_(std::move(check)), longest_sleep_ns_(kSleepMs * 1000000L) {}
+    : doorbell_(doorbell),
+      wake_fd_(wake_fd),
+      spins_(spin ? kSpins : 0),
+      check_(std::move(check)),
+      longest_sleep_ns_(kSleepMs * 1000000L) {}
 
 WaitLadder::~WaitLadder() {
   if (armed_) doorbell_->waiting.store(0, std::memory_order_relaxed);

@@ -19,9 +19,10 @@ SipKey derive(const Session& session, const std::string& purpose, bool from_conn
 
 void Seals::check(const void* header, size_t size, uint64_t tag, const char* what) const {
   if (tag == in.tag(header, size)) return;
-  throw NotAuthentic(format("%s %llu from %s is not authentic: something on the way altered, lost, repeated or "
-                            "reordered what was sent",
-                            what, static_cast<unsigned long long>(in.frames() + 1), who.c_str()));
+  throw NotAuthentic(
+      format("%s %llu from %s is not authentic: something on the way altered, lost, repeated or "
+             "reordered what was sent",
+             what, static_cast<unsigned long long>(in.frames() + 1), who.c_str()));
 }
 
 Seals make_seals(const Session& session, const std::string& purpose, std::string who) {

@@ -57,8 +57,7 @@ CacheEntry entry_of(const std::string& line) {
   std::string title, size, dtype, us, more;
   CacheEntry entry;
   words >> title >> entry.collective >> size >> dtype >> entry.algorithm >> us;
-  if (!words || words >> more || title != "choice" || !is_name(entry.collective) ||
-      !is_name(entry.algorithm)) {
+  if (!words || words >> more || title != "choice" || !is_name(entry.collective) || !is_name(entry.algorithm)) {
     throw std::invalid_argument("a line is no choice");
   }
   entry.size_class = number<uint8_t>(size, 0, 63);
@@ -73,8 +72,7 @@ CacheEntry entry_of(const std::string& line) {
 
 void make_directories(const std::string& path) {
   for (size_t at = path.find('/', 1); at != std::string::npos; at = path.find('/', at + 1)) {
-    if (mkdir(path.substr(0, at).c_str(), 0700) != 0 && errno != EEXIST)
-      fail("cannot make", path.substr(0, at));
+    if (mkdir(path.substr(0, at).c_str(), 0700) != 0 && errno != EEXIST) fail("cannot make", path.substr(0, at));
   }
 }
 
@@ -103,14 +101,12 @@ std::string format_cache(const CacheIdentity& identity, const std::vector<CacheE
 std::vector<CacheEntry> parse_cache(const CacheIdentity& identity, const std::string& text) {
   if (text.size() > kMostCacheBytes) throw std::invalid_argument("it is too large");
   const std::string head = std::string(kTitle) + "\n" + identity.text();
-  if (text.compare(0, std::strlen(kTitle), kTitle) != 0)
-    throw std::invalid_argument("it is of another version");
+  if (text.compare(0, std::strlen(kTitle), kTitle) != 0) throw std::invalid_argument("it is of another version");
   const size_t sum = text.rfind("sha256 ");
   if (sum == std::string::npos || text.substr(sum) != "sha256 " + hex_sha256(text.substr(0, sum)) + "\n") {
     throw std::invalid_argument("its checksum is wrong");
   }
-  if (text.compare(0, head.size(), head) != 0)
-    throw std::invalid_argument("it is of another machine or model");
+  if (text.compare(0, head.size(), head) != 0) throw std::invalid_argument("it is of another machine or model");
   std::vector<CacheEntry> entries;
   for (size_t begin = head.size(); begin < sum;) {
     const size_t end = text.find('\n', begin);

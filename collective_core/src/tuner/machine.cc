@@ -48,9 +48,8 @@ const char* name_of(Phase phase) {
 
 Machine::Machine(const TunerSettings& settings, std::vector<Candidate> candidates)
     : settings_(settings), candidates_(std::move(candidates)), restless_(settings.enabled != 0) {
-  const auto best =
-      std::min_element(candidates_.begin(), candidates_.end(),
-                       [](const Candidate& a, const Candidate& b) { return a.cold_us < b.cold_us; });
+  const auto best = std::min_element(candidates_.begin(), candidates_.end(),
+                                     [](const Candidate& a, const Candidate& b) { return a.cold_us < b.cold_us; });
   choice_ = best->id;
   enter(candidates_.size() == 1 ? Phase::fixed : Phase::warmup, {choice_});
 }
@@ -76,9 +75,7 @@ bool Machine::wants_search() const {
 
 void Machine::search() { enter(Phase::filter, hopeful()); }
 
-bool Machine::watching() const {
-  return phase_ == Phase::fixed && settings_.enabled && candidates_.size() > 1;
-}
+bool Machine::watching() const { return phase_ == Phase::fixed && settings_.enabled && candidates_.size() > 1; }
 
 bool Machine::decision_due() const {
   return (searching() || watching()) && calls_ > 0 && calls_ >= active_.size() * calls_of_each();
@@ -156,8 +153,7 @@ Decision Machine::watch(double figure_us) const {
 }
 
 bool Machine::apply(const Decision& decision) {
-  if (decision.magic != Decision().magic || decision.count == 0 || decision.count > candidates_.size())
-    return false;
+  if (decision.magic != Decision().magic || decision.count == 0 || decision.count > candidates_.size()) return false;
   const std::vector<uint32_t> named(decision.candidates, decision.candidates + decision.count);
   if (!std::all_of(named.begin(), named.end(), [&](uint32_t id) { return known(id); })) return false;
   switch (decision.phase) {

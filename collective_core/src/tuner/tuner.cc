@@ -30,8 +30,7 @@ uint8_t size_class(uint64_t bytes) {
 
 Tuner::Tuner(const TunerSettings& settings, Clock clock) : settings_(settings), clock_(std::move(clock)) {}
 
-Tuner::Entry* Tuner::entry_of(const TunerKey& key,
-                              const std::function<std::vector<Candidate>()>& candidates) {
+Tuner::Entry* Tuner::entry_of(const TunerKey& key, const std::function<std::vector<Candidate>()>& candidates) {
   const auto found = entries_.find(key);
   if (found != entries_.end()) return &found->second;
   Entry* entry = &entries_.emplace(key, Entry{Machine(settings_, candidates())}).first->second;
@@ -74,8 +73,7 @@ void Tuner::decide(Machine* machine, uint64_t sequence, Council* council) {
     throw Error(CC_ERROR_DESYNC,
                 format("the tuner of rank 0 decided for operation %llu what this rank cannot do in "
                        "operation %llu: the ranks have different algorithms",
-                       static_cast<unsigned long long>(decision.sequence),
-                       static_cast<unsigned long long>(sequence)));
+                       static_cast<unsigned long long>(decision.sequence), static_cast<unsigned long long>(sequence)));
   }
   const bool news = !was_settled || (!was_known && machine->reference_us() > 0);
   if (machine->phase() == Phase::fixed && news) ++choices_made_;
@@ -96,8 +94,7 @@ void Tuner::let_search(Entry* entry) {
   ++operations_;
   if (entry == searcher_) searched_at_ = operations_;
   if (!entry->machine.wants_search()) return;
-  const bool busy =
-      searcher_ && searcher_->machine.searching() && operations_ - searched_at_ <= kSearchPatience;
+  const bool busy = searcher_ && searcher_->machine.searching() && operations_ - searched_at_ <= kSearchPatience;
   if (busy) return;
   searcher_ = entry;
   searched_at_ = operations_;
@@ -126,8 +123,7 @@ std::vector<TunerRow> Tuner::rows() const {
 }
 
 double Tuner::share() const {
-  return last_ns_ > first_ns_ ? static_cast<double>(inside_ns_) / static_cast<double>(last_ns_ - first_ns_)
-                              : 0;
+  return last_ns_ > first_ns_ ? static_cast<double>(inside_ns_) / static_cast<double>(last_ns_ - first_ns_) : 0;
 }
 
 }  // namespace ccore

@@ -44,8 +44,8 @@ void run_all(int rank, cc_comm* comm, Meeting* meeting, std::vector<Data>* share
     Data& out = (*shared)[own];
     out.assign(mine.size(), 0xa5);
     const auto reduce = [&](const Data& from, Data* to) {
-      EXPECT(cc_all_reduce(from.data(), to->data(), c.count, c.dtype, c.op, comm, nullptr) == CC_SUCCESS, "rank ",
-             rank, ": ", cc_last_error(nullptr));
+      EXPECT(cc_all_reduce(from.data(), to->data(), c.count, c.dtype, c.op, comm, nullptr) == CC_SUCCESS, "rank ", rank,
+             ": ", cc_last_error(nullptr));
     };
     reduce(mine, &out);
     // One rank holds the result against the oracle, and every other has the very same bits.

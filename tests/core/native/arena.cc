@@ -65,7 +65,8 @@ void sizes_around_the_edges(int nranks) {
     unsigned turn = 0;
     const size_t slot = context.arena->slot_bytes();
     const std::vector<cc_dtype> few{CC_BFLOAT16, CC_FLOAT32};
-    for (const cc_dtype dtype : nranks < 4 ? std::vector<cc_dtype>{CC_UINT8, CC_BFLOAT16, CC_FLOAT32, CC_FLOAT64} : few) {
+    for (const cc_dtype dtype :
+         nranks < 4 ? std::vector<cc_dtype>{CC_UINT8, CC_BFLOAT16, CC_FLOAT32, CC_FLOAT64} : few) {
       for (const cc_redop op : {CC_SUM, CC_AVG}) {
         const size_t size = cc_dtype_size(dtype);
         for (const size_t bytes : {size_t{0}, size, 191 / size * size, ccore::Arena::kInlineBytes, size_t{200}, slot}) {

@@ -89,8 +89,8 @@ void same_bits(int nranks) {
       for (const cc_redop op : kRedops) expect_bits_of_slots(rank, comm, 70008, dtype, op);
     }
     const auto n = static_cast<size_t>(nranks);
-    for (const size_t bytes : {size_t{0}, size_t{4}, 8 * n - 8, size_t{1000}, n * kChunk,
-                               n * kChunk + 20, 2 * n * kChunk + 4 * n + 4}) {
+    for (const size_t bytes :
+         {size_t{0}, size_t{4}, 8 * n - 8, size_t{1000}, n * kChunk, n * kChunk + 20, 2 * n * kChunk + 4 * n + 4}) {
       expect_bits_of_slots(rank, comm, bytes, CC_FLOAT32, CC_AVG);
     }
     expect_bits_of_slots(rank, comm, (size_t{5} << 20) + 4, CC_FLOAT16, CC_SUM);  // past the caches
@@ -149,7 +149,9 @@ void who_leaves_keeps_the_others_out() {
   run_node(3, 4096, [&](const Context& context) {
     if (context.rank == 1) {
       while (!inside) std::this_thread::yield();
-      { const MutualAccess access(context); }  // not finished
+      {
+        const MutualAccess access(context);
+      }  // not finished
       EXPECT(ended, "left while another rank was in a section");
       left = true;
       return;
@@ -180,7 +182,9 @@ void a_stopped_rank_is_waited_for_to_an_end() {
   run_node(2, 4096, [&](const Context& context) {
     if (context.rank == 1) {
       while (!inside) std::this_thread::yield();
-      { const MutualAccess access(context); }
+      {
+        const MutualAccess access(context);
+      }
       left = true;
       return;
     }

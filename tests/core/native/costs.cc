@@ -132,23 +132,18 @@ void print_node_algorithms(int p, size_t share) {
 }  // namespace
 
 void costs() {
-  const auto from_root = [](const std::vector<Schedule>& schedules) {
-    return run_from_root(schedules, 0);
-  };
+  const auto from_root = [](const std::vector<Schedule>& schedules) { return run_from_root(schedules, 0); };
   for (int p = 1; p <= 64; ++p) {
     const size_t data = 960 * static_cast<size_t>(p);
     print(
         "all_reduce_doubling", p, data, [p](int rank) { return ccore::doubling_all_reduce(rank, p); },
         run_from_full_input);
-    print(
-        "all_reduce_ring", p, data, [p](int rank) { return ccore::ring_all_reduce(rank, p); },
-        run_from_full_input);
+    print("all_reduce_ring", p, data, [p](int rank) { return ccore::ring_all_reduce(rank, p); }, run_from_full_input);
     print(
         "all_reduce_halving", p, data, [p](int rank) { return ccore::halving_all_reduce(rank, p); },
         run_from_full_input);
     print(
-        "all_reduce_direct", p, data, [p](int rank) { return ccore::direct_all_reduce(rank, p); },
-        run_from_full_input);
+        "all_reduce_direct", p, data, [p](int rank) { return ccore::direct_all_reduce(rank, p); }, run_from_full_input);
     const std::vector<ccore::Tree> trees = ccore::double_binary_tree(p);
     print(
         "all_reduce_double_tree", p, data, [&](int rank) { return ccore::tree_all_reduce(rank, trees, 1); },
@@ -170,28 +165,17 @@ void costs() {
     print(
         "reduce_scatter_ring", p, data, [p](int rank) { return ccore::ring_reduce_scatter(rank, p); },
         run_from_full_input);
-    print(
-        "all_gather_ring", p, data, [p](int rank) { return ccore::ring_all_gather(rank, p); },
-        run_from_own_block);
-    print(
-        "broadcast_chain", p, data, [p](int rank) { return ccore::chain_broadcast(rank, p, 0); }, from_root);
+    print("all_gather_ring", p, data, [p](int rank) { return ccore::ring_all_gather(rank, p); }, run_from_own_block);
+    print("broadcast_chain", p, data, [p](int rank) { return ccore::chain_broadcast(rank, p, 0); }, from_root);
     print("broadcast_tree", p, data, [p](int rank) { return ccore::tree_broadcast(rank, p, 0); }, from_root);
-    print(
-        "reduce_chain", p, data, [p](int rank) { return ccore::chain_reduce(rank, p, 0, 1); },
-        run_from_full_input);
-    print(
-        "reduce_tree", p, data, [p](int rank) { return ccore::tree_reduce(rank, p, 0); },
-        run_from_full_input);
-    print(
-        "gather_direct", p, data, [p](int rank) { return ccore::direct_gather(rank, p, 0); },
-        run_from_own_block);
+    print("reduce_chain", p, data, [p](int rank) { return ccore::chain_reduce(rank, p, 0, 1); }, run_from_full_input);
+    print("reduce_tree", p, data, [p](int rank) { return ccore::tree_reduce(rank, p, 0); }, run_from_full_input);
+    print("gather_direct", p, data, [p](int rank) { return ccore::direct_gather(rank, p, 0); }, run_from_own_block);
     print("scatter_direct", p, data, [p](int rank) { return ccore::direct_scatter(rank, p, 0); }, from_root);
     print(
         "all_to_all_pairwise", p, data * static_cast<size_t>(p),
         [p](int rank) { return ccore::pairwise_all_to_all(rank, p); }, run_from_own_row);
-    print(
-        "barrier_dissemination", p, 1, [p](int rank) { return ccore::dissemination_barrier(rank, p); },
-        run_tokens);
+    print("barrier_dissemination", p, 1, [p](int rank) { return ccore::dissemination_barrier(rank, p); }, run_tokens);
   }
 }
 

@@ -88,7 +88,8 @@ void copies_go_on_beside_the_reduction(int32_t slots) {
     const cc_copy_engine callbacks = engine.callbacks();
     const Handle handle(comm, options_of(4096, slots), &callbacks);
     std::vector<float> data(chunks * 1024, 1.0f);
-    for (int repeat = 0; repeat < 2; ++repeat) handle.succeed(data.data(), data.data(), data.size(), CC_FLOAT32, CC_AVG);
+    for (int repeat = 0; repeat < 2; ++repeat)
+      handle.succeed(data.data(), data.data(), data.size(), CC_FLOAT32, CC_AVG);
     EXPECT(engine.fetches == 2 * chunks, "fetched ", engine.fetches);
     // All chunks have a next one but the last.
     const int expected = slots == 1 ? 0 : 2 * (chunks - 1);

@@ -208,8 +208,8 @@ void a_late_transfer(int transferring) {
     EXPECT(cc_barrier(comm, nullptr) == CC_SUCCESS, last_error(comm));
     float data[6] = {};
     const cc_op_options soon{sizeof soon, 500, 0, 0};
-    const cc_result result = rank == transferring ? cc_recv(data, 6, CC_FLOAT32, 1 - rank, comm, &soon)
-                                                  : await_broadcast(1 - rank, comm);
+    const cc_result result =
+        rank == transferring ? cc_recv(data, 6, CC_FLOAT32, 1 - rank, comm, &soon) : await_broadcast(1 - rank, comm);
     const std::string text = last_error(comm);
     EXPECT(result == CC_ERROR_DESYNC, "rank ", rank, ": ", result, " ", text);
     EXPECT(contains(text, "is in operation 2: broadcast") && contains(text, "is in transfer "), text);

@@ -41,9 +41,8 @@ struct Held {
 Held held() { return {entries("/proc/self/fd"), entries("/proc/self/task"), mappings()}; }
 
 void come_and_go(const char* layout) {
-  run_ranks(2, layout_named(layout), [](int, cc_comm* comm) {
-    EXPECT(cc_barrier(comm, nullptr) == CC_SUCCESS, last_error(comm));
-  });
+  run_ranks(2, layout_named(layout),
+            [](int, cc_comm* comm) { EXPECT(cc_barrier(comm, nullptr) == CC_SUCCESS, last_error(comm)); });
 }
 
 // The thread of the rendezvous ends on its own, a moment after the last rank.
@@ -75,8 +74,7 @@ void mixed_operations(cc_comm* comm, int rank, int rounds) {
            last_error(comm));
     if (i % 10 != 0) continue;
     EXPECT(cc_all_gather(data.data(), all.data(), 16, CC_FLOAT32, comm, nullptr) == CC_SUCCESS, last_error(comm));
-    EXPECT(cc_broadcast(data.data(), data.data(), 16, CC_FLOAT32, 1, comm, nullptr) == CC_SUCCESS,
-           last_error(comm));
+    EXPECT(cc_broadcast(data.data(), data.data(), 16, CC_FLOAT32, 1, comm, nullptr) == CC_SUCCESS, last_error(comm));
     EXPECT(cc_group_start(comm) == CC_SUCCESS, last_error(comm));
     EXPECT(cc_send(data.data(), 16, CC_FLOAT32, 1 - rank, comm, nullptr) == CC_SUCCESS, last_error(comm));
     EXPECT(cc_recv(all.data(), 16, CC_FLOAT32, 1 - rank, comm, nullptr) == CC_SUCCESS, last_error(comm));

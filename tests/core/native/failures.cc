@@ -17,9 +17,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 cc_result reduce(cc_comm* comm, size_t count, const cc_op_options* options = nullptr) {
   std::vector<float> data(count);
@@ -115,13 +113,12 @@ void differences_are_named(const std::string& layout) {
     unsigned char data[8] = {};
     return rank == 0 ? cc_barrier(comm, nullptr) : cc_all_gather(data, data, 4, CC_UINT8, comm, nullptr);
   });
-  desync(layout, "reduce(count=4, u8, sum, root=0)", "reduce(count=4, u8, max, root=0)",
-         [](int rank, cc_comm* comm) {
-           unsigned char data[4] = {};
-           // A rank that only sends may be done before it hears of it.
-           const cc_result first = cc_reduce(data, data, 4, CC_UINT8, rank == 0 ? CC_SUM : CC_MAX, 0, comm, nullptr);
-           return first == CC_SUCCESS ? reduce(comm, 1) : first;
-         });
+  desync(layout, "reduce(count=4, u8, sum, root=0)", "reduce(count=4, u8, max, root=0)", [](int rank, cc_comm* comm) {
+    unsigned char data[4] = {};
+    // A rank that only sends may be done before it hears of it.
+    const cc_result first = cc_reduce(data, data, 4, CC_UINT8, rank == 0 ? CC_SUM : CC_MAX, 0, comm, nullptr);
+    return first == CC_SUCCESS ? reduce(comm, 1) : first;
+  });
   desync(layout, "all_gatherv(count in all=3, u8", "operation 2: all_gatherv(count in all=3, u8",
          [](int rank, cc_comm* comm) {
            unsigned char data[3] = {};
@@ -140,8 +137,8 @@ void differences_are_named(const std::string& layout) {
            const size_t wrong[2] = {2, 0};
            const size_t offsets[2] = {0, 2};
            // Only rank 1 sees the difference; rank 0 may be done before it hears of it.
-           const cc_result first = cc_all_to_allv(data, out, offsets, all, rank == 0 ? in : wrong, offsets,
-                                                  CC_UINT8, comm, nullptr);
+           const cc_result first =
+               cc_all_to_allv(data, out, offsets, all, rank == 0 ? in : wrong, offsets, CC_UINT8, comm, nullptr);
            return first == CC_SUCCESS ? reduce(comm, 1) : first;
          });
   desync(layout, "all_reduce(count=0", "all_reduce(count=3",
@@ -175,8 +172,7 @@ void destroy_ends_a_running_operation() {
       cc_result result = CC_SUCCESS;
       std::thread caller([&] { result = reduce(comm, 1000); });
       cc_result state = CC_SUCCESS;
-      while (state != CC_IN_PROGRESS)
-        EXPECT(cc_comm_get_async_error(comm, &state) == CC_SUCCESS, "async error");
+      while (state != CC_IN_PROGRESS) EXPECT(cc_comm_get_async_error(comm, &state) == CC_SUCCESS, "async error");
       EXPECT(cc_comm_destroy(comm) == CC_SUCCESS, "destroy");
       caller.join();
       EXPECT(result == CC_ERROR_ABORTED, "got ", result);
@@ -229,21 +225,16 @@ void destroy_ends_those_that_are_queued() {
 void bad_calls_harm_nobody() {
   run_ranks(2, layout_named("shm"), [](int rank, cc_comm* comm) {
     float x = 1;
-    EXPECT(cc_all_reduce(nullptr, &x, 1, CC_FLOAT32, CC_SUM, comm, nullptr) == CC_ERROR_INVALID_ARGUMENT,
-           "null");
-    EXPECT(cc_all_reduce(&x, &x, 1, static_cast<cc_dtype>(99), CC_SUM, comm, nullptr) ==
-               CC_ERROR_INVALID_ARGUMENT,
+    EXPECT(cc_all_reduce(nullptr, &x, 1, CC_FLOAT32, CC_SUM, comm, nullptr) == CC_ERROR_INVALID_ARGUMENT, "null");
+    EXPECT(cc_all_reduce(&x, &x, 1, static_cast<cc_dtype>(99), CC_SUM, comm, nullptr) == CC_ERROR_INVALID_ARGUMENT,
            "dtype");
-    EXPECT(cc_all_reduce(&x, &x, 1, CC_FLOAT32, static_cast<cc_redop>(7), comm, nullptr) ==
-               CC_ERROR_INVALID_ARGUMENT,
+    EXPECT(cc_all_reduce(&x, &x, 1, CC_FLOAT32, static_cast<cc_redop>(7), comm, nullptr) == CC_ERROR_INVALID_ARGUMENT,
            "redop");
-    EXPECT(
-        cc_all_reduce(&x, &x, SIZE_MAX / 2, CC_FLOAT32, CC_SUM, comm, nullptr) == CC_ERROR_INVALID_ARGUMENT,
-        "overflow");
+    EXPECT(cc_all_reduce(&x, &x, SIZE_MAX / 2, CC_FLOAT32, CC_SUM, comm, nullptr) == CC_ERROR_INVALID_ARGUMENT,
+           "overflow");
     EXPECT(cc_broadcast(&x, &x, 1, CC_FLOAT32, 2, comm, nullptr) == CC_ERROR_INVALID_ARGUMENT, "root");
     EXPECT(cc_barrier(nullptr, nullptr) == CC_ERROR_INVALID_ARGUMENT, "no communicator");
-    EXPECT(cc_all_reduce(&x, &x, 1, CC_FLOAT32, CC_SUM, comm, nullptr) == CC_SUCCESS, "rank ", rank,
-           last_error(comm));
+    EXPECT(cc_all_reduce(&x, &x, 1, CC_FLOAT32, CC_SUM, comm, nullptr) == CC_SUCCESS, "rank ", rank, last_error(comm));
     EXPECT(x == 2, x);
   });
 }

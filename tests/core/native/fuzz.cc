@@ -107,7 +107,9 @@ class Tape : public ccore::Link {
   explicit Tape(std::vector<char> bytes) : bytes_(std::move(bytes)) {}
   size_t try_send(const std::byte*, size_t) override { return 0; }
   ccore::Bytes peek(size_t) override { return {reinterpret_cast<const std::byte*>(bytes_.data()), bytes_.size()}; }
-  void consume(size_t size) override { bytes_.erase(bytes_.begin(), bytes_.begin() + static_cast<std::ptrdiff_t>(size)); }
+  void consume(size_t size) override {
+    bytes_.erase(bytes_.begin(), bytes_.begin() + static_cast<std::ptrdiff_t>(size));
+  }
   size_t try_recv(std::byte*, size_t) override { return 0; }
   int fd() const override { return -1; }
   const char* name() const override { return "tape"; }

@@ -73,9 +73,15 @@ void a_rank_is_late(int late) {
     if (++looks > kLateness) throw ccore::Error(CC_ERROR_TIMEOUT, "rank 0 waits for rank " + std::to_string(waiting));
   });
   ladder.sleep_at_most(1);
-  const ccore::Context context{0,        3,        [&](int peer) -> ccore::Link& { return peer == late ? tardy : punctual; },
-                               &ladder,  &waiting, &waiting,
-                               operation, [](int) { return false; }, [](int) { return false; }};
+  const ccore::Context context{0,
+                               3,
+                               [&](int peer) -> ccore::Link& { return peer == late ? tardy : punctual; },
+                               &ladder,
+                               &waiting,
+                               &waiting,
+                               operation,
+                               [](int) { return false; },
+                               [](int) { return false; }};
   const std::vector<std::byte> send(2 * kMine);
   std::vector<std::byte> recv(2 * kTheirs);
   std::vector<Block> out(3);

@@ -29,8 +29,7 @@ Ends tcp_connections(size_t count) {
   const ccore::UniqueFd listener = ccore::listen_on(ccore::resolve("127.0.0.1", 0), false);
   Ends ends;
   for (size_t i = 0; i < count; ++i) {
-    ccore::UniqueFd first =
-        ccore::connect_to(ccore::local_address(listener.get()), ccore::Deadline::in_ms(10000));
+    ccore::UniqueFd first = ccore::connect_to(ccore::local_address(listener.get()), ccore::Deadline::in_ms(10000));
     pollfd waiting{listener.get(), POLLIN, 0};
     EXPECT(poll(&waiting, 1, 10000) == 1, "nobody to accept");
     ccore::UniqueFd second(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));

@@ -49,8 +49,7 @@ void fifty_cycles_leak_nothing() {
   }
   settle(fds, threads);
   EXPECT(entries("/proc/self/fd") <= fds, fds, " descriptors before, ", entries("/proc/self/fd"), " after");
-  EXPECT(entries("/proc/self/task") <= threads, threads, " threads before, ", entries("/proc/self/task"),
-         " after");
+  EXPECT(entries("/proc/self/task") <= threads, threads, " threads before, ", entries("/proc/self/task"), " after");
   EXPECT(segments_mapped() == 0, segments_mapped(), " mappings are left");
 }
 
@@ -100,9 +99,7 @@ void queries() {
       EXPECT(cc_comm_peer_info(comm, peer, &info) == CC_SUCCESS, cc_last_error(nullptr));
       const char* transport = peer == rank ? "self" : (peer < 2) == (rank < 2) ? "shm" : "tcp";
       EXPECT(std::strcmp(info.transport, transport) == 0, "to ", peer, ": ", info.transport);
-      EXPECT(
-          info.rank == peer && info.node == peer / 2 && info.local_rank == peer % 2 && info.local_size == 2,
-          peer);
+      EXPECT(info.rank == peer && info.node == peer / 2 && info.local_rank == peer % 2 && info.local_size == 2, peer);
       EXPECT(std::strlen(info.host) > 0 && info.pid > 0, "host and pid");
     }
   });

@@ -70,8 +70,7 @@ class Rank {
     EXPECT(in_place == joined, "all_gather in place");
     for (size_t root = 0; root < n_; ++root) {
       Data received(bytes, kUntouched);
-      call(cc_broadcast(mine(inputs), received.data(), c.count, c.dtype, static_cast<int>(root), comm_,
-                        nullptr));
+      call(cc_broadcast(mine(inputs), received.data(), c.count, c.dtype, static_cast<int>(root), comm_, nullptr));
       EXPECT(received == inputs[root], "broadcast from ", root);
       Data data = inputs[own()];
       call(cc_broadcast(data.data(), data.data(), c.count, c.dtype, static_cast<int>(root), comm_, nullptr));
@@ -185,9 +184,7 @@ class Rank {
     return inputs;
   }
 
-  void call(cc_result result) const {
-    EXPECT(result == CC_SUCCESS, "rank ", rank_, ": ", cc_last_error(nullptr));
-  }
+  void call(cc_result result) const { EXPECT(result == CC_SUCCESS, "rank ", rank_, ": ", cc_last_error(nullptr)); }
 
   // Bit for bit, which the oracle's error bound does not say.
   void expect_identical(const Data& result) {

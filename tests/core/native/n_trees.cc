@@ -65,8 +65,8 @@ struct Round {
 void reduce(int rank, cc_comm* comm, const Round& round, Meeting* meeting, std::vector<Data>* shared) {
   Data& out = (*shared)[static_cast<size_t>(rank)];
   out = random_input(round.dtype, round.count, rank, 3);
-  EXPECT(cc_all_reduce(out.data(), out.data(), round.count, round.dtype, round.op, comm, nullptr) == CC_SUCCESS, "rank ",
-         rank, ": ", last_error(comm));
+  EXPECT(cc_all_reduce(out.data(), out.data(), round.count, round.dtype, round.op, comm, nullptr) == CC_SUCCESS,
+         "rank ", rank, ": ", last_error(comm));
   EXPECT(last_algorithm(comm) == "n_trees", last_algorithm(comm));
   if (rank == 0) {
     std::vector<Data> inputs;
@@ -90,9 +90,9 @@ void right_on(const std::string& layout, const ccore::LinkMatrix& links) {
   run_ranks(p, layout_named(layout), [&](int rank, cc_comm* comm) {
     try {
       const auto few = static_cast<size_t>(p) + 1;
-      for (const Round& round : {Round{CC_FLOAT32, CC_SUM, 0}, Round{CC_INT8, CC_MAX, 1}, Round{CC_FLOAT16, CC_AVG, few},
-                                 Round{CC_INT64, CC_PROD, 1009}, Round{CC_BFLOAT16, CC_SUM, 36007},
-                                 Round{CC_FLOAT32, CC_AVG, (size_t{3} << 17) + 3}}) {
+      for (const Round& round : {Round{CC_FLOAT32, CC_SUM, 0}, Round{CC_INT8, CC_MAX, 1},
+                                 Round{CC_FLOAT16, CC_AVG, few}, Round{CC_INT64, CC_PROD, 1009},
+                                 Round{CC_BFLOAT16, CC_SUM, 36007}, Round{CC_FLOAT32, CC_AVG, (size_t{3} << 17) + 3}}) {
         reduce(rank, comm, round, &meeting, &shared);
       }
       // Divided by all blocks, so that every share is whole; one chunk each.

@@ -56,9 +56,15 @@ void run_node(int nranks, size_t slot_bytes, const std::function<void(const ccor
     ccore::WaitLadder ladder(segment.doorbell(rank), -1, false, [&] {
       if (deadline.passed()) throw ccore::Error(CC_ERROR_TIMEOUT, "rank waits for rank " + std::to_string(waiting));
     });
-    ccore::Context context{rank,    nranks,   [&](int peer) -> ccore::Link& { return links[static_cast<size_t>(peer)]; },
-                           &ladder, &waiting, &waiting,
-                           {},      [](int) { return false; }, [](int) { return false; }};
+    ccore::Context context{rank,
+                           nranks,
+                           [&](int peer) -> ccore::Link& { return links[static_cast<size_t>(peer)]; },
+                           &ladder,
+                           &waiting,
+                           &waiting,
+                           {},
+                           [](int) { return false; },
+                           [](int) { return false; }};
     context.node_arena = &arena;
     context.arena = &arena;
     ccore::CrossMemory memory = memory_of_others(rank, nranks);

@@ -64,9 +64,8 @@ double float_at(const Data& data, size_t i, cc_dtype dtype) {
   const auto fraction = static_cast<double>(bits & ((uint64_t{1} << stored) - 1));
   const auto exponent = static_cast<int>(bits >> stored & ((uint64_t{1} << format.exponent) - 1));
   const int bias = (1 << (format.exponent - 1)) - 1;
-  const double magnitude = exponent == 0
-                               ? std::ldexp(fraction, 1 - bias - stored)
-                               : std::ldexp(fraction + std::ldexp(1.0, stored), exponent - bias - stored);
+  const double magnitude = exponent == 0 ? std::ldexp(fraction, 1 - bias - stored)
+                                         : std::ldexp(fraction + std::ldexp(1.0, stored), exponent - bias - stored);
   return bits >> (8 * size - 1) ? -magnitude : magnitude;
 }
 
@@ -91,8 +90,7 @@ void check_float(double got, const std::vector<double>& values, cc_dtype dtype, 
   const double tiny = std::ldexp(1.0, -(1 << (format.exponent - 1)) + 2 - format.mantissa);
   const double bound =
       (scale == 0 ? 0 : static_cast<double>(values.size()) * (std::ldexp(scale, 1 - format.mantissa) + tiny));
-  EXPECT(std::abs(got - exact) <= bound, "element ", i, ": got ", got, ", expected ", exact, " within ",
-         bound);
+  EXPECT(std::abs(got - exact) <= bound, "element ", i, ": got ", got, ", expected ", exact, " within ", bound);
 }
 
 uint64_t reduce_integers(const std::vector<Data>& inputs, size_t i, cc_dtype dtype, cc_redop op) {
@@ -116,8 +114,7 @@ uint64_t reduce_integers(const std::vector<Data>& inputs, size_t i, cc_dtype dty
   // The sum wraps in the type; then it is divided.
   const auto shift = static_cast<int>(64 - 8 * size);
   if (!has_sign) return (result << shift >> shift) / inputs.size();
-  return static_cast<uint64_t>((static_cast<int64_t>(result << shift) >> shift) /
-                               static_cast<int64_t>(inputs.size()));
+  return static_cast<uint64_t>((static_cast<int64_t>(result << shift) >> shift) / static_cast<int64_t>(inputs.size()));
 }
 
 }  // namespace
@@ -134,28 +131,24 @@ Data random_input(cc_dtype dtype, size_t count, int rank, unsigned seed) {
       const int stored = format.mantissa - 1;
       const auto bias = (uint64_t{1} << (format.exponent - 1)) - 1;
       const uint64_t fraction = bits & ((uint64_t{1} << stored) - 1);
-      bits = (bits >> 63) << (8 * size - 1) | (bias - 3 + (bits >> 60 & 3) + (bits >> 58 & 2)) << stored |
-             fraction;
+      bits = (bits >> 63) << (8 * size - 1) | (bias - 3 + (bits >> 60 & 3) + (bits >> 58 & 2)) << stored | fraction;
     }
     std::memcpy(data.data() + i * size, &bits, size);
   }
   return data;
 }
 
-void expect_reduction(const Data& got, const std::vector<Data>& inputs, size_t begin, cc_dtype dtype,
-                      cc_redop op) {
+void expect_reduction(const Data& got, const std::vector<Data>& inputs, size_t begin, cc_dtype dtype, cc_redop op) {
   const size_t size = cc_dtype_size(dtype);
   std::vector<double> values(inputs.size());
   for (size_t i = 0; i < got.size() / size; ++i) {
     if (is_float(dtype)) {
-      for (size_t rank = 0; rank < inputs.size(); ++rank)
-        values[rank] = float_at(inputs[rank], begin + i, dtype);
+      for (size_t rank = 0; rank < inputs.size(); ++rank) values[rank] = float_at(inputs[rank], begin + i, dtype);
       check_float(float_at(got, i, dtype), values, dtype, op, i);
     } else {
       const auto shift = static_cast<int>(64 - 8 * size);
       const uint64_t expected = reduce_integers(inputs, begin + i, dtype, op) << shift >> shift;
-      EXPECT(raw(got, i, size) == expected, "element ", i, ": got ", raw(got, i, size), ", expected ",
-             expected);
+      EXPECT(raw(got, i, size) == expected, "element ", i, ": got ", raw(got, i, size), ", expected ", expected);
     }
   }
 }

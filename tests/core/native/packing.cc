@@ -73,8 +73,8 @@ void expect_bytes_by_share(const std::string& what, const std::vector<Tree>& tre
   EXPECT(sent == expected, what, ": a link carries another part than the shares of its trees");
   double busiest = 0;
   for (const auto& [way, elements] : sent) {
-    busiest = std::max(busiest, static_cast<double>(elements) / static_cast<double>(count) /
-                                    links.between(way.first, way.second));
+    busiest = std::max(
+        busiest, static_cast<double>(elements) / static_cast<double>(count) / links.between(way.first, way.second));
   }
   EXPECT(std::abs(busiest / seconds_per_gbyte(trees, links) - 1) < 1e-9, what, ": ", busiest, " and ",
          seconds_per_gbyte(trees, links));
@@ -144,7 +144,8 @@ void hybrid_cube_mesh() {
 void six_chains() {
   const LinkMatrix links = dgx1v();
   const std::vector<Tree> chains = dgx1v_chains();
-  EXPECT(shares_of(chains) == 6 && ccore::depth_of(chains) == 7, shares_of(chains), " of depth ", ccore::depth_of(chains));
+  EXPECT(shares_of(chains) == 6 && ccore::depth_of(chains) == 7, shares_of(chains), " of depth ",
+         ccore::depth_of(chains));
   std::map<std::pair<int, int>, int> lanes;
   for (const Tree& chain : chains) {
     std::set<int> above;

@@ -27,8 +27,7 @@ void reduced_in_turn(const ccore_perf::Inputs& inputs) {
     reduce(all.data(), all.data(), own.data(), kElements, static_cast<unsigned>(inputs.nranks));
   }
   const size_t wrong = ccore_perf::count_wrong(all.data(), kFirst, kElements, inputs, ccore_perf::kReduction);
-  EXPECT(wrong == 0, wrong, " wrong of type ", inputs.dtype, ", operation ", inputs.op, ", ", inputs.nranks,
-         " ranks");
+  EXPECT(wrong == 0, wrong, " wrong of type ", inputs.dtype, ", operation ", inputs.op, ", ", inputs.nranks, " ranks");
 }
 
 }  // namespace

@@ -53,8 +53,7 @@ void rounding_is_the_same_on_both_paths() {
   std::vector<uint16_t> batch(values.size());
   ccore::f32_to_f16(values.data(), batch.data(), values.size());
   for (size_t i = 0; i < values.size(); ++i) {
-    EXPECT(batch[i] == ccore::f32_to_f16(values[i]), values[i], ": ", batch[i], " and ",
-           ccore::f32_to_f16(values[i]));
+    EXPECT(batch[i] == ccore::f32_to_f16(values[i]), values[i], ": ", batch[i], " and ", ccore::f32_to_f16(values[i]));
   }
   EXPECT(ccore::f32_to_f16(2049.0f) == 0x6800, "a tie goes to even");
   EXPECT(ccore::f32_to_f16(2051.0f) == 0x6802, "a tie goes to even");

@@ -59,10 +59,28 @@ std::vector<uint64_t> hostile(cc_dtype dtype) {
   const uint64_t infinity = ((uint64_t{1} << format.exponent_bits) - 1) << format.mantissa_bits;
   const uint64_t one = infinity / 2 / least * least;
   const uint64_t quiet = least / 2;
-  for (const uint64_t value :
-       {uint64_t{0}, uint64_t{1}, uint64_t{2}, uint64_t{3}, quiet, least - 1, least, least + 1, one - 1, one, one + 1,
-        one + least, one + least / 4, infinity - 1, infinity - 2, infinity - least, infinity, infinity + 1,
-        infinity + quiet - 1, infinity + quiet, infinity + quiet + 5, infinity + least - 1}) {
+  for (const uint64_t value : {uint64_t{0},
+                               uint64_t{1},
+                               uint64_t{2},
+                               uint64_t{3},
+                               quiet,
+                               least - 1,
+                               least,
+                               least + 1,
+                               one - 1,
+                               one,
+                               one + 1,
+                               one + least,
+                               one + least / 4,
+                               infinity - 1,
+                               infinity - 2,
+                               infinity - least,
+                               infinity,
+                               infinity + 1,
+                               infinity + quiet - 1,
+                               infinity + quiet,
+                               infinity + quiet + 5,
+                               infinity + least - 1}) {
     values.push_back(value);
     values.push_back(value | sign);
   }

@@ -28,7 +28,8 @@ class Registered {
     const size_t bytes = kBytes + 4096 * static_cast<size_t>(rank);
     EXPECT(cc_mem_alloc(&memory_, bytes) == CC_SUCCESS, cc_last_error(nullptr));
     data = static_cast<unsigned char*>(memory_) + 1 + rank;
-    const cc_result result = cc_mem_register(comm, data, bytes - 1 - static_cast<size_t>(rank), &handle, &direct, nullptr);
+    const cc_result result =
+        cc_mem_register(comm, data, bytes - 1 - static_cast<size_t>(rank), &handle, &direct, nullptr);
     EXPECT(result == CC_SUCCESS && handle != 0, cc_last_error(nullptr));
   }
   // Collective, unless it was deregistered. Not for a communicator that has failed.
@@ -168,7 +169,8 @@ void refusals() {
   run_ranks(2, layout_named("shm"), [&](int rank, cc_comm* comm) {
     Registered one(comm, rank);
     cc_mem_handle handle = 7;
-    EXPECT(cc_mem_register(comm, nullptr, 1, &handle, nullptr, nullptr) == CC_ERROR_INVALID_ARGUMENT && handle == 0, "null");
+    EXPECT(cc_mem_register(comm, nullptr, 1, &handle, nullptr, nullptr) == CC_ERROR_INVALID_ARGUMENT && handle == 0,
+           "null");
     EXPECT(cc_mem_register(comm, one.data, 0, &handle, nullptr, nullptr) == CC_ERROR_INVALID_ARGUMENT, "no bytes");
     EXPECT(cc_mem_deregister(comm, 4711, nullptr) == CC_ERROR_INVALID_ARGUMENT, "a handle that nobody gave");
     EXPECT(contains(cc_last_error(nullptr), "4711"), cc_last_error(nullptr));

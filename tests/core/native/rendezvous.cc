@@ -50,8 +50,7 @@ void garbage_does_no_harm() {
   const std::string noise = "GET / HTTP/1.1\r\nHost: nobody\r\n\r\n" + std::string(200, 'x');
   for (int i = 0; i < 8; ++i) {
     strangers.push_back(stranger(id));
-    if (i % 2 == 0)
-      EXPECT(send(strangers.back().get(), noise.data(), noise.size(), MSG_NOSIGNAL) > 0, "send");
+    if (i % 2 == 0) EXPECT(send(strangers.back().get(), noise.data(), noise.size(), MSG_NOSIGNAL) > 0, "send");
   }
   run_threads(3, [&](int rank) {
     std::string error;
@@ -154,12 +153,10 @@ void an_address_makes_the_same_id() {
   run_threads(2, [&](int rank) {
     cc_unique_id id;
     const char* secret = "job 17";
-    EXPECT(cc_unique_id_from_address(&id, "127.0.0.1", port, secret, rank == 0) == CC_SUCCESS,
-           cc_last_error(nullptr));
+    EXPECT(cc_unique_id_from_address(&id, "127.0.0.1", port, secret, rank == 0) == CC_SUCCESS, cc_last_error(nullptr));
     if (rank == 0) {
       cc_unique_id second;
-      EXPECT(cc_unique_id_from_address(&second, "127.0.0.1", port, secret, 1) == CC_ERROR_SYSTEM,
-             "a second root");
+      EXPECT(cc_unique_id_from_address(&second, "127.0.0.1", port, secret, 1) == CC_ERROR_SYSTEM, "a second root");
       EXPECT(contains(cc_last_error(nullptr), "a second rank 0"), cc_last_error(nullptr));
     }
     std::string error;
@@ -176,8 +173,8 @@ void the_same_address_serves_again_and_again() {
   run_threads(3, [&](int rank) {
     for (int cycle = 0; cycle < 100; ++cycle) {
       cc_unique_id id;
-      EXPECT(cc_unique_id_from_address(&id, "127.0.0.1", port, "job 18", rank == 0) == CC_SUCCESS,
-             cycle, ": ", cc_last_error(nullptr));
+      EXPECT(cc_unique_id_from_address(&id, "127.0.0.1", port, "job 18", rank == 0) == CC_SUCCESS, cycle, ": ",
+             cc_last_error(nullptr));
       std::string error;
       EXPECT(try_join(id, rank, 3, 30000, &error) == CC_SUCCESS, cycle, ": rank ", rank, ": ", error);
     }

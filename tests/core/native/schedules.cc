@@ -32,8 +32,7 @@ const std::vector<int>& held(const SymbolicRun& run, int rank, int block) {
 }
 
 void expect_once_each(const std::vector<int>& counts) {
-  EXPECT(std::all_of(counts.begin(), counts.end(), [](int n) { return n == 1; }),
-         "not every contribution once");
+  EXPECT(std::all_of(counts.begin(), counts.end(), [](int n) { return n == 1; }), "not every contribution once");
 }
 
 void expect_only(const std::vector<int>& counts, int contributor) {
@@ -77,10 +76,8 @@ void rings(int p) {
   for (const Schedule& schedule : all_reduce) {
     EXPECT(elements_sent(schedule, 60 * n) == 2 * (n - 1) * 60, "all_reduce bytes");
   }
-  for (const Schedule& schedule : reduce_scatter)
-    EXPECT(elements_sent(schedule, 60 * n) == (n - 1) * 60, "bytes");
-  for (const Schedule& schedule : all_gather)
-    EXPECT(elements_sent(schedule, 60 * n) == (n - 1) * 60, "bytes");
+  for (const Schedule& schedule : reduce_scatter) EXPECT(elements_sent(schedule, 60 * n) == (n - 1) * 60, "bytes");
+  for (const Schedule& schedule : all_gather) EXPECT(elements_sent(schedule, 60 * n) == (n - 1) * 60, "bytes");
 }
 
 void doubling(int p) {
@@ -110,8 +107,7 @@ void broadcasts(int p, int root) {
     const SymbolicRun run = run_from_root(*schedules, root);
     EXPECT(run.problem.empty(), run.problem);
     for (int rank = 0; rank < p; ++rank) expect_only(held(run, rank, 0), root);
-    EXPECT(run.rounds == (schedules == &chain ? p - 1 : log2_up(p)), p, " ranks, root ", root, ": ",
-           run.rounds);
+    EXPECT(run.rounds == (schedules == &chain ? p - 1 : log2_up(p)), p, " ranks, root ", root, ": ", run.rounds);
     size_t total = 0;
     size_t most = 0;
     for (const Schedule& schedule : *schedules) {

@@ -111,9 +111,7 @@ void flat(int p) {
 
 // The checks must be able to fail.
 void broken_all_reduces_are_found() {
-  const auto problem_of = [](const std::vector<Schedule>& schedules) {
-    return run_from_full_input(schedules).problem;
-  };
+  const auto problem_of = [](const std::vector<Schedule>& schedules) { return run_from_full_input(schedules).problem; };
   auto schedules = for_all(4, [](int rank) { return ccore::direct_all_reduce(rank, 4); });
   schedules[1].steps.back().lane = 1;
   EXPECT(contains(problem_of(schedules), "in two lanes"), problem_of(schedules));

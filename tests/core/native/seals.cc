@@ -141,8 +141,9 @@ Raw sent_by(ccore::Link* link, int fd) {
   Raw bytes;
   size_t done = 0;
   while (!header.whole || done < payload.size()) {
-    done += header.whole ? link->try_send(payload.data() + done, payload.size() - done)
-                         : ccore::send_with_header(link, an_operation(), &header, payload.data(), payload.size()).payload;
+    done += header.whole
+                ? link->try_send(payload.data() + done, payload.size() - done)
+                : ccore::send_with_header(link, an_operation(), &header, payload.data(), payload.size()).payload;
   }
   char some[512];
   for (ssize_t got; (got = recv(fd, some, sizeof some, MSG_DONTWAIT)) > 0;) bytes.insert(bytes.end(), some, some + got);
@@ -318,8 +319,7 @@ void other_versions_are_refused() {
   while (acceptor.other_version().empty() && !deadline.passed()) {
     EXPECT(!acceptor.next(ccore::Deadline::in_ms(20)), "a newer version was let in");
   }
-  EXPECT(contains(acceptor.other_version(), "127.0.0.1 speaks version 3 of the wire format"),
-         acceptor.other_version());
+  EXPECT(contains(acceptor.other_version(), "127.0.0.1 speaks version 3 of the wire format"), acceptor.other_version());
 }
 
 }  // namespace

@@ -58,8 +58,8 @@ class Caller {
     inputs_ = inputs(CC_UINT8, bytes * p_, turn);
     const int root = static_cast<int>(turn % p_);
     const bool is_root = context_.rank == root;
-    const std::string what = std::string(name_of(way)) + " of " + std::to_string(bytes) + " bytes on " +
-                             std::to_string(p_) + " ranks";
+    const std::string what =
+        std::string(name_of(way)) + " of " + std::to_string(bytes) + " bytes on " + std::to_string(p_) + " ranks";
     const Data first = part(own_, 0, bytes);
     Data joined;
     Data exchanged;
@@ -180,8 +180,8 @@ void sizes_around_the_edges(int nranks) {
     Caller caller(context);
     unsigned turn = 0;
     const size_t slot = context.arena->slot_bytes();
-    for (const size_t bytes : {size_t{0}, size_t{1}, size_t{191}, ccore::Arena::kInlineBytes, size_t{193}, slot / 4,
-                               slot, 5 * slot + 3}) {
+    for (const size_t bytes :
+         {size_t{0}, size_t{1}, size_t{191}, ccore::Arena::kInlineBytes, size_t{193}, slot / 4, slot, 5 * slot + 3}) {
       for (const Algorithm way : {Algorithm::oneshot, Algorithm::cma}) caller.moves(way, bytes, ++turn);
       for (const Algorithm way : {Algorithm::oneshot, Algorithm::twoshot, Algorithm::cma}) {
         caller.reductions(way, bytes / 2, CC_BFLOAT16, CC_AVG, ++turn);
@@ -241,7 +241,8 @@ void a_crowd() {
   for (const size_t ranks : {size_t{2}, size_t{86}, size_t{200}, size_t{1000}}) {
     for (const bool one_way : {false, true}) {
       const ccore::StreamPlan plan(ccore::Arena::kInlineBytes, ranks, 1, size_t{1} << 20, one_way);
-      EXPECT(plan.piece_bytes() == ccore::Arena::kInlineBytes && plan.chunks() == 1, ranks, " ranks: ", plan.piece_bytes());
+      EXPECT(plan.piece_bytes() == ccore::Arena::kInlineBytes && plan.chunks() == 1, ranks,
+             " ranks: ", plan.piece_bytes());
     }
   }
   constexpr int kRanks = 96;
@@ -251,7 +252,8 @@ void a_crowd() {
     Data recv(bytes, kUntouched);
     ccore::scatter_by(Algorithm::oneshot, context, send.data(), recv.data(), bytes, 0);
     const auto own = send.begin() + static_cast<std::ptrdiff_t>(bytes) * context.rank;
-    EXPECT(std::equal(recv.begin(), recv.end(), own), "rank ", context.rank, " of ", kRanks, ": other data than expected");
+    EXPECT(std::equal(recv.begin(), recv.end(), own), "rank ", context.rank, " of ", kRanks,
+           ": other data than expected");
   });
 }
 

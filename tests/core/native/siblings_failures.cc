@@ -32,31 +32,45 @@ struct Collective {
 std::vector<Collective> collectives() {
   constexpr cc_dtype kType = CC_FLOAT32;
   return {
-      {"broadcast", kAbsent, {"oneshot", "cma"},
+      {"broadcast",
+       kAbsent,
+       {"oneshot", "cma"},
        [](const float*, float* r, size_t n, cc_comm* c, const cc_op_options* o) {
          return cc_broadcast(r, r, n, kType, kAbsent, c, o);
        }},
-      {"scatter", kAbsent, {"oneshot", "cma"},
+      {"scatter",
+       kAbsent,
+       {"oneshot", "cma"},
        [](const float* s, float* r, size_t n, cc_comm* c, const cc_op_options* o) {
          return cc_scatter(s, r, n, kType, kAbsent, c, o);
        }},
-      {"gather", 0, {"oneshot", "cma"},
+      {"gather",
+       0,
+       {"oneshot", "cma"},
        [](const float* s, float* r, size_t n, cc_comm* c, const cc_op_options* o) {
          return cc_gather(s, r, n, kType, 0, c, o);
        }},
-      {"reduce", 0, {"oneshot", "twoshot", "cma"},
+      {"reduce",
+       0,
+       {"oneshot", "twoshot", "cma"},
        [](const float* s, float* r, size_t n, cc_comm* c, const cc_op_options* o) {
          return cc_reduce(s, r, n, kType, CC_SUM, 0, c, o);
        }},
-      {"all_gather", -1, {"oneshot", "cma"},
+      {"all_gather",
+       -1,
+       {"oneshot", "cma"},
        [](const float* s, float* r, size_t n, cc_comm* c, const cc_op_options* o) {
          return cc_all_gather(s, r, n, kType, c, o);
        }},
-      {"all_to_all", -1, {"oneshot", "cma"},
+      {"all_to_all",
+       -1,
+       {"oneshot", "cma"},
        [](const float* s, float* r, size_t n, cc_comm* c, const cc_op_options* o) {
          return cc_all_to_all(s, r, n, kType, c, o);
        }},
-      {"reduce_scatter", -1, {"oneshot", "cma"},
+      {"reduce_scatter",
+       -1,
+       {"oneshot", "cma"},
        [](const float* s, float* r, size_t n, cc_comm* c, const cc_op_options* o) {
          return cc_reduce_scatter(s, r, n, kType, CC_SUM, c, o);
        }},

@@ -90,8 +90,7 @@ void bad_splits() {
     EXPECT(cc_comm_split(comm, -2, 0, nullptr, &part) == CC_ERROR_INVALID_ARGUMENT, "a negative color");
     EXPECT(cc_comm_split(comm, 0, 0, nullptr, nullptr) == CC_ERROR_INVALID_ARGUMENT, "nowhere to store");
     EXPECT(cc_comm_split(nullptr, 0, 0, nullptr, &part) == CC_ERROR_INVALID_ARGUMENT, "no communicator");
-    const cc_result result =
-        rank == 0 ? cc_comm_split(comm, 0, 0, nullptr, &part) : cc_barrier(comm, nullptr);
+    const cc_result result = rank == 0 ? cc_comm_split(comm, 0, 0, nullptr, &part) : cc_barrier(comm, nullptr);
     EXPECT(result == CC_ERROR_DESYNC && part == nullptr, "got ", result);
     EXPECT(contains(last_error(comm), "split()") && contains(last_error(comm), "barrier()"), last_error(comm));
   });

@@ -349,8 +349,7 @@ void operations(int streams) {
              last_error(comm));
       expect_reduction(out, inputs, 0, CC_FLOAT32, CC_SUM);
       Data all(mine.size() * static_cast<size_t>(nranks));
-      EXPECT(cc_all_gather(mine.data(), all.data(), count, CC_FLOAT32, comm, nullptr) == CC_SUCCESS,
-             last_error(comm));
+      EXPECT(cc_all_gather(mine.data(), all.data(), count, CC_FLOAT32, comm, nullptr) == CC_SUCCESS, last_error(comm));
       for (size_t other = 0; other < inputs.size(); ++other) {
         EXPECT(std::equal(inputs[other].begin(), inputs[other].end(),
                           all.begin() + static_cast<std::ptrdiff_t>(other * mine.size())),

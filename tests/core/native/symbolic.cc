@@ -108,8 +108,7 @@ class Simulator {
     Counts counts(schedules_.size(), 0);
     const bool has = start_ == Start::full_input || start_ == Start::tokens ||
                      (start_ == Start::own_block && block == rank) ||
-                     (start_ == Start::own_row && block / p_ == rank) ||
-                     (start_ == Start::root_only && rank == root_);
+                     (start_ == Start::own_row && block / p_ == rank) || (start_ == Start::root_only && rank == root_);
     if (has) counts[at(rank)] = 1;
     return counts;
   }
@@ -160,8 +159,8 @@ class Simulator {
           step.send_after == kNone ? input(rank, step.send_block) : state.value_after[at(step.send_after)];
       // Reductions may run in place: what is sent is what is in memory by now.
       if (start_ == Start::full_input && counts != run_.holds[at(rank)][at(step.send_block)]) {
-        run_.problem = "rank " + std::to_string(rank) + " overwrites block " +
-                       std::to_string(step.send_block) + " before it has left";
+        run_.problem = "rank " + std::to_string(rank) + " overwrites block " + std::to_string(step.send_block) +
+                       " before it has left";
         return false;
       }
       slot = Message{counts, step.send_block, ready + 1};
@@ -234,15 +233,11 @@ SymbolicRun run_from_full_input(const std::vector<Schedule>& schedules) {
 SymbolicRun run_from_own_block(const std::vector<Schedule>& schedules) {
   return simulate(schedules, Start::own_block, 0);
 }
-SymbolicRun run_from_own_row(const std::vector<Schedule>& schedules) {
-  return simulate(schedules, Start::own_row, 0);
-}
+SymbolicRun run_from_own_row(const std::vector<Schedule>& schedules) { return simulate(schedules, Start::own_row, 0); }
 SymbolicRun run_from_root(const std::vector<Schedule>& schedules, int root) {
   return simulate(schedules, Start::root_only, root);
 }
-SymbolicRun run_tokens(const std::vector<Schedule>& schedules) {
-  return simulate(schedules, Start::tokens, 0);
-}
+SymbolicRun run_tokens(const std::vector<Schedule>& schedules) { return simulate(schedules, Start::tokens, 0); }
 
 Schedule halved(const Schedule& schedule) {
   Schedule finer = schedule;

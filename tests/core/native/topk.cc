@@ -100,8 +100,8 @@ void a_sample_changes_nothing() {
 
 void mstopk_keeps_its_band() {
   for (const Values& x : vectors()) {
-    const float largest = *std::max_element(
-        x.begin(), x.end(), [](float a, float b) { return std::fabs(a) < std::fabs(b); });
+    const float largest =
+        *std::max_element(x.begin(), x.end(), [](float a, float b) { return std::fabs(a) < std::fabs(b); });
     double mean = 0;
     for (const float value : x) mean += static_cast<double>(std::fabs(value));
     mean /= static_cast<double>(x.size());
@@ -119,8 +119,7 @@ void mstopk_keeps_its_band() {
         // What is above the largest finite value is infinity.
         const bool open = std::isinf(band.upper) && top >= static_cast<double>(std::numeric_limits<float>::max());
         const double allowed = range / std::pow(2.0, samplings) + 1e-6 * top + 1e-44;
-        EXPECT(width >= 0 && (open || width <= allowed), "n=", x.size(), " k=", k,
-               " width ", width, " of ", range);
+        EXPECT(width >= 0 && (open || width <= allowed), "n=", x.size(), " k=", k, " width ", width, " of ", range);
         Indices found(k, UINT32_MAX);
         ccore::select_mstopk(x.data(), x.size(), k, samplings, found.data());
         EXPECT(std::is_sorted(found.begin(), found.end()) && found.back() < x.size(), "n=", x.size());
@@ -222,9 +221,10 @@ void hostile_indices_are_refused() {
 
 Compressed feedback(const Values& gradient, const Values& residual, const ccore::TopkSettings& settings) {
   ccore::CompressScratch scratch;
-  Compressed step{false, std::vector<std::byte>(ccore::payload_bytes(
-                       ccore::kept_of(gradient.size(), settings.ratio), settings.values)),
-            Values(gradient.size())};
+  Compressed step{
+      false,
+      std::vector<std::byte>(ccore::payload_bytes(ccore::kept_of(gradient.size(), settings.ratio), settings.values)),
+      Values(gradient.size())};
   step.finite = ccore::accumulate(gradient.data(), CC_FLOAT32, residual.empty() ? nullptr : residual.data(),
                                   gradient.size(), settings, ccore::best_simd_level(), &scratch, step.left.data());
   if (step.finite) {
@@ -282,8 +282,7 @@ void a_nonfinite_payload_says_so() {
 }
 
 void the_plan() {
-  EXPECT(ccore::kept_of(1, 0.01) == 1 && ccore::kept_of(99, 0.01) == 1 && ccore::kept_of(250, 0.01) == 2,
-         "kept");
+  EXPECT(ccore::kept_of(1, 0.01) == 1 && ccore::kept_of(99, 0.01) == 1 && ccore::kept_of(250, 0.01) == 2, "kept");
   EXPECT(ccore::kept_of(7, 1.0) == 7 && ccore::kept_of(0, 0.5) == 0, "kept");
   // Ranks 0..4 on nodes a b a b a: the smaller node has two, so there are two shards.
   const std::vector<ccore::Place> places = ccore::places_of({"a", "b", "a", "b", "a"});
@@ -298,8 +297,7 @@ void the_plan() {
   EXPECT(ccore::compresses(settings, owner, 1000, CC_FLOAT32), "at the threshold");
   EXPECT(!ccore::compresses(settings, owner, 999, CC_FLOAT32), "below it");
   EXPECT(!ccore::compresses(settings, owner, 1000, CC_FLOAT16), "the threshold is in bytes");
-  EXPECT(!ccore::compresses(settings, ccore::rails_of(ccore::places_of({"a", "a"}), 0), 1000, CC_FLOAT32),
-         "one node");
+  EXPECT(!ccore::compresses(settings, ccore::rails_of(ccore::places_of({"a", "a"}), 0), 1000, CC_FLOAT32), "one node");
   settings.ratio = 0.51;  // of 8 bytes each, on two nodes: more than the 4 bytes of each dense element
   EXPECT(!ccore::compresses(settings, owner, 100000, CC_FLOAT32), "larger than dense");
   settings.values = CC_FLOAT16;

@@ -32,9 +32,9 @@ std::vector<ccore::SimdLevel> wide_levels() {
 
 // Ties, zeros of both signs, denormals, and the ends of the range.
 Values hostile(size_t count, unsigned seed, bool finite) {
-  const Values some = {0.0f, -0.0f,    kDenormal, -kDenormal, 1.0f,     -1.0f,     1.0f,
-                       2.0f, -1e-30f,  1e30f,     -2.5f,      0.75f,    -0.75f,    3e-39f,
-                       kLargest / 2,   kInfinity, -kInfinity, kLargest, -kLargest, kNan};
+  const Values some = {0.0f,         -0.0f,     kDenormal,  -kDenormal, 1.0f,      -1.0f,  1.0f,
+                       2.0f,         -1e-30f,   1e30f,      -2.5f,      0.75f,     -0.75f, 3e-39f,
+                       kLargest / 2, kInfinity, -kInfinity, kLargest,   -kLargest, kNan};
   std::mt19937 engine(seed);
   Values x(count);
   for (float& value : x) value = some[engine() % (finite ? 15 : some.size())];
@@ -61,8 +61,8 @@ Pass collect(ccore::SimdLevel level, const Values& a, const Values* b, uint32_t 
   ccore::Collected out{values.data() + skew, indices.data(), 0};
   const bool stream = ccore::can_stream(to);
   EXPECT(!stream || skew % 16 == 0, "streams to ", skew);
-  const uint32_t largest = ccore::collect_function(level, stream)(
-      shifted.data() + skew, b ? b->data() : nullptr, count, 1000, floor, to, &out);
+  const uint32_t largest = ccore::collect_function(level, stream)(shifted.data() + skew, b ? b->data() : nullptr, count,
+                                                                  1000, floor, to, &out);
   ccore::end_of_streaming();
   EXPECT(acc.data()[count + skew] == 0.0f, "wrote past the end");
   return Pass{largest, Values(to, to + count), Values(out.values, out.values + out.found),
@@ -98,7 +98,8 @@ void a_pass_is_the_same_at_every_level() {
       for (size_t count = 0; count < 100; count += count < 35 ? 1 : 13) {
         const Values a = hostile(count, static_cast<unsigned>(count), finite);
         const Values b = hostile(count, 77, true);
-        for (const uint32_t floor : {0u, 1u, ccore::magnitude(1.0f), ccore::kInfiniteMagnitude, ccore::kMagnitudeBits}) {
+        for (const uint32_t floor :
+             {0u, 1u, ccore::magnitude(1.0f), ccore::kInfiniteMagnitude, ccore::kMagnitudeBits}) {
           for (const size_t skew : {size_t{0}, size_t{1}, size_t{8}}) {
             for (const Values* second : {static_cast<const Values*>(nullptr), &b}) {
               const Pass expected = collect(ccore::SimdLevel::scalar, a, second, floor, skew);
@@ -115,7 +116,7 @@ void a_pass_is_the_same_at_every_level() {
 }
 
 Compressed step_of(ccore::SimdLevel level, const void* gradient, cc_dtype dtype, const Values& residual,
-             const ccore::TopkSettings& settings) {
+                   const ccore::TopkSettings& settings) {
   const size_t count = residual.size();
   ccore::CompressScratch scratch;
   ccore::FloatBuffer acc;
@@ -145,8 +146,7 @@ void sum_is_what_was_sent(const std::vector<std::byte>& payload, const ccore::To
   for (const size_t skew : {size_t{0}, size_t{1}}) {
     ccore::FloatBuffer sum;
     sum.assign_zeros(count + skew);
-    ccore::decode_sum({payload.data(), payload.data()}, kept, settings.values, 3, CC_FLOAT32, count,
-                      sum.data() + skew);
+    ccore::decode_sum({payload.data(), payload.data()}, kept, settings.values, 3, CC_FLOAT32, count, sum.data() + skew);
     EXPECT(same_bits(Values(sum.data() + skew, sum.data() + skew + count), expected), "count ", count);
   }
 }

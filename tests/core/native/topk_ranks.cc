@@ -138,8 +138,7 @@ void a_ratio_of_one_is_dense() {
         std::vector<std::byte> sparse(send.size(), std::byte{0xa5});
         Kept kept;
         succeed(cc_all_reduce(send.data(), dense.data(), count, dtype, op, comm, nullptr), comm);
-        succeed(cc_topk_all_reduce(send.data(), sparse.data(), count, dtype, op, &options, kept.handle, comm,
-                                   nullptr),
+        succeed(cc_topk_all_reduce(send.data(), sparse.data(), count, dtype, op, &options, kept.handle, comm, nullptr),
                 comm);
         EXPECT(kept.info().steps == 1, "it was not compressed");
         EXPECT(sparse == dense, "dtype ", static_cast<int>(dtype), " op ", static_cast<int>(op));
@@ -162,17 +161,17 @@ void not_a_number_passes_through() {
       const cc_topk_options options = options_of(0.01, CC_TOPK_EXACT, CC_TOPK_VALUES_F16);
       Kept kept;
       Values data = dyadic(count, rank, 1);
-      succeed(cc_topk_all_reduce(data.data(), data.data(), count, CC_FLOAT32, CC_AVG, &options, kept.handle, comm,
-                                 nullptr),
-              comm);
+      succeed(
+          cc_topk_all_reduce(data.data(), data.data(), count, CC_FLOAT32, CC_AVG, &options, kept.handle, comm, nullptr),
+          comm);
       const cc_residual_info before = kept.info();
       const Values held(before.values, before.values + before.shard_count);
       Values input = dyadic(count, rank, 2);
       if (rank == 4) input[4321] = bad;
       Values out(count);
-      succeed(cc_topk_all_reduce(input.data(), out.data(), count, CC_FLOAT32, CC_AVG, &options, kept.handle, comm,
-                                 nullptr),
-              comm);
+      succeed(
+          cc_topk_all_reduce(input.data(), out.data(), count, CC_FLOAT32, CC_AVG, &options, kept.handle, comm, nullptr),
+          comm);
       shared.results[own] = out;
       shared.meeting.wait();
       for (const Values& other : shared.results) {
@@ -205,9 +204,9 @@ void another_shape_starts_again() {
     EXPECT(kept.info().count == 0 && kept.info().steps == 0, "new");
     const auto run = [&](size_t count) {
       Values data = dyadic(count, rank, 3);
-      succeed(cc_topk_all_reduce(data.data(), data.data(), count, CC_FLOAT32, CC_SUM, &options, kept.handle, comm,
-                                 nullptr),
-              comm);
+      succeed(
+          cc_topk_all_reduce(data.data(), data.data(), count, CC_FLOAT32, CC_SUM, &options, kept.handle, comm, nullptr),
+          comm);
     };
     run(1000);
     run(1000);
@@ -231,9 +230,9 @@ void bytes_are_counted(cc_topk_values values) {
     const cc_topk_options options = options_of(0.01, CC_TOPK_EXACT, values);
     Kept kept;
     Values data = dyadic(count, rank, 4);
-    succeed(cc_topk_all_reduce(data.data(), data.data(), count, CC_FLOAT32, CC_SUM, &options, kept.handle, comm,
-                               nullptr),
-            comm);
+    succeed(
+        cc_topk_all_reduce(data.data(), data.data(), count, CC_FLOAT32, CC_SUM, &options, kept.handle, comm, nullptr),
+        comm);
     succeed(cc_barrier(comm, nullptr), comm);  // all has been received
     const int local = rank % 2;
     const auto shard = [&](int owner) { return ccore::block_of(count, 2, owner).count; };
@@ -265,8 +264,7 @@ void wrong_calls_are_refused() {
     EXPECT(contains(cc_last_error(nullptr), "cc_all_reduce"), cc_last_error(nullptr));
     EXPECT(call(CC_FLOAT32, CC_MAX, nullptr) == CC_ERROR_INVALID_ARGUMENT, "max");
     // Two ranks that compress differently notice it, and say how each was called.
-    const cc_topk_options options =
-        options_of(rank == 0 ? 0.01 : 0.02, CC_TOPK_EXACT, CC_TOPK_VALUES_F32);
+    const cc_topk_options options = options_of(rank == 0 ? 0.01 : 0.02, CC_TOPK_EXACT, CC_TOPK_VALUES_F32);
     EXPECT(call(CC_FLOAT32, CC_SUM, &options) == CC_ERROR_DESYNC, last_error(comm));
     EXPECT(contains(last_error(comm), "topk_all_reduce(count=1000, f32, sum"), last_error(comm));
   });

@@ -14,9 +14,7 @@ std::vector<ccore::Interface> example() {
           {"eth01", ccore::resolve("10.0.1.1", 0)}, {"ib0", ccore::resolve("fd00::2", 0)}};
 }
 
-std::string chosen(const std::string& selector) {
-  return ccore::host_text(choose_address(example(), selector));
-}
+std::string chosen(const std::string& selector) { return ccore::host_text(choose_address(example(), selector)); }
 
 std::string rails(const std::string& selector) {
   std::string list;
@@ -73,8 +71,7 @@ void places() {
     EXPECT(places[rank].local_size == sizes[rank], "local size of ", rank);
     EXPECT(places[rank].leader == leaders[rank], "leader of ", rank);
   }
-  EXPECT(ccore::node_key("", "one", "boot") != ccore::node_key("", "two", "boot"),
-         "containers of one machine");
+  EXPECT(ccore::node_key("", "one", "boot") != ccore::node_key("", "two", "boot"), "containers of one machine");
   EXPECT(ccore::node_key("x", "one", "boot") == ccore::node_key("x", "two", "other"), "an override decides");
 }
 

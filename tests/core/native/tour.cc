@@ -41,11 +41,11 @@ class Onlooker {
       cc_op_stats stats{};
       stats.size = sizeof stats;
       cc_result state = CC_SUCCESS;
-      const bool answered =
-          cc_comm_trace(comm, entries.data(), sizeof(cc_trace_entry), &count) == CC_SUCCESS &&
-          cc_comm_stats(comm, CC_OPERATION_ALL_REDUCE, &stats) == CC_SUCCESS &&
-          cc_dump_config(comm, text.data(), text.size(), &needed) == CC_SUCCESS &&
-          cc_comm_get_async_error(comm, &state) == CC_SUCCESS && (state == CC_SUCCESS || state == CC_IN_PROGRESS);
+      const bool answered = cc_comm_trace(comm, entries.data(), sizeof(cc_trace_entry), &count) == CC_SUCCESS &&
+                            cc_comm_stats(comm, CC_OPERATION_ALL_REDUCE, &stats) == CC_SUCCESS &&
+                            cc_dump_config(comm, text.data(), text.size(), &needed) == CC_SUCCESS &&
+                            cc_comm_get_async_error(comm, &state) == CC_SUCCESS &&
+                            (state == CC_SUCCESS || state == CC_IN_PROGRESS);
       if (!answered) std::abort();
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
@@ -57,7 +57,8 @@ class Onlooker {
 
 class Rank {
  public:
-  Rank(int rank, int nranks, cc_comm* comm) : rank_(rank), nranks_(nranks), n_(static_cast<size_t>(nranks)), comm_(comm) {}
+  Rank(int rank, int nranks, cc_comm* comm)
+      : rank_(rank), nranks_(nranks), n_(static_cast<size_t>(nranks)), comm_(comm) {}
 
   void reductions(cc_dtype dtype, size_t count) const {
     std::vector<Data> inputs;

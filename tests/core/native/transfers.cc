@@ -100,9 +100,7 @@ void later_calls_join_an_open_group(const std::string& layout) {
     EXPECT(cc_recv(in.data(), kLarge, CC_UINT8, 1 - rank, comm, nullptr) == CC_SUCCESS, "recv");
     EXPECT(cc_barrier(comm, nullptr) == CC_ERROR_INVALID_USAGE, "a collective in a group");
     EXPECT(cc_group_start(comm) == CC_ERROR_INVALID_USAGE, "a group in a group");
-    std::thread other([&] {
-      EXPECT(cc_group_end(comm) == CC_ERROR_INVALID_USAGE, "the group of another thread");
-    });
+    std::thread other([&] { EXPECT(cc_group_end(comm) == CC_ERROR_INVALID_USAGE, "the group of another thread"); });
     other.join();
     while (finished[0] == 0 || finished[1] == 0) {
       EXPECT(cc_group_progress(comm, 1000, finished, 2) == CC_SUCCESS, last_error(comm));
@@ -141,8 +139,7 @@ void bytes_on_the_wire(const std::string& layout) {
 }
 
 void desync(const std::string& layout, const char* first, const char* second,
-            const std::function<cc_result(cc_comm*)>& sender,
-            const std::function<cc_result(cc_comm*)>& receiver) {
+            const std::function<cc_result(cc_comm*)>& sender, const std::function<cc_result(cc_comm*)>& receiver) {
   Meeting meeting(2);
   run_ranks(2, layout_named(layout), [&](int rank, cc_comm* comm) {
     // A send may be over before anybody looks at it; the next call has the news then.
@@ -179,8 +176,9 @@ void differences_are_named(const std::string& layout) {
          recv(5, CC_FLOAT32, 0));
   desync(layout, "(count=4, f32", "(count=4, i32", send(4, CC_FLOAT32, 0), recv(4, CC_INT32, 0));
   desync(layout, "tag=1)", "tag=2)", send(4, CC_FLOAT32, 1), recv(4, CC_FLOAT32, 2));
-  desync(layout, "barrier()", "transfer 1 from rank 0", [](cc_comm* comm) { return cc_barrier(comm, nullptr); },
-         recv(4, CC_FLOAT32, 0));
+  desync(
+      layout, "barrier()", "transfer 1 from rank 0", [](cc_comm* comm) { return cc_barrier(comm, nullptr); },
+      recv(4, CC_FLOAT32, 0));
 }
 
 void failures_end_it(const std::string& layout) {
@@ -277,8 +275,15 @@ void what_is_late_is_received(bool from_any) {
   ccore::Doorbell doorbell;
   ccore::WaitLadder ladder(&doorbell, -1, false, [&] { transfers.check_deadlines([](int) { return ""; }); });
   int waits = -1;
-  const ccore::Context context{0,  2, [&](int) -> ccore::Link& { return link; }, &ladder, &waits, &waits,
-                               {}, [](int) { return true; }, [](int) { return false; }};
+  const ccore::Context context{0,
+                               2,
+                               [&](int) -> ccore::Link& { return link; },
+                               &ladder,
+                               &waits,
+                               &waits,
+                               {},
+                               [](int) { return true; },
+                               [](int) { return false; }};
   transfers.run(context, nullptr);
   EXPECT(value == 5 && (!from_any || source == 1), value, " from ", source);
 }

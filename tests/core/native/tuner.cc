@@ -79,8 +79,7 @@ class Member : public ccore::Council {
     table_->arrive();
     {
       const std::lock_guard<std::mutex> lock(table_->mutex());
-      for (size_t i = 0; i < figures->size(); ++i)
-        table_->worst[i] = std::max(table_->worst[i], (*figures)[i]);
+      for (size_t i = 0; i < figures->size(); ++i) table_->worst[i] = std::max(table_->worst[i], (*figures)[i]);
     }
     table_->arrive();
     if (leads()) *figures = table_->worst;
@@ -123,8 +122,8 @@ Trace run_rank(const World& world, Table* table, int rank) {
   Tuner tuner(settings_for(world.mode), [&] { return now_ns; });
   Member member(table, rank);
   for (int operation = 0; operation < world.operations; ++operation) {
-    const uint32_t taken = tuner.begin(world.key(operation), static_cast<uint64_t>(operation) + 1, &member,
-                                       [] { return kCandidates; });
+    const uint32_t taken =
+        tuner.begin(world.key(operation), static_cast<uint64_t>(operation) + 1, &member, [] { return kCandidates; });
     trace.taken.push_back(taken);
     now_ns += static_cast<int64_t>(1000 * world.cost(taken, rank, operation) * std::max(0.1, noise(random)));
     tuner.end();
@@ -179,12 +178,10 @@ void converges() {
       world.noise = 0.05;
       world.cost = [](uint32_t candidate, int, int) { return fixed_cost(candidate); };
       const Trace trace = simulate(world, seed);
-      EXPECT(settled_at(trace.taken, 3) <= kSearch, name_of(mode), ": settled at ",
-             settled_at(trace.taken, 3));
+      EXPECT(settled_at(trace.taken, 3) <= kSearch, name_of(mode), ": settled at ", settled_at(trace.taken, 3));
       EXPECT(trace.taken.front() == 1, "the first is the model's");
       EXPECT(std::count(trace.taken.begin(), trace.taken.end(), 9u) == 0, "the hopeless one was tried");
-      EXPECT(std::count(trace.taken.begin(), trace.taken.end(), 7u) == 8,
-             "the filter lets pass what is far behind");
+      EXPECT(std::count(trace.taken.begin(), trace.taken.end(), 7u) == 8, "the filter lets pass what is far behind");
       EXPECT(trace.rows.size() == 1 && trace.rows[0].phase == Phase::fixed && trace.rows[0].choice == 3, "");
       EXPECT(trace.share > 0.4 && trace.share < 0.7, trace.share);
     }
@@ -239,9 +236,7 @@ void keeps_the_present_choice_among_equals() {
   World world;
   world.operations = 200;
   world.noise = 0.01;
-  world.cost = [](uint32_t candidate, int, int) {
-    return candidate == 9 ? 5000.0 : 100.0 - candidate / 10.0;
-  };
+  world.cost = [](uint32_t candidate, int, int) { return candidate == 9 ? 5000.0 : 100.0 - candidate / 10.0; };
   EXPECT(simulate(world).taken.back() == 1, "left the model's choice for nothing");
 }
 
@@ -255,8 +250,7 @@ void finds_what_is_best_only_later() {
     return candidate == 7 ? 40.0 : 3 * fixed_cost(candidate);
   };
   const Trace trace = simulate(world);
-  EXPECT(std::all_of(trace.taken.begin() + kSearch, trace.taken.begin() + 1000,
-                     [](uint32_t one) { return one == 3; }),
+  EXPECT(std::all_of(trace.taken.begin() + kSearch, trace.taken.begin() + 1000, [](uint32_t one) { return one == 3; }),
          "left 3 before the change");
   // At most four windows of 64 until it is believed, then the search.
   EXPECT(settled_at(trace.taken, 7) <= 1000 + 4 * 64 + kSearch, "settled at ", settled_at(trace.taken, 7));
@@ -326,8 +320,7 @@ void is_told_what_to_do() {
   Tuner foreign(settings_for(PerfMode::time), [&] { return now_ns; });
   EXPECT(foreign.fix(kKey, 4, 80), "nothing is known of the key yet");
   EXPECT(play(&foreign, &now_ns, &alone, 200).back() == 3, "");
-  EXPECT(foreign.choices_made() == 2,
-         "one is made, and then it is known what it takes: ", foreign.choices_made());
+  EXPECT(foreign.choices_made() == 2, "one is made, and then it is known what it takes: ", foreign.choices_made());
 }
 
 void refuses_what_it_cannot_do() {

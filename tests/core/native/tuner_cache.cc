@@ -22,9 +22,8 @@ using ccore::CacheEntry;
 using ccore::CacheIdentity;
 
 const CacheIdentity kIdentity{"Some CPU, 8 cores", "a model\nof ours", "97 bytes", "2 nodes, 4 ranks"};
-const std::vector<CacheEntry> kEntries = {{"all_reduce", 20, 1, "ring", 812.5},
-                                          {"all_reduce", 12, 2, "doubling", 0},
-                                          {"broadcast", 30, 0, "chain", 100000}};
+const std::vector<CacheEntry> kEntries = {
+    {"all_reduce", 20, 1, "ring", 812.5}, {"all_reduce", 12, 2, "doubling", 0}, {"broadcast", 30, 0, "chain", 100000}};
 
 bool refused(const std::string& text) {
   try {
@@ -39,8 +38,7 @@ void reads_what_was_written() {
   const auto read = ccore::parse_cache(kIdentity, ccore::format_cache(kIdentity, kEntries));
   EXPECT(read.size() == kEntries.size(), read.size());
   for (size_t i = 0; i < read.size(); ++i) {
-    EXPECT(read[i].same_key(kEntries[i]) && read[i].algorithm == kEntries[i].algorithm &&
-               read[i].us == kEntries[i].us,
+    EXPECT(read[i].same_key(kEntries[i]) && read[i].algorithm == kEntries[i].algorithm && read[i].us == kEntries[i].us,
            "entry ", i);
   }
   EXPECT(ccore::parse_cache(kIdentity, ccore::format_cache(kIdentity, {})).empty(), "");
@@ -83,11 +81,10 @@ void survives_anything_signed() {
   const std::string head = "collective_core choices 1\n" + kIdentity.text();
   const std::string good = "choice all_reduce 20 1 ring 812500\n";
   EXPECT(!refused(signed_text(head + good)), "the pattern of this test is no file");
-  for (const char* line : {"choice all_reduce 64 1 ring 1\n", "choice all_reduce -1 1 ring 1\n",
-                           "choice all_reduce 20 16 ring 1\n", "choice all_reduce 20 1 ring\n",
-                           "choice all_reduce 20 1 ring 1 1\n", "choice ../x 20 1 ring 1\n",
-                           "choice all_reduce 20 1 ring 99999999999999999999\n",
-                           "choice all_reduce 20 1 ring nan\n", "\n", "choice"}) {
+  for (const char* line :
+       {"choice all_reduce 64 1 ring 1\n", "choice all_reduce -1 1 ring 1\n", "choice all_reduce 20 16 ring 1\n",
+        "choice all_reduce 20 1 ring\n", "choice all_reduce 20 1 ring 1 1\n", "choice ../x 20 1 ring 1\n",
+        "choice all_reduce 20 1 ring 99999999999999999999\n", "choice all_reduce 20 1 ring nan\n", "\n", "choice"}) {
     EXPECT(refused(signed_text(head + line)), line);
   }
   std::mt19937 random(20261121);

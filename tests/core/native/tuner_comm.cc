@@ -29,8 +29,7 @@ void different_algorithms_are_told(const std::string& layout) {
         ccore::all_reduce_by(taken, context, data.data(), data.data(), data.size(), CC_FLOAT32, CC_SUM);
       });
     });
-    EXPECT(result == CC_ERROR_DESYNC || result == CC_ERROR_REMOTE, "rank ", rank, ": ",
-           cc_error_string(result));
+    EXPECT(result == CC_ERROR_DESYNC || result == CC_ERROR_REMOTE, "rank ", rank, ": ", cc_error_string(result));
     const std::string text = last_error(comm);
     EXPECT(contains(text, "by ring") && contains(text, "by doubling"), text);
   });
@@ -39,8 +38,8 @@ void different_algorithms_are_told(const std::string& layout) {
 // Wherever in a search one rank calls something else: also where the others are about to agree on an algorithm.
 void different_calls_are_told() {
   constexpr int kCalls = 58;  // the six algorithms eight times each, the best of them once more, and some
-  const std::array<std::array<const char*, 2>, 3> settings{{
-      {"CCORE_AUTOTUNE", "1"}, {"CCORE_AUTOTUNE_WARMUP_CALLS", "0"}, {"CCORE_AUTOTUNE_PROFILE_CALLS", "1"}}};
+  const std::array<std::array<const char*, 2>, 3> settings{
+      {{"CCORE_AUTOTUNE", "1"}, {"CCORE_AUTOTUNE_WARMUP_CALLS", "0"}, {"CCORE_AUTOTUNE_PROFILE_CALLS", "1"}}};
   for (const auto& [name, value] : settings) EXPECT(setenv(name, value, 1) == 0, name);
   for (int deviates = 2; deviates <= kCalls; ++deviates) {
     run_ranks(2, layout_named("tcp"), [&](int rank, cc_comm* comm) {
@@ -67,8 +66,7 @@ void arguments_are_checked() {
       EXPECT(contains(cc_last_error(nullptr), says), cc_last_error(nullptr));
     };
     refuses("all_reduced", 1, CC_FLOAT32, "ring", "no collective is called 'all_reduced'");
-    refuses("all_reduce", 1, CC_FLOAT32, "chain",
-            "all_reduce on these ranks has no algorithm 'chain'; it has ");
+    refuses("all_reduce", 1, CC_FLOAT32, "chain", "all_reduce on these ranks has no algorithm 'chain'; it has ");
     refuses("all_reduce", 0, CC_FLOAT32, "ring", "bytes is 0");
     refuses("all_reduce", 1, static_cast<cc_dtype>(99), "ring", "unknown dtype");
     refuses(nullptr, 1, CC_FLOAT32, "ring", "an argument is null");
@@ -83,13 +81,10 @@ void arguments_are_checked() {
     // The communicator is none the worse for it, and does what it is told.
     EXPECT(cc_tuner_set(comm, "all_reduce", 4096, CC_FLOAT32, "ring") == CC_SUCCESS, last_error(comm));
     std::array<float, 1024> data{};
-    EXPECT(
-        cc_all_reduce(data.data(), data.data(), data.size(), CC_FLOAT32, CC_SUM, comm, nullptr) == CC_SUCCESS,
-        "");
+    EXPECT(cc_all_reduce(data.data(), data.data(), data.size(), CC_FLOAT32, CC_SUM, comm, nullptr) == CC_SUCCESS, "");
     std::array<char, 200> all{};
     EXPECT(cc_tuner_dump(comm, all.data(), all.size(), &needed) == CC_SUCCESS, "");
-    EXPECT(contains(all.data(), "all_reduce bytes 2^12 dtypes 32 and 64 bit or integer: fixed ring"),
-           all.data());
+    EXPECT(contains(all.data(), "all_reduce bytes 2^12 dtypes 32 and 64 bit or integer: fixed ring"), all.data());
   });
 }
 

@@ -42,32 +42,29 @@ void count_bytes(const std::string& layout, int nranks) {
     uint64_t before = 0;
     const auto expect_sent = [&](uint64_t expected, const char* what) {
       const uint64_t now = sent_by(comm, nranks);
-      EXPECT(now - before == expected, what, ": rank ", rank, " sent ", now - before, ", expected ",
-             expected);
+      EXPECT(now - before == expected, what, ": rank ", rank, " sent ", now - before, ", expected ", expected);
       before = now;
     };
-    EXPECT(cc_all_reduce(a.data(), b.data(), count, CC_FLOAT32, CC_SUM, comm, nullptr) == CC_SUCCESS,
-           last_error(comm));
+    EXPECT(cc_all_reduce(a.data(), b.data(), count, CC_FLOAT32, CC_SUM, comm, nullptr) == CC_SUCCESS, last_error(comm));
     expect_sent(2 * (p - 1) * count * 4 / p, "all_reduce");
     const uint64_t few = 101;
-    EXPECT(cc_all_reduce(a.data(), b.data(), few, CC_FLOAT32, CC_SUM, comm, nullptr) == CC_SUCCESS,
-           last_error(comm));
+    EXPECT(cc_all_reduce(a.data(), b.data(), few, CC_FLOAT32, CC_SUM, comm, nullptr) == CC_SUCCESS, last_error(comm));
     const uint64_t by_doubling = elements_sent(ccore::doubling_all_reduce(rank, nranks), few) * 4;
     // In shared memory each rank reads what all others have.
     expect_sent(layout == "shm" ? (p - 1) * few * 4 : by_doubling, "all_reduce of little data");
-    EXPECT(cc_all_gather(a.data(), b.data(), count, CC_FLOAT32, comm, nullptr) == CC_SUCCESS,
-           last_error(comm));
+    EXPECT(cc_all_gather(a.data(), b.data(), count, CC_FLOAT32, comm, nullptr) == CC_SUCCESS, last_error(comm));
     expect_sent((p - 1) * count * 4, "all_gather");
     EXPECT(cc_reduce_scatter(a.data(), b.data(), count, CC_FLOAT32, CC_SUM, comm, nullptr) == CC_SUCCESS,
            last_error(comm));
     expect_sent((p - 1) * count * 4, "reduce_scatter");
     const uint64_t large = 20000;  // 80 KB: a chain
     std::vector<float> c(large);
-    EXPECT(cc_broadcast(c.data(), c.data(), large, CC_FLOAT32, 1, comm, nullptr) == CC_SUCCESS,
-           last_error(comm));
+    EXPECT(cc_broadcast(c.data(), c.data(), large, CC_FLOAT32, 1, comm, nullptr) == CC_SUCCESS, last_error(comm));
     // In shared memory all others read what the root has.
     const uint64_t by_root = rank == 1 ? (p - 1) * large * 4 : 0;
-    expect_sent(layout == "shm" ? by_root : rank == 0 ? 0 : large * 4,
+    expect_sent(layout == "shm" ? by_root
+                : rank == 0     ? 0
+                                : large * 4,
                 "broadcast, chain: all but the last of the chain send it once");
     EXPECT(cc_reduce(a.data(), b.data(), count * p, CC_FLOAT32, CC_SUM, 1, comm, nullptr) == CC_SUCCESS,
            last_error(comm));
@@ -76,17 +73,14 @@ void count_bytes(const std::string& layout, int nranks) {
     const uint64_t in_two = rank == 1 ? (p - 1) * count * 4 : count * p * 4;
     const uint64_t sent_at_root = layout == "shm" && is_in_two_shots(comm) ? in_two : from_others;
     expect_sent(sent_at_root, "reduce, chain: all but the root send it once");
-    EXPECT(cc_reduce(a.data(), b.data(), few, CC_FLOAT32, CC_SUM, 0, comm, nullptr) == CC_SUCCESS,
-           last_error(comm));
+    EXPECT(cc_reduce(a.data(), b.data(), few, CC_FLOAT32, CC_SUM, 0, comm, nullptr) == CC_SUCCESS, last_error(comm));
     const uint64_t by_tree = elements_sent(ccore::tree_reduce(rank, nranks, 0), few) * 4;
     expect_sent(layout != "shm" ? by_tree : rank == 0 ? 0 : few * 4, "reduce, tree");
     EXPECT(cc_gather(a.data(), b.data(), count, CC_FLOAT32, 1, comm, nullptr) == CC_SUCCESS, last_error(comm));
     expect_sent(rank == 1 ? 0 : count * 4, "gather");
-    EXPECT(cc_scatter(a.data(), b.data(), count, CC_FLOAT32, 1, comm, nullptr) == CC_SUCCESS,
-           last_error(comm));
+    EXPECT(cc_scatter(a.data(), b.data(), count, CC_FLOAT32, 1, comm, nullptr) == CC_SUCCESS, last_error(comm));
     expect_sent(rank == 1 ? (p - 1) * count * 4 : 0, "scatter");
-    EXPECT(cc_all_to_all(a.data(), b.data(), count, CC_FLOAT32, comm, nullptr) == CC_SUCCESS,
-           last_error(comm));
+    EXPECT(cc_all_to_all(a.data(), b.data(), count, CC_FLOAT32, comm, nullptr) == CC_SUCCESS, last_error(comm));
     expect_sent((p - 1) * count * 4, "all_to_all");
     EXPECT(cc_barrier(comm, nullptr) == CC_SUCCESS, last_error(comm));
     uint64_t rounds = 0;

@@ -17,8 +17,7 @@ void all_gather_by(Algorithm algorithm, const Context& context, const void* send
 void all_gather_ring(const Context& context, const void* send, void* recv, const std::vector<Block>& blocks);
 
 // Inside a node: every rank writes its block into its slots, and reads the others' there. context.arena is not null.
-void all_gather_oneshot(const Context& context, const void* send, void* recv,
-                        const std::vector<Block>& blocks);
+void all_gather_oneshot(const Context& context, const void* send, void* recv, const std::vector<Block>& blocks);
 
 // Much data inside a node: every rank has the kernel copy the blocks of the others ("cross memory attach"); through
 // slots where the kernel does not copy. context.arena and context.cross_memory are not null.

@@ -17,20 +17,18 @@ void all_reduce_doubling(const Context& context, const void* send, void* recv, s
                          cc_redop op);
 
 // 2(p-1) steps, 2(p-1)/p of the data over every link.
-void all_reduce_ring(const Context& context, const void* send, void* recv, size_t count, cc_dtype dtype,
-                     cc_redop op);
+void all_reduce_ring(const Context& context, const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op);
 
 // Halving and doubling: 2*log2(p) steps, 2(p-1)/p of the data from every rank where p is a power of two.
 void all_reduce_halving(const Context& context, const void* send, void* recv, size_t count, cc_dtype dtype,
                         cc_redop op);
 
 // The owner of each block receives it from all ranks and sends it back: two rounds.
-void all_reduce_direct(const Context& context, const void* send, void* recv, size_t count, cc_dtype dtype,
-                       cc_redop op);
+void all_reduce_direct(const Context& context, const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op);
 
 // Over two complementary binary trees, each with half of the data: few steps for any number of ranks.
-void all_reduce_double_tree(const Context& context, const void* send, void* recv, size_t count,
-                            cc_dtype dtype, cc_redop op);
+void all_reduce_double_tree(const Context& context, const void* send, void* recv, size_t count, cc_dtype dtype,
+                            cc_redop op);
 
 // Over as many spanning trees as the links are best used by, each with its share of the data: the trees of
 // context.chooser, if it has any; else a star from every rank.
@@ -39,8 +37,7 @@ void all_reduce_n_trees(const Context& context, const void* send, void* recv, si
 
 // Reduce-scatter within the nodes, rings between them, all-gather within the nodes. Of all ranks of a communicator:
 // context.places must be there.
-void all_reduce_2d(const Context& context, const void* send, void* recv, size_t count, cc_dtype dtype,
-                   cc_redop op);
+void all_reduce_2d(const Context& context, const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op);
 
 // In the memory of a node; context.arena is not null.
 
@@ -58,8 +55,7 @@ void all_reduce_twoshot(const Context& context, const void* send, void* recv, si
 // Where all buffers are registered, they are reached as they are mapped. Where the kernel does not copy from one of
 // them, and where so much data is not in place that it had better pass the caches, all go through the slots. The same
 // bits in each case.
-void all_reduce_cma(const Context& context, const void* send, void* recv, size_t count, cc_dtype dtype,
-                    cc_redop op);
+void all_reduce_cma(const Context& context, const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op);
 
 // Of the algorithms over links.
 
@@ -68,7 +64,7 @@ void all_reduce_cma(const Context& context, const void* send, void* recv, size_t
 constexpr size_t kTreeChunkBytes = 128 * 1024;
 
 // Runs any all-reduce schedule on the user's memory. Partial results live in recv; no memory beside these.
-void all_reduce_scheduled(const Context& context, const Schedule& schedule, const void* send, void* recv,
-                          size_t count, cc_dtype dtype, cc_redop op);
+void all_reduce_scheduled(const Context& context, const Schedule& schedule, const void* send, void* recv, size_t count,
+                          cc_dtype dtype, cc_redop op);
 
 }  // namespace ccore

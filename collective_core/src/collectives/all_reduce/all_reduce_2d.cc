@@ -19,8 +19,7 @@ int chunks_for(size_t bytes, const Shape& shape) {
 
 }  // namespace
 
-void all_reduce_2d(const Context& context, const void* send, void* recv, size_t count, cc_dtype dtype,
-                   cc_redop op) {
+void all_reduce_2d(const Context& context, const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op) {
   const int chunks = chunks_for(count * dtype_size(dtype), context.chooser->shape);
   all_reduce_scheduled(context, hierarchical_all_reduce(context.rank, *context.places, chunks), send, recv, count,
                        dtype, op);

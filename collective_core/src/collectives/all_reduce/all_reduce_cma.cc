@@ -48,8 +48,7 @@ constexpr size_t kSlotsBytes = 2 * kPastCachesBytes;
 // gets it anyway.
 bool prefer_slots(const Context& context, const void* send, const void* recv, size_t bytes) {
   const Chooser* chooser = context.chooser;
-  const bool asked_for =
-      !chooser || chooser->overrides.forced[static_cast<size_t>(Kind::all_reduce)] == Algorithm::cma;
+  const bool asked_for = !chooser || chooser->overrides.forced[static_cast<size_t>(Kind::all_reduce)] == Algorithm::cma;
   return !asked_for && send != recv && bytes >= kSlotsBytes;
 }
 

@@ -6,8 +6,8 @@
 
 namespace ccore {
 
-void all_reduce_scheduled(const Context& context, const Schedule& schedule, const void* send, void* recv,
-                          size_t count, cc_dtype dtype, cc_redop op) {
+void all_reduce_scheduled(const Context& context, const Schedule& schedule, const void* send, void* recv, size_t count,
+                          cc_dtype dtype, cc_redop op) {
   const size_t element = dtype_size(dtype);
   const auto* input = static_cast<const std::byte*>(send);
   auto* output = static_cast<std::byte*>(recv);

@@ -72,7 +72,8 @@ std::vector<Offer> exchange_offers(Stage* stage, const Context& context, const O
   stage->wait(1);
   std::vector<Offer> offers(static_cast<size_t>(context.nranks), own);
   for (int member = 0; member < context.nranks; ++member) {
-    if (member != context.rank) std::memcpy(&offers[static_cast<size_t>(member)], stage->inlined_of(member), sizeof own);
+    if (member != context.rank)
+      std::memcpy(&offers[static_cast<size_t>(member)], stage->inlined_of(member), sizeof own);
   }
   return offers;
 }
@@ -99,8 +100,8 @@ void end_without_slots(Stage* stage, const Context& context, size_t count, size_
   stage->finish();
 }
 
-void reduce_in_windows(const Context& context, const MutualAccess& access, const std::vector<Offer>& offers, size_t count,
-                       cc_dtype dtype, cc_redop op) {
+void reduce_in_windows(const Context& context, const MutualAccess& access, const std::vector<Offer>& offers,
+                       size_t count, cc_dtype dtype, cc_redop op) {
   const size_t element = dtype_size(dtype);
   const Reduction reduction{reduce_function(dtype, op), last_reduce_function(dtype, op), element};
   const std::vector<Buffers> buffers = buffers_of(context, offers, count * element);

@@ -46,7 +46,7 @@ bool all_reduce_registered(const Context& context, const void* send, void* recv,
                            cc_redop op);
 
 // This rank's part of it, where all offers are in windows: its block of all inputs into all outputs.
-void reduce_in_windows(const Context& context, const MutualAccess& access, const std::vector<Offer>& offers, size_t count,
-                       cc_dtype dtype, cc_redop op);
+void reduce_in_windows(const Context& context, const MutualAccess& access, const std::vector<Offer>& offers,
+                       size_t count, cc_dtype dtype, cc_redop op);
 
 }  // namespace ccore

@@ -42,7 +42,8 @@ void all_to_all_pairwise(const Context& context, const void* send, const std::ve
 
 void all_to_all_pairwise(const Context& context, const void* send, void* recv, size_t bytes) {
   std::vector<Block> blocks;
-  for (size_t rank = 0; rank < static_cast<size_t>(context.nranks); ++rank) blocks.push_back(Block{rank * bytes, bytes});
+  for (size_t rank = 0; rank < static_cast<size_t>(context.nranks); ++rank)
+    blocks.push_back(Block{rank * bytes, bytes});
   exchange(context, send, blocks, recv, blocks, Pairs::one_after_another);
 }
 

@@ -6,8 +6,7 @@
 namespace ccore {
 
 // By an algorithm of algorithms_of(Kind::broadcast).
-void broadcast_by(Algorithm algorithm, const Context& context, const void* send, void* recv, size_t bytes,
-                  int root);
+void broadcast_by(Algorithm algorithm, const Context& context, const void* send, void* recv, size_t bytes, int root);
 
 // Pipelined chain: p-1 hops, every link carries the data once.
 void broadcast_chain(const Context& context, const void* send, void* recv, size_t bytes, int root);

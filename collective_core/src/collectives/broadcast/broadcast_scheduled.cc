@@ -9,8 +9,8 @@ namespace ccore {
 namespace {
 
 // One block, copied to whoever is next.
-void run_broadcast(const Context& context, const Schedule& schedule, const void* send, void* recv,
-                   size_t bytes, int root) {
+void run_broadcast(const Context& context, const Schedule& schedule, const void* send, void* recv, size_t bytes,
+                   int root) {
   if (context.rank == root && send != recv && bytes > 0) std::memcpy(recv, send, bytes);
   auto* data = static_cast<std::byte*>(recv);
   std::vector<StreamStep> steps;

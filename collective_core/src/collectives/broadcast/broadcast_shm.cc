@@ -30,8 +30,8 @@ void broadcast_oneshot(const Context& context, const void* send, void* recv, siz
 }
 
 void broadcast_cma(const Context& context, const void* send, void* recv, size_t bytes, int root) {
-  const bool done =
-      broadcast_parts(context, send, recv, bytes, root, [](const auto&... parts) { return exchange_by_kernel(parts...); });
+  const bool done = broadcast_parts(context, send, recv, bytes, root,
+                                    [](const auto&... parts) { return exchange_by_kernel(parts...); });
   if (!done) broadcast_oneshot(context, send, recv, bytes, root);
 }
 

@@ -6,8 +6,7 @@
 namespace ccore {
 
 // By an algorithm of algorithms_of(Kind::gather).
-void gather_by(Algorithm algorithm, const Context& context, const void* send, void* recv, size_t bytes,
-               int root);
+void gather_by(Algorithm algorithm, const Context& context, const void* send, void* recv, size_t bytes, int root);
 
 // Every rank sends its part straight to the root.
 void gather_direct(const Context& context, const void* send, void* recv, size_t bytes, int root);

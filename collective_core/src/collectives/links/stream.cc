@@ -82,7 +82,7 @@ class Stream {
   }
 
   // Bytes of `step` that a cursor of its lane has finished.
-  size_t finished(Cursor Lane::*cursor, int step, size_t all) const {
+  size_t finished(Cursor Lane::* cursor, int step, size_t all) const {
     const auto index = static_cast<size_t>(step);
     const Cursor& at = lanes_[lane_of(steps_[index])].*cursor;
     if (at.step > index) return all;
@@ -107,12 +107,8 @@ class Stream {
     return limit;
   }
 
-  bool send_header_due(const Cursor& send) const {
-    return send_header_[send.step] && !send.header.whole;
-  }
-  bool recv_header_due(const Cursor& recv) const {
-    return recv_header_[recv.step] && !recv.header.whole;
-  }
+  bool send_header_due(const Cursor& send) const { return send_header_[send.step] && !send.header.whole; }
+  bool recv_header_due(const Cursor& recv) const { return recv_header_[recv.step] && !recv.header.whole; }
 
   void wait() {
     want_send_.clear();
@@ -120,14 +116,12 @@ class Stream {
     *context_.waiting_to_send_to = kNone;
     *context_.waiting_to_receive_from = kNone;
     for (const Lane& lane : lanes_) {
-      if (lane.send.step < steps_.size() &&
-          (send_header_due(lane.send) || send_limit(lane.send) > lane.send.bytes)) {
+      if (lane.send.step < steps_.size() && (send_header_due(lane.send) || send_limit(lane.send) > lane.send.bytes)) {
         const int peer = steps_[lane.send.step].send_peer;
         want_send_.push_back(&context_.link(peer));
         *context_.waiting_to_send_to = context_.rank_of(peer);
       }
-      if (lane.recv.step < steps_.size() &&
-          (recv_header_due(lane.recv) || recv_limit(lane.recv) > lane.recv.bytes)) {
+      if (lane.recv.step < steps_.size() && (recv_header_due(lane.recv) || recv_limit(lane.recv) > lane.recv.bytes)) {
         const int peer = steps_[lane.recv.step].recv_peer;
         want_recv_.push_back(&context_.link(peer));
         *context_.waiting_to_receive_from = context_.rank_of(peer);

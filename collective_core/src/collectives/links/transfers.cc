@@ -159,8 +159,8 @@ void Transfers::check_departure(const Context& context, Item* item) const {
   if (!context.has_left(peer)) return;
   if (!item->departed) item->departed = patience_with(context.link(peer));
   if (!item->departed->passed()) return;
-  throw Error(CC_ERROR_REMOTE, format("rank %d destroyed its communicator before %s", peer,
-                                      describe(item->transfer.header).c_str()));
+  throw Error(CC_ERROR_REMOTE,
+              format("rank %d destroyed its communicator before %s", peer, describe(item->transfer.header).c_str()));
 }
 
 bool Transfers::choose(const Context& context, int peer) {
@@ -228,8 +228,7 @@ bool Transfers::advance_send(Link* link, Item* item) {
   const Transfer& transfer = item->transfer;
   bool moved = false;
   if (!item->header.whole) {
-    const Piece sent =
-        send_with_header(link, transfer.header, &item->header, transfer.data, transfer.bytes);
+    const Piece sent = send_with_header(link, transfer.header, &item->header, transfer.data, transfer.bytes);
     item->bytes_done += sent.payload;
     moved = sent.header > 0;
     if (!item->header.whole) return moved;

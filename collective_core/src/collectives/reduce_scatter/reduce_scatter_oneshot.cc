@@ -18,8 +18,7 @@ void reduce_scatter_oneshot(const Context& context, const void* send, void* recv
   const auto* input = static_cast<const std::byte*>(send);
   auto* output = static_cast<std::byte*>(recv);
   const std::byte* own = input + static_cast<size_t>(context.rank) * bytes;
-  const StreamPlan plan(bytes, static_cast<size_t>(context.nranks), element, context.arena->slot_bytes(),
-                        false);
+  const StreamPlan plan(bytes, static_cast<size_t>(context.nranks), element, context.arena->slot_bytes(), false);
   Stage stage(context, plan.inlined() ? Stage::Data::inlined : Stage::Data::slots);
   const size_t piece = plan.piece_bytes();
   const auto bytes_of = [&](size_t c) { return std::min(piece, bytes - c * piece); };

@@ -21,8 +21,8 @@ void reduce_scatter_ring(const Context& context, const void* send, void* recv, s
     const Step& step = schedule.steps[static_cast<size_t>(k)];
     StreamStep s;
     s.send_peer = step.send_peer;
-    s.send_from = step.send_after == kNone ? input + static_cast<size_t>(step.send_block) * bytes
-                                           : partial(step.send_after);
+    s.send_from =
+        step.send_after == kNone ? input + static_cast<size_t>(step.send_block) * bytes : partial(step.send_after);
     s.send_bytes = bytes;
     s.send_after = step.send_after;
     s.recv_peer = step.recv_peer;

@@ -7,8 +7,7 @@
 namespace ccore {
 
 // By an algorithm of algorithms_of(Kind::scatter).
-void scatter_by(Algorithm algorithm, const Context& context, const void* send, void* recv, size_t bytes,
-                int root);
+void scatter_by(Algorithm algorithm, const Context& context, const void* send, void* recv, size_t bytes, int root);
 
 // The root sends every rank its part.
 void scatter_direct(const Context& context, const void* send, void* recv, size_t bytes, int root);

@@ -32,8 +32,8 @@ void scatter_oneshot(const Context& context, const void* send, void* recv, size_
 }
 
 void scatter_cma(const Context& context, const void* send, void* recv, size_t bytes, int root) {
-  const bool done =
-      scatter_parts(context, send, recv, bytes, root, [](const auto&... parts) { return exchange_by_kernel(parts...); });
+  const bool done = scatter_parts(context, send, recv, bytes, root,
+                                  [](const auto&... parts) { return exchange_by_kernel(parts...); });
   if (!done) scatter_oneshot(context, send, recv, bytes, root);
 }
 

@@ -61,7 +61,8 @@ void MutualAccess::leave() const {
       const timespec moment{0, 20000};
       nanosleep(&moment, nullptr);
     }
-    if (inside()) log(LogLevel::warn, "rank %d does not go on, and was about to write into the output of this rank", rank);
+    if (inside())
+      log(LogLevel::warn, "rank %d does not go on, and was about to write into the output of this rank", rank);
   }
 }
 

@@ -24,7 +24,9 @@ void exchange_by_slots(const Context& context, const ExchangeShape& shape, Leavi
   const size_t coming_bytes = shape.largest * (shape.root == kNone || context.rank == shape.root ? members - 1 : 1);
   const auto copy = coming_bytes >= kPastCachesBytes ? copy_past_caches : copy_into_caches;
   const auto bytes_of = [piece](size_t c, size_t bytes) { return std::min(piece, bytes - std::min(bytes, c * piece)); };
-  const auto part_at = [&](size_t c, int member) { return plan.part_at(c, shape.alike ? 0 : static_cast<size_t>(member)); };
+  const auto part_at = [&](size_t c, int member) {
+    return plan.part_at(c, shape.alike ? 0 : static_cast<size_t>(member));
+  };
   // Where the same data was written for others, it is in the cache.
   const auto move_own = [&](size_t c) {
     const size_t bytes = shape.moves_own() ? bytes_of(c, shape.own.bytes) : 0;

@@ -34,7 +34,7 @@ struct alignas(64) Receipt {
 // Of a rank that reaches into the buffers of others (collectives/shm/mutual_access.h). Only it stores.
 struct alignas(64) Access {
   std::atomic<uint64_t> sections{0};  // begun and ended: odd while it is in one
-  std::atomic<uint32_t> left{0};      // 1: it has left an operation by an error, and nobody may reach into its buffers
+  std::atomic<uint32_t> left{0};  // 1: it has left an operation by an error, and nobody may reach into its buffers
 };
 
 class Arena {
@@ -76,10 +76,10 @@ class Arena {
 
   // What this rank knows of its dealings with one local rank.
   struct Pair {
-    uint64_t stage = 0;              // the one entered last
-    uint64_t met = 0;                // the last one in which a post of the peer was seen
-    uint64_t left = 0;               // the last one that the peer is known to have left
-    uint64_t posts = 0;              // by either side before the stage entered last
+    uint64_t stage = 0;  // the one entered last
+    uint64_t met = 0;  // the last one in which a post of the peer was seen
+    uint64_t left = 0;  // the last one that the peer is known to have left
+    uint64_t posts = 0;  // by either side before the stage entered last
     std::array<uint64_t, 2> used{};  // the last stage in which the peer may read each of our slot areas
   };
   Pair& pair(int local) { return pairs_[static_cast<size_t>(local)]; }

@@ -29,7 +29,8 @@ namespace {
 
 // Calls until all is copied: one may end early without an error.
 template <typename Call>
-void copy_all(const std::string& name, const char* call_name, Call call, std::byte* here, uint64_t there, size_t bytes) {
+void copy_all(const std::string& name, const char* call_name, Call call, std::byte* here, uint64_t there,
+              size_t bytes) {
   while (bytes > 0) {
     const iovec local{here, bytes};
     const iovec remote{reinterpret_cast<void*>(there), bytes};

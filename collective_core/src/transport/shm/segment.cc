@@ -82,8 +82,7 @@ Segment Segment::create(int nlocal, size_t ring_bytes, size_t slot_bytes) {
 }
 
 Segment Segment::open(const SegmentName& name) {
-  const std::string path =
-      format("/proc/%lld/fd/%d", static_cast<long long>(name.pid), static_cast<int>(name.fd));
+  const std::string path = format("/proc/%lld/fd/%d", static_cast<long long>(name.pid), static_cast<int>(name.fd));
   UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   if (!fd) throw_errno("open " + path);
   const off_t size = lseek(fd.get(), 0, SEEK_END);
@@ -102,8 +101,8 @@ Segment Segment::open(const SegmentName& name) {
 
 void Segment::map_arena() {
   if (name_.slot_bytes == 0) return;
-  void* arena = mmap(nullptr, arena_size(name_), PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(),
-                     static_cast<off_t>(base_bytes_));
+  void* arena =
+      mmap(nullptr, arena_size(name_), PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), static_cast<off_t>(base_bytes_));
   if (arena == MAP_FAILED) throw_errno("mmap of the shared arena");
   arena_ = static_cast<std::byte*>(arena);
 }

@@ -83,7 +83,8 @@ void free_shared(void* memory) {
   if (found->second.uses > 0) {
     throw Error(CC_ERROR_INVALID_USAGE,
                 format("the memory is still registered (%d times): call cc_mem_deregister first, or destroy the "
-                       "communicator", found->second.uses));
+                       "communicator",
+                       found->second.uses));
   }
   munmap(memory, whole_pages(found->second.bytes));
   all.erase(found);
@@ -129,8 +130,8 @@ MappedRange::MappedRange(const MemoryName& name) {
   }
   const size_t begin = name.offset / page * page;
   const size_t lead = name.offset - begin;
-  void* map = mmap(nullptr, lead + name.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(),
-                   static_cast<off_t>(page + begin));
+  void* map =
+      mmap(nullptr, lead + name.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), static_cast<off_t>(page + begin));
   if (map == MAP_FAILED) throw_errno("mmap of " + path);
   map_ = map;
   lead_ = lead;

@@ -32,8 +32,7 @@ class Crowd {
   // In a full crowd, older connections make room first; of the younger ones, those of the host with the most.
   static constexpr int64_t kLongNs = 500 * 1000000;
 
-  explicit Crowd(size_t most)
-      : most_(most), least_ns_(std::min(kLeastNs, kLeastNsEach * static_cast<int64_t>(most))) {}
+  explicit Crowd(size_t most) : most_(most), least_ns_(std::min(kLeastNs, kLeastNsEach * static_cast<int64_t>(most))) {}
 
   void add(Applicant applicant, const Address& from, int64_t now_ns);
   Place erase(Place place);

@@ -22,8 +22,7 @@ FrameHeader parse_frame(const std::array<std::byte, sizeof(FrameHeader)>& bytes,
   const auto refuse = [&](const char* what, uint64_t got, uint64_t least, uint64_t most) {
     throw Error(CC_ERROR_REMOTE, format("%s sent a malformed frame: %s is %llu, expected %llu to %llu",
                                         seals.who.c_str(), what, static_cast<unsigned long long>(got),
-                                        static_cast<unsigned long long>(least),
-                                        static_cast<unsigned long long>(most)));
+                                        static_cast<unsigned long long>(least), static_cast<unsigned long long>(most)));
   };
   if (header.magic != magic) refuse("magic", header.magic, magic, magic);
   if (header.length < 1 || header.length > rules.most_length) refuse("length", header.length, 1, rules.most_length);

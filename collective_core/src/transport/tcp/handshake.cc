@@ -27,7 +27,8 @@ HelloChallenge new_challenge() {
 
 // Of the secret and all that was said: both random numbers and the hello. What it is for goes first, so that none of
 // them can stand for another.
-Digest digest_for(const char* purpose, const Digest& secret, const HelloChallenge& challenge, const HelloAnswer& answer) {
+Digest digest_for(const char* purpose, const Digest& secret, const HelloChallenge& challenge,
+                  const HelloAnswer& answer) {
   std::string message(purpose);
   message.append(reinterpret_cast<const char*>(&challenge), sizeof challenge);
   message.append(reinterpret_cast<const char*>(&answer), kSignedBytes);
@@ -50,15 +51,16 @@ Session session_of(const Digest& secret, const HelloChallenge& challenge, const 
 std::string as_other_version(uint32_t magic) {
   const auto version = static_cast<char>(magic >> 24);
   if ((magic & 0xffffff) != kProtocol || magic == kMagic || version < '0' || version > 'z') return std::string();
-  return format("speaks version %c of the wire format and this process version %c: all ranks need the same "
-                "collective_core",
-                version, static_cast<char>(kWireVersion));
+  return format(
+      "speaks version %c of the wire format and this process version %c: all ranks need the same "
+      "collective_core",
+      version, static_cast<char>(kWireVersion));
 }
 
 }  // namespace
 
-Session introduce(int fd, const Digest& secret, const Hello& hello, const Deadline& deadline,
-                  const std::string& who, const Alarm* alarm) {
+Session introduce(int fd, const Digest& secret, const Hello& hello, const Deadline& deadline, const std::string& who,
+                  const Alarm* alarm) {
   HelloChallenge challenge{};
   try {
     recv_all(fd, &challenge, sizeof challenge, deadline, who, alarm);
@@ -119,8 +121,8 @@ std::optional<Accepted> Applicant::advance(const Digest& secret) {
     throw;
   }
   return Accepted{Connection{std::move(fd_), session_of(secret, challenge_, answer_, false)},
-                  Hello{static_cast<Purpose>(answer_.purpose), answer_.from, answer_.to, answer_.nranks,
-                        answer_.stream, answer_.timeout_ms}};
+                  Hello{static_cast<Purpose>(answer_.purpose), answer_.from, answer_.to, answer_.nranks, answer_.stream,
+                        answer_.timeout_ms}};
 }
 
 void Applicant::receive() {

@@ -35,8 +35,8 @@ class Unnoticed : public Error {
 
 // The connecting side. Throws Unnoticed; and CC_ERROR_REMOTE when the other side refuses this one, cannot prove the
 // secret, or speaks another version of the wire format.
-Session introduce(int fd, const Digest& secret, const Hello& hello, const Deadline& deadline,
-                  const std::string& who, const Alarm* alarm = nullptr);
+Session introduce(int fd, const Digest& secret, const Hello& hello, const Deadline& deadline, const std::string& who,
+                  const Alarm* alarm = nullptr);
 
 struct Accepted {
   Connection connection;

@@ -140,8 +140,7 @@ std::string host_text(const Address& address) {
 
 std::string text(const Address& address) {
   const std::string port = std::to_string(address.port);
-  return address.family == AF_INET6 ? "[" + host_text(address) + "]:" + port
-                                    : host_text(address) + ":" + port;
+  return address.family == AF_INET6 ? "[" + host_text(address) + "]:" + port : host_text(address) + ":" + port;
 }
 
 bool is_loopback(const Address& address) {
@@ -257,8 +256,7 @@ void send_all(int fd, const void* data, size_t size, const Deadline& deadline, c
   }
 }
 
-void recv_all(int fd, void* data, size_t size, const Deadline& deadline, const std::string& who,
-              const Alarm* alarm) {
+void recv_all(int fd, void* data, size_t size, const Deadline& deadline, const std::string& who, const Alarm* alarm) {
   auto* at = static_cast<char*>(data);
   while (size > 0) {
     const ssize_t got = recv(fd, at, size, MSG_DONTWAIT);

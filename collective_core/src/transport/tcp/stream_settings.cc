@@ -19,8 +19,8 @@ constexpr int kMostDefaultStreams = 4;
 StreamWish stream_wish_from_env() {
   StreamWish wish;
   wish.streams = static_cast<int32_t>(env_integer("CCORE_TCP_STREAMS", 0, 0, kMostStreams));
-  wish.frame_bytes = static_cast<int32_t>(env_integer("CCORE_TCP_FRAME_BYTES", kFrameBytes, kLeastFrameBytes,
-                                                      kMostFrameBytes));
+  wish.frame_bytes =
+      static_cast<int32_t>(env_integer("CCORE_TCP_FRAME_BYTES", kFrameBytes, kLeastFrameBytes, kMostFrameBytes));
   return wish;
 }
 

@@ -44,8 +44,8 @@ StripeLink::StripeLink(std::vector<Connection> connections, size_t frame_bytes, 
 }
 
 void StripeLink::lost(const Socket& socket, const std::string& why) const {
-  throw Error(CC_ERROR_REMOTE, format("lost connection %zu of %zu to %s: %s", socket.number + 1,
-                                      sockets_.size(), who_.c_str(), why.c_str()));
+  throw Error(CC_ERROR_REMOTE, format("lost connection %zu of %zu to %s: %s", socket.number + 1, sockets_.size(),
+                                      who_.c_str(), why.c_str()));
 }
 
 void StripeLink::limit_backlogs() {
