@@ -86,6 +86,10 @@ journey: dev ## Bare guests from nothing to met, over a power cut and a reboot, 
 test: prerequisites lint ## Everything but the journeys
 	$(PYTEST) -n 2 --durations=15 $(UNIT) tests/integration tests/core tests/lab $(JOURNEYS:%=--ignore=%)
 
+gpu: dev ## On a machine with an NVIDIA GPU: ccore on CUDA tensors, tests and comparison with gloo
+	$(PYTEST) tests/gpu
+	$(BIN)/python benchmarks/gpu_torch_vs_gloo.py
+
 bench: dev ## Side-by-side measurements against peers
 	$(BIN)/python benchmarks/help_time.py
 	$(BIN)/python benchmarks/check_vs_fabric.py

@@ -72,6 +72,24 @@ class CpuReduceOptions(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("chunk_bytes", c_int64), ("chunks", c_int32), ("reserved", c_int32)]
 
 
+START_COPY = ctypes.CFUNCTYPE(
+    c_int, c_void_p, c_void_p, c_void_p, c_size_t, POINTER(c_uint64), POINTER(c_char), c_size_t
+)
+POLL_COPY = ctypes.CFUNCTYPE(c_int, c_void_p, c_uint64, POINTER(c_char), c_size_t)
+
+
+class CopyEngine(ctypes.Structure):
+    """cc_copy_engine."""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("context", c_void_p),
+        ("start_to_host", START_COPY),
+        ("start_to_device", START_COPY),
+        ("poll", POLL_COPY),
+    ]
+
+
 class ResidualInfo(ctypes.Structure):
     """cc_residual_info."""
 
@@ -191,7 +209,7 @@ _SIGNATURES: dict[str, tuple[object, ...]] = {
         *(c_void_p, c_void_p),
         POINTER(OpOptions),
     ),
-    "cc_cpu_reduce_create": (c_void_p, POINTER(CpuReduceOptions), c_void_p, POINTER(c_void_p)),
+    "cc_cpu_reduce_create": (c_void_p, POINTER(CpuReduceOptions), POINTER(CopyEngine), POINTER(c_void_p)),
     "cc_cpu_reduce_run": (c_void_p, c_void_p, c_void_p, c_size_t, c_int, c_int, POINTER(OpOptions)),
     "cc_cpu_reduce_destroy": (c_void_p,),
     "cc_mem_alloc": (POINTER(c_void_p), c_size_t),

@@ -115,6 +115,11 @@ VARIABLES: tuple[Variable, ...] = (
         _LIBRARY, aliases=("LIGHT_TOPK_FP16",),
     ),
     Variable(
+        "CCORE_CUDA_PATH", Kind.CHOICE, "auto",
+        "torch: all_reduce of CUDA tensors in the memory of a GPU that all ranks share (auto), or through host memory",
+        _PYTHON, choices=("auto", "host"),
+    ),
+    Variable(
         "CCORE_CPU_REDUCE_CHUNK_BYTES", Kind.BYTES, "4194304",
         "cpu_reduce: data that is copied, reduced and copied back at a time; equal on all ranks", _LIBRARY,
     ),

@@ -1,4 +1,4 @@
-"""The torch.distributed backend `ccore`: a ProcessGroup over the communicator, for CPU tensors.
+"""The torch.distributed backend `ccore`: a ProcessGroup over the communicator, for CPU and CUDA tensors.
 
 Import this module (or let torch find the entry point), then
 `torch.distributed.init_process_group("ccore", ...)`. Works under DDP.
@@ -44,7 +44,7 @@ class CcoreProcessGroup(Identity, Reductions, Copies, Transfers, _ProcessGroup):
         """Take over the communicator; the store is the group's own part of torch's."""
         _ProcessGroup.__init__(self, communicator.rank, communicator.size)
         Identity.__init__(self, communicator.rank, communicator.size)
-        Reductions.__init__(self, communicator)
+        Reductions.__init__(self, communicator, timeout)
         self._store = store
         self._timeout = timeout
         self._monitored = MonitoredBarrier(store, communicator.rank, communicator.size)
@@ -76,6 +76,8 @@ class CcoreProcessGroup(Identity, Reductions, Copies, Transfers, _ProcessGroup):
         if self._open:
             self._open = False
             self._worker.stop()
+            self._cuda_reduce.release()
+            self._shared_gpu.release()
             self._communicator.destroy()
 
     def abort(self) -> None:

@@ -8,7 +8,16 @@ from typing import Any
 import torch
 
 from collective_core.torch.operations import Operations, check_blocks, check_one_per_rank, joined, spread
-from collective_core.torch.tensors import as_dense, copy_back, count_of_one, for_copy, only_one, refuse
+from collective_core.torch.tensors import (
+    as_dense,
+    copy_back,
+    count_of_one,
+    empty_on_host,
+    for_copy,
+    landing,
+    only_one,
+    refuse,
+)
 from collective_core.torch.work import CcoreWork
 
 
@@ -39,7 +48,7 @@ class Copies(Operations):
     def _gather_uneven(
         self, outputs: list[torch.Tensor], source: torch.Tensor, limit: float | None
     ) -> list[torch.Tensor]:
-        joined = source.new_empty(sum(output.numel() for output in outputs))
+        joined = empty_on_host(source, (sum(output.numel() for output in outputs),))
         counts = [count_of_one(joined) * output.numel() for output in outputs]
         self._communicator.all_gatherv(for_copy(as_dense(source)), for_copy(joined), counts, limit)
         spread(joined, outputs)
@@ -87,7 +96,7 @@ class Copies(Operations):
             check_one_per_rank(listed, tensor, self._communicator.size)
 
         def run(limit: float | None) -> list[torch.Tensor]:
-            joined = tensor.new_empty((len(listed), *tensor.shape))
+            joined = empty_on_host(tensor, (len(listed), *tensor.shape))
             self._communicator.gather(for_copy(as_dense(tensor)), for_copy(joined), opts.rootRank, limit)
             spread(joined, listed)
             return listed
@@ -104,8 +113,8 @@ class Copies(Operations):
             check_one_per_rank(blocks, output, self._communicator.size)
 
         def run(limit: float | None) -> list[torch.Tensor]:
-            target = as_dense(output)
-            source = joined(blocks) if blocks else target
+            target = landing(output)
+            source = as_dense(joined(blocks)) if blocks else target
             self._communicator.scatter(for_copy(source), for_copy(target), opts.rootRank, limit)
             copy_back(output, target)
             return [output]
@@ -126,7 +135,7 @@ class Copies(Operations):
         even = not input_split_sizes and not output_split_sizes
 
         def run(limit: float | None) -> list[torch.Tensor]:
-            target, source = as_dense(output), as_dense(input)
+            target, source = landing(output), as_dense(input)
             unit = count_of_one(source)
             self._communicator.all_to_all(
                 for_copy(source),
@@ -163,8 +172,8 @@ class Copies(Operations):
             raise refuse("the tensors must agree in type")
 
         def run(limit: float | None) -> list[torch.Tensor]:
-            mine = torch.cat([block.detach().flatten() for block in blocks])
-            others = mine.new_empty(sum(target.numel() for target in targets))
+            mine = as_dense(torch.cat([block.detach().flatten() for block in blocks]))
+            others = empty_on_host(targets[0], (sum(target.numel() for target in targets),))
             source, target = for_copy(mine), for_copy(others)
             unit = count_of_one(mine)
             self._communicator.all_to_all(

@@ -25,7 +25,7 @@ def register(create: Callable[..., Any]) -> None:
 
         if not dist.is_available() or BACKEND_NAME in dist.Backend.backend_list:
             return
-        dist.Backend.register_backend(BACKEND_NAME, create, devices=["cpu"])
+        dist.Backend.register_backend(BACKEND_NAME, create, devices=["cpu", "cuda"])
     except Exception as error:  # noqa: BLE001  # whatever it is, it must not end the import of torch
         _logger.warning("the ccore backend is not available in this torch: %s", error)
 

@@ -24,8 +24,9 @@ def sparse_all_reduce(
     # torch works on tensors of inference mode in that mode alone, and the thread that runs this is in no mode of the
     # caller's.
     with torch.inference_mode() if tensor.is_inference() else torch.no_grad():
+        total = _total(communicator, tensor.detach().cpu().coalesce(), limit)
         # A detached view would get the new entries for itself.
-        tensor.copy_(_total(communicator, tensor.detach().coalesce(), limit))
+        tensor.copy_(total.to(tensor.device))
     return tensor
 
 

@@ -9,6 +9,7 @@ import torch.distributed as dist
 
 from collective_core.communicator import Buffer, Dtype, Redop
 from collective_core.errors import CollectiveCoreError, Result
+from collective_core.torch.cuda import pinned, to_host
 
 _DTYPES = {
     torch.float64: Dtype.FLOAT64,
@@ -51,22 +52,34 @@ def only_one(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
 
 
 def check_device(tensor: torch.Tensor) -> None:
-    """Refuse what is not host memory."""
-    if tensor.device.type != "cpu":
-        raise refuse(f"the ccore backend works on CPU tensors, this one is on {tensor.device}")
+    """Refuse memory that the backend cannot reach."""
+    if tensor.device.type not in ("cpu", "cuda"):
+        raise refuse(f"the ccore backend works on CPU and CUDA tensors, this one is on {tensor.device}")
 
 
-def check_host(tensor: torch.Tensor) -> None:
-    """Refuse what is not dense host memory."""
+def check_dense(tensor: torch.Tensor) -> None:
+    """Refuse what is not dense memory that the backend can reach."""
     check_device(tensor)
     if tensor.layout != torch.strided:
         raise refuse(f"this call works on dense tensors only, this one is {tensor.layout}")
 
 
 def as_dense(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the tensor itself if its memory is contiguous, else a contiguous copy."""
-    check_host(tensor)
-    return as_it_reads(tensor).contiguous()
+    """Return contiguous host memory with the tensor's elements: the tensor itself if it is that, else a copy."""
+    check_dense(tensor)
+    read = as_it_reads(tensor)
+    return to_host(read) if read.is_cuda else read.contiguous()
+
+
+def landing(tensor: torch.Tensor) -> torch.Tensor:
+    """Return contiguous host memory for a result: the tensor itself if it is that, else new memory."""
+    check_dense(tensor)
+    return pinned(tensor) if tensor.is_cuda else as_dense(tensor)
+
+
+def empty_on_host(like: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
+    """Return contiguous host memory of a tensor's type; pinned, if that tensor is on a CUDA device."""
+    return pinned(like, shape) if like.is_cuda else like.new_empty(shape)
 
 
 def as_it_reads(tensor: torch.Tensor) -> torch.Tensor:
@@ -77,9 +90,9 @@ def as_it_reads(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def copy_back(tensor: torch.Tensor, dense: torch.Tensor) -> None:
-    """Bring the result home if `dense` was a copy."""
+    """Copy the result to the tensor if `dense` was a copy; to a CUDA device on the current stream, without a wait."""
     if dense.data_ptr() != tensor.data_ptr():
-        tensor.detach().copy_(dense.view(tensor.shape))
+        tensor.detach().copy_(dense.view(tensor.shape), non_blocking=tensor.is_cuda)
 
 
 def for_copy(dense: torch.Tensor) -> Buffer:

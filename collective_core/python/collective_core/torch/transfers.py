@@ -10,9 +10,10 @@ import torch
 
 from collective_core.communicator import Communicator, Source
 from collective_core.errors import CollectiveCoreError
+from collective_core.torch.cuda import device_of
 from collective_core.torch.operations import Operations
 from collective_core.torch.profile import begin_span
-from collective_core.torch.tensors import as_dense, copy_back, for_copy, only_one
+from collective_core.torch.tensors import as_dense, copy_back, for_copy, landing, only_one
 from collective_core.torch.work import Batch, CcoreBackendError, CcoreWork, Ended, Queue, Task
 
 # How long the worker waits for the links before it looks for newly called transfers.
@@ -106,11 +107,8 @@ class Transfers(Operations):
     def recv(self, tensors: Sequence[torch.Tensor], src: int, tag: int = 0) -> CcoreWork:
         """Receive the next tensor that a rank sent; size, type and tag must agree."""
         tensor = only_one(tensors)
-        dense = as_dense(tensor)
-
-        def conclude() -> list[torch.Tensor]:
-            copy_back(tensor, dense)
-            return [tensor]
+        dense = landing(tensor)
+        conclude = self._landed(tensor, dense)
 
         return self._submit_transfer(
             "recv",
@@ -123,7 +121,7 @@ class Transfers(Operations):
     def recv_anysource(self, tensors: Sequence[torch.Tensor], tag: int = 0) -> CcoreWork:
         """Receive the next tensor that any rank sent with that tag; `_source_rank` of the work is who it was."""
         tensor = only_one(tensors)
-        dense = as_dense(tensor)
+        dense = landing(tensor)
         sources: list[Source] = []
 
         def post() -> None:
@@ -131,13 +129,22 @@ class Transfers(Operations):
                 self._communicator.recv_any(for_copy(dense), tag=tag, timeout_s=self._default_limit)
             )
 
-        def conclude() -> list[torch.Tensor]:
-            copy_back(tensor, dense)
-            return [tensor]
+        conclude = self._landed(tensor, dense)
 
         return self._submit_transfer(
             "recvAnySource", "from any rank", tensor, post, conclude, lambda: sources[0].rank
         )
+
+    def _landed(self, tensor: torch.Tensor, dense: torch.Tensor) -> Callable[[], list[torch.Tensor]]:
+        """Return what brings a received tensor home, on a CUDA device after what the caller's stream has queued."""
+
+        def home(_: float | None) -> list[torch.Tensor]:
+            copy_back(tensor, dense)
+            return [tensor]
+
+        device = device_of([tensor])
+        ordered = home if device is None else self._streams.after_callers(device, "recv", home)
+        return lambda: ordered(self._default_limit)
 
     def _submit_transfer(
         self,

@@ -1,0 +1,55 @@
+"""Ranks that share one GPU. Run by ``make gpu`` on a machine with an NVIDIA GPU, and nowhere else."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+PROGRAMS = Path(__file__).parent / "programs"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _gpu() -> None:
+    if not torch.cuda.is_available():
+        pytest.fail("tests/gpu needs an NVIDIA GPU, and torch finds none on this machine")
+
+
+@pytest.fixture
+def world() -> Callable[..., list[str]]:
+    """Run a program as ranks on device 0; return each rank's output. A rank that fails fails the test."""
+
+    def run(
+        name: str, *arguments: str, size: int = 2, timeout_s: float = 120.0, expect: int = 0
+    ) -> list[str]:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        shared = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(size)}
+        ranks = [
+            subprocess.Popen(
+                (sys.executable, str(PROGRAMS / name), *arguments),
+                env={**shared, "RANK": str(rank), "LOCAL_RANK": "0"},
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+            )
+            for rank in range(size)
+        ]  # fmt: skip
+        try:
+            outputs = [rank.communicate(timeout=timeout_s)[0] for rank in ranks]
+        finally:
+            for rank in ranks:
+                if rank.poll() is None:
+                    os.killpg(rank.pid, signal.SIGKILL)
+                    rank.wait()
+        for number, (rank, output) in enumerate(zip(ranks, outputs, strict=True)):
+            assert rank.returncode == expect, f"rank {number} ended with {rank.returncode}:\n{output[-4000:]}"
+        return outputs
+
+    return run
