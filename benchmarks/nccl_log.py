@@ -22,7 +22,13 @@ wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
 print(wall, cpu, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6)
 """
 _WORK = {
-    "clusterctl": ("from clusterctl.trust.nccl_log import parse_file", "parse_file(path)"),
+    "clusterctl": (
+        "from clusterctl.trust.nccl_log import LogReader",
+        (
+            "reader = LogReader()\nwith path.open('rb') as stream:\n"
+            "    reader.read(iter(lambda: stream.read(256 << 10), b''))\nreader.result()"
+        ),
+    ),
     "a loop over the lines": (
         "",
         "with path.open('rb') as stream:\n    sum(b' via ' in line for line in stream)",

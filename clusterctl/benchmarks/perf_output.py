@@ -1,7 +1,7 @@
 """Parse nccl-tests' output; columns are found by the header.
 
 Layouts from 2.0 to 2.19 differ (``error`` or ``#wrong``, redop and root or not, ``-I``, ``-S``, ``-C``), so columns
-have no fixed position. The average bus bandwidth over a sweep is stored but not judged: for a sweep from 8 bytes it is
+have no fixed position. The average bus bandwidth over a sweep is not read: for a sweep from 8 bytes it is
 meaningless (nccl-tests issue 115).
 """
 
@@ -19,9 +19,6 @@ _RANK_LINE = re.compile(
     r"#\s+Rank\s+(?P<rank>\d{1,9})\s+(?:Group\s+\d+\s+)?Pid\s+(?P<pid>\d{1,9})\s+on\s+(?P<host>\S+)\s+device\s+(?P<device>.*)$"
 )
 _OUT_OF_BOUNDS = re.compile(r"#\s+Out of bounds values\s*:\s*(?P<count>\d{1,18})\s+(?P<word>\w+)")
-_AVERAGE = re.compile(
-    r"#\s+Avg bus bandwidth\s*:\s*(?P<value>\d{1,18}(?:\.\d{0,18})?(?:e[-+]?\d{1,2})?)(?!\S)"
-)
 # NCCL's log has a line per channel; collective_core's header has all pairs of ranks in one line.
 _CHANNEL = "NCCL INFO Channel "
 _TRANSPORT = "Transport:"
@@ -63,7 +60,6 @@ class Sweep:
 
     rows: tuple[Row, ...]
     ranks: tuple[RankProof, ...]
-    average_busbw_gbps: float | None
     out_of_bounds: int | None
     libraries: tuple[str, ...]
     transports: tuple[str, ...]
@@ -230,7 +226,6 @@ def parse(text: str) -> Sweep:
     ranks: list[RankProof] = []
     libraries: dict[str, None] = {}
     transports: dict[str, None] = {}
-    average: float | None = None
     out_of_bounds: int | None = None
     verdict: str | None = None
     for line in lines(text):
@@ -242,8 +237,6 @@ def parse(text: str) -> Sweep:
             )
         elif match := _OUT_OF_BOUNDS.search(line):
             out_of_bounds, verdict = int(match["count"]), match["word"]
-        elif match := _AVERAGE.search(line):
-            average = float(match["value"])
         elif (transport := _transport(line)) is not None:
             transports[transport] = None
         elif match := _VERSION.search(line):
@@ -256,7 +249,6 @@ def parse(text: str) -> Sweep:
     return Sweep(
         tuple(rows),
         tuple(sorted(ranks, key=lambda rank: rank.rank)),
-        average,
         out_of_bounds,
         tuple(libraries),
         tuple(transports),

@@ -77,11 +77,6 @@ def absent(detail: str) -> Reading[T]:
     return Reading(None, ReadStatus.ABSENT, detail)
 
 
-def denied(detail: str) -> Reading[T]:
-    """Return the reading of something that only root may read."""
-    return Reading(None, ReadStatus.DENIED, detail)
-
-
 def failed(detail: str) -> Reading[T]:
     """Return the reading of something that ended with an error."""
     return Reading(None, ReadStatus.FAILED, detail)

@@ -1,10 +1,7 @@
-"""Recorded facts: conversion to and from JSON documents, and a key that is equal for equal nodes."""
+"""Convert recorded facts to and from JSON documents."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import re
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from functools import cache
@@ -82,40 +79,3 @@ def from_document(document: object) -> NodeFacts:
             f"recorded facts cannot be used: {place}: {first['msg']}",
             hint="another version of clusterctl wrote them; gather the facts again: clusterctl check",
         ) from None
-
-
-# Facts that differ between equal nodes: names, identifiers, addresses, counters, clocks, free space.
-_PERSONAL = tuple(
-    re.compile(pattern)
-    for pattern in (
-        r"(name|gathered_at|duration_s|root\.detail|clock\.(offset_s|uncertainty_s)|sections\b.*)",
-        r"system\.(hostname|boot_id|uptime_s|cmdline)\b.*",
-        r"memory\.(available_bytes|total_bytes)\b.*|memory\.hugepages\.\d+\.free",
-        r"gpu\.devices\.value\.\d+\.uuid",
-        r"rdma\.devices\.value\.\d+\.(node_guid|ports\.\d+\.(lid|sm_lid|gids|counters)\b.*)",
-        r"network\.interfaces\.value\.\d+\.(address|addresses\b.*)",
-        r"storage\b.*",
-        r"ssh_mesh\.(keys|host_keys)\b.*",
-        r"docker\.engine\.value\.containers_running",
-        r".*\.detail",
-    )
-)
-
-
-def fold_key(facts: NodeFacts) -> str:
-    """Return a key that is equal for nodes whose facts differ only in names, addresses, counters and the like."""
-
-    def kept(value: Any, place: str) -> Any:
-        if isinstance(value, dict):
-            inner = {key: (f"{place}.{key}" if place else key, item) for key, item in value.items()}
-            return {
-                key: kept(item, path)
-                for key, (path, item) in inner.items()
-                if not any(pattern.fullmatch(path) for pattern in _PERSONAL)
-            }
-        if isinstance(value, list):
-            return [kept(item, f"{place}.{index}") for index, item in enumerate(value)]
-        return value
-
-    document = kept(to_document(facts), "")
-    return hashlib.sha256(json.dumps(document, sort_keys=True, allow_nan=False).encode()).hexdigest()

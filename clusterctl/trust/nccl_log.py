@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterable
 
 from clusterctl.trust.nccl_lines import change_of
 from clusterctl.trust.nccl_log_model import NcclLog
@@ -110,16 +109,3 @@ class LogReader:
             self._origins.clear()
         self._origins[prefix] = state
         return state
-
-
-def _pieces(path: Path) -> Iterator[bytes]:
-    with path.open("rb", buffering=0) as stream:
-        while piece := stream.read(_BLOCK_BYTES):
-            yield piece
-
-
-def parse_file(path: Path) -> NcclLog:
-    """Parse a log file without holding it in memory; raise OSError if it cannot be read."""
-    reader = LogReader()
-    reader.read(_pieces(path))
-    return reader.result()

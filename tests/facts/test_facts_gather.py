@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import subprocess
 from collections.abc import Callable, Mapping
@@ -12,7 +11,6 @@ import pytest
 
 from clusterctl.errors import FactsError
 from clusterctl.facts import document
-from clusterctl.facts.base import Reading, ReadStatus
 from clusterctl.facts.gather import gather
 from clusterctl.facts.model.node import NodeFacts
 from clusterctl.inventory.model import Become, Node
@@ -127,23 +125,3 @@ def test_a_document_of_another_shape_is_refused(
     with pytest.raises(FactsError, match=words) as caught:
         document.from_document({**document.to_document(facts), **change})
     assert caught.value.hint
-
-
-def test_alike_nodes_share_a_key_and_others_do_not(facts: NodeFacts) -> None:
-    same = dataclasses.replace(
-        facts,
-        name="other",
-        gathered_at=5.0,
-        duration_s=9.0,
-        system=dataclasses.replace(facts.system, hostname=Reading("other"), boot_id=Reading("x")),
-        clock=dataclasses.replace(facts.clock, offset_s=1.5),
-    )
-    assert document.fold_key(same) == document.fold_key(facts)
-    unlike = dataclasses.replace(
-        facts, gpudirect=dataclasses.replace(facts.gpudirect, nvidia_peermem_version=Reading("580.1"))
-    )
-    assert document.fold_key(unlike) != document.fold_key(facts)
-    denied = dataclasses.replace(
-        facts, pci=dataclasses.replace(facts.pci, devices=Reading(None, ReadStatus.DENIED))
-    )
-    assert document.fold_key(denied) != document.fold_key(facts)

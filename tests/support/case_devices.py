@@ -84,7 +84,7 @@ def gpu_topology(text):
     columns = tuple(sorted({column for _, column in cells}))
     names = sorted({row for row, _ in cells})
     rows = tuple((name, tuple(cells.get((name, column), "SYS") for column in columns)) for name in names)
-    return Reading(GpuTopology(columns, rows, (), ()))
+    return Reading(GpuTopology(columns, rows, ()))
 
 
 def _on(word):

@@ -134,7 +134,6 @@ def _everything_of_a_node(text: str) -> None:
         subjects=frozenset(SUBJECTS),
     )
     assert document.from_document(document.to_document(facts)) == facts
-    document.fold_key(facts)
     fleet = Fleet((NODE,), {"n": facts})
     judge_node(facts, NODE, fleet=fleet)
     drift({"n": facts, "m": facts})

@@ -128,7 +128,6 @@ class GpuTopology(Part):
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, tuple[str, ...]], ...]
-    cpu_affinity: tuple[tuple[str, str], ...]
     nic_names: tuple[tuple[str, str], ...]
 
     def connection(self, row: str, column: str) -> str | None:

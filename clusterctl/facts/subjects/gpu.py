@@ -154,19 +154,16 @@ def parse_topology(text: str) -> GpuTopology:
     width = next(
         (i for i, name in enumerate(header) if not re.fullmatch(r"[A-Za-z]\w*\d", name)), len(header)
     )
-    affinity = header.index("CPU Affinity") if "CPU Affinity" in header else None
-    rows, affinities = [], []
+    rows = []
     for line in lines[start + 1 :]:
         name, *cells = (cell.strip() for cell in line.split("\t"))
         if not name or len(cells) < width:
             break
         rows.append((name, tuple(cells[:width])))
-        if affinity is not None and affinity < len(cells) and cells[affinity]:
-            affinities.append((name, cells[affinity]))
     if not rows:
         raise Unparsable("the matrix of topo -m has no rows")
     nics = [(m[1], m[2]) for line in lines if (m := re.fullmatch(r"\s+(NIC\d+): (\S+)\s*", line))]
-    return GpuTopology(tuple(header[:width]), tuple(rows), tuple(affinities), tuple(nics))
+    return GpuTopology(tuple(header[:width]), tuple(rows), tuple(nics))
 
 
 def parse_nvlinks(text: str) -> tuple[NvLinks, ...]:

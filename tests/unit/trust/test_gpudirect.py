@@ -3,11 +3,12 @@
 from pathlib import Path
 
 import pytest
+from nccl_log_files import log_of
 
 from clusterctl.benchmarks.base import FaultKind
 from clusterctl.trust import gpudirect
 from clusterctl.trust.gpudirect import Evidence
-from clusterctl.trust.nccl_log import LogReader, parse_file
+from clusterctl.trust.nccl_log import LogReader
 
 LOGS = Path(__file__).parent / "nccl_logs"
 
@@ -45,7 +46,7 @@ def verdicts(log, nodes=("a", "b"), evidence=None):
 
 
 def test_proven_on_every_node_and_in_both_directions():
-    proof, found = verdicts(parse_file(LOGS / "ib-gdr-2.18.6-two-nodes-pxn.log"), ("n1", "n2"))
+    proof, found = verdicts(log_of(LOGS / "ib-gdr-2.18.6-two-nodes-pxn.log"), ("n1", "n2"))
     assert found == {"n1": ("proven", ""), "n2": ("proven", "")}
     assert proof.status == "proven"
     assert proof.faults() == ()
@@ -54,7 +55,7 @@ def test_proven_on_every_node_and_in_both_directions():
 
 
 def test_a_module_missing_on_one_node_names_that_node():
-    proof, found = verdicts(parse_file(LOGS / "ib-one-node-without-gdr-2.20.3.log"))
+    proof, found = verdicts(log_of(LOGS / "ib-one-node-without-gdr-2.20.3.log"))
     assert found["a"] == ("proven", "")
     assert found["b"][0] == "no-gpudirect"
     assert "on this node (mlx5_0), but on other nodes they can" in found["b"][1]
@@ -94,7 +95,7 @@ def test_efas_that_reach_no_gpu_are_not_held_against_the_node(machine, status):
 
 
 def test_recorded_sockets_are_no_failure_where_no_node_has_rdma():
-    log = parse_file(LOGS / "socket-2.28.9-h200x4-as-two-nodes.log")
+    log = log_of(LOGS / "socket-2.28.9-h200x4-as-two-nodes.log")
 
     def node_of(process):
         return process.settings["NCCL_HOSTID"]
@@ -114,7 +115,7 @@ def test_recorded_sockets_are_no_failure_where_no_node_has_rdma():
 
 
 def test_a_gpu_far_from_its_nic_is_said_and_not_held_against_the_node():
-    proof, found = verdicts(parse_file(LOGS / "far-nics-2.28.3-timestamps.log"), ("vm1",))
+    proof, found = verdicts(log_of(LOGS / "far-nics-2.28.3-timestamps.log"), ("vm1",))
     assert found["vm1"][0] == "too-far"
     assert "(PHB, beyond PXB)" in found["vm1"][1]
     assert proof.status == "not-used"

@@ -7,11 +7,12 @@ import random
 from pathlib import Path
 
 import pytest
+from nccl_log_files import log_of
 
 from clusterctl.benchmarks import perf_output
 from clusterctl.benchmarks.without_nccl_log import without_log
 from clusterctl.trust import nccl_log, nccl_transport
-from clusterctl.trust.nccl_log import LogReader, parse_file
+from clusterctl.trust.nccl_log import LogReader
 from clusterctl.trust.nccl_log_model import ProcessLog
 
 LOGS = sorted((Path(__file__).parent / "nccl_logs").glob("*.log"))
@@ -40,7 +41,7 @@ def told(process: ProcessLog) -> dict:
 @pytest.mark.parametrize("log", LOGS, ids=[log.stem for log in LOGS])
 def test_what_a_log_says(log):
     expected = json.loads(log.with_suffix(".json").read_text())
-    found = parse_file(log)
+    found = log_of(log)
     said = [told(process) for process in found.processes]
     if log.name.startswith("ib-gdr-2.18.6"):
         # Up to 2.20 rank 0 prints the version without a prefix, so that no process owns it; the rings of one.
@@ -55,7 +56,7 @@ def test_what_a_log_says(log):
 
 def test_a_log_may_arrive_in_pieces_of_any_size():
     data = SOCKET.read_bytes()
-    whole = parse_file(SOCKET)
+    whole = log_of(SOCKET)
     for size in (1, 7, 100, 4096):
         reader = LogReader()
         reader.read(data[at : at + size] for at in range(0, len(data), size))
@@ -118,7 +119,7 @@ def test_memory_of_prefixes_is_bounded():
 
 
 def test_lines_that_alternate_between_processes_are_each_its_own():
-    found = parse_file(SOCKET).processes
+    found = log_of(SOCKET).processes
     lines = [line for line in SOCKET.read_bytes().splitlines(True) if not line.startswith(b"#")]
     by_process = [[line for line in lines if f":{process.pid}:".encode() in line] for process in found]
     assert len(by_process) > 1 and all(by_process)
