@@ -67,13 +67,18 @@ def _from_file(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError, yaml.YAMLError) as error:
         raise ConfigError(f"{path} cannot be read as YAML: {error}", hint="fix or remove the file") from None
     known = {setting.name for setting in SETTINGS}
-    unknown = sorted(map(str, set(document) - known)) if isinstance(document, dict) else ["(not a mapping)"]
+    if not isinstance(document, dict):
+        raise ConfigError(
+            f"{path}: expected lines of the form 'SETTING: VALUE', not {_shown(document)}",
+            hint=f"write one setting a line, or remove the file; settings are: {', '.join(sorted(known))}",
+        )
+    unknown = sorted(map(str, set(document) - known))
     if unknown:
         raise ConfigError(
             f"{path}: unknown settings: {', '.join(unknown)}",
             hint=f"known settings are: {', '.join(sorted(known))}",
         )
-    return dict(document)
+    return document
 
 
 def _shown(value: Any) -> str:

@@ -311,6 +311,20 @@ def test_what_ssh_would_take_first_is_taken(tmp_path: Path) -> None:
     assert "a further identityfile is not imported" in said(found)
 
 
+@pytest.mark.parametrize("end", ["\u2028", "\u2029", "\x85", "\f", "\v", "\x1c", "\r"])
+def test_only_a_line_feed_ends_a_line_of_an_ssh_config(end: str, tmp_path: Path) -> None:
+    text = (
+        f"# a comment{end}User eve\nHost x\n  # of this host{end}HostName 192.0.2.9\n  HostName 192.0.2.1\n"
+    )
+    _, found = from_text(text)
+    (node,) = found.nodes
+    (tmp_path / "config").write_bytes(text.encode())
+    answer = ssh_g(tmp_path / "config", "x")
+    assert (node.name, node.settings) == ("x", {})
+    assert [node.address] == answer["hostname"] == ["192.0.2.1"]
+    assert answer["user"] != ["eve"]
+
+
 def test_of_jumps_and_commands_the_first_counts_and_no_node_is_behind_itself() -> None:
     inventory, _ = from_text(
         "Host bastion\n  ProxyCommand none\nHost x\n  ProxyCommand ssh -W %h:%p first\nHost y\nHost *\n"
