@@ -33,6 +33,11 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/pip
 	$(PIP) install --group dev
 	@touch $@
 
+# What the types of the project depend on, without a build of collective_core. The group dev brings tomli for Python 3.10.
+$(VENV)/.dependencies: pyproject.toml $(VENV)/.dev
+	$(BIN)/python tests/support/dependencies.py | $(PIP) install --requirement /dev/stdin
+	@touch $@
+
 install: $(VENV)/.installed ## Build collective_core and install everything into .venv
 
 demo: $(VENV)/.torch $(VENV)/.installed ## all_reduce and ResNet50 on this machine, no root, no GPU needed
@@ -44,11 +49,22 @@ dev: $(VENV)/.torch $(VENV)/.dev $(VENV)/.installed ## Everything the tests use,
 prerequisites: ## Install the system packages that the tests use (root)
 	tests/prerequisites.sh
 
-lint: dev ## Formatting, lint, types and import contracts
+# Jinja renders these two, so that they are not sh yet.
+SCRIPTS := $(filter-out %/acs-redirect-off.sh %/cpu-governor.sh,$(shell find clusterctl templates tests -name '*.sh' | sort))
+SCRIPTS += .ci/run templates/docker/record-packages templates/docker/start-sshd
+# The parts of the runner share their variables.
+RUNNER := $(filter templates/apply/%,$(SCRIPTS))
+
+lint-fast: $(VENV)/.dev ## What pre-commit runs: formatting, lint, shell scripts, spelling
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/shellcheck $(filter-out $(RUNNER),$(SCRIPTS))
+	$(BIN)/typos
+
+lint: lint-fast $(VENV)/.dependencies $(VENV)/.torch ## lint-fast, types, import contracts and unused code; builds nothing
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/vulture
 
 UNIT := tests/unit tests/contract tests/facts tests/requirements tests/golden
 unit: dev ## Pure logic: no network, no processes that matter
@@ -126,4 +142,4 @@ docs: $(VENV)/.docs $(VENV)/.installed ## Regenerate docs/cli.md and docs/invent
 clean: ## Remove the venv and what was built
 	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 
-.PHONY: help install demo dev prerequisites lint unit core core-sanitizers core-torch-suite core-torch-matrix integration lab journey test bench schema docs clean
+.PHONY: help install demo dev prerequisites lint lint-fast unit core core-sanitizers core-torch-suite core-torch-matrix integration lab journey test bench schema docs clean

@@ -20,7 +20,6 @@ import sys
 import time
 
 SIZES = "65536,131072,262144,524288,1048576,4194304,16777216,67108864"
-WAYS = ("slots", "cma", "registered")
 # In a row, so that the clock and the interpreter weigh little.
 SAMPLE_BYTES = 8 << 20
 DEADLINE_S = 900

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian or Ubuntu packages that the test tiers use. Does nothing when all are there.
+# shellcheck shell=bash
 set -euo pipefail
 
 packages=(

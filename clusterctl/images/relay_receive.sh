@@ -2,6 +2,7 @@
 # $1 folder, $2 sha256, $3 size in bytes; then the request, or none when sshd was asked for it.
 folder=$1 sum=$2 size=$3
 shift 3
+# shellcheck disable=SC2086  # the request is words
 [ $# -gt 0 ] || set -- ${SSH_ORIGINAL_COMMAND:-}
 umask 077
 part=$folder/$sum.part whole=$folder/$sum.archive adder=${0%/*}/adder
@@ -32,7 +33,7 @@ case $1 in
     rm -f "$adder"
     [ "$status" -eq 0 ] || { rm -f "$part"; exit 1; }
     at=$(($(have)))
-    [ "$at" -eq $(($2 + $3)) ] || { echo "only $(($at - $2)) of $3 bytes arrived" >&2; exit 1; }
+    [ "$at" -eq $(($2 + $3)) ] || { echo "only $((at - $2)) of $3 bytes arrived" >&2; exit 1; }
     ;;
   finish)
     [ -f "$whole" ] && exit 0

@@ -5,6 +5,7 @@ if [ -e /sys/fs/cgroup/cgroup.controllers ]; then
   # Version 2 gives controllers only to groups whose parent has no processes (cgroups(7)).
   mount -o remount,bind,rw /sys/fs/cgroup
   mkdir -p /sys/fs/cgroup/node
+  # shellcheck disable=SC2013  # all numbers are read before the first process moves
   for pid in $(cat /sys/fs/cgroup/cgroup.procs); do
     echo "$pid" > /sys/fs/cgroup/node/cgroup.procs 2>/dev/null || :
   done

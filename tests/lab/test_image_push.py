@@ -58,7 +58,7 @@ def silent(done):
     return said
 
 
-def test_the_digest_that_is_printed_is_the_registrys(run_clusterctl, image, logged_in):
+def test_the_digest_that_is_printed_is_that_of_the_registry(run_clusterctl, image, logged_in):
     done = run_clusterctl("-v", "image", "push", image, "--json", env=logged_in)
     assert done.returncode == 0, silent(done)
     document = json.loads(done.stdout)

@@ -28,8 +28,3 @@ class Fleet:
         """Return the facts of all other nodes that answered, in inventory order."""
         order = [node.name for node in self.nodes] or list(self.facts)
         return {other: self.facts[other] for other in order if other != name and other in self.facts}
-
-    @property
-    def out_of_sight(self) -> tuple[Node, ...]:
-        """The nodes without facts in this run."""
-        return tuple(node for node in self.nodes if node.name not in self.facts)

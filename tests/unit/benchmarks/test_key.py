@@ -98,7 +98,7 @@ def test_hardware_is_named_without_its_place_in_the_node(devices, cpus, name):
         (None, ["nccl 2.28.9"], None),
     ],
 )
-def test_the_librarys_version_is_what_the_ranks_say(library, lines, version):
+def test_the_library_s_version_is_what_the_ranks_say(library, lines, version):
     assert library_version(library, lines) == version
 
 
