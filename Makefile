@@ -35,7 +35,7 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/pip
 
 # What the types of the project depend on, without a build of collective_core. The group dev brings tomli for Python 3.10.
 $(VENV)/.dependencies: pyproject.toml $(VENV)/.dev
-	$(BIN)/python tests/support/dependencies.py | $(PIP) install --requirement /dev/stdin
+	$(BIN)/python tools/dependencies.py | $(PIP) install --requirement /dev/stdin
 	@touch $@
 
 install: $(VENV)/.installed ## Build collective_core and install everything into .venv

@@ -10,7 +10,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-PROJECT = Path(__file__).parents[2] / "pyproject.toml"
+PROJECT = Path(__file__).parents[1] / "pyproject.toml"
 
 if __name__ == "__main__":
     print(*tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]["dependencies"], sep="\n")
