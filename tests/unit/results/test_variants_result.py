@@ -44,7 +44,7 @@ def sweep(library, *times_us, wrong=0):
         )
         for size, time in zip((1024, 1 << 20), times_us, strict=True)
     )
-    found = Sweep(rows, PROOF, None, 0, (f"Library {library} 1.0",), (), ())
+    found = Sweep(rows, PROOF, 0, (f"Library {library} 1.0",), (), ())
     return Measured(request(), library, "local", found, (), PROOF, (), (), settings={"program": "torch"})
 
 
