@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +14,13 @@ import pytest
 import typer
 import yaml
 
+from clusterctl import __version__
 from clusterctl.cli import main
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 WORKFLOWS = sorted((Path(__file__).parents[2] / ".github" / "workflows").glob("*.yml"))
 
@@ -34,13 +44,75 @@ def load(name: str) -> dict[str, Any]:
 def test_a_workflow_has_what_every_workflow_needs(path: Path) -> None:
     workflow = yaml.safe_load(path.read_text())
     assert workflow["permissions"] == {"contents": "read"}
-    for job in workflow["jobs"].values():
+    for name, job in workflow["jobs"].items():
+        assert job.keys() & {"permissions"} <= ({"permissions"} if name == "publish" else set())
         assert job["timeout-minutes"] <= 90
         assert job["runs-on"]
         for step in job["steps"]:
             assert ("run" in step) != ("uses" in step), step
     # YAML 1.1 reads the key "on" as true.
     assert workflow[True]
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_an_action_is_named_by_a_commit_and_its_version(path: Path) -> None:
+    """A tag can be moved to another commit; a line with a commit is changed only here."""
+    lines = [line.partition("uses:")[2].strip() for line in path.read_text().splitlines() if "uses:" in line]
+    assert len(lines) == len([step for step in steps(yaml.safe_load(path.read_text())) if "uses" in step])
+    for line in lines:
+        assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", line), line
+
+
+def test_one_action_has_one_version() -> None:
+    used = {
+        step["uses"]
+        for path in WORKFLOWS
+        for step in steps(yaml.safe_load(path.read_text()))
+        if "uses" in step
+    }
+    assert len({action.partition("@")[0] for action in used}) == len(used)
+
+
+def test_units_are_tested_on_every_python_that_is_supported() -> None:
+    project = tomllib.loads((WORKFLOWS[0].parents[2] / "pyproject.toml").read_text())["project"]
+    versions = load("ci.yml")["jobs"]["unit"]["strategy"]["matrix"]["python"]
+    assert f">={versions[0]}" == project["requires-python"]
+    listed = [line.rpartition(" ")[2] for line in project["classifiers"] if "Python :: 3." in line]
+    assert versions == listed == [f"3.{minor}" for minor in range(10, 10 + len(versions))]
+
+
+def test_only_a_release_of_this_version_is_published_and_by_no_token() -> None:
+    workflow = load("release.yml")
+    assert workflow[True] == {"push": {"tags": ["v*"]}}
+    publish = workflow["jobs"]["publish"]
+    assert publish["permissions"] == {"contents": "read", "id-token": "write", "attestations": "write"}
+    assert publish["environment"] == "pypi" and sorted(publish["needs"]) == ["sdist", "wheel"]
+    assert "secrets." not in (WORKFLOWS[0].parent / "release.yml").read_text()
+
+
+def test_every_place_has_the_same_version() -> None:
+    root = WORKFLOWS[0].parents[2]
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    cmake = (root / "collective_core" / "CMakeLists.txt").read_text()
+    assert project["version"] == __version__
+    assert f"project(collective_core VERSION {__version__} " in cmake
+
+
+@pytest.mark.parametrize(("tag", "code"), [("v{version}", 0), ("v{version}1", 1), ("{version}.0", 1)])
+def test_a_tag_of_another_version_ends_the_release(tag: str, code: int) -> None:
+    root = WORKFLOWS[0].parents[2]
+    version = tomllib.loads((root / "pyproject.toml").read_text())["project"]["version"]
+    (compare,) = [s for s in load("release.yml")["jobs"]["sdist"]["steps"] if "version" in s.get("name", "")]
+    environment = {"PATH": os.environ["PATH"], "GITHUB_REF_NAME": tag.format(version=version)}
+    done = subprocess.run(
+        ("bash", "-ec", compare["run"]),
+        cwd=root,
+        env=environment,
+        capture_output=True,
+        timeout=20,
+        check=False,
+    )
+    assert done.returncode == code
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
