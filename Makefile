@@ -97,10 +97,14 @@ JOURNEYS := tests/lab/test_bootstrap_qemu.py tests/lab/test_reboot_qemu.py
 journey: dev ## Bare guests from nothing to met, over a power cut and a reboot, and back (half an hour)
 	$(PYTEST) $(JOURNEYS)
 
-# One worker has all tests with real parts, in this order; the other has the rest, and is done long before (tests/support/worker_groups.py).
-# The C++ build goes on beside tests/integration, which mostly waits; the lab comes last, as its guests would slow the rest.
-test: prerequisites lint ## Everything but the journeys
-	$(PYTEST) -n 2 --durations=15 $(UNIT) tests/integration tests/core tests/lab $(JOURNEYS:%=--ignore=%)
+# One worker begins with the tests of the nodes, the other with those of the core; the rest fills both (tests/support/worker_groups.py).
+# The C++ build goes on beside them; the lab comes last, as its guests would slow the rest.
+EVERYTHING := $(UNIT) tests/integration tests/core tests/lab $(JOURNEYS:%=--ignore=%)
+test: prerequisites lint dev ## Everything but the journeys; of long sweeps a sample
+	$(PYTEST) -n 2 --durations=15 $(EVERYTHING)
+
+soak: prerequisites dev ## The long sweeps in full: sanitizers, crashes at every boundary, ten thousand inventories
+	CLUSTERCTL_SOAK=1 $(PYTEST) -n 2 --durations=15 -m soak $(EVERYTHING)
 
 gpu: dev ## On a machine with an NVIDIA GPU: ccore on CUDA tensors, tests and comparison with gloo
 	$(PYTEST) tests/gpu
@@ -142,4 +146,4 @@ docs: $(VENV)/.docs $(VENV)/.installed ## Regenerate docs/cli.md and docs/invent
 clean: ## Remove the venv and what was built
 	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 
-.PHONY: help install demo dev prerequisites lint lint-fast unit core core-sanitizers core-torch-suite core-torch-matrix integration lab journey test bench schema docs clean
+.PHONY: help install demo dev prerequisites lint lint-fast unit soak core core-sanitizers core-torch-suite core-torch-matrix integration lab journey test bench schema docs clean

@@ -29,30 +29,30 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give all tests with real parts to one worker, where there are several."""
+    """Give each group of tests with real parts to one worker, where there are several."""
     from worker_groups import GroupScheduling
 
     return GroupScheduling(config, log)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Leave the processors to the worker with the real parts when it wants them, and see that there is but one."""
+    """Leave the processors to tests with real parts, and check that a group of these has one worker."""
     worker = os.environ.get("PYTEST_XDIST_WORKER")
     if worker is None:
         return
     from worker_groups import FREE_NICENESS, REAL, group_of
 
-    if group_of(item.nodeid) == REAL:
+    if (group := group_of(item.nodeid)) in REAL:
         basetemp: Path = item.config._tmp_path_factory.getbasetemp()
-        with (basetemp.parent / "worker-with-real-parts").open("a+") as claim:
+        with (basetemp.parent / f"worker-of-{group}").open("a+") as claim:
             claim.seek(0)
             assert (claim.read() or worker) == worker, (
-                "tests with real parts disturb each other on two workers"
+                f"the tests of the group {group} disturb each other on two workers"
             )
             claim.truncate(0)
             claim.write(worker)
     elif os.nice(0) < FREE_NICENESS:
-        # Never back, which would take root: the worker with the real parts has others only at its end.
+        # Never back, which would take root: a worker has free tests after those with real parts.
         os.nice(FREE_NICENESS - os.nice(0))
 
 

@@ -13,10 +13,12 @@ import time
 
 import parsers_of_the_project as table
 import pytest
+from soak import SOAK
 
-MUTATIONS = int(os.environ.get("CLUSTERCTL_MUTATIONS", "60"))
+MUTATIONS = int(os.environ.get("CLUSTERCTL_MUTATIONS") or (600 if SOAK else 60))
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("parser", table.PARSERS, ids=lambda parser: parser.name)
 def test_no_mutation_of_recorded_output_ends_a_parser(parser: table.Parser) -> None:

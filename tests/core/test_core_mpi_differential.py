@@ -11,13 +11,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from soak import SOAK
 
 PROGRAM = Path(__file__).resolve().parent / "programs" / "mpi_differential.py"
 TRANSPORTS, KINDS, OPS = 3, 10, 5
 COMPRESSED = 3 * 2  # types and operators of top-k: f32, f16, bf16; SUM, AVG
 
 
-@pytest.mark.parametrize("size", [2, 3, 4])
+@pytest.mark.soak
+@pytest.mark.parametrize("size", [2, 3, 4] if SOAK else [3])
 def test_against_mpi(library: Path, tier_unavailable: Callable[[str], None], size: int) -> None:
     mpirun = shutil.which("mpirun")
     if mpirun is None:

@@ -12,6 +12,7 @@ from typing import get_args
 
 import fault_nodes
 import pytest
+from soak import spread
 
 from clusterctl.apply import bootstrap
 from clusterctl.apply.journal import Options, RunJournal
@@ -115,6 +116,7 @@ def _go_on(engine, run, inventory, runs):
     assert all(v.status.value == "met" for judged in result.verdicts.values() for v in judged)
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(1200)
 def test_the_controller_crashes_at_every_boundary_of_its_journal(fleet, tmp_path, monkeypatch):
     _, (node,), engine, inventory = fleet(1)
@@ -140,7 +142,7 @@ def test_the_controller_crashes_at_every_boundary_of_its_journal(fleet, tmp_path
     assert total > 25
     _undo(engine, inventory)
     assert node.snapshot() == before
-    for point in range(1, total + 1):
+    for point in spread(range(1, total + 1), 9):
         run = attempt(point)
         node.keep()
         _undo(engine, inventory)
@@ -152,6 +154,7 @@ def test_the_controller_crashes_at_every_boundary_of_its_journal(fleet, tmp_path
         assert node.snapshot() == before, f"crash at boundary {point} of {total}, then resume and undo"
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(1200)
 def test_the_connection_dies_at_every_step(fleet, tmp_path, monkeypatch):
     """One node per step and side of it: all of them are cut in one run, and gone on with in another.
@@ -169,7 +172,8 @@ def test_the_connection_dies_at_every_step(fleet, tmp_path, monkeypatch):
     assert {type(planned.step) for planned in steps} == {*get_args(Step)} - {Reboot}
     after = {node.name: node.after() for node in nodes}
     _undo(engine, inventory)
-    points = [(number, event) for number in range(1, len(steps) + 1) for event in ("begin", "changed")]
+    sides = [(number, event) for number in range(1, len(steps) + 1) for event in ("begin", "changed")]
+    points = list(spread(sides, 2 * len(nodes)))
     add = RunJournal.add
     cut: dict[str, tuple[int, str]] = {}
     dropped = threading.Lock()

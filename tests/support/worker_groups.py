@@ -1,29 +1,41 @@
-"""Which tests one of several workers (``make test`` has two) runs one after the other, and which are free.
+"""Which tests one worker runs one after the other (``make test`` has two workers), and which are free.
 
-Tests with real parts start daemons, ranks and guests, look on the whole machine for what these leave behind, and meet
-deadlines: they go to one worker, in the order of a run without workers. The other has what needs a processor and
-little else. xdist's own ``--dist loadgroup`` would do, but its release 3.8 groups nothing under pytest 9.2.
+Tests with real parts start daemons, ranks and guests, and meet deadlines. Those of the nodes (integration, lab) look
+on the whole machine for what they leave behind, and mostly wait; those of the core do neither: each of the two is one
+group, in the order of a run without workers. The rest needs a processor and little else, and fills what is left.
+xdist's own ``--dist loadgroup`` would do, but its release 3.8 groups nothing under pytest 9.2.
 """
 
 from __future__ import annotations
 
 from xdist.scheduler import LoadScopeScheduling
 
-REAL = "real"
+NODES = "nodes"
+CORE = "core"
+REAL = (NODES, CORE)
 FREE_NICENESS = 5
-"""What the other worker leaves to the one with the real parts."""
-_TIERS = ("tests/integration/", "tests/core/", "tests/lab/")
+"""The niceness of free tests, so that tests with deadlines come first."""
+_TIERS = {"tests/integration/": NODES, "tests/lab/": NODES, "tests/core/": CORE}
 # Two builds, and threads that wait for nothing but each other.
 _SANITIZERS = "tests/core/test_core_sanitizers.py"
-# Long, and of the core's tests those that are by themselves: threads of one program, and ranks that only compute.
-_FREE = ("tests/core/test_core_native.py", "tests/core/test_core_topk.py")
+# Tests of these tiers that are by themselves: threads of one program, ranks that only compute, and no real part at all.
+# Those that need the C++ build come late in this way, when it has ended.
+_FREE = (
+    "tests/core/test_core_docs.py",
+    "tests/core/test_core_install.py",
+    "tests/core/test_core_native.py",
+    "tests/core/test_core_topk.py",
+    "tests/lab/test_lab_pure.py",
+)
 
 
 def group_of(nodeid: str) -> str:
-    """Return the group of a test: what has the same is run by one worker, the largest group first."""
+    """Return the group of a test: one worker runs the tests of a group, and the largest groups begin."""
     if nodeid.startswith(_SANITIZERS):
         return "sanitizers"
-    return REAL if nodeid.startswith(_TIERS) and not nodeid.startswith(_FREE) else nodeid
+    if nodeid.startswith(_FREE):
+        return nodeid
+    return next((group for tier, group in _TIERS.items() if nodeid.startswith(tier)), nodeid)
 
 
 class GroupScheduling(LoadScopeScheduling):

@@ -13,9 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
+from soak import SOAK
 
 from clusterctl.requirements.steps import Command, PutTree, WriteFile, WriteValue
 
+# Of the boundaries of each shell every eighth, others in each; a soak takes all.
+STRIDE = 8
 COUNTED = ("mv", "sync", "cp", "rm", "mkdir", "rmdir", "chmod", "chown", "ln", "tar", "timeout")
 
 PRELUDE = """
@@ -88,8 +91,8 @@ def nodes(runner, tmp_path):
 
 def _each(nodes, total, check):
     """Call ``check(node, point)`` for the boundaries of this shell, on all nodes at once."""
-    start, stride = {"dash": (1, 2), "busybox": (2, 4), "bash": (4, 4)}[nodes[0].runner.shell[0]]
-    points = range(start, total + 1, stride)
+    start = {"dash": 1, "busybox": 2, "bash": 3}[nodes[0].runner.shell[0]]
+    points = range(1, total + 1) if SOAK else range(start, total + 1, STRIDE)
 
     def share(number):
         for point in points[number :: len(nodes)]:
@@ -116,6 +119,7 @@ def _told(ran, index):
     return next((r.event.value for r in reversed(ran.records) if r.number == index), None)
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(1200)
 def test_after_a_crash_anywhere_the_run_can_be_continued_and_then_undone(nodes):
     nodes[0].fresh()
@@ -140,6 +144,7 @@ def test_after_a_crash_anywhere_the_run_can_be_continued_and_then_undone(nodes):
     _each(nodes, total, check)
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(1200)
 def test_after_a_crash_anywhere_undo_restores_what_was_before(nodes):
     nodes[0].fresh()
@@ -154,6 +159,7 @@ def test_after_a_crash_anywhere_undo_restores_what_was_before(nodes):
     _each(nodes, total, check)
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(1200)
 def test_after_a_crash_anywhere_in_undo_another_undo_finishes(nodes):
     nodes[0].fresh()

@@ -22,6 +22,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, TypeAdapter, ValidationError
+from soak import SOAK
 from typer.main import get_command
 from valid_inventory import TREE, VALID
 
@@ -30,7 +31,7 @@ from clusterctl.inventory.field_types import NodeName
 from clusterctl.inventory.model import GroupSpec, InventoryFile, NodeSettings, NodeSpec
 from clusterctl.inventory.requirement_settings import ClusterFileSettings
 
-EXAMPLES = 10_000
+EXAMPLES = 10_000 if SOAK else 1_000
 EXIT_CODES = {0, 2, 4, 9}
 """Fine, usage, inventory, artifact: nothing else can come of an inventory that nobody contacts."""
 
@@ -284,6 +285,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     yield tmp_path_factory.mktemp("fuzz") / "inventory.yaml"
 
 
+@pytest.mark.soak
 def test_ten_thousand_inventories(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[int, int] = {}
 
