@@ -1,0 +1,39 @@
+"""The groups of tests that one worker runs in series, and the points of a sweep that a run without a soak tries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import soak
+import worker_groups
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_files_of_the_groups_exist() -> None:
+    for name in (worker_groups._SANITIZERS, *worker_groups._FREE, *worker_groups._TIERS):
+        assert (ROOT / name).exists(), name
+
+
+@pytest.mark.parametrize(
+    ("nodeid", "group"),
+    [
+        ("tests/integration/test_check_nodes.py::test_a", "nodes"),
+        ("tests/lab/test_bench_docker.py::test_a", "nodes"),
+        ("tests/core/test_core_faults.py::test_a[1]", "core"),
+        ("tests/core/test_core_sanitizers.py::test_a[asan]", "sanitizers"),
+        ("tests/core/test_core_native.py::test_a[x]", "tests/core/test_core_native.py::test_a[x]"),
+        ("tests/unit/plan/test_plan_build.py::test_a", "tests/unit/plan/test_plan_build.py::test_a"),
+    ],
+)
+def test_tests_with_real_parts_share_a_worker_with_their_tier(nodeid: str, group: str) -> None:
+    assert worker_groups.group_of(nodeid) == group
+
+
+def test_a_sample_has_both_ends_and_a_soak_has_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(soak, "SOAK", False)
+    assert list(soak.spread(range(1, 82), 9)) == [1, 11, 21, 31, 41, 51, 61, 71, 81]
+    assert list(soak.spread(range(3), 9)) == [0, 1, 2]
+    monkeypatch.setattr(soak, "SOAK", True)
+    assert list(soak.spread(range(1, 82), 9)) == list(range(1, 82))
