@@ -99,7 +99,7 @@ journey: dev ## Bare guests from nothing to met, over a power cut and a reboot, 
 
 # One worker begins with the tests of the nodes, the other with those of the core; the rest fills both (tests/support/worker_groups.py).
 # The C++ build goes on beside them; the lab comes last, as its guests would slow the rest.
-EVERYTHING := $(UNIT) tests/integration tests/core tests/lab $(JOURNEYS:%=--ignore=%)
+EVERYTHING := tests/integration tests/core tests/lab $(UNIT) $(JOURNEYS:%=--ignore=%)
 test: prerequisites lint dev ## Everything but the journeys; of long sweeps a sample
 	$(PYTEST) -n 2 --durations=15 $(EVERYTHING)
 

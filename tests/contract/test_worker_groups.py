@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_the_files_of_the_groups_exist() -> None:
-    for name in (worker_groups._SANITIZERS, *worker_groups._FREE, *worker_groups._TIERS):
+    for name in (*worker_groups._FREE, *worker_groups._TIERS):
         assert (ROOT / name).exists(), name
 
 
@@ -22,9 +22,8 @@ def test_the_files_of_the_groups_exist() -> None:
         ("tests/integration/test_check_nodes.py::test_a", "nodes"),
         ("tests/lab/test_bench_docker.py::test_a", "nodes"),
         ("tests/core/test_core_faults.py::test_a[1]", "core"),
-        ("tests/core/test_core_sanitizers.py::test_a[asan]", "sanitizers"),
-        ("tests/core/test_core_native.py::test_a[x]", "tests/core/test_core_native.py::test_a[x]"),
-        ("tests/unit/plan/test_plan_build.py::test_a", "tests/unit/plan/test_plan_build.py::test_a"),
+        ("tests/core/test_core_sanitizers.py::test_a[asan]", "tests/core/test_core_sanitizers.py"),
+        ("tests/unit/plan/test_plan_build.py::test_a[x::y]", "tests/unit/plan/test_plan_build.py"),
     ],
 )
 def test_tests_with_real_parts_share_a_worker_with_their_tier(nodeid: str, group: str) -> None:

@@ -8,6 +8,9 @@ xdist's own ``--dist loadgroup`` would do, but its release 3.8 groups nothing un
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 NODES = "nodes"
@@ -16,30 +19,33 @@ REAL = (NODES, CORE)
 FREE_NICENESS = 5
 """The niceness of free tests, so that tests with deadlines come first."""
 _TIERS = {"tests/integration/": NODES, "tests/lab/": NODES, "tests/core/": CORE}
-# Two builds, and threads that wait for nothing but each other.
-_SANITIZERS = "tests/core/test_core_sanitizers.py"
 # Tests of these tiers that are by themselves: threads of one program, ranks that only compute, and no real part at all.
 # Those that need the C++ build come late in this way, when it has ended.
 _FREE = (
     "tests/core/test_core_docs.py",
     "tests/core/test_core_install.py",
     "tests/core/test_core_native.py",
+    "tests/core/test_core_sanitizers.py",
     "tests/core/test_core_topk.py",
     "tests/lab/test_lab_pure.py",
 )
 
 
 def group_of(nodeid: str) -> str:
-    """Return the group of a test: one worker runs the tests of a group, and the largest groups begin."""
-    if nodeid.startswith(_SANITIZERS):
-        return "sanitizers"
-    if nodeid.startswith(_FREE):
-        return nodeid
-    return next((group for tier, group in _TIERS.items() if nodeid.startswith(tier)), nodeid)
+    """Return the group of a test, which one worker runs: of free tests the file, as these may share what they found."""
+    file = nodeid.partition("::")[0]
+    if file in _FREE:
+        return file
+    return next((group for tier, group in _TIERS.items() if file.startswith(tier)), file)
 
 
 class GroupScheduling(LoadScopeScheduling):
-    """xdist's scheduling by scope, with these groups as scopes."""
+    """xdist's scheduling by scope, with these groups as scopes, in the order of the command line."""
+
+    def __init__(self, config: pytest.Config, log: Any = None) -> None:
+        super().__init__(config, log)
+        # By size, a file with many short tests would come before those that take long.
+        config.option.loadscopereorder = False
 
     def _split_scope(self, nodeid: str) -> str:
         return group_of(nodeid)
