@@ -52,13 +52,14 @@ prerequisites: ## Install the system packages that the tests use (root)
 # Jinja renders these two, so that they are not sh yet.
 SCRIPTS := $(filter-out %/acs-redirect-off.sh %/cpu-governor.sh,$(shell find clusterctl templates tests -name '*.sh' | sort))
 SCRIPTS += .ci/run templates/docker/record-packages templates/docker/start-sshd
-# The parts of the runner share their variables.
-RUNNER := $(filter templates/apply/%,$(SCRIPTS))
+# The parts of the runner share their variables, so that they are read as one script.
+RUNNER := $(filter clusterctl/apply/runner/%,$(SCRIPTS))
 
 lint-fast: $(VENV)/.dev ## What pre-commit runs: formatting, lint, shell scripts, spelling
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/shellcheck $(filter-out $(RUNNER),$(SCRIPTS))
+	printf '. ./%s\n' $(RUNNER) | $(BIN)/shellcheck --external-sources --check-sourced -
 	$(BIN)/typos
 
 lint: lint-fast $(VENV)/.dependencies $(VENV)/.torch ## lint-fast, types, import contracts and unused code; builds nothing
