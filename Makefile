@@ -55,12 +55,16 @@ SCRIPTS += .ci/run templates/docker/record-packages templates/docker/start-sshd
 # The parts of the runner share their variables, so that they are read as one script.
 RUNNER := $(filter clusterctl/apply/runner/%,$(SCRIPTS))
 
+CXX_SOURCES = $(shell find collective_core tests/core -name '*.cc' -o -name '*.h')
+
 lint-fast: $(VENV)/.dev ## What pre-commit runs: formatting, lint, shell scripts, spelling
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/shellcheck $(filter-out $(RUNNER),$(SCRIPTS))
 	printf '. ./%s\n' $(RUNNER) | $(BIN)/shellcheck --external-sources --check-sourced -
 	$(BIN)/typos
+	@echo "$(BIN)/clang-format --dry-run --Werror" $(words $(CXX_SOURCES)) files
+	@$(BIN)/clang-format --dry-run --Werror $(CXX_SOURCES)
 
 lint: lint-fast $(VENV)/.dependencies $(VENV)/.torch ## lint-fast, types, import contracts and unused code; builds nothing
 	$(BIN)/mypy
