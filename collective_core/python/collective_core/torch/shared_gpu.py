@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
-from ctypes import byref, c_char_p, c_int, c_int64, c_size_t, c_ubyte, c_uint32, c_void_p
+from ctypes import byref, c_char_p, c_int, c_int64, c_size_t, c_ubyte, c_void_p
 from functools import cache
 from typing import Any
 
@@ -23,17 +23,6 @@ SMALLEST_BYTES = 1 << 20
 _logger = logging.getLogger("collective_core")
 # What a rank tells the others: 1 if it can, the GPU's identity.
 _CARD_BYTES = 17
-
-
-class _Options(ctypes.Structure):
-    """cc_cuda_options."""
-
-    _fields_ = [
-        ("size", c_size_t),
-        ("staging_bytes", c_int64),
-        ("first_epoch", c_uint32),
-        ("reserved", c_uint32),
-    ]
 
 
 @cache
