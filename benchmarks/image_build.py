@@ -22,7 +22,7 @@ from side_by_side import Goal, report
 
 from clusterctl.images import build, engine, library, wheel
 from clusterctl.images.build import Built
-from clusterctl.images.packages import Wanted
+from clusterctl.images.packages import PackageReference
 
 TAG = "clusterctl-benchmark:image-build"
 
@@ -42,11 +42,11 @@ def main() -> int:
                 wheel.rebuild_from(installed_clusterctl.distribution(place, version), Path(folder))
             (path,) = Path(folder).glob(f"clusterctl-{version}-*.whl")
             digest = hashlib.sha256(path.read_bytes()).hexdigest()
-            request = build.Request(
+            request = build.BuildRequest(
                 library=library.load("ccore"),
                 base=base,
                 tag=TAG,
-                packages=(Wanted("wheel", str(path), digest),),
+                packages=(PackageReference("wheel", str(path), digest),),
             )
             return build.build(client, request, progress=lambda _line: None)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from clusterctl.apply import records
-from clusterctl.apply.records import Record
+from clusterctl.apply.records import JournalRecord
 from clusterctl.transport.base import Failure, FailureKind, Transport, TransportError
 
 
@@ -25,7 +25,7 @@ def drive(
     text: str,
     nonce: str,
     follower: Following,
-    on_record: Callable[[Record], None],
+    on_record: Callable[[JournalRecord], None],
     *,
     timeout_s: float,
     go_on: str,

@@ -8,7 +8,7 @@ from enum import Enum
 
 from clusterctl.apply import script
 from clusterctl.apply.drive import drive
-from clusterctl.apply.records import Event, Record
+from clusterctl.apply.records import Event, JournalRecord
 from clusterctl.plan.model import NodePlan
 from clusterctl.transport.base import Failure, Transport
 
@@ -70,7 +70,7 @@ class NodeOutcome:
         )
 
 
-Recorder = Callable[[Record], None]
+Recorder = Callable[[JournalRecord], None]
 
 _FINAL = {
     Event.CHANGED: StepStatus.CHANGED,
@@ -94,7 +94,7 @@ class Follower:
         self.ended = False
         self.boot_id = ""
 
-    def follow(self, record: Record) -> None:
+    def follow(self, record: JournalRecord) -> None:
         """Update the outcomes with one record."""
         if record.number == 0:
             self.refused = record.detail if record.event is Event.REFUSED else self.refused
@@ -150,7 +150,7 @@ def apply_plan(
     text = script.apply_script(header, plan, carried=carried)
     follower = Follower(plan)
 
-    def on_record(parsed: Record) -> None:
+    def on_record(parsed: JournalRecord) -> None:
         record(parsed)
         follower.follow(parsed)
 

@@ -17,7 +17,7 @@ from types import TracebackType
 from pydantic import ValidationError
 
 from clusterctl.apply.execute import NodeOutcome, StepOutcome, StepStatus
-from clusterctl.apply.records import Event, Record
+from clusterctl.apply.records import Event, JournalRecord
 from clusterctl.apply.rolling import Rolling
 from clusterctl.documents.apply import AppliedNode, AppliedStatus, AppliedStep, Apply, RunOptions, RunState
 from clusterctl.documents.words import ErrorKind, NodeErrorWithoutHint
@@ -82,7 +82,7 @@ class RunJournal:
     ) -> None:
         os.close(self._handle)
 
-    def add(self, node: str, key: str, record: Record, round_number: int = 1) -> None:
+    def add(self, node: str, key: str, record: JournalRecord, round_number: int = 1) -> None:
         """Append one record; ``key`` identifies the step in all parts of the run, empty for the run itself."""
         entry = {
             "time": round(time.time(), 3),

@@ -10,7 +10,7 @@ from dataclasses import replace
 from clusterctl.apply import carry, reboot, script
 from clusterctl.apply.engine import Engine
 from clusterctl.apply.execute import Cause, NodeOutcome, StepOutcome, StepStatus, apply_plan
-from clusterctl.apply.records import Record
+from clusterctl.apply.records import JournalRecord
 from clusterctl.inventory import nodeset
 from clusterctl.inventory.model import Node
 from clusterctl.plan.model import NodePlan, PlannedStep
@@ -25,7 +25,7 @@ OWN_MACHINE = (
 _TRIES_AFTER_BOOT = 5
 _OF_THE_LINE = (FailureKind.LOST, FailureKind.REFUSED, FailureKind.UNREACHABLE, FailureKind.TIMEOUT)
 
-Recorder = Callable[[str, Record], None]
+Recorder = Callable[[str, JournalRecord], None]
 """Takes a step's key (empty: the run) and a record of it."""
 
 
@@ -99,7 +99,7 @@ class OnNode:
     ) -> NodeOutcome:
         keys = [script.step_key(planned) for planned in plan.steps]
 
-        def record(event: Record) -> None:
+        def record(event: JournalRecord) -> None:
             self._record(keys[event.number - 1] if 0 < event.number <= len(keys) else "", event)
 
         header = replace(self._header, booted_from=booted_from)

@@ -42,7 +42,7 @@ _IN_WORDS_OF_TOOLS = (Event.NOTE, Event.FAILED)
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class JournalRecord:
     """One event of one step (``number``; 0: the run)."""
 
     number: int
@@ -57,7 +57,7 @@ def _detail(word: str) -> str:
     return base64.b64decode(word, validate=True).decode(errors="replace")
 
 
-def parse(line: str, nonce: str) -> Record | None:
+def parse(line: str, nonce: str) -> JournalRecord | None:
     """Return the record in a line, or None if the line does not belong to this runner."""
     # sudo, a banner without a newline or a shell's start-up file may print text before the mark.
     _, mark, rest = line.partition(f"@{nonce} ")
@@ -71,4 +71,4 @@ def parse(line: str, nonce: str) -> Record | None:
             detail = scrubbed(detail)
     except (ValueError, binascii.Error):
         return None
-    return Record(int(words[0]), event, detail)
+    return JournalRecord(int(words[0]), event, detail)

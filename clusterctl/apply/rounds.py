@@ -14,7 +14,7 @@ from clusterctl.apply.execute import NodeOutcome, StepStatus
 from clusterctl.apply.journal import RunJournal
 from clusterctl.apply.on_node import OnNode, left_out
 from clusterctl.apply.reboot import BOOT_ID
-from clusterctl.apply.records import Event, Record
+from clusterctl.apply.records import Event, JournalRecord
 from clusterctl.documents.apply import RunState
 from clusterctl.errors import ClusterctlError, PlanError
 from clusterctl.facts.model.node import NodeFacts
@@ -163,13 +163,13 @@ class Rounds:
             left_over=self._left_over(node.name),
         )
 
-        def record(key: str, event: Record) -> None:
+        def record(key: str, event: JournalRecord) -> None:
             self._records.add(node.name, key, event, number)
 
         others = (self._nodes[name] for name in plans if name != node.name)
         behind = tuple(other.name for other in others if reboot.is_way_to(node, other))
         try:
-            record("", Record(0, Event.PLANNED, " ".join(named(plan))))
+            record("", JournalRecord(0, Event.PLANNED, " ".join(named(plan))))
             outcome = OnNode(engine, node, header, deadline, record, behind).run(transport, plan)
         except ClusterctlError as error:
             # The failure must count now: other nodes would be started until the whole round has ended.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from clusterctl.apply import script
 from clusterctl.apply.drive import drive
 from clusterctl.apply.execute import StepOutcome, StepStatus
-from clusterctl.apply.records import Event, Record
+from clusterctl.apply.records import Event, JournalRecord
 from clusterctl.inventory.model import Node
 from clusterctl.transport.base import Failure, HostMap, Transport
 from clusterctl.transport.fanout import fan_out
@@ -37,7 +37,7 @@ class _Follower:
         self.refused: str | None = None
         self.ended = False
 
-    def follow(self, record: Record) -> None:
+    def follow(self, record: JournalRecord) -> None:
         if record.event is Event.RUN:
             self.run = record.detail
         elif record.event is Event.UNKNOWN:

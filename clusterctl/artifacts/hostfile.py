@@ -24,7 +24,7 @@ class Dialect(str, Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class HostfileProblem:
     """Hold a line number of a hostfile (from 1; 0: the whole file) and what is wrong with it."""
 
     line: int
@@ -65,14 +65,14 @@ def render(
     return "\n".join(lines) + "\n"
 
 
-def lint(text: str, dialect: Dialect = Dialect.OPENMPI) -> tuple[Finding, ...]:
+def lint(text: str, dialect: Dialect = Dialect.OPENMPI) -> tuple[HostfileProblem, ...]:
     """Return the lines that the launcher would misread.
 
     Open MPI ignores unknown words and then counts the host's cores, or fails with the number of a token (nccl-tests
     issues 329 and 102; tested with Open MPI 4.1.4).
     """
     check = _lint_openmpi if dialect is Dialect.OPENMPI else _lint_mpich
-    findings: list[Finding] = []
+    findings: list[HostfileProblem] = []
     seen: dict[str, int] = {}
     for number, raw in enumerate(text.splitlines(), start=1):
         content = raw.split("#", 1)[0].strip()
@@ -82,11 +82,13 @@ def lint(text: str, dialect: Dialect = Dialect.OPENMPI) -> tuple[Finding, ...]:
         if dialect is Dialect.MPICH:
             host = host.split(":", 1)[0]
         if host in seen:
-            findings.append(Finding(number, f"{host} is already on line {seen[host]}: their slots add up"))
+            findings.append(
+                HostfileProblem(number, f"{host} is already on line {seen[host]}: their slots add up")
+            )
         seen.setdefault(host, number)
-        findings += [Finding(number, message) for message in check(content)]
+        findings += [HostfileProblem(number, message) for message in check(content)]
     if not seen:
-        findings.append(Finding(0, "the file has no host"))
+        findings.append(HostfileProblem(0, "the file has no host"))
     return tuple(findings)
 
 

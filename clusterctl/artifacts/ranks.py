@@ -12,7 +12,7 @@ from clusterctl.secret.scrub import names_a_secret
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class RankPlacement:
     """Hold the number of ranks, and the (name, slots) of the nodes that they fill in order."""
 
     np: int
@@ -30,7 +30,9 @@ def slots_of(node: Node, found: Mapping[str, int] | None = None) -> int:
     return slots
 
 
-def place(nodes: Sequence[Node], np: int | None = None, found: Mapping[str, int] | None = None) -> Placement:
+def place(
+    nodes: Sequence[Node], np: int | None = None, found: Mapping[str, int] | None = None
+) -> RankPlacement:
     """Fill the nodes in inventory order with ``np`` ranks (None: all slots); nodes without ranks are omitted.
 
     Raise ArtifactError without nodes, or if ``np`` is below one or exceeds the slots.
@@ -52,7 +54,7 @@ def place(nodes: Sequence[Node], np: int | None = None, found: Mapping[str, int]
             f"-np asks for {np} ranks, but {nodeset.fold(n.name for n in nodes)} has {total} slots",
             hint=f"ask for at most {total} with -np, or set `slots` (or `gpus`) in the inventory",
         )
-    return Placement(np or total, tuple(hosts))
+    return RankPlacement(np or total, tuple(hosts))
 
 
 def agreed(nodes: Sequence[Node], key: str) -> str | None:

@@ -40,14 +40,14 @@ def explain(
 
     Exit code 0: at least one error was recognised; 1: none was recognised.
     """
-    from clusterctl.report.known_errors import catalogue
+    from clusterctl.report.known_errors import topic_files
     from clusterctl.report.known_errors.scan import Scan
     from clusterctl.report.text import explained
 
     names = [name for log in logs for name in _files(log)]
     if names.count(STANDARD_INPUT) > 1:
         raise UsageError("standard input can be read only once", hint="give '-' once")
-    scan = Scan(catalogue.load())
+    scan = Scan(topic_files.load())
     for name in names:
         _read(scan, name)
     document = explained.to_document(scan.files, scan.findings, scan.left_over)

@@ -17,7 +17,7 @@ from clusterctl.errors import ConfigError, InventoryError, UsageError
 from clusterctl.inventory.user_paths import at_home, is_file, is_folder, is_there
 
 if TYPE_CHECKING:
-    from clusterctl.inventory.imports.found import Found, Note, Source
+    from clusterctl.inventory.imports.found import ImportedInventory, ImportNote, Source
     from clusterctl.inventory.imports.kinds import Kind
 
 app = typer.Typer(help="Write an inventory from another tool's; contacts no node.", no_args_is_help=True)
@@ -89,7 +89,7 @@ def import_inventory(
         console.data(text)
 
 
-def converted(source: Source, kind: Kind, folder: Path) -> tuple[Found, str]:
+def converted(source: Source, kind: Kind, folder: Path) -> tuple[ImportedInventory, str]:
     """Return the imported nodes and the text of inventory.yaml, after loading it once to check it."""
     from dataclasses import replace
 
@@ -110,16 +110,16 @@ def converted(source: Source, kind: Kind, folder: Path) -> tuple[Found, str]:
     return found, written
 
 
-def _typing_errors(source: Source, kind: Kind) -> list[Note]:
+def _typing_errors(source: Source, kind: Kind) -> list[ImportNote]:
     from clusterctl.artifacts.hostfile import Dialect, lint
     from clusterctl.inventory.imports import hostfile
-    from clusterctl.inventory.imports.found import Note
+    from clusterctl.inventory.imports.found import ImportNote
     from clusterctl.inventory.imports.kinds import Kind
 
     if kind is not Kind.hostfile:
         return []
     dialect = Dialect.MPICH if hostfile.is_mpich(source.text) else Dialect.OPENMPI
-    return [Note(source.name, finding.line, finding.message) for finding in lint(source.text, dialect)]
+    return [ImportNote(source.name, finding.line, finding.message) for finding in lint(source.text, dialect)]
 
 
 def _source(name: str) -> Source:
@@ -166,7 +166,7 @@ def _include(path: Path, text: str, beside: _Beside) -> None:
 
     from clusterctl.ssh_text import reader
 
-    def read(line: reader.Line, within: reader.Section, depth: int) -> Iterator[tuple[str, str]]:
+    def read(line: reader.Line, within: reader.ConfigSection, depth: int) -> Iterator[tuple[str, str]]:
         for pattern in line.words:
             # glob.glob leaves out hidden files as glob(3) does; Path.glob does not.
             for name in sorted(glob.glob(str(path.parent / at_home(pattern)))):  # noqa: PTH207

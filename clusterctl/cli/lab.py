@@ -74,7 +74,7 @@ def up(
         driver=driver.value,
         nodes=nodes,
         directory=directory,
-        mounts=tuple(labs.Mount.parse(text) for text in mount or ()),
+        mounts=tuple(labs.BindMount.parse(text) for text in mount or ()),
         with_python=with_python,
         memory_mib=memory_mib,
         bare=bare,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from clusterctl import resources
 from clusterctl.artifacts import ssh_config
 from clusterctl.artifacts.text_template import fill
-from clusterctl.containers.keys import Key
+from clusterctl.containers.keys import Ed25519KeyPair
 from clusterctl.inventory.model import Node
 from clusterctl.ssh_text.known_hosts import host_name, line
 
@@ -29,7 +29,7 @@ class Peer:
     name: str
     address: str
     port: int
-    host_key: Key
+    host_key: Ed25519KeyPair
 
 
 def environment(image_env: Sequence[str], container_env: Mapping[str, str]) -> str:
@@ -52,7 +52,7 @@ def known_hosts(peers: Sequence[Peer], address: Mapping[str, str] | None = None)
     )
 
 
-def archive(own: Peer, peers: Sequence[Peer], login: Key, env: str) -> bytes:
+def archive(own: Peer, peers: Sequence[Peer], login: Ed25519KeyPair, env: str) -> bytes:
     """Return the tar archive for ``docker cp``: all files belong to root, private ones with mode 0600."""
     nodes = [Node(name=peer.name, address=peer.address, port=peer.port, user="root") for peer in peers]
     config = ssh_config.render(

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class Ed25519KeyPair:
     """Hold an ed25519 key pair in OpenSSH's formats; ``public`` is type and base64, without a comment."""
 
     private: bytes
@@ -19,9 +19,9 @@ class Key:
         return f"Key(***, {self.public})"
 
 
-def make() -> Key:
+def make() -> Ed25519KeyPair:
     """Make a new key pair in memory."""
     key = Ed25519PrivateKey.generate()
     private = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
     public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
-    return Key(private, public.decode("ascii"))
+    return Ed25519KeyPair(private, public.decode("ascii"))

@@ -11,7 +11,7 @@ from typing import TypeVar
 from clusterctl.artifacts.docker_run import docker_run_argv
 from clusterctl.containers import files, found
 from clusterctl.containers.fit import Fitted, Found, fit
-from clusterctl.containers.keys import Key
+from clusterctl.containers.keys import Ed25519KeyPair
 from clusterctl.errors import LaunchError
 from clusterctl.facts.gather import gather
 from clusterctl.facts.model.node import NodeFacts
@@ -109,7 +109,9 @@ class Containers:
 
         return self._on_all(self.nodes, work)
 
-    def start(self, ready: Mapping[str, Ready], keys: Mapping[str, Key], login: Key) -> HostMap[Started]:
+    def start(
+        self, ready: Mapping[str, Ready], keys: Mapping[str, Ed25519KeyPair], login: Ed25519KeyPair
+    ) -> HostMap[Started]:
         """Create and start a container on every node; each holds the SSH settings of all others before it starts."""
         peers = [files.Peer(n, r.found.address, self.port, keys[n]) for n, r in ready.items()]
 
@@ -121,7 +123,12 @@ class Containers:
         return self._on_all([one.node for one in ready.values()], work)
 
     def _start(
-        self, engine: NodeEngine, ready: Ready, own: files.Peer, peers: Sequence[files.Peer], login: Key
+        self,
+        engine: NodeEngine,
+        ready: Ready,
+        own: files.Peer,
+        peers: Sequence[files.Peer],
+        login: Ed25519KeyPair,
     ) -> Started:
         container = ready.fitted.container
         image = ready.image

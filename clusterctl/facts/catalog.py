@@ -36,7 +36,7 @@ from clusterctl.facts.subjects import (
     system,
     versions,
 )
-from clusterctl.facts.subjects.clock import Exchange
+from clusterctl.facts.subjects.clock import ClockExchange
 
 # The clock is first, because its reading is compared with the controller's clock at the start of the exchange.
 SUBJECTS: dict[str, tuple[Fragment, ...]] = {
@@ -133,7 +133,7 @@ def facts_from(
     *,
     gathered_at: float,
     duration_s: float,
-    exchange: Exchange | None = None,
+    exchange: ClockExchange | None = None,
     subjects: frozenset[str] | None = None,
 ) -> NodeFacts:
     """Parse all sections of one node. Pure function.

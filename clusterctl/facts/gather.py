@@ -12,7 +12,7 @@ from clusterctl.facts import probe
 from clusterctl.facts.catalog import facts_from
 from clusterctl.facts.model.host import RootAccess
 from clusterctl.facts.model.node import NodeFacts
-from clusterctl.facts.subjects.clock import Exchange
+from clusterctl.facts.subjects.clock import ClockExchange
 from clusterctl.inventory.model import Become, Node
 from clusterctl.secret.scrub import scrubbed
 from clusterctl.transport.answers import understanding
@@ -95,7 +95,7 @@ def understand(
             root,
             gathered_at=round(first.started_s, 3),
             duration_s=round(first.ended_s - first.started_s, 3),
-            exchange=Exchange(first.started_s, first.ended_s, answer.uptime_end_s),
+            exchange=ClockExchange(first.started_s, first.ended_s, answer.uptime_end_s),
             subjects=subjects,
         )
 

@@ -19,9 +19,9 @@ from clusterctl.documents.image import ImageLibrary
 from clusterctl.errors import ImageError
 from clusterctl.images import base_image, bundle, compatibility, context, engine, gpu_code, packages
 from clusterctl.images.base_image import BaseImage
-from clusterctl.images.compatibility import Finding, Judgement
+from clusterctl.images.compatibility import Compatibility, CompatibilityFinding
 from clusterctl.images.library import INSIDE, Library
-from clusterctl.images.packages import Wanted
+from clusterctl.images.packages import PackageReference
 from clusterctl.images.push import split
 from clusterctl.images.throwaway import LABEL as LABEL_OF_PROBES
 
@@ -38,15 +38,15 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class BuildRequest:
     """A build: base, library, packages and name."""
 
     library: Library
     base: str
     tag: str
-    packages: tuple[Wanted, ...] = ()
+    packages: tuple[PackageReference, ...] = ()
     library_version: str | None = None
-    nccl_tests: Wanted | None = None
+    nccl_tests: PackageReference | None = None
     gpus: tuple[str, ...] = ()
     """Names of the nodes' GPUs, as far as they are known."""
     network: str | None = None
@@ -55,7 +55,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ContentEntry:
     """One entry of the image's contents: ``deb openssh-server 1:9.2p1``."""
 
     kind: str
@@ -76,10 +76,10 @@ class Built:
     library: str
     library_version: str
     library_sha256: str | None
-    findings: tuple[Finding, ...]
+    findings: tuple[CompatibilityFinding, ...]
     manifest: ImageLibrary
     """The library's manifest in the image."""
-    contents: tuple[Entry, ...]
+    contents: tuple[ContentEntry, ...]
     duration_s: float
 
 
@@ -118,7 +118,7 @@ def labels(library: Library, base: str, *, version: str, sha256: str | None) -> 
     return said | ({f"{LABEL}.sha256": sha256} if sha256 is not None else {})
 
 
-def build(client: docker.DockerClient, request: Request, *, progress: Callable[[str], None]) -> Built:
+def build(client: docker.DockerClient, request: BuildRequest, *, progress: Callable[[str], None]) -> Built:
     """Build the image and return its contents; it is tagged only if every step succeeded.
 
     ``progress`` is called with one short line at a time. Raise ImageError for packages with a wrong sha256 or kind, for
@@ -181,8 +181,8 @@ def _room() -> Iterator[None]:
         ) from None
 
 
-def _refuse(library: Library, findings: Sequence[Finding]) -> None:
-    refused = [finding for finding in findings if finding.judgement is Judgement.REFUSED]
+def _refuse(library: Library, findings: Sequence[CompatibilityFinding]) -> None:
+    refused = [finding for finding in findings if finding.judgement is Compatibility.REFUSED]
     if refused:
         listed = "; ".join(f"{finding.what}: {finding.reason}" for finding in refused)
         raise ImageError(
@@ -191,7 +191,7 @@ def _refuse(library: Library, findings: Sequence[Finding]) -> None:
         )
 
 
-def _nccl_tests(wanted: Wanted | None, folder: Path, progress: Callable[[str], None]) -> str | None:
+def _nccl_tests(wanted: PackageReference | None, folder: Path, progress: Callable[[str], None]) -> str | None:
     if wanted is None:
         return None
     target = folder / "nccl-tests"
@@ -208,7 +208,7 @@ def _nccl_tests(wanted: Wanted | None, folder: Path, progress: Callable[[str], N
 
 def _run(
     client: docker.DockerClient,
-    request: Request,
+    request: BuildRequest,
     folder: Path,
     dockerfile: str,
     progress: Callable[[str], None],
@@ -253,7 +253,7 @@ def _tag(image: Image, tag: str) -> None:
         raise ImageError(f"{tag!r} cannot be the image's name: {error.explanation or error}") from None
 
 
-def _failed(request: Request, said: str, tail: Sequence[str]) -> ImageError:
+def _failed(request: BuildRequest, said: str, tail: Sequence[str]) -> ImageError:
     ours = [line.partition("clusterctl: ")[2] for line in tail if line.startswith("clusterctl: ")]
     if ours:
         return ImageError(f"{request.tag} was not built: {ours[-1]}", hint=f"the base is {request.base}")
@@ -275,7 +275,7 @@ def _network_hint(output: str) -> str | None:
     return None
 
 
-def _contents(client: docker.DockerClient, image: str) -> tuple[Entry, ...]:
+def _contents(client: docker.DockerClient, image: str) -> tuple[ContentEntry, ...]:
     """Return what record-packages wrote into the image, read without starting it."""
     container = client.containers.create(
         image, ["true"], network_mode="none", labels={LABEL_OF_PROBES: "read"}
@@ -288,10 +288,10 @@ def _contents(client: docker.DockerClient, image: str) -> tuple[Entry, ...]:
             lines = member.read().decode(errors="replace").splitlines()
     finally:
         container.remove(force=True)
-    return tuple(Entry(*line.split("\t")) for line in lines if line.count("\t") == 2)
+    return tuple(ContentEntry(*line.split("\t")) for line in lines if line.count("\t") == 2)
 
 
-def _require(tag: str, contents: Sequence[Entry]) -> None:
+def _require(tag: str, contents: Sequence[ContentEntry]) -> None:
     programs = {entry.name for entry in contents if entry.kind == "program"}
     for program in ("sshd", "mpirun"):
         if program not in programs:

@@ -14,7 +14,7 @@ from clusterctl.errors import ImageError
 from clusterctl.foreign import json_value
 from clusterctl.images import elf, packages, unpack, wheel
 from clusterctl.images.library import INSIDE, UNPACKED, Library, kind_of
-from clusterctl.images.packages import Package, Wanted
+from clusterctl.images.packages import PackageReference, VerifiedPackage
 
 MANIFEST = "manifest.json"
 
@@ -25,9 +25,9 @@ class Bundle:
 
     library: Library
     version: str
-    packages: tuple[Package, ...]
+    packages: tuple[VerifiedPackage, ...]
     folder: Path
-    needs: tuple[elf.Needs, ...] | None
+    needs: tuple[elf.ElfNeeds, ...] | None
     """Its ELF files; None if this machine has no readelf."""
 
     @property
@@ -55,7 +55,7 @@ class Bundle:
 
 def make(
     library: Library,
-    wanted: Sequence[Wanted],
+    wanted: Sequence[PackageReference],
     folder: Path,
     *,
     version: str | None = None,
@@ -89,21 +89,21 @@ def make(
     return Bundle(library, chosen, tuple(found), folder, needs)
 
 
-def _bundled(library: Library, wanted: Sequence[Wanted], scratch: Path) -> list[Package]:
+def _bundled(library: Library, wanted: Sequence[PackageReference], scratch: Path) -> list[VerifiedPackage]:
     given = {entry.name for entry in wanted}
     made = []
     for spec in library.packages:
         if spec.bundled and spec.name not in given:
             path = wheel.rebuild(scratch)
             made.append(
-                Package(
+                VerifiedPackage(
                     spec.name, kind_of(path.name), path, path.name, "clusterctl", packages.sha256_of(path)
                 )
             )
     return made
 
 
-def _version_in_name(found: Sequence[Package]) -> str | None:
+def _version_in_name(found: Sequence[VerifiedPackage]) -> str | None:
     for package in found:
         named = re.search(r"[-_]v?(\d+\.\d+(?:\.\d+)*(?:-\d+)?)", package.file_name)
         if named:
@@ -112,7 +112,11 @@ def _version_in_name(found: Sequence[Package]) -> str | None:
 
 
 def _write_manifest(
-    library: Library, version: str, found: Sequence[Package], tree: Path, needs: Sequence[elf.Needs] | None
+    library: Library,
+    version: str,
+    found: Sequence[VerifiedPackage],
+    tree: Path,
+    needs: Sequence[elf.ElfNeeds] | None,
 ) -> None:
     sonames = {need.path: need.soname for need in needs or ()}
     files = []

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 from clusterctl.images.base_image import BaseImage, Version, dotted, version
-from clusterctl.images.elf import Needs
+from clusterctl.images.elf import ElfNeeds
 from clusterctl.images.library import Library
-from clusterctl.images.packages import Package
+from clusterctl.images.packages import VerifiedPackage
 
 _TAGS = re.compile(r"-(?P<python>[a-z0-9.]+)-(?P<abi>[a-z0-9_.]+)-(?P<platform>[a-z0-9_.]+)\.whl$")
 _MACHINES = {"Advanced Micro Devices X86-64": "x86_64", "AArch64": "aarch64"}
@@ -31,7 +31,7 @@ _CAPABILITIES: tuple[tuple[str, str], ...] = (
 )
 
 
-class Judgement(str, Enum):
+class Compatibility(str, Enum):
     """The result of one compatibility check."""
 
     FITS = "fits"
@@ -40,11 +40,11 @@ class Judgement(str, Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CompatibilityFinding:
     """One checked property: its name, the result, and the values of both sides."""
 
     what: str
-    judgement: Judgement
+    judgement: Compatibility
     reason: str
 
 
@@ -55,13 +55,13 @@ def capability_of(gpu: str) -> str | None:
 
 def judge(
     library: Library,
-    packages: Sequence[Package],
-    needs: Sequence[Needs] | None,
+    packages: Sequence[VerifiedPackage],
+    needs: Sequence[ElfNeeds] | None,
     base: BaseImage,
     *,
     architectures: frozenset[str] | None = None,
     gpus: Sequence[str] = (),
-) -> tuple[Finding, ...]:
+) -> tuple[CompatibilityFinding, ...]:
     """Compare what a library needs with what the base image has.
 
     ``needs``: its ELF files, None where this machine cannot read them. ``architectures``: those of its GPU code
@@ -72,9 +72,9 @@ def judge(
     findings += [_plugin(library, package, base) for package in packages if package.name == library.plugin]
     if base.family not in library.families:
         findings.append(
-            Finding(
+            CompatibilityFinding(
                 "distribution",
-                Judgement.REFUSED,
+                Compatibility.REFUSED,
                 f"{library.title} does not support {base.os or base.family}",
             )
         )
@@ -85,114 +85,146 @@ def judge(
     return tuple(findings)
 
 
-def _elf(library: Library, needs: Sequence[Needs] | None, base: BaseImage) -> list[Finding]:
+def _elf(library: Library, needs: Sequence[ElfNeeds] | None, base: BaseImage) -> list[CompatibilityFinding]:
     if needs is None:
         why = "readelf is not installed on this machine (apt-get install binutils)"
-        return [Finding(what, Judgement.UNKNOWN, why) for what in ("SONAME", "GLIBC", "GLIBCXX")]
+        return [
+            CompatibilityFinding(what, Compatibility.UNKNOWN, why) for what in ("SONAME", "GLIBC", "GLIBCXX")
+        ]
     if not needs:
         return []
     findings = _machine(needs, base)
     if library.soname is not None:
         names = sorted({need.soname for need in needs if need.soname})
-        judgement = Judgement.FITS if library.soname in names else Judgement.REFUSED
+        judgement = Compatibility.FITS if library.soname in names else Compatibility.REFUSED
         shown = (
             library.soname
-            if judgement is Judgement.FITS
+            if judgement is Compatibility.FITS
             else f"{', '.join(names) or 'none'}, not {library.soname}"
         )
-        findings.append(Finding("SONAME", judgement, f"the library's soname is {shown}"))
+        findings.append(CompatibilityFinding("SONAME", judgement, f"the library's soname is {shown}"))
     findings.append(_newest("GLIBC", needs, base.glibc, base))
     findings.append(_newest("GLIBCXX", needs, base.glibcxx, base))
     return findings
 
 
-def _machine(needs: Sequence[Needs], base: BaseImage) -> list[Finding]:
+def _machine(needs: Sequence[ElfNeeds], base: BaseImage) -> list[CompatibilityFinding]:
     """Check the processor for which the library was built; GPU code, which is also ELF, is skipped."""
     built = sorted({_MACHINES[need.machine] for need in needs if need.machine in _MACHINES})
     if base.machine is None or not built:
         return []
-    judgement = Judgement.FITS if base.machine in built else Judgement.REFUSED
-    return [Finding("machine", judgement, f"built for {', '.join(built)}; {base.name} is {base.machine}")]
+    judgement = Compatibility.FITS if base.machine in built else Compatibility.REFUSED
+    return [
+        CompatibilityFinding(
+            "machine", judgement, f"built for {', '.join(built)}; {base.name} is {base.machine}"
+        )
+    ]
 
 
-def _newest(what: str, needs: Sequence[Needs], there: Version | None, base: BaseImage) -> Finding:
+def _newest(
+    what: str, needs: Sequence[ElfNeeds], there: Version | None, base: BaseImage
+) -> CompatibilityFinding:
     asking = [(need.versions[what], need.path.name) for need in needs if what in need.versions]
     if not asking:
-        return Finding(what, Judgement.FITS, "not required")
+        return CompatibilityFinding(what, Compatibility.FITS, "not required")
     wanted, who = max(asking)
     if there is None:
-        return Finding(what, Judgement.UNKNOWN, f"{who} needs {dotted(wanted)}; {base.name} has none yet")
-    judgement = Judgement.FITS if wanted <= there else Judgement.REFUSED
-    return Finding(what, judgement, f"{who} needs {dotted(wanted)}; {base.name} has {dotted(there)}")
+        return CompatibilityFinding(
+            what, Compatibility.UNKNOWN, f"{who} needs {dotted(wanted)}; {base.name} has none yet"
+        )
+    judgement = Compatibility.FITS if wanted <= there else Compatibility.REFUSED
+    return CompatibilityFinding(
+        what, judgement, f"{who} needs {dotted(wanted)}; {base.name} has {dotted(there)}"
+    )
 
 
-def _wheel(package: Package, base: BaseImage) -> Finding:
+def _wheel(package: VerifiedPackage, base: BaseImage) -> CompatibilityFinding:
     """Check a wheel by the tags in its file name (packaging.python.org, platform compatibility tags)."""
     what, found = f"wheel {package.name}", _TAGS.search(package.file_name)
     if found is None:
-        return Finding(what, Judgement.UNKNOWN, f"the name of {package.file_name} has no platform tags")
+        return CompatibilityFinding(
+            what, Compatibility.UNKNOWN, f"the name of {package.file_name} has no platform tags"
+        )
     for platform in found["platform"].split("."):
         glibc = re.fullmatch(r"manylinux_(\d+)_(\d+)_.*", platform)
         if platform.startswith(("win", "macosx", "musllinux")):
-            return Finding(what, Judgement.REFUSED, f"{package.file_name} is not for Linux with glibc")
+            return CompatibilityFinding(
+                what, Compatibility.REFUSED, f"{package.file_name} is not for Linux with glibc"
+            )
         foreign = next(
             (m for m in _MACHINES.values() if m != base.machine and platform.endswith(f"_{m}")), None
         )
         if foreign is not None and base.machine is not None:
-            return Finding(what, Judgement.REFUSED, f"built for {foreign}; {base.name} is {base.machine}")
+            return CompatibilityFinding(
+                what, Compatibility.REFUSED, f"built for {foreign}; {base.name} is {base.machine}"
+            )
         if glibc and (int(glibc[1]), int(glibc[2])) > base.glibc:
-            return Finding(
-                what, Judgement.REFUSED, f"{platform}, and {base.name} has glibc {dotted(base.glibc)}"
+            return CompatibilityFinding(
+                what, Compatibility.REFUSED, f"{platform}, and {base.name} has glibc {dotted(base.glibc)}"
             )
     tags = [re.fullmatch(r"cp(\d)(\d{1,9})", tag) for tag in found["python"].split(".")]
     pythons = [(int(tag[1]), int(tag[2])) for tag in tags if tag]
     if not pythons:
-        return Finding(what, Judgement.FITS, f"{found['python']}: any Python 3")
+        return CompatibilityFinding(what, Compatibility.FITS, f"{found['python']}: any Python 3")
     shown = ", ".join(map(dotted, pythons))
     if base.python is None:
-        return Finding(what, Judgement.REFUSED, f"built for Python {shown}; {base.name} has no Python")
+        return CompatibilityFinding(
+            what, Compatibility.REFUSED, f"built for Python {shown}; {base.name} has no Python"
+        )
     fits = base.python in pythons or (found["abi"] == "abi3" and base.python >= min(pythons))
-    judgement = Judgement.FITS if fits else Judgement.REFUSED
-    return Finding(what, judgement, f"built for Python {shown}; {base.name} has {dotted(base.python)}")
+    judgement = Compatibility.FITS if fits else Compatibility.REFUSED
+    return CompatibilityFinding(
+        what, judgement, f"built for Python {shown}; {base.name} has {dotted(base.python)}"
+    )
 
 
-def _plugin(library: Library, package: Package, base: BaseImage) -> Finding:
+def _plugin(library: Library, package: VerifiedPackage, base: BaseImage) -> CompatibilityFinding:
     what = f"plugin {package.name}"
     if base.torch is None:
-        return Finding(what, Judgement.REFUSED, f"{base.name} has no PyTorch for the plugin")
+        return CompatibilityFinding(what, Compatibility.REFUSED, f"{base.name} has no PyTorch for the plugin")
     found = version(base.torch)
     minor = dotted(found[:2]) if found else base.torch
     wanted = library.torch_versions.get(minor)
     if wanted is None:
         known = ", ".join(library.torch_versions)
-        return Finding(
-            what, Judgement.REFUSED, f"{base.name} has PyTorch {base.torch}; plugins are for {known}"
+        return CompatibilityFinding(
+            what, Compatibility.REFUSED, f"{base.name} has PyTorch {base.torch}; plugins are for {known}"
         )
     named = re.search(r"-(\d+(?:\.\d+)+)", package.file_name)
     given = named[1] if named else "unknown"
-    judgement = Judgement.FITS if given == wanted else Judgement.REFUSED
-    return Finding(what, judgement, f"PyTorch {base.torch} requires {wanted}; {package.file_name} is {given}")
+    judgement = Compatibility.FITS if given == wanted else Compatibility.REFUSED
+    return CompatibilityFinding(
+        what, judgement, f"PyTorch {base.torch} requires {wanted}; {package.file_name} is {given}"
+    )
 
 
-def _gpu_code(architectures: frozenset[str] | None, gpus: Sequence[str]) -> list[Finding]:
+def _gpu_code(architectures: frozenset[str] | None, gpus: Sequence[str]) -> list[CompatibilityFinding]:
     if architectures is None:
-        return [Finding("GPU code", Judgement.UNKNOWN, "neither this machine nor the image has cuobjdump")]
+        return [
+            CompatibilityFinding(
+                "GPU code", Compatibility.UNKNOWN, "neither this machine nor the image has cuobjdump"
+            )
+        ]
     code = ", ".join(sorted(architectures))
     if not gpus:
         return [
-            Finding("GPU code", Judgement.UNKNOWN, f"{code}; the nodes' GPUs are not known: clusterctl check")
+            CompatibilityFinding(
+                "GPU code", Compatibility.UNKNOWN, f"{code}; the nodes' GPUs are not known: clusterctl check"
+            )
         ]
     findings = []
     for gpu in dict.fromkeys(gpus):
         wanted = capability_of(gpu)
         if wanted is None:
             findings.append(
-                Finding("GPU code", Judgement.UNKNOWN, f"{code}; the capability of {gpu} is not known")
+                CompatibilityFinding(
+                    "GPU code", Compatibility.UNKNOWN, f"{code}; the capability of {gpu} is not known"
+                )
             )
             continue
         fits = _runs_on(architectures, int(wanted))
-        judgement = Judgement.FITS if fits else Judgement.REFUSED
-        findings.append(Finding("GPU code", judgement, f"{code}; {gpu} is sm_{wanted}"))
+        judgement = Compatibility.FITS if fits else Compatibility.REFUSED
+        findings.append(CompatibilityFinding("GPU code", judgement, f"{code}; {gpu} is sm_{wanted}"))
     return findings
 
 

@@ -32,7 +32,7 @@ class Looked:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeOutcome:
+class DistributionOutcome:
     """The outcome on one node. ``source``: the sending node, "controller" or "registry"."""
 
     node: str
@@ -50,7 +50,7 @@ class Distributed:
 
     image: str
     method: Method | None
-    outcomes: tuple[NodeOutcome, ...]
+    outcomes: tuple[DistributionOutcome, ...]
     archive_bytes: int = 0
     controller_bytes: int = 0
     id: str | None = None
@@ -67,7 +67,7 @@ class Distribution:
     progress: Callable[[str], None]
     fanout: int = 64
     piece_bytes: int = relay.PIECE_BYTES
-    _outcomes: dict[str, NodeOutcome] = field(default_factory=dict)
+    _outcomes: dict[str, DistributionOutcome] = field(default_factory=dict)
 
     def run(self, asked: Method | None = None) -> Distributed:
         """Distribute the image; a node that fails becomes a failed outcome and does not stop the others."""
@@ -108,7 +108,7 @@ class Distribution:
             self._outcomes[name] = _failed(name, failure)
         return outcome.values_by_node
 
-    def _pull(self, looked: Mapping[str, Looked]) -> dict[str, NodeOutcome]:
+    def _pull(self, looked: Mapping[str, Looked]) -> dict[str, DistributionOutcome]:
         """Pull on every node at once; a node whose tag names a different image than the first node's fails.
 
         Nodes are compared with the first node of their architecture, because a tag can name one image per architecture.
@@ -129,7 +129,7 @@ class Distribution:
 
         nodes = [node for node in self.nodes if node.name in looked]
         outcome = fan_out(nodes, self.connect, work, fanout=self.fanout)
-        outcomes: dict[str, NodeOutcome] = {}
+        outcomes: dict[str, DistributionOutcome] = {}
         firsts: dict[str, tuple[str, NodeImage]] = {}
         for name, answer in outcome.items():
             if isinstance(answer, Failure):
@@ -138,9 +138,9 @@ class Distribution:
             image, before = answer
             first = firsts.setdefault(image.architecture, (name, image))
             if image.same_as(first[1]):
-                outcomes[name] = NodeOutcome(name, "present" if before else "pulled", "registry")
+                outcomes[name] = DistributionOutcome(name, "present" if before else "pulled", "registry")
             else:
-                outcomes[name] = NodeOutcome(
+                outcomes[name] = DistributionOutcome(
                     name, "failed",
                     reason=f"{self.name} is {image.id[:19]} here, but {first[1].id[:19]} on {first[0]}",
                     hint="the tag was moved meanwhile, or the nodes use different mirrors: pull again by digest",
@@ -154,9 +154,9 @@ class Distribution:
                 continue
             seen = looked[node.name]
             if seen.image is not None and seen.image.same_as(wanted):
-                self._outcomes[node.name] = NodeOutcome(node.name, "present")
+                self._outcomes[node.name] = DistributionOutcome(node.name, "present")
             elif seen.info.architecture != wanted.architecture:
-                self._outcomes[node.name] = NodeOutcome(
+                self._outcomes[node.name] = DistributionOutcome(
                     node.name, "failed",
                     reason=f"{node.name} is {seen.info.architecture}, but {self.name} is for {wanted.architecture}",
                     hint="build the image for that architecture, and exclude these nodes with --limit",
@@ -181,7 +181,7 @@ class Distribution:
         for name, failure in done.failures.items():
             self._outcomes[name] = _failed(name, failure)
         for name, (source, sent) in done.received.items():
-            self._outcomes[name] = NodeOutcome(name, "received", source, sent)
+            self._outcomes[name] = DistributionOutcome(name, "received", source, sent)
         return replace(
             self._result("tree", wanted),
             archive_bytes=done.archive_bytes,
@@ -189,9 +189,9 @@ class Distribution:
         )
 
 
-def _failed(name: str, failure: Failure) -> NodeOutcome:
+def _failed(name: str, failure: Failure) -> DistributionOutcome:
     away = failure.kind is not FailureKind.ERROR
-    return NodeOutcome(name, "failed", reason=failure.message, hint=failure.hint, unreachable=away)
+    return DistributionOutcome(name, "failed", reason=failure.message, hint=failure.hint, unreachable=away)
 
 
 def choose(asked: Method | None, name: str, local: NodeImage | None) -> Method:

@@ -21,7 +21,7 @@ READELF = "readelf"
 
 
 @dataclass(frozen=True, slots=True)
-class Needs:
+class ElfNeeds:
     """One ELF file: its own name, the libraries and the newest symbol versions that it needs."""
 
     path: Path
@@ -48,12 +48,12 @@ def available() -> bool:
     return shutil.which(READELF) is not None
 
 
-def read(paths: Sequence[Path]) -> tuple[Needs, ...]:
+def read(paths: Sequence[Path]) -> tuple[ElfNeeds, ...]:
     """Return what each file needs; raise ImageError for one that readelf cannot read."""
     return tuple(_one(path) for path in paths)
 
 
-def _one(path: Path) -> Needs:
+def _one(path: Path) -> ElfNeeds:
     # Version requirements (-V) instead of all symbols: this is fast even for a library of 300 MB.
     argv = (READELF, "--wide", "--file-header", "--dynamic", "--version-info", str(path))
     try:
@@ -75,7 +75,7 @@ def _one(path: Path) -> Needs:
         versions[kind] = max(versions.get(kind, ()), number)
     tags = _TAG.findall(done.stdout)
     machine = _MACHINE.search(done.stdout)
-    return Needs(
+    return ElfNeeds(
         path=path,
         machine=machine[1].strip() if machine else "",
         soname=next((value for tag, value in tags if tag == "SONAME"), None),

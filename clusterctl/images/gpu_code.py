@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clusterctl.images import throwaway
-from clusterctl.images.elf import Needs
+from clusterctl.images.elf import ElfNeeds
 
 if TYPE_CHECKING:
     import docker
@@ -22,7 +22,7 @@ _TOOLKIT = "PATH=$PATH:/usr/local/cuda/bin; command -v cuobjdump >/dev/null || e
 
 
 def architectures(
-    client: docker.DockerClient, base: str, needs: Sequence[Needs] | None
+    client: docker.DockerClient, base: str, needs: Sequence[ElfNeeds] | None
 ) -> frozenset[str] | None:
     """Return ``sm_90``, ``compute_90``, ... of the libraries that use CUDA; None without CUDA or cuobjdump.
 
@@ -36,7 +36,7 @@ def architectures(
     return found or None
 
 
-def _is_cuda(need: Needs) -> bool:
+def _is_cuda(need: ElfNeeds) -> bool:
     names = (need.soname or need.path.name, *need.libraries)
     return any(name.startswith(("libnccl", "libcudart", "libcuda")) for name in names)
 

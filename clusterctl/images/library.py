@@ -35,7 +35,7 @@ _SUFFIXES: dict[str, Kind] = {
 }
 
 
-class Package(Model):
+class LibraryPackage(Model):
     """One file that a library is made of."""
 
     name: Name
@@ -49,7 +49,7 @@ class Package(Model):
     """What it is, and where it comes from."""
 
 
-class Variable(Model):
+class LibraryVariable(Model):
     """A variable that the library reads while it runs."""
 
     name: VariableName
@@ -73,7 +73,7 @@ class Library(Model):
     title: str
     sources: tuple[str, ...]
     """Where the facts of this file come from."""
-    packages: tuple[Package, ...] = ()
+    packages: tuple[LibraryPackage, ...] = ()
     base: str | None = None
     """The default base image; it may already contain the library."""
     families: tuple[Literal["debian", "rhel"], ...] = ("debian", "rhel")
@@ -86,13 +86,13 @@ class Library(Model):
     torch_versions: dict[str, str] = Field(default_factory=dict)
     """PyTorch's minor version to the plugin's version."""
     edits: tuple[Edit, ...] = ()
-    variables: tuple[Variable, ...] = ()
+    variables: tuple[LibraryVariable, ...] = ()
     mapped: str
     """A regular expression for the library's path in /proc/PID/maps."""
     version_program: str | None = None
     """Python code that loads the library like a rank and prints its version line; None: not known."""
 
-    def package(self, name: str) -> Package:
+    def package(self, name: str) -> LibraryPackage:
         """Return the package of this name; raise ImageError with the known names."""
         for package in self.packages:
             if package.name == name:

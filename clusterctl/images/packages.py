@@ -26,7 +26,7 @@ _LARGEST_BYTES = 8 << 30
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class PackageReference:
     """A package from the command line: ``NAME=PATH_OR_URL#sha256=HEX``."""
 
     name: str
@@ -34,7 +34,7 @@ class Wanted:
     sha256: str | None
 
     @classmethod
-    def parse(cls, text: str) -> Wanted:
+    def parse(cls, text: str) -> PackageReference:
         """Parse the value of ``--package``; raise UsageError for an invalid one."""
         name, equals, rest = text.partition("=")
         source, _, fragment = rest.partition("#")
@@ -63,7 +63,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Package:
+class VerifiedPackage:
     """A local package whose sha256 was verified."""
 
     name: str
@@ -75,7 +75,7 @@ class Package:
     sha256: str
 
 
-def ask(library: Library, wanted: Sequence[Wanted], *, bundled: bool = True) -> None:
+def ask(library: Library, wanted: Sequence[PackageReference], *, bundled: bool = True) -> None:
     """Raise ImageError unless these are the library's packages; no file is read."""
     seen: set[str] = set()
     for entry in wanted:
@@ -98,7 +98,7 @@ def ask(library: Library, wanted: Sequence[Wanted], *, bundled: bool = True) -> 
             )
 
 
-def obtain(wanted: Wanted, folder: Path, *, progress: Callable[[str], None]) -> Package:
+def obtain(wanted: PackageReference, folder: Path, *, progress: Callable[[str], None]) -> VerifiedPackage:
     """Return the package after verifying its sha256; downloads are kept in the cache.
 
     The given directory holds a download until it is verified. Raise ImageError if the sha256 differs.
@@ -112,7 +112,9 @@ def obtain(wanted: Wanted, folder: Path, *, progress: Callable[[str], None]) -> 
             f"{_shown(wanted)} has the sha256 {found}, expected {wanted.sha256}",
             hint="nothing was built; check the origin of the file before you accept its sha256",
         )
-    return Package(wanted.name, kind_of(wanted.file_name), path, wanted.file_name, _shown(wanted), found)
+    return VerifiedPackage(
+        wanted.name, kind_of(wanted.file_name), path, wanted.file_name, _shown(wanted), found
+    )
 
 
 def sha256_of(path: Path) -> str:
@@ -133,7 +135,7 @@ def cache_folder() -> Path:
     return Path(home) / "clusterctl" / "packages"
 
 
-def _shown(wanted: Wanted) -> str:
+def _shown(wanted: PackageReference) -> str:
     if not wanted.is_url:
         return wanted.source
     parts = urllib.parse.urlsplit(wanted.source)
@@ -141,14 +143,14 @@ def _shown(wanted: Wanted) -> str:
     return urllib.parse.urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
-def _hint_without(wanted: Wanted) -> str:
+def _hint_without(wanted: PackageReference) -> str:
     if wanted.is_url:
         return f"write {wanted.name}={_shown(wanted)}#sha256=HEX; nothing is downloaded without a sha256"
     found = sha256_of(Path(wanted.source).expanduser())
     return f"if you trust the origin of the file: {wanted.name}={wanted.source}#sha256={found}"
 
 
-def _fetched(wanted: Wanted, folder: Path, progress: Callable[[str], None]) -> Path:
+def _fetched(wanted: PackageReference, folder: Path, progress: Callable[[str], None]) -> Path:
     assert wanted.sha256 is not None
     kept = cache_folder() / wanted.sha256 / wanted.file_name
     if kept.is_file() and sha256_of(kept) == wanted.sha256:
@@ -175,7 +177,9 @@ def _fetched(wanted: Wanted, folder: Path, progress: Callable[[str], None]) -> P
     return kept
 
 
-def _download(wanted: Wanted, write: Callable[[bytes], object], progress: Callable[[str], None]) -> None:
+def _download(
+    wanted: PackageReference, write: Callable[[bytes], object], progress: Callable[[str], None]
+) -> None:
     try:
         # The timeout applies to each read; proxies and certificates come from the environment.
         with urllib.request.urlopen(wanted.source, timeout=_TIMEOUT_S) as answer:

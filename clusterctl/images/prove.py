@@ -23,7 +23,7 @@ _PID = re.compile(r"[0-9]{1,10}")
 
 
 @dataclass(frozen=True, slots=True)
-class RankProof:
+class LibraryProof:
     """One library in one process: ``rank`` is its number, ``slot N`` where it was started for the proof, or ``-``."""
 
     rank: str
@@ -33,7 +33,7 @@ class RankProof:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeProof:
+class ContainerProof:
     """What a node's container has."""
 
     container: str
@@ -42,7 +42,7 @@ class NodeProof:
     library: str
     expected_sha256: str | None
     """The sum in the image's label; None where the image says none."""
-    ranks: tuple[RankProof, ...]
+    ranks: tuple[LibraryProof, ...]
     versions: tuple[str, ...]
     errors: tuple[str, ...] = ()
 
@@ -52,7 +52,9 @@ class NodeProof:
         return bool(self.ranks) and all(rank.rank.startswith("slot ") for rank in self.ranks)
 
 
-def ask(node: Node, transport: Transport, *, library: str | None, slots: int, timeout_s: float) -> NodeProof:
+def ask(
+    node: Node, transport: Transport, *, library: str | None, slots: int, timeout_s: float
+) -> ContainerProof:
     """Return what the processes in a node's container have mapped.
 
     ``library`` None: the one that the image's label names. ``slots``: how many processes to start where no rank
@@ -93,25 +95,27 @@ def ask(node: Node, transport: Transport, *, library: str | None, slots: int, ti
     return parse(said.text, container=name, image=image, library=known.name, expected_sha256=expected)
 
 
-def parse(text: str, *, container: str, image: str, library: str, expected_sha256: str | None) -> NodeProof:
+def parse(
+    text: str, *, container: str, image: str, library: str, expected_sha256: str | None
+) -> ContainerProof:
     """Return the proof that is in what the script printed."""
     ranks, versions, errors = [], [], []
     for line in text.splitlines():
         fields = line.split("\t")
         if fields[0] == "rank" and len(fields) == 5 and _PID.fullmatch(fields[2]):
-            ranks.append(RankProof(fields[1], int(fields[2]), fields[3], fields[4]))
+            ranks.append(LibraryProof(fields[1], int(fields[2]), fields[3], fields[4]))
         elif fields[0] == "version" and len(fields) == 2:
             versions.append(fields[1])
         elif fields[0] == "error":
             errors.append(" ".join(fields[1:]))
     ranks.sort(key=lambda rank: (len(rank.rank), rank.rank, rank.pid))
     unique = tuple(dict.fromkeys(versions))
-    return NodeProof(
+    return ContainerProof(
         container, image, library, expected_sha256, tuple(ranks), unique, tuple(dict.fromkeys(errors))
     )
 
 
-def judge(answers: HostMap[NodeProof]) -> tuple[str, ...]:
+def judge(answers: HostMap[ContainerProof]) -> tuple[str, ...]:
     """Return what speaks against the proof, each with the node's name; nothing: all ranks use one library.
 
     Where nodes differ, those in the minority are named.

@@ -17,7 +17,7 @@ from clusterctl.images import relay, traces
 from clusterctl.images.archive import Archive, Compression
 from clusterctl.images.on_node import EngineInfo, NodeEngine, NodeImage
 from clusterctl.images.relay import Relay
-from clusterctl.images.spread import CONTROLLER, Spread, Transfer
+from clusterctl.images.spread import CONTROLLER, DistributionState, Transfer
 from clusterctl.images.traces import Note
 from clusterctl.inventory.model import Node
 from clusterctl.transport.base import Failure, FailureKind, Transport, TransportError
@@ -155,7 +155,7 @@ class Drive:
             self._give_up(name, failure)
 
     def _drive(self, archive: Archive) -> None:
-        spread = Spread(
+        spread = DistributionState(
             [
                 node.name
                 for node in self.nodes
@@ -192,7 +192,7 @@ class Drive:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
 
-    def _took(self, spread: Spread, ended: _Ended) -> bool:
+    def _took(self, spread: DistributionState, ended: _Ended) -> bool:
         """Tell the spread how a transfer ended; return True when the archive arrived."""
         transfer, failure = ended.transfer, ended.failure
         assert transfer is not None

@@ -18,7 +18,7 @@ class Transfer:
 
 
 @dataclass(slots=True)
-class Spread:
+class DistributionState:
     """The state of one distribution: feed it what ended, ask it what to start.
 
     Every node that has the archive sends to one other at a time, so that after k equal steps 2**(k-1) nodes

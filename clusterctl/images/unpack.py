@@ -15,14 +15,14 @@ from pathlib import Path, PurePosixPath
 from typing import IO, BinaryIO
 
 from clusterctl.errors import ImageError
-from clusterctl.images.packages import Package
+from clusterctl.images.packages import VerifiedPackage
 
 _AR_MAGIC = b"!<arch>\n"
 _AR_HEADER_BYTES = 60
 _LARGEST_BYTES = 32 << 30
 
 
-def unpack(package: Package, folder: Path) -> str | None:
+def unpack(package: VerifiedPackage, folder: Path) -> str | None:
     """Unpack a package below ``folder`` and return the version that it states; None without one.
 
     Wheels go to ``python/``, Debian packages and archives to the directory itself. Raise ImageError for a file that
@@ -43,7 +43,7 @@ def unpack(package: Package, folder: Path) -> str | None:
         raise _broken(package, error) from None
 
 
-def _broken(package: Package, error: Exception) -> ImageError:
+def _broken(package: VerifiedPackage, error: Exception) -> ImageError:
     return ImageError(f"{package.file_name} cannot be unpacked: {error}", hint="is the file whole?")
 
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from clusterctl.inventory.model import NodeSpec
-from clusterctl.inventory.problems import KeyPath, Problem, key_text
+from clusterctl.inventory.problems import InventoryProblem, KeyPath, key_text
 from clusterctl.inventory.shapes import shape_of
 from clusterctl.inventory.yaml_source import Document
 
@@ -28,7 +28,7 @@ _EXPECTED = {
 _READ_AS = {bool: "a boolean", int: "a number", float: "a number", type(None): "null"}
 
 
-def problems(error: ValidationError, document: Document, model: type[BaseModel]) -> list[Problem]:
+def problems(error: ValidationError, document: Document, model: type[BaseModel]) -> list[InventoryProblem]:
     """Return one problem for each key that the model rejected."""
     sentences: dict[KeyPath, list[str]] = {}
     for detail in error.errors(include_url=False, include_context=True):
@@ -40,7 +40,8 @@ def problems(error: ValidationError, document: Document, model: type[BaseModel])
             sentences[path].append(sentence)
     # A union is rejected once per alternative; one problem lists all of them.
     return [
-        Problem(document.line(path), key_text(path), " or ".join(parts)) for path, parts in sentences.items()
+        InventoryProblem(document.line(path), key_text(path), " or ".join(parts))
+        for path, parts in sentences.items()
     ]
 
 

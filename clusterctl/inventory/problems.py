@@ -12,7 +12,7 @@ _SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Problem:
+class InventoryProblem:
     """One problem: its line (from 1; 0 for the file as a whole), the key's path, and a sentence."""
 
     line: int
@@ -28,7 +28,7 @@ def key_text(path: KeyPath) -> str:
     return text
 
 
-def refusal(file: str, problems: Iterable[Problem]) -> InventoryError:
+def refusal(file: str, problems: Iterable[InventoryProblem]) -> InventoryError:
     """Return the error that lists the problems in the order of their lines, at most 20 of them."""
     found = sorted(set(problems))
     lines = []

@@ -13,7 +13,7 @@ from clusterctl import user_files
 from clusterctl.inventory import nodeset, shapes
 from clusterctl.inventory.field_types import Address, NodeName, address_problem, canonical_address
 from clusterctl.inventory.model import Inventory, InventoryFile, Node, NodeSettings, NodeSpec
-from clusterctl.inventory.problems import KeyPath, Problem, refusal
+from clusterctl.inventory.problems import InventoryProblem, KeyPath, refusal
 from clusterctl.inventory.user_paths import at_home, is_folder, is_there
 from clusterctl.inventory.yaml_source import Document
 
@@ -68,7 +68,7 @@ class _Resolver:
         self.file = file
         self.document = document
         self.folder = folder
-        self.problems: list[Problem] = []
+        self.problems: list[InventoryProblem] = []
         self.defaults = written(file.defaults)
         self.group_settings = {group: written(spec) for group, spec in file.groups.items()}
         self.texts: dict[Path, str | None] = {}

@@ -11,7 +11,7 @@ import yaml
 
 from clusterctl import user_files
 from clusterctl.errors import InventoryError
-from clusterctl.inventory.problems import KeyPath, Problem, key_text, refusal
+from clusterctl.inventory.problems import InventoryProblem, KeyPath, key_text, refusal
 from clusterctl.visible import ACTING_IN_A_LINE
 
 MAX_BYTES = 4 * 1024 * 1024
@@ -49,9 +49,9 @@ class Document:
             path = path[:-1]
         return self.lines.get(path, 0)
 
-    def problem(self, path: KeyPath, message: str) -> Problem:
+    def problem(self, path: KeyPath, message: str) -> InventoryProblem:
         """Return a problem at a key, with its line."""
-        return Problem(self.line(path), key_text(path), message)
+        return InventoryProblem(self.line(path), key_text(path), message)
 
 
 def read(path: Path) -> Document:
@@ -72,12 +72,12 @@ def read(path: Path) -> Document:
 def parse(data: bytes, file: str) -> Document:
     """Parse a file's bytes (``file`` is its name in messages); raise InventoryError with every problem."""
     if len(data) > MAX_BYTES:
-        raise refusal(file, [Problem(0, "", f"larger than {MAX_BYTES} bytes: not an inventory")])
+        raise refusal(file, [InventoryProblem(0, "", f"larger than {MAX_BYTES} bytes: not an inventory")])
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise refusal(file, [Problem(line, "", "not UTF-8 text; save the file as UTF-8")]) from None
+        raise refusal(file, [InventoryProblem(line, "", "not UTF-8 text; save the file as UTF-8")]) from None
     root = compose(text, file)
     reader = _Reader()
     value = reader.value(root, (), 0)
@@ -86,7 +86,11 @@ def parse(data: bytes, file: str) -> Document:
     if not isinstance(value, dict):
         raise refusal(
             file,
-            [Problem(root.start_mark.line + 1, "", "expected a mapping with the keys 'version' and 'nodes'")],
+            [
+                InventoryProblem(
+                    root.start_mark.line + 1, "", "expected a mapping with the keys 'version' and 'nodes'"
+                )
+            ],
         )
     return Document(file, value, reader.lines, reader.written)
 
@@ -120,30 +124,34 @@ def compose(text: str, file: str) -> yaml.Node:
     try:
         loader = _BoundedLoader(text)
         if not loader.check_node():
-            raise refusal(file, [Problem(0, "", "empty; an inventory has the keys 'version' and 'nodes'")])
+            raise refusal(
+                file, [InventoryProblem(0, "", "empty; an inventory has the keys 'version' and 'nodes'")]
+            )
         root = loader.get_node()
         if loader.check_node():
             second = loader.get_node()
             line = second.start_mark.line + 1 if second is not None else 0
-            raise refusal(file, [Problem(line, "", "a second YAML document begins; expected one")])
+            raise refusal(file, [InventoryProblem(line, "", "a second YAML document begins; expected one")])
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         what = " ".join(part for part in (error.context, error.problem) if part)
         line = mark.line + 1 if mark is not None else 0
         if "'\\t'" in what:
             what += "; indent with spaces, not with tabs"
-        raise refusal(file, [Problem(line, "", f"not YAML: {_printable(what)}")]) from None
+        raise refusal(file, [InventoryProblem(line, "", f"not YAML: {_printable(what)}")]) from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         # ValueError and OverflowError: PyYAML passes an escape beyond Unicode ("\UFFFFFFFF") on to chr().
         what = str(error) if isinstance(error, _TooMuch) else f"not YAML: {error}"
         raise refusal(
-            file, [Problem(0 if loader is None else loader.line + 1, "", _printable(what))]
+            file, [InventoryProblem(0 if loader is None else loader.line + 1, "", _printable(what))]
         ) from None
     finally:
         if loader is not None:
             loader.dispose()
     if root is None:
-        raise refusal(file, [Problem(0, "", "empty; an inventory has the keys 'version' and 'nodes'")])
+        raise refusal(
+            file, [InventoryProblem(0, "", "empty; an inventory has the keys 'version' and 'nodes'")]
+        )
     return root
 
 
@@ -153,7 +161,7 @@ class _Reader:
     def __init__(self) -> None:
         self.lines: dict[KeyPath, int] = {}
         self.written: dict[KeyPath, str] = {}
-        self.problems: list[Problem] = []
+        self.problems: list[InventoryProblem] = []
         self.count = 0
 
     def value(self, node: yaml.Node, path: KeyPath, depth: int) -> Any:
@@ -238,7 +246,7 @@ class _Reader:
         return None
 
     def problem(self, line: int, path: KeyPath, message: str) -> None:
-        self.problems.append(Problem(line, key_text(path), message))
+        self.problems.append(InventoryProblem(line, key_text(path), message))
 
 
 def _printable(text: str) -> str:

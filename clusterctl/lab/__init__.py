@@ -5,16 +5,16 @@ from __future__ import annotations
 from clusterctl.lab.lifecycle import LabOptions, down, status, up
 from clusterctl.lab.model import DEFAULT_DIRECTORY, Driver, Lab, LabNode, LabStatus, NodeStatus, load
 from clusterctl.lab.power import kill, start, wait_ssh
-from clusterctl.lab.python_mounts import Mount
+from clusterctl.lab.python_mounts import BindMount
 
 __all__ = [
     "DEFAULT_DIRECTORY",
+    "BindMount",
     "Driver",
     "Lab",
     "LabNode",
     "LabOptions",
     "LabStatus",
-    "Mount",
     "NodeStatus",
     "down",
     "kill",

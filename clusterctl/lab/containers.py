@@ -16,7 +16,7 @@ from clusterctl.images.engine import connect
 from clusterctl.lab import node_engine
 from clusterctl.lab.model import LabNode
 from clusterctl.lab.node_files import NodeFile
-from clusterctl.lab.python_mounts import Mount
+from clusterctl.lab.python_mounts import BindMount
 from clusterctl.lab.recipe import cache_folder
 from clusterctl.lab.rootfs import Image
 
@@ -128,7 +128,7 @@ def create(
     *,
     peers: Sequence[LabNode],
     image: str,
-    mounts: Sequence[Mount],
+    mounts: Sequence[BindMount],
     node_tar: bytes,
     own_engine: Path | None = None,
 ) -> LabNode:

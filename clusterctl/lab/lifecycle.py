@@ -23,7 +23,7 @@ from clusterctl.lab import (
 )
 from clusterctl.lab.model import DEFAULT_DIRECTORY, Driver, GuestSize, Lab, LabNode, LabStatus, load, save
 from clusterctl.lab.node_files import KeyPair
-from clusterctl.lab.python_mounts import Mount
+from clusterctl.lab.python_mounts import BindMount
 
 MAX_NODES = 16
 
@@ -35,7 +35,7 @@ class LabOptions:
     driver: Driver = "qemu"
     nodes: int = 2
     directory: Path = DEFAULT_DIRECTORY
-    mounts: tuple[Mount, ...] = ()
+    mounts: tuple[BindMount, ...] = ()
     with_python: bool = False
     memory_mib: int = 1280
     vcpus: int | None = None
@@ -149,7 +149,7 @@ def _start_guests(lab: Lab, options: LabOptions, image: rootfs.Image) -> tuple[L
 
 
 def _start_containers(
-    lab: Lab, options: LabOptions, image: rootfs.Image, mounts: tuple[Mount, ...]
+    lab: Lab, options: LabOptions, image: rootfs.Image, mounts: tuple[BindMount, ...]
 ) -> tuple[LabNode, ...]:
     with containers.engine() as client:
         image_name = containers.ensure_image(client, image)

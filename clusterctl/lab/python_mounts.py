@@ -12,7 +12,7 @@ from clusterctl.errors import LabError, UsageError
 
 
 @dataclass(frozen=True, slots=True)
-class Mount:
+class BindMount:
     """A bind mount of a directory or file of this machine."""
 
     source: str
@@ -20,7 +20,7 @@ class Mount:
     read_only: bool = False
 
     @classmethod
-    def parse(cls, text: str) -> Mount:
+    def parse(cls, text: str) -> BindMount:
         """Read ``HOST:GUEST[:ro]``; raise UsageError for anything else, or when HOST does not exist."""
         parts = text.split(":")
         if len(parts) not in (2, 3) or (len(parts) == 3 and parts[2] not in ("ro", "rw")):
@@ -33,7 +33,7 @@ class Mount:
         return cls(str(source), target, len(parts) == 3 and parts[2] == "ro")
 
 
-def for_this_python() -> tuple[Mount, ...]:
+def for_this_python() -> tuple[BindMount, ...]:
     """Return read-only mounts of the running interpreter: its prefix, and its base Python's."""
     executable = Path(sys.executable)
     if not executable.is_file():
@@ -47,7 +47,7 @@ def for_this_python() -> tuple[Mount, ...]:
     files = [
         link for link in _links(executable) if not any(link.is_relative_to(folder) for folder in folders)
     ]
-    return tuple(Mount(str(path), str(path), read_only=True) for path in (*folders, *files))
+    return tuple(BindMount(str(path), str(path), read_only=True) for path in (*folders, *files))
 
 
 def _outermost(folders: Iterable[Path]) -> list[Path]:

@@ -69,7 +69,7 @@ _BUILDERS = ("recipe.py", "rootfs.py", "rootfs_steps.py", "initramfs.py")
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class LabRecipe:
     """The inputs of a build. ``sources`` is empty where debootstrap's own default mirror is used."""
 
     suite: str
@@ -82,7 +82,7 @@ class Recipe:
         return self.sources[0].uri if self.sources else None
 
 
-def current() -> Recipe:
+def current() -> LabRecipe:
     """Return the recipe for this machine; its key changes with the packages, the mirror and the steps."""
     sources = choose(read_sources())
     digest = hashlib.sha256()
@@ -92,7 +92,7 @@ def current() -> Recipe:
         digest.update(resources.text("templates", "lab", name).encode() + b"\0")
     for name in _BUILDERS:
         digest.update(Path(__file__).with_name(name).read_bytes() + b"\0")
-    return Recipe(SUITE, sources, digest.hexdigest()[:16])
+    return LabRecipe(SUITE, sources, digest.hexdigest()[:16])
 
 
 def cache_folder() -> Path:

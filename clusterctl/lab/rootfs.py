@@ -14,7 +14,14 @@ from pathlib import Path
 from clusterctl import log, resources
 from clusterctl.errors import LabError
 from clusterctl.lab import host, initramfs, processes, rootfs_steps
-from clusterctl.lab.recipe import CONTAINER_EXCLUDES, DISK_SIZE, MORE_PACKAGES, Recipe, cache_folder, current
+from clusterctl.lab.recipe import (
+    CONTAINER_EXCLUDES,
+    DISK_SIZE,
+    MORE_PACKAGES,
+    LabRecipe,
+    cache_folder,
+    current,
+)
 
 _logger = log.get(__name__)
 _BUILDING = ".building"
@@ -124,7 +131,7 @@ def _locked() -> Iterator[None]:
                 return
 
 
-def _build(recipe: Recipe) -> None:
+def _build(recipe: LabRecipe) -> None:
     started = time.monotonic()
     _logger.info("building the lab's root filesystem (%s), once: this takes minutes", recipe.suite)
     done, image = Image(recipe.key), Image(recipe.key, building=True)
@@ -142,7 +149,7 @@ def _build(recipe: Recipe) -> None:
     _logger.info("built in %.0f s: %s", time.monotonic() - started, done.folder)
 
 
-def _fill(recipe: Recipe, image: Image) -> None:
+def _fill(recipe: LabRecipe, image: Image) -> None:
     root, scratch = image.folder / "root", image.folder / "scratch"
     rootfs_steps.bootstrap(recipe, root)
     _logger.info("installing packages")

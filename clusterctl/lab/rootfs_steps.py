@@ -17,7 +17,7 @@ from clusterctl.lab.recipe import (
     PRUNED_MODULES,
     USER,
     USER_ID,
-    Recipe,
+    LabRecipe,
 )
 
 _DOWNLOAD_TIMEOUT_S = 1200.0
@@ -30,7 +30,7 @@ _CHROOT_ENVIRONMENT = (
 _NAMESPACES = ("unshare", "--mount", "--pid", "--fork", "--kill-child")
 
 
-def bootstrap(recipe: Recipe, root: Path) -> None:
+def bootstrap(recipe: LabRecipe, root: Path) -> None:
     """Make the smallest Debian system in ``root``, and point its apt at the mirror that this machine uses."""
     root.mkdir()
     # Without its keyring debootstrap would only warn, and take what the mirror sends unverified.

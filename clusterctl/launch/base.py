@@ -65,7 +65,7 @@ class LaunchPlan:
     ``mark`` is random and part of the tags before ranks' lines (:mod:`launch.attribution`); ranks never receive it.
     """
 
-    launcher: Launcher
+    launcher: RankLauncher
     token: str
     mark: str
     directory: str
@@ -129,7 +129,7 @@ class LaunchPlan:
         return tuple(order)
 
 
-class Launcher(Protocol):
+class RankLauncher(Protocol):
     """Define a way to start ranks: files for the plan's directory, and the argv that starts all ranks."""
 
     @property

@@ -10,7 +10,7 @@ from clusterctl.errors import LaunchError
 from clusterctl.launch import choose
 from clusterctl.launch.base import LaunchPlan
 from clusterctl.launch.failure import Outcome
-from clusterctl.launch.plan import Plan
+from clusterctl.launch.plan import RequestPlan
 from clusterctl.workloads.archive import ARCHIVE
 
 _TIMEOUT_S = 120.0
@@ -18,7 +18,7 @@ _TIMEOUT_S = 120.0
 _LEAST_NODES = 3
 
 
-def plan(chosen: Plan, measured: LaunchPlan) -> LaunchPlan | None:
+def plan(chosen: RequestPlan, measured: LaunchPlan) -> LaunchPlan | None:
     """Return the launch of the workload on the same nodes, None if torch is missing or there are too few nodes."""
     if len(measured.placements) < _LEAST_NODES or not all(answer.torch for answer in chosen.answers):
         return None

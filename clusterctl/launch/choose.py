@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from clusterctl.benchmarks.collective import program_of
 from clusterctl.errors import LaunchError, UsageError
 from clusterctl.inventory import nodeset
-from clusterctl.launch.base import Launcher, MapBy
+from clusterctl.launch.base import MapBy, RankLauncher
 from clusterctl.launch.environment import Library
 from clusterctl.launch.launchers.hydra import Hydra
 from clusterctl.launch.launchers.local import LocalSpawn
@@ -18,7 +18,7 @@ from clusterctl.launch.launchers.srun import Srun
 from clusterctl.launch.launchers.torchrun import Torchrun
 from clusterctl.launch.preflight import Readiness
 
-LAUNCHERS: dict[str, Launcher] = {
+LAUNCHERS: dict[str, RankLauncher] = {
     "openmpi": OpenMpi(),
     "mpich": Hydra(),
     "torchrun": Torchrun(),
@@ -67,7 +67,7 @@ def require_servable(asked: str | None, nodes: int) -> None:
         )
 
 
-def launcher(asked: str | None, answers: Sequence[Readiness]) -> Launcher:
+def launcher(asked: str | None, answers: Sequence[Readiness]) -> RankLauncher:
     """Return the requested launcher, or choose one; raise UsageError if it cannot serve these nodes."""
     if asked is None:
         alone = len(answers) == 1 and answers[0].node.connection == "local"

@@ -21,7 +21,7 @@ from clusterctl.launch import fast_path as trust
 from clusterctl.launch import plan as planning
 from clusterctl.launch.base import LaunchPlan
 from clusterctl.launch.failure import Outcome
-from clusterctl.launch.plan import Plan
+from clusterctl.launch.plan import RequestPlan
 from clusterctl.launch.preflight import Readiness
 from clusterctl.launch.request import Request
 from clusterctl.launch.run import Runner
@@ -105,7 +105,7 @@ def merge(
     return (*found, *causes, *reported) if not causes else (*causes, *found, *reported)
 
 
-def environment_of(request: Request, plan: LaunchPlan, chosen: Plan) -> dict[str, Any]:
+def environment_of(request: Request, plan: LaunchPlan, chosen: RequestPlan) -> dict[str, Any]:
     """Return the setting ``environment``: the library's variables from request and inventory, without secrets."""
     names = {name for a in chosen.answers for name in a.node.env if tunes(name, chosen.library)}
     names |= dict(request.environment).keys()
@@ -207,7 +207,7 @@ class Measurement:
             )
         return self._training(chosen, chosen.training, launches)
 
-    def _launch(self, chosen: Plan, plan: LaunchPlan) -> tuple[Outcome | None, tuple[Fault, ...]]:
+    def _launch(self, chosen: RequestPlan, plan: LaunchPlan) -> tuple[Outcome | None, tuple[Fault, ...]]:
         self._starting(plan)
         name, nodes = plan.launcher.name, len(plan.placements)
         self._say(f"starting {plan.np} rank(s) on {nodes} node(s) through {name}")
@@ -225,7 +225,7 @@ class Measurement:
         self._launches.append(document(plan, outcome))
         return outcome, failure.classify(plan, outcome)
 
-    def _collective(self, chosen: Plan, swept: CollectiveSweep, plan: LaunchPlan) -> Measured:
+    def _collective(self, chosen: RequestPlan, swept: CollectiveSweep, plan: LaunchPlan) -> Measured:
         outcome, causes = self._launch(chosen, plan)
         if outcome is None:
             return self._failed(causes, chosen)
@@ -249,7 +249,7 @@ class Measurement:
             neighbours=neighbours,
         )  # fmt: skip
 
-    def _beside(self, chosen: Plan, plan: LaunchPlan) -> Neighbourhood:
+    def _beside(self, chosen: RequestPlan, plan: LaunchPlan) -> Neighbourhood:
         """Measure neighbouring ranks with an additional launch if the measured program cannot do so."""
         extra = beside.plan(chosen, plan)
         if extra is None:
@@ -262,7 +262,7 @@ class Measurement:
             self._say(f"note: pairs of neighbours were not measured: {fault.message}")
         return beside.parse(extra, outcome)
 
-    def _training(self, chosen: Plan, training: Training, plans: Sequence[LaunchPlan]) -> Measured:
+    def _training(self, chosen: RequestPlan, training: Training, plans: Sequence[LaunchPlan]) -> Measured:
         points: list[TrainingPoint] = []
         ranks: tuple[RankProof, ...] = ()
         faults: tuple[Fault, ...] = ()
@@ -294,10 +294,10 @@ class Measurement:
             trust=proven,
         )  # fmt: skip
 
-    def _trust(self, plan: LaunchPlan, outcome: Outcome, chosen: Plan) -> trust.Trust:
+    def _trust(self, plan: LaunchPlan, outcome: Outcome, chosen: RequestPlan) -> trust.Trust:
         allowed = self._request.allow_slow_path or trust.asked_for(self._request.environment)
         return trust.of_launch(plan, outcome, chosen.answers, chosen.library, allow_slow_path=allowed)
 
-    def _failed(self, faults: tuple[Fault, ...], chosen: Plan | None = None) -> Measured:
+    def _failed(self, faults: tuple[Fault, ...], chosen: RequestPlan | None = None) -> Measured:
         library, launcher = (chosen.library, chosen.launcher.name) if chosen else (None, None)
         return Measured(self._request, library, launcher, None, (), (), tuple(self._launches), faults)

@@ -19,7 +19,7 @@ from clusterctl.errors import LaunchError
 from clusterctl.inventory import interfaces
 from clusterctl.launch import choose, environment, preflight
 from clusterctl.launch import fast_path as trust
-from clusterctl.launch.base import Launcher, LaunchPlan, MapBy, Placement, spread
+from clusterctl.launch.base import LaunchPlan, MapBy, Placement, RankLauncher, spread
 from clusterctl.launch.environment import Communication, Environment, Library, variables
 from clusterctl.launch.identity import LaunchIdentity
 from clusterctl.launch.preflight import Needs, Readiness
@@ -31,12 +31,12 @@ GPU_SWEEP = CollectiveSweep(min_bytes=8, max_bytes=1 << 30, step_factor=2, iters
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RequestPlan:
     """Hold what all launches of one request share; the launching node comes first in ``answers``."""
 
     request: Request
     answers: tuple[Readiness, ...]
-    launcher: Launcher
+    launcher: RankLauncher
     library: Library
     program: choose.Program
     np: int
@@ -97,7 +97,7 @@ class Plan:
         )
 
 
-def plan(request: Request, answers: Sequence[Readiness], identity: LaunchIdentity) -> Plan:
+def plan(request: Request, answers: Sequence[Readiness], identity: LaunchIdentity) -> RequestPlan:
     """Choose what the request leaves open; raise UsageError or LaunchError if these nodes cannot serve it.
 
     ``answers`` hold each node's settings of the inventory and what the node has.
@@ -113,7 +113,7 @@ def plan(request: Request, answers: Sequence[Readiness], identity: LaunchIdentit
         )
     else:
         program = choose.torch_program(answers, archive, "training")
-    return Plan(
+    return RequestPlan(
         request=request,
         answers=answers,
         launcher=launcher,
@@ -145,7 +145,7 @@ def sweep_of(default: CollectiveSweep, request: Request) -> CollectiveSweep:
 def launch(
     answers: Sequence[Readiness],
     *,
-    launcher: Launcher,
+    launcher: RankLauncher,
     library: Library,
     np: int,
     map_by: MapBy,

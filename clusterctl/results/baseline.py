@@ -42,7 +42,7 @@ def noise_factor(repeats: int) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class BaselineFigure:
     """One figure of a run: message size in bytes (None: a training's throughput), unit and value."""
 
     size_bytes: int | None
@@ -79,7 +79,7 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class BaselineEntry:
     """All figures of one key, with the ids of their runs."""
 
     key: Mapping[str, str]
@@ -92,7 +92,7 @@ class Baseline:
     """A named set of entries."""
 
     name: str
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[BaselineEntry, ...] = ()
 
     @property
     def runs(self) -> tuple[str, ...]:
@@ -101,10 +101,10 @@ class Baseline:
 
 
 @dataclass(frozen=True, slots=True)
-class Below:
+class Regression:
     """One figure that is below its baseline."""
 
-    figure: Figure
+    figure: BaselineFigure
     baseline: float
     allowed: float
     np: str
@@ -115,13 +115,13 @@ class Below:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class BaselineComparison:
     """A run compared with a baseline. ``notes`` weaken the verdict: few repeats, other versions."""
 
     name: str
     verdict: Verdict
     judged: int
-    below: tuple[Below, ...] = ()
+    below: tuple[Regression, ...] = ()
     notes: tuple[str, ...] = field(default=())
 
     def document(self) -> dict[str, Any]:
@@ -146,16 +146,16 @@ class Comparison:
         }
 
 
-def figures(document: Mapping[str, Any]) -> list[tuple[dict[str, str], list[Figure]]]:
+def figures(document: Mapping[str, Any]) -> list[tuple[dict[str, str], list[BaselineFigure]]]:
     """Return the figures of one ``clusterctl.bench/1`` document under their keys; empty if it has no keys."""
     keys: Mapping[str, dict[str, str]] = (document.get("proof") or {}).get("keys") or {}
     found = []
     for point in document.get("points") or ():
         for name, unit in (("images_per_s", "images/s"), ("sequences_per_s", "sequences/s")):
             if point.get(name) is not None and str(point["np"]) in keys:
-                found.append((keys[str(point["np"])], [Figure(None, unit, float(point[name]))]))
+                found.append((keys[str(point["np"])], [BaselineFigure(None, unit, float(point[name]))]))
     rows = [
-        Figure(int(row["size_bytes"]), "GB/s", float(row["busbw_gbps"]))
+        BaselineFigure(int(row["size_bytes"]), "GB/s", float(row["busbw_gbps"]))
         for row in document.get("rows") or ()
         if row.get("busbw_gbps")
     ]
@@ -173,25 +173,27 @@ def record(baseline: Baseline, document: Mapping[str, Any]) -> Baseline:
     for key, found in figures(document):
         at = next((i for i, entry in enumerate(entries) if not differences(entry.key, key)), None)
         if at is None:
-            entries.append(Entry(key, (run,), tuple(Series(f.size_bytes, f.unit, (f.value,)) for f in found)))
+            entries.append(
+                BaselineEntry(key, (run,), tuple(Series(f.size_bytes, f.unit, (f.value,)) for f in found))
+            )
         else:
             entries[at] = _with(entries[at], run, found)
     return Baseline(baseline.name, tuple(entries))
 
 
-def _with(entry: Entry, run: str, found: Sequence[Figure]) -> Entry:
+def _with(entry: BaselineEntry, run: str, found: Sequence[BaselineFigure]) -> BaselineEntry:
     series = {(one.size_bytes, one.unit): one.values for one in entry.series}
     for figure in found:
         name = (figure.size_bytes, figure.unit)
         series[name] = (*series.get(name, ()), figure.value)
-    return Entry(
+    return BaselineEntry(
         entry.key, (*entry.runs, run), tuple(Series(size, unit, v) for (size, unit), v in series.items())
     )
 
 
-def compare(baseline: Baseline, document: Mapping[str, Any]) -> Comparison:
+def compare(baseline: Baseline, document: Mapping[str, Any]) -> BaselineComparison:
     """Compare a run's figures with the baseline; ``no-match`` if no figure has a judged counterpart."""
-    below: list[Below] = []
+    below: list[Regression] = []
     notes: dict[str, None] = {}
     judged = 0
     for key, found in figures(document):
@@ -213,20 +215,22 @@ def compare(baseline: Baseline, document: Mapping[str, Any]) -> Comparison:
             judged += 1
             off = _ROUNDED.get(figure.unit, 0.0)
             if figure.value + off < (one.median - off) * (1 - one.allowed):
-                below.append(Below(figure, one.median, one.allowed, key["np"]))
+                below.append(Regression(figure, one.median, one.allowed, key["np"]))
     verdict: Verdict = "below-baseline" if below else "ok" if judged else "no-match"
     if verdict == "no-match" and not notes:
         notes["the run has no figure at the recorded sizes"] = None
-    return Comparison(baseline.name, verdict, judged, tuple(below), tuple(notes))
+    return BaselineComparison(baseline.name, verdict, judged, tuple(below), tuple(notes))
 
 
-def _nearest(baseline: Baseline, key: Mapping[str, str]) -> tuple[Entry | None, dict[str, tuple[str, str]]]:
+def _nearest(
+    baseline: Baseline, key: Mapping[str, str]
+) -> tuple[BaselineEntry | None, dict[str, tuple[str, str]]]:
     """Return the entry whose key differs least, and the differences: (here, in the baseline) by field.
 
     Fields that may differ weigh least: an entry of other versions can be compared, an entry with another number of
     ranks cannot.
     """
-    best: tuple[Entry | None, dict[str, tuple[str, str]]] = (None, {})
+    best: tuple[BaselineEntry | None, dict[str, tuple[str, str]]] = (None, {})
     weight = (len(FIELDS) + 1, 0)
     for entry in baseline.entries:
         found = differences(key, entry.key)

@@ -10,10 +10,11 @@ from pydantic import ValidationError
 
 from clusterctl import json_text, rundir, user_files
 from clusterctl.benchmarks.key import FIELDS
-from clusterctl.documents.baseline import BaselineEntry, BaselineFile, BaselineSeries
+from clusterctl.documents.baseline import BaselineEntry as StoredEntry
+from clusterctl.documents.baseline import BaselineFile, BaselineSeries
 from clusterctl.errors import ResultError, UsageError
 from clusterctl.inventory.user_paths import is_file
-from clusterctl.results.baseline import Baseline, Entry, Series
+from clusterctl.results.baseline import Baseline, BaselineEntry, Series
 
 FOLDER = "baselines"
 LARGEST_BYTES = 64 << 20
@@ -68,7 +69,7 @@ def load(name: str, root: Path | None = None) -> Baseline:
     return Baseline(
         found.name,
         tuple(
-            Entry(
+            BaselineEntry(
                 {name: entry.key.get(name, "-") for name in FIELDS},
                 entry.runs,
                 tuple(Series(one.size_bytes, one.unit, one.values) for one in entry.series),
@@ -81,7 +82,7 @@ def load(name: str, root: Path | None = None) -> Baseline:
 def document(baseline: Baseline) -> dict[str, Any]:
     """Return a baseline as the text of its file."""
     entries = tuple(
-        BaselineEntry(
+        StoredEntry(
             key=dict(entry.key),
             runs=entry.runs,
             series=tuple(

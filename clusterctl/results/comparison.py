@@ -46,7 +46,7 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ComparisonRow:
     """One size in bytes, or one number of ranks, with every run's figure; None if a run has no figure there."""
 
     at: int
@@ -71,7 +71,7 @@ class Comparison:
     differences: tuple[Difference, ...]
     unkeyed: tuple[str, ...]
     """Return the runs without a key, whose configuration is unknown."""
-    lines: tuple[Line, ...]
+    lines: tuple[ComparisonRow, ...]
 
     @property
     def alike(self) -> bool:
@@ -153,9 +153,11 @@ def _of_repeats(document: Mapping[str, Any]) -> dict[int, float]:
     return {int(at): 1.96 * spread["cv"] for at, spread in figures if spread.get("cv") is not None}
 
 
-def _line(at: int, measured: Sequence[_Measured | None]) -> Line:
+def _line(at: int, measured: Sequence[_Measured | None]) -> ComparisonRow:
     first = measured[0]
-    return Line(at, tuple(None if one is None else _figure(one, first, one is first) for one in measured))
+    return ComparisonRow(
+        at, tuple(None if one is None else _figure(one, first, one is first) for one in measured)
+    )
 
 
 def _figure(one: _Measured, first: _Measured | None, is_first: bool) -> Figure:

@@ -31,7 +31,7 @@ _REBUILD = "move the file away and rebuild it from the run folders with 'cluster
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RunFilter:
     """A filter for runs: None matches any. ``since`` is RFC 3339 in UTC; ``newest`` is the largest number of runs."""
 
     benchmark: str | None = None
@@ -142,9 +142,9 @@ class Store:
         with _explained(self.path), self._transaction():
             self._connection.executemany(statement, [_values(record) for record in records])
 
-    def runs(self, wanted: Wanted | None = None) -> tuple[Summary, ...]:
+    def runs(self, wanted: RunFilter | None = None) -> tuple[Summary, ...]:
         """Return the matching runs, newest first; errors of unreadable runs are added to ``damaged``."""
-        where, values = _where(wanted or Wanted())
+        where, values = _where(wanted or RunFilter())
         statement = f"SELECT {', '.join(_COLUMNS)} FROM runs{where}"
         with _explained(self.path):
             found = self._connection.execute(statement, values).fetchall()
@@ -222,7 +222,7 @@ def _values(record: Record) -> list[Any]:
     return [*plain, json_text.in_ascii(list(record.commands)), json_text.in_ascii(record.document)]
 
 
-def _where(wanted: Wanted) -> tuple[str, list[Any]]:
+def _where(wanted: RunFilter) -> tuple[str, list[Any]]:
     conditions = {
         "benchmark = ?": wanted.benchmark,
         "library = ?": wanted.library,

@@ -24,7 +24,7 @@ MAX_NAMES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class KnownHostsLine:
     """One line: its place, its marker (``@revoked``, ``@cert-authority`` or none), key type and key."""
 
     file: str
@@ -48,7 +48,7 @@ class Judgement:
     """A verdict and the line that decided it."""
 
     verdict: Verdict
-    entry: Entry | None = None
+    entry: KnownHostsLine | None = None
 
 
 def host_name(host: str, port: int) -> str:
@@ -84,11 +84,11 @@ class KnownHosts:
     """
 
     def __init__(self, files: Iterable[str] = ()) -> None:
-        self._exact: dict[str, list[Entry]] = {}
-        self._hashed: list[tuple[bytes, bytes, Entry]] = []
-        self._patterns: list[tuple[str, Entry]] = []
+        self._exact: dict[str, list[KnownHostsLine]] = {}
+        self._hashed: list[tuple[bytes, bytes, KnownHostsLine]] = []
+        self._patterns: list[tuple[str, KnownHostsLine]] = []
         self._names = 0
-        self._found: dict[str, tuple[Entry, ...]] = {}
+        self._found: dict[str, tuple[KnownHostsLine, ...]] = {}
         for file in files:
             try:
                 text = user_files.read_text(file, user_files.KNOWN_HOSTS_BYTES, errors="replace")
@@ -117,9 +117,9 @@ class KnownHosts:
                     file,
                     "remove the lines of servers that no longer exist, or name a separate file for this fleet",
                 )
-            self._index(fields[0], Entry(file, number, marker, fields[1], fields[2]))
+            self._index(fields[0], KnownHostsLine(file, number, marker, fields[1], fields[2]))
 
-    def _index(self, hosts: str, entry: Entry) -> None:
+    def _index(self, hosts: str, entry: KnownHostsLine) -> None:
         if hosts.startswith("|"):
             parts = hosts.split("|")
             if len(parts) == 4 and parts[1] == "1":
@@ -136,7 +136,7 @@ class KnownHosts:
             if name:
                 self._exact.setdefault(name, []).append(entry)
 
-    def entries(self, name: str) -> tuple[Entry, ...]:
+    def entries(self, name: str) -> tuple[KnownHostsLine, ...]:
         """Return all entries for a server (a name of ``host_name``)."""
         # Cached, because each hashed line costs a digest per lookup, and each server is looked up three times.
         # Concurrent lookups of one name give the same result.
@@ -144,7 +144,7 @@ class KnownHosts:
             self._found[name] = tuple(self._look_up(name))
         return self._found[name]
 
-    def _look_up(self, name: str) -> list[Entry]:
+    def _look_up(self, name: str) -> list[KnownHostsLine]:
         found = list(self._exact.get(name, ()))
         if self._hashed:
             encoded = name.encode()

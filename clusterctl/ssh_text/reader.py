@@ -51,7 +51,7 @@ _NEVER = Criterion("never")
 
 
 @dataclass(slots=True)
-class Section:
+class ConfigSection:
     """Settings, and the criteria that must all hold for a host: its own and those of the sections that include it."""
 
     criteria: tuple[Criterion, ...]
@@ -63,7 +63,7 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class SyntaxFault:
     """A line that ssh would reject (``is_error``), or that is not supported: its place and the problem."""
 
     line: Line
@@ -75,10 +75,10 @@ class Fault:
 class Includes(Protocol):
     """Finds the files of an Include line, given its section and its depth; yields names and texts."""
 
-    def __call__(self, line: Line, within: Section, depth: int) -> Iterable[tuple[str, str]]: ...
+    def __call__(self, line: Line, within: ConfigSection, depth: int) -> Iterable[tuple[str, str]]: ...
 
 
-class Environment(Protocol):
+class SshMachine(Protocol):
     """What an evaluation asks of the machine on which ssh would run."""
 
     @property
@@ -92,7 +92,7 @@ class Environment(Protocol):
         """Return the canonical name of a host; None if ``found`` does not ask for one."""
 
 
-def no_includes(line: Line, within: Section, depth: int) -> Iterable[tuple[str, str]]:
+def no_includes(line: Line, within: ConfigSection, depth: int) -> Iterable[tuple[str, str]]:
     """Include nothing."""
     return ()
 
@@ -101,16 +101,16 @@ class Config:
     """The sections of one or several files, in the order in which they take precedence."""
 
     def __init__(self) -> None:
-        self.sections: list[Section] = []
-        self.faults: list[Fault] = []
+        self.sections: list[ConfigSection] = []
+        self.faults: list[SyntaxFault] = []
         self._general: list[int] = []
         self._by_name: dict[str, list[int]] = {}
 
     def add(self, name: str, text: str, includes: Includes = no_includes) -> None:
         """Parse a file and the files that it includes; its sections come after the present ones."""
-        self._file(name, text, includes, Section(()), 0)
+        self._file(name, text, includes, ConfigSection(()), 0)
 
-    def _begin(self, section: Section) -> Section:
+    def _begin(self, section: ConfigSection) -> ConfigSection:
         """Add a section, and index it by the host that it names, because most sections of a fleet name one host."""
         index = len(self.sections)
         self.sections.append(section)
@@ -121,25 +121,25 @@ class Config:
             self._by_name.setdefault(name, []).append(index)
         return section
 
-    def _file(self, name: str, text: str, includes: Includes, around: Section, depth: int) -> None:
-        section = self._begin(Section(around.criteria, None, around.match))
+    def _file(self, name: str, text: str, includes: Includes, around: ConfigSection, depth: int) -> None:
+        section = self._begin(ConfigSection(around.criteria, None, around.match))
         for number, raw in enumerate(lines(text), start=1):
             text_of_line = raw.strip()
             if not text_of_line or text_of_line.startswith("#"):
                 continue
             line = _line(text_of_line, name, number)
             if not line.words:
-                self.faults.append(Fault(line, f"{text_of_line[:120]!r} has no value", "fix that line"))
+                self.faults.append(SyntaxFault(line, f"{text_of_line[:120]!r} has no value", "fix that line"))
             elif line.key == "host":
-                section = self._begin(Section((*around.criteria, *_of_host(line)), line, around.match))
+                section = self._begin(ConfigSection((*around.criteria, *_of_host(line)), line, around.match))
             elif line.key == "match":
                 own = self._of_match(line)
-                section = self._begin(Section((*around.criteria, *own), line, around.match or line))
+                section = self._begin(ConfigSection((*around.criteria, *own), line, around.match or line))
             elif line.key == "include":
                 for file, included in includes(line, section, depth):
                     self._file(file, included, includes, section, depth + 1)
                 # A section in an included file ends with that file.
-                section = self._begin(Section(section.criteria, None, section.match))
+                section = self._begin(ConfigSection(section.criteria, None, section.match))
             else:
                 section.settings.append(line)
 
@@ -160,7 +160,7 @@ class Config:
                 continue
             if not given:
                 problem = f"'Match {line.value}' has no value after {word!r}"
-                self.faults.append(Fault(line, problem, "add a pattern or remove the keyword"))
+                self.faults.append(SyntaxFault(line, problem, "add a pattern or remove the keyword"))
                 return (_NEVER,)
             value = given.pop(0)
             if name in _WITH_A_WORD:
@@ -168,18 +168,18 @@ class Config:
                 found.append(Criterion(name, patterns, negated))
             elif name != "tagged":
                 problem = f"'Match {name}' is not supported; the section's settings are ignored"
-                self.faults.append(Fault(line, problem, is_error=False))
+                self.faults.append(SyntaxFault(line, problem, is_error=False))
                 return (_NEVER,)
             elif not negated:
                 return (_NEVER,)  # tags exist only with `ssh -P`
         return tuple(found)
 
-    def about(self, host: str) -> Iterator[Section]:
+    def about(self, host: str) -> Iterator[ConfigSection]:
         """Yield the sections that may concern a host, in the order of the files; those of other hosts are left out."""
         for index in sorted({*self._general, *self._by_name.get(host, ())}):
             yield self.sections[index]
 
-    def lookup(self, host: str, user: str | None, here: Environment) -> dict[str, tuple[str, ...]]:
+    def lookup(self, host: str, user: str | None, here: SshMachine) -> dict[str, tuple[str, ...]]:
         """Return a host's options. ``user``: the login user if set elsewhere, as with ``ssh -l``.
 
         Of ProxyJump and ProxyCommand, only the one that comes first is returned.
@@ -196,10 +196,10 @@ class Config:
 
     def _collect(
         self,
-        sections: Iterable[Section],
+        sections: Iterable[ConfigSection],
         host: str,
         found: dict[str, tuple[str, ...]],
-        here: Environment,
+        here: SshMachine,
         *,
         canonical: bool,
         final: bool,
@@ -261,7 +261,7 @@ def names_host(criteria: tuple[Criterion, ...], host: str) -> bool:
     return all(any_like(host, one.patterns) for one in criteria if one.name == "hosts")
 
 
-def _holds(one: Criterion, host: str, found: Options, here: Environment, passed: Mapping[str, bool]) -> bool:
+def _holds(one: Criterion, host: str, found: Options, here: SshMachine, passed: Mapping[str, bool]) -> bool:
     if one.name == "hosts":
         return any_like(host, one.patterns)
     if one.name in passed:

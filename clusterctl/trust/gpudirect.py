@@ -16,7 +16,7 @@ from typing import Any, Literal
 from clusterctl.benchmarks.base import Fault, FaultKind
 from clusterctl.trust import gpudirect_causes
 from clusterctl.trust.nccl_log_model import NcclLog, ProcessLog
-from clusterctl.trust.nccl_transport import Transport
+from clusterctl.trust.nccl_transport import ChannelTransport
 
 Status = Literal[
     "proven", "sockets", "no-gpudirect", "too-far", "unsupported", "no-rdma", "nvlink", "unknown"
@@ -147,8 +147,8 @@ def judge(
     )
 
 
-def _between(processes: Sequence[ProcessLog], direction: str) -> Counter[Transport]:
-    found: Counter[Transport] = Counter()
+def _between(processes: Sequence[ProcessLog], direction: str) -> Counter[ChannelTransport]:
+    found: Counter[ChannelTransport] = Counter()
     for process in processes:
         for (way_of, way), count in process.channels.items():
             if way_of == direction and way.kind in ("net", "collnet"):
@@ -156,7 +156,7 @@ def _between(processes: Sequence[ProcessLog], direction: str) -> Counter[Transpo
     return found
 
 
-def _labels(ways: Counter[Transport]) -> dict[str, int]:
+def _labels(ways: Counter[ChannelTransport]) -> dict[str, int]:
     found: Counter[str] = Counter()
     for way, count in ways.items():
         found[way.label] += count

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from clusterctl.trust.nccl_transport import Transport
+from clusterctl.trust.nccl_transport import ChannelTransport
 
 Direction = Literal["send", "receive", "local"]
 
@@ -55,7 +55,7 @@ class ProcessLog:
     """Lines about loaded network, tuner and other plugins."""
     nics: tuple[str, ...] = ()
     """mlx5_0:1/IB and the like, in NCCL's order; interfaces for sockets."""
-    channels: Mapping[tuple[Direction, Transport], int] = field(default_factory=dict)
+    channels: Mapping[tuple[Direction, ChannelTransport], int] = field(default_factory=dict)
     hca_gdr: Mapping[str, bool] = field(default_factory=dict)
     """Whether GPUDirect RDMA works, by HCA."""
     mechanisms: tuple[str, ...] = ()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from clusterctl.trust.nccl_log_model import Choice, Direction, GdrDistance, GraphSearch, ProcessLog
-from clusterctl.trust.nccl_transport import Transport, parse
+from clusterctl.trust.nccl_transport import ChannelTransport, parse
 
 _CHOICE = re.compile(r"(\w+): (\d{1,18}) Bytes -> Algo (\w+) proto (\w+)")
 _DIRECTIONS: dict[str, Direction] = {"[send] ": "send", "[receive] ": "receive", "": "local"}
@@ -81,9 +81,11 @@ class ProcessState:
 
 
 @lru_cache(maxsize=1024)
-def _read_channels(written: tuple[tuple[bytes, int], ...]) -> Mapping[tuple[Direction, Transport], int]:
+def _read_channels(
+    written: tuple[tuple[bytes, int], ...],
+) -> Mapping[tuple[Direction, ChannelTransport], int]:
     """Parse channels, cached because the processes of a node usually have the same channels."""
-    found: dict[tuple[Direction, Transport], int] = {}
+    found: dict[tuple[Direction, ChannelTransport], int] = {}
     for said, count in written:
         direction, _, via = said.decode("utf-8", "replace").partition("via ")
         way = parse(via)

@@ -20,7 +20,7 @@ SOCKET = "Socket"
 
 
 @dataclass(frozen=True, slots=True)
-class Transport:
+class ChannelTransport:
     """Hold the transport of a channel: between nodes (``net``, ``collnet``) or inside one (``p2p``, ``shm``).
 
     ``network`` is IB, Socket or a plugin's name, for ``p2p`` CUMEM, IPC, MNNVL...; ``device`` is NCCL's number of the
@@ -45,12 +45,12 @@ class Transport:
 
 
 @lru_cache(maxsize=4096)
-def parse(text: str) -> Transport | None:
+def parse(text: str) -> ChannelTransport | None:
     """Parse the text after ``via``; None for text that no known NCCL writes, such as half a line."""
     text = text.strip()
     if match := _NETWORK.fullmatch(text):
         proxy = match["proxy"]
-        return Transport(
+        return ChannelTransport(
             "net" if match["kind"] == "NET" else "collnet",
             match["network"],
             int(match["device"]),
@@ -59,7 +59,7 @@ def parse(text: str) -> Transport | None:
         )
     head, _, rest = text.partition("/")
     if head == "P2P" and rest:
-        return Transport("p2p", rest)
+        return ChannelTransport("p2p", rest)
     if head == "SHM":
-        return Transport("shm", rest or "direct")
+        return ChannelTransport("shm", rest or "direct")
     return None

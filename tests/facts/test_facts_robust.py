@@ -16,7 +16,7 @@ from clusterctl.facts.catalog import FRAGMENTS
 from clusterctl.facts.drift import drift
 from clusterctl.facts.model.host import RootAccess
 from clusterctl.facts.subjects import ssh_mesh
-from clusterctl.facts.subjects.clock import Exchange
+from clusterctl.facts.subjects.clock import ClockExchange
 from clusterctl.inventory.model import Node
 from clusterctl.requirements.catalog import ALL
 from clusterctl.requirements.fleet.view import Fleet
@@ -77,7 +77,7 @@ def test_no_output_breaks_the_parsers(sections: Sections, timed: bool) -> None:
         RootAccess(0, "root"),
         gathered_at=1.0,
         duration_s=1.0,
-        exchange=Exchange(1.0, 2.0, 3.0) if timed else None,
+        exchange=ClockExchange(1.0, 2.0, 3.0) if timed else None,
     )
     assert document.from_document(document.to_document(facts)) == facts
 

@@ -21,9 +21,9 @@ NONE_OF_OURS = {
 }
 
 
-def _entry(name: str, account: str, port: int) -> tuple[str, files.Entry]:
+def _entry(name: str, account: str, port: int) -> tuple[str, files.MeshEntry]:
     config = f"  HostName 10.0.0.{port}\n  Port {port}\n  User {account}\n  HostKeyAlias {name}"
-    return f"{name},10.0.0.{port}", files.Entry(name, f"ssh-ed25519 A clusterctl-mesh:{name}", "", config)
+    return f"{name},10.0.0.{port}", files.MeshEntry(name, f"ssh-ed25519 A clusterctl-mesh:{name}", "", config)
 
 
 def _ask(folder: Path, account: str, *words: str, user: str = LOCAL, before: str = "") -> dict[str, str]:

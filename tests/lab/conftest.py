@@ -45,7 +45,7 @@ import pytest
 
 from clusterctl import lab as labs
 from clusterctl.errors import LabError
-from clusterctl.lab import Lab, LabOptions, Mount, containers, host
+from clusterctl.lab import BindMount, Lab, LabOptions, containers, host
 
 GUESTS = {"qemu_lab", "bare_lab"}
 LAB_FIXTURES = {*GUESTS, "docker_lab", "docker_engine"}
@@ -206,7 +206,7 @@ def docker_lab(docker_engine: None, tmp_path_factory: pytest.TempPathFactory) ->
         driver="docker",
         nodes=2,
         directory=folder,
-        mounts=(Mount(checkout, checkout, read_only=True),),
+        mounts=(BindMount(checkout, checkout, read_only=True),),
         with_python=True,
     )
     session = LabSession(labs.up(options))

@@ -15,7 +15,7 @@ import yaml
 from lab_shell import on_node_of
 
 from clusterctl import lab as labs
-from clusterctl.lab import LabOptions, Mount, containers, python_mounts
+from clusterctl.lab import BindMount, LabOptions, containers, python_mounts
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(1200)]
 
@@ -53,7 +53,7 @@ def engines(image, tmp_path_factory):
     lab = labs.up(
         LabOptions(
             driver="docker", nodes=2, directory=folder, engines=True, with_python=True,
-            mounts=tuple(Mount(path, path, read_only=True) for path in SHARED),
+            mounts=tuple(BindMount(path, path, read_only=True) for path in SHARED),
         )
     )  # fmt: skip
     try:

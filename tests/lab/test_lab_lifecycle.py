@@ -182,7 +182,7 @@ def test_a_container_that_was_killed_starts_again(docker_lab):
 def test_down_removes_containers_network_and_files(docker_engine, docker_lab, tmp_path):
     (tmp_path / "data").mkdir()
     folder = tmp_path / "lab"
-    mount = labs.Mount.parse(f"{tmp_path / 'data'}:/data")
+    mount = labs.BindMount.parse(f"{tmp_path / 'data'}:/data")
     lab = labs.up(LabOptions(driver="docker", nodes=1, directory=folder, mounts=(mount,)))
     label = {"label": f"{LABEL}={lab.lab_id}"}
     (folder / "mine").write_text("a file of the user's own")

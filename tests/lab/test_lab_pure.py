@@ -20,10 +20,10 @@ from clusterctl import lab as labs
 from clusterctl.errors import LabError, UsageError
 from clusterctl.inventory.model import InventoryFile
 from clusterctl.lab import (
+    BindMount,
     Lab,
     LabNode,
     LabOptions,
-    Mount,
     containers,
     host,
     node_files,
@@ -37,7 +37,7 @@ from clusterctl.lab.apt_sources import AptSource, choose, parse_deb822, parse_li
 from clusterctl.lab.initramfs import CpioEntry, cpio, load_order
 from clusterctl.lab.model import GuestSize, ProcessMark, load, save
 from clusterctl.lab.node_files import KeyPair, NodeFile
-from clusterctl.lab.recipe import Recipe
+from clusterctl.lab.recipe import LabRecipe
 from clusterctl.lab.rootfs import Image
 
 DEB822 = """\
@@ -227,12 +227,12 @@ def test_guests_of_one_lab_share_a_fabric_and_nothing_else(tmp_path):
 )
 def test_wrong_mounts_are_refused(text):
     with pytest.raises(UsageError):
-        Mount.parse(text)
+        BindMount.parse(text)
 
 
 def test_mounts_are_parsed(tmp_path):
-    assert Mount.parse(f"{tmp_path}:/data:ro") == Mount(str(tmp_path), "/data", read_only=True)
-    assert Mount.parse(f"{tmp_path}:/data") == Mount(str(tmp_path), "/data", read_only=False)
+    assert BindMount.parse(f"{tmp_path}:/data:ro") == BindMount(str(tmp_path), "/data", read_only=True)
+    assert BindMount.parse(f"{tmp_path}:/data") == BindMount(str(tmp_path), "/data", read_only=False)
 
 
 def test_mounts_of_this_python_cover_the_interpreter_and_its_base():
@@ -285,7 +285,7 @@ def test_debootstrap_takes_nothing_unverified(tmp_path, monkeypatch):
     commands = []
     monkeypatch.setattr(host, "run", lambda argv, timeout_s: commands.append(tuple(argv)))
     with pytest.raises(FileNotFoundError):  # no system was made, so that its settings cannot be written
-        rootfs_steps.bootstrap(Recipe("bookworm", (), "key"), tmp_path / "root")
+        rootfs_steps.bootstrap(LabRecipe("bookworm", (), "key"), tmp_path / "root")
     words = commands[0]
     start = words.index("debootstrap")
     assert words[start + 1 : start + 3] == ("--force-check-gpg", f"--keyring={host.DEBIAN_KEYRING}")
@@ -305,7 +305,7 @@ def _cached_image(cache, key, age_s):
 
 def test_the_images_of_older_recipes_are_removed_but_for_the_last_and_those_in_use(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    now = Recipe("bookworm", (), "now")
+    now = LabRecipe("bookworm", (), "now")
     monkeypatch.setattr(rootfs, "current", lambda: now)
     current, last, used, old = (
         _cached_image(tmp_path, key, age)
@@ -318,7 +318,7 @@ def test_the_images_of_older_recipes_are_removed_but_for_the_last_and_those_in_u
     rootfs.ensure()
     assert [folder.is_dir() for folder in (current, last, used)] == [True, True, False]
     # The recipe of before again, for instance on another branch: now the other one is the last that was used.
-    monkeypatch.setattr(rootfs, "current", lambda: Recipe("bookworm", (), "last"))
+    monkeypatch.setattr(rootfs, "current", lambda: LabRecipe("bookworm", (), "last"))
     rootfs.ensure()
     _cached_image(tmp_path, "older", 9999)
     rootfs.ensure()

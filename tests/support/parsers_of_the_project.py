@@ -30,7 +30,7 @@ from clusterctl.facts.catalog import SUBJECTS
 from clusterctl.facts.drift import drift
 from clusterctl.facts.model.host import RootAccess
 from clusterctl.facts.model.node import NodeFacts
-from clusterctl.facts.subjects.clock import Exchange
+from clusterctl.facts.subjects.clock import ClockExchange
 from clusterctl.images import on_node, prove, relay
 from clusterctl.inventory import yaml_source
 from clusterctl.inventory.imports import kinds, spreadsheet
@@ -39,7 +39,7 @@ from clusterctl.inventory.model import Node
 from clusterctl.launch import leftovers, notices, processes, readiness
 from clusterctl.launch.attribution import LeadingTags, MarkedTags, XmlElements
 from clusterctl.launch.launchers import mpi_version
-from clusterctl.report.known_errors import catalogue, origin
+from clusterctl.report.known_errors import origin, topic_files
 from clusterctl.report.known_errors.scan import Scan
 from clusterctl.requirements.fleet.view import Fleet
 from clusterctl.requirements.judge import judge_node
@@ -130,7 +130,7 @@ def _everything_of_a_node(text: str) -> None:
         RootAccess(0, "root"),
         gathered_at=1.0,
         duration_s=1.0,
-        exchange=Exchange(1.0, 2.0, 3.0),
+        exchange=ClockExchange(1.0, 2.0, 3.0),
         subjects=frozenset(SUBJECTS),
     )
     assert document.from_document(document.to_document(facts)) == facts
@@ -172,7 +172,7 @@ def _image(text: str) -> object:
 
 
 def _scanned(text: str) -> None:
-    scan = Scan(catalogue.load())
+    scan = Scan(topic_files.load())
     scan.read("log", io.BytesIO(text.encode("utf-8", "replace")))
     assert scan.findings is not None and scan.left_over is not None
 

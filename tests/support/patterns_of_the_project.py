@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import clusterctl
-from clusterctl.report.known_errors.catalogue import load
 from clusterctl.report.known_errors.model import WINDOW_CHARACTERS
+from clusterctl.report.known_errors.topic_files import load
 
 if sys.version_info >= (3, 11):
     from re import _constants as codes  # type: ignore[attr-defined]

@@ -92,7 +92,7 @@ class Ranks:
 
 
 @dataclass(frozen=True)
-class Sizes:
+class SizeOptions:
     """Choose the message sizes of a collective."""
 
     min_bytes: Annotated[
@@ -162,7 +162,7 @@ class TrainingOptions:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ComparisonOptions:
     """Choose variants and repeats."""
 
     compare: bench_compare.CompareOption = None

@@ -96,7 +96,7 @@ def build(
     from clusterctl.images import engine
 
     found = _library(library)
-    request = building.Request(
+    request = building.BuildRequest(
         library=found,
         base=_base(base, found),
         tag=tag or image_of(inventory, limit, option="the new image with --tag"),
@@ -172,9 +172,9 @@ def _base(base: str | None, library: Library) -> str:
 
 
 def _wanted(text: str) -> Any:
-    from clusterctl.images.packages import Wanted
+    from clusterctl.images.packages import PackageReference
 
-    return Wanted.parse(text)
+    return PackageReference.parse(text)
 
 
 def _archive(text: str | None) -> Any:

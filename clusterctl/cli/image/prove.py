@@ -16,7 +16,7 @@ from clusterctl.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from clusterctl.images.prove import NodeProof
+    from clusterctl.images.prove import ContainerProof
     from clusterctl.inventory.model import Node
     from clusterctl.transport.base import HostMap, Transport
 
@@ -50,7 +50,7 @@ def prove(
 
     session = open_session(inventory, limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys)
 
-    def work(node: Node, transport: Transport) -> NodeProof:
+    def work(node: Node, transport: Transport) -> ContainerProof:
         slots = node.slots or node.gpus or 1
         return proving.ask(node, transport, library=library, slots=slots, timeout_s=session.command_timeout_s)
 
@@ -75,7 +75,7 @@ def prove(
         raise typer.Exit(1)
 
 
-def _table(proofs: dict[str, NodeProof]) -> str:
+def _table(proofs: dict[str, ContainerProof]) -> str:
     rows = [
         (node, rank.rank, str(rank.pid), rank.sha256[:12], ", ".join(proof.versions) or "-", rank.path)
         for node, proof in proofs.items()
@@ -84,7 +84,7 @@ def _table(proofs: dict[str, NodeProof]) -> str:
     return console.table(("node", "rank", "pid", "sha256", "version", "path"), rows, right=(2,))
 
 
-def _document(answers: HostMap[NodeProof], against: tuple[str, ...]) -> dict[str, object]:
+def _document(answers: HostMap[ContainerProof], against: tuple[str, ...]) -> dict[str, object]:
     from clusterctl.documents.image import ImageProve, ProvenNode, RankLibrary, UnprovenNode
     from clusterctl.documents.words import Success
 

@@ -8,7 +8,7 @@ import typer
 
 from clusterctl.cli import console
 from clusterctl.cli.options import InventoryOption, JsonOption, LimitOption, require_image
-from clusterctl.cli.render.launch import Library, LibraryOption, ProgramArgument
+from clusterctl.cli.render.launch import LibraryName, LibraryOption, ProgramArgument
 from clusterctl.cli.render.output import NpOption, SlotsOption, emit, load, place
 from clusterctl.errors import ArtifactError, UsageError
 
@@ -25,7 +25,7 @@ def _program(program: list[str] | None) -> tuple[str, ...]:
 
 
 def _variables(
-    nodes: Sequence[Node], library: Library | None, np: int, *, hint: str, own_network: bool = False
+    nodes: Sequence[Node], library: LibraryName | None, np: int, *, hint: str, own_network: bool = False
 ) -> dict[str, str | None]:
     """Return the environment variables of all ranks; for secrets only the names, with a note on stderr.
 
@@ -37,7 +37,7 @@ def _variables(
     if not own_network:
         ranks.agreed(nodes, "socket_ifname")
     settings = environment.Communication(
-        library=(library or Library.nccl).value,
+        library=(library or LibraryName.nccl).value,
         interfaces=None if own_network else nodes[0].interfaces,
         rdma_devices=ranks.agreed(nodes, "rdma_devices"),
     )

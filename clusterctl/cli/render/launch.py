@@ -15,13 +15,13 @@ from clusterctl.cli.render.output import emit, load, place
 from clusterctl.errors import UsageError
 
 if TYPE_CHECKING:
-    from clusterctl.artifacts.ranks import Placement
+    from clusterctl.artifacts.ranks import RankPlacement
     from clusterctl.inventory.model import Node
-    from clusterctl.launch.base import Launcher, LaunchPlan
+    from clusterctl.launch.base import LaunchPlan, RankLauncher
     from clusterctl.launch.launchers.mpi_version import Family
 
 
-class Library(str, Enum):
+class LibraryName(str, Enum):
     """Name the collective libraries."""
 
     nccl = "nccl"
@@ -30,7 +30,7 @@ class Library(str, Enum):
 
 
 LibraryOption = Annotated[
-    Library | None,
+    LibraryName | None,
     typer.Option(
         help="The collective library; default: nccl, with --bench as bench chooses.", show_default=False
     ),
@@ -64,7 +64,7 @@ class Asked:
     limit: Sequence[str] | None
     np: int | None
     slots: int | None
-    library: Library | None
+    library: LibraryName | None
     program: Sequence[str] | None
     model: str | None = None
     batch_size: int | None = None
@@ -73,7 +73,7 @@ class Asked:
     @property
     def communicates_by(self) -> Literal["nccl", "gloo", "ccore"]:
         """Return the library of a command that a person starts."""
-        return (self.library or Library.nccl).value
+        return (self.library or LibraryName.nccl).value
 
     def nodes(self) -> tuple[Node, ...]:
         """Return the nodes, limited to the selected ones."""
@@ -82,10 +82,10 @@ class Asked:
 
 def by_hand(
     asked: Asked,
-    launcher: Launcher,
+    launcher: RankLauncher,
     *,
     mpi: tuple[Family, int] = ("openmpi", 4),
-    options: Callable[[Placement], Mapping[str, str]] = lambda _: {},
+    options: Callable[[RankPlacement], Mapping[str, str]] = lambda _: {},
     forward: Sequence[str] = (),
     secrets: str,
 ) -> LaunchPlan:

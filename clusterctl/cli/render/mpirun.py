@@ -22,7 +22,7 @@ from clusterctl.cli.render.launch import (
 from clusterctl.cli.render.output import NpOption, SlotsOption, emit
 
 if TYPE_CHECKING:
-    from clusterctl.artifacts.ranks import Placement
+    from clusterctl.artifacts.ranks import RankPlacement
 
 
 def mpirun(
@@ -102,7 +102,7 @@ def mpirun(
         emit_bench("mpirun", as_bench(asked, "openmpi", refused, ("openmpi", major)), json)
         return
 
-    def options(placement: Placement) -> dict[str, str]:
+    def options(placement: RankPlacement) -> dict[str, str]:
         per_node = {count for _, count in placement.hosts}
         settings = Communication(
             library=asked.communicates_by,

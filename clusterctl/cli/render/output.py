@@ -11,7 +11,7 @@ import typer
 from clusterctl.cli import console
 
 if TYPE_CHECKING:
-    from clusterctl.artifacts.ranks import Placement
+    from clusterctl.artifacts.ranks import RankPlacement
     from clusterctl.inventory.model import Inventory, Node
 
 NpOption = Annotated[
@@ -30,7 +30,7 @@ def load(path: Path | None, limit: Sequence[str] | None) -> Inventory:
     return loading.limit(loading.load(path), limit)
 
 
-def place(nodes: Sequence[Node], np: int | None, slots: int | None) -> Placement:
+def place(nodes: Sequence[Node], np: int | None, slots: int | None) -> RankPlacement:
     """Place ``np`` ranks on the nodes; ``slots`` applies to nodes without slots in the inventory."""
     from clusterctl.artifacts import ranks
 

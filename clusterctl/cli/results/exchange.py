@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from clusterctl.results.record import Record
-    from clusterctl.results.store import Store, Wanted
+    from clusterctl.results.store import RunFilter, Store
 
 
 class Format(str, Enum):
@@ -67,7 +67,7 @@ def export(
         report_files.write(output, text)
 
 
-def _readable(results: Store, choice: Wanted, kind: Format) -> list[Record]:
+def _readable(results: Store, choice: RunFilter, kind: Format) -> list[Record]:
     """Return the runs that can be written; each is tried alone, so that a damaged run does not affect others."""
     from clusterctl.results.damage import read_as_stored
 

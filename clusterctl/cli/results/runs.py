@@ -13,7 +13,7 @@ from clusterctl.cli.bench.reports import HtmlOption
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from clusterctl.results.store import Wanted
+    from clusterctl.results.store import RunFilter
 
 STATUSES = ("ok", "failed", "below-baseline")
 
@@ -47,16 +47,16 @@ RunArgument = Annotated[
 
 def wanted(
     benchmark: str | None, library: str | None, status: str | None, since: str | None, newest: int | None
-) -> Wanted:
+) -> RunFilter:
     """Return the filters of a command line; raise UsageError for an unknown status or an invalid time."""
     from clusterctl.errors import UsageError
     from clusterctl.results import select
-    from clusterctl.results.store import Wanted
+    from clusterctl.results.store import RunFilter
 
     if status is not None and status not in STATUSES:
         raise UsageError(f"unknown status {status!r}", hint=f"choose from: {', '.join(STATUSES)}")
     moment = select.since(since) if since is not None else None
-    return Wanted(benchmark=benchmark, library=library, status=status, since=moment, newest=newest)
+    return RunFilter(benchmark=benchmark, library=library, status=status, since=moment, newest=newest)
 
 
 def say_damaged(messages: Sequence[str]) -> None:
@@ -79,7 +79,7 @@ def list_runs(
     Each line shows a run's best figure: the highest busbw, or the throughput of all ranks.
     """
     from clusterctl.report.text import runs as run_list
-    from clusterctl.results.store import Store, Wanted
+    from clusterctl.results.store import RunFilter, Store
 
     choice = wanted(benchmark, library, status, since, newest)
     with Store.open(runs, make=False) as results:
@@ -90,7 +90,7 @@ def list_runs(
     elif found:
         console.data(run_list.render(found, console.width()))
     else:
-        console.talk(f"no result in {path} {'yet' if choice == Wanted() else 'matches'}")
+        console.talk(f"no result in {path} {'yet' if choice == RunFilter() else 'matches'}")
 
 
 def show(

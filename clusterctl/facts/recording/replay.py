@@ -16,7 +16,7 @@ from clusterctl.facts.document import from_document
 from clusterctl.facts.gather import RawAnswer, understand
 from clusterctl.facts.model.node import NodeFacts
 from clusterctl.facts.recording import model
-from clusterctl.facts.recording.store import LARGEST_BYTES, Reader, damaged
+from clusterctl.facts.recording.store import LARGEST_BYTES, RecordingReader, damaged
 from clusterctl.foreign import NotUnderstood, json_value
 from clusterctl.inventory.model import Inventory
 from clusterctl.transport.base import Failure, FailureKind, HostMap, TransportError
@@ -39,7 +39,7 @@ class Recording:
 
 def read(path: Path) -> Recording:
     """Read a recording; raise ConfigError if it is damaged, of another version, or not a recording."""
-    reader = Reader(path)
+    reader = RecordingReader(path)
     manifest = _manifest(path, reader)
     for name, digest in manifest.files.items():
         if hashlib.sha256(reader.read(name)).hexdigest() != digest:
@@ -67,7 +67,7 @@ def read(path: Path) -> Recording:
     )
 
 
-def _json(path: Path, reader: Reader, name: str) -> Any:
+def _json(path: Path, reader: RecordingReader, name: str) -> Any:
     try:
         found = json_value(reader.read(name), most_bytes=LARGEST_BYTES)
     except NotUnderstood as error:
@@ -77,7 +77,7 @@ def _json(path: Path, reader: Reader, name: str) -> Any:
     return found
 
 
-def _manifest(path: Path, reader: Reader) -> Manifest:
+def _manifest(path: Path, reader: RecordingReader) -> Manifest:
     document = _json(path, reader, model.MANIFEST)
     schema = document.get("schema")
     if schema != Manifest.schema_name():
@@ -92,7 +92,7 @@ def _manifest(path: Path, reader: Reader) -> Manifest:
         raise damaged(path, f"{model.MANIFEST}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
 
 
-def _outcome(path: Path, reader: Reader, node: RecordedNode) -> NodeFacts | Failure:
+def _outcome(path: Path, reader: RecordingReader, node: RecordedNode) -> NodeFacts | Failure:
     if node.failure is not None:
         kinds = {kind.value: kind for kind in FailureKind}
         kind = kinds.get(node.failure.kind, FailureKind.ERROR)

@@ -128,7 +128,7 @@ def damaged(path: Path, why: str) -> ConfigError:
     )
 
 
-class Reader:
+class RecordingReader:
     """Reads the members of a recording by name, without unpacking anything to disk."""
 
     def __init__(self, path: Path) -> None:

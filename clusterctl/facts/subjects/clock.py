@@ -50,7 +50,7 @@ CHRONY_FAR_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class ClockExchange:
     """The controller's clock at the probe's start and end, and the node's uptime at its end (seconds)."""
 
     started_s: float
@@ -86,7 +86,7 @@ def parse_sync(text: str) -> bool:
     raise Unparsable(f"not understood: {text[:160]!r}")
 
 
-def parse(sections: Sections, exchange: Exchange | None) -> Clock:
+def parse(sections: Sections, exchange: ClockExchange | None) -> Clock:
     """Parse both sections; the exchange bounds the offset as NTP does (RFC 5905, section 8)."""
     node = sections["clock"].read(parse_clock)
     offset = uncertainty = None

@@ -13,7 +13,7 @@ from clusterctl.errors import InventoryError
 from clusterctl.inventory.imports import ansible_ini, ansible_settings, ansible_yaml
 from clusterctl.inventory.imports.ansible_tree import Tree, Variable, Variables
 from clusterctl.inventory.imports.budget import MOST_HELD, MOST_STEPS, Budget
-from clusterctl.inventory.imports.found import Found, FoundNode, Note, Source, whole_number
+from clusterctl.inventory.imports.found import FoundNode, ImportedInventory, ImportNote, Source, whole_number
 
 _SUFFIXES = ("", ".yml", ".yaml", ".json")
 _BUILT_IN = ("all", "ungrouped")
@@ -21,7 +21,7 @@ _DEEPEST = 100
 """Maximum nesting of groups; real inventories have three or four levels."""
 
 
-def read(source: Source) -> Found:
+def read(source: Source) -> ImportedInventory:
     """Read INI or YAML with the group_vars and host_vars of the same directory (``source.beside``)."""
     tree = Tree(Budget(source.name, MOST_HELD))
     tree.group("all", 0)
@@ -58,7 +58,7 @@ class _Resolver:
     def __init__(self, source: Source, tree: Tree) -> None:
         self.source = source
         self.tree = tree
-        self.notes: list[Note] = tree.notes
+        self.notes: list[ImportNote] = tree.notes
         self.steps = Budget(source.name, MOST_STEPS)
         self.parents: dict[str, list[str]] = {name: [] for name in tree.groups}
         for name, group in tree.groups.items():
@@ -146,7 +146,7 @@ class _Resolver:
                     found.setdefault((folder, name), []).append(path)
         return found
 
-    def found(self) -> Found:
+    def found(self) -> ImportedInventory:
         # Counted before any variable is merged, because members of a group are members of all its ancestors.
         for host in self.tree.hosts:
             self.tree.held.spend(len(self.groups_of(host)))
@@ -156,7 +156,7 @@ class _Resolver:
             mapped = ansible_settings.mapped(self.variables(host), left)
             if mapped is None:
                 self.notes.append(
-                    Note(file, line, f"{host} is not imported: its connection is neither ssh nor local")
+                    ImportNote(file, line, f"{host} is not imported: its connection is neither ssh nor local")
                 )
                 continue
             address, settings = mapped
@@ -174,14 +174,18 @@ class _Resolver:
                 groups[name] = members
             else:
                 self.notes.append(
-                    Note(self.source.name, group.line, f"the group {name} is not imported: it has no hosts")
+                    ImportNote(
+                        self.source.name, group.line, f"the group {name} is not imported: it has no hosts"
+                    )
                 )
         for name in self.tree.groups:
             if name in self.ancestors((name,)):
                 self.notes.append(
-                    Note(self.source.name, self.tree.groups[name].line, f"the group {name} contains itself")
+                    ImportNote(
+                        self.source.name, self.tree.groups[name].line, f"the group {name} contains itself"
+                    )
                 )
-        return Found(tuple(nodes), groups, (*self.notes, *left.notes()))
+        return ImportedInventory(tuple(nodes), groups, (*self.notes, *left.notes()))
 
     def ancestors(self, names: Iterable[str]) -> set[str]:
         seen: set[str] = set()

@@ -8,7 +8,7 @@ import shlex
 from typing import Any
 
 from clusterctl.inventory.imports.ansible_tree import Group, Tree, Variable, Variables
-from clusterctl.inventory.imports.found import Note, Source, numbered_lines
+from clusterctl.inventory.imports.found import ImportNote, Source, numbered_lines
 
 _SECTION = re.compile(r"\[([^:\]\s]+)(?::(\w+))?\]\s*(?:#.*)?")
 _LONGEST_LITERAL = 4096
@@ -34,7 +34,9 @@ def read(source: Source, tree: Tree) -> None:
             section, kind = match[1], match[2] or "hosts"
             if kind not in ("hosts", "vars", "children"):
                 tree.notes.append(
-                    Note(source.name, number, f"the section {line} is not imported: unknown kind of section")
+                    ImportNote(
+                        source.name, number, f"the section {line} is not imported: unknown kind of section"
+                    )
                 )
             else:
                 tree.group(section, number)
@@ -42,7 +44,7 @@ def read(source: Source, tree: Tree) -> None:
         if kind == "vars":
             name, equals, value = line.partition("=")
             if not equals:
-                tree.notes.append(Note(source.name, number, "not imported: expected NAME=VALUE"))
+                tree.notes.append(ImportNote(source.name, number, "not imported: expected NAME=VALUE"))
                 continue
             variables = tree.group(section, number).variables
             variables[name.strip()] = Variable(_literal(value.strip()), source.name, number)
@@ -58,7 +60,7 @@ def _host_line(line: str, group: Group, file: str, number: int, tree: Tree) -> N
     try:
         words = shlex.split(line, comments=True)
     except ValueError as error:
-        tree.notes.append(Note(file, number, f"not imported: {error}"))
+        tree.notes.append(ImportNote(file, number, f"not imported: {error}"))
         return
     if not words:
         return
@@ -68,11 +70,13 @@ def _host_line(line: str, group: Group, file: str, number: int, tree: Tree) -> N
         if equals:
             variables[name] = Variable(_literal(value), file, number)
         else:
-            tree.notes.append(Note(file, number, f"not imported: expected NAME=VALUE, not {name[:60]!r}"))
+            tree.notes.append(
+                ImportNote(file, number, f"not imported: expected NAME=VALUE, not {name[:60]!r}")
+            )
     try:
         tree.add_hosts(group, words[0], variables, file, number)
     except ValueError as error:
-        tree.notes.append(Note(file, number, f"not imported: {error}"))
+        tree.notes.append(ImportNote(file, number, f"not imported: {error}"))
 
 
 def _literal(text: str) -> Any:

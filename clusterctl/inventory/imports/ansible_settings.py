@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from clusterctl.inventory.imports.ansible_tree import Variable
-from clusterctl.inventory.imports.found import Note, Setting, whole_number
+from clusterctl.inventory.imports.found import ImportNote, Setting, whole_number
 from clusterctl.secret.scrub import names_a_secret
 from clusterctl.ssh_text.jumps import jump_of_proxy_command
 
@@ -39,13 +39,13 @@ class Leftovers:
         """Add a variable; further places with the same text are only counted."""
         self._seen.setdefault(text, (variable, set()))[1].add((variable.file, variable.line))
 
-    def notes(self) -> list[Note]:
+    def notes(self) -> list[ImportNote]:
         """Return the notes in order of their first occurrence."""
         found = []
         for text, (variable, places) in self._seen.items():
             file, line = min(places, key=lambda place: (place[0] != variable.file, place))
             more = f" (and {len(places) - 1} more lines)" if len(places) > 1 else ""
-            found.append(Note(file, line, text + more))
+            found.append(ImportNote(file, line, text + more))
         return found
 
 

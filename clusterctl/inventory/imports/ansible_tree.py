@@ -9,7 +9,7 @@ from typing import Any
 
 from clusterctl.errors import InventoryError
 from clusterctl.inventory.imports.budget import Budget
-from clusterctl.inventory.imports.found import Note, whole_number
+from clusterctl.inventory.imports.found import ImportNote, whole_number
 from clusterctl.inventory.nodeset import MAX_NODES
 
 _RANGE = re.compile(r"\[(?P<first>[0-9]*|[A-Za-z]):(?P<last>[0-9]+|[A-Za-z])(?::(?P<step>[0-9]+))?\]")
@@ -47,7 +47,7 @@ class Tree:
     groups: dict[str, Group] = field(default_factory=dict)
     hosts: dict[str, tuple[str, int]] = field(default_factory=dict)
     host_variables: dict[str, Variables] = field(default_factory=dict)
-    notes: list[Note] = field(default_factory=list)
+    notes: list[ImportNote] = field(default_factory=list)
 
     def group(self, name: str, line: int) -> Group:
         """Return a group; create it on first use."""

@@ -12,7 +12,7 @@ import yaml
 
 from clusterctl.inventory.imports.ansible_tree import Tree, Variable, Variables
 from clusterctl.inventory.imports.budget import Budget
-from clusterctl.inventory.imports.found import Note, Source
+from clusterctl.inventory.imports.found import ImportNote, Source
 from clusterctl.inventory.yaml_source import MAX_VALUES, compose
 
 _TAG = "tag:yaml.org,2002:"
@@ -34,16 +34,18 @@ def read(source: Source, tree: Tree) -> None:
                 tree.host_variables[host].update(_variables(node, source.name, budget))
 
 
-def variables(text: str, file: str, notes: list[Note]) -> Variables:
+def variables(text: str, file: str, notes: list[ImportNote]) -> Variables:
     """Return the variables of a file under group_vars or host_vars."""
     if text.startswith("$ANSIBLE_VAULT;"):
-        notes.append(Note(file, 1, "not imported: the file is encrypted by ansible-vault"))
+        notes.append(ImportNote(file, 1, "not imported: the file is encrypted by ansible-vault"))
         return {}
     if not any(line.strip(" -.") and not line.lstrip().startswith("#") for line in text.splitlines()):
         return {}
     root = compose(text, file)
     if not isinstance(root, yaml.MappingNode):
-        notes.append(Note(file, root.start_mark.line + 1, "not imported: expected a mapping of variables"))
+        notes.append(
+            ImportNote(file, root.start_mark.line + 1, "not imported: expected a mapping of variables")
+        )
         return {}
     return _variables(root, file, Budget(file, MAX_VALUES))
 
@@ -53,7 +55,9 @@ def _group(name: str, node: yaml.Node, file: str, tree: Tree, budget: Budget, *,
     budget.spend(1, line)
     group = tree.group(name, line)
     if depth > 32:
-        tree.notes.append(Note(file, line, f"the group {name} is not imported: it is nested too deeply"))
+        tree.notes.append(
+            ImportNote(file, line, f"the group {name} is not imported: it is nested too deeply")
+        )
         return
     if isinstance(node, yaml.SequenceNode):
         for host in _listed(node):
@@ -61,13 +65,13 @@ def _group(name: str, node: yaml.Node, file: str, tree: Tree, budget: Budget, *,
         return
     if not isinstance(node, yaml.MappingNode):
         if not _is_null(node):
-            tree.notes.append(Note(file, line, f"the group {name} is not imported: expected a mapping"))
+            tree.notes.append(ImportNote(file, line, f"the group {name} is not imported: expected a mapping"))
         return
     for key, value in _pairs(node, budget):
         at = value.start_mark.line + 1
         if key not in _GROUP_KEYS:
             tree.notes.append(
-                Note(
+                ImportNote(
                     file,
                     at,
                     f"the key {key!r} of the group {name} is not imported: Ansible does not define it",
@@ -77,7 +81,7 @@ def _group(name: str, node: yaml.Node, file: str, tree: Tree, budget: Budget, *,
             group.variables.update(_variables(value, file, budget))
         elif isinstance(value, yaml.ScalarNode) and not _is_null(value):
             tree.notes.append(
-                Note(file, at, f"{key} of the group {name} is not imported: expected a mapping")
+                ImportNote(file, at, f"{key} of the group {name} is not imported: expected a mapping")
             )
         elif isinstance(value, yaml.SequenceNode):
             for one in _listed(value):
@@ -107,7 +111,7 @@ def _host(pattern: str, node: yaml.Node, group: str, file: str, tree: Tree, budg
     try:
         tree.add_hosts(tree.groups[group], pattern, _variables(node, file, budget), file, line)
     except ValueError as error:
-        tree.notes.append(Note(file, line, f"not imported: {error}"))
+        tree.notes.append(ImportNote(file, line, f"not imported: {error}"))
 
 
 def _variables(node: yaml.Node, file: str, budget: Budget) -> Variables:

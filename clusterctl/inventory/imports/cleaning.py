@@ -10,14 +10,14 @@ from ipaddress import IPv6Address
 from pydantic import TypeAdapter, ValidationError
 
 from clusterctl.inventory.field_types import Address, NodeName, address_problem, canonical_address
-from clusterctl.inventory.imports.found import Found, FoundNode, Note, Setting
+from clusterctl.inventory.imports.found import FoundNode, ImportedInventory, ImportNote, Setting
 from clusterctl.inventory.model import NodeSettings
 
 _NAME: TypeAdapter[str] = TypeAdapter(NodeName)
 _ADDRESS: TypeAdapter[str] = TypeAdapter(Address)
 
 
-def cleaned(found: Found, exists: Callable[[str], bool]) -> Found:
+def cleaned(found: ImportedInventory, exists: Callable[[str], bool]) -> ImportedInventory:
     """Return the nodes and groups that an inventory accepts; ``exists`` tests whether a file (with ``~``) exists."""
     notes = list(found.notes)
     missing: dict[str, list[FoundNode]] = {}
@@ -30,15 +30,15 @@ def cleaned(found: Found, exists: Callable[[str], bool]) -> Found:
         renamed[given.name] = node.name
         if not _fits(_NAME, node.name):
             text = f"{node.name[:60]!r} is not imported: a node's name must have letters, digits, '.', '_' and '-'"
-            notes.append(Note(node.file, node.line, text))
+            notes.append(ImportNote(node.file, node.line, text))
             continue
         address = node.address
         if address is None and (problem := address_problem(node.name)):
-            notes.append(Note(node.file, node.line, f"{node.name} is not imported: {problem}"))
+            notes.append(ImportNote(node.file, node.line, f"{node.name} is not imported: {problem}"))
             continue
         if address is not None and not _fits(_ADDRESS, address):
             text = f"{node.name} is not imported: {address[:60]!r} is not a valid host name or address"
-            notes.append(Note(node.file, node.line, text))
+            notes.append(ImportNote(node.file, node.line, text))
             continue
         settings: dict[str, Setting] = {}
         for key, value in node.settings.items():
@@ -55,18 +55,18 @@ def cleaned(found: Found, exists: Callable[[str], bool]) -> Found:
         )
         if place in taken:
             text = f"{node.name} is not imported: it has the same address and port as {taken[place]}"
-            notes.append(Note(node.file, node.line, text))
+            notes.append(ImportNote(node.file, node.line, text))
             continue
         taken[place] = node.name
         nodes[node.name] = replace(node, settings=settings)
     for (key, value), there in refused.items():
         text = f"{key} {str(value)[:60]!r} of {_names(there)} is not imported: not valid in an inventory"
-        notes.append(Note(there[0].file, there[0].line, text))
+        notes.append(ImportNote(there[0].file, there[0].line, text))
     for path, there in missing.items():
         text = f"identity_file {path} of {_names(there)} is not imported: file not found on this machine"
-        notes.append(Note(there[0].file, there[0].line, text))
+        notes.append(ImportNote(there[0].file, there[0].line, text))
     groups = _groups(found, nodes, renamed, notes)
-    return Found(tuple(nodes.values()), groups, tuple(dict.fromkeys(notes)))
+    return ImportedInventory(tuple(nodes.values()), groups, tuple(dict.fromkeys(notes)))
 
 
 def _named(node: FoundNode) -> FoundNode:
@@ -80,16 +80,18 @@ def _named(node: FoundNode) -> FoundNode:
 
 
 def _groups(
-    found: Found, nodes: dict[str, FoundNode], renamed: dict[str, str], notes: list[Note]
+    found: ImportedInventory, nodes: dict[str, FoundNode], renamed: dict[str, str], notes: list[ImportNote]
 ) -> dict[str, tuple[str, ...]]:
     groups = {}
     file = found.nodes[0].file if found.nodes else ""
     for name, members in found.groups.items():
         kept = tuple(renamed[member] for member in members if renamed[member] in nodes)
         if name in nodes:
-            notes.append(Note(file, 0, f"the group {name} is not imported: a node has the same name"))
+            notes.append(ImportNote(file, 0, f"the group {name} is not imported: a node has the same name"))
         elif not _fits(_NAME, name):
-            notes.append(Note(file, 0, f"the group {name[:60]!r} is not imported: not a valid group name"))
+            notes.append(
+                ImportNote(file, 0, f"the group {name[:60]!r} is not imported: not a valid group name")
+            )
         elif kept:
             groups[name] = kept
     return groups

@@ -57,7 +57,7 @@ def whole_number(digits: str) -> int:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Note:
+class ImportNote:
     """A note about something that is not imported, or changed; line 0 means the file as a whole."""
 
     file: str
@@ -82,12 +82,12 @@ class FoundNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ImportedInventory:
     """The nodes, groups and notes of an import, in the source's order."""
 
     nodes: tuple[FoundNode, ...]
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    notes: tuple[Note, ...] = ()
+    notes: tuple[ImportNote, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

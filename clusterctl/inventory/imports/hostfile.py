@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from clusterctl.inventory.imports.found import (
-    Found,
     FoundNode,
-    Note,
+    ImportedInventory,
+    ImportNote,
     Setting,
     Source,
     numbered_lines,
@@ -35,13 +35,13 @@ def is_mpich(text: str) -> bool:
     return any(_COUNTED.fullmatch(line[0]) for line in words if line)
 
 
-def read(source: Source) -> Found:
+def read(source: Source) -> ImportedInventory:
     """Read either format; a host on several lines has the sum of their slots (default 1), as launchers count them.
 
     Typing errors are not reported here but by ``artifacts.hostfile.lint``.
     """
     nodes: dict[str, FoundNode] = {}
-    notes: list[Note] = []
+    notes: list[ImportNote] = []
     for number, raw in numbered_lines(source.name, source.text):
         content = raw.split("#", 1)[0].strip()
         if not content:
@@ -60,14 +60,16 @@ def read(source: Source) -> Found:
                 {**before.settings, **node.settings, "slots": total},
             )
         nodes[node.name] = node
-    return Found(tuple(nodes.values()), {}, tuple(notes))
+    return ImportedInventory(tuple(nodes.values()), {}, tuple(notes))
 
 
-def _node(content: str, file: str, line: int, notes: list[Note]) -> FoundNode | None:
+def _node(content: str, file: str, line: int, notes: list[ImportNote]) -> FoundNode | None:
     first, *others = content.split(maxsplit=1)
     rest = " ".join(others)
     if first[:1] in "^+":
-        notes.append(Note(file, line, f"not imported: {first!r} excludes hosts or stands for other hosts"))
+        notes.append(
+            ImportNote(file, line, f"not imported: {first!r} excludes hosts or stands for other hosts")
+        )
         return None
     settings: dict[str, Setting] = {}
     user, at, host = first.rpartition("@")
@@ -85,13 +87,15 @@ def _node(content: str, file: str, line: int, notes: list[Note]) -> FoundNode | 
             settings["user"] = value
         elif name in _MAX:
             notes.append(
-                Note(file, line, f"{key}={value} is not imported: clusterctl never uses more than the slots")
+                ImportNote(
+                    file, line, f"{key}={value} is not imported: clusterctl never uses more than the slots"
+                )
             )
         elif name not in ("slot", *_SLOTS):
-            notes.append(Note(file, line, f"{key}={value} is not imported"))
+            notes.append(ImportNote(file, line, f"{key}={value} is not imported"))
     bare = _PAIR.sub(" ", rest).split()
     for word in bare[1:]:
-        notes.append(Note(file, line, f"the word {word!r} is not imported"))
+        notes.append(ImportNote(file, line, f"the word {word!r} is not imported"))
     # In `ADDRESS NAME slots=N` the launcher connects to the first word; the second one is only for readers.
     if bare:
         return FoundNode(bare[0], file, line, host, settings)

@@ -8,7 +8,7 @@ from enum import Enum
 
 from clusterctl.errors import InventoryError
 from clusterctl.inventory.imports import ansible, ansible_ini, hostfile, slurm, spreadsheet, ssh_config
-from clusterctl.inventory.imports.found import Found, Source, numbered_lines
+from clusterctl.inventory.imports.found import ImportedInventory, Source, numbered_lines
 
 
 class Kind(str, Enum):
@@ -26,7 +26,7 @@ TITLES = {
     Kind.slurm: "Slurm's nodes",
     Kind.ssh_config: "an ssh_config",
 }
-_READERS: dict[Kind, Callable[[Source], Found]] = {
+_READERS: dict[Kind, Callable[[Source], ImportedInventory]] = {
     Kind.ansible: ansible.read,
     Kind.hostfile: hostfile.read,
     Kind.slurm: slurm.read,
@@ -78,7 +78,7 @@ def detect(source: Source) -> Kind:
     return Kind.slurm
 
 
-def read(source: Source, kind: Kind) -> Found:
+def read(source: Source, kind: Kind) -> ImportedInventory:
     """Read the text in this format; raise InventoryError if it has no node."""
     found = _READERS[kind](source)
     if not found.nodes:

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from clusterctl.inventory import nodeset
 from clusterctl.inventory.imports.budget import MOST_HELD, Budget
 from clusterctl.inventory.imports.found import (
-    Found,
     FoundNode,
-    Note,
+    ImportedInventory,
+    ImportNote,
     Setting,
     Source,
     numbered_lines,
@@ -34,7 +34,7 @@ def looks_like(text: str) -> bool:
     return _RECORD.search(text) is not None or any(_header(line) for line in text.splitlines()[:5])
 
 
-def read(source: Source) -> Found:
+def read(source: Source) -> ImportedInventory:
     """Read any of the three formats; GPUs come from Gres, groups from partitions."""
     reader = _Reader(source.name)
     if _RECORD.search(source.text):
@@ -49,18 +49,18 @@ class _Reader:
         self.file = file
         self.nodes: dict[str, FoundNode] = {}
         self.groups: dict[str, dict[str, None]] = {}
-        self.notes: list[Note] = []
+        self.notes: list[ImportNote] = []
         self.away: dict[str, tuple[int, dict[str, None]]] = {}
         self.held = Budget(file, MOST_HELD)
 
-    def found(self) -> Found:
+    def found(self) -> ImportedInventory:
         for state, (line, names) in self.away.items():
             self.note(line, f"{nodeset.fold(names)}: imported, although Slurm reports the state {state}")
         groups = {name: tuple(members) for name, members in self.groups.items()}
-        return Found(tuple(self.nodes.values()), groups, tuple(self.notes))
+        return ImportedInventory(tuple(self.nodes.values()), groups, tuple(self.notes))
 
     def note(self, line: int, text: str) -> None:
-        self.notes.append(Note(self.file, line, text))
+        self.notes.append(ImportNote(self.file, line, text))
 
     def expanded(self, text: str, line: int) -> tuple[str, ...]:
         try:

@@ -14,9 +14,9 @@ from pathlib import Path
 from clusterctl.errors import InventoryError
 from clusterctl.inventory.imports.budget import MOST_STEPS, Budget
 from clusterctl.inventory.imports.found import (
-    Found,
     FoundNode,
-    Note,
+    ImportedInventory,
+    ImportNote,
     Setting,
     Source,
     require_short_lines,
@@ -27,7 +27,7 @@ from clusterctl.inventory.user_paths import at_home
 from clusterctl.ssh_text import reader
 from clusterctl.ssh_text.jumps import jump_of_proxy_command
 from clusterctl.ssh_text.patterns import is_pattern
-from clusterctl.ssh_text.reader import Line, Section
+from clusterctl.ssh_text.reader import ConfigSection, Line
 
 _CARRIED = ("hostname", "port", "user", "identityfile", "proxyjump", "proxycommand", "userknownhostsfile")
 _DEPTH = 16
@@ -58,7 +58,7 @@ def looks_like(text: str) -> bool:
     )
 
 
-def read(source: Source) -> Found:
+def read(source: Source) -> ImportedInventory:
     """Read the file and its Includes (``source.beside``); wildcards give settings, not nodes."""
     return _Import(source).found()
 
@@ -66,7 +66,7 @@ def read(source: Source) -> Found:
 class _Import:
     def __init__(self, source: Source) -> None:
         self.source = source
-        self.notes: list[Note] = []
+        self.notes: list[ImportNote] = []
         self.included = Budget(source.name, _MOST_TEXT)
         self.steps = Budget(source.name, MOST_STEPS)
         self.config = reader.Config()
@@ -89,7 +89,7 @@ class _Import:
         require_short_lines(name, text)
         return text
 
-    def include(self, line: Line, within: Section, depth: int) -> Iterator[tuple[str, str]]:
+    def include(self, line: Line, within: ConfigSection, depth: int) -> Iterator[tuple[str, str]]:
         if within.match is not None:
             return
         if depth >= _DEPTH:
@@ -104,9 +104,9 @@ class _Import:
                 yield path, self.checked(path, self.source.beside[path])
 
     def note(self, line: Line, text: str) -> None:
-        self.notes.append(Note(line.file, line.number, text))
+        self.notes.append(ImportNote(line.file, line.number, text))
 
-    def found(self) -> Found:
+    def found(self) -> ImportedInventory:
         if len(self.names) > MAX_NODES:
             raise InventoryError(
                 f"{self.source.name}: {len(self.names)} hosts; expected at most {MAX_NODES}",
@@ -124,9 +124,9 @@ class _Import:
                     self.names[node.name], f"{node.name} is also a jump host; remove it if it is not a node"
                 )
         self.left_out()
-        return Found(tuple(nodes), {}, tuple(self.notes))
+        return ImportedInventory(tuple(nodes), {}, tuple(self.notes))
 
-    def about(self, name: str) -> Iterator[Section]:
+    def about(self, name: str) -> Iterator[ConfigSection]:
         """Yield the sections that apply to a host, in the order of the file."""
         for section in self.config.about(name):
             self.steps.spend(1 + sum(len(one.patterns) for one in section.criteria) + len(section.settings))

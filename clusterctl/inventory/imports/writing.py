@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import yaml
 
 from clusterctl.inventory import nodeset
-from clusterctl.inventory.imports.found import Found, FoundNode, Setting, printable
+from clusterctl.inventory.imports.found import FoundNode, ImportedInventory, Setting, printable
 from clusterctl.inventory.imports.ranges import ranges
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./~][A-Za-z0-9_./~@+-]*")
@@ -28,7 +28,7 @@ _COMMENTS = {
 _NOTES_SHOWN = 40
 
 
-def text(found: Found, title: str) -> str:
+def text(found: ImportedInventory, title: str) -> str:
     """Return the file; ``title`` names its source. Nodes keep their order, which is the order of ranks."""
     defaults = _hoisted(found.nodes)
     lines = [f"# {printable(title)}"]

@@ -51,7 +51,7 @@ def script(command: list[str], env: dict[str, str], kill_ranks: str) -> str:
     )
 
 
-class Agent:
+class NodeAgent:
     """Run one node's torchrun; ``said`` holds torchrun's own stderr, without the lines of its ranks."""
 
     def __init__(self, node: str, argv: list[str], text: str, mark: str, lock: threading.Lock) -> None:
@@ -103,7 +103,7 @@ class Agent:
         return (int(rank["rank"]), int(code["code"])) if rank and code else None
 
 
-def end(agents: list[Agent]) -> None:
+def end(agents: list[NodeAgent]) -> None:
     """End all agents: close their inputs, and send SIGKILL after the grace time."""
     for agent in agents:
         agent.let_go()
@@ -116,7 +116,7 @@ def end(agents: list[Agent]) -> None:
                 os.killpg(agent.process.pid, signal.SIGKILL)
 
 
-def watch(agents: list[Agent]) -> Agent | None:
+def watch(agents: list[NodeAgent]) -> NodeAgent | None:
     """Wait until all agents succeed (return None) or one fails (return it)."""
     while True:
         codes = [agent.process.poll() for agent in agents]
@@ -128,7 +128,7 @@ def watch(agents: list[Agent]) -> Agent | None:
         time.sleep(0.05)
 
 
-def blame(agents: list[Agent], first: Agent) -> str:
+def blame(agents: list[NodeAgent], first: NodeAgent) -> str:
     """Return a line that names the rank that failed.
 
     A rank killed by a signal takes precedence: ranks that exit with a status usually did so because they lost a peer.
@@ -148,7 +148,7 @@ def main(argv: list[str]) -> int:
     env |= {name: os.environ[name] for name in wanted["forward"] if name in os.environ}
     env["TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"] = PREFIX % wanted["mark"]
     lock = threading.Lock()
-    agents: list[Agent] = []
+    agents: list[NodeAgent] = []
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         raise SystemExit(143)
@@ -158,7 +158,7 @@ def main(argv: list[str]) -> int:
         for index, (node, command) in enumerate(zip(wanted["node_names"], wanted["commands"], strict=True)):
             words = ["sh", "-s"] if index == 0 else [*wanted["remote"], node, "sh", "-s"]
             agents.append(
-                Agent(node, words, script(command, env, wanted["kill_ranks"]), wanted["mark"], lock)
+                NodeAgent(node, words, script(command, env, wanted["kill_ranks"]), wanted["mark"], lock)
             )
         failed = watch(agents)
         if failed is not None:

@@ -33,7 +33,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class ChartSeries:
     """Measured values that form one line."""
 
     name: str
@@ -69,7 +69,7 @@ class Chart:
     description: str
     x: Axis
     y: Axis
-    series: tuple[Series, ...]
+    series: tuple[ChartSeries, ...]
     references: tuple[Reference, ...] = field(default=())
 
 
@@ -195,7 +195,7 @@ class _Drawing:
         title = tag("title", reference.name)
         return tag("polyline", title, points=self._path(reference.points), class_="reference")
 
-    def _series(self, index: int, series: Series) -> list[Markup]:
+    def _series(self, index: int, series: ChartSeries) -> list[Markup]:
         path = self._path([(mark.x, mark.y) for mark in series.marks])
         parts = [tag("polyline", points=path, class_=f"line {_style(index)}")]
         for mark in series.marks:

@@ -11,7 +11,7 @@ from clusterctl.results.record import Record
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ConfigurationRow:
     """One field with its value in every run; ``differs``: not all values are the same."""
 
     field: str
@@ -22,12 +22,16 @@ class Line:
         return len(set(self.values)) > 1
 
 
-def lines(records: Sequence[Record]) -> list[Line]:
+def lines(records: Sequence[Record]) -> list[ConfigurationRow]:
     """Return the fields that have a value in at least one run, in the order of a key."""
     keys = [json_value(record.summary.key) if record.summary.key else {} for record in records]
-    found = [Line(field, tuple(str(key.get(field, ABSENT)) for key in keys)) for field in FIELDS]
+    found = [ConfigurationRow(field, tuple(str(key.get(field, ABSENT)) for key in keys)) for field in FIELDS]
     said = [
-        Line("library versions", tuple("; ".join(record.summary.versions) or ABSENT for record in records)),
-        Line("clusterctl", tuple(record.summary.clusterctl_version or ABSENT for record in records)),
+        ConfigurationRow(
+            "library versions", tuple("; ".join(record.summary.versions) or ABSENT for record in records)
+        ),
+        ConfigurationRow(
+            "clusterctl", tuple(record.summary.clusterctl_version or ABSENT for record in records)
+        ),
     ]
     return [line for line in (*found, *said) if set(line.values) != {ABSENT}]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from clusterctl.benchmarks.scaling import percent
-from clusterctl.report.html.chart import Axis, Chart, Mark, Reference, Series
+from clusterctl.report.html.chart import Axis, Chart, ChartSeries, Mark, Reference
 from clusterctl.report.html.scale import Tick, duration, linear_ticks, size_ticks, time_bounds, time_ticks
 from clusterctl.report.text.bench import size
 
@@ -41,7 +41,7 @@ def _sizes(runs: Sequence[tuple[str, Rows]]) -> Axis:
 def busbw(runs: Sequence[tuple[str, Rows]], bounds: Sequence[tuple[str, float]] = ()) -> Chart | None:
     """Return bus bandwidth against message size, one series per run, bounds in GB/s dashed; None without figures."""
     series = [
-        Series(
+        ChartSeries(
             name,
             tuple(
                 Mark(
@@ -77,7 +77,7 @@ def busbw(runs: Sequence[tuple[str, Rows]], bounds: Sequence[tuple[str, float]] 
 def times(runs: Sequence[tuple[str, Rows]]) -> Chart | None:
     """Return time per operation against message size, both logarithmic; None if no time was measured."""
     series = [
-        Series(
+        ChartSeries(
             name,
             tuple(
                 Mark(
@@ -129,7 +129,7 @@ def scaling(runs: Sequence[tuple[str, Sequence[Mapping[str, Any]], Mapping[str, 
             says = f"{np} ranks: {value:.1f} {unit}" + (f" +-{off:.1f}" if off else "")
             bounds = (value - off, value + off) if off else point.get("bounds")
             marks.append(Mark(np, value, says, bounds, label))
-        series.append(Series(name, tuple(marks)))
+        series.append(ChartSeries(name, tuple(marks)))
     marks_of_all = [mark for one in series for mark in one.marks]
     if not marks_of_all:
         return None

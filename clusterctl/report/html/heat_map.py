@@ -39,7 +39,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class HeatMapRow:
     """One node and its ranks."""
 
     node: str
@@ -60,7 +60,7 @@ class HeatMap:
     median: float
     about: str
     """Sentences before the one that explains the cells."""
-    rows: tuple[Row, ...]
+    rows: tuple[HeatMapRow, ...]
     left_out: int
     left_out_within: float
     slowest: Cell
@@ -125,7 +125,7 @@ def heat_map(rates: Sequence[Mapping[str, Any]], unit: str, about: str = "") -> 
         off = value / middle - 1 if middle > 0 else 0.0
         cell = Cell(int(rate["rank"]), value, float(rate.get("spread") or 0.0), off)
         nodes.setdefault(str(rate.get("host") or "unknown"), []).append(cell)
-    rows = [Row(node, tuple(cells)) for node, cells in nodes.items()]
+    rows = [HeatMapRow(node, tuple(cells)) for node, cells in nodes.items()]
     shown, left = rows, rows[:0]
     if len(rows) > ROWS_SHOWN:
         by_worst = sorted(rows, key=lambda row: row.worst, reverse=True)

@@ -71,7 +71,7 @@ class Match(_Part):
         return re.compile(re.escape(self.text) if self.pattern is None else self.pattern)
 
 
-class Entry(_Part):
+class KnownError(_Part):
     """One known error."""
 
     id: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
@@ -93,7 +93,7 @@ class Entry(_Part):
     """Another command of clusterctl that shows or proves it."""
 
     @model_validator(mode="after")
-    def _examples_match(self) -> Entry:
+    def _examples_match(self) -> KnownError:
         for match in self.match:
             shown = [line for line in self.examples if match.text in line and match.compiled.search(line)]
             if not shown:
@@ -112,4 +112,4 @@ class Topic(_Part):
     """One file of the catalogue."""
 
     topic: Line | Annotated[str, StringConstraints(min_length=2)]
-    entries: Annotated[tuple[Entry, ...], Field(min_length=1)]
+    entries: Annotated[tuple[KnownError, ...], Field(min_length=1)]

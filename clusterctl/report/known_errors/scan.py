@@ -8,7 +8,7 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
-from clusterctl.report.known_errors.model import WINDOW_CHARACTERS, Entry
+from clusterctl.report.known_errors.model import WINDOW_CHARACTERS, KnownError
 from clusterctl.report.known_errors.origin import origin_of
 from clusterctl.visible import ACTING
 
@@ -34,7 +34,7 @@ _LOOKS_FINE = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LogLine:
     """A line of a log: the file name as given, the line's number from 1, and its text."""
 
     file: str
@@ -43,12 +43,12 @@ class Line:
 
 
 @dataclass(slots=True)
-class Finding:
+class Occurrence:
     """One known error in the logs: its first and last line, its count, and its hosts and ranks."""
 
-    entry: Entry
-    first: Line
-    last: Line
+    entry: KnownError
+    first: LogLine
+    last: LogLine
     count: int = 0
     hosts: dict[str, None] = field(default_factory=dict)
     ranks: set[int] = field(default_factory=set)
@@ -66,24 +66,24 @@ class LogFile:
 class Scan:
     """The findings in the logs read so far."""
 
-    def __init__(self, entries: Sequence[Entry]) -> None:
+    def __init__(self, entries: Sequence[KnownError]) -> None:
         # Many entries share a fixed text and differ in their patterns: each text is searched only once.
         self._patterns: dict[bytes, list[tuple[int, re.Pattern[str]]]] = {}
         for index, entry in enumerate(entries):
             for match in entry.match:
                 self._patterns.setdefault(match.text.encode(), []).append((index, match.compiled))
         self._entries = entries
-        self._findings: dict[int, Finding] = {}
-        self._left_over: deque[Line] = deque(maxlen=LEFT_OVER_LINES)
+        self._findings: dict[int, Occurrence] = {}
+        self._left_over: deque[LogLine] = deque(maxlen=LEFT_OVER_LINES)
         self.files: list[LogFile] = []
 
     @property
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[Occurrence]:
         """Return the known errors, likely root causes first: by role, then by first occurrence."""
         return sorted(self._findings.values(), key=lambda found: found.entry.role.rank)
 
     @property
-    def left_over(self) -> list[Line]:
+    def left_over(self) -> list[LogLine]:
         """Return the last lines that look like errors and are not in the catalogue."""
         return list(self._left_over)
 
@@ -125,18 +125,18 @@ class Scan:
                         break
                 at = piece.find(text, max(end, at + 1))
         for start, shown in _wrong_lines(piece, hits):
-            self._left_over.append(Line(name, number + piece.count(b"\n", 0, start), shown))
+            self._left_over.append(LogLine(name, number + piece.count(b"\n", 0, start), shown))
         counted, at = 0, 0
         for start in sorted(hits):
             counted += piece.count(b"\n", at, start)
             at = start
             index, line_text, match = hits[start]
-            self._note(index, Line(name, number + counted, _shown(line_text)), line_text, match)
+            self._note(index, LogLine(name, number + counted, _shown(line_text)), line_text, match)
 
-    def _note(self, index: int, line: Line, text: str, match: re.Match[str]) -> None:
+    def _note(self, index: int, line: LogLine, text: str, match: re.Match[str]) -> None:
         found = self._findings.get(index)
         if found is None:
-            found = self._findings[index] = Finding(self._entries[index], line, line)
+            found = self._findings[index] = Occurrence(self._entries[index], line, line)
         found.count += 1
         found.last = line
         origin = origin_of(text)

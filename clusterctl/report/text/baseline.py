@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from clusterctl.benchmarks.key import ABSENT
 from clusterctl.documents.baseline import Published
 from clusterctl.report.text.bench import columns, fits, size, with_notes
-from clusterctl.results.baseline import Baseline, Entry
+from clusterctl.results.baseline import Baseline, BaselineEntry
 
 
 def _percent(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.1f} %"
 
 
-def _entry(entry: Entry) -> str:
+def _entry(entry: BaselineEntry) -> str:
     key = ", ".join(f"{name} {value}" for name, value in entry.key.items() if value != ABSENT)
     rows = [
         [

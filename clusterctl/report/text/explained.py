@@ -6,10 +6,11 @@ import textwrap
 from collections.abc import Iterable
 from typing import Any
 
-from clusterctl.documents.explain import ErrorRole, Explain, KnownError, LogLine, LogRead
+from clusterctl.documents.explain import ErrorRole, Explain, KnownError, LogRead
+from clusterctl.documents.explain import LogLine as ShownLine
 from clusterctl.inventory import nodeset
 from clusterctl.report.known_errors.model import Role
-from clusterctl.report.known_errors.scan import Finding, Line, LogFile
+from clusterctl.report.known_errors.scan import LogFile, LogLine, Occurrence
 
 _TITLES = {
     Role.FAULT: "Broken (look here first)",
@@ -36,7 +37,7 @@ def numbers(values: Iterable[int]) -> str:
 
 
 def to_document(
-    files: Iterable[LogFile], findings: Iterable[Finding], left_over: Iterable[Line]
+    files: Iterable[LogFile], findings: Iterable[Occurrence], left_over: Iterable[LogLine]
 ) -> dict[str, Any]:
     """Return the findings as a ``clusterctl.explain/1`` document, likely root causes first."""
     found = list(findings)
@@ -66,8 +67,8 @@ def to_document(
     ).document()
 
 
-def _line(line: Line) -> LogLine:
-    return LogLine(file=line.file, line=line.number, text=line.text)
+def _line(line: LogLine) -> ShownLine:
+    return ShownLine(file=line.file, line=line.number, text=line.text)
 
 
 def _places(finding: dict[str, Any], several_files: bool) -> str:

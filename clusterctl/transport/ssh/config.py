@@ -88,7 +88,7 @@ class _Files:
     def included_by(self, path: Path) -> reader.Includes:
         """Return what finds the files of Include lines, in the order of glob(3), relative to a file's directory."""
 
-        def find(line: reader.Line, within: reader.Section, depth: int) -> Iterator[tuple[str, str]]:
+        def find(line: reader.Line, within: reader.ConfigSection, depth: int) -> Iterator[tuple[str, str]]:
             for pattern in line.words:
                 # Unlike Path.glob, glob.glob omits hidden files, such as those of editors.
                 for found in sorted(glob.glob(str(path.parent / at_home(pattern)))):  # noqa: PTH207

@@ -14,9 +14,9 @@ from pathlib import Path
 from clusterctl import log, user_files
 from clusterctl.rundir import own_file
 from clusterctl.ssh_text.known_hosts import (
-    Entry,
     Judgement,
     KnownHosts,
+    KnownHostsLine,
     Verdict,
     fingerprint,
     hashed_name,
@@ -199,7 +199,7 @@ def _failure(shown: ShownKey, judgement: Judgement) -> Failure:
     )
 
 
-def _unknown(shown: ShownKey, its: str, authority: Entry | None) -> Failure:
+def _unknown(shown: ShownKey, its: str, authority: KnownHostsLine | None) -> Failure:
     unusable = (
         f"; {authority.file}:{authority.line} names an authority, but host certificates are not supported"
         if authority is not None

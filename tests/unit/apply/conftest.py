@@ -22,7 +22,7 @@ NONCE = "0123456789abcdef"
 class Ran:
     """One run of a script: what it recorded, and how it ended."""
 
-    records: list[records.Record]
+    records: list[records.JournalRecord]
     returncode: int
     stderr: str
 

@@ -12,7 +12,7 @@ import pytest
 from clusterctl.apply import bootstrap, journal
 from clusterctl.apply.execute import NodeOutcome, StepOutcome, StepStatus, apply_plan
 from clusterctl.apply.journal import Options, RunJournal
-from clusterctl.apply.records import Event, Record, parse
+from clusterctl.apply.records import Event, JournalRecord, parse
 from clusterctl.apply.rolling import Rolling
 from clusterctl.apply.script import Header, new_nonce
 from clusterctl.errors import ConfigError, PlanError
@@ -32,14 +32,20 @@ def _line(number, event, detail=""):
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        (f"@{N} 3 changed ", Record(3, Event.CHANGED)),
-        (f"@{N} 3 failed {base64.b64encode(b'no: luck').decode()}", Record(3, Event.FAILED, "no: luck")),
+        (f"@{N} 3 changed ", JournalRecord(3, Event.CHANGED)),
+        (
+            f"@{N} 3 failed {base64.b64encode(b'no: luck').decode()}",
+            JournalRecord(3, Event.FAILED, "no: luck"),
+        ),
         (
             f"@{N} 3 failed {base64.b64encode(b'cannot get https://me:secret@repo/x').decode()}",
-            Record(3, Event.FAILED, "cannot get https://*********@repo/x"),
+            JournalRecord(3, Event.FAILED, "cannot get https://*********@repo/x"),
         ),
-        (f"Welcome! @{N} 0 done \r", Record(0, Event.DONE)),
-        (f"@{N} 1 failed {base64.b64encode(bytes([255])).decode()}", Record(1, Event.FAILED, "\ufffd")),
+        (f"Welcome! @{N} 0 done \r", JournalRecord(0, Event.DONE)),
+        (
+            f"@{N} 1 failed {base64.b64encode(bytes([255])).decode()}",
+            JournalRecord(1, Event.FAILED, "\ufffd"),
+        ),
         ("@0000000000000000 3 changed ", None),
         (f"@{N} three changed ", None),
         (f"@{N} ² changed ", None),
@@ -167,7 +173,7 @@ def test_records_of_many_nodes_share_flushes_and_none_goes_on_before_its_own_is_
         def work(name):
             first.wait()
             for number in range(1, each + 1):
-                writer.add(name, "k", Record(number, Event.CHANGED))
+                writer.add(name, "k", JournalRecord(number, Event.CHANGED))
                 lines = path.read_bytes()[:on_disk].splitlines()
                 if not any(e["node"] == name and e["number"] == number for e in map(json.loads, lines)):
                     early.append((name, number))
@@ -186,12 +192,12 @@ def test_what_earlier_parts_changed_is_known_from_records_and_from_the_nodes_own
     run = RunDir.create("bootstrap", tmp_path)
     planned = {"n": {"k1": ("a", "one"), "k2": ("a", "two"), "k3": ("b", "three"), "k4": ("b", "four")}}
     with RunJournal(run) as writer:
-        writer.add("n", "k1", Record(1, Event.CHANGED))
-        writer.add("n", "k2", Record(2, Event.BEGIN))
-        writer.add("n", "", Record(0, Event.JOURNAL, "done k3"))
-        writer.add("n", "", Record(0, Event.JOURNAL, "begun k2"))
-        writer.add("n", "k4", Record(4, Event.CHANGED))
-        writer.add("n", "k4", Record(4, Event.FAILED))
+        writer.add("n", "k1", JournalRecord(1, Event.CHANGED))
+        writer.add("n", "k2", JournalRecord(2, Event.BEGIN))
+        writer.add("n", "", JournalRecord(0, Event.JOURNAL, "done k3"))
+        writer.add("n", "", JournalRecord(0, Event.JOURNAL, "begun k2"))
+        writer.add("n", "k4", JournalRecord(4, Event.CHANGED))
+        writer.add("n", "k4", JournalRecord(4, Event.FAILED))
     with (run.path / "apply.journal.jsonl").open("a") as stream:
         stream.write('{"cut off in the mid')
     before = journal.before(run, planned).changed
@@ -204,7 +210,7 @@ def test_a_line_that_a_crash_tore_does_not_swallow_the_next(tmp_path):
     path.write_text('{"time": 1, "no')
     for _ in range(2):
         with RunJournal(run) as writer:
-            writer.add("n", "k", Record(1, Event.CHANGED))
+            writer.add("n", "k", JournalRecord(1, Event.CHANGED))
     assert len(path.read_text().splitlines()) == 3
     assert [s.key for s in journal.before(run, {"n": {"k": ("a", "one")}}).changed["n"]] == ["k"]
 
@@ -222,14 +228,14 @@ def test_steps_that_came_to_an_end_are_told_from_those_cut_off(tmp_path):
             "left out": (Event.SKIPPED,),
         }.items():
             for event in events:
-                writer.add("n", key, Record(1, event))
+                writer.add("n", key, JournalRecord(1, event))
         # A round after those: what the node says of its journal is how the round before left it.
         for key in ("planned", "done-now"):
-            writer.add("n", key, Record(1, Event.CHANGED))
-        writer.add("n", "", Record(0, Event.PLANNED, "planned done-now"))
-        writer.add("n", "", Record(0, Event.JOURNAL, "done planned"))
-        writer.add("n", "", Record(0, Event.JOURNAL, "done unheard"))
-        writer.add("n", "done-now", Record(1, Event.CHANGED))
+            writer.add("n", key, JournalRecord(1, Event.CHANGED))
+        writer.add("n", "", JournalRecord(0, Event.PLANNED, "planned done-now"))
+        writer.add("n", "", JournalRecord(0, Event.JOURNAL, "done planned"))
+        writer.add("n", "", JournalRecord(0, Event.JOURNAL, "done unheard"))
+        writer.add("n", "done-now", JournalRecord(1, Event.CHANGED))
     told = journal.before(
         run, {"n": {"changed": ("a", "b"), "changed, then cut in another round": ("a", "c")}}
     )
@@ -293,7 +299,7 @@ def test_a_full_disk_under_the_run_folder_is_an_error_that_says_so(tmp_path):
     run = RunDir.create("bootstrap", tmp_path)
     (run.path / "apply.journal.jsonl").symlink_to("/dev/full")
     with RunJournal(run) as records, pytest.raises(ConfigError, match="No space left on device"):
-        records.add("n", "key", Record(1, Event.CHANGED))
+        records.add("n", "key", JournalRecord(1, Event.CHANGED))
 
 
 @pytest.mark.parametrize("document", [{}, {"version": 1, "nodes": [{"name": "a", "added_since": 1}]}])

@@ -87,6 +87,6 @@ def test_lint_of_mpichs_hostfile(line: str, messages: list[str]) -> None:
 
 def test_a_host_on_two_lines_and_an_empty_file_are_found() -> None:
     assert hostfile.lint("a slots=1\nb slots=1\na slots=1\n") == (
-        hostfile.Finding(3, "a is already on line 1: their slots add up"),
+        hostfile.HostfileProblem(3, "a is already on line 1: their slots add up"),
     )
-    assert hostfile.lint("# nobody\n") == (hostfile.Finding(0, "the file has no host"),)
+    assert hostfile.lint("# nobody\n") == (hostfile.HostfileProblem(0, "the file has no host"),)

@@ -18,7 +18,7 @@ from clusterctl.cli import up
 from clusterctl.cli.main import main
 from clusterctl.errors import ClusterctlError, ConfigError, InventoryError, PlanError
 from clusterctl.facts import earlier
-from clusterctl.facts.recording.store import Reader
+from clusterctl.facts.recording.store import RecordingReader
 from clusterctl.images import packages
 from clusterctl.inventory.model import Node
 from clusterctl.lab import model as lab
@@ -66,7 +66,7 @@ def test_documents_of_runs_results_and_labs(endless: Place, tmp_path: Path) -> N
 def test_a_recording(endless: Place, tmp_path: Path) -> None:
     endless("recording/manifest.json")
     with pytest.raises(ConfigError, match=r"not a complete recording: manifest\.json"):
-        Reader(tmp_path / "recording").read("manifest.json")
+        RecordingReader(tmp_path / "recording").read("manifest.json")
 
 
 def test_what_is_carried_to_nodes(endless: Place, tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ import pytest
 from clusterctl.errors import ImageError
 from clusterctl.images import base_image, compatibility, elf, library
 from clusterctl.images.base_image import BaseImage
-from clusterctl.images.elf import Needs
+from clusterctl.images.elf import ElfNeeds
 from clusterctl.images.library import kind_of
-from clusterctl.images.packages import Package
+from clusterctl.images.packages import VerifiedPackage
 
 UBUNTU = BaseImage(
     name="ngc", id="sha256:1", digest=None, family="debian", os="Ubuntu 20.04", glibc=(2, 31), glibcxx=(3, 4, 28),
@@ -23,15 +23,15 @@ UBUNTU = BaseImage(
 
 
 def needs(soname="libnccl.so.2", libraries=("libc.so.6",), **versions):
-    return Needs(Path("libnccl.so.2.27"), "Advanced Micro Devices X86-64", soname, libraries, versions)
+    return ElfNeeds(Path("libnccl.so.2.27"), "Advanced Micro Devices X86-64", soname, libraries, versions)
 
 
 def package(name, file):
-    return Package(name, kind_of(file), Path(file), file, file, "0" * 64)
+    return VerifiedPackage(name, kind_of(file), Path(file), file, file, "0" * 64)
 
 
 def refused(findings):
-    return {f.what: f.reason for f in findings if f.judgement is compatibility.Judgement.REFUSED}
+    return {f.what: f.reason for f in findings if f.judgement is compatibility.Compatibility.REFUSED}
 
 
 def judged(name="nccl", *, elf=(), packages=(), base=UBUNTU, **more):
@@ -65,7 +65,7 @@ def test_another_soname_is_refused() -> None:
 def test_without_readelf_nothing_is_taken_for_granted() -> None:
     findings = judged(elf=None)
     assert {finding.what for finding in findings} == {"SONAME", "GLIBC", "GLIBCXX"}
-    assert {finding.judgement for finding in findings} == {compatibility.Judgement.UNKNOWN}
+    assert {finding.judgement for finding in findings} == {compatibility.Compatibility.UNKNOWN}
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_what_is_not_known_of_gpus_is_said() -> None:
     for more in ({}, {"architectures": frozenset({"sm_90"})},
                  {"architectures": frozenset({"sm_90"}), "gpus": ["NVIDIA X1000"]}):  # fmt: skip
         (finding,) = of(**more)
-        assert finding.judgement is compatibility.Judgement.UNKNOWN
+        assert finding.judgement is compatibility.Compatibility.UNKNOWN
 
 
 def answered(**answers: list[str]) -> BaseImage:

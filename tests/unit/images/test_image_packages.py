@@ -13,7 +13,7 @@ import pytest
 
 from clusterctl.errors import ImageError, UsageError
 from clusterctl.images import library, packages
-from clusterctl.images.packages import Wanted
+from clusterctl.images.packages import PackageReference
 
 DATA = b"the package" * 1000
 SUM = hashlib.sha256(DATA).hexdigest()
@@ -55,8 +55,8 @@ def served(
         server.server_close()
 
 
-def obtain(text: str, folder: Path) -> packages.Package:
-    return packages.obtain(Wanted.parse(text), folder, progress=lambda _line: None)
+def obtain(text: str, folder: Path) -> packages.VerifiedPackage:
+    return packages.obtain(PackageReference.parse(text), folder, progress=lambda _line: None)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def obtain(text: str, folder: Path) -> packages.Package:
 )
 def test_what_names_no_package_is_a_usage_error(text: str) -> None:
     with pytest.raises(UsageError):
-        Wanted.parse(text)
+        PackageReference.parse(text)
 
 
 def test_a_path_is_taken_as_it_is_when_its_sum_agrees(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_other_schemes_are_not_fetched(tmp_path: Path, scheme: str) -> None:
 )
 def test_a_library_says_what_it_is_made_of(name: str, given: tuple[str, ...], reason: str) -> None:
     with pytest.raises(ImageError, match=reason) as caught:
-        packages.ask(library.load(name), [Wanted.parse(text) for text in given])
+        packages.ask(library.load(name), [PackageReference.parse(text) for text in given])
     assert caught.value.hint
 
 

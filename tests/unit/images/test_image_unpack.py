@@ -13,11 +13,11 @@ import pytest
 from clusterctl.errors import ImageError
 from clusterctl.images import unpack
 from clusterctl.images.library import Kind, kind_of
-from clusterctl.images.packages import Package
+from clusterctl.images.packages import VerifiedPackage
 
 
-def package(path: Path, kind: Kind | None = None) -> Package:
-    return Package("library", kind or kind_of(path.name), path, path.name, "test", "0" * 64)
+def package(path: Path, kind: Kind | None = None) -> VerifiedPackage:
+    return VerifiedPackage("library", kind or kind_of(path.name), path, path.name, "test", "0" * 64)
 
 
 def archive(path: Path, members: list[tuple[tarfile.TarInfo, bytes]]) -> Path:

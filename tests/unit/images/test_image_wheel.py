@@ -14,7 +14,7 @@ import pytest
 
 from clusterctl.errors import ImageError
 from clusterctl.images import unpack, wheel
-from clusterctl.images.packages import Package
+from clusterctl.images.packages import VerifiedPackage
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_programs_stay_programs_when_it_is_unpacked(installed: Path, tmp_path: P
     program.chmod(0o755)
     path = wheel.rebuild_from(distribution(installed), tmp_path)
     target = tmp_path / "tree"
-    version = unpack.unpack(Package("wheel", "wheel", path, path.name, "test", "0" * 64), target)
+    version = unpack.unpack(VerifiedPackage("wheel", "wheel", path, path.name, "test", "0" * 64), target)
     assert version == "9.9"
     assert (target / "python/clusterctl/py.typed").stat().st_mode & 0o777 == 0o755
     assert (target / "python/clusterctl/errors.py").stat().st_mode & 0o777 == 0o644

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusterctl.images.spread import CONTROLLER, Spread, Transfer
+from clusterctl.images.spread import CONTROLLER, DistributionState, Transfer
 
 
 def run_in_steps(spread, break_at=lambda transfer, step: None):
@@ -31,7 +31,7 @@ def run_in_steps(spread, break_at=lambda transfer, step: None):
 @given(st.integers(min_value=1, max_value=300))
 def test_all_nodes_have_it_after_a_logarithm_of_steps_and_the_controller_sends_once(count):
     nodes = [f"n{number}" for number in range(count)]
-    spread = Spread(waiting=list(nodes))
+    spread = DistributionState(waiting=list(nodes))
     steps = run_in_steps(spread)
     assert len(steps) == 1 + math.ceil(math.log2(count))
     sent = [transfer for step in steps for transfer in step]
@@ -41,20 +41,20 @@ def test_all_nodes_have_it_after_a_logarithm_of_steps_and_the_controller_sends_o
 
 
 def test_a_node_sends_to_one_other_at_a_time():
-    spread = Spread(waiting=[f"n{number}" for number in range(9)])
+    spread = DistributionState(waiting=[f"n{number}" for number in range(9)])
     for step in run_in_steps(spread):
         assert len({transfer.source for transfer in step}) == len(step)
 
 
 def test_a_target_at_fault_is_given_up_and_the_rest_go_on():
-    spread = Spread(waiting=["a", "b", "c", "d"])
+    spread = DistributionState(waiting=["a", "b", "c", "d"])
     run_in_steps(spread, lambda transfer, step: transfer.target if transfer.target == "c" else None)
     assert spread.failed == {"c": "torn"}
     assert sorted(spread.holders) == ["a", "b", "d"]
 
 
 def test_a_source_that_cannot_send_on_is_replaced_by_another_sender():
-    spread = Spread(waiting=["a", "b", "c"])
+    spread = DistributionState(waiting=["a", "b", "c"])
     steps = run_in_steps(spread, lambda transfer, step: "a" if transfer.source == "a" else None)
     assert sorted(spread.holders) == ["a", "b", "c"]
     assert spread.silent == {"a"}
@@ -64,14 +64,14 @@ def test_a_source_that_cannot_send_on_is_replaced_by_another_sender():
 
 
 def test_nodes_that_cannot_reach_each_other_are_all_served_by_the_controller():
-    spread = Spread(waiting=[f"n{number}" for number in range(5)])
+    spread = DistributionState(waiting=[f"n{number}" for number in range(5)])
     run_in_steps(spread, lambda transfer, step: transfer.source or None)
     assert len(spread.holders) == 5
     assert not spread.failed
 
 
 def test_a_target_that_always_fails_ends_and_is_named():
-    spread = Spread(waiting=["a", "b"])
+    spread = DistributionState(waiting=["a", "b"])
     run_in_steps(spread, lambda transfer, step: "" if transfer.target == "b" else None)
     assert spread.failed == {"b": "torn"}
     assert spread.holders == ["a"]
@@ -81,7 +81,7 @@ def test_a_target_that_always_fails_ends_and_is_named():
 @given(st.integers(min_value=1, max_value=40), st.randoms(use_true_random=False))
 def test_whatever_breaks_everything_ends_and_every_node_is_accounted_for(count, random):
     nodes = [f"n{number}" for number in range(count)]
-    spread = Spread(waiting=list(nodes))
+    spread = DistributionState(waiting=list(nodes))
     run_in_steps(
         spread,
         lambda t, step: random.choice((None, None, None, "", t.source, t.target)),
@@ -90,7 +90,7 @@ def test_whatever_breaks_everything_ends_and_every_node_is_accounted_for(count, 
 
 
 def test_a_lost_holder_sends_no_more():
-    spread = Spread(waiting=["a", "b"])
+    spread = DistributionState(waiting=["a", "b"])
     (first,) = spread.start()
     spread.arrived(first)
     spread.lost("a", "powered off")
@@ -100,6 +100,6 @@ def test_a_lost_holder_sends_no_more():
 
 @pytest.mark.parametrize("tries", [1, 3])
 def test_tries_are_counted_per_target(tries):
-    spread = Spread(waiting=["a"], max_tries=tries)
+    spread = DistributionState(waiting=["a"], max_tries=tries)
     steps = run_in_steps(spread, lambda transfer, step: "")
     assert len(steps) == tries

@@ -30,7 +30,7 @@ GPUS = (node("gpu1", gpus=8), node("gpu2", gpus=8), node("gpu3", gpus=8, slots=4
     ],
 )
 def test_ranks_fill_nodes_in_order(np: int | None, hosts: tuple[tuple[str, int], ...]) -> None:
-    assert ranks.place(GPUS, np) == ranks.Placement(np or 20, hosts)
+    assert ranks.place(GPUS, np) == ranks.RankPlacement(np or 20, hosts)
 
 
 def test_slots_come_from_the_inventory_then_from_what_was_found() -> None:

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from clusterctl.report.known_errors import catalogue
-from clusterctl.report.known_errors.model import Entry, Match, Role
+from clusterctl.report.known_errors import topic_files
+from clusterctl.report.known_errors.model import KnownError, Match, Role
 from clusterctl.report.known_errors.origin import origin_of
 from clusterctl.report.known_errors.scan import PIECE_BYTES, Scan
 from clusterctl.report.text import explained
 
 LOGS = Path(__file__).parent / "logs"
-ENTRIES = catalogue.load()
+ENTRIES = topic_files.load()
 
 
 def scanned(*texts: bytes | Path) -> Scan:
@@ -43,13 +43,13 @@ def test_there_are_more_than_sixty_and_each_has_its_own_name() -> None:
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.id)
-def test_an_example_is_explained_by_its_own_entry_and_no_other(entry: Entry) -> None:
+def test_an_example_is_explained_by_its_own_entry_and_no_other(entry: KnownError) -> None:
     for example in entry.examples:
         assert found_ids(scanned(example.encode())) == [entry.id], example
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.id)
-def test_an_entry_says_what_to_do_and_where_that_is_known_from(entry: Entry) -> None:
+def test_an_entry_says_what_to_do_and_where_that_is_known_from(entry: KnownError) -> None:
     for text in (entry.meaning, entry.cause, entry.fix):
         assert text.endswith((".", ")", "]")), text
         assert len(text) < 420
@@ -174,7 +174,7 @@ HOSTILE = (
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.id)
-def test_no_pattern_takes_long_over_a_long_line(entry: Entry) -> None:
+def test_no_pattern_takes_long_over_a_long_line(entry: KnownError) -> None:
     for match in entry.match:
         for hostile in HOSTILE:
             line = hostile(match.text).encode() + b"\n"
@@ -192,7 +192,7 @@ def test_patterns_that_may_take_long_are_refused(pattern: str) -> None:
 
 def test_an_entry_whose_example_does_not_match_is_refused() -> None:
     with pytest.raises(ValidationError, match="no example"):
-        Entry(
+        KnownError(
             id="x",
             tool="tool",
             match=(Match(text="not in it"),),

@@ -14,7 +14,7 @@ from clusterctl.benchmarks.key import configuration_key
 from clusterctl.cli.bench import store as bench_store
 from clusterctl.errors import ResultError
 from clusterctl.results import migrations, record, store
-from clusterctl.results.store import Store, Wanted
+from clusterctl.results.store import RunFilter, Store
 from clusterctl.rundir import RunDir
 
 
@@ -78,7 +78,7 @@ def test_a_training_is_summed_up_by_its_largest_point():
 def test_a_run_in_which_nothing_came_up_is_stored_too(tmp_path):
     save(tmp_path, document(status="failed", rows=[], proof={}, library=None, launcher=None))
     with Store.open(tmp_path) as results:
-        (summary,) = results.runs(Wanted(status="failed"))
+        (summary,) = results.runs(RunFilter(status="failed"))
     assert (summary.np, summary.figure, summary.hardware, summary.library) == (None, None, None, None)
 
 
@@ -99,7 +99,7 @@ def test_runs_are_found_by_their_columns(tmp_path):
     with Store.open(tmp_path) as results:
 
         def found(**wanted):
-            return [one.run[-1] for one in results.runs(Wanted(**wanted))]
+            return [one.run[-1] for one in results.runs(RunFilter(**wanted))]
 
         assert found() == ["3", "2", "1"]
         assert found(newest=2) == ["3", "2"]

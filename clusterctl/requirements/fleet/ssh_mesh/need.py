@@ -22,7 +22,7 @@ class _Member:
 
     node: Node
     hosts: str
-    entry: files.Entry | None
+    entry: files.MeshEntry | None
     missing: str = ""
 
 
@@ -69,7 +69,7 @@ def _everyone(of: _Same, name: str) -> tuple[_Member, ...]:
 
 
 @lru_cache(maxsize=4)
-def _texts(of: _Same, name: str, user: str, unseen: tuple[files.Entry, ...]) -> tuple[files.Texts, int]:
+def _texts(of: _Same, name: str, user: str, unseen: tuple[files.MeshEntry, ...]) -> tuple[files.Texts, int]:
     """Return the texts that an account needs and the number of nodes in them; most nodes share one result."""
     stand_in = {entry.node: entry for entry in unseen}
     members = [(m.hosts, m.entry or stand_in.get(m.node.name)) for m in _everyone(of, name)]
@@ -132,7 +132,7 @@ def need_of(facts: NodeFacts, node: Node, fleet: Fleet, user: str) -> Need:
 
 def _unseen(
     facts: NodeFacts, node: Node, fleet: Fleet, unseen: list[Node]
-) -> tuple[tuple[files.Entry, ...], tuple[str, ...]]:
+) -> tuple[tuple[files.MeshEntry, ...], tuple[str, ...]]:
     """Return the entries to keep of nodes not checked in this run, and the nodes whose entries could not be read."""
     name, own = node.requirements.ssh_mesh.name, _own(facts, node)
     all_read = all(text is None or text.text is not None for text in own)

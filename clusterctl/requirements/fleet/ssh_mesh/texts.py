@@ -37,7 +37,7 @@ _HOSTS_PER_MATCH = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class MeshEntry:
     """One node's lines in the three files."""
 
     node: str
@@ -124,7 +124,7 @@ def lacks(node: Node, facts: NodeFacts, name: str) -> str | None:
     return None
 
 
-def entry(node: Node, facts: NodeFacts, name: str) -> Entry:
+def entry(node: Node, facts: NodeFacts, name: str) -> MeshEntry:
     """Return the lines of a node for which ``lacks`` returns None."""
     mesh, settings = facts.ssh_mesh, node.requirements.ssh_mesh
     login, address, key = mesh.login.value, reachable_address(node, facts), host_key(mesh)
@@ -132,7 +132,7 @@ def entry(node: Node, facts: NodeFacts, name: str) -> Entry:
     options = ["restrict", *(["pty"] if settings.pty else [])]
     if settings.keys_from_here:
         options.append(f'from="{",".join((*source_addresses(node, facts), *settings.also_from))}"')
-    return Entry(
+    return MeshEntry(
         node.name,
         f"{','.join(options)} {public_key(mesh, name)} clusterctl-{name}:{node.name}",
         line(key, node.name),
@@ -153,7 +153,7 @@ def patterns(node: Node, address: str | None) -> str:
     return ",".join(dict.fromkeys(filter(None, (node.name, written, address))))
 
 
-def texts(user: str, name: str, members: Iterable[tuple[str, Entry]]) -> Texts:
+def texts(user: str, name: str, members: Iterable[tuple[str, MeshEntry]]) -> Texts:
     """Combine entries; ``members`` are pairs of a pattern list and an entry.
 
     The texts affect only ``user``'s own ssh, and only logins as the mesh's account: ``ssh admin@NODE`` works as without
@@ -178,7 +178,7 @@ def texts(user: str, name: str, members: Iterable[tuple[str, Entry]]) -> Texts:
     )
 
 
-def _account(of: Entry, user: str) -> str:
+def _account(of: MeshEntry, user: str) -> str:
     said = _USER.search(of.config)
     return said[1] if said is not None else user
 
@@ -226,13 +226,13 @@ def is_so(found: OwnText | None, wanted: str) -> bool:
     return found.sha256 == hashlib.sha256(wanted.encode()).hexdigest()
 
 
-def standing(authorized: str, known: str, config: str, name: str) -> Iterator[Entry]:
+def standing(authorized: str, known: str, config: str, name: str) -> Iterator[MeshEntry]:
     """Yield the entries in existing texts, for nodes not checked in this run; incomplete entries are left out."""
     keys = {text.rpartition(f" clusterctl-{name}:")[2]: text for text in authorized.split("\n")}
     hosts = {text.partition(" ")[0]: text for text in known.split("\n")}
     for found in re.finditer(r"(?:^  [A-Z]\w+ .*\n){3}^  HostKeyAlias (\S+)$", config, re.MULTILINE):
         if found[1] in keys and found[1] in hosts:
-            yield Entry(found[1], keys[found[1]], hosts[found[1]], found[0])
+            yield MeshEntry(found[1], keys[found[1]], hosts[found[1]], found[0])
 
 
 def named(authorized: str, name: str) -> set[str]:

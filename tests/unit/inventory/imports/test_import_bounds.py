@@ -9,7 +9,7 @@ import pytest
 from clusterctl.cli.inventory import converted
 from clusterctl.errors import InventoryError
 from clusterctl.inventory.imports import ansible_tree, budget, kinds, ssh_config
-from clusterctl.inventory.imports.found import Found, Source
+from clusterctl.inventory.imports.found import ImportedInventory, Source
 
 CHILDREN = "".join(f"[p{i}:children]\nc\n" for i in range(200))
 CASES = {
@@ -35,7 +35,7 @@ CASES = {
 }  # fmt: skip
 
 
-def imported(text: str, **beside: str) -> Found:
+def imported(text: str, **beside: str) -> ImportedInventory:
     source = Source("pasted", text, beside)
     return converted(source, kinds.detect(source), Path())[0]
 

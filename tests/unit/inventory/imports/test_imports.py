@@ -18,26 +18,30 @@ from clusterctl.cli.inventory import _source, converted
 from clusterctl.errors import InventoryError
 from clusterctl.inventory import load, nodeset
 from clusterctl.inventory.imports import ansible, kinds
-from clusterctl.inventory.imports.found import Found, Note, Source
+from clusterctl.inventory.imports.found import ImportedInventory, ImportNote, Source
 from clusterctl.inventory.model import Become, Inventory
 
 HERE = Path(__file__).parent
 ANSIBLE = {"ansible_ini": "hosts.ini", "ansible_yaml": "site.yml"}
 
 
-def imported(name: str, kind: kinds.Kind | None = None, folder: Path = HERE) -> tuple[Inventory, Found, str]:
+def imported(
+    name: str, kind: kinds.Kind | None = None, folder: Path = HERE
+) -> tuple[Inventory, ImportedInventory, str]:
     source = _source(str(HERE / name))
     found, text = converted(source, kind or kinds.detect(source), folder)
     return load.from_text(text, folder=folder), found, text
 
 
-def from_text(text: str, kind: kinds.Kind | None = None, name: str = "pasted") -> tuple[Inventory, Found]:
+def from_text(
+    text: str, kind: kinds.Kind | None = None, name: str = "pasted"
+) -> tuple[Inventory, ImportedInventory]:
     source = Source(name, text)
     found, written = converted(source, kind or kinds.detect(source), HERE)
     return load.from_text(written), found
 
 
-def said(found: Found) -> str:
+def said(found: ImportedInventory) -> str:
     return "\n".join(f"{Path(note.file).name}:{note.line}: {note.text}" for note in found.notes)
 
 
@@ -459,7 +463,7 @@ def test_a_hostile_source_cannot_write_into_the_inventory_or_act_on_the_terminal
     found, text = converted(source, kinds.Kind.ansible, HERE)
     assert [node.name for node in load.from_text(text).nodes] == ["ok"]
     assert all(str(note).isprintable() for note in found.notes)
-    assert isinstance(found.notes[0], Note)
+    assert isinstance(found.notes[0], ImportNote)
 
 
 def test_a_group_that_is_called_like_a_setting_is_not_explained_as_one() -> None:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import yaml
 
-from clusterctl.report.known_errors.model import Entry, Topic
+from clusterctl.report.known_errors.model import KnownError, Topic
 
 TOPICS = Path(__file__).parent / "topics"
 
 
 @cache
-def load() -> tuple[Entry, ...]:
+def load() -> tuple[KnownError, ...]:
     """Return every entry, topics in the order of their file names; the first entry that matches a line explains it."""
     return tuple(
         entry
