@@ -97,18 +97,22 @@ class Preflight(Document):
 
 
 class PlannedLaunch(Sparse):
-    """One launch of ``bench --dry-run``; ``files`` has null for a program of clusterctl instead of its text."""
+    """One launch of ``bench --dry-run`` or ``render --bench``, which leaves out the first three fields.
 
-    OPTIONAL: ClassVar = frozenset({"variant"})
+    ``files`` has null for a program of clusterctl instead of its text.
+    """
+
+    OPTIONAL: ClassVar = frozenset({"variant", "launcher", "library"})
 
     variant: str | None = None
-    launcher: str
-    library: str
+    launcher: str | None = None
+    library: str | None = None
     np: int
     placements: tuple[Placed, ...]
     node_of_rank: tuple[str, ...]
     argv: tuple[str, ...]
     env: dict[str, str | None]
+    timeout_s: float
     line: str
     files: dict[str, str | None]
 

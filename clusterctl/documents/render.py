@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from clusterctl.documents.base import Document, Part, Sparse
+from clusterctl.documents.launch import PlannedLaunch
 
 
 class NodeCommand(Part):
@@ -34,7 +35,7 @@ class LintFinding(Part):
 class Render(Document, Sparse):
     """``clusterctl render ... --json``; which of the last fields are present depends on the artifact."""
 
-    OPTIONAL: ClassVar = frozenset({"argv", "nodes", "hosts", "findings"})
+    OPTIONAL: ClassVar = frozenset({"argv", "nodes", "hosts", "findings", "launches"})
 
     schema_: Literal["clusterctl.render/1"] = Field(default="clusterctl.render/1", alias="schema")
     artifact: str
@@ -43,3 +44,4 @@ class Render(Document, Sparse):
     nodes: tuple[NodeCommand, ...] | None = None
     hosts: tuple[Host, ...] | None = None
     findings: tuple[LintFinding, ...] | None = None
+    launches: tuple[PlannedLaunch, ...] | None = None

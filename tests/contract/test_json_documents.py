@@ -80,7 +80,7 @@ def test_a_document_of_another_schema_is_refused(model: type[Document]) -> None:
         (execute.StepStatus, apply.AppliedStatus),
         (Role, explain.ErrorRole),
         (Word, results.ComparisonWord),
-        (compatibility.Judgement, image.FindingJudgement),
+        (compatibility.Compatibility, image.FindingJudgement),
     ],
 )
 def test_a_document_has_a_word_for_every_value_of_its_stage(

@@ -28,6 +28,7 @@ from clusterctl.launch.base import TOKEN_VARIABLE
 from clusterctl.launch.identity import LaunchIdentity
 from clusterctl.launch.preflight import Readiness
 from clusterctl.launch.run import Runner
+from clusterctl.rundir import RunDir
 from clusterctl.transport.base import Completed
 from clusterctl.transport.local import LocalTransport
 
@@ -226,7 +227,7 @@ class Nodes:
             srun="/usr/bin/srun", slurm_nodes=("a", "b", "gpu1", "gpu2"),
         )  # fmt: skip
 
-    def runner(self, session: Any) -> Runner:
+    def runner(self, session: Any, run: RunDir | None = None) -> Runner:
         nodes, connect = self, self.connect
 
         class Here(Runner):
