@@ -143,7 +143,7 @@ def test_containers_are_nodes_and_down_leaves_nothing(distributed, command, inve
     after = [on_node(node, node_state.COMMAND) for node in NODES]
     assert [node_state.changes(*pair) for pair in zip(before, after, strict=True)] == [[], []]
     on_node("node1", "docker rm cluster-ctl")
-    assert sorted(path.name for path in run.iterdir()) == ["inventory.json", "launch.json"]
+    assert sorted(path.name for path in run.iterdir()) == ["facts.json", "inventory.json", "launch.json"]
 
 
 @pytest.mark.parametrize("mpi", ["openmpi4", "openmpi5", "mpich", "torchrun"])

@@ -32,7 +32,7 @@ from clusterctl.facts.model.host import RootAccess
 from clusterctl.facts.model.node import NodeFacts
 from clusterctl.facts.subjects.clock import ClockExchange
 from clusterctl.images import on_node, prove, relay
-from clusterctl.inventory import yaml_source
+from clusterctl.inventory import interfaces, yaml_source
 from clusterctl.inventory.imports import kinds, spreadsheet
 from clusterctl.inventory.imports.found import Source
 from clusterctl.inventory.model import Node
@@ -290,6 +290,7 @@ def parsers() -> tuple[Parser, ...]:
         *of_tools,
         Parser("inventory.imports.ansible_yaml", _imported("a.yml", kinds.Kind.ansible), texts, (ClusterctlError,)),
         Parser("inventory.yaml_source", lambda text: yaml_source.parse(text.encode(), "i"), own, (ClusterctlError,)),
+        Parser("inventory.interfaces", interfaces.parse, ("ib", "=eth0,eth1", "^docker", "^=eth0")),
         Parser("ssh_text.reader", _ssh_config, (_SSH,)),
     )  # fmt: skip
 

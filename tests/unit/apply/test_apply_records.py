@@ -15,6 +15,7 @@ from clusterctl.apply.journal import Options, RunJournal
 from clusterctl.apply.records import Event, JournalRecord, parse
 from clusterctl.apply.rolling import Rolling
 from clusterctl.apply.script import Header, new_nonce
+from clusterctl.documents.apply import RunState
 from clusterctl.errors import ConfigError, PlanError
 from clusterctl.plan.model import NodePlan, PlannedStep
 from clusterctl.requirements.steps import WriteFile
@@ -273,7 +274,7 @@ def test_the_end_of_a_resumed_run_keeps_what_earlier_parts_did(tmp_path):
             "cut": NodeOutcome((step("k1", changed), step("k2", changed), step("k3", skipped)), lost),
         },
         {"down": down},
-        "cut",
+        RunState.CUT,
     )
     first = run.read("apply")
     assert (first["state"], list(first["nodes"])) == ("cut", ["whole", "cut", "down"])
@@ -281,7 +282,7 @@ def test_the_end_of_a_resumed_run_keeps_what_earlier_parts_did(tmp_path):
     assert first["nodes"]["cut"]["error"]["kind"] == "lost"
 
     rest = NodeOutcome((step("k2", unchanged), step("k3", changed)))
-    journal.finish(run, {"cut": rest, "down": NodeOutcome((step("k1", changed),))}, {}, "finished")
+    journal.finish(run, {"cut": rest, "down": NodeOutcome((step("k1", changed),))}, {}, RunState.FINISHED)
     second = run.read("apply")
     assert second["state"] == "finished"
     assert second["nodes"]["whole"] == first["nodes"]["whole"]
