@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from clusterctl.launch.base import LaunchPlan
 
-# Programs of clusterctl, of which only the name is printed.
+# clusterctl's own programs: only their names are printed.
 _PROGRAMS = (".py", ".sh")
 
 

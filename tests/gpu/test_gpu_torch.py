@@ -19,6 +19,11 @@ def test_collectives(world: World, size: int) -> None:
     assert all(output.splitlines()[-1] == "done" for output in world("cuda_collectives.py", size=size))
 
 
+def test_collectives_through_host_memory(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CCORE_CUDA_PATH", "host")
+    assert all(output.splitlines()[-1] == "done" for output in world("cuda_collectives.py"))
+
+
 @pytest.mark.parametrize("kind", ["ddp", "compiled", "fsdp2"])
 def test_training_equals_a_single_process(world: World, kind: str) -> None:
     (alone,) = _results(world("cuda_training.py", "alone", kind, size=1))

@@ -57,7 +57,9 @@ class CudaCopies:
         self._cudart = _cuda.cudart()
 
     def use(self, tensor: torch.Tensor) -> None:
-        """Take the tensor that the next run reads and writes: contiguous, on the device."""
+        """Take the tensor that the next run reads and writes, after what the current stream has queued for it."""
+        # Copies back need no wait: each follows the copy of the same chunk to the host.
+        self._down.wait_stream(_cuda.current_stream(tensor.device))
         self._bytes = tensor.view(-1).view(torch.uint8)
         self._address = tensor.data_ptr()
 

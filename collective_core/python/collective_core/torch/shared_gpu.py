@@ -27,8 +27,7 @@ _CARD_BYTES = 17
 
 @cache
 def _library() -> ctypes.CDLL:
-    """Load the library once; raises OSError or AttributeError."""
-    library_path()  # the library that it needs is loaded already, whatever its place
+    """Load the library once; raises OSError or AttributeError. The library that it needs is loaded already."""
     loaded = ctypes.CDLL(str(library_path().with_name(LIBRARY_NAME)))
     loaded.cc_cuda_last_error.restype = c_char_p
     loaded.cc_cuda_device_identity.argtypes = [c_void_p]
