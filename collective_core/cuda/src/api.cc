@@ -1,11 +1,15 @@
 // The C ABI: exceptions become results, and their texts what cc_cuda_last_error returns.
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <new>
 #include <string>
 
 #include "collective_core/collective_core_cuda.h"
+#include "driver.h"
+#include "environment.h"
 #include "error.h"
 #include "group.h"
 
@@ -15,8 +19,7 @@ struct cc_cuda {
 
 namespace {
 
-constexpr int64_t kStagingBytes = int64_t{256} << 20;
-constexpr int64_t kLeastStagingBytes = 4096;
+constexpr int64_t kLeastStagingBytes = 65536;
 
 thread_local std::string last_error;
 
@@ -41,6 +44,16 @@ void require(bool condition, const char* text) {
   if (!condition) throw ccore_cuda::Error(CC_ERROR_INVALID_ARGUMENT, text);
 }
 
+void require_buffers(const cc_cuda* handle, const void* send, const void* recv, size_t count, cc_dtype dtype) {
+  require(handle != nullptr, "handle is null");
+  require(count == 0 || (send && recv), "send or recv is null");
+  require(ccore_cuda::reduce_kernels(dtype) != nullptr, "unknown data type");
+}
+
+void require_op(cc_redop op) { require(op >= CC_SUM && op <= CC_AVG, "unknown reduction operator"); }
+
+cudaStream_t as_stream(void* stream) { return static_cast<cudaStream_t>(stream); }
+
 }  // namespace
 
 extern "C" {
@@ -48,7 +61,6 @@ extern "C" {
 cc_result cc_cuda_device_identity(unsigned char identity[16]) {
   return guarded([&] {
     require(identity != nullptr, "identity is null");
-    ccore_cuda::StreamWords::require_support();
     int device = 0;
     ccore_cuda::check(cudaGetDevice(&device), "asking for the current device");
     cudaDeviceProp properties{};
@@ -67,28 +79,99 @@ cc_result cc_cuda_create(cc_comm* comm, const cc_cuda_options* options, cc_cuda*
       std::memcpy(&given, options, std::min(options->size, sizeof given));
     }
     require(given.staging_bytes == 0 || given.staging_bytes >= kLeastStagingBytes,
-            "cc_cuda_options.staging_bytes is less than 4096");
+            "cc_cuda_options.staging_bytes is less than 65536");
+    require(given.path >= CC_CUDA_PATH_AUTO && given.path <= CC_CUDA_PATH_HOST,
+            "cc_cuda_options.path is not a cc_cuda_path");
+    require(given.timeout_ms >= 0, "cc_cuda_options.timeout_ms is negative");
     int size = 0;
     require(cc_comm_size(comm, &size) == CC_SUCCESS && size <= ccore_cuda::kMostRanks, "comm has more than 16 ranks");
-    const auto staging = static_cast<size_t>(given.staging_bytes ? given.staging_bytes : kStagingBytes);
+    const ccore_cuda::Environment environment = ccore_cuda::read_environment();
+    ccore_cuda::Wishes wishes{};
+    wishes.path = given.path ? static_cast<cc_cuda_path>(given.path) : environment.path;
+    wishes.staging_bytes = (given.staging_bytes ? given.staging_bytes : environment.staging_bytes) / 4096 * 4096;
+    wishes.packet_bytes = environment.packet_bytes;
+    wishes.blocks = environment.blocks;
+    wishes.first_epoch = given.first_epoch;
     auto made = std::make_unique<cc_cuda>();
-    made->group = std::make_unique<ccore_cuda::Group>(comm, staging / 4096 * 4096, given.first_epoch);
+    made->group = std::make_unique<ccore_cuda::Group>(
+        comm, wishes, given.timeout_ms ? given.timeout_ms : ccore_cuda::timeout_of(comm));
     *handle = made.release();
   });
 }
 
-cc_result cc_cuda_all_reduce(cc_cuda* handle, const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op,
-                             void* stream, int64_t timeout_ms) {
+cc_result cc_cuda_get_path(cc_cuda* handle, int* path) {
   return guarded([&] {
-    require(handle && (count == 0 || (send && recv)), "handle, send or recv is null");
-    handle->group->all_reduce(send, recv, count, dtype, op, static_cast<cudaStream_t>(stream), timeout_ms);
+    require(handle && path, "handle or path is null");
+    *path = handle->group->path();
   });
+}
+
+cc_result cc_cuda_describe(cc_cuda* handle, char* text, size_t size) {
+  return guarded([&] {
+    require(handle && text && size, "handle or text is null, or size is 0");
+    std::snprintf(text, size, "%s", handle->group->description().c_str());
+  });
+}
+
+cc_result cc_cuda_all_reduce(cc_cuda* handle, const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op,
+                             void* stream) {
+  return guarded([&] {
+    require_buffers(handle, send, recv, count, dtype);
+    require_op(op);
+    if (count) handle->group->all_reduce(send, recv, count, dtype, op, as_stream(stream));
+  });
+}
+
+cc_result cc_cuda_reduce_scatter(cc_cuda* handle, const void* send, void* recv, size_t recv_count, cc_dtype dtype,
+                                 cc_redop op, void* stream) {
+  return guarded([&] {
+    require_buffers(handle, send, recv, recv_count, dtype);
+    require_op(op);
+    if (recv_count) handle->group->reduce_scatter(send, recv, recv_count, dtype, op, as_stream(stream));
+  });
+}
+
+cc_result cc_cuda_all_gather(cc_cuda* handle, const void* send, void* recv, size_t send_count, cc_dtype dtype,
+                             void* stream) {
+  return guarded([&] {
+    require_buffers(handle, send, recv, send_count, dtype);
+    if (send_count) handle->group->all_gather(send, recv, send_count, dtype, as_stream(stream));
+  });
+}
+
+cc_result cc_cuda_broadcast(cc_cuda* handle, const void* send, void* recv, size_t count, cc_dtype dtype, int root,
+                            void* stream) {
+  return guarded([&] {
+    require(handle != nullptr, "handle is null");
+    require(root >= 0 && root < handle->group->size(), "root is not a rank");
+    require_buffers(handle, recv, recv, count, dtype);
+    if (count) handle->group->broadcast(send ? send : recv, recv, count, dtype, root, as_stream(stream));
+  });
+}
+
+cc_result cc_cuda_exchange(cc_cuda* handle, const cc_cuda_transfer* transfers, size_t count, void*) {
+  return guarded([&] {
+    require(handle && (count == 0 || transfers), "handle or transfers is null");
+    throw ccore_cuda::Error(CC_ERROR_INVALID_USAGE, "cc_cuda_exchange is not implemented");
+  });
+}
+
+cc_result cc_cuda_poll(cc_cuda* handle, const char** text) {
+  if (!handle) return guarded([] { require(false, "handle is null"); });
+  return handle->group->poll(text);
 }
 
 cc_result cc_cuda_wait(cc_cuda* handle, int64_t timeout_ms) {
   return guarded([&] {
     require(handle && timeout_ms > 0, "handle is null, or timeout_ms is not positive");
     handle->group->wait(timeout_ms);
+  });
+}
+
+cc_result cc_cuda_abort(cc_cuda* handle) {
+  return guarded([&] {
+    require(handle != nullptr, "handle is null");
+    handle->group->abort();
   });
 }
 

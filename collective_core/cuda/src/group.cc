@@ -4,173 +4,214 @@
 #include <time.h>
 
 #include <algorithm>
-#include <cstring>
 
+#include "clock.h"
 #include "error.h"
-#include "fold.h"
 
 namespace ccore_cuda {
 namespace {
 
-// To this size each rank reduces everything itself, which saves a round of waiting; above it each reduces a block and
-// collects the others'. Two ranks read as much either way.
-constexpr size_t kOneShotBytes = size_t{1} << 20;
-constexpr size_t kFirstStagingBytes = size_t{4} << 20;
-constexpr int64_t kSettleNs = 1000000000;
 constexpr int64_t kLookNs = 1000000;  // a wait of this length is spent looking; later the thread sleeps
+constexpr int64_t kSettleNs = 1000000000;
 
-void copy(void* to, const void* from, size_t bytes, cudaStream_t stream) {
-  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream), "copying on the GPU");
+// Below it the data fits into packets with less latency than the barriers of the two-shot kernel.
+constexpr size_t kPacketBytesOfKernels = size_t{256} << 10;
+
+// As if all peers had come to the epoch before the first.
+StreamLine first_line(uint32_t epoch) {
+  StreamLine line{};
+  line.ready = line.done = epoch;
+  return line;
 }
 
-// A copy of two rows runs on a copy engine, which does not wait for the process' time slice of the GPU: between two
-// ranks that saves one of two changes of slice (140 us on an H200). It is slower than a copy by the multiprocessors,
-// so more ranks lose by it.
-void copy_by_engine(void* to, const void* from, size_t bytes, cudaStream_t stream) {
-  const size_t row = bytes / 2;
-  if (row == 0 || bytes % 2 != 0) return copy(to, from, bytes, stream);
-  check(cudaMemcpy2DAsync(to, row, from, row, row, 2, cudaMemcpyDeviceToDevice, stream), "copying on the GPU");
+int current_device() {
+  int device = 0;
+  check(cudaGetDevice(&device), "asking for the current device");
+  return device;
 }
 
-int64_t now_ns() {
-  timespec time{};
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return int64_t{time.tv_sec} * 1000000000 + time.tv_nsec;
+std::vector<const void*> all_kernels() {
+  std::vector<const void*> all = copy_functions();
+  for (int dtype = CC_FLOAT64; dtype <= CC_UINT64; ++dtype) {
+    const auto some = reduce_kernels(static_cast<cc_dtype>(dtype))->functions();
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  return all;
 }
 
 }  // namespace
 
-// What all ranks must agree on.
-struct Group::Call {
-  uint64_t number;
-  uint64_t count;
-  int32_t dtype;
-  int32_t op;
-};
+Group::Group(cc_comm* comm, const Wishes& wishes, int64_t timeout_ms)
+    : meeting_(comm),
+      agreement_(agree(meeting_, wishes)),
+      device_(current_device()),
+      board_memory_(meeting_, sizeof(Board), "shared memory"),
+      board_(static_cast<Board*>(board_memory_.get())),
+      control_(sizeof(Control)),
+      words_(sizeof(HostWords)),
+      failure_(board_, meeting_.rank(), words_.host<HostWords>()),
+      buffers_(board_, meeting_.rank(), agreement_.processes),
+      staging_(&buffers_),
+      description_(agreement_.description) {
+  const std::vector<uint32_t> epochs(kMostBlocks, wishes.first_epoch < kFirstEpoch ? kFirstEpoch : wishes.first_epoch);
+  check(
+      cudaMemcpy(control_.as<Control>()->epochs, epochs.data(), sizeof(uint32_t) * kMostBlocks, cudaMemcpyHostToDevice),
+      "setting the epochs");
+  HostWords* const words = words_.host<HostWords>();
+  words->begun = words->ended = wishes.first_epoch;
+  Service::Watched watched{board_, &buffers_,       &failure_,       words,   control_.as<Control>(), nullptr,
+                           comm,   meeting_.rank(), meeting_.size(), device_, timeout_ms * 1000000};
+  const bool in_host_memory = agreement_.path == CC_CUDA_PATH_HOST;
+  {
+    // Peers map what others export; the region that streams wait in comes with it.
+    const Service mapper(watched, wishes.first_epoch);
+    regions_ = in_host_memory ? make_host_regions(meeting_) : make_device_regions(meeting_, &buffers_);
+  }
+  if (agreement_.path == CC_CUDA_PATH_STREAM) {
+    watched.parts = part_of(regions_->of(meeting_.rank()), 0);
+    const StreamLine line = first_line(wishes.first_epoch);
+    for (int rank = 0; rank < meeting_.size(); ++rank) {
+      check(cudaMemcpy(&watched.parts[rank].stream, &line, sizeof line, cudaMemcpyHostToDevice),
+            "setting the words of streams");
+    }
+  }
+  check(cudaDeviceSynchronize(), "setting up");
+  service_ = std::make_unique<Service>(watched, wishes.first_epoch);
 
-Group::Group(cc_comm* comm, size_t most_staging_bytes, uint32_t first_epoch)
-    : meeting_(comm), staging_(meeting_), most_staging_bytes_(most_staging_bytes), epoch_(first_epoch) {
-  check(cudaEventCreateWithFlags(&ended_, cudaEventDisableTiming), "making an event");
-  check(cudaStreamCreateWithFlags(&rescue_, cudaStreamNonBlocking), "making a stream");
-  staging_.reserve(std::min(kFirstStagingBytes, most_staging_bytes_));
-  // Every word begins at the epoch before the first.
-  std::vector<uint32_t> first(sizeof(Words) / sizeof(uint32_t), first_epoch);
-  check(cudaMemcpy(staging_.words(meeting_.rank()), first.data(), sizeof(Words), cudaMemcpyHostToDevice),
-        "setting the words of the staging memory");
-  // cudaMemcpy returns before pageable memory has arrived, and must not overwrite what a peer writes.
-  check(cudaDeviceSynchronize(), "setting the words of the staging memory");
-  meeting_.exchange(0);
+  context_.peers.control = control_.as<Control>();
+  context_.peers.host = words_.device<HostWords>();
+  context_.peers.buffers = buffers_.device_table();
+  for (int rank = 0; rank < meeting_.size(); ++rank) context_.peers.regions[rank] = regions_->of(rank);
+  context_.peers.deadline_ns = static_cast<uint64_t>(timeout_ms) * 1000000;
+  context_.peers.rank = meeting_.rank();
+  context_.peers.size = meeting_.size();
+  context_.buffers = &buffers_;
+  context_.staging = &staging_;
+  context_.service = service_.get();
+  context_.words = words;
+  context_.most_staging_bytes = static_cast<size_t>(wishes.staging_bytes);
+  context_.packet_bytes = wishes.packet_bytes ? static_cast<size_t>(wishes.packet_bytes) : kPacketBytesOfKernels;
+  context_.maps_buffers = !in_host_memory;
+  context_.blocks = agree_on_blocks(wishes.blocks);
+  kernel_path_ = std::make_unique<KernelPath>(&context_);
+  if (agreement_.path == CC_CUDA_PATH_STREAM) {
+    stream_path_ = std::make_unique<StreamPath>(&context_, wishes.first_epoch);
+  }
+  description_ += ", " + std::to_string(context_.blocks) + " blocks";
+}
+
+// Blocks that wait for peers must all be resident, those of all ranks of the GPU at the same time.
+int Group::agree_on_blocks(int wished) const {
+  int fit = kMostBlocks;
+  int multiprocessors = 0;
+  check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device_), "asking for the device");
+  for (const void* function : all_kernels()) {
+    // This loads the kernel too. One that is loaded when it is first used may wait for one that waits for its peer.
+    cudaFuncAttributes attributes{};
+    check(cudaFuncGetAttributes(&attributes, function), "loading a kernel");
+    int per_multiprocessor = 0;
+    check(
+        cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_multiprocessor, function, attributes.maxThreadsPerBlock, 0),
+        "asking for the occupancy of a kernel");
+    fit = std::min(fit, per_multiprocessor * multiprocessors / agreement_.ranks_on_device);
+  }
+  if (wished > 0) fit = std::min(fit, wished);
+  struct Blocks {
+    int32_t fit;
+    char error[160];
+  };
+  Blocks own{fit, {}};
+  if (fit < 1) put(own.error, "the GPU cannot run one block of each of its ranks at the same time");
+  const auto all = meeting_.exchange(own);
+  require_all(all);
+  for (const Blocks& other : all) fit = std::min(fit, static_cast<int>(other.fit));
+  return fit;
 }
 
 Group::~Group() {
-  settle();
-  if (ended_) cudaEventDestroy(ended_);
-  if (rescue_) cudaStreamDestroy(rescue_);
+  const int64_t begin = now_ns();
+  while (cudaEventQuery(order_.last()) == cudaErrorNotReady && now_ns() - begin < kSettleNs) sched_yield();
+  buffers_.leave();
+  service_.reset();
 }
 
-void Group::all_reduce(const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op, cudaStream_t stream,
-                       int64_t timeout_ms) {
-  if (!folds(dtype, op)) {
-    throw Error(CC_ERROR_INVALID_ARGUMENT, "this reduction of this data type is not available on the GPU");
-  }
-  if (!broken_.empty()) throw Error(CC_ERROR_TIMEOUT, broken_);
-  const Call call{calls_++, count, dtype, op};
-  meet(call, timeout_ms);
-  if (count == 0) return;
-  const size_t element = element_bytes(dtype);
-  size_t wanted = staging_.input_bytes();
-  while (wanted < std::min(count * element, most_staging_bytes_)) wanted *= 2;
-  if (wanted > staging_.input_bytes()) {
-    settle();
-    staging_.reserve(std::min(wanted, most_staging_bytes_));
-  }
-  const size_t most = staging_.input_bytes() / element;
-  for (size_t begin = 0; begin < count; begin += most) {
-    queue_part(static_cast<const char*>(send) + begin * element, static_cast<char*>(recv) + begin * element,
-               std::min(most, count - begin), call, stream);
-  }
-  check(cudaEventRecord(ended_, stream), "recording the end of an operation");
+template <typename Body>
+void Group::queue(cudaStream_t stream, Body body) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  failure_.throw_if_failed();
+  const bool captured = order_.begin(stream);
+  body(captured);
+  order_.end(stream, captured);
+  service_->notice_work();
 }
 
-void Group::meet(const Call& call, int64_t timeout_ms) const {
-  const auto all = meeting_.exchange(call, timeout_ms);
-  for (size_t rank = 0; rank < all.size(); ++rank) {
-    if (std::memcmp(&all[rank], &call, sizeof call) == 0) continue;
-    const auto text = [](const Call& one) {
-      return "call " + std::to_string(one.number) + " of " + std::to_string(one.count) + " elements, type " +
-             std::to_string(one.dtype) + ", operator " + std::to_string(one.op);
-    };
-    throw Error(CC_ERROR_DESYNC, "rank " + std::to_string(rank) + " made " + text(all[rank]) + "; rank " +
-                                     std::to_string(meeting_.rank()) + " made " + text(call));
-  }
-}
-
-void Group::queue_part(const char* send, char* recv, size_t count, const Call& call, cudaStream_t stream) {
-  const int size = meeting_.size(), self = meeting_.rank();
-  const auto dtype = static_cast<cc_dtype>(call.dtype);
-  const auto op = static_cast<cc_redop>(call.op);
-  const size_t element = element_bytes(dtype), bytes = count * element;
-  // The peers have read what the last part left in the staging.
-  await(&Words::done, epoch_);
-  words_.queue(stream);
-  ++epoch_;
-  (size == 2 ? copy_by_engine : copy)(staging_.input(self), send, bytes, stream);
-  announce(&Words::ready);
-  await(&Words::ready, epoch_);
-  words_.queue(stream);
-  if (size <= 2 || bytes <= kOneShotBytes) {
-    fold(inputs_from(0), recv, count, dtype, op, size, stream);
-  } else {
-    // Blocks of whole packs, so that all of them are aligned in the staging.
-    const size_t pack = 16 / element;
-    const size_t share = (count / static_cast<size_t>(size) + pack) / pack * pack;
-    const auto begin_of = [&](int rank) { return std::min(count, share * static_cast<size_t>(rank)); };
-    const size_t begin = begin_of(self);
-    fold(inputs_from(begin * element), staging_.result(self), begin_of(self + 1) - begin, dtype, op, size, stream);
-    announce(&Words::reduced);
-    await(&Words::reduced, epoch_);
-    words_.queue(stream);
-    for (int rank = 0; rank < size; ++rank) {
-      const size_t from = begin_of(rank), part = (begin_of(rank + 1) - from) * element;
-      if (part == 0) continue;
-      copy(recv + from * element, staging_.result(rank), part, stream);
+void Group::all_reduce(const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op, cudaStream_t stream) {
+  const ReduceCall call{
+      static_cast<const char*>(send), static_cast<char*>(recv), count, cc_dtype_size(dtype), dtype, op, stream};
+  queue(stream, [&](bool captured) {
+    if (meeting_.size() == 1) {
+      copy_own(send, recv, count * call.element, stream);
+    } else if (stream_path_ && !captured) {
+      stream_path_->all_reduce(call);
+    } else {
+      kernel_path_->all_reduce(call);
     }
-  }
-  announce(&Words::done);
-  words_.queue(stream);
+  });
 }
 
-void Group::announce(uint32_t (Words::*words)[kMostRanks]) {
-  for (int rank = 0; rank < meeting_.size(); ++rank) {
-    words_.write(&(staging_.words(rank)->*words)[meeting_.rank()], epoch_);
-  }
+void Group::reduce_scatter(const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op,
+                           cudaStream_t stream) {
+  const ReduceCall call{
+      static_cast<const char*>(send), static_cast<char*>(recv), count, cc_dtype_size(dtype), dtype, op, stream};
+  queue(stream, [&](bool) {
+    if (meeting_.size() == 1) {
+      copy_own(send, recv, count * call.element, stream);
+    } else {
+      kernel_path_->reduce_scatter(call);
+    }
+  });
 }
 
-void Group::await(uint32_t (Words::*words)[kMostRanks], uint32_t epoch) {
-  for (int rank = 0; rank < meeting_.size(); ++rank) {
-    if (rank != meeting_.rank()) words_.wait(&(staging_.words(meeting_.rank())->*words)[rank], epoch);
-  }
+void Group::all_gather(const void* send, void* recv, size_t count, cc_dtype dtype, cudaStream_t stream) {
+  const size_t bytes = count * cc_dtype_size(dtype);
+  const CopyCall call{static_cast<const char*>(send), static_cast<char*>(recv), bytes, -1, dtype, count, stream};
+  queue(stream, [&](bool) {
+    if (meeting_.size() == 1) {
+      copy_own(send, recv, bytes, stream);
+    } else {
+      kernel_path_->copy(call);
+    }
+  });
 }
 
-Sources Group::inputs_from(size_t offset_bytes) const {
-  Sources sources{};
-  sources.count = meeting_.size();
-  for (int rank = 0; rank < sources.count; ++rank) sources.memory[rank] = staging_.input(rank) + offset_bytes;
-  return sources;
+void Group::broadcast(const void* send, void* recv, size_t count, cc_dtype dtype, int root, cudaStream_t stream) {
+  const size_t bytes = count * cc_dtype_size(dtype);
+  const CopyCall call{static_cast<const char*>(send), static_cast<char*>(recv), bytes, root, dtype, count, stream};
+  queue(stream, [&](bool) {
+    if (meeting_.size() == 1) {
+      copy_own(send, recv, bytes, stream);
+    } else {
+      kernel_path_->copy(call);
+    }
+  });
+}
+
+void Group::copy_own(const void* send, void* recv, size_t bytes, cudaStream_t stream) {
+  if (send == recv) return;
+  check(cudaMemcpyAsync(recv, send, bytes, cudaMemcpyDeviceToDevice, stream), "copying on the GPU");
 }
 
 void Group::wait(int64_t timeout_ms) {
   const int64_t begin = now_ns();
   while (true) {
-    const cudaError_t code = cudaEventQuery(ended_);
+    const cudaError_t code = cudaEventQuery(order_.last());
     if (code == cudaSuccess) break;
     if (code != cudaErrorNotReady) check(code, "waiting for an operation");
     const int64_t waited = now_ns() - begin;
     if (waited > timeout_ms * 1000000) {
-      broken_ =
-          "the operation did not end within " + std::to_string(timeout_ms) + " ms, waiting for " + missing_ranks();
-      release();
-      throw Error(CC_ERROR_TIMEOUT, broken_);
+      failure_.throw_if_failed();
+      throw Error(CC_ERROR_TIMEOUT, "the operation did not end within " + std::to_string(timeout_ms) +
+                                        " ms; work that was queued before it on its stream may not have ended");
     }
     if (waited < kLookNs) {
       sched_yield();
@@ -179,54 +220,17 @@ void Group::wait(int64_t timeout_ms) {
       nanosleep(&moment, nullptr);
     }
   }
-  if (!broken_.empty()) throw Error(CC_ERROR_TIMEOUT, broken_);
+  failure_.throw_if_failed();
 }
 
-bool Group::read_words(Words* words) const {
-  return cudaMemcpyAsync(words, staging_.words(meeting_.rank()), sizeof *words, cudaMemcpyDeviceToHost, rescue_) ==
-             cudaSuccess &&
-         cudaStreamSynchronize(rescue_) == cudaSuccess;
+void Group::abort() {
+  failure_.fail(CC_ERROR_ABORTED, "cc_cuda_abort was called on rank " + std::to_string(meeting_.rank()));
 }
 
-// Waits, but not for long, until the peers have read what this rank's staging holds: it is to be freed.
-void Group::settle() {
-  if (!broken_.empty() || cudaEventSynchronize(ended_) != cudaSuccess) return;
-  const int64_t begin = now_ns();
-  while (now_ns() - begin < kSettleNs) {
-    Words seen{};
-    if (!read_words(&seen)) return;
-    bool settled = true;
-    for (int rank = 0; rank < meeting_.size(); ++rank) {
-      settled = settled && (rank == meeting_.rank() || static_cast<int32_t>(seen.done[rank] - epoch_) >= 0);
-    }
-    if (settled) return;
-    sched_yield();
-  }
-}
-
-std::string Group::missing_ranks() const {
-  Words seen{};
-  if (!read_words(&seen)) return "ranks that cannot be named, for the GPU cannot be read";
-  const auto behind = [&](uint32_t word) { return static_cast<int32_t>(word - epoch_) < 0; };
-  // Every rank writes its own words too.
-  if (behind(seen.ready[meeting_.rank()])) return "the work that this rank had queued before on its stream";
-  for (const auto& words : {seen.ready, seen.reduced, seen.done}) {
-    std::string names;
-    for (int rank = 0; rank < meeting_.size(); ++rank) {
-      if (rank != meeting_.rank() && behind(words[rank])) {
-        names += (names.empty() ? "rank " : ", rank ") + std::to_string(rank);
-      }
-    }
-    if (!names.empty()) return names;
-  }
-  return "the GPU itself";
-}
-
-// Lets the stream of this rank run to its end: no result of it is valid any more.
-void Group::release() {
-  std::vector<uint32_t> far(sizeof(Words) / sizeof(uint32_t), epoch_ + 0x20000000);
-  cudaMemcpyAsync(staging_.words(meeting_.rank()), far.data(), sizeof(Words), cudaMemcpyHostToDevice, rescue_);
-  cudaStreamSynchronize(rescue_);
+cc_result Group::poll(const char** text) {
+  const cc_result result = failure_.poll();
+  if (text) *text = result == CC_SUCCESS ? "" : failure_.text().c_str();
+  return result;
 }
 
 }  // namespace ccore_cuda

@@ -1,52 +1,72 @@
-// The ranks that share a GPU, and their operations.
+// A handle: the ranks of a communicator, their memory, and their operations in order.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <string>
-#include <vector>
 
+#include "agreement.h"
 #include "collective_core/collective_core_cuda.h"
+#include "failure.h"
 #include "meeting.h"
-#include "staging.h"
-#include "stream_words.h"
+#include "memory/board.h"
+#include "memory/buffers.h"
+#include "memory/owned.h"
+#include "memory/region.h"
+#include "memory/staging.h"
+#include "paths/kernel_path.h"
+#include "paths/stream_path.h"
+#include "service.h"
+#include "stream_order.h"
 
 namespace ccore_cuda {
 
 class Group {
  public:
-  Group(cc_comm* comm, size_t most_staging_bytes, uint32_t first_epoch);
+  Group(cc_comm* comm, const Wishes& wishes, int64_t timeout_ms);
   ~Group();
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
-  void all_reduce(const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op, cudaStream_t stream,
-                  int64_t timeout_ms);
+  void all_reduce(const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op, cudaStream_t stream);
+  void reduce_scatter(const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op, cudaStream_t stream);
+  void all_gather(const void* send, void* recv, size_t count, cc_dtype dtype, cudaStream_t stream);
+  void broadcast(const void* send, void* recv, size_t count, cc_dtype dtype, int root, cudaStream_t stream);
   void wait(int64_t timeout_ms);
+  void abort();
+  cc_result poll(const char** text);
+
+  cc_cuda_path path() const { return agreement_.path; }
+  const std::string& description() const { return description_; }
+  int size() const { return meeting_.size(); }
 
  private:
-  struct Call;
+  template <typename Body>
+  void queue(cudaStream_t stream, Body body);
+  static void copy_own(const void* send, void* recv, size_t bytes, cudaStream_t stream);
+  int agree_on_blocks(int wished) const;
 
-  void meet(const Call& call, int64_t timeout_ms) const;
-  void queue_part(const char* send, char* recv, size_t count, const Call& call, cudaStream_t stream);
-  void announce(uint32_t (Words::*words)[kMostRanks]);
-  void await(uint32_t (Words::*words)[kMostRanks], uint32_t epoch);
-  Sources inputs_from(size_t offset_bytes) const;
-  bool read_words(Words* words) const;
-  std::string missing_ranks() const;
-  void settle();
-  void release();
-
-  Meeting meeting_;
+  const Meeting meeting_;
+  const Agreement agreement_;
+  int device_ = 0;
+  SharedMapping board_memory_;
+  Board* const board_;
+  DeviceMemoryBlock control_;
+  MappedHostMemory words_;
+  FailureState failure_;
+  Buffers buffers_;
   Staging staging_;
-  const size_t most_staging_bytes_;
-  StreamWords words_;
-  uint32_t epoch_;
-  uint64_t calls_ = 0;
-  cudaEvent_t ended_ = nullptr;
-  cudaStream_t rescue_ = nullptr;  // for what must not queue behind a stream that waits
-  std::string broken_;             // the text of the first failure
+  std::unique_ptr<Regions> regions_;
+  std::unique_ptr<Service> service_;
+  PathContext context_{};
+  std::unique_ptr<KernelPath> kernel_path_;
+  std::unique_ptr<StreamPath> stream_path_;
+  StreamOrder order_;
+  std::mutex mutex_;  // of operations
+  std::string description_;
 };
 
 }  // namespace ccore_cuda

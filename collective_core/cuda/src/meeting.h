@@ -1,6 +1,7 @@
-// How the ranks of a handle exchange what they must know of each other, on the host.
+// How the ranks of a handle exchange what they must know of each other, on the host, when a handle is made.
 #pragma once
 
+#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -18,15 +19,13 @@ class Meeting {
 
   int rank() const { return rank_; }
   int size() const { return size_; }
+  cc_comm* comm() const { return comm_; }
 
-  // The records of all ranks, in their order. timeout_ms 0: the communicator's own.
+  // The records of all ranks, in their order.
   template <typename Record>
-  std::vector<Record> exchange(const Record& own, int64_t timeout_ms = 0) const {
+  std::vector<Record> exchange(const Record& own) const {
     std::vector<Record> all(static_cast<size_t>(size_));
-    cc_op_options options{};
-    options.size = sizeof options;
-    options.timeout_ms = timeout_ms;
-    require(cc_all_gather(&own, all.data(), sizeof own, CC_UINT8, comm_, &options));
+    require(cc_all_gather(&own, all.data(), sizeof own, CC_UINT8, comm_, nullptr));
     return all;
   }
 
@@ -39,5 +38,17 @@ class Meeting {
   int rank_ = 0;
   int size_ = 0;
 };
+
+inline void put(char (&text)[160], const std::string& error) { std::snprintf(text, sizeof text, "%s", error.c_str()); }
+
+// Throws on all ranks the error of the first rank that has one.
+template <typename Record>
+void require_all(const std::vector<Record>& records) {
+  for (size_t rank = 0; rank < records.size(); ++rank) {
+    if (records[rank].error[0]) {
+      throw Error(CC_ERROR_SYSTEM, "rank " + std::to_string(rank) + ": " + records[rank].error);
+    }
+  }
+}
 
 }  // namespace ccore_cuda

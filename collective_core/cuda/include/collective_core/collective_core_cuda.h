@@ -1,11 +1,15 @@
 /* collective_core on CUDA devices: the C ABI of libcollective_core_cuda.so. Every symbol starts with cc_cuda_.
  *
- * A handle serves the ranks of one communicator that share one GPU, as processes or threads. Each rank has a
- * staging buffer that the others map (cudaIpc). Streams wait in their front end (stream memory operations), so no
- * kernel occupies the GPU while it waits: without MPS, processes share a GPU by time slices, and a kernel that
- * spins would use up its own.
+ * A handle serves the ranks of one communicator, one device each; several ranks may share a device, as processes or
+ * threads. Operations are stream-ordered: a call checks its arguments, queues work on the stream and returns. No call
+ * meets the other ranks on the host, except create, destroy and the first call that needs more staging memory.
+ * Every rank calls the same operations in the same order. A handle may be used with several streams; it orders its
+ * operations itself. Handles are independent of each other.
  *
- * Results are those of collective_core.h; cc_cuda_last_error has the text of the calling thread's last error. */
+ * Every wait on the device has a deadline and looks at an abort word. The first error of a handle is sticky. After an
+ * error the results are not valid: ask cc_cuda_poll before they are used.
+ *
+ * cc_cuda_last_error has the text of the calling thread's last error. */
 #ifndef COLLECTIVE_CORE_COLLECTIVE_CORE_CUDA_H_
 #define COLLECTIVE_CORE_COLLECTIVE_CORE_CUDA_H_
 
@@ -17,34 +21,60 @@ extern "C" {
 
 typedef struct cc_cuda cc_cuda;
 
-/* Set size to sizeof(cc_cuda_options). Zero means the default. */
+/* How the ranks of a handle reach each other. Decided at creation, equal on all ranks. */
+typedef enum cc_cuda_path CC_INT_ENUM {
+  CC_CUDA_PATH_AUTO = 0,
+  CC_CUDA_PATH_STREAM = 1, /* one GPU shared by processes without MPS: streams wait in their front end, nothing spins */
+  CC_CUDA_PATH_KERNEL = 2, /* one GPU with MPS or one process, or peers with P2P: kernels that wait for peers' words */
+  CC_CUDA_PATH_HOST = 3 /* no peer access: through pinned host memory that all ranks map */
+} cc_cuda_path;
+
+/* Set size to sizeof(cc_cuda_options). Zero means the default (environment variable, then built in). */
 typedef struct cc_cuda_options {
   size_t size;
-  int64_t staging_bytes; /* the largest staging buffer of this rank; default 268435456. Equal on all ranks */
-  uint32_t first_epoch;  /* where the counter of operations starts, to test its wrap-around */
-  uint32_t reserved;     /* zero */
+  int64_t staging_bytes; /* the largest staging buffer of this rank; default 256 MiB. Equal on all ranks */
+  uint32_t first_epoch; /* where the counter of operations starts, to test its wrap-around */
+  int32_t path; /* cc_cuda_path; CCORE_CUDA_PATH=auto|stream|kernel|host */
+  int64_t timeout_ms; /* deadline of waits on the device; the communicator's by default */
 } cc_cuda_options;
 
-/* Writes the identity of the current device into 16 bytes: equal on ranks that share a GPU. Not collective.
- * CC_ERROR_SYSTEM without a driver or device, or if the device cannot wait in streams. */
+/* Writes the identity of the current device into 16 bytes: equal on ranks that share a GPU. Not collective. */
 CC_API cc_result cc_cuda_device_identity(unsigned char identity[16]);
 
-/* Collective over comm, which must outlive the handle: allocates and exchanges the first staging buffers on the
- * current device. At most 16 ranks. If it fails on one rank it fails on all. */
+/* Collective over comm, which must outlive the handle. Uses the current device. If it fails on one rank it fails on
+ * all. */
 CC_API cc_result cc_cuda_create(cc_comm* comm, const cc_cuda_options* options, cc_cuda** handle);
 
-/* Reduces device memory over all ranks; in place with send == recv. Collective. The ranks first meet on the host and
- * compare the call, so a rank that does not come or calls something else is an error before anything is queued.
- * Then the work is queued on the stream (a cudaStream_t). 16-bit types are added in fp32; all ranks get the same
- * bits. CC_AVG of integers is CC_ERROR_INVALID_ARGUMENT. timeout_ms is for the meeting; 0: the communicator's. */
+CC_API cc_result cc_cuda_get_path(cc_cuda* handle, int* path);
+/* One line: the path, why, and the link of each pair of ranks. */
+CC_API cc_result cc_cuda_describe(cc_cuda* handle, char* text, size_t size);
+
+/* Counts are in elements. In place as in collective_core.h. Any alignment to the element. */
 CC_API cc_result cc_cuda_all_reduce(cc_cuda* handle, const void* send, void* recv, size_t count, cc_dtype dtype,
-                                    cc_redop op, void* stream, int64_t timeout_ms);
+                                    cc_redop op, void* stream);
+CC_API cc_result cc_cuda_reduce_scatter(cc_cuda* handle, const void* send, void* recv, size_t recv_count,
+                                        cc_dtype dtype, cc_redop op, void* stream);
+CC_API cc_result cc_cuda_all_gather(cc_cuda* handle, const void* send, void* recv, size_t send_count, cc_dtype dtype,
+                                    void* stream);
+CC_API cc_result cc_cuda_broadcast(cc_cuda* handle, const void* send, void* recv, size_t count, cc_dtype dtype,
+                                   int root, void* stream);
 
-/* Returns when the last operation of this rank has ended. At the deadline (timeout_ms, at least 1) the stream is
- * released, the result is not valid, and the text names the ranks that it was waiting for; the handle then returns
- * the same error for ever. */
+/* Several sends and receives as one operation, which cannot deadlock among themselves: send/recv, all_to_all and
+ * all_to_allv are lists of these. Only the ranks that are named take part. */
+typedef struct cc_cuda_transfer {
+  const void* send; /* NULL: a receive */
+  void* recv; /* NULL: a send */
+  size_t bytes;
+  int peer; /* may be this rank: send and recv are matched in order */
+} cc_cuda_transfer;
+CC_API cc_result cc_cuda_exchange(cc_cuda* handle, const cc_cuda_transfer* transfers, size_t count, void* stream);
+
+/* CC_SUCCESS, or the handle's first error; *text (may be NULL) lives as long as the handle. Does not block. */
+CC_API cc_result cc_cuda_poll(cc_cuda* handle, const char** text);
+/* Returns when the last operation of this rank has ended; CC_ERROR_TIMEOUT names the ranks it waited for. */
 CC_API cc_result cc_cuda_wait(cc_cuda* handle, int64_t timeout_ms);
-
+/* Ends all waits of this rank on the device, within milliseconds. From any thread. */
+CC_API cc_result cc_cuda_abort(cc_cuda* handle);
 /* Not collective, but no rank may be in an operation. NULL is allowed. */
 CC_API cc_result cc_cuda_destroy(cc_cuda* handle);
 

@@ -32,9 +32,7 @@ def _library() -> ctypes.CDLL:
     loaded.cc_cuda_last_error.restype = c_char_p
     loaded.cc_cuda_device_identity.argtypes = [c_void_p]
     loaded.cc_cuda_create.argtypes = [c_void_p, c_void_p, c_void_p]
-    loaded.cc_cuda_all_reduce.argtypes = [
-        *(c_void_p, c_void_p, c_void_p, c_size_t, c_int, c_int, c_void_p, c_int64)
-    ]
+    loaded.cc_cuda_all_reduce.argtypes = [c_void_p, c_void_p, c_void_p, c_size_t, c_int, c_int, c_void_p]
     loaded.cc_cuda_wait.argtypes = [c_void_p, c_int64]
     loaded.cc_cuda_destroy.argtypes = [c_void_p]
     return loaded
@@ -77,7 +75,7 @@ class SharedGpu:
         _check(
             library.cc_cuda_all_reduce(
                 self._handle, buffer.address, buffer.address, buffer.count, int(buffer.dtype), int(redop),
-                stream.cuda_stream, timeout_ms,
+                stream.cuda_stream,
             )
         )  # fmt: skip
         if buffer.count:

@@ -1,0 +1,87 @@
+// Tests and measures libcollective_core_cuda.so with several ranks on one GPU.
+//
+//   cuda_perf TEST [ranks=N] [threads=1] [sizes=1024,65536] [operations=N] [limit=SECONDS] [handles=N]
+//             [timeout=MILLISECONDS] [epoch=N] [bytes=N]
+//
+// TEST: graph, eager (latency), soak, collectives, faults, killed.
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <string>
+
+#include "bench.h"
+
+namespace {
+
+using cuda_perf::Failed;
+using cuda_perf::Options;
+using cuda_perf::Rank;
+
+std::vector<size_t> numbers(const std::string& text) {
+  std::vector<size_t> all;
+  for (size_t at = 0; at < text.size();) {
+    size_t used = 0;
+    all.push_back(std::stoull(text.substr(at), &used));
+    at += used + 1;
+  }
+  return all;
+}
+
+Options parse(int argc, char** argv) {
+  Options options;
+  if (argc < 2) throw Failed("usage: cuda_perf graph|eager|soak|collectives|faults|killed [name=value]...");
+  options.test = argv[1];
+  for (int i = 2; i < argc; ++i) {
+    const std::string argument = argv[i];
+    const size_t equals = argument.find('=');
+    const std::string name = argument.substr(0, equals);
+    const std::string value = equals == std::string::npos ? "" : argument.substr(equals + 1);
+    if (name == "ranks") {
+      options.ranks = std::stoi(value);
+    } else if (name == "threads") {
+      options.threads = value == "1";
+    } else if (name == "sizes") {
+      options.sizes = numbers(value);
+    } else if (name == "operations") {
+      options.operations = std::stoi(value);
+    } else if (name == "limit") {
+      options.limit_s = std::stod(value);
+    } else if (name == "handles") {
+      options.handles = std::stoi(value);
+    } else if (name == "timeout") {
+      options.timeout_ms = std::stoll(value);
+    } else if (name == "epoch") {
+      options.first_epoch = static_cast<uint32_t>(std::stoull(value));
+    } else if (name == "bytes") {
+      options.most_bytes = std::stoull(value);
+    } else {
+      throw Failed("unknown option '" + argument + "'");
+    }
+  }
+  if (options.sizes.empty()) {
+    for (size_t bytes = 1024; bytes <= size_t{16} << 20; bytes *= 4) options.sizes.push_back(bytes);
+  }
+  return options;
+}
+
+void run(Rank& rank, const Options& options) {
+  if (options.test == "graph" || options.test == "eager") return run_latency(rank, options, options.test == "graph");
+  if (options.test == "soak") return run_soak(rank, options);
+  if (options.test == "faults") return run_faults(rank, options);
+  if (options.test == "killed") return run_killed(rank, options);
+  throw Failed("unknown test '" + options.test + "'");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    const Options options = parse(argc, argv);
+    const int killed = options.test == "killed" ? options.ranks - 1 : -1;
+    return cuda_perf::run_ranks(options.ranks, options.threads, killed, [&](Rank& rank) { run(rank, options); }) ? 1
+                                                                                                                 : 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 2;
+  }
+}

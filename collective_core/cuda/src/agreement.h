@@ -1,0 +1,33 @@
+// What the ranks agree on when a handle is made: who shares a GPU or a process with whom, and the path.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "collective_core/collective_core_cuda.h"
+#include "meeting.h"
+
+namespace ccore_cuda {
+
+struct Wishes {
+  cc_cuda_path path;
+  int64_t staging_bytes;
+  int64_t packet_bytes;  // the largest message that goes in packets; 0: by the path and the number of ranks
+  int32_t blocks;        // at most
+  uint32_t first_epoch;
+};
+
+struct Agreement {
+  cc_cuda_path path;
+  std::string description;
+  std::vector<uint64_t> processes;
+  int ranks_on_device;  // of the rank's own device, itself included
+};
+
+// Collective. Throws on all ranks if one cannot take part or wishes something else.
+Agreement agree(const Meeting& meeting, const Wishes& wishes);
+
+const char* name_of(cc_cuda_path path);
+
+}  // namespace ccore_cuda

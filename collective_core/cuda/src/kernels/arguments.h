@@ -1,0 +1,91 @@
+// What kernels take, and how they are started.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "collective_core/collective_core.h"
+#include "protocol/layout.h"
+
+namespace ccore_cuda {
+
+// The same for all operations of a handle.
+struct Peers {
+  Control* control;
+  HostWords* host;          // as the device sees it
+  char* const* buffers;     // [rank * kMostBuffers + buffer]: exported allocations as this rank sees them
+  char* regions[kMostRanks];
+  uint64_t deadline_ns;
+  int rank;
+  int size;
+};
+
+// How an operation that carries its data in packets is spread.
+struct Spread {
+  int blocks;
+  uint32_t packets;            // of the whole operation
+  uint32_t packets_per_block;  // at most kPacketsPerBlock
+};
+
+struct PacketReduce {
+  Spread spread;
+  const void* input;
+  void* output;
+  size_t count;   // elements of the result
+  size_t stride;  // elements from what one peer gets to what the next gets: 0 for all_reduce
+  cc_redop op;
+  uint64_t call;
+};
+
+// Bytes of one rank, or of all, to all.
+struct PacketCopy {
+  Spread spread;
+  const char* input;
+  char* output;
+  size_t bytes;   // of one rank
+  size_t stride;  // bytes in the output from one rank's to the next
+  int root;       // -1: each rank sends
+  uint64_t call;
+};
+
+struct TwoShot {
+  int blocks;
+  bool in_stream;  // the streams meet before and after the kernel, which waits for nothing
+  const void* input;
+  void* output;
+  uint64_t input_at;   // locations; in the staging memory, if peers cannot map the buffers
+  uint64_t output_at;
+  char* staging;       // of this rank; where input_at points, if staged
+  bool stages_input;
+  bool stages_output;
+  size_t count;
+  size_t share;  // elements that a rank reduces; a multiple of 16 bytes
+  cc_redop op;
+  uint64_t call;
+};
+
+// The kernels of one data type.
+struct ReduceKernels {
+  void (*packets)(const PacketReduce&, const Peers&, cudaStream_t);
+  void (*two_shot)(const TwoShot&, const Peers&, cudaStream_t);
+  std::vector<const void*> (*functions)();  // to be loaded before any kernel waits for a peer
+};
+
+// Null for an unknown type.
+const ReduceKernels* reduce_kernels(cc_dtype dtype);
+extern const ReduceKernels kFloat64Kernels, kFloat32Kernels, kFloat16Kernels, kBfloat16Kernels, kInt8Kernels,
+    kUint8Kernels, kInt32Kernels, kUint32Kernels, kInt64Kernels, kUint64Kernels;
+
+void start_packet_copy(const PacketCopy& copy, const Peers& peers, cudaStream_t stream);
+std::vector<const void*> copy_functions();
+
+constexpr int kPacketThreads = 512;  // besides one warp for the header
+inline int threads_of(const Spread& spread) {
+  const int whole_warps = (static_cast<int>(spread.packets_per_block) + 31) / 32 * 32;
+  return (whole_warps < kPacketThreads ? whole_warps : kPacketThreads) + 32;
+}
+
+}  // namespace ccore_cuda

@@ -1,0 +1,20 @@
+// The part of a packet operation that its last warp has: headers to and from the peers, so that ranks that call
+// something else are named, and no block is two operations ahead of a peer's.
+#pragma once
+
+#include "kernels/watch.cuh"
+
+namespace ccore_cuda {
+
+__device__ __forceinline__ void meet_by_header(const Peers& peers, uint64_t call, uint32_t epoch, DeviceWatch* watch) {
+  const int lane = static_cast<int>(threadIdx.x) & 31;
+  if (lane >= peers.size || lane == peers.rank) return;
+  send_packet<DeviceMemory>(&part_of(peers.regions[lane], peers.rank)->headers[buffer_of(epoch)][blockIdx.x][0], call,
+                            epoch);
+  uint64_t theirs = 0;
+  const Packet* from = &part_of(peers.regions[peers.rank], lane)->headers[buffer_of(epoch)][blockIdx.x][0];
+  if (!receive_packet<DeviceMemory>(from, epoch, &theirs, watch, lane)) return;
+  if (theirs != call) watch->fail(Failure::kDesync, lane, theirs);
+}
+
+}  // namespace ccore_cuda

@@ -1,0 +1,59 @@
+// Host memory that all ranks of a handle map: the memory that each exports to its peers, and who failed.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "meeting.h"
+#include "protocol/layout.h"
+
+namespace ccore_cuda {
+
+struct Export {
+  cudaIpcMemHandle_t handle;
+  uint64_t base;
+  uint64_t bytes;
+};
+
+struct BoardOfRank {
+  std::atomic<uint32_t> exported;               // exports[0, exported) are valid
+  std::atomic<uint32_t> mapped[kMostRanks];     // how many exports of each rank this rank has tried to map
+  std::atomic<uint32_t> refused[kMostBuffers];  // set by a peer that could not map it
+  std::atomic<uint32_t> left;                   // 1: this rank has gone, and its memory goes
+  std::atomic<uint32_t> unmapped[kMostRanks];   // 1: this rank maps nothing of that rank any more
+  char failure[256];                            // the text of its failure
+  Export exports[kMostBuffers];
+};
+
+struct Board {
+  std::atomic<uint32_t> news;    // counts changes; a futex
+  std::atomic<uint32_t> failed;  // 1 + the first rank whose handle failed
+  BoardOfRank ranks[kMostRanks];
+};
+
+// A mapping of memory of `bytes` that rank 0 makes and all ranks open. The memory ends with the last process.
+class SharedMapping {
+ public:
+  // Collective. Fails on all ranks if it fails on one. `what` is for error texts.
+  SharedMapping(const Meeting& meeting, size_t bytes, const char* what);
+  ~SharedMapping();
+  SharedMapping(const SharedMapping&) = delete;
+  SharedMapping& operator=(const SharedMapping&) = delete;
+
+  void* get() const { return memory_; }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  void* memory_ = nullptr;
+  size_t bytes_;
+};
+
+void wake_all(Board* board);
+// Returns when the news are no longer `seen`, or after `timeout_ns`.
+void wait_for_news(Board* board, uint32_t seen, int64_t timeout_ns);
+
+}  // namespace ccore_cuda

@@ -1,0 +1,79 @@
+#include "memory/region.h"
+
+#include <cstring>
+
+#include "error.h"
+
+namespace ccore_cuda {
+namespace {
+
+struct Outcome {
+  char error[160];
+  int32_t buffer;
+};
+
+class DeviceRegions : public Regions {
+ public:
+  DeviceRegions(const Meeting& meeting, Buffers* buffers) : buffers_(buffers) {
+    Outcome outcome{};
+    try {
+      own_ = std::make_unique<DeviceMemoryBlock>(region_bytes(meeting.size()));
+      // Clearing has ended before a peer writes.
+      check(cudaDeviceSynchronize(), "clearing memory on the GPU");
+      outcome.buffer = buffers->export_allocation(own_->as<char>(), region_bytes(meeting.size()));
+      if (outcome.buffer < 0) put(outcome.error, "its memory could not be mapped by a peer (cudaIpc)");
+    } catch (const Error& error) {
+      put(outcome.error, error.what());
+    }
+    const auto all = meeting.exchange(outcome);
+    require_all(all);
+    for (const Outcome& one : all) numbers_.push_back(one.buffer);
+  }
+  char* of(int rank) const override { return buffers_->mapped(rank, numbers_[static_cast<size_t>(rank)]); }
+
+ private:
+  Buffers* const buffers_;
+  std::unique_ptr<DeviceMemoryBlock> own_;
+  std::vector<int> numbers_;
+};
+
+class HostRegions : public Regions {
+ public:
+  HostRegions(const Meeting& meeting)
+      : mapping_(meeting, region_bytes(meeting.size()) * static_cast<size_t>(meeting.size()), "pinned memory"),
+        stride_(region_bytes(meeting.size())) {
+    Outcome outcome{};
+    // Each rank has a mapping of its own, threads of one process too.
+    cudaError_t code =
+        cudaHostRegister(mapping_.get(), mapping_.bytes(), cudaHostRegisterMapped | cudaHostRegisterPortable);
+    registered_ = code == cudaSuccess;
+    if (registered_) code = cudaHostGetDevicePointer(reinterpret_cast<void**>(&device_), mapping_.get(), 0);
+    if (code != cudaSuccess) put(outcome.error, std::string("registering host memory: ") + cudaGetErrorString(code));
+    try {
+      require_all(meeting.exchange(outcome));
+    } catch (const Error&) {
+      if (registered_) cudaHostUnregister(mapping_.get());
+      throw;
+    }
+  }
+  ~HostRegions() override {
+    if (registered_) cudaHostUnregister(mapping_.get());
+  }
+  char* of(int rank) const override { return device_ + stride_ * static_cast<size_t>(rank); }
+
+ private:
+  SharedMapping mapping_;
+  size_t stride_;
+  bool registered_ = false;
+  char* device_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<Regions> make_device_regions(const Meeting& meeting, Buffers* buffers) {
+  return std::make_unique<DeviceRegions>(meeting, buffers);
+}
+
+std::unique_ptr<Regions> make_host_regions(const Meeting& meeting) { return std::make_unique<HostRegions>(meeting); }
+
+}  // namespace ccore_cuda

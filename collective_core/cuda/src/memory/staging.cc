@@ -1,0 +1,29 @@
+#include "memory/staging.h"
+
+#include <algorithm>
+
+#include "capture_mode.h"
+
+namespace ccore_cuda {
+namespace {
+
+constexpr size_t kFirstBytes = size_t{4} << 20;
+
+}  // namespace
+
+Staging::Place Staging::reserve(size_t bytes) {
+  if (bytes > bytes_) {
+    size_t wanted = std::max(kFirstBytes, bytes_ * 2);
+    while (wanted < bytes) wanted *= 2;
+    const RelaxedCapture relaxed;
+    auto block = std::make_unique<DeviceMemoryBlock>(wanted, false);
+    const int number = buffers_->export_allocation(block->as<char>(), wanted);
+    if (number < 0) throw Error(CC_ERROR_SYSTEM, "a peer did not map the staging memory of this rank in time");
+    blocks_.push_back(std::move(block));
+    bytes_ = wanted;
+    location_ = location_of(static_cast<uint32_t>(number), 0);
+  }
+  return {blocks_.back()->as<char>(), location_};
+}
+
+}  // namespace ccore_cuda

@@ -1,0 +1,33 @@
+// Memory of this rank for operations on buffers that peers cannot map. It grows with what is asked for.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "memory/buffers.h"
+#include "memory/owned.h"
+
+namespace ccore_cuda {
+
+class Staging {
+ public:
+  struct Place {
+    char* memory;
+    uint64_t location;
+  };
+
+  explicit Staging(Buffers* buffers) : buffers_(buffers) {}
+
+  // At least `bytes`, which peers map. Places that were given out before stay valid: CUDA graphs hold them.
+  Place reserve(size_t bytes);
+
+ private:
+  Buffers* const buffers_;
+  std::vector<std::unique_ptr<DeviceMemoryBlock>> blocks_;
+  size_t bytes_ = 0;
+  uint64_t location_ = 0;
+};
+
+}  // namespace ccore_cuda

@@ -1,0 +1,85 @@
+#include "paths/kernel_path.h"
+
+#include <algorithm>
+
+namespace ccore_cuda {
+
+size_t KernelPath::packet_capacity() const {
+  return static_cast<size_t>(context_.blocks) * kPacketsPerBlock * kPacketBytes;
+}
+
+Spread KernelPath::spread(size_t bytes) const {
+  Spread spread{};
+  spread.packets = static_cast<uint32_t>((bytes + kPacketBytes - 1) / kPacketBytes);
+  const uint32_t wanted = (spread.packets + kPacketThreads - 1) / kPacketThreads;
+  const uint32_t blocks = std::min(wanted, static_cast<uint32_t>(context_.blocks));
+  spread.packets_per_block = (spread.packets + blocks - 1) / blocks;
+  // Rounding up may leave nothing for the last blocks.
+  spread.blocks = static_cast<int>((spread.packets + spread.packets_per_block - 1) / spread.packets_per_block);
+  return spread;
+}
+
+void KernelPath::reduce_by_packets(const ReduceCall& call, size_t stride, Kind kind) {
+  const size_t most = packet_capacity() / call.element;
+  for (size_t begin = 0; begin < call.count; begin += most) {
+    PacketReduce part{};
+    part.count = std::min(most, call.count - begin);
+    part.spread = spread(part.count * call.element);
+    part.input = call.send + begin * call.element;
+    part.output = call.recv + begin * call.element;
+    part.stride = stride;
+    part.op = call.op;
+    part.call = call_of(kind, call.dtype, call.op, 0, call.count);
+    reduce_kernels(call.dtype)->packets(part, context_.peers, call.stream);
+  }
+}
+
+void KernelPath::all_reduce(const ReduceCall& call) {
+  if (call.count * call.element <= context_.packet_bytes || !context_.maps_buffers) {
+    reduce_by_packets(call, 0, Kind::kAllReduce);
+  } else {
+    reduce_by_two_shots(call);
+  }
+}
+
+void KernelPath::reduce_scatter(const ReduceCall& call) { reduce_by_packets(call, call.count, Kind::kReduceScatter); }
+
+void KernelPath::reduce_by_two_shots(const ReduceCall& call) {
+  const size_t most = context_.most_staging_bytes / call.element;
+  for (size_t begin = 0; begin < call.count; begin += most) {
+    TwoShot part{};
+    part.count = std::min(most, call.count - begin);
+    part.input = call.send + begin * call.element;
+    part.output = call.recv + begin * call.element;
+    const Placed placed = place(context_, part.input, part.output, part.count * call.element);
+    part.input_at = placed.input_at;
+    part.output_at = placed.output_at;
+    part.staging = placed.staging;
+    part.stages_input = placed.stages_input;
+    part.stages_output = placed.stages_output;
+    part.share = share_of(part.count, call.element, context_.peers.size);
+    const size_t packs = part.share * call.element / 16;
+    part.blocks = static_cast<int>(std::clamp<size_t>((packs + 511) / 512, 1, static_cast<size_t>(context_.blocks)));
+    part.op = call.op;
+    part.call = call_of(Kind::kAllReduce, call.dtype, call.op, 0, call.count);
+    reduce_kernels(call.dtype)->two_shot(part, context_.peers, call.stream);
+  }
+}
+
+void KernelPath::copy(const CopyCall& call) {
+  const size_t most = packet_capacity();
+  const Kind kind = call.root < 0 ? Kind::kAllGather : Kind::kBroadcast;
+  for (size_t begin = 0; begin < call.bytes; begin += most) {
+    PacketCopy part{};
+    part.bytes = std::min(most, call.bytes - begin);
+    part.spread = spread(part.bytes);
+    part.input = call.send + begin;
+    part.output = call.recv + begin;
+    part.stride = call.bytes;
+    part.root = call.root;
+    part.call = call_of(kind, call.dtype, 0, std::max(call.root, 0), call.count);
+    start_packet_copy(part, context_.peers, call.stream);
+  }
+}
+
+}  // namespace ccore_cuda

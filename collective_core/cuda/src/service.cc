@@ -1,0 +1,119 @@
+#include "service.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "capture_mode.h"
+#include "clock.h"
+#include "driver.h"
+#include "error.h"
+
+namespace ccore_cuda {
+namespace {
+
+constexpr int64_t kBusyLookNs = 1000000;
+constexpr int64_t kIdleLookNs = 100000000;
+constexpr int64_t kBusyAfterWorkNs = 1000000000;
+constexpr uint32_t kFar = 0x20000000;
+
+uint32_t load(const uint32_t* word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); }
+
+}  // namespace
+
+int64_t Service::now_ns() { return ccore_cuda::now_ns(); }
+
+Service::Service(const Watched& watched, uint32_t first_epoch) : watched_(watched), queued_(first_epoch) {
+  check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
+  thread_ = std::thread([this] { run(); });
+}
+
+Service::~Service() {
+  ends_.store(true);
+  wake_all(watched_.board);
+  thread_.join();
+  cudaStreamDestroy(stream_);
+}
+
+bool Service::is_busy() const {
+  return load(&watched_.words->ended) != queued_.load(std::memory_order_acquire) ||
+         now_ns() - last_work_ns_.load(std::memory_order_relaxed) < kBusyAfterWorkNs;
+}
+
+void Service::run() {
+  cudaSetDevice(watched_.device);
+  const RelaxedCapture relaxed;
+  while (!ends_.load()) {
+    const uint32_t seen = watched_.board->news.load(std::memory_order_acquire);
+    try {
+      watched_.buffers->map_news();
+      watched_.failure->poll();
+      cc_result state = CC_SUCCESS;
+      cc_comm_get_async_error(watched_.comm, &state);
+      if (state != CC_SUCCESS && state != CC_IN_PROGRESS) {
+        watched_.failure->fail(state, std::string("the communicator failed: ") + cc_last_error(watched_.comm));
+      }
+      if (watched_.parts) watch_streams();
+    } catch (const Error& error) {
+      watched_.failure->fail(error.result(), error.what());
+    }
+    const bool busy = is_busy();
+    sleeps_long_.store(!busy);
+    if (!ends_.load()) wait_for_news(watched_.board, seen, busy || is_busy() ? kBusyLookNs : kIdleLookNs);
+  }
+}
+
+// The deadline of an operation begins when its stream begins to wait, not when it was queued.
+void Service::watch_streams() {
+  const uint32_t begun = load(&watched_.words->begun), ended = load(&watched_.words->ended);
+  if (watched_.failure->failed()) {
+    if (ended != queued_.load(std::memory_order_acquire)) release_streams();
+    return;
+  }
+  if (begun == ended) {
+    begun_ns_ = 0;
+    return;
+  }
+  if (begun != begun_ || begun_ns_ == 0) {
+    begun_ = begun;
+    begun_ns_ = now_ns();
+  } else if (now_ns() - begun_ns_ > watched_.timeout_ns) {
+    watched_.failure->fail(CC_ERROR_TIMEOUT, "the deadline passed in " + text_of_call(watched_.words->own_call) +
+                                                 " while this rank, " + std::to_string(watched_.rank) +
+                                                 ", waited for " + ranks_behind(begun));
+    release_streams();
+  }
+}
+
+// Lets the waiting streams run to their end. Peers that are alive may overwrite the words, so this is repeated.
+void Service::release_streams() {
+  StreamWords words;
+  words.write(&watched_.control->error, static_cast<uint32_t>(Failure::kAborted));
+  const uint32_t far = queued_.load(std::memory_order_acquire) + kFar;
+  for (int rank = 0; rank < watched_.size; ++rank) {
+    words.write(&watched_.parts[rank].stream.ready, far);
+    words.write(&watched_.parts[rank].stream.done, far);
+  }
+  words.queue(stream_);
+}
+
+std::string Service::ranks_behind(uint32_t epoch) const {
+  std::string names;
+  for (const bool looks_at_ready : {true, false}) {
+    for (int rank = 0; rank < watched_.size; ++rank) {
+      if (rank == watched_.rank) continue;
+      StreamLine line{};
+      if (cudaMemcpyAsync(&line, &watched_.parts[rank].stream, sizeof line, cudaMemcpyDeviceToHost, stream_) !=
+              cudaSuccess ||
+          cudaStreamSynchronize(stream_) != cudaSuccess) {
+        return "ranks that cannot be named, for the GPU cannot be read";
+      }
+      const uint32_t word = looks_at_ready ? line.ready : line.done;
+      if (static_cast<int32_t>(word - epoch) < 0) names += (names.empty() ? "rank " : ", rank ") + std::to_string(rank);
+    }
+    if (!names.empty()) return names;
+  }
+  return "the GPU itself";
+}
+
+}  // namespace ccore_cuda
