@@ -30,10 +30,10 @@ int current_device() {
   return device;
 }
 
-std::vector<const void*> all_kernels() {
+std::vector<const void*> all_kernels(int ranks) {
   std::vector<const void*> all = copy_functions();
   for (int dtype = CC_FLOAT64; dtype <= CC_UINT64; ++dtype) {
-    const auto some = reduce_kernels(static_cast<cc_dtype>(dtype))->functions();
+    const auto some = reduce_kernels(static_cast<cc_dtype>(dtype))->functions(ranks);
     all.insert(all.end(), some.begin(), some.end());
   }
   return all;
@@ -105,7 +105,7 @@ int Group::agree_on_blocks(int wished) const {
   int fit = kMostBlocks;
   int multiprocessors = 0;
   check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device_), "asking for the device");
-  for (const void* function : all_kernels()) {
+  for (const void* function : all_kernels(meeting_.size())) {
     // This loads the kernel too. One that is loaded when it is first used may wait for one that waits for its peer.
     cudaFuncAttributes attributes{};
     check(cudaFuncGetAttributes(&attributes, function), "loading a kernel");

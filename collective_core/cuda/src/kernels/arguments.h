@@ -71,7 +71,7 @@ struct TwoShot {
 struct ReduceKernels {
   void (*packets)(const PacketReduce&, const Peers&, cudaStream_t);
   void (*two_shot)(const TwoShot&, const Peers&, cudaStream_t);
-  std::vector<const void*> (*functions)();  // to be loaded before any kernel waits for a peer
+  std::vector<const void*> (*functions)(int ranks);
 };
 
 // Null for an unknown type.
