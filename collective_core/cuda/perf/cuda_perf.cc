@@ -67,6 +67,7 @@ Options parse(int argc, char** argv) {
 void run(Rank& rank, const Options& options) {
   if (options.test == "graph" || options.test == "eager") return run_latency(rank, options, options.test == "graph");
   if (options.test == "soak") return run_soak(rank, options);
+  if (options.test == "collectives") return run_collectives(rank, options);
   if (options.test == "faults") return run_faults(rank, options);
   if (options.test == "killed") return run_killed(rank, options);
   throw Failed("unknown test '" + options.test + "'");
@@ -77,6 +78,8 @@ void run(Rank& rank, const Options& options) {
 int main(int argc, char** argv) {
   try {
     const Options options = parse(argc, argv);
+    // Threads share the queues of one process, in which a stream that waits holds up others.
+    if (options.threads) setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
     const int killed = options.test == "killed" ? options.ranks - 1 : -1;
     return cuda_perf::run_ranks(options.ranks, options.threads, killed, [&](Rank& rank) { run(rank, options); }) ? 1
                                                                                                                  : 0;

@@ -16,6 +16,8 @@ constexpr int64_t kSettleNs = 1000000000;
 
 // Below it the data fits into packets with less latency than the barriers of the two-shot kernel.
 constexpr size_t kPacketBytesOfKernels = size_t{256} << 10;
+// To this size streams meet once instead of twice. That saves a change of the time slice, at the price of more copies.
+constexpr size_t kSlotBytes = size_t{1} << 20;
 
 // As if all peers had come to the epoch before the first.
 StreamLine first_line(uint32_t epoch) {
@@ -32,6 +34,7 @@ int current_device() {
 
 std::vector<const void*> all_kernels(int ranks) {
   std::vector<const void*> all = copy_functions();
+  for (const void* function : pull_functions()) all.push_back(function);
   for (int dtype = CC_FLOAT64; dtype <= CC_UINT64; ++dtype) {
     const auto some = reduce_kernels(static_cast<cc_dtype>(dtype))->functions(ranks);
     all.insert(all.end(), some.begin(), some.end());
@@ -62,10 +65,12 @@ Group::Group(cc_comm* comm, const Wishes& wishes, int64_t timeout_ms)
   Service::Watched watched{board_, &buffers_,       &failure_,       words,   control_.as<Control>(), nullptr,
                            comm,   meeting_.rank(), meeting_.size(), device_, timeout_ms * 1000000};
   const bool in_host_memory = agreement_.path == CC_CUDA_PATH_HOST;
+  context_.slot_bytes = agreement_.path == CC_CUDA_PATH_STREAM ? kSlotBytes : 0;
   {
     // Peers map what others export; the region that streams wait in comes with it.
     const Service mapper(watched, wishes.first_epoch);
-    regions_ = in_host_memory ? make_host_regions(meeting_) : make_device_regions(meeting_, &buffers_);
+    regions_ = in_host_memory ? make_host_regions(meeting_, context_.slot_bytes)
+                              : make_device_regions(meeting_, context_.slot_bytes, &buffers_);
   }
   if (agreement_.path == CC_CUDA_PATH_STREAM) {
     watched.parts = part_of(regions_->of(meeting_.rank()), 0);
@@ -80,7 +85,6 @@ Group::Group(cc_comm* comm, const Wishes& wishes, int64_t timeout_ms)
 
   context_.peers.control = control_.as<Control>();
   context_.peers.host = words_.device<HostWords>();
-  context_.peers.buffers = buffers_.device_table();
   for (int rank = 0; rank < meeting_.size(); ++rank) context_.peers.regions[rank] = regions_->of(rank);
   context_.peers.deadline_ns = static_cast<uint64_t>(timeout_ms) * 1000000;
   context_.peers.rank = meeting_.rank();
@@ -163,9 +167,11 @@ void Group::reduce_scatter(const void* send, void* recv, size_t count, cc_dtype 
                            cudaStream_t stream) {
   const ReduceCall call{
       static_cast<const char*>(send), static_cast<char*>(recv), count, cc_dtype_size(dtype), dtype, op, stream};
-  queue(stream, [&](bool) {
+  queue(stream, [&](bool captured) {
     if (meeting_.size() == 1) {
       copy_own(send, recv, count * call.element, stream);
+    } else if (stream_path_ && !captured) {
+      stream_path_->reduce_scatter(call);
     } else {
       kernel_path_->reduce_scatter(call);
     }
@@ -175,9 +181,11 @@ void Group::reduce_scatter(const void* send, void* recv, size_t count, cc_dtype 
 void Group::all_gather(const void* send, void* recv, size_t count, cc_dtype dtype, cudaStream_t stream) {
   const size_t bytes = count * cc_dtype_size(dtype);
   const CopyCall call{static_cast<const char*>(send), static_cast<char*>(recv), bytes, -1, dtype, count, stream};
-  queue(stream, [&](bool) {
+  queue(stream, [&](bool captured) {
     if (meeting_.size() == 1) {
       copy_own(send, recv, bytes, stream);
+    } else if (stream_path_ && !captured) {
+      stream_path_->copy(call);
     } else {
       kernel_path_->copy(call);
     }
@@ -187,9 +195,11 @@ void Group::all_gather(const void* send, void* recv, size_t count, cc_dtype dtyp
 void Group::broadcast(const void* send, void* recv, size_t count, cc_dtype dtype, int root, cudaStream_t stream) {
   const size_t bytes = count * cc_dtype_size(dtype);
   const CopyCall call{static_cast<const char*>(send), static_cast<char*>(recv), bytes, root, dtype, count, stream};
-  queue(stream, [&](bool) {
+  queue(stream, [&](bool captured) {
     if (meeting_.size() == 1) {
       copy_own(send, recv, bytes, stream);
+    } else if (stream_path_ && !captured) {
+      stream_path_->copy(call);
     } else {
       kernel_path_->copy(call);
     }

@@ -24,7 +24,12 @@ uint32_t load(const uint32_t* word) { return __atomic_load_n(word, __ATOMIC_ACQU
 int64_t Service::now_ns() { return ccore_cuda::now_ns(); }
 
 Service::Service(const Watched& watched, uint32_t first_epoch) : watched_(watched), queued_(first_epoch) {
-  check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
+  if (watched.parts) {
+    // Streams of another priority have queues of their own on the GPU.
+    int least = 0, greatest = 0;
+    check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "asking for the priorities of streams");
+    check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, greatest), "making a stream");
+  }
   thread_ = std::thread([this] { run(); });
 }
 
@@ -32,7 +37,7 @@ Service::~Service() {
   ends_.store(true);
   wake_all(watched_.board);
   thread_.join();
-  cudaStreamDestroy(stream_);
+  if (stream_) cudaStreamDestroy(stream_);
 }
 
 bool Service::is_busy() const {

@@ -7,6 +7,7 @@ namespace test {
 CaseTable case_table() {
   CaseTable table;
   table.plain = {{"cma", cma},
+                 {"cuda-flags", cuda_flags},
                  {"failures", failures},
                  {"fuzz", fuzz},
                  {"registered-memory", registered_memory},

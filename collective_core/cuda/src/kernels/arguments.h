@@ -16,7 +16,6 @@ namespace ccore_cuda {
 struct Peers {
   Control* control;
   HostWords* host;          // as the device sees it
-  char* const* buffers;     // [rank * kMostBuffers + buffer]: exported allocations as this rank sees them
   char* regions[kMostRanks];
   uint64_t deadline_ns;
   int rank;
@@ -51,18 +50,59 @@ struct PacketCopy {
   uint64_t call;
 };
 
-struct TwoShot {
-  int blocks;
-  bool in_stream;  // the streams meet before and after the kernel, which waits for nothing
-  const void* input;
-  void* output;
-  uint64_t input_at;   // locations; in the staging memory, if peers cannot map the buffers
-  uint64_t output_at;
-  char* staging;       // of this rank; where input_at points, if staged
+// Where peers find the buffers of this rank: addresses as each peer sees them, in the staging memory if it cannot use
+// the buffer. Of an operation that has a share for each rank, the address of this peer's share.
+struct Placed {
+  char* staging;
   bool stages_input;
   bool stages_output;
+  uint64_t input_for[kMostRanks];
+  uint64_t output_for[kMostRanks];
+};
+
+struct TwoShot {
+  int blocks;
+  bool in_stream;  // the streams meet before and after the kernel, and stage; the kernel waits for nothing
+  bool scatters;   // the result stays with the rank that has the share
+  const void* input;
+  void* output;
+  Placed placed;
+  size_t count;          // elements of all shares
+  size_t share;          // elements that a rank reduces; the last ranks may have fewer
+  size_t stride;         // elements in the buffers from one share to the next
+  size_t staged_stride;  // the same in the staging memory
+  cc_redop op;
+  uint64_t call;
+};
+
+// The bytes of each rank, or of root, by each rank.
+struct Pull {
+  int blocks;
+  bool in_stream;
+  const char* input;
+  char* output;
+  Placed placed;
+  size_t bytes;
+  size_t stride;  // in the output
+  int root;       // -1: of each rank
+  uint64_t call;
+};
+
+struct Push {
+  int blocks;
+  const char* input;
+  size_t bytes;
+  char* slots[kMostRanks];  // of this rank at its peers
+  int rank;
+  int size;
+};
+
+struct FoldSlots {
+  int blocks;
+  const void* input;
+  void* output;
+  char* slots[kMostRanks];  // of the peers at this rank
   size_t count;
-  size_t share;  // elements that a rank reduces; a multiple of 16 bytes
   cc_redop op;
   uint64_t call;
 };
@@ -71,6 +111,7 @@ struct TwoShot {
 struct ReduceKernels {
   void (*packets)(const PacketReduce&, const Peers&, cudaStream_t);
   void (*two_shot)(const TwoShot&, const Peers&, cudaStream_t);
+  void (*fold_slots)(const FoldSlots&, const Peers&, cudaStream_t);
   std::vector<const void*> (*functions)(int ranks);
 };
 
@@ -81,7 +122,12 @@ extern const ReduceKernels kFloat64Kernels, kFloat32Kernels, kFloat16Kernels, kB
 
 void start_packet_copy(const PacketCopy& copy, const Peers& peers, cudaStream_t stream);
 std::vector<const void*> copy_functions();
+void start_pull(const Pull& call, const Peers& peers, cudaStream_t stream);
+void start_push(const Push& call, cudaStream_t stream);
+std::vector<const void*> pull_functions();
 
+constexpr int kTwoShotThreads = 512;
+constexpr int kPullThreads = 512;
 constexpr int kPacketThreads = 512;  // besides one warp for the header
 inline int threads_of(const Spread& spread) {
   const int whole_warps = (static_cast<int>(spread.packets_per_block) + 31) / 32 * 32;

@@ -43,7 +43,6 @@ struct DeviceMemory {
   static __device__ __forceinline__ void store(uint64_t* to, uint64_t value) {
     asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(to), "l"(value) : "memory");
   }
-  static __device__ __forceinline__ void fence() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
 };
 
 }  // namespace ccore_cuda

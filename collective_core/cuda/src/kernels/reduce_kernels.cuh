@@ -3,6 +3,7 @@
 #pragma once
 
 #include "error.h"
+#include "kernels/fold_slots.cuh"
 #include "kernels/packet_reduce.cuh"
 #include "kernels/two_shot.cuh"
 
@@ -39,7 +40,11 @@ struct KernelsOf {
     check(cudaGetLastError(), "starting a reduction");
   }
   static void two_shots(const TwoShot& call, const Peers& peers, cudaStream_t stream) {
-    two_shot_kernel(call.op, peers.size)<<<call.blocks, 512, 0, stream>>>(call, peers);
+    two_shot_kernel(call.op, peers.size)<<<call.blocks, kTwoShotThreads, 0, stream>>>(call, peers);
+    check(cudaGetLastError(), "starting a reduction");
+  }
+  static void folds(const FoldSlots& call, const Peers& peers, cudaStream_t stream) {
+    fold_slots<T><<<call.blocks, 512, 0, stream>>>(call, peers);
     check(cudaGetLastError(), "starting a reduction");
   }
   static std::vector<const void*> functions(int ranks) {
@@ -54,7 +59,8 @@ struct KernelsOf {
 
 template <typename T, bool kUsual>
 constexpr ReduceKernels kernels_of() {
-  return {KernelsOf<T, kUsual>::packets, KernelsOf<T, kUsual>::two_shots, KernelsOf<T, kUsual>::functions};
+  return {KernelsOf<T, kUsual>::packets, KernelsOf<T, kUsual>::two_shots, KernelsOf<T, kUsual>::folds,
+          KernelsOf<T, kUsual>::functions};
 }
 
 }  // namespace ccore_cuda

@@ -1,113 +1,85 @@
-// all_reduce in two shots without copies: each rank reduces its share of all inputs and writes it to all outputs.
+// all_reduce in two shots without copies: each rank reduces its share of all inputs and writes it to all outputs. The
+// first shot alone is reduce_scatter.
 //
-// Buffers that peers cannot map are staged by their own rank: it copies its input to memory that they map before it
-// sends the header, and the result from there afterwards. Each rank decides that for itself; the header tells the peers
-// where to read and write. Block b of every rank has the same packs, so blocks wait only for their twins.
+// Buffers that peers cannot use are staged by their own rank: it copies its input to memory that they map before it
+// sends the header, and the result from there afterwards. Each rank decides that for itself; the header tells each peer
+// where its share is. Block b of every rank has the same packs of 16 bytes of each share.
 #pragma once
 
 #include "kernels/element.cuh"
-#include "kernels/watch.cuh"
+#include "kernels/meeting.cuh"
 
 namespace ccore_cuda {
 
 template <typename T>
-struct Shares {
-  static constexpr size_t kPack = 16 / sizeof(T);
-  size_t count, share;
-  __device__ __forceinline__ size_t begin(int rank) const { return min(count, share * static_cast<size_t>(rank)); }
-  __device__ __forceinline__ size_t elements(int rank) const { return begin(rank + 1) - begin(rank); }
-};
+__device__ __forceinline__ size_t share_elements(const TwoShot& a, int rank) {
+  const size_t begin = min(a.count, a.share * static_cast<size_t>(rank));
+  return min(a.count - begin, a.share);
+}
 
-// Copies what this block has of the shares of the peers; either side may have any alignment.
+// Copies what this block has of the peers' shares; either side may have any alignment.
 template <typename T>
-__device__ __forceinline__ void copy_block(T* to, const T* from, const Shares<T>& shares, const Peers& peers) {
-  constexpr size_t kPack = Shares<T>::kPack;
-  const size_t stride = static_cast<size_t>(gridDim.x) * blockDim.x;
-  const bool aligned = (reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from)) % 16 == 0;
+__device__ __forceinline__ void copy_shares(T* to, size_t to_stride, const T* from, size_t from_stride,
+                                            const TwoShot& a, const Peers& peers) {
+  constexpr size_t kPack = 16 / sizeof(T);
+  const size_t step = static_cast<size_t>(gridDim.x) * blockDim.x;
   for (int rank = 0; rank < peers.size; ++rank) {
     if (rank == peers.rank) continue;
-    const size_t begin = shares.begin(rank), elements = shares.elements(rank), packs = elements / kPack;
-    for (size_t i = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x; i * kPack < elements; i += stride) {
-      const size_t at = begin + i * kPack;
-      if (aligned && i < packs) {
-        *reinterpret_cast<uint4*>(to + at) = *reinterpret_cast<const uint4*>(from + at);
+    T* const target = to + to_stride * static_cast<size_t>(rank);
+    const T* const source = from + from_stride * static_cast<size_t>(rank);
+    const bool aligned = (reinterpret_cast<uintptr_t>(target) | reinterpret_cast<uintptr_t>(source)) % 16 == 0;
+    const size_t elements = share_elements<T>(a, rank);
+    for (size_t i = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x; i * kPack < elements; i += step) {
+      const size_t at = i * kPack;
+      if (aligned && at + kPack <= elements) {
+        *reinterpret_cast<uint4*>(target + at) = *reinterpret_cast<const uint4*>(source + at);
       } else {
-        for (size_t k = 0; k < kPack && i * kPack + k < elements; ++k) to[at + k] = from[at + k];
+        for (size_t k = at; k < min(at + kPack, elements); ++k) target[k] = source[k];
       }
     }
   }
 }
 
 template <typename T, int kRanks, bool kSum>
-__global__ void __launch_bounds__(512)
+__global__ void __launch_bounds__(kTwoShotThreads, kRanks == 8 ? 2 : 1)
     two_shot(const __grid_constant__ TwoShot a, const __grid_constant__ Peers peers) {
-  constexpr size_t kPack = Shares<T>::kPack;
-  __shared__ uint64_t locations[2][kMostRanks];
-  __shared__ bool broken;
+  constexpr size_t kPack = 16 / sizeof(T);
+  __shared__ Met met;
   const BlockStart start(peers, a.in_stream);
   if (start.failed) return;
-  const int ranks = kRanks ? kRanks : peers.size, thread = static_cast<int>(threadIdx.x);
+  const int ranks = kRanks ? kRanks : peers.size;
   DeviceWatch watch(peers, start.epoch, a.call);
-  const Shares<T> shares{a.count, a.share};
-  char* const own_region = peers.regions[peers.rank];
 
-  if (a.stages_input) copy_block(reinterpret_cast<T*>(a.staging), static_cast<const T*>(a.input), shares, peers);
-  if (thread == 0) broken = false;
-  __syncthreads();
-  if (thread < ranks * kHeaderPackets) {
-    const int peer = thread / kHeaderPackets, word = thread % kHeaderPackets;
-    uint64_t data = word == 0 ? a.call : word == 1 ? a.input_at : a.output_at;
-    if (peer != peers.rank) {
-      bool complete = true;
-      if (a.in_stream) {
-        const StreamLine* line = &part_of(own_region, peer)->stream;
-        data = DeviceMemory::load(word == 0 ? &line->call : word == 1 ? &line->input : &line->output);
-      } else {
-        DeviceMemory::fence();
-        const uint32_t buffer = buffer_of(start.epoch);
-        send_packet<DeviceMemory>(&part_of(peers.regions[peer], peers.rank)->headers[buffer][blockIdx.x][word], data,
-                                  start.epoch);
-        complete = receive_packet<DeviceMemory>(&part_of(own_region, peer)->headers[buffer][blockIdx.x][word],
-                                                start.epoch, &data, &watch, peer);
-        DeviceMemory::fence();
-      }
-      if (complete && word == 0 && data != a.call) {
-        watch.fail(Failure::kDesync, peer, data);
-        complete = false;
-      }
-      if (!complete) broken = true;
-    }
-    if (word != 0) locations[word - 1][peer] = data;
+  if (a.placed.stages_input && !a.in_stream) {
+    copy_shares(reinterpret_cast<T*>(a.placed.staging), a.staged_stride, static_cast<const T*>(a.input), a.stride, a,
+                peers);
   }
-  __syncthreads();
-  if (!broken) {
-    const size_t begin = shares.begin(peers.rank), elements = shares.elements(peers.rank), packs = elements / kPack;
-    const auto address = [&](int which, int rank) {
-      const uint64_t location = locations[which][rank];
-      const char* base = peers.buffers[rank * kMostBuffers + static_cast<int>(buffer_of_location(location))];
-      return const_cast<char*>(base) + offset_of_location(location) + begin * sizeof(T);
-    };
-    // This rank's own buffers may be elsewhere than where its peers see them, and aligned to an element only.
-    const T* const own_input = static_cast<const T*>(a.input) + begin;
-    T* const own_output = static_cast<T*>(a.output) + begin;
+  meet_before(peers, a.placed, a.call, a.in_stream, start.epoch, &met, &watch);
+  if (!met.broken) {
+    const size_t elements = share_elements<T>(a, peers.rank), packs = elements / kPack;
+    // Peers' memory is aligned to packs, this rank's own perhaps to an element only.
+    const T* const own_input = static_cast<const T*>(a.input) + a.stride * static_cast<size_t>(peers.rank);
+    T* const own_output = static_cast<T*>(a.output) + (a.scatters ? 0 : a.stride * static_cast<size_t>(peers.rank));
     const bool aligned = (reinterpret_cast<uintptr_t>(own_input) | reinterpret_cast<uintptr_t>(own_output)) % 16 == 0;
-    const size_t stride = static_cast<size_t>(gridDim.x) * blockDim.x;
-    const size_t first = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-    size_t whole = 0;
+    const auto input_of = [&](int rank) {
+      return rank == peers.rank ? own_input : reinterpret_cast<const T*>(met.words[kInput][rank]);
+    };
+    const auto output_of = [&](int rank) {
+      return rank == peers.rank ? own_output : reinterpret_cast<T*>(met.words[kOutput][rank]);
+    };
+    const size_t step = static_cast<size_t>(gridDim.x) * blockDim.x;
+    size_t i = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
     if constexpr (kRanks != 0) {
       if (aligned) {
-        whole = packs;
         const uint4* inputs[kRanks];
         uint4* outputs[kRanks];
 #pragma unroll
         for (int rank = 0; rank < kRanks; ++rank) {
-          inputs[rank] = reinterpret_cast<const uint4*>(rank == peers.rank ? reinterpret_cast<const char*>(own_input)
-                                                                           : address(0, rank));
-          outputs[rank] =
-              reinterpret_cast<uint4*>(rank == peers.rank ? reinterpret_cast<char*>(own_output) : address(1, rank));
+          inputs[rank] = reinterpret_cast<const uint4*>(input_of(rank));
+          outputs[rank] = reinterpret_cast<uint4*>(output_of(rank));
         }
 #pragma unroll 2
-        for (size_t i = first; i < packs; i += stride) {
+        for (; i < packs; i += step) {
           uint4 loaded[kRanks];
 #pragma unroll
           for (int rank = 0; rank < kRanks; ++rank) loaded[rank] = inputs[rank][i];
@@ -117,25 +89,26 @@ __global__ void __launch_bounds__(512)
           for (int rank = 1; rank < kRanks; ++rank) sum.add(a.op, loaded[rank]);
           const uint4 result = sum.result(a.op, ranks);
 #pragma unroll
-          for (int rank = 0; rank < kRanks; ++rank) outputs[rank][i] = result;
+          for (int rank = 0; rank < kRanks; ++rank) {
+            if (!a.scatters || rank == peers.rank) outputs[rank][i] = result;
+          }
         }
       }
     }
-    // Any number of ranks, any alignment of own buffers, and the end of a share. Each rank has the same order here.
-    size_t rest = first + whole / stride * stride;
-    if (rest < whole) rest += stride;
-    for (size_t i = rest; i * kPack < elements; i += stride) {
-      const size_t at = i * kPack;
-      const bool vector = aligned && i < packs;
-      const size_t some = min(kPack, elements - at);
+    // Any number of ranks, any alignment of the own buffers, and the end of a share. The order is the same.
+    for (; i * kPack < elements; i += step) {
+      const size_t at = i * kPack, some = min(kPack, elements - at);
+      union Pack {
+        uint4 bits;
+        T values[kPack];
+        __device__ Pack() {}
+      };
+      const auto is_whole = [&](int rank) { return some == kPack && (aligned || rank != peers.rank); };
       const auto load = [&](int rank) {
-        union {
-          uint4 bits;
-          T values[kPack];
-        } loaded;
+        Pack loaded;
         loaded.bits = uint4{0, 0, 0, 0};
-        const T* from = (rank == peers.rank ? own_input : reinterpret_cast<const T*>(address(0, rank))) + at;
-        if (vector || (rank != peers.rank && some == kPack)) {
+        const T* const from = input_of(rank) + at;
+        if (is_whole(rank)) {
           loaded.bits = *reinterpret_cast<const uint4*>(from);
         } else {
           for (size_t k = 0; k < some; ++k) loaded.values[k] = from[k];
@@ -145,14 +118,12 @@ __global__ void __launch_bounds__(512)
       Accumulator<T, uint4, kSum> sum;
       sum.start(load(0));
       for (int rank = 1; rank < ranks; ++rank) sum.add(a.op, load(rank));
-      union {
-        uint4 bits;
-        T values[kPack];
-      } result;
+      Pack result;
       result.bits = sum.result(a.op, ranks);
       for (int rank = 0; rank < ranks; ++rank) {
-        T* to = (rank == peers.rank ? own_output : reinterpret_cast<T*>(address(1, rank))) + at;
-        if (vector || (rank != peers.rank && some == kPack)) {
+        if (a.scatters && rank != peers.rank) continue;
+        T* const to = output_of(rank) + at;
+        if (is_whole(rank)) {
           *reinterpret_cast<uint4*>(to) = result.bits;
         } else {
           for (size_t k = 0; k < some; ++k) to[k] = result.values[k];
@@ -160,20 +131,13 @@ __global__ void __launch_bounds__(512)
       }
     }
   }
-  if (!a.in_stream) {
-    __syncthreads();
-    if (thread < ranks && thread != peers.rank && !broken) {
-      announce<DeviceMemory>(&part_of(peers.regions[thread], peers.rank)->done[blockIdx.x], start.epoch);
-      if (!await<DeviceMemory>(&part_of(own_region, thread)->done[blockIdx.x], start.epoch, &watch, thread)) {
-        broken = true;
-      }
-    }
-    __syncthreads();
-    if (a.stages_output && !broken) {
-      copy_block(static_cast<T*>(a.output), reinterpret_cast<const T*>(a.staging), shares, peers);
-    }
-    if (thread == 0) end_block(peers, start.epoch);
+  if (a.in_stream) return;
+  meet_after(peers, start.epoch, &met, &watch);
+  if (a.placed.stages_output && !met.broken) {
+    copy_shares(static_cast<T*>(a.output), a.stride, reinterpret_cast<const T*>(a.placed.staging), a.staged_stride, a,
+                peers);
   }
+  if (threadIdx.x == 0) end_block(peers, start.epoch);
 }
 
 }  // namespace ccore_cuda

@@ -22,6 +22,7 @@ struct Export {
 struct BoardOfRank {
   std::atomic<uint32_t> exported;               // exports[0, exported) are valid
   std::atomic<uint32_t> mapped[kMostRanks];     // how many exports of each rank this rank has tried to map
+  uint64_t addresses[kMostRanks][kMostBuffers];  // where this rank has mapped them
   std::atomic<uint32_t> refused[kMostBuffers];  // set by a peer that could not map it
   std::atomic<uint32_t> left;                   // 1: this rank has gone, and its memory goes
   std::atomic<uint32_t> unmapped[kMostRanks];   // 1: this rank maps nothing of that rank any more

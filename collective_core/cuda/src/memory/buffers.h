@@ -1,8 +1,9 @@
 // Device memory of this rank that its peers map, and theirs that this rank maps.
 //
-// An exported allocation has a number, its place on the board. Each rank's service thread maps what the others export,
-// so that the owner only waits for threads and not for the program of its peers. Kernels look up numbers in a table in
-// device memory.
+// An exported allocation has a number, its place on the board. Each rank's service thread maps what the others export and
+// writes on the board where. So the owner waits only for threads and not for the program of its peers, and it knows the
+// addresses at which its peers see its memory. No work on the GPU is needed for it, which might wait behind a kernel that
+// waits for a peer.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -27,28 +28,29 @@ class Buffers {
 
   // Exports an allocation and waits until all peers have mapped it. -1 if it or a peer cannot.
   int export_allocation(const void* base, size_t bytes);
-  // Where peers find `bytes` at the address; 0 if they cannot. Exports the allocation the first time it is seen.
-  uint64_t locate(const void* address, size_t bytes);
+  // Stores in addresses[rank] where each peer finds the memory. False if they cannot. Exports the allocation the first
+  // time it is seen.
+  bool locate(const void* address, size_t bytes, uint64_t* addresses);
+  // The same for an allocation with a known number.
+  void addresses_of(int number, uint64_t* addresses) const;
 
   // Maps what peers have exported since. By the service thread.
   void map_news();
   // Tells the peers that this rank's memory goes, and waits a moment for them to unmap it.
   void leave();
 
-  char* mapped(int rank, int buffer) const { return host_table_[rank * kMostBuffers + buffer]; }
-  char* const* device_table() const { return device_table_; }
+  // Memory of another rank as this rank sees it.
+  char* mapped(int rank, int number) const;
 
  private:
+  bool is_own_process(int rank) const;
   void unmap(int rank);
-  void write_table(int rank, int first, int count);
   bool wait_for_peers(uint32_t exported) const;
 
   Board* const board_;
   const int rank_, size_;
   const std::vector<uint64_t> processes_;
-  char** host_table_ = nullptr;  // pinned
-  char** device_table_ = nullptr;
-  cudaStream_t stream_ = nullptr;
+  bool crosses_processes_ = false;
   std::mutex mutex_;  // of exporting
   std::unordered_map<uint64_t, int> numbers_;  // from Allocation::number; -1: cannot be exported
 };

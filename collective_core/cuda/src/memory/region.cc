@@ -14,13 +14,13 @@ struct Outcome {
 
 class DeviceRegions : public Regions {
  public:
-  DeviceRegions(const Meeting& meeting, Buffers* buffers) : buffers_(buffers) {
+  DeviceRegions(const Meeting& meeting, size_t bytes, Buffers* buffers) : buffers_(buffers) {
     Outcome outcome{};
     try {
-      own_ = std::make_unique<DeviceMemoryBlock>(region_bytes(meeting.size()));
+      own_ = std::make_unique<DeviceMemoryBlock>(bytes);
       // Clearing has ended before a peer writes.
       check(cudaDeviceSynchronize(), "clearing memory on the GPU");
-      outcome.buffer = buffers->export_allocation(own_->as<char>(), region_bytes(meeting.size()));
+      outcome.buffer = buffers->export_allocation(own_->as<char>(), bytes);
       if (outcome.buffer < 0) put(outcome.error, "its memory could not be mapped by a peer (cudaIpc)");
     } catch (const Error& error) {
       put(outcome.error, error.what());
@@ -39,9 +39,8 @@ class DeviceRegions : public Regions {
 
 class HostRegions : public Regions {
  public:
-  HostRegions(const Meeting& meeting)
-      : mapping_(meeting, region_bytes(meeting.size()) * static_cast<size_t>(meeting.size()), "pinned memory"),
-        stride_(region_bytes(meeting.size())) {
+  HostRegions(const Meeting& meeting, size_t bytes)
+      : mapping_(meeting, bytes * static_cast<size_t>(meeting.size()), "pinned memory"), stride_(bytes) {
     Outcome outcome{};
     // Each rank has a mapping of its own, threads of one process too.
     cudaError_t code =
@@ -70,10 +69,12 @@ class HostRegions : public Regions {
 
 }  // namespace
 
-std::unique_ptr<Regions> make_device_regions(const Meeting& meeting, Buffers* buffers) {
-  return std::make_unique<DeviceRegions>(meeting, buffers);
+std::unique_ptr<Regions> make_device_regions(const Meeting& meeting, size_t slot_bytes, Buffers* buffers) {
+  return std::make_unique<DeviceRegions>(meeting, region_bytes(meeting.size(), slot_bytes), buffers);
 }
 
-std::unique_ptr<Regions> make_host_regions(const Meeting& meeting) { return std::make_unique<HostRegions>(meeting); }
+std::unique_ptr<Regions> make_host_regions(const Meeting& meeting, size_t slot_bytes) {
+  return std::make_unique<HostRegions>(meeting, region_bytes(meeting.size(), slot_bytes));
+}
 
 }  // namespace ccore_cuda

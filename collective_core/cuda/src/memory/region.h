@@ -18,7 +18,7 @@ class Regions {
 };
 
 // Collective. Fails on all ranks if it fails on one.
-std::unique_ptr<Regions> make_device_regions(const Meeting& meeting, Buffers* buffers);
-std::unique_ptr<Regions> make_host_regions(const Meeting& meeting);
+std::unique_ptr<Regions> make_device_regions(const Meeting& meeting, size_t slot_bytes, Buffers* buffers);
+std::unique_ptr<Regions> make_host_regions(const Meeting& meeting, size_t slot_bytes);
 
 }  // namespace ccore_cuda

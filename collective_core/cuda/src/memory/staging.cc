@@ -11,7 +11,7 @@ constexpr size_t kFirstBytes = size_t{4} << 20;
 
 }  // namespace
 
-Staging::Place Staging::reserve(size_t bytes) {
+const Staging::Place& Staging::reserve(size_t bytes) {
   if (bytes > bytes_) {
     size_t wanted = std::max(kFirstBytes, bytes_ * 2);
     while (wanted < bytes) wanted *= 2;
@@ -21,9 +21,10 @@ Staging::Place Staging::reserve(size_t bytes) {
     if (number < 0) throw Error(CC_ERROR_SYSTEM, "a peer did not map the staging memory of this rank in time");
     blocks_.push_back(std::move(block));
     bytes_ = wanted;
-    location_ = location_of(static_cast<uint32_t>(number), 0);
+    place_.memory = blocks_.back()->as<char>();
+    buffers_->addresses_of(number, place_.addresses);
   }
-  return {blocks_.back()->as<char>(), location_};
+  return place_;
 }
 
 }  // namespace ccore_cuda

@@ -15,19 +15,19 @@ class Staging {
  public:
   struct Place {
     char* memory;
-    uint64_t location;
+    uint64_t addresses[kMostRanks];  // as each peer sees it
   };
 
   explicit Staging(Buffers* buffers) : buffers_(buffers) {}
 
   // At least `bytes`, which peers map. Places that were given out before stay valid: CUDA graphs hold them.
-  Place reserve(size_t bytes);
+  const Place& reserve(size_t bytes);
 
  private:
   Buffers* const buffers_;
   std::vector<std::unique_ptr<DeviceMemoryBlock>> blocks_;
   size_t bytes_ = 0;
-  uint64_t location_ = 0;
+  Place place_{};
 };
 
 }  // namespace ccore_cuda

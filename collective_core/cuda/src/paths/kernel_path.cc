@@ -34,39 +34,39 @@ void KernelPath::reduce_by_packets(const ReduceCall& call, size_t stride, Kind k
   }
 }
 
+bool KernelPath::fits_packets(size_t bytes) const { return bytes <= context_.packet_bytes || !context_.maps_buffers; }
+
 void KernelPath::all_reduce(const ReduceCall& call) {
-  if (call.count * call.element <= context_.packet_bytes || !context_.maps_buffers) {
-    reduce_by_packets(call, 0, Kind::kAllReduce);
-  } else {
-    reduce_by_two_shots(call);
+  if (fits_packets(call.count * call.element)) return reduce_by_packets(call, 0, Kind::kAllReduce);
+  const size_t most = context_.most_staging_bytes / call.element;
+  for (size_t begin = 0; begin < call.count; begin += most) {
+    TwoShot part = all_reduce_part(context_, call, begin, std::min(most, call.count - begin));
+    part.blocks = blocks_for(part.share * call.element / 16, kTwoShotThreads, context_.blocks);
+    reduce_kernels(call.dtype)->two_shot(part, context_.peers, call.stream);
   }
 }
 
-void KernelPath::reduce_scatter(const ReduceCall& call) { reduce_by_packets(call, call.count, Kind::kReduceScatter); }
-
-void KernelPath::reduce_by_two_shots(const ReduceCall& call) {
-  const size_t most = context_.most_staging_bytes / call.element;
+void KernelPath::reduce_scatter(const ReduceCall& call) {
+  if (fits_packets(call.count * call.element)) return reduce_by_packets(call, call.count, Kind::kReduceScatter);
+  const size_t most = most_of_share(context_) / call.element;
   for (size_t begin = 0; begin < call.count; begin += most) {
-    TwoShot part{};
-    part.count = std::min(most, call.count - begin);
-    part.input = call.send + begin * call.element;
-    part.output = call.recv + begin * call.element;
-    const Placed placed = place(context_, part.input, part.output, part.count * call.element);
-    part.input_at = placed.input_at;
-    part.output_at = placed.output_at;
-    part.staging = placed.staging;
-    part.stages_input = placed.stages_input;
-    part.stages_output = placed.stages_output;
-    part.share = share_of(part.count, call.element, context_.peers.size);
-    const size_t packs = part.share * call.element / 16;
-    part.blocks = static_cast<int>(std::clamp<size_t>((packs + 511) / 512, 1, static_cast<size_t>(context_.blocks)));
-    part.op = call.op;
-    part.call = call_of(Kind::kAllReduce, call.dtype, call.op, 0, call.count);
+    TwoShot part = reduce_scatter_part(context_, call, begin, std::min(most, call.count - begin));
+    part.blocks = blocks_for(part.share * call.element / 16, kTwoShotThreads, context_.blocks);
     reduce_kernels(call.dtype)->two_shot(part, context_.peers, call.stream);
   }
 }
 
 void KernelPath::copy(const CopyCall& call) {
+  if (fits_packets(call.bytes)) return copy_by_packets(call);
+  const size_t most = context_.most_staging_bytes;
+  for (size_t begin = 0; begin < call.bytes; begin += most) {
+    Pull part = pull_part(context_, call, begin, std::min(most, call.bytes - begin));
+    part.blocks = blocks_for(part.bytes / 16, kPullThreads, context_.blocks);
+    start_pull(part, context_.peers, call.stream);
+  }
+}
+
+void KernelPath::copy_by_packets(const CopyCall& call) {
   const size_t most = packet_capacity();
   const Kind kind = call.root < 0 ? Kind::kAllGather : Kind::kBroadcast;
   for (size_t begin = 0; begin < call.bytes; begin += most) {

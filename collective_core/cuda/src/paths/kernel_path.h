@@ -16,8 +16,9 @@ class KernelPath {
  private:
   Spread spread(size_t bytes) const;
   size_t packet_capacity() const;
+  bool fits_packets(size_t bytes) const;
   void reduce_by_packets(const ReduceCall& call, size_t stride, Kind kind);
-  void reduce_by_two_shots(const ReduceCall& call);
+  void copy_by_packets(const CopyCall& call);
 
   const PathContext& context_;
 };

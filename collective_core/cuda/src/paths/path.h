@@ -18,6 +18,7 @@ struct PathContext {
   Service* service;
   HostWords* words;  // as the host sees them
   size_t most_staging_bytes;
+  size_t slot_bytes;    // of a slot of the region; 0: there are none
   size_t packet_bytes;  // larger messages use peers' buffers, where the path has them
   int blocks;           // of a kernel that waits, at most
   bool maps_buffers;
@@ -42,21 +43,31 @@ struct CopyCall {
   cudaStream_t stream;
 };
 
-// Where the buffers of an operation are, for the peers: in place, or staged.
-struct Placed {
-  uint64_t input_at;
-  uint64_t output_at;
-  char* staging;
-  bool stages_input;
-  bool stages_output;
+// How an operation with a share for each rank lies in its buffers, in bytes.
+struct ShareLayout {
+  size_t whole;          // of a buffer
+  size_t stride;         // from one share to the next
+  size_t staged_stride;  // the same in the staging memory: a multiple of 16
 };
-Placed place(const PathContext& context, const void* input, void* output, size_t bytes);
 
-// A share of a two-shot operation: whole packs of 16 bytes.
-inline size_t share_of(size_t count, size_t element, int ranks) {
-  const size_t pack = 16 / element;
-  const size_t share = (count + static_cast<size_t>(ranks) - 1) / static_cast<size_t>(ranks);
-  return (share + pack - 1) / pack * pack;
+// In place where the peers can use the buffers, else in the staging memory. output may be null.
+Placed place_shares(const PathContext& context, const char* input, char* output, const ShareLayout& layout);
+// The same for an operation in which all peers read the whole input.
+Placed place_input(const PathContext& context, const char* input, size_t bytes);
+
+// The part of an all_reduce or, with a stride, of a reduce_scatter that fits into the staging memory.
+TwoShot all_reduce_part(const PathContext& context, const ReduceCall& call, size_t begin, size_t count);
+TwoShot reduce_scatter_part(const PathContext& context, const ReduceCall& call, size_t begin, size_t count);
+Pull pull_part(const PathContext& context, const CopyCall& call, size_t begin, size_t bytes);
+
+// The bytes of a share of an operation that stages the shares of all ranks.
+inline size_t most_of_share(const PathContext& context) {
+  return context.most_staging_bytes / static_cast<size_t>(context.peers.size) / 16 * 16;
+}
+
+inline int blocks_for(size_t packs, int threads, int most) {
+  const size_t wanted = (packs + static_cast<size_t>(threads) - 1) / static_cast<size_t>(threads);
+  return wanted < 1 ? 1 : wanted > static_cast<size_t>(most) ? most : static_cast<int>(wanted);
 }
 
 }  // namespace ccore_cuda

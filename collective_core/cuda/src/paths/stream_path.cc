@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kBlocks = 264;  // two per multiprocessor of an H200: nothing waits in these kernels
 
-void copy(void* to, const void* from, size_t bytes, cudaStream_t stream) {
+void copy_on_device(void* to, const void* from, size_t bytes, cudaStream_t stream) {
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream), "copying on the GPU");
 }
 
@@ -21,7 +21,6 @@ StreamPath::StreamPath(const PathContext* context, uint32_t first_epoch)
       ended_(&context->peers.host->ended),
       epoch_(first_epoch) {}
 
-// Tells the peers where this rank's buffers are, and waits until all have come.
 void StreamPath::meet(const Placed& placed, uint64_t call, cudaStream_t stream) {
   ++epoch_;
   context_.service->set_queued(epoch_);
@@ -32,8 +31,8 @@ void StreamPath::meet(const Placed& placed, uint64_t call, cudaStream_t stream) 
     if (rank == self) continue;
     StreamLine* const line = &part_of(context_.peers.regions[rank], self)->stream;
     words_.write(&line->call, call);
-    words_.write(&line->input, placed.input_at);
-    words_.write(&line->output, placed.output_at);
+    words_.write(&line->input, placed.input_for[rank]);
+    words_.write(&line->output, placed.output_for[rank]);
     words_.write(&line->ready, epoch_);
   }
   for (int rank = 0; rank < context_.peers.size; ++rank) {
@@ -42,12 +41,12 @@ void StreamPath::meet(const Placed& placed, uint64_t call, cudaStream_t stream) 
   words_.queue(stream);
 }
 
-void StreamPath::part(cudaStream_t stream) {
+void StreamPath::part(cudaStream_t stream, bool waits) {
   const int self = context_.peers.rank;
-  for (int rank = 0; rank < context_.peers.size; ++rank) {
+  for (int rank = 0; rank < context_.peers.size && waits; ++rank) {
     if (rank != self) words_.write(&part_of(context_.peers.regions[rank], self)->stream.done, epoch_);
   }
-  for (int rank = 0; rank < context_.peers.size; ++rank) {
+  for (int rank = 0; rank < context_.peers.size && waits; ++rank) {
     if (rank != self) words_.wait(&part_of(context_.peers.regions[self], rank)->stream.done, epoch_);
   }
   words_.write(ended_, epoch_);
@@ -56,28 +55,79 @@ void StreamPath::part(cudaStream_t stream) {
 }
 
 void StreamPath::all_reduce(const ReduceCall& call) {
+  if (call.count * call.element <= context_.slot_bytes) return all_reduce_in_slots(call);
   const size_t most = context_.most_staging_bytes / call.element;
   for (size_t begin = 0; begin < call.count; begin += most) {
-    TwoShot step{};
+    TwoShot step = all_reduce_part(context_, call, begin, std::min(most, call.count - begin));
+    two_shot(&step, call);
+  }
+}
+
+void StreamPath::reduce_scatter(const ReduceCall& call) {
+  const size_t most = most_of_share(context_) / call.element;
+  for (size_t begin = 0; begin < call.count; begin += most) {
+    TwoShot step = reduce_scatter_part(context_, call, begin, std::min(most, call.count - begin));
+    two_shot(&step, call);
+  }
+}
+
+void StreamPath::two_shot(TwoShot* step, const ReduceCall& call) {
+  step->in_stream = true;
+  step->blocks = blocks_for(step->share * call.element / 16, kTwoShotThreads, kBlocks);
+  const Placed& placed = step->placed;
+  // The shares of an all_reduce follow each other, those of a reduce_scatter may be parts of longer ones.
+  const size_t rows = step->scatters ? static_cast<size_t>(context_.peers.size) : 1;
+  const size_t width = (step->scatters ? step->share : step->count) * call.element;
+  for (size_t row = 0; row < rows && placed.stages_input; ++row) {
+    copy_on_device(placed.staging + row * step->staged_stride * call.element,
+                   static_cast<const char*>(step->input) + row * step->stride * call.element, width, call.stream);
+  }
+  meet(placed, step->call, call.stream);
+  // The own share of the result goes where the peers write theirs.
+  void* const result = step->output;
+  if (placed.stages_output) step->output = placed.staging;
+  reduce_kernels(call.dtype)->two_shot(*step, context_.peers, call.stream);
+  part(call.stream, true);
+  if (placed.stages_output) copy_on_device(result, placed.staging, width, call.stream);
+}
+
+// Each rank writes its input into a slot of each peer, so that they meet only once: a slot is used again when its rank
+// has come to the next operation but one, and so has read it.
+void StreamPath::all_reduce_in_slots(const ReduceCall& call) {
+  const uint32_t buffer = buffer_of(slots_used_++);
+  const int self = context_.peers.rank, size = context_.peers.size;
+  Push push{};
+  FoldSlots fold{};
+  for (int rank = 0; rank < size; ++rank) {
+    push.slots[rank] = slot_of(context_.peers.regions[rank], size, context_.slot_bytes, self, buffer);
+    fold.slots[rank] = slot_of(context_.peers.regions[self], size, context_.slot_bytes, rank, buffer);
+  }
+  push.input = call.send;
+  push.bytes = call.count * call.element;
+  push.rank = self;
+  push.size = size;
+  push.blocks = fold.blocks = blocks_for(push.bytes / 16, kPullThreads, kBlocks);
+  start_push(push, call.stream);
+  fold.input = call.send;
+  fold.output = call.recv;
+  fold.count = call.count;
+  fold.op = call.op;
+  fold.call = call_of(Kind::kAllReduce, call.dtype, call.op, 0, call.count);
+  meet(Placed{}, fold.call, call.stream);
+  reduce_kernels(call.dtype)->fold_slots(fold, context_.peers, call.stream);
+  part(call.stream, false);
+}
+
+void StreamPath::copy(const CopyCall& call) {
+  const size_t most = context_.most_staging_bytes;
+  for (size_t begin = 0; begin < call.bytes; begin += most) {
+    Pull step = pull_part(context_, call, begin, std::min(most, call.bytes - begin));
     step.in_stream = true;
-    step.count = std::min(most, call.count - begin);
-    step.input = call.send + begin * call.element;
-    step.output = call.recv + begin * call.element;
-    const size_t bytes = step.count * call.element;
-    const Placed placed = place(context_, step.input, step.output, bytes);
-    step.share = share_of(step.count, call.element, context_.peers.size);
-    const size_t packs = step.share * call.element / 16;
-    step.blocks = static_cast<int>(std::clamp<size_t>((packs + 511) / 512, 1, kBlocks));
-    step.op = call.op;
-    step.call = call_of(Kind::kAllReduce, call.dtype, call.op, 0, call.count);
-    if (placed.stages_input) copy(placed.staging, step.input, bytes, call.stream);
-    meet(placed, step.call, call.stream);
-    // The own share of the result goes where the peers write theirs.
-    void* const result = step.output;
-    if (placed.stages_output) step.output = placed.staging;
-    reduce_kernels(call.dtype)->two_shot(step, context_.peers, call.stream);
-    part(call.stream);
-    if (placed.stages_output) copy(result, placed.staging, bytes, call.stream);
+    step.blocks = blocks_for(step.bytes / 16, kPullThreads, kBlocks);
+    if (step.placed.stages_input) copy_on_device(step.placed.staging, step.input, step.bytes, call.stream);
+    meet(step.placed, step.call, call.stream);
+    start_pull(step, context_.peers, call.stream);
+    part(call.stream, true);
   }
 }
 

@@ -40,13 +40,8 @@ CCORE_BOTH uint64_t data_of(const Packet& packet) {
   return (packet.high & 0xffffffffu) << 32 | (packet.low & 0xffffffffu);
 }
 
-// What a rank tells its peers of an operation: what they must agree on, and where its buffers are.
-struct Header {
-  uint64_t call;  // the signature in the upper half, the lower half of the count in the lower
-  uint64_t input;
-  uint64_t output;
-};
-constexpr int kHeaderPackets = 3;
+// What a rank tells its peers of an operation, in packets: what they must agree on, and where they find its buffers.
+enum HeaderWord : int { kCall = 0, kInput = 1, kOutput = 2, kHeaderPackets = 3 };
 
 template <class Memory>
 CCORE_LANE void send_packet(Packet* to, uint64_t data, uint32_t epoch) {

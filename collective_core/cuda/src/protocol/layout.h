@@ -27,20 +27,24 @@ struct StreamLine {
 // One of a rank; its peers write the part with their own number.
 struct RegionPart {
   Packet headers[2][kMostBlocks][kHeaderPackets];
+  uint32_t begun[kMostBlocks];  // what the block has done before is visible
   uint32_t done[kMostBlocks];
   StreamLine stream;
   Packet packets[2][kMostBlocks][kPacketsPerBlock];
 };
 
 CCORE_BOTH RegionPart* part_of(char* region, int peer) { return reinterpret_cast<RegionPart*>(region) + peer; }
-inline size_t region_bytes(int ranks) { return sizeof(RegionPart) * static_cast<size_t>(ranks); }
 
-// Where a buffer is, in 8 bytes that mean the same to all ranks: the number of an exported allocation, and an offset.
-constexpr int kMostBuffers = 512;
-constexpr int kOffsetBits = 48;
-CCORE_BOTH uint64_t location_of(uint32_t buffer, uint64_t offset) { return uint64_t{buffer} << kOffsetBits | offset; }
-CCORE_BOTH uint32_t buffer_of_location(uint64_t location) { return static_cast<uint32_t>(location >> kOffsetBits); }
-CCORE_BOTH uint64_t offset_of_location(uint64_t location) { return location & ((uint64_t{1} << kOffsetBits) - 1); }
+// Behind the parts: two slots per peer for data without flags, which other words say is there.
+CCORE_BOTH char* slot_of(char* region, int ranks, size_t slot_bytes, int peer, uint32_t buffer) {
+  return region + sizeof(RegionPart) * static_cast<size_t>(ranks) +
+         slot_bytes * (2 * static_cast<size_t>(peer) + buffer);
+}
+inline size_t region_bytes(int ranks, size_t slot_bytes) {
+  return (sizeof(RegionPart) + 2 * slot_bytes) * static_cast<size_t>(ranks);
+}
+
+constexpr int kMostBuffers = 512;  // that a rank exports
 
 // Private to a rank, in its device memory.
 struct Control {
