@@ -8,8 +8,8 @@
 namespace cuda_perf {
 namespace {
 
-enum class Which { kAllReduce, kReduceScatter, kAllGather, kBroadcast };
-constexpr const char* kNames[] = {"all_reduce", "reduce_scatter", "all_gather", "broadcast"};
+enum class Which { kAllReduce, kReduceScatter, kAllGather, kBroadcast, kAllToAll };
+constexpr const char* kNames[] = {"all_reduce", "reduce_scatter", "all_gather", "broadcast", "all_to_all"};
 
 struct Case {
   Which which;
@@ -62,6 +62,26 @@ void fill_and_call(Setup& setup, const Case& one, uint32_t seed) {
               "broadcast");
       check_copied(output, one.count, 0, one.dtype, seed, one.root, setup.wrong_count, setup.stream);
       break;
+    case Which::kAllToAll: {
+      // Two transfers in each direction of each pair.
+      fill(input, one.count * size, 0, one.dtype, seed, setup.rank.rank, setup.stream);
+      if (one.in_place) check_cuda(cudaMemsetAsync(output, 0xff, block * size, setup.stream), "clearing");
+      std::vector<cc_cuda_transfer> transfers;
+      const size_t half = block / 2;
+      for (size_t peer = 0; peer < size; ++peer) {
+        for (const bool second : {false, true}) {
+          const size_t begin = second ? half : 0, bytes = second ? block - half : half;
+          transfers.push_back({input + peer * block + begin, nullptr, bytes, static_cast<int>(peer)});
+          transfers.push_back({nullptr, output + peer * block + begin, bytes, static_cast<int>(peer)});
+        }
+      }
+      require(cc_cuda_exchange(setup.handle, transfers.data(), transfers.size(), setup.stream), "exchange");
+      for (int rank = 0; rank < setup.rank.size; ++rank) {
+        check_copied(output + static_cast<size_t>(rank) * block, one.count, self * one.count, one.dtype, seed, rank,
+                     setup.wrong_count, setup.stream);
+      }
+      break;
+    }
   }
 }
 
@@ -69,12 +89,13 @@ void fill_and_call(Setup& setup, const Case& one, uint32_t seed) {
 
 void run_collectives(Rank& rank, const Options& options) {
   const auto size = static_cast<size_t>(rank.size);
-  Setup setup(rank, options, options.most_bytes * size);
+  Setup setup(rank, options, options.most_bytes * size + 4096);
   int cases = 0;
   double wrong = 0;
   uint32_t seed = 1;
   const double begin = now_s();
-  for (const Which which : {Which::kAllReduce, Which::kReduceScatter, Which::kAllGather, Which::kBroadcast}) {
+  for (const Which which :
+       {Which::kAllReduce, Which::kReduceScatter, Which::kAllGather, Which::kBroadcast, Which::kAllToAll}) {
     const bool reduces = which == Which::kAllReduce || which == Which::kReduceScatter;
     double wrong_here = 0;
     for (int dtype = CC_FLOAT64; dtype <= CC_UINT64; ++dtype) {

@@ -144,7 +144,10 @@ Agreement agree(const Meeting& meeting, const Wishes& wishes) {
   int pairs[5] = {};
   for (size_t a = 0; a < all.size(); ++a) {
     result.processes.push_back(all[a].process);
-    if (same_device(all[a], all[self])) ++result.ranks_on_device;
+    if (same_device(all[a], all[self])) {
+      ++result.ranks_on_device;
+      if (all[a].process == all[self].process) ++result.threads_on_device;
+    }
     for (size_t b = a + 1; b < all.size(); ++b) {
       const Link link = std::min(links[a].to[b], links[b].to[a]);
       ++pairs[static_cast<int>(link)];

@@ -22,7 +22,8 @@ struct Agreement {
   cc_cuda_path path;
   std::string description;
   std::vector<uint64_t> processes;
-  int ranks_on_device;  // of the rank's own device, itself included
+  int ranks_on_device;    // of the rank's own device, itself included
+  int threads_on_device;  // those of its process among them
 };
 
 // Collective. Throws on all ranks if one cannot take part or wishes something else.

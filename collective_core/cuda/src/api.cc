@@ -149,10 +149,16 @@ cc_result cc_cuda_broadcast(cc_cuda* handle, const void* send, void* recv, size_
   });
 }
 
-cc_result cc_cuda_exchange(cc_cuda* handle, const cc_cuda_transfer* transfers, size_t count, void*) {
+cc_result cc_cuda_exchange(cc_cuda* handle, const cc_cuda_transfer* transfers, size_t count, void* stream) {
   return guarded([&] {
     require(handle && (count == 0 || transfers), "handle or transfers is null");
-    throw ccore_cuda::Error(CC_ERROR_INVALID_USAGE, "cc_cuda_exchange is not implemented");
+    for (size_t i = 0; i < count; ++i) {
+      const cc_cuda_transfer& one = transfers[i];
+      require(one.peer >= 0 && one.peer < handle->group->size(), "the peer of a transfer is not a rank");
+      require(one.bytes == 0 || (one.send == nullptr) != (one.recv == nullptr),
+              "a transfer needs either send or recv, not both or none");
+    }
+    if (count) handle->group->exchange(transfers, count, as_stream(stream));
   });
 }
 

@@ -14,10 +14,16 @@ namespace {
 constexpr int64_t kLookNs = 1000000;  // a wait of this length is spent looking; later the thread sleeps
 constexpr int64_t kSettleNs = 1000000000;
 
-// Below it the data fits into packets with less latency than the barriers of the two-shot kernel.
-constexpr size_t kPacketBytesOfKernels = size_t{256} << 10;
+// To it packets take less time than the meetings of the two-shot kernel. Each rank sends all of its data to all, so this
+// falls with the number of ranks.
+size_t packet_bytes_for(int ranks) {
+  const size_t kib = ranks == 2 ? 512 : ranks <= 4 ? 256 : ranks <= 8 ? 64 : 32;
+  return kib << 10;
+}
+
 // To this size streams meet once instead of twice. That saves a change of the time slice, at the price of more copies.
 constexpr size_t kSlotBytes = size_t{1} << 20;
+constexpr size_t kHostSlotBytes = size_t{256} << 10;  // of transfers through host memory
 
 // As if all peers had come to the epoch before the first.
 StreamLine first_line(uint32_t epoch) {
@@ -25,6 +31,9 @@ StreamLine first_line(uint32_t epoch) {
   line.ready = line.done = epoch;
   return line;
 }
+
+// Kernels of other ranks, which wait for this one, may run in the same context.
+bool has_threads_on_device(const Agreement& agreement) { return agreement.threads_on_device > 1; }
 
 int current_device() {
   int device = 0;
@@ -34,7 +43,7 @@ int current_device() {
 
 std::vector<const void*> all_kernels(int ranks) {
   std::vector<const void*> all = copy_functions();
-  for (const void* function : pull_functions()) all.push_back(function);
+  for (const auto& some : {pull_functions(), exchange_functions()}) all.insert(all.end(), some.begin(), some.end());
   for (int dtype = CC_FLOAT64; dtype <= CC_UINT64; ++dtype) {
     const auto some = reduce_kernels(static_cast<cc_dtype>(dtype))->functions(ranks);
     all.insert(all.end(), some.begin(), some.end());
@@ -54,7 +63,7 @@ Group::Group(cc_comm* comm, const Wishes& wishes, int64_t timeout_ms)
       words_(sizeof(HostWords)),
       failure_(board_, meeting_.rank(), words_.host<HostWords>()),
       buffers_(board_, meeting_.rank(), agreement_.processes),
-      staging_(&buffers_),
+      staging_(&buffers_, has_threads_on_device(agreement_)),
       description_(agreement_.description) {
   const std::vector<uint32_t> epochs(kMostBlocks, wishes.first_epoch < kFirstEpoch ? kFirstEpoch : wishes.first_epoch);
   check(
@@ -65,7 +74,7 @@ Group::Group(cc_comm* comm, const Wishes& wishes, int64_t timeout_ms)
   Service::Watched watched{board_, &buffers_,       &failure_,       words,   control_.as<Control>(), nullptr,
                            comm,   meeting_.rank(), meeting_.size(), device_, timeout_ms * 1000000};
   const bool in_host_memory = agreement_.path == CC_CUDA_PATH_HOST;
-  context_.slot_bytes = agreement_.path == CC_CUDA_PATH_STREAM ? kSlotBytes : 0;
+  context_.slot_bytes = in_host_memory ? kHostSlotBytes : agreement_.path == CC_CUDA_PATH_STREAM ? kSlotBytes : 0;
   {
     // Peers map what others export; the region that streams wait in comes with it.
     const Service mapper(watched, wishes.first_epoch);
@@ -77,6 +86,9 @@ Group::Group(cc_comm* comm, const Wishes& wishes, int64_t timeout_ms)
     const StreamLine line = first_line(wishes.first_epoch);
     for (int rank = 0; rank < meeting_.size(); ++rank) {
       check(cudaMemcpy(&watched.parts[rank].stream, &line, sizeof line, cudaMemcpyHostToDevice),
+            "setting the words of streams");
+      const uint32_t transfers[] = {wishes.first_epoch, wishes.first_epoch};
+      check(cudaMemcpy(&watched.parts[rank].transfer.stream_sent, transfers, sizeof transfers, cudaMemcpyHostToDevice),
             "setting the words of streams");
     }
   }
@@ -94,10 +106,12 @@ Group::Group(cc_comm* comm, const Wishes& wishes, int64_t timeout_ms)
   context_.service = service_.get();
   context_.words = words;
   context_.most_staging_bytes = static_cast<size_t>(wishes.staging_bytes);
-  context_.packet_bytes = wishes.packet_bytes ? static_cast<size_t>(wishes.packet_bytes) : kPacketBytesOfKernels;
+  context_.packet_bytes =
+      wishes.packet_bytes ? static_cast<size_t>(wishes.packet_bytes) : packet_bytes_for(meeting_.size());
   context_.maps_buffers = !in_host_memory;
   context_.blocks = agree_on_blocks(wishes.blocks);
   kernel_path_ = std::make_unique<KernelPath>(&context_);
+  exchange_path_ = std::make_unique<ExchangePath>(&context_, wishes.first_epoch);
   if (agreement_.path == CC_CUDA_PATH_STREAM) {
     stream_path_ = std::make_unique<StreamPath>(&context_, wishes.first_epoch);
   }
@@ -203,6 +217,12 @@ void Group::broadcast(const void* send, void* recv, size_t count, cc_dtype dtype
     } else {
       kernel_path_->copy(call);
     }
+  });
+}
+
+void Group::exchange(const cc_cuda_transfer* transfers, size_t count, cudaStream_t stream) {
+  queue(stream, [&](bool captured) {
+    exchange_path_->exchange(transfers, count, stream, stream_path_ != nullptr && !captured);
   });
 }
 

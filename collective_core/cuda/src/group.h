@@ -17,6 +17,7 @@
 #include "memory/owned.h"
 #include "memory/region.h"
 #include "memory/staging.h"
+#include "paths/exchange_path.h"
 #include "paths/kernel_path.h"
 #include "paths/stream_path.h"
 #include "service.h"
@@ -35,6 +36,7 @@ class Group {
   void reduce_scatter(const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op, cudaStream_t stream);
   void all_gather(const void* send, void* recv, size_t count, cc_dtype dtype, cudaStream_t stream);
   void broadcast(const void* send, void* recv, size_t count, cc_dtype dtype, int root, cudaStream_t stream);
+  void exchange(const cc_cuda_transfer* transfers, size_t count, cudaStream_t stream);
   void wait(int64_t timeout_ms);
   void abort();
   cc_result poll(const char** text);
@@ -63,6 +65,7 @@ class Group {
   std::unique_ptr<Service> service_;
   PathContext context_{};
   std::unique_ptr<KernelPath> kernel_path_;
+  std::unique_ptr<ExchangePath> exchange_path_;
   std::unique_ptr<StreamPath> stream_path_;
   StreamOrder order_;
   std::mutex mutex_;  // of operations

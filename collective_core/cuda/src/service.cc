@@ -83,9 +83,10 @@ void Service::watch_streams() {
     begun_ = begun;
     begun_ns_ = now_ns();
   } else if (now_ns() - begun_ns_ > watched_.timeout_ns) {
-    watched_.failure->fail(CC_ERROR_TIMEOUT, "the deadline passed in " + text_of_call(watched_.words->own_call) +
+    const StreamOperation operation = operations_[begun % kRemembered];
+    watched_.failure->fail(CC_ERROR_TIMEOUT, "the deadline passed in " + text_of_call(operation.call) +
                                                  " while this rank, " + std::to_string(watched_.rank) +
-                                                 ", waited for " + ranks_behind(begun));
+                                                 ", waited for " + ranks_behind(operation));
     release_streams();
   }
 }
@@ -98,27 +99,29 @@ void Service::release_streams() {
   for (int rank = 0; rank < watched_.size; ++rank) {
     words.write(&watched_.parts[rank].stream.ready, far);
     words.write(&watched_.parts[rank].stream.done, far);
+    words.write(&watched_.parts[rank].transfer.stream_sent, far);
+    words.write(&watched_.parts[rank].transfer.stream_received, far);
   }
   words.queue(stream_);
 }
 
-std::string Service::ranks_behind(uint32_t epoch) const {
-  std::string names;
-  for (const bool looks_at_ready : {true, false}) {
-    for (int rank = 0; rank < watched_.size; ++rank) {
-      if (rank == watched_.rank) continue;
-      StreamLine line{};
-      if (cudaMemcpyAsync(&line, &watched_.parts[rank].stream, sizeof line, cudaMemcpyDeviceToHost, stream_) !=
-              cudaSuccess ||
-          cudaStreamSynchronize(stream_) != cudaSuccess) {
-        return "ranks that cannot be named, for the GPU cannot be read";
-      }
-      const uint32_t word = looks_at_ready ? line.ready : line.done;
-      if (static_cast<int32_t>(word - epoch) < 0) names += (names.empty() ? "rank " : ", rank ") + std::to_string(rank);
+std::string Service::ranks_behind(const StreamOperation& operation) const {
+  std::string ready, done;
+  const auto add = [](std::string* names, int rank) {
+    *names += (names->empty() ? "rank " : ", rank ") + std::to_string(rank);
+  };
+  for (int rank = 0; rank < watched_.size; ++rank) {
+    if ((operation.peers >> rank & 1) == 0) continue;
+    StreamLine line{};
+    if (operation.has_epoch && (cudaMemcpyAsync(&line, &watched_.parts[rank].stream, sizeof line,
+                                                cudaMemcpyDeviceToHost, stream_) != cudaSuccess ||
+                                cudaStreamSynchronize(stream_) != cudaSuccess)) {
+      return "ranks that cannot be named, for the GPU cannot be read";
     }
-    if (!names.empty()) return names;
+    if (!operation.has_epoch || static_cast<int32_t>(line.ready - operation.epoch) < 0) add(&ready, rank);
+    if (static_cast<int32_t>(line.done - operation.epoch) < 0) add(&done, rank);
   }
-  return "the GPU itself";
+  return !ready.empty() ? ready : !done.empty() ? done : "the GPU itself";
 }
 
 }  // namespace ccore_cuda

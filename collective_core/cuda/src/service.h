@@ -4,7 +4,9 @@
 
 #include <cuda_runtime_api.h>
 
+#include <array>
 #include <atomic>
+#include <string>
 #include <thread>
 
 #include "collective_core/collective_core.h"
@@ -39,21 +41,36 @@ class Service {
     last_work_ns_.store(now_ns(), std::memory_order_relaxed);
     if (sleeps_long_.load(std::memory_order_relaxed) && sleeps_long_.exchange(false)) wake_all(watched_.board);
   }
-  void set_queued(uint32_t epoch) { queued_.store(epoch, std::memory_order_release); }
+  // An operation whose stream waits in this rank's region.
+  struct StreamOperation {
+    uint64_t call;
+    uint32_t epoch;  // of StreamLine; without one, the peers alone are known
+    bool has_epoch;
+    uint32_t peers;  // a bit for each rank that it waits for
+  };
+  // Numbers the operation: its stream writes the number into HostWords::begun and ended.
+  uint32_t begin_stream_operation(const StreamOperation& operation) {
+    const uint32_t number = queued_.load(std::memory_order_relaxed) + 1;
+    operations_[number % kRemembered] = operation;
+    queued_.store(number, std::memory_order_release);
+    return number;
+  }
 
  private:
   void run();
   bool is_busy() const;
   void watch_streams();
   void release_streams();
-  std::string ranks_behind(uint32_t epoch) const;
+  std::string ranks_behind(const StreamOperation& operation) const;
+  static constexpr size_t kRemembered = 1024;
   static int64_t now_ns();
 
   const Watched watched_;
   std::atomic<bool> ends_{false};
   std::atomic<bool> sleeps_long_{false};
   std::atomic<int64_t> last_work_ns_{0};
-  std::atomic<uint32_t> queued_;  // epoch of the last operation on a stream
+  std::atomic<uint32_t> queued_;  // the last operation on a stream
+  std::array<StreamOperation, kRemembered> operations_{};
   cudaStream_t stream_ = nullptr;    // for what must not queue behind a stream that waits
   uint32_t begun_ = 0;
   int64_t begun_ns_ = 0;

@@ -77,7 +77,8 @@ struct Buffers {
 };
 
 struct World {
-  std::vector<std::vector<RegionPart>> regions{kRanks, std::vector<RegionPart>(kRanks)};
+  std::vector<std::vector<RegionPart>> parts{kRanks, std::vector<RegionPart>(kRanks)};
+  std::vector<std::vector<BlockWords>> words{kRanks, std::vector<BlockWords>(kBlocks)};
   std::vector<Buffers> buffers{kRanks};
   std::atomic<bool> aborted{false};
   std::atomic<int> wrong{0}, ended{0};
@@ -104,23 +105,25 @@ class Block {
   }
 
  private:
-  RegionPart& part(int of, int peer) { return world_.regions[static_cast<size_t>(of)][static_cast<size_t>(peer)]; }
+  RegionPart& part(int of, int peer) { return world_.parts[static_cast<size_t>(of)][static_cast<size_t>(peer)]; }
+
+  BlockWords& words(int of) { return world_.words[static_cast<size_t>(of)][static_cast<size_t>(block_)]; }
 
   bool header(uint64_t data, bool publishes) {
     const uint32_t buffer = buffer_of(epoch_);
     for (int peer = 0; peer < kRanks; ++peer) {
       if (peer == rank_) continue;
-      send_packet<AtomicMemory>(&part(peer, rank_).headers[buffer][block_][kCall], data, epoch_);
-      if (publishes) announce<AtomicMemory>(&part(peer, rank_).begun[block_], epoch_);
+      send_packet<AtomicMemory>(&words(peer).headers[buffer][rank_][kCall], data, epoch_);
+      if (publishes) announce<AtomicMemory>(&words(peer).begun[rank_], epoch_);
     }
     for (int peer = 0; peer < kRanks; ++peer) {
       if (peer == rank_) continue;
-      const RegionPart& from = part(rank_, peer);
+      const BlockWords& own = words(rank_);
       uint64_t theirs = 0;
-      if (!receive_packet<AtomicMemory>(&from.headers[buffer][block_][kCall], epoch_, &theirs, &watch_, peer)) {
+      if (!receive_packet<AtomicMemory>(&own.headers[buffer][peer][kCall], epoch_, &theirs, &watch_, peer)) {
         return false;
       }
-      if (publishes && !await<AtomicMemory>(&from.begun[block_], epoch_, &watch_, peer)) return false;
+      if (publishes && !await<AtomicMemory>(&own.begun[peer], epoch_, &watch_, peer)) return false;
       if (theirs != data) ++world_.wrong;
     }
     return true;
@@ -162,10 +165,10 @@ class Block {
       for (Buffers& one : world_.buffers) one.output[block_][rank_][i] = sum;
     }
     for (int peer = 0; peer < kRanks; ++peer) {
-      if (peer != rank_) announce<AtomicMemory>(&part(peer, rank_).done[block_], epoch_);
+      if (peer != rank_) announce<AtomicMemory>(&words(peer).done[rank_], epoch_);
     }
     for (int peer = 0; peer < kRanks; ++peer) {
-      if (peer != rank_ && !await<AtomicMemory>(&part(rank_, peer).done[block_], epoch_, &watch_, peer)) return false;
+      if (peer != rank_ && !await<AtomicMemory>(&words(rank_).done[peer], epoch_, &watch_, peer)) return false;
     }
     for (int share = 0; share < kRanks; ++share) {
       for (uint32_t i = 0; i < kElements; ++i) {

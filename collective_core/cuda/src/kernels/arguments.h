@@ -27,6 +27,7 @@ struct Spread {
   int blocks;
   uint32_t packets;            // of the whole operation
   uint32_t packets_per_block;  // at most kPacketsPerBlock
+  bool waits_by_warp;  // one thread of a warp looks before the others: through PCIe a look costs as much as the data
 };
 
 struct PacketReduce {
@@ -63,7 +64,9 @@ struct Placed {
 struct TwoShot {
   int blocks;
   bool in_stream;  // the streams meet before and after the kernel, and stage; the kernel waits for nothing
-  bool scatters;   // the result stays with the rank that has the share
+  uint32_t stream_buffer;  // where the streams have put the words
+  bool scatters;           // the result stays with the rank that has the share
+  bool streams_through;    // more data than the L2 cache holds
   const void* input;
   void* output;
   Placed placed;
@@ -79,6 +82,7 @@ struct TwoShot {
 struct Pull {
   int blocks;
   bool in_stream;
+  uint32_t stream_buffer;
   const char* input;
   char* output;
   Placed placed;
@@ -99,12 +103,34 @@ struct Push {
 
 struct FoldSlots {
   int blocks;
+  uint32_t stream_buffer;
   const void* input;
   void* output;
   char* slots[kMostRanks];  // of the peers at this rank
   size_t count;
   cc_redop op;
   uint64_t call;
+};
+
+// One send or receive.
+struct Transfer {
+  const char* from;   // of a send
+  char* to;           // of a receive; of a send that is staged, the staging memory
+  uint64_t address;   // of a send: where the peer finds the data; 0: in this rank's slot for it
+  size_t bytes;
+  int peer;
+  int first_block;
+  int blocks;
+  bool sends;
+  bool stages;
+};
+constexpr int kMostTransfers = 2 * kMostRanks;
+struct Exchange {
+  int blocks;
+  int count;
+  bool in_stream;     // receives only; the streams do the waiting
+  size_t slot_bytes;
+  Transfer transfers[kMostTransfers];
 };
 
 // The kernels of one data type.
@@ -123,8 +149,10 @@ extern const ReduceKernels kFloat64Kernels, kFloat32Kernels, kFloat16Kernels, kB
 void start_packet_copy(const PacketCopy& copy, const Peers& peers, cudaStream_t stream);
 std::vector<const void*> copy_functions();
 void start_pull(const Pull& call, const Peers& peers, cudaStream_t stream);
+void start_exchange(const Exchange& call, const Peers& peers, cudaStream_t stream);
 void start_push(const Push& call, cudaStream_t stream);
 std::vector<const void*> pull_functions();
+std::vector<const void*> exchange_functions();
 
 constexpr int kTwoShotThreads = 512;
 constexpr int kPullThreads = 512;

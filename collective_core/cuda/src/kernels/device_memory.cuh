@@ -43,6 +43,8 @@ struct DeviceMemory {
   static __device__ __forceinline__ void store(uint64_t* to, uint64_t value) {
     asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(to), "l"(value) : "memory");
   }
+  // Before a relaxed store of the same thread, a release of all that happened before.
+  static __device__ __forceinline__ void fence() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
 };
 
 }  // namespace ccore_cuda

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/element.cuh"
-#include "kernels/watch.cuh"
+#include "kernels/meeting.cuh"
 
 namespace ccore_cuda {
 
@@ -10,21 +10,11 @@ template <typename T>
 __global__ void __launch_bounds__(512)
     fold_slots(const __grid_constant__ FoldSlots a, const __grid_constant__ Peers peers) {
   constexpr size_t kElements = 8 / sizeof(T);
-  __shared__ bool broken;
-  const BlockStart start(peers, true);
-  if (start.failed) return;
-  if (threadIdx.x == 0) broken = false;
-  __syncthreads();
-  const int peer = static_cast<int>(threadIdx.x);
-  if (peer < peers.size && peer != peers.rank) {
-    const uint64_t theirs = DeviceMemory::load(&part_of(peers.regions[peers.rank], peer)->stream.call);
-    if (theirs != a.call) {
-      DeviceWatch(peers, 0, a.call).fail(Failure::kDesync, peer, theirs);
-      broken = true;
-    }
-  }
-  __syncthreads();
-  if (broken) return;
+  __shared__ Met met;
+  if (!begin_meeting(peers, true, &met)) return;
+  DeviceWatch watch(peers, 0, a.call);
+  read_stream_words(peers, a.call, a.stream_buffer, &met, &watch);
+  if (met.broken) return;
   const T* const input = static_cast<const T*>(a.input);
   T* const output = static_cast<T*>(a.output);
   const bool aligned_input = reinterpret_cast<uintptr_t>(input) % 8 == 0;

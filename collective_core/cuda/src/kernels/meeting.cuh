@@ -9,58 +9,86 @@ namespace ccore_cuda {
 // In shared memory.
 struct Met {
   uint64_t words[kHeaderPackets][kMostRanks];  // of the peers
+  uint32_t epoch;
   bool broken;
 };
 
-// By all threads. What the block has written before is visible to its peers afterwards.
-__device__ __forceinline__ void meet_before(const Peers& peers, const Placed& placed, uint64_t call, bool in_stream,
-                                            uint32_t epoch, Met* met, DeviceWatch* watch) {
+// The words of headers and the words that say that the data is there are waited for by different warps: a warp that
+// waits for one kind would not send the other.
+constexpr int kFirstAnnouncer = 64;
+static_assert(kHeaderPackets * kMostRanks <= kFirstAnnouncer && kFirstAnnouncer % 32 == 0, "a thread for each word");
+
+// Begins the kernel, by all threads: false if the handle has failed. Writes of earlier kernels are released by the
+// announcers while other warps read the epoch.
+__device__ __forceinline__ bool begin_meeting(const Peers& peers, bool in_stream, Met* met) {
   const int thread = static_cast<int>(threadIdx.x);
-  if (thread == 0) met->broken = false;
-  __syncthreads();
-  // A thread for each word of each peer, and one for the word that says that the data is there.
-  const int peer = thread / (kHeaderPackets + 1), word = thread % (kHeaderPackets + 1);
+  const bool failed = DeviceMemory::load(&peers.control->error) != 0;
+  if (thread == 0) {
+    met->epoch = in_stream ? 0 : DeviceMemory::load(&peers.control->epochs[blockIdx.x]);
+    met->broken = false;
+  }
+  if (thread >= kFirstAnnouncer && thread < kFirstAnnouncer + peers.size && !in_stream) DeviceMemory::fence();
+  return !__syncthreads_or(failed);
+}
+
+// By all threads. staged: the block has written what peers read, which is visible to them afterwards.
+__device__ __forceinline__ void meet_before(const Peers& peers, const Placed& placed, uint64_t call, bool staged,
+                                            Met* met, DeviceWatch* watch) {
+  if (staged) __syncthreads();
+  const int thread = static_cast<int>(threadIdx.x), announcer = thread - kFirstAnnouncer;
+  const int peer = thread / kHeaderPackets, word = thread % kHeaderPackets;
+  const uint32_t epoch = met->epoch, buffer = buffer_of(epoch);
+  const BlockWords* const own = words_of(peers.regions[peers.rank], blockIdx.x);
   if (peer < peers.size && peer != peers.rank) {
-    RegionPart* const from = part_of(peers.regions[peers.rank], peer);
+    send_packet<DeviceMemory>(&words_of(peers.regions[peer], blockIdx.x)->headers[buffer][peers.rank][word],
+                              word == kCall    ? call
+                              : word == kInput ? placed.input_for[peer]
+                                               : placed.output_for[peer],
+                              epoch);
     uint64_t data = 0;
-    bool complete = true;
-    if (in_stream) {
-      if (word == kCall) data = DeviceMemory::load(&from->stream.call);
-      if (word == kInput) data = DeviceMemory::load(&from->stream.input);
-      if (word == kOutput) data = DeviceMemory::load(&from->stream.output);
-    } else {
-      RegionPart* const to = part_of(peers.regions[peer], peers.rank);
-      const uint32_t buffer = buffer_of(epoch);
-      if (word == kHeaderPackets) {
-        announce<DeviceMemory>(&to->begun[blockIdx.x], epoch);
-        complete = await<DeviceMemory>(&from->begun[blockIdx.x], epoch, watch, peer);
-      } else {
-        send_packet<DeviceMemory>(&to->headers[buffer][blockIdx.x][word],
-                                  word == kCall    ? call
-                                  : word == kInput ? placed.input_for[peer]
-                                                   : placed.output_for[peer],
-                                  epoch);
-        complete = receive_packet<DeviceMemory>(&from->headers[buffer][blockIdx.x][word], epoch, &data, watch, peer);
-      }
-    }
-    if (complete && word == kCall && data != call) {
+    if (!receive_packet<DeviceMemory>(&own->headers[buffer][peer][word], epoch, &data, watch, peer)) {
+      met->broken = true;
+    } else if (word == kCall && data != call) {
       watch->fail(Failure::kDesync, peer, data);
-      complete = false;
+      met->broken = true;
     }
-    if (!complete) met->broken = true;
-    if (word < kHeaderPackets) met->words[word][peer] = data;
+    met->words[word][peer] = data;
+  } else if (announcer >= 0 && announcer < peers.size && announcer != peers.rank) {
+    uint32_t* const to = &words_of(peers.regions[announcer], blockIdx.x)->begun[peers.rank];
+    if (staged) {
+      announce<DeviceMemory>(to, epoch);
+    } else {
+      DeviceMemory::store(to, epoch);  // after the fence of begin_meeting
+    }
+    if (!await<DeviceMemory>(&own->begun[announcer], epoch, watch, announcer)) met->broken = true;
+  }
+  __syncthreads();
+}
+
+// Of an operation whose streams have met: the words that the peers' streams have written.
+__device__ __forceinline__ void read_stream_words(const Peers& peers, uint64_t call, uint32_t buffer, Met* met,
+                                                  DeviceWatch* watch) {
+  const int thread = static_cast<int>(threadIdx.x);
+  const int peer = thread / kHeaderPackets, word = thread % kHeaderPackets;
+  if (peer < peers.size && peer != peers.rank) {
+    const uint64_t data = DeviceMemory::load(&part_of(peers.regions[peers.rank], peer)->stream.words[buffer][word]);
+    if (word == kCall && data != call) {
+      watch->fail(Failure::kDesync, peer, data);
+      met->broken = true;
+    }
+    met->words[word][peer] = data;
   }
   __syncthreads();
 }
 
 // By all threads.
-__device__ __forceinline__ void meet_after(const Peers& peers, uint32_t epoch, Met* met, DeviceWatch* watch) {
+__device__ __forceinline__ void meet_after(const Peers& peers, Met* met, DeviceWatch* watch) {
   const int peer = static_cast<int>(threadIdx.x);
   __syncthreads();
   if (peer < peers.size && peer != peers.rank && !met->broken) {
-    announce<DeviceMemory>(&part_of(peers.regions[peer], peers.rank)->done[blockIdx.x], epoch);
-    const uint32_t* const word = &part_of(peers.regions[peers.rank], peer)->done[blockIdx.x];
-    if (!await<DeviceMemory>(word, epoch, watch, peer)) met->broken = true;
+    announce<DeviceMemory>(&words_of(peers.regions[peer], blockIdx.x)->done[peers.rank], met->epoch);
+    const uint32_t* const word = &words_of(peers.regions[peers.rank], blockIdx.x)->done[peer];
+    if (!await<DeviceMemory>(word, met->epoch, watch, peer)) met->broken = true;
   }
   __syncthreads();
 }

@@ -9,10 +9,11 @@ namespace ccore_cuda {
 __device__ __forceinline__ void meet_by_header(const Peers& peers, uint64_t call, uint32_t epoch, DeviceWatch* watch) {
   const int lane = static_cast<int>(threadIdx.x) & 31;
   if (lane >= peers.size || lane == peers.rank) return;
-  send_packet<DeviceMemory>(&part_of(peers.regions[lane], peers.rank)->headers[buffer_of(epoch)][blockIdx.x][0], call,
+  const uint32_t buffer = buffer_of(epoch);
+  send_packet<DeviceMemory>(&words_of(peers.regions[lane], blockIdx.x)->headers[buffer][peers.rank][kCall], call,
                             epoch);
   uint64_t theirs = 0;
-  const Packet* from = &part_of(peers.regions[peers.rank], lane)->headers[buffer_of(epoch)][blockIdx.x][0];
+  const Packet* from = &words_of(peers.regions[peers.rank], blockIdx.x)->headers[buffer][lane][kCall];
   if (!receive_packet<DeviceMemory>(from, epoch, &theirs, watch, lane)) return;
   if (theirs != call) watch->fail(Failure::kDesync, lane, theirs);
 }

@@ -45,16 +45,18 @@ __global__ void __launch_bounds__(kTwoShotThreads, kRanks == 8 ? 2 : 1)
     two_shot(const __grid_constant__ TwoShot a, const __grid_constant__ Peers peers) {
   constexpr size_t kPack = 16 / sizeof(T);
   __shared__ Met met;
-  const BlockStart start(peers, a.in_stream);
-  if (start.failed) return;
+  if (!begin_meeting(peers, a.in_stream, &met)) return;
   const int ranks = kRanks ? kRanks : peers.size;
-  DeviceWatch watch(peers, start.epoch, a.call);
-
-  if (a.placed.stages_input && !a.in_stream) {
-    copy_shares(reinterpret_cast<T*>(a.placed.staging), a.staged_stride, static_cast<const T*>(a.input), a.stride, a,
-                peers);
+  DeviceWatch watch(peers, met.epoch, a.call);
+  if (a.in_stream) {
+    read_stream_words(peers, a.call, a.stream_buffer, &met, &watch);
+  } else {
+    if (a.placed.stages_input) {
+      copy_shares(reinterpret_cast<T*>(a.placed.staging), a.staged_stride, static_cast<const T*>(a.input), a.stride, a,
+                  peers);
+    }
+    meet_before(peers, a.placed, a.call, a.placed.stages_input, &met, &watch);
   }
-  meet_before(peers, a.placed, a.call, a.in_stream, start.epoch, &met, &watch);
   if (!met.broken) {
     const size_t elements = share_elements<T>(a, peers.rank), packs = elements / kPack;
     // Peers' memory is aligned to packs, this rank's own perhaps to an element only.
@@ -78,20 +80,27 @@ __global__ void __launch_bounds__(kTwoShotThreads, kRanks == 8 ? 2 : 1)
           inputs[rank] = reinterpret_cast<const uint4*>(input_of(rank));
           outputs[rank] = reinterpret_cast<uint4*>(output_of(rank));
         }
+        const auto fold = [&](auto load, auto store) {
 #pragma unroll 2
-        for (; i < packs; i += step) {
-          uint4 loaded[kRanks];
+          for (; i < packs; i += step) {
+            uint4 loaded[kRanks];
 #pragma unroll
-          for (int rank = 0; rank < kRanks; ++rank) loaded[rank] = inputs[rank][i];
-          Accumulator<T, uint4, kSum> sum;
-          sum.start(loaded[0]);
+            for (int rank = 0; rank < kRanks; ++rank) loaded[rank] = load(inputs[rank] + i);
+            Accumulator<T, uint4, kSum> sum;
+            sum.start(loaded[0]);
 #pragma unroll
-          for (int rank = 1; rank < kRanks; ++rank) sum.add(a.op, loaded[rank]);
-          const uint4 result = sum.result(a.op, ranks);
+            for (int rank = 1; rank < kRanks; ++rank) sum.add(a.op, loaded[rank]);
+            const uint4 result = sum.result(a.op, ranks);
 #pragma unroll
-          for (int rank = 0; rank < kRanks; ++rank) {
-            if (!a.scatters || rank == peers.rank) outputs[rank][i] = result;
+            for (int rank = 0; rank < kRanks; ++rank) {
+              if (!a.scatters || rank == peers.rank) store(outputs[rank] + i, result);
+            }
           }
+        };
+        if (a.streams_through) {
+          fold([](const uint4* from) { return __ldcs(from); }, [](uint4* to, uint4 pack) { __stcs(to, pack); });
+        } else {
+          fold([](const uint4* from) { return *from; }, [](uint4* to, uint4 pack) { *to = pack; });
         }
       }
     }
@@ -132,12 +141,12 @@ __global__ void __launch_bounds__(kTwoShotThreads, kRanks == 8 ? 2 : 1)
     }
   }
   if (a.in_stream) return;
-  meet_after(peers, start.epoch, &met, &watch);
+  meet_after(peers, &met, &watch);
   if (a.placed.stages_output && !met.broken) {
     copy_shares(static_cast<T*>(a.output), a.stride, reinterpret_cast<const T*>(a.placed.staging), a.staged_stride, a,
                 peers);
   }
-  if (threadIdx.x == 0) end_block(peers, start.epoch);
+  if (threadIdx.x == 0) end_block(peers, met.epoch);
 }
 
 }  // namespace ccore_cuda

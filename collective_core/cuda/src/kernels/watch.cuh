@@ -56,9 +56,8 @@ class DeviceWatch {
 struct BlockStart {
   uint32_t epoch;
   bool failed;
-  // in_stream: the streams have met already, and the kernel needs no epoch.
-  __device__ __forceinline__ explicit BlockStart(const Peers& peers, bool in_stream = false)
-      : epoch(in_stream ? 0 : DeviceMemory::load(&peers.control->epochs[blockIdx.x])),
+  __device__ __forceinline__ explicit BlockStart(const Peers& peers)
+      : epoch(DeviceMemory::load(&peers.control->epochs[blockIdx.x])),
         failed(DeviceMemory::load(&peers.control->error) != 0) {}
 };
 

@@ -3,6 +3,11 @@
 #include <algorithm>
 
 namespace ccore_cuda {
+namespace {
+
+constexpr size_t kWaitsByWarpFrom = size_t{24} << 10;
+
+}  // namespace
 
 size_t KernelPath::packet_capacity() const {
   return static_cast<size_t>(context_.blocks) * kPacketsPerBlock * kPacketBytes;
@@ -16,6 +21,7 @@ Spread KernelPath::spread(size_t bytes) const {
   spread.packets_per_block = (spread.packets + blocks - 1) / blocks;
   // Rounding up may leave nothing for the last blocks.
   spread.blocks = static_cast<int>((spread.packets + spread.packets_per_block - 1) / spread.packets_per_block);
+  spread.waits_by_warp = !context_.maps_buffers && bytes >= kWaitsByWarpFrom;
   return spread;
 }
 

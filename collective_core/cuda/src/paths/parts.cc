@@ -6,7 +6,8 @@
 namespace ccore_cuda {
 namespace {
 
-size_t whole_packs(size_t bytes) { return (bytes + 15) / 16 * 16; }
+// Of inputs and outputs of all ranks: more than an L2 cache holds.
+constexpr size_t kStreamsThroughFrom = size_t{96} << 20;
 
 // Peers read and write packs of 16 bytes.
 bool locate(const PathContext& context, const char* memory, size_t bytes, size_t stride, uint64_t* addresses) {
@@ -63,6 +64,7 @@ TwoShot all_reduce_part(const PathContext& context, const ReduceCall& call, size
   part.placed = place_shares(context, input, output, {count * call.element, share_bytes, share_bytes});
   part.count = count;
   part.share = part.stride = part.staged_stride = share_bytes / call.element;
+  part.streams_through = 2 * size * count * call.element >= kStreamsThroughFrom;
   part.op = call.op;
   part.call = call_of(Kind::kAllReduce, call.dtype, call.op, 0, call.count);
   return part;
@@ -82,6 +84,7 @@ TwoShot reduce_scatter_part(const PathContext& context, const ReduceCall& call, 
   part.share = count;
   part.stride = call.count;
   part.staged_stride = staged_stride / call.element;
+  part.streams_through = size * size * count * call.element >= kStreamsThroughFrom;
   part.op = call.op;
   part.call = call_of(Kind::kReduceScatter, call.dtype, call.op, 0, call.count);
   return part;

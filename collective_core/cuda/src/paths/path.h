@@ -65,6 +65,8 @@ inline size_t most_of_share(const PathContext& context) {
   return context.most_staging_bytes / static_cast<size_t>(context.peers.size) / 16 * 16;
 }
 
+inline size_t whole_packs(size_t bytes) { return (bytes + 15) / 16 * 16; }
+
 inline int blocks_for(size_t packs, int threads, int most) {
   const size_t wanted = (packs + static_cast<size_t>(threads) - 1) / static_cast<size_t>(threads);
   return wanted < 1 ? 1 : wanted > static_cast<size_t>(most) ? most : static_cast<int>(wanted);

@@ -23,16 +23,17 @@ StreamPath::StreamPath(const PathContext* context, uint32_t first_epoch)
 
 void StreamPath::meet(const Placed& placed, uint64_t call, cudaStream_t stream) {
   ++epoch_;
-  context_.service->set_queued(epoch_);
-  context_.words->own_call = call;
+  const uint32_t peers = ((1u << context_.peers.size) - 1) & ~(1u << context_.peers.rank);
+  number_ = context_.service->begin_stream_operation({call, epoch_, true, peers});
   const int self = context_.peers.rank;
-  words_.write(begun_, epoch_);
+  words_.write(begun_, number_);
   for (int rank = 0; rank < context_.peers.size; ++rank) {
     if (rank == self) continue;
     StreamLine* const line = &part_of(context_.peers.regions[rank], self)->stream;
-    words_.write(&line->call, call);
-    words_.write(&line->input, placed.input_for[rank]);
-    words_.write(&line->output, placed.output_for[rank]);
+    uint64_t* const words = line->words[buffer_of(epoch_)];
+    words_.write(&words[kCall], call);
+    words_.write(&words[kInput], placed.input_for[rank]);
+    words_.write(&words[kOutput], placed.output_for[rank]);
     words_.write(&line->ready, epoch_);
   }
   for (int rank = 0; rank < context_.peers.size; ++rank) {
@@ -49,7 +50,7 @@ void StreamPath::part(cudaStream_t stream, bool waits) {
   for (int rank = 0; rank < context_.peers.size && waits; ++rank) {
     if (rank != self) words_.wait(&part_of(context_.peers.regions[self], rank)->stream.done, epoch_);
   }
-  words_.write(ended_, epoch_);
+  words_.write(ended_, number_);
   words_.queue(stream);
   context_.service->notice_work();
 }
@@ -86,6 +87,7 @@ void StreamPath::two_shot(TwoShot* step, const ReduceCall& call) {
   // The own share of the result goes where the peers write theirs.
   void* const result = step->output;
   if (placed.stages_output) step->output = placed.staging;
+  step->stream_buffer = buffer_of(epoch_);
   reduce_kernels(call.dtype)->two_shot(*step, context_.peers, call.stream);
   part(call.stream, true);
   if (placed.stages_output) copy_on_device(result, placed.staging, width, call.stream);
@@ -114,6 +116,7 @@ void StreamPath::all_reduce_in_slots(const ReduceCall& call) {
   fold.op = call.op;
   fold.call = call_of(Kind::kAllReduce, call.dtype, call.op, 0, call.count);
   meet(Placed{}, fold.call, call.stream);
+  fold.stream_buffer = buffer_of(epoch_);
   reduce_kernels(call.dtype)->fold_slots(fold, context_.peers, call.stream);
   part(call.stream, false);
 }
@@ -126,6 +129,7 @@ void StreamPath::copy(const CopyCall& call) {
     step.blocks = blocks_for(step.bytes / 16, kPullThreads, kBlocks);
     if (step.placed.stages_input) copy_on_device(step.placed.staging, step.input, step.bytes, call.stream);
     meet(step.placed, step.call, call.stream);
+    step.stream_buffer = buffer_of(epoch_);
     start_pull(step, context_.peers, call.stream);
     part(call.stream, true);
   }

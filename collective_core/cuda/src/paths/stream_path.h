@@ -28,6 +28,7 @@ class StreamPath {
   uint32_t* begun_;  // as the device sees them
   uint32_t* ended_;
   uint32_t epoch_;
+  uint32_t number_ = 0;  // among the operations of the handle whose streams wait
   uint32_t slots_used_ = 0;
 };
 

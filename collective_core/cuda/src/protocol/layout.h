@@ -14,34 +14,55 @@ constexpr int kPacketsPerBlock = 1024;  // 8 KiB of data
 constexpr size_t kPacketBytes = 8;      // of data
 constexpr size_t kMostPacketData = size_t{kMostBlocks} * kPacketsPerBlock * kPacketBytes;
 
-// What streams write and wait for in their front end, one line per peer.
+// What streams write and wait for in their front end, one line per peer. A peer may be one operation ahead, so the words
+// of an operation have two places.
 struct StreamLine {
-  uint64_t call;
-  uint64_t input;
-  uint64_t output;
+  uint64_t words[2][kHeaderPackets];
   uint32_t ready;
   uint32_t done;
-  uint32_t unused[8];
+  uint32_t unused[2];
 };
 
-// One of a rank; its peers write the part with their own number.
+// What the blocks with one number write to each other: beside each other, since a block looks at all of it at once.
+struct BlockWords {
+  Packet headers[2][kMostRanks][kHeaderPackets];
+  uint32_t begun[kMostRanks];  // what the peer's block has done before is visible
+  uint32_t done[kMostRanks];   // it neither reads nor writes this rank's buffers any more
+};
+
+// What a peer that sends tells of a transfer to this rank, and one that receives of a transfer from this rank. Transfers
+// have epochs of their own, since not all ranks take part in them.
+constexpr int kTransferBlocks = 16;
+enum MailWord : int { kAddress = 0, kBytes = 1, kMailPackets = 2 };
+struct TransferPart {
+  Packet mail[kTransferBlocks][kMailPackets];
+  uint32_t sent[kTransferBlocks];
+  uint32_t received[kTransferBlocks];
+  uint64_t stream_address;  // the same for transfers in streams
+  uint64_t stream_bytes;
+  uint32_t stream_sent;
+  uint32_t stream_received;
+};
+
+// Written by one peer.
 struct RegionPart {
-  Packet headers[2][kMostBlocks][kHeaderPackets];
-  uint32_t begun[kMostBlocks];  // what the block has done before is visible
-  uint32_t done[kMostBlocks];
   StreamLine stream;
+  TransferPart transfer;
   Packet packets[2][kMostBlocks][kPacketsPerBlock];
 };
 
-CCORE_BOTH RegionPart* part_of(char* region, int peer) { return reinterpret_cast<RegionPart*>(region) + peer; }
+// The region of a rank: the words of its blocks, a part for each rank, slots.
+CCORE_BOTH BlockWords* words_of(char* region, uint32_t block) { return reinterpret_cast<BlockWords*>(region) + block; }
+CCORE_BOTH RegionPart* part_of(char* region, int peer) {
+  return reinterpret_cast<RegionPart*>(region + sizeof(BlockWords) * kMostBlocks) + peer;
+}
 
 // Behind the parts: two slots per peer for data without flags, which other words say is there.
 CCORE_BOTH char* slot_of(char* region, int ranks, size_t slot_bytes, int peer, uint32_t buffer) {
-  return region + sizeof(RegionPart) * static_cast<size_t>(ranks) +
-         slot_bytes * (2 * static_cast<size_t>(peer) + buffer);
+  return reinterpret_cast<char*>(part_of(region, ranks)) + slot_bytes * (2 * static_cast<size_t>(peer) + buffer);
 }
 inline size_t region_bytes(int ranks, size_t slot_bytes) {
-  return (sizeof(RegionPart) + 2 * slot_bytes) * static_cast<size_t>(ranks);
+  return sizeof(BlockWords) * kMostBlocks + (sizeof(RegionPart) + 2 * slot_bytes) * static_cast<size_t>(ranks);
 }
 
 constexpr int kMostBuffers = 512;  // that a rank exports
@@ -51,6 +72,8 @@ struct Control {
   uint32_t error;  // a Failure of this handle, none if 0
   uint32_t unused[31];
   uint32_t epochs[kMostBlocks];
+  uint32_t sent[kMostRanks][kTransferBlocks];
+  uint32_t received[kMostRanks][kTransferBlocks];
 };
 
 // Why an operation ended early. The first one of a handle counts.

@@ -1,0 +1,97 @@
+// Sends and receives: the receiver reads the sender's buffer, or what the sender has staged of it.
+#include "error.h"
+#include "kernels/copy.cuh"
+#include "kernels/watch.cuh"
+
+namespace ccore_cuda {
+namespace {
+
+__device__ __forceinline__ const char* source_of(const Exchange& a, const Peers& peers, const Transfer& transfer,
+                                                 uint64_t address) {
+  if (address) return reinterpret_cast<const char*>(address);
+  return slot_of(peers.regions[transfer.peer], peers.size, a.slot_bytes, peers.rank, 0);
+}
+
+// A receive whose data is there.
+__device__ void receive_in_stream(const Exchange& a, const Peers& peers, const Transfer& transfer, int block) {
+  const TransferPart& mail = part_of(peers.regions[peers.rank], transfer.peer)->transfer;
+  const uint64_t bytes = DeviceMemory::load(&mail.stream_bytes);
+  const uint64_t call = call_of(Kind::kExchange, 0, 0, 0, transfer.bytes);
+  if (bytes != transfer.bytes) {
+    if (threadIdx.x == 0) {
+      DeviceWatch(peers, 0, call).fail(Failure::kDesync, transfer.peer, call_of(Kind::kExchange, 0, 0, 0, bytes));
+    }
+    return;
+  }
+  copy_packs(transfer.to, source_of(a, peers, transfer, DeviceMemory::load(&mail.stream_address)), bytes, block,
+             transfer.blocks);
+}
+
+__device__ void send(const Peers& peers, const Transfer& transfer, int block, DeviceWatch* watch) {
+  uint32_t* const epochs = &peers.control->sent[transfer.peer][block];
+  const uint32_t epoch = DeviceMemory::load(epochs);
+  if (transfer.stages) copy_packs(transfer.to, transfer.from, transfer.bytes, block, transfer.blocks);
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  TransferPart& theirs = part_of(peers.regions[transfer.peer], peers.rank)->transfer;
+  send_packet<DeviceMemory>(&theirs.mail[block][kAddress], transfer.address, epoch);
+  send_packet<DeviceMemory>(&theirs.mail[block][kBytes], transfer.bytes, epoch);
+  announce<DeviceMemory>(&theirs.sent[block], epoch);
+  const TransferPart& own = part_of(peers.regions[peers.rank], transfer.peer)->transfer;
+  await<DeviceMemory>(&own.received[block], epoch, watch, transfer.peer);
+  *epochs = epoch_after(epoch);
+}
+
+__device__ void receive(const Exchange& a, const Peers& peers, const Transfer& transfer, int block,
+                        DeviceWatch* watch) {
+  __shared__ uint64_t words[kMailPackets];
+  __shared__ bool complete;
+  uint32_t* const epochs = &peers.control->received[transfer.peer][block];
+  const uint32_t epoch = DeviceMemory::load(epochs);
+  if (threadIdx.x == 0) {
+    const TransferPart& mail = part_of(peers.regions[peers.rank], transfer.peer)->transfer;
+    complete =
+        receive_packet<DeviceMemory>(&mail.mail[block][kAddress], epoch, &words[kAddress], watch, transfer.peer) &&
+        receive_packet<DeviceMemory>(&mail.mail[block][kBytes], epoch, &words[kBytes], watch, transfer.peer) &&
+        await<DeviceMemory>(&mail.sent[block], epoch, watch, transfer.peer);
+    if (complete && words[kBytes] != transfer.bytes) {
+      watch->fail(Failure::kDesync, transfer.peer, call_of(Kind::kExchange, 0, 0, 0, words[kBytes]));
+      complete = false;
+    }
+  }
+  __syncthreads();
+  if (!complete) return;
+  copy_packs(transfer.to, source_of(a, peers, transfer, words[kAddress]), transfer.bytes, block, transfer.blocks);
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  announce<DeviceMemory>(&part_of(peers.regions[transfer.peer], peers.rank)->transfer.received[block], epoch);
+  *epochs = epoch_after(epoch);
+}
+
+__global__ void __launch_bounds__(kPullThreads)
+    exchange(const __grid_constant__ Exchange a, const __grid_constant__ Peers peers) {
+  if (DeviceMemory::load(&peers.control->error) != 0) return;
+  const int number = static_cast<int>(blockIdx.x);
+  int at = 0;
+  while (number >= a.transfers[at].first_block + a.transfers[at].blocks) ++at;
+  const Transfer& transfer = a.transfers[at];
+  const int block = number - transfer.first_block;
+  if (a.in_stream) return receive_in_stream(a, peers, transfer, block);
+  DeviceWatch watch(peers, 0, call_of(Kind::kExchange, 0, 0, 0, transfer.bytes));
+  if (transfer.sends) {
+    send(peers, transfer, block, &watch);
+  } else {
+    receive(a, peers, transfer, block, &watch);
+  }
+}
+
+}  // namespace
+
+void start_exchange(const Exchange& call, const Peers& peers, cudaStream_t stream) {
+  exchange<<<call.blocks, kPullThreads, 0, stream>>>(call, peers);
+  check(cudaGetLastError(), "starting an exchange");
+}
+
+std::vector<const void*> exchange_functions() { return {reinterpret_cast<const void*>(exchange)}; }
+
+}  // namespace ccore_cuda
