@@ -78,8 +78,12 @@ void run(Rank& rank, const Options& options) {
 int main(int argc, char** argv) {
   try {
     const Options options = parse(argc, argv);
-    // Threads share the queues of one process, in which a stream that waits holds up others.
-    if (options.threads) setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+    if (options.threads) {
+      // Threads share the queues of one process, in which a stream that waits holds up others. A kernel that is loaded
+      // when it is first used waits for those that run.
+      setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+      setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+    }
     const int killed = options.test == "killed" ? options.ranks - 1 : -1;
     return cuda_perf::run_ranks(options.ranks, options.threads, killed, [&](Rank& rank) { run(rank, options); }) ? 1
                                                                                                                  : 0;
