@@ -164,11 +164,11 @@ def gradients() -> None:
     gathered = hvd.allgather(extended)
     begin = sum(4 + rank for rank in range(RANK))
     uses = torch.arange(float(gathered.shape[0]))
-    assert torch.allclose(of((gathered * uses).sum()), SIZE * uses[begin : begin + 4])
+    assert torch.allclose(of((gathered * uses).sum()), uses[begin : begin + 4])
     both = hvd.grouped_allgather([extended, base])
-    assert torch.allclose(of((both[0] * uses).sum() + both[1].sum()), SIZE * (uses[begin : begin + 4] + 1))
+    assert torch.allclose(of((both[0] * uses).sum() + both[1].sum()), uses[begin : begin + 4] + 1)
     root = SIZE - 1
-    expected = everything if root == RANK else torch.zeros(4)
+    expected = everything / SIZE if root == RANK else torch.zeros(4)
     assert torch.allclose(of((hvd.broadcast(base, root) * weights).sum()), expected)
     # All rows to rank 0.
     splits = [4] + [0] * (SIZE - 1)
@@ -181,8 +181,9 @@ def gradients() -> None:
     rows = torch.tensor(
         [float(rank + 1) for rank in range(SIZE) for _ in range(4 // SIZE + (rank < 4 % SIZE))]
     )
-    assert torch.allclose(of((kept * (RANK + 1)).sum()), rows / SIZE)
-    assert torch.allclose(of((hvd.grouped_reducescatter([base], op=hvd.Sum)[0] * (RANK + 1)).sum()), rows)
+    assert torch.allclose(of((kept * (RANK + 1)).sum()), rows)
+    (kept,) = hvd.grouped_reducescatter([base], op=hvd.Sum, prescale_factor=0.5)
+    assert torch.allclose(of((kept * (RANK + 1)).sum()), rows * SIZE / 2)
     # Results are the caller's own: what it does to one of them in place, is right, and does not touch another.
     single = hvd.allreduce(base, op=hvd.Sum)
     single.mul_(weights)
@@ -193,7 +194,7 @@ def gradients() -> None:
     assert torch.allclose(of(squared), 2 * SIZE * SIZE * base.detach())
     (kept,) = hvd.grouped_reducescatter([base], op=hvd.Sum)
     kept.mul_(RANK + 1)
-    assert torch.allclose(of(kept.sum()), rows)
+    assert torch.allclose(of(kept.sum()), rows * SIZE)
     with pytest.raises(NotImplementedError, match="no gradient of a reduction by MAX"):
         of(hvd.allreduce(base, op=hvd.Max).sum())
 

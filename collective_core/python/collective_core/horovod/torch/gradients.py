@@ -1,4 +1,8 @@
-"""The collectives as differentiable functions: each backward pass is a collective too, called by all ranks."""
+"""The collectives as differentiable functions: each backward pass is a collective too, called by all ranks.
+
+The gradients are Horovod's. Those of allreduce and alltoall are exact for the sum of all ranks' losses; those of
+allgather and broadcast are divided by the number of ranks, and those of reducescatter are multiplied by it.
+"""
 
 from __future__ import annotations
 
@@ -40,20 +44,24 @@ def _linear(reduction: dict[str, Any]) -> dict[str, Any]:
     return reduction
 
 
-def _own_rows(gradient: torch.Tensor, rows: int, process_set: ProcessSet) -> torch.Tensor:
-    """Return this rank's part of the sum of all ranks' gradients of a concatenation."""
-    summed = synchronize(submit(Kind.ALLREDUCE, [gradient], process_set, None, op=Sum))
-    counts = synchronize(submit(Kind.ALLGATHER, [torch.tensor([rows], device="cpu")], process_set, None))
-    begin = int(counts[: process_set.rank()].sum())
-    part: torch.Tensor = summed[begin : begin + rows]
-    return part
+def _own_rows(gradients: Sequence[torch.Tensor], rows: list[int], process_set: ProcessSet) -> Tensors:
+    """Return this rank's rows of the average of all ranks' gradients of concatenations."""
+    call = submit(Kind.ALLREDUCE, gradients, process_set, None, one=False, op=Average)
+    counts = submit(Kind.ALLGATHER, [torch.tensor([rows], device="cpu")], process_set, None)
+    averaged = synchronize(call)
+    begins = synchronize(counts)[: process_set.rank()].sum(0).tolist()
+    return tuple(one[at : at + own] for one, at, own in zip(averaged, begins, rows, strict=True))
 
 
-def _gathered(gradient: torch.Tensor, reduction: dict[str, Any], process_set: ProcessSet) -> torch.Tensor:
-    whole = synchronize(submit(Kind.ALLGATHER, [gradient], process_set, None))
+def _gathered(
+    gradients: Sequence[torch.Tensor], reduction: dict[str, Any], process_set: ProcessSet
+) -> Tensors:
+    """Return the concatenations of all ranks' gradients, for a sum times the number of ranks, as Horovod does."""
     factor = reduction["prescale"] * reduction["postscale"]
-    scaled: torch.Tensor = whole * (factor / process_set.size() if reduction["op"] is Average else factor)
-    return scaled
+    if reduction["op"] is Sum:
+        factor *= process_set.size()
+    whole = synchronize(submit(Kind.ALLGATHER, gradients, process_set, None, one=False))
+    return tuple(one * factor for one in whole)
 
 
 class Allreduce(_Function):  # type: ignore[misc]  # see above
@@ -105,8 +113,9 @@ class Allgather(_Function):  # type: ignore[misc]  # see above
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
-        """Add the gradients and take this rank's part."""
-        return _own_rows(gradient, *ctx.rest), None, None
+        """Average the gradients and take this rank's rows."""
+        rows, process_set = ctx.rest
+        return *_own_rows([gradient], [rows], process_set), None, None
 
 
 class GroupedAllgather(_Function):  # type: ignore[misc]  # see above
@@ -120,9 +129,8 @@ class GroupedAllgather(_Function):  # type: ignore[misc]  # see above
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
-        """Add the gradients and take this rank's parts."""
-        pairs = zip(gradients, ctx.rows, strict=True)
-        return None, None, *(_own_rows(gradient, rows, ctx.process_set) for gradient, rows in pairs)
+        """Average the gradients and take this rank's rows."""
+        return None, None, *_own_rows(gradients, ctx.rows, ctx.process_set)
 
 
 class Broadcast(_Function):  # type: ignore[misc]  # see above
@@ -136,10 +144,10 @@ class Broadcast(_Function):  # type: ignore[misc]  # see above
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
-        """Add the gradients at the root; the other ranks' tensors had no part in the result."""
+        """Average the gradients at the root; the other ranks' tensors had no part in the result."""
         root, process_set = ctx.rest
-        summed = synchronize(submit(Kind.ALLREDUCE, [gradient], process_set, None, op=Sum))
-        return summed if process_set.rank() == root else torch.zeros_like(summed), None, None, None
+        averaged = synchronize(submit(Kind.ALLREDUCE, [gradient], process_set, None, op=Average))
+        return averaged if process_set.rank() == root else torch.zeros_like(averaged), None, None, None
 
 
 class Alltoall(_Function):  # type: ignore[misc]  # see above
@@ -183,7 +191,7 @@ class Reducescatter(_Function):  # type: ignore[misc]  # see above
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
         """Concatenate the gradients, since each row went to one rank."""
-        return _gathered(gradient, *ctx.rest), None, None, None
+        return *_gathered([gradient], *ctx.rest), None, None, None
 
 
 class GroupedReducescatter(_Function):  # type: ignore[misc]  # see above
@@ -202,4 +210,4 @@ class GroupedReducescatter(_Function):  # type: ignore[misc]  # see above
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
         """Concatenate the gradients, since each row went to one rank."""
-        return None, None, None, *(_gathered(gradient, *ctx.rest) for gradient in gradients)
+        return None, None, None, *_gathered(gradients, *ctx.rest)
