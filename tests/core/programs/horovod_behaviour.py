@@ -115,10 +115,14 @@ def joined() -> None:
         total = hvd.allreduce(torch.ones(2), op=hvd.Sum, name=f"step{step}")
         assert total.tolist() == [min(SIZE, SIZE + 3 - max(3, step + 1))] * 2, (step, total)
     if RANK == SIZE - 1:
-        with pytest.raises(hvd.HorovodInternalError, match="only allreduce and barrier"):
-            hvd.allgather(torch.ones(1), name="refused")
+        for name in ("refused", None):
+            with pytest.raises(hvd.HorovodInternalError, match="only allreduce and barrier"):
+                hvd.allgather(torch.ones(1), name=name)
+        hvd.allreduce(torch.ones(1))
     assert hvd.join() == SIZE - 1
+    # Calls without a name match again, though only the last rank made some.
     assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == SIZE
+    assert hvd.allgather(torch.tensor([RANK])).tolist() == list(range(SIZE))
 
 
 def process_sets() -> None:

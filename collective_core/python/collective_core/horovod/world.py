@@ -37,7 +37,7 @@ class World:
         self._cpu = affinity.cpu_of_thread(self.local_rank, self.local_size)
         self._groups: dict[int, Group] = {0: self._group(communicator)}
         self._next_group = 1
-        self._counters: dict[str, int] = {}
+        self._unnamed: dict[tuple[Kind, int | None], int] = {}  # calls without a name, of each process set
         if path := environment.text("CCORE_TIMELINE"):
             self.start_timeline(path)
         set_in_vain = [unused.name for unused in UNUSED if unused.name in os.environ]
@@ -62,9 +62,16 @@ class World:
         """Return the name of a call; ranks that make their unnamed calls in one order give them equal names."""
         if name is not None:
             return f"{kind.value}.{name}"
-        key = f"{kind.value}.noname.{number}"
-        self._counters[key] = self._counters.get(key, 0) + 1
-        return f"{kind.value}.noname.{self._counters[key]}"
+        count = self._unnamed.get((kind, number), 0) + 1
+        self._unnamed[kind, number] = count
+        return f"{kind.value}.noname.{count}"
+
+    def join(self) -> int:
+        """Take part in the calls of the others with zeros until all ranks have joined; returns who did so last."""
+        last = self._groups[0].join()
+        # A rank that joined early has not made the unnamed calls of the others: from here on all count from zero.
+        self._unnamed = {key: count for key, count in self._unnamed.items() if key[1] != 0}
+        return last
 
     def add_group(self, ranks: list[int]) -> int:
         """Make a process set, together with all ranks, and return its number. This rank may be outside of it."""

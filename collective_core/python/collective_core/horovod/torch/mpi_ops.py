@@ -306,7 +306,7 @@ def join(device: int = -1) -> int:
 
     Until then this rank takes part in the allreduces of the others with zeros. `device` is not used.
     """
-    return world.current().group(0).join()
+    return world.current().join()
 
 
 def barrier(process_set: ProcessSet = global_process_set) -> None:
