@@ -149,7 +149,7 @@ assert hvd.allreduce(torch.ones(2), average=False).tolist() == [SIZE] * 2
 sparse = torch.sparse_coo_tensor(
     torch.tensor([[0, RANK + 1], [1, 1]]), torch.tensor([1.0, 2.0]), (SIZE + 1, 2)
 )
-dense = hvd.synchronize(hvd.sparse_allreduce_async(sparse, name="sparse", op=hvd.Sum)).to_dense()
+dense = hvd.sparse_allreduce_async(sparse, name="sparse", op=hvd.Sum)().to_dense()
 expected = torch.zeros(SIZE + 1, 2)
 expected[0, 1], expected[1:, 1] = SIZE, 2.0
 same(dense, expected, "sparse")

@@ -135,6 +135,30 @@ train(plain, sparse=True)
 train(plain, sparse=True, sparse_as_dense=True)
 
 
+def embeddings(*, sparse_as_dense: bool) -> None:
+    """SparseAdam takes sparse gradients only, also of parameters without names."""
+    table = torch.nn.Embedding(10, 3, sparse=True)
+    unnamed = torch.nn.Linear(3, 1)
+    hvd.broadcast_parameters([table.weight], root_rank=0)
+    before = table.weight.detach().clone()
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SparseAdam([table.weight], lr=0.1), sparse_as_dense=sparse_as_dense
+    )
+    table(torch.tensor([1, RANK + 2])).sum().backward()
+    optimizer.step()
+    changed = (table.weight.detach() != before).all(1).nonzero().flatten().tolist()
+    assert changed == [1, *range(2, SIZE + 2)], changed
+    assert table.weight.grad is not None
+    assert table.weight.grad.coalesce().indices().tolist() == [changed]
+    groups = [{"params": [unnamed.weight]}, {"params": [unnamed.bias]}]
+    names = hvd.DistributedOptimizer(torch.optim.SGD(groups, lr=0.1))._parameter_names
+    assert hvd.allgather_object(sorted(names.values())) == [["noname.0", "noname.1"]] * SIZE
+
+
+embeddings(sparse_as_dense=False)
+embeddings(sparse_as_dense=True)
+
+
 def simple() -> tuple[torch.nn.Linear, Any]:
     model = torch.nn.Linear(2, 1)
     return model, hvd.DistributedOptimizer(
@@ -153,7 +177,8 @@ optimizer.synchronize()
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     optimizer.step()
-assert any("skip_synchronize" in str(one.message) for one in caught)
+warning = "optimizer.step() called without optimizer.skip_synchronize() context after optimizer.synchronize()"
+assert any(str(one.message).startswith(warning) for one in caught)
 optimizer.set_backward_passes_per_step(2)
 for _ in range(2):
     model(torch.ones(1, 2)).sum().backward()

@@ -37,31 +37,6 @@ def submit(
     return handle
 
 
-def together(handles: Sequence[int], finish: Callable[[list[Any]], Any]) -> int:
-    """Make one handle of several; `finish` makes the caller's result of theirs."""
-    parts = [_handles.pop(handle) for handle in handles]
-    whole = _Several([request for request, _ in parts])
-    handle = next(_numbers)
-    _handles[handle] = (whole, finish)
-    return handle
-
-
-class _Several(Request):
-    """Requests of which the caller has one handle."""
-
-    __slots__ = ("parts",)
-
-    def __init__(self, parts: list[Request]) -> None:
-        super().__init__(parts[0].kind, parts[0].name, [])
-        self.parts = parts
-
-    def wait(self) -> list[Any]:
-        return [part.wait() for part in self.parts]
-
-    def is_ended(self) -> bool:
-        return all(part.is_ended() for part in self.parts)
-
-
 def poll(handle: int) -> bool:
     """Tell whether a call has ended, so that `synchronize` will not block."""
     return _found(handle)[0].is_ended()

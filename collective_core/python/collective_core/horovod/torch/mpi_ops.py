@@ -7,7 +7,7 @@ name get one by their order. See docs/horovod.md.
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -17,7 +17,7 @@ from collective_core.horovod.common.process_sets import ProcessSet, global_proce
 from collective_core.horovod.reduce_ops import Average, Sum, chosen
 from collective_core.horovod.requests import Kind
 from collective_core.horovod.torch import gradients
-from collective_core.horovod.torch.calls import poll, submit, synchronize, together
+from collective_core.horovod.torch.calls import poll, submit, synchronize
 from collective_core.horovod.torch.compression import Compression, Compressor
 
 __all__ = [
@@ -134,8 +134,11 @@ def grouped_allreduce_(
 def sparse_allreduce_async(
     tensor: torch.Tensor, name: str | None = None, op: int | None = None,
     process_set: ProcessSet = global_process_set,
-) -> int:  # fmt: skip
-    """Start to add or average sparse tensors, by gathering what they hold; return a handle."""
+) -> Callable[[], torch.Tensor]:  # fmt: skip
+    """Start to add or average sparse tensors, by gathering what they hold; return a function that waits for the result.
+
+    There is no handle: as with Horovod, the function is called in place of `synchronize`, once.
+    """
     reduction = chosen(op, None)
     if reduction not in {Average, Sum}:
         raise ValueError(f"sparse tensors can be averaged and summed, not reduced by {reduction.name}")
@@ -143,20 +146,18 @@ def sparse_allreduce_async(
         raise ValueError(f"expected a sparse tensor, got a {tensor.layout} one: use allreduce_async")
     coalesced = tensor.detach().coalesce()
     # Rows of the index matrix are dimensions; what is gathered is its columns.
-    indices = submit(
-        Kind.ALLGATHER, [coalesced.indices().t().contiguous()], process_set, name and f"{name}.indices"
-    )
-    values = submit(Kind.ALLGATHER, [coalesced.values()], process_set, name and f"{name}.values")
+    parts = [coalesced.indices().t().contiguous(), coalesced.values()]
+    handle = submit(Kind.ALLGATHER, parts, process_set, name, one=False)
 
-    def finish(gathered: list[torch.Tensor]) -> torch.Tensor:
-        where, what = gathered
+    def wait() -> torch.Tensor:
+        where, what = synchronize(handle)
         if reduction is Average:
             what = what / process_set.size()
         return torch.sparse_coo_tensor(
             where.t(), what, tensor.shape, device=what.device, check_invariants=False
         ).coalesce()
 
-    return together([indices, values], finish)
+    return wait
 
 
 def allgather_async(

@@ -60,7 +60,8 @@ class Reducer:
         self._unready: list[int] = []
         self._next = 0
         self._pending: list[_Pending] = []
-        self._sparse: list[tuple[torch.nn.Parameter, int]] = []
+        self._sparse: list[tuple[torch.nn.Parameter, Callable[[], torch.Tensor]]] = []
+        self._densified: list[tuple[torch.nn.Parameter, int]] = []  # with the number of sparse dimensions
         self.reset()
         for place, bucket in enumerate(buckets):
             for _, parameter in bucket:
@@ -72,7 +73,7 @@ class Reducer:
         self._left = {id(parameter): self._passes for bucket in self._buckets for _, parameter in bucket}
         self._unready = [len(bucket) for bucket in self._buckets]
         self._next = 0
-        self._pending, self._sparse = [], []
+        self._pending, self._sparse, self._densified = [], [], []
 
     def set_passes(self, passes: int) -> None:
         """Change how many backward passes add up to a gradient."""
@@ -109,6 +110,7 @@ class Reducer:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
             if parameter.grad.is_sparse and self._sparse_as_dense:
+                self._densified.append((parameter, parameter.grad.sparse_dim()))
                 parameter.grad = parameter.grad.to_dense()
             if parameter.grad.is_sparse:
                 call = sparse_allreduce_async(parameter.grad, f"gradient.{name}", self._op, self._process_set)
@@ -135,8 +137,11 @@ class Reducer:
             for gradient, small, ctx in pending.parts:
                 if small is not gradient:
                     gradient.copy_(self._compression.decompress(small, ctx))
-        for parameter, handle in self._sparse:
-            parameter.grad = synchronize(handle)
+        for parameter, dimensions in self._densified:  # optimizers such as SparseAdam take nothing else
+            assert parameter.grad is not None
+            parameter.grad = parameter.grad.to_sparse(dimensions)
+        for parameter, reduced in self._sparse:
+            parameter.grad = reduced()
         self.reset()
 
 
@@ -175,7 +180,8 @@ class _DistributedMixin:
         if self._should_synchronize:
             if self._synchronized:
                 warnings.warn(
-                    "step() after synchronize() reduces the gradients twice: call it in skip_synchronize()",
+                    "optimizer.step() called without optimizer.skip_synchronize() context after "
+                    "optimizer.synchronize(): the gradients are reduced twice",
                     stacklevel=2,
                 )
             self.synchronize()
@@ -250,6 +256,7 @@ def DistributedOptimizer(
     # A schedule that was made before has put its own `step` into the optimizer; ours must not be hidden by it.
     distributed.__dict__.update({key: value for key, value in vars(optimizer).items() if key != "step"})
     distributed._should_synchronize, distributed._synchronized = True, False
+    distributed._parameter_names = {parameter: name for name, parameter in parameters}
     distributed._reducer = None
     if process_set.included() and process_set.size() > 1:
         distributed._reducer = Reducer(
