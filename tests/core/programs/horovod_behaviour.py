@@ -248,6 +248,16 @@ def parameters_and_state() -> None:
         )
     assert optimizer.param_groups[0]["lr"] == 0.1
     assert len(optimizer.state_dict()["state"]) == 4
+    # An optimizer without a state: its parameters get gradients, those that need one.
+    fixed = torch.nn.Parameter(torch.ones(2, dtype=torch.int32), requires_grad=False)
+    table = torch.nn.Embedding(3, 2, sparse=True)
+    fresh = torch.optim.SGD([fixed, table.weight, *model.parameters()], lr=0.1 * (RANK + 1), momentum=0.9)
+    fresh.zero_grad()
+    hvd.broadcast_optimizer_state(fresh, root_rank=0, model=table)
+    assert (fixed.grad, fresh.param_groups[0]["lr"]) == (None, 0.1)
+    assert table.weight.grad is not None
+    assert table.weight.grad.is_sparse
+    assert all(one.grad is not None and not one.grad.any() for one in model.parameters())
     hvd.broadcast_parameters(model.named_parameters(), root_rank=1)
     with pytest.raises(ValueError, match="use broadcast_object"):
         hvd.broadcast_parameters({"epoch": 3}, root_rank=0)

@@ -43,11 +43,27 @@ def broadcast_optimizer_state(
 ) -> None:
     """Copy the root's optimizer state, options such as the learning rate included, to all ranks.
 
-    `model` is accepted and not used.
+    If this rank's optimizer has no state yet, each of its parameters without a gradient gets one of zeros, as with
+    Horovod: a sparse one for SparseAdam and for the sparse embeddings of `model`.
     """
+    if not optimizer.state_dict()["state"]:
+        _fill_gradients(optimizer, model)
     state = broadcast_object(optimizer.state_dict(), root_rank, "optimizer_state", process_set)
     if process_set.ranks is not None and process_set.ranks[process_set.rank()] != root_rank:
         optimizer.load_state_dict(state)
+
+
+def _fill_gradients(optimizer: torch.optim.Optimizer, model: torch.nn.Module | None) -> None:
+    sparse = {
+        id(module.weight)
+        for module in (model.modules() if model is not None else ())
+        if isinstance(module, torch.nn.Embedding | torch.nn.EmbeddingBag) and module.sparse
+    }
+    for parameter in (one for group in optimizer.param_groups for one in group["params"]):
+        if parameter.requires_grad and parameter.grad is None:
+            zeros = torch.zeros_like(parameter)
+            is_sparse = isinstance(optimizer, torch.optim.SparseAdam) or id(parameter) in sparse
+            parameter.grad = zeros.to_sparse(1) if is_sparse else zeros
 
 
 def _packed(obj: object) -> torch.Tensor:
