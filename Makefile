@@ -81,6 +81,12 @@ core: dev ## collective_core: schedules, transports, faults, torch, mpirun
 core-torch-suite: dev ## All of torch's own tests of a backend, on gloo and on ccore, compared (3 minutes)
 	$(BIN)/python tests/core/programs/torch_suite_compare.py
 
+core-horovod: dev ## Horovod's own tests for PyTorch at 2 and 3 ranks, from a checkout: HOROVOD=../horovod (2 minutes)
+	$(PIP) install cloudpickle mock
+	@for ranks in 2 3; do \
+	  mpirun --allow-run-as-root --oversubscribe -np $$ranks $(BIN)/python tests/core/programs/horovod_suite.py $(HOROVOD) -q || exit 1; \
+	done
+
 # Each release is a CUDA build of 3 GB from PyPI, in a venv that is removed again. Some: make core-torch-matrix RELEASES="2.4.1 2.5.1"
 core-torch-matrix: dev ## The backend's tests on every release of torch from 2.4 on, one table (gigabytes and an hour)
 	$(BIN)/python tests/core/programs/torch_matrix.py $(RELEASES)
