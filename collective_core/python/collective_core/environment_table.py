@@ -261,7 +261,8 @@ VARIABLES: tuple[Variable, ...] = (
         aliases=("HOROVOD_CYCLE_TIME",),
     ),
     Variable(
-        "CCORE_TIMELINE", Kind.TEXT, "none", "file for a Chrome trace of the collectives, by rank 0",
+        "CCORE_TIMELINE", Kind.TEXT, "none",
+        "file for a Chrome trace of the collectives, by rank 0; `DYNAMIC`: none before `start_timeline`",
         (Reader.HOROVOD,), aliases=("HOROVOD_TIMELINE",),
     ),
     Variable(

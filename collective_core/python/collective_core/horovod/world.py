@@ -38,7 +38,8 @@ class World:
         self._groups: dict[int, Group] = {0: self._group(communicator)}
         self._next_group = 1
         self._unnamed: dict[tuple[Kind, int | None], int] = {}  # calls without a name, of each process set
-        if path := environment.text("CCORE_TIMELINE"):
+        path = environment.text("CCORE_TIMELINE")
+        if path and path != "DYNAMIC":  # Horovod's word for a trace that start_timeline will begin
             self.start_timeline(path)
         set_in_vain = [unused.name for unused in UNUSED if unused.name in os.environ]
         if set_in_vain and self.rank == 0:
