@@ -117,7 +117,7 @@ for _ in range(2):
         ({"HOROVOD_GLOO_TIMEOUT_SECONDS": "soon", "CCORE_INIT_TIMEOUT_S": "9"}, 0,
          "CCORE_INIT_TIMEOUT_S=9 counts, not its alias HOROVOD_GLOO_TIMEOUT_SECONDS=soon"),
         ({"HOROVOD_GLOO_TIMEOUT_SECONDS": "9", "CCORE_INIT_TIMEOUT_S": "9"}, 0, ""),
-        ({"CCORE_SIMD": "sse"}, 1, "CCORE_SIMD=sse: expected scalar, avx2 or avx512"),
+        ({"CCORE_SIMD": "sse"}, 1, "CCORE_SIMD=sse: expected scalar, avx2, avx512 or neon"),
         ({"CCORE_SIMD": "scalar"}, 0, ""),
         ({"CCORE_DEBUG": "loud"}, 1, "CCORE_DEBUG=loud: expected WARN, VERSION or INFO"),
     ],

@@ -214,7 +214,7 @@ VARIABLES: tuple[Variable, ...] = (
     Variable(
         "CCORE_SIMD", Kind.CHOICE, "the CPU's best",
         "vector instructions of reductions and selections; results do not depend on it; one that the CPU lacks is an "
-        "error", _LIBRARY, choices=("scalar", "avx2", "avx512"),
+        "error", _LIBRARY, choices=("scalar", "avx2", "avx512", "neon"),
     ),
     Variable(
         "CCORE_DEBUG", Kind.CHOICE, "none",

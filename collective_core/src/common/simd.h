@@ -5,14 +5,16 @@
 // of a shared header: the linker keeps one copy of each, and might keep the one that other CPUs cannot run.
 #pragma once
 
+#include <vector>
+
 namespace ccore {
 
-// Each contains the ones before it. avx2: with F16C and FMA; avx512: F, BW, DQ and VL, with all of avx2.
-enum class SimdLevel { scalar, avx2, avx512 };
+// avx2: with F16C and FMA; avx512: F, BW, DQ and VL, with all of avx2. neon: Advanced SIMD of 64-bit Arm.
+enum class SimdLevel { scalar, avx2, avx512, neon };
 
-// The best that this CPU offers.
-SimdLevel best_simd_level();
-// That, or what CCORE_SIMD says. Throws CC_ERROR_INVALID_ARGUMENT if that is no level or one that the CPU lacks.
+// All that this CPU offers, the best one last.
+const std::vector<SimdLevel>& simd_levels();
+// The best one, or what CCORE_SIMD says. Throws CC_ERROR_INVALID_ARGUMENT if that is no level or one that the CPU lacks.
 SimdLevel simd_level();
 
 }  // namespace ccore

@@ -115,7 +115,7 @@ CollectFunction collect_function(SimdLevel level, bool stream) {
       return stream ? collect_avx512<true> : collect_avx512<false>;
     case SimdLevel::avx2:
       return stream ? collect_avx2<true> : collect_avx2<false>;
-    case SimdLevel::scalar:
+    default:
       break;
   }
   return collect_scalar;

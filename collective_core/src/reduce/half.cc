@@ -6,6 +6,8 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 namespace ccore {
@@ -47,10 +49,37 @@ __attribute__((target("avx,f16c"))) size_t f32_to_f16_f16c(const float* from, vo
   }
   return i;
 }
+
+// Both convert as many whole vectors as the CPU has instructions for, and return the number of their elements.
+size_t widen_vectors(const void* from, float* to, size_t count) {
+  return has_f16c() ? f16_to_f32_f16c(from, to, count) : 0;
+}
+
+size_t narrow_vectors(const float* from, void* to, size_t count) {
+  return has_f16c() ? f32_to_f16_f16c(from, to, count) : 0;
+}
+#elif defined(__aarch64__)
+size_t widen_vectors(const void* from, float* to, size_t count) {
+  size_t i = 0;
+  for (; i + 4 <= count; i += 4) {
+    float16x4_t halves;
+    std::memcpy(&halves, static_cast<const char*>(from) + 2 * i, sizeof halves);
+    vst1q_f32(to + i, vcvt_f32_f16(halves));
+  }
+  return i;
+}
+
+size_t narrow_vectors(const float* from, void* to, size_t count) {
+  size_t i = 0;
+  for (; i + 4 <= count; i += 4) {
+    const float16x4_t halves = vcvt_f16_f32(vld1q_f32(from + i));
+    std::memcpy(static_cast<char*>(to) + 2 * i, &halves, sizeof halves);
+  }
+  return i;
+}
 #else
-bool has_f16c() { return false; }
-size_t f16_to_f32_f16c(const void*, float*, size_t) { return 0; }
-size_t f32_to_f16_f16c(const float*, void*, size_t) { return 0; }
+size_t widen_vectors(const void*, float*, size_t) { return 0; }
+size_t narrow_vectors(const float*, void*, size_t) { return 0; }
 #endif
 
 }  // namespace
@@ -93,12 +122,12 @@ uint16_t f32_to_bf16(float value) {
 }
 
 void f16_to_f32(const void* from, float* to, size_t count) {
-  size_t i = has_f16c() ? f16_to_f32_f16c(from, to, count) : 0;
+  size_t i = widen_vectors(from, to, count);
   for (; i < count; ++i) to[i] = f16_to_f32(load<uint16_t>(from, i));
 }
 
 void f32_to_f16(const float* from, void* to, size_t count) {
-  size_t i = has_f16c() ? f32_to_f16_f16c(from, to, count) : 0;
+  size_t i = narrow_vectors(from, to, count);
   for (; i < count; ++i) store(to, i, f32_to_f16(from[i]));
 }
 

@@ -161,6 +161,8 @@ ReduceFunction reduce_function_at(SimdLevel level, cc_dtype dtype, cc_redop op, 
 #if defined(__x86_64__)
   if (level == SimdLevel::avx512) function = reduce_function_avx512(dtype, op, last);
   if (level == SimdLevel::avx2) function = reduce_function_avx2(dtype, op, last);
+#elif defined(__aarch64__)
+  if (level == SimdLevel::neon) function = reduce_function_neon(dtype, op, last);
 #else
   static_cast<void>(level);
 #endif

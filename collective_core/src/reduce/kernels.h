@@ -20,9 +20,11 @@ ReduceFunction last_reduce_function(cc_dtype dtype, cc_redop op);
 // except that where both operands are NaN, either one's payload may stay.
 ReduceFunction reduce_function_at(SimdLevel level, cc_dtype dtype, cc_redop op, bool last);
 
-// By the vector instructions of one level, made from vector_kernels.inc. Null where the level has none of its own and the scalar one serves: integer averages, for no such CPU divides
-// vectors of integers. last: for the hop that completes a block.
+// By the vector instructions of one level, made from vector_kernels.inc. Null where the level has none of its own and
+// the scalar one serves: integer averages, for no such CPU divides vectors of integers. last: for the hop that
+// completes a block.
 ReduceFunction reduce_function_avx2(cc_dtype dtype, cc_redop op, bool last);
 ReduceFunction reduce_function_avx512(cc_dtype dtype, cc_redop op, bool last);
+ReduceFunction reduce_function_neon(cc_dtype dtype, cc_redop op, bool last);
 
 }  // namespace ccore

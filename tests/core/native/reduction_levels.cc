@@ -187,8 +187,7 @@ void levels(cc_dtype dtype) {
     put(&a, size, random());
     put(&b, size, random());
   }
-  for (SimdLevel level : {SimdLevel::avx2, SimdLevel::avx512}) {
-    if (level > ccore::best_simd_level()) continue;
+  for (const SimdLevel level : ccore::simd_levels()) {
     for (const cc_redop op : {CC_SUM, CC_PROD, CC_MIN, CC_MAX, CC_AVG}) {
       every_length_and_offset({level, dtype, op, false, 1}, a, b);
       if (op != CC_AVG) continue;

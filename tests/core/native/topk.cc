@@ -37,7 +37,7 @@ Indices sorted_oracle(const Values& x, size_t k) {
 
 Indices exact(const Values& x, size_t k) {
   Indices found(k);
-  ccore::select_exact(x.data(), x.size(), k, ccore::best_simd_level(), found.data());
+  ccore::select_exact(x.data(), x.size(), k, ccore::simd_levels().back(), found.data());
   return found;
 }
 
@@ -226,7 +226,7 @@ Compressed feedback(const Values& gradient, const Values& residual, const ccore:
       std::vector<std::byte>(ccore::payload_bytes(ccore::kept_of(gradient.size(), settings.ratio), settings.values)),
       Values(gradient.size())};
   step.finite = ccore::accumulate(gradient.data(), CC_FLOAT32, residual.empty() ? nullptr : residual.data(),
-                                  gradient.size(), settings, ccore::best_simd_level(), &scratch, step.left.data());
+                                  gradient.size(), settings, ccore::simd_levels().back(), &scratch, step.left.data());
   if (step.finite) {
     ccore::compress(settings, gradient.size(), &scratch, step.left.data(), step.payload.data());
   }

@@ -22,14 +22,6 @@ namespace {
 
 constexpr float kLargest = std::numeric_limits<float>::max();
 
-std::vector<ccore::SimdLevel> wide_levels() {
-  std::vector<ccore::SimdLevel> levels;
-  for (const ccore::SimdLevel level : {ccore::SimdLevel::avx2, ccore::SimdLevel::avx512}) {
-    if (level <= ccore::best_simd_level()) levels.push_back(level);
-  }
-  return levels;
-}
-
 // Ties, zeros of both signs, denormals, and the ends of the range.
 Values hostile(size_t count, unsigned seed, bool finite) {
   const Values some = {0.0f,         -0.0f,     kDenormal,  -kDenormal, 1.0f,      -1.0f,  1.0f,
@@ -93,7 +85,7 @@ void a_pass_is_what_it_says() {
 }
 
 void a_pass_is_the_same_at_every_level() {
-  for (const ccore::SimdLevel level : wide_levels()) {
+  for (const ccore::SimdLevel level : ccore::simd_levels()) {
     for (const bool finite : {true, false}) {
       for (size_t count = 0; count < 100; count += count < 35 ? 1 : 13) {
         const Values a = hostile(count, static_cast<unsigned>(count), finite);
@@ -171,14 +163,14 @@ void steps_are_the_same_at_every_level() {
         settings.values = dtype == CC_BFLOAT16 ? CC_FLOAT16 : CC_FLOAT32;
         const Compressed expected = step_of(ccore::SimdLevel::scalar, memory.data() + 1, dtype, residual, settings);
         EXPECT(expected.finite, "finite");
-        for (const ccore::SimdLevel level : wide_levels()) {
+        for (const ccore::SimdLevel level : ccore::simd_levels()) {
           const Compressed step = step_of(level, memory.data() + 1, dtype, residual, settings);
           EXPECT(step.finite && step.payload == expected.payload && same_bits(step.left, expected.left), "level ",
                  static_cast<int>(level), " count ", count, " dtype ", static_cast<int>(dtype));
         }
         sum_is_what_was_sent(expected.payload, settings, count);
         if (dtype != CC_FLOAT32) continue;
-        const Compressed aligned = step_of(ccore::best_simd_level(), gradient->data(), dtype, residual, settings);
+        const Compressed aligned = step_of(ccore::simd_levels().back(), gradient->data(), dtype, residual, settings);
         EXPECT(aligned.payload == expected.payload && same_bits(aligned.left, expected.left), "count ", count);
       }
     }
@@ -188,9 +180,7 @@ void steps_are_the_same_at_every_level() {
 void what_is_not_finite_is_met_everywhere() {
   const size_t count = 9000;  // blocks and a rest that fills no vector
   const Values residual = normal(count, 60, 1e-2f);
-  std::vector<ccore::SimdLevel> levels = wide_levels();
-  levels.push_back(ccore::SimdLevel::scalar);
-  for (const ccore::SimdLevel level : levels) {
+  for (const ccore::SimdLevel level : ccore::simd_levels()) {
     for (const size_t place : {size_t{0}, size_t{15}, size_t{4095}, size_t{4096}, size_t{8191}, count - 9, count - 1}) {
       for (const float bad : {kInfinity, -kInfinity, kNan}) {
         Values gradient = normal(count, 61, 1e-2f);
