@@ -36,7 +36,7 @@ ccore::CrossMemory memory_of_others(int rank, int nranks) {
 }
 
 // Of all that the ranks do: a little less than the case has (CMakeLists.txt).
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__) || defined(CCORE_EMULATED)
 constexpr int64_t kDeadlineMs = 550000;
 #else
 constexpr int64_t kDeadlineMs = 100000;
