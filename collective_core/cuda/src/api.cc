@@ -1,17 +1,16 @@
-// The C ABI: exceptions become results, and their texts what cc_cuda_last_error returns.
+// The C ABI of collectives: checks arguments.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <new>
 #include <string>
 
 #include "collective_core/collective_core_cuda.h"
 #include "driver.h"
 #include "environment.h"
-#include "error.h"
 #include "group.h"
+#include "guard.h"
 
 struct cc_cuda {
   std::unique_ptr<ccore_cuda::Group> group;
@@ -19,30 +18,10 @@ struct cc_cuda {
 
 namespace {
 
+using ccore_cuda::guarded;
+using ccore_cuda::require;
+
 constexpr int64_t kLeastStagingBytes = 65536;
-
-thread_local std::string last_error;
-
-template <typename Body>
-cc_result guarded(Body body) {
-  try {
-    body();
-    return CC_SUCCESS;
-  } catch (const ccore_cuda::Error& error) {
-    last_error = error.what();
-    return error.result();
-  } catch (const std::bad_alloc&) {
-    last_error = "out of host memory";
-    return CC_ERROR_SYSTEM;
-  } catch (const std::exception& error) {
-    last_error = error.what();
-    return CC_ERROR_INTERNAL;
-  }
-}
-
-void require(bool condition, const char* text) {
-  if (!condition) throw ccore_cuda::Error(CC_ERROR_INVALID_ARGUMENT, text);
-}
 
 void require_buffers(const cc_cuda* handle, const void* send, const void* recv, size_t count, cc_dtype dtype) {
   require(handle != nullptr, "handle is null");
@@ -185,6 +164,6 @@ cc_result cc_cuda_destroy(cc_cuda* handle) {
   return guarded([&] { delete handle; });
 }
 
-const char* cc_cuda_last_error(void) { return last_error.c_str(); }
+const char* cc_cuda_last_error(void) { return ccore_cuda::last_error().c_str(); }
 
 }  // extern "C"

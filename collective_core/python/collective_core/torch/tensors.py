@@ -89,6 +89,13 @@ def as_it_reads(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach()
 
 
+def dtype_of(tensor: torch.Tensor) -> Dtype:
+    """Return the library's type of a tensor that has one."""
+    if (dtype := _DTYPES.get(tensor.dtype)) is None:
+        raise refuse(f"the ccore backend has no {tensor.dtype}")
+    return dtype
+
+
 def copy_back(tensor: torch.Tensor, dense: torch.Tensor) -> None:
     """Copy the result to the tensor if `dense` was a copy; to a CUDA device on the current stream, without a wait."""
     if dense.data_ptr() != tensor.data_ptr():
