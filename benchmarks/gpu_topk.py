@@ -21,6 +21,7 @@ from collective_core.torch.cuda_topk import CudaTopk, payload_bytes, unpacked
 
 # The device waits this long before each measurement, so that its time does not include that of the host's calls.
 _AHEAD_CYCLES = 400_000
+_WARM_UP = 5
 _RATIOS = (0.001, 0.01)
 _GOALS = {25_000_000: (7.0, 5.0), 100_000_000: (11.0, 5.8)}
 _GOALS_US = {
@@ -34,7 +35,7 @@ _GOALS_US = {
 def in_turn(ways: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
     """Return the median microseconds of each way, which are run in turn."""
     times: dict[str, list[float]] = {name: [] for name in ways}
-    for repeat in range(repeats + 2):
+    for repeat in range(repeats + _WARM_UP):
         for name, way in ways.items():
             begin: Any = torch.cuda.Event(enable_timing=True)
             end: Any = torch.cuda.Event(enable_timing=True)
@@ -43,7 +44,7 @@ def in_turn(ways: dict[str, Callable[[], object]], repeats: int) -> dict[str, fl
             way()
             end.record()
             torch.cuda.synchronize()
-            if repeat >= 2:
+            if repeat >= _WARM_UP:
                 times[name].append(1e3 * begin.elapsed_time(end))
     return {name: statistics.median(kept) for name, kept in times.items()}
 

@@ -22,7 +22,7 @@ constexpr uint32_t kMostSamples = 65536;
 constexpr uint32_t kLeastSampled = 1u << 18;  // shorter vectors cost little in several passes
 constexpr uint32_t kLargestShare = 8;         // of the vector, 1/8 may be selected from a list
 constexpr int kBeginBlocks = 64;
-constexpr int kCollectBlocks = 528;  // four on each multiprocessor of an H200
+constexpr unsigned kMostBlocks = 1024;  // of a grid
 constexpr uint64_t kDeadlineNs = 10000000000;
 
 }  // namespace
@@ -36,14 +36,14 @@ struct Board {
   uint32_t emitted;
   uint32_t beneath;   // 1 + the largest magnitude below the k-th largest
   uint32_t above;     // elements at least as large as the upper end of MSTopK's band
-  uint32_t sample[kBins];
+  alignas(16) uint32_t sample[kBins];
   uint32_t coarse[kCoarseBins];
   uint32_t high[kBins];
   uint32_t fine[kBins];
   uint32_t low[kThreads];  // 32 bins, padded to a bin for each thread
   uint32_t places[kBins];  // elements of the band by the high bits of their indices
   uint32_t masks[kBins];   // those of one place, a bit each
-  double sums[kCollectBlocks];
+  double sums[kMostBlocks];  // of magnitudes, by block
 };
 
 size_t board_bytes() { return sizeof(Board); }
@@ -96,13 +96,28 @@ struct Bin {
 template <uint32_t kCount, bool kFromTop, bool kMasks = false>
 __device__ Bin find(const uint32_t* bins, uint32_t rank) {
   constexpr uint32_t kPer = kCount / kThreads;
+  static_assert(kPer == 1 || kPer % 4 == 0, "bins are read by fours");
   __shared__ uint32_t warp_sums[kWarps];
   __shared__ Bin found;
   const uint32_t first = threadIdx.x * kPer;
-  uint32_t counts[kPer], sum = 0;
+  // In the order of the bins, of which the last is the first from the top.
+  const uint32_t* const own = bins + (kFromTop ? kCount - kPer - first : first);
+  uint32_t words[kPer], counts[kPer], sum = 0;
+  if constexpr (kPer == 1) {
+    words[0] = __ldcg(own);
+  } else {
+#pragma unroll
+    for (uint32_t i = 0; i < kPer; i += 4) {
+      const uint4 four = __ldcg(reinterpret_cast<const uint4*>(own + i));
+      words[i] = four.x;
+      words[i + 1] = four.y;
+      words[i + 2] = four.z;
+      words[i + 3] = four.w;
+    }
+  }
 #pragma unroll
   for (uint32_t i = 0; i < kPer; ++i) {
-    const uint32_t word = __ldcg(bins + (kFromTop ? kCount - 1 - (first + i) : first + i));
+    const uint32_t word = words[kFromTop ? kPer - 1 - i : i];
     counts[i] = kMasks ? static_cast<uint32_t>(__popc(word)) : word;
     sum += counts[i];
   }
@@ -208,18 +223,32 @@ struct List {
   uint32_t capacity;
 };
 
+// Blocks on a multiprocessor: as many as the registers allow.
+constexpr int blocks_of_collect(bool adds) { return adds ? 2 : 3; }
+
 constexpr int kGroups = 4;              // of four elements, by a thread at a time
 constexpr uint32_t kBuffered = 192;     // candidates that a warp holds before it writes them to the list
+
+// By selections: registers have no addresses.
+__device__ __forceinline__ float element_of(const float4 (&groups)[kGroups], uint32_t i) {
+  static_assert(kGroups == 4, "two bits choose a group");
+  const float4 low = i & 4 ? groups[1] : groups[0], high = i & 4 ? groups[3] : groups[2];
+  const float4 group = i & 8 ? high : low;
+  const float first = i & 1 ? group.y : group.x, second = i & 1 ? group.w : group.z;
+  return i & 2 ? second : first;
+}
 
 // One pass over the vector. Candidates go to the list and into the coarse histogram. The next residual is written as if all
 // candidates were sent: those that are not are few, and finish() writes them again. kAdds: there is a residual.
 template <typename T, bool kAdds>
-__global__ void __launch_bounds__(kThreads) collect(Input in, bool wide, bool sum, Board* board, List list) {
+__global__ void __launch_bounds__(kThreads, blocks_of_collect(kAdds))
+    collect(Input in, bool wide, bool sum, Board* board, List list) {
   __shared__ uint32_t values[kWarps][kBuffered], indices[kWarps][kBuffered], coarse[kCoarseBins];
   for (uint32_t i = threadIdx.x; i < kCoarseBins; i += kThreads) coarse[i] = 0;
   __syncthreads();
   const T* gradient = static_cast<const T*>(in.gradient);
   const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x & 31, floor = board->floor;
+  const float least = __uint_as_float(floor);
   uint32_t have = 0, largest = 0;
   double total = 0;
 
@@ -267,13 +296,13 @@ __global__ void __launch_bounds__(kThreads) collect(Input in, bool wide, bool su
 #pragma unroll
     for (int j = 0; j < kGroups; ++j) {
       const uint32_t i = b + static_cast<uint32_t>(j) * kThreads + threadIdx.x;
+      // Not less, instead of at least: so is NaN.
       uint32_t four = 0;
-      if (i < groups) {
-        four = static_cast<uint32_t>(magnitude(v[j].x) >= floor) |
-               static_cast<uint32_t>(magnitude(v[j].y) >= floor) << 1 |
-               static_cast<uint32_t>(magnitude(v[j].z) >= floor) << 2 |
-               static_cast<uint32_t>(magnitude(v[j].w) >= floor) << 3;
-      }
+      if (!(fabsf(v[j].x) < least)) four |= 1;
+      if (!(fabsf(v[j].y) < least)) four |= 2;
+      if (!(fabsf(v[j].z) < least)) four |= 4;
+      if (!(fabsf(v[j].w) < least)) four |= 8;
+      if (i >= groups) four = 0;
       hits |= four << 4 * j;
       if (kAdds && in.next && i < groups) {
         float4 rest = v[j];
@@ -299,13 +328,10 @@ __global__ void __launch_bounds__(kThreads) collect(Input in, bool wide, bool su
       if (lane == 0) start = atomicAdd(&board->found, all);
       at += __shfl_sync(~0u, start, 0);
     }
-#pragma unroll
-    for (int j = 0; j < 4 * kGroups; ++j) {
-      if (!(hits >> j & 1)) continue;
-      const float4 four = v[j / 4];
-      const uint32_t value = __float_as_uint(j % 4 == 0 ? four.x : j % 4 == 1 ? four.y : j % 4 == 2 ? four.z : four.w);
-      const uint32_t index =
-          (b + static_cast<uint32_t>(j / 4) * kThreads + threadIdx.x) * 4 + static_cast<uint32_t>(j % 4);
+    for (; hits != 0; hits &= hits - 1) {
+      const auto j = static_cast<uint32_t>(__ffs(static_cast<int>(hits)) - 1);
+      const uint32_t value = __float_as_uint(element_of(v, j));
+      const uint32_t index = (b + j / 4 * kThreads + threadIdx.x) * 4 + j % 4;
       if (direct) {
         note(at, value, index);
       } else {
@@ -374,8 +400,9 @@ __device__ Band search(double mean, uint32_t largest, uint32_t kth, uint32_t ben
 // Selects and writes. The blocks wait for each other, so all of them must be resident: a cooperative launch.
 class Finish {
  public:
-  __device__ Finish(const Input& in, const List& list, uint32_t kept, int samplings, Board* board, const Output& out)
-      : in_(in), list_(list), kept_(kept), samplings_(samplings), board_(board), out_(out) {}
+  __device__ Finish(const Input& in, const List& list, uint32_t sums, uint32_t kept, int samplings, Board* board,
+                    const Output& out)
+      : in_(in), list_(list), kept_(kept), samplings_(samplings), board_(board), out_(out), sums_(sums) {}
 
   __device__ void run() {
     const bool done = find_kth() && (samplings_ == 0 || find_band()) && find_last();
@@ -415,7 +442,7 @@ class Finish {
   }
   template <typename Visit>
   __device__ void for_each_from(uint32_t first, uint32_t stride, uint32_t end, Visit visit) const {
-    constexpr int kAhead = 4;
+    constexpr int kAhead = 8;
     for (uint64_t i = first; i < end; i += static_cast<uint64_t>(kAhead) * stride) {
       uint32_t values[kAhead], indices[kAhead];
 #pragma unroll
@@ -657,26 +684,15 @@ class Finish {
   const Output& out_;
   bool listed_ = false;
   uint32_t candidates_ = 0;
-  uint32_t sums_ = kCollectBlocks;
+  uint32_t sums_;  // on the board
   uint32_t kth_ = 0, wanted_ = 0, equal_ = 0;
   Band band_{0, 0};
   uint32_t last_ = ~0u;
 };
 
-__global__ void __launch_bounds__(kThreads)
-    finish(Input in, List list, uint32_t kept, int samplings, Board* board, Output out) {
-  Finish(in, list, kept, samplings, board, out).run();
-}
-
-template <typename T>
-void launch_collect(const Input& in, bool sum, const Scratch& scratch, const List& list, cudaStream_t stream) {
-  const auto is_aligned = [](const void* p, size_t bytes) { return reinterpret_cast<uintptr_t>(p) % bytes == 0; };
-  const bool wide = is_aligned(in.gradient, 4 * sizeof(T)) && is_aligned(in.residual, 16) && is_aligned(in.next, 16);
-  if (in.next || in.residual) {
-    collect<T, true><<<kCollectBlocks, kThreads, 0, stream>>>(in, wide, sum, scratch.board, list);
-  } else {
-    collect<T, false><<<kCollectBlocks, kThreads, 0, stream>>>(in, wide, sum, scratch.board, list);
-  }
+__global__ void __launch_bounds__(kThreads, 2)
+    finish(Input in, List list, uint32_t sums, uint32_t kept, int samplings, Board* board, Output out) {
+  Finish(in, list, sums, kept, samplings, board, out).run();
 }
 
 unsigned multiprocessors() {
@@ -684,6 +700,21 @@ unsigned multiprocessors() {
   check(cudaGetDevice(&device), "asking for the current device");
   check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "asking for the multiprocessors");
   return static_cast<unsigned>(count);
+}
+
+unsigned grid_of(int blocks_per_multiprocessor) {
+  return std::min(multiprocessors() * static_cast<unsigned>(blocks_per_multiprocessor), kMostBlocks);
+}
+
+template <typename T>
+unsigned launch_collect(const Input& in, bool sum, const Scratch& scratch, const List& list, cudaStream_t stream) {
+  const auto is_aligned = [](const void* p, size_t bytes) { return reinterpret_cast<uintptr_t>(p) % bytes == 0; };
+  const bool wide = is_aligned(in.gradient, 4 * sizeof(T)) && is_aligned(in.residual, 16) && is_aligned(in.next, 16);
+  const bool adds = in.next || in.residual;
+  const unsigned blocks = grid_of(blocks_of_collect(adds));
+  const auto kernel = adds ? collect<T, true> : collect<T, false>;
+  kernel<<<blocks, kThreads, 0, stream>>>(in, wide, sum, scratch.board, list);
+  return blocks;
 }
 
 }  // namespace
@@ -703,23 +734,24 @@ Plan plan_of(size_t count, size_t kept, int samplings) {
 void select(const Input& in, const Plan& plan, const Scratch& scratch, const Output& out, cudaStream_t stream) {
   begin<<<kBeginBlocks, kThreads, 0, stream>>>(in, plan.samples, plan.rank, scratch.board);
   const List list{scratch.values, scratch.indices, plan.capacity};
+  unsigned blocks = 0;  // that have summed magnitudes
   if (plan.capacity > 0) {
     const bool sum = plan.samplings > 0;
     switch (in.dtype) {
       case CC_FLOAT16:
-        launch_collect<__half>(in, sum, scratch, list, stream);
+        blocks = launch_collect<__half>(in, sum, scratch, list, stream);
         break;
       case CC_BFLOAT16:
-        launch_collect<__nv_bfloat16>(in, sum, scratch, list, stream);
+        blocks = launch_collect<__nv_bfloat16>(in, sum, scratch, list, stream);
         break;
       default:
-        launch_collect<float>(in, sum, scratch, list, stream);
+        blocks = launch_collect<float>(in, sum, scratch, list, stream);
     }
   }
-  // Blocks that have nothing to do only lengthen the barriers.
+  // Blocks that have nothing to do only lengthen the barriers; a pass over the whole vector needs many loads under way.
   const uint32_t work = (in.count + 8 * kThreads - 1) / (8 * kThreads);
   cudaLaunchConfig_t config{};
-  config.gridDim = std::min(multiprocessors(), std::min<unsigned>(work, kCollectBlocks));
+  config.gridDim = std::min(work, grid_of(plan.capacity > 0 ? 1 : 2));
   config.blockDim = kThreads;
   config.stream = stream;
   cudaLaunchAttribute cooperative{};
@@ -727,7 +759,7 @@ void select(const Input& in, const Plan& plan, const Scratch& scratch, const Out
   cooperative.val.cooperative = 1;
   config.attrs = &cooperative;
   config.numAttrs = 1;
-  check(cudaLaunchKernelEx(&config, finish, in, list, plan.kept, plan.samplings, scratch.board, out),
+  check(cudaLaunchKernelEx(&config, finish, in, list, blocks, plan.kept, plan.samplings, scratch.board, out),
         "starting a top-k selection");
   check(cudaGetLastError(), "starting a top-k selection");
 }
