@@ -42,7 +42,7 @@ Algorithm algorithm_named(const std::string& setting, Kind kind, const std::stri
 Overrides::Overrides() { std::fill(std::begin(forced), std::end(forced), Algorithm::none); }
 
 bool Overrides::operator==(const Overrides& other) const {
-  return intra_size == other.intra_size && hierarchical == other.hierarchical &&
+  return between == other.between && intra_size == other.intra_size && hierarchical == other.hierarchical &&
          hierarchical_threshold == other.hierarchical_threshold && hierarchical_limit == other.hierarchical_limit &&
          std::equal(std::begin(forced), std::end(forced), other.forced);
 }
@@ -63,10 +63,26 @@ void parse_forced(const std::string& setting, const std::string& text, Overrides
   }
 }
 
+namespace {
+
+// The names of the literature.
+Algorithm between_from_env() {
+  const EnvSetting given = env_setting("CCORE_2D_BETWEEN");
+  if (given.text.empty()) return Algorithm::none;
+  if (given.text == "ring") return Algorithm::ring;
+  if (given.text == "ps") return Algorithm::direct;
+  if (given.text == "tree") return Algorithm::double_tree;
+  if (given.text == "butterfly") return Algorithm::halving;
+  throw Error(CC_ERROR_INVALID_ARGUMENT, given.name + "=" + given.text + ": expected ring, ps, tree or butterfly");
+}
+
+}  // namespace
+
 Overrides overrides_from_env() {
   Overrides overrides;
   const EnvSetting algorithms = env_setting("CCORE_ALGO");
   parse_forced(algorithms.name + "=" + algorithms.text, algorithms.text, &overrides);
+  overrides.between = between_from_env();
   overrides.intra_size = static_cast<int32_t>(env_integer("CCORE_INTRA_SIZE", 0, 0, INT_MAX));
   overrides.hierarchical = static_cast<int32_t>(env_integer("CCORE_2D", overrides.hierarchical, 0, 1));
   overrides.hierarchical_threshold =
@@ -82,6 +98,8 @@ Algorithm choose(Kind kind, size_t bytes, const Shape& shape, const Overrides& o
   const bool enough = bytes >= static_cast<size_t>(overrides.hierarchical_threshold);
   if (candidates.has(Algorithm::n_trees) && shape.linked && enough) return Algorithm::n_trees;
   if (candidates.has(Algorithm::hierarchical) && overrides.allows_2d(bytes) && enough) return Algorithm::hierarchical;
+  const bool between_nodes = shape.nodes > 1 && shape.most_local == 1 && kind == Kind::all_reduce;
+  if (between_nodes && enough && candidates.has(overrides.between)) return overrides.between;
   Algorithm best = Algorithm::none;
   double least_us = 0;
   for (const Algorithm one : candidates) {

@@ -25,6 +25,21 @@ std::string forced_text(const Overrides& overrides) {
   return list.empty() ? "the cost model's" : list;
 }
 
+std::string between_text(Algorithm between) {
+  switch (between) {
+    case Algorithm::ring:
+      return "ring";
+    case Algorithm::direct:
+      return "ps";
+    case Algorithm::double_tree:
+      return "tree";
+    case Algorithm::halving:
+      return "butterfly";
+    default:
+      return "ring in 2d, else the cost model's";
+  }
+}
+
 ToldSettings of_rank_0(const Connections& connections) {
   const auto number = [](int64_t value) { return ToldSetting{std::to_string(value), kFromRank0}; };
   const Overrides& overrides = connections.overrides;
@@ -33,6 +48,7 @@ ToldSettings of_rank_0(const Connections& connections) {
   return {
       {"CCORE_INTRA_SIZE", number(overrides.intra_size)},
       {"CCORE_2D", number(overrides.hierarchical)},
+      {"CCORE_2D_BETWEEN", {between_text(overrides.between), kFromRank0}},
       {"CCORE_HIERARCHICAL_THRESHOLD", number(overrides.hierarchical_threshold)},
       {"CCORE_2D_LIMIT", overrides.hierarchical_limit == INT64_MAX ? ToldSetting{"none", kFromRank0}
                                                                    : number(overrides.hierarchical_limit)},

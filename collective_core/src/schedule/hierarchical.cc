@@ -2,15 +2,31 @@
 
 #include <algorithm>
 
+#include "schedule/trees.h"
+
 namespace ccore {
 namespace {
 
 constexpr int kWithin = 0;
 constexpr int kBetween = 1;
 
+Schedule between_nodes(Between between, int node, int nodes) {
+  switch (between) {
+    case Between::direct:
+      return direct_all_reduce(node, nodes);
+    case Between::halving:
+      return halving_all_reduce(node, nodes);
+    case Between::double_tree:
+      return tree_all_reduce(node, double_binary_tree(nodes), 1);
+    case Between::ring:
+      break;
+  }
+  return ring_all_reduce(node, nodes);
+}
+
 class HierarchicalBuilder {
  public:
-  HierarchicalBuilder(int rank, const std::vector<Place>& places, int chunks) : chunks_(chunks) {
+  HierarchicalBuilder(int rank, const std::vector<Place>& places, int chunks, Between between) : chunks_(chunks) {
     const Place& own = places[static_cast<size_t>(rank)];
     for (size_t other = 0; other < places.size(); ++other) {
       const Place& place = places[other];
@@ -28,14 +44,16 @@ class HierarchicalBuilder {
     }
     schedule_.rank = rank;
     schedule_.nranks = static_cast<int>(places.size());
-    schedule_.nblocks = chunks_ * rails_ * nodes_;
+    between_ = between_nodes(between, node_, nodes_);
+    parts_ = between_.nblocks;
+    schedule_.nblocks = chunks_ * rails_ * parts_;
     whole_.assign(static_cast<size_t>(schedule_.nblocks), kNone);
   }
 
   // All chunks are scattered before the first is gathered: nothing then holds back what goes between the nodes.
   Schedule build() {
     for (int chunk = 0; chunk < chunks_; ++chunk) reduce_scatter(chunk);
-    for (int chunk = 0; chunk < chunks_ && on_rail(place_); ++chunk) ring(chunk);
+    for (int chunk = 0; chunk < chunks_ && on_rail(place_); ++chunk) reduce_between(chunk);
     for (int chunk = 0; chunk < chunks_; ++chunk) all_gather(chunk);
     return schedule_;
   }
@@ -44,7 +62,7 @@ class HierarchicalBuilder {
   int locals() const { return static_cast<int>(local_.size()); }
   int local(int place) const { return local_[static_cast<size_t>(place)]; }
   bool on_rail(int place) const { return place < rails_; }
-  int block(int chunk, int rail, int part) const { return (chunk * rails_ + rail) * nodes_ + part; }
+  int block(int chunk, int rail, int part) const { return (chunk * rails_ + rail) * parts_ + part; }
   // The step after which this rank has of that block all that there is up to the stage.
   int& whole(int block) { return whole_[static_cast<size_t>(block)]; }
 
@@ -57,7 +75,7 @@ class HierarchicalBuilder {
     for (int distance = 1; distance < locals(); ++distance) {
       const int to = (place_ + distance) % locals();
       const int from = (place_ - distance + locals()) % locals();
-      for (int part = 0; part < nodes_ && (on_rail(to) || on_rail(place_)); ++part) {
+      for (int part = 0; part < parts_ && (on_rail(to) || on_rail(place_)); ++part) {
         Step step;
         step.lane = kWithin;
         step.continues = part > 0;
@@ -77,23 +95,29 @@ class HierarchicalBuilder {
     }
   }
 
-  // Part q starts at node q+1, is complete at node q and then goes round once more.
-  void ring(int chunk) {
-    const int next = rail_[static_cast<size_t>((node_ + 1) % nodes_)];
-    const int previous = rail_[static_cast<size_t>((node_ + nodes_ - 1) % nodes_)];
-    for (int k = 0; k < 2 * (nodes_ - 1); ++k) {
-      const bool reduces = k < nodes_ - 1;
-      const int first = node_ + 2 * nodes_ - 1 - k;  // in the second round too
-      Step step;
-      step.lane = kBetween;
-      step.send_peer = next;
-      step.send_block = block(chunk, place_, first % nodes_);
-      step.send_after = whole(step.send_block);
-      step.recv_peer = previous;
-      step.recv_block = block(chunk, place_, (first - 1) % nodes_);
-      step.action = reduces ? Action::fold_below : Action::copy;
-      step.completes = k == nodes_ - 2;
-      whole(step.recv_block) = add(step);
+  // The schedule between the nodes, with the ranks of this rail as its ranks and its blocks as parts of the rail's.
+  void reduce_between(int chunk) {
+    const auto first = static_cast<int>(schedule_.steps.size());
+    for (const Step& inner : between_.steps) {
+      Step step = inner;
+      step.lane = kBetween + inner.lane;
+      if (inner.send_peer != kNone) {
+        step.send_peer = rail_[static_cast<size_t>(inner.send_peer)];
+        step.send_block = block(chunk, place_, inner.send_block);
+        step.send_after = inner.send_after == kNone ? whole(step.send_block) : first + inner.send_after;
+      }
+      if (inner.recv_peer != kNone) {
+        step.recv_peer = rail_[static_cast<size_t>(inner.recv_peer)];
+        step.recv_block = block(chunk, place_, inner.recv_block);
+        // Its own input is what the node has summed up.
+        if (inner.action == Action::reduce) step.action = Action::fold_below;
+      }
+      add(step);
+    }
+    // Only now: until then, a block that was not received is the node's sum.
+    for (size_t k = 0; k < between_.steps.size(); ++k) {
+      const Step& step = schedule_.steps[static_cast<size_t>(first) + k];
+      if (step.recv_peer != kNone) whole(step.recv_block) = first + static_cast<int>(k);
     }
   }
 
@@ -101,7 +125,7 @@ class HierarchicalBuilder {
     for (int distance = 1; distance < locals(); ++distance) {
       const int to = (place_ + distance) % locals();
       const int from = (place_ - distance + locals()) % locals();
-      for (int part = 0; part < nodes_ && (on_rail(place_) || on_rail(from)); ++part) {
+      for (int part = 0; part < parts_ && (on_rail(place_) || on_rail(from)); ++part) {
         Step step;
         step.lane = kWithin;
         step.continues = part > 0;
@@ -121,19 +145,21 @@ class HierarchicalBuilder {
 
   int chunks_;
   int nodes_ = 1;
+  int parts_ = 1;  // of what a rail reduces
   int rails_ = 1;
   int node_ = 0;
   int place_ = 0;
   std::vector<int> local_;  // ranks of this node, by place
   std::vector<int> rail_;   // the rank at this place of each node
   std::vector<int> whole_;  // by block
+  Schedule between_;        // of this node, among the nodes
   Schedule schedule_;
 };
 
 }  // namespace
 
-Schedule hierarchical_all_reduce(int rank, const std::vector<Place>& places, int chunks) {
-  return HierarchicalBuilder(rank, places, chunks).build();
+Schedule hierarchical_all_reduce(int rank, const std::vector<Place>& places, int chunks, Between between) {
+  return HierarchicalBuilder(rank, places, chunks, between).build();
 }
 
 }  // namespace ccore

@@ -43,11 +43,15 @@ Schedule pairwise_all_to_all(int rank, int nranks);
 
 // In two dimensions: within the nodes, and between ranks of different nodes.
 
+// What the ranks with the same part run between the nodes: one of the flat schedules above, or that of trees.h.
+enum class Between { ring, direct, halving, double_tree };
+
 // A part of every chunk is gathered on each of the first ranks of a node, as many as the smallest node has (the
-// rails); those with the same part run a ring between the nodes; then each gives its part to its node. Between
-// the nodes it carries 2(m-1)/m of the data for m nodes, whatever the number of ranks. Chunks overlap: the links
-// within the nodes are lane 0, those between them lane 1.
-Schedule hierarchical_all_reduce(int rank, const std::vector<Place>& places, int chunks);
+// rails); those with the same part reduce it between the nodes; then each gives its part to its node. Between the
+// nodes a ring carries 2(m-1)/m of the data for m nodes, whatever the number of ranks. Chunks overlap: the links
+// within the nodes are lane 0, those between them the lanes above.
+Schedule hierarchical_all_reduce(int rank, const std::vector<Place>& places, int chunks,
+                                 Between between = Between::ring);
 
 // From one rank to all, and from all to one.
 

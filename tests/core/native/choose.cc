@@ -41,6 +41,21 @@ void expect_error(const std::string& forced, const std::string& part) {
   EXPECT(false, "accepted ", forced);
 }
 
+// Of nodes with one rank each, the wish between nodes is what runs; in 2d it is a stage.
+void wishes_between_nodes() {
+  constexpr Shape kFourNodes{4, 4, 1, 1};
+  Overrides overrides;
+  overrides.between = Algorithm::double_tree;
+  const auto taken = [&](Kind kind, size_t bytes, const Shape& shape) {
+    return ccore::choose(kind, bytes, shape, overrides, CostModel());
+  };
+  EXPECT(taken(Kind::all_reduce, kMiB, kFourNodes) == Algorithm::double_tree, "four nodes");
+  EXPECT(taken(Kind::all_reduce, 64, kFourNodes) == chosen(Kind::all_reduce, 64, kFourNodes), "little data");
+  EXPECT(taken(Kind::broadcast, kMiB, kFourNodes) == chosen(Kind::broadcast, kMiB, kFourNodes), "another collective");
+  EXPECT(taken(Kind::all_reduce, kMiB, kOneNode) == chosen(Kind::all_reduce, kMiB, kOneNode), "one node");
+  EXPECT(taken(Kind::all_reduce, kMiB, kTwoByTwo) == Algorithm::hierarchical, "two ranks on each node");
+}
+
 // A choice that is remembered is the one that would be made, whatever was asked for in between; a copy makes its own.
 void remembered() {
   ccore::Chooser chooser{kCrossedByTwo, Overrides(), CostModel()};
@@ -161,6 +176,7 @@ void choose() {
   known_links();
   wishes();
   remembered();
+  wishes_between_nodes();
   costs_grow();
   shapes();
 }

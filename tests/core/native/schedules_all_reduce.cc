@@ -52,6 +52,45 @@ void two_dimensions(const std::string& what, const std::vector<Place>& places, i
   }
 }
 
+// What else may run between the nodes. A pair of nodes has the same schedule in all of them.
+void other_ways_between() {
+  using ccore::Between;
+  const auto prove_all = [](const std::string& what, const std::vector<Place>& places, int chunks) {
+    const int p = static_cast<int>(places.size());
+    for (const Between between : {Between::direct, Between::halving, Between::double_tree}) {
+      const std::string name = what + ", between " + std::to_string(static_cast<int>(between));
+      const auto schedules =
+          for_all(p, [&](int rank) { return hierarchical_all_reduce(rank, places, chunks, between); });
+      prove(name, schedules);
+      if (between != Between::direct) continue;
+      const auto nodes =
+          static_cast<size_t>(
+              std::max_element(places.begin(), places.end(), [](Place a, Place b) { return a.node < b.node; })->node) +
+          1;
+      const size_t count = static_cast<size_t>(schedules[0].nblocks) * 6;
+      for (const size_t sent : sent_by_nodes(schedules, places, count)) {
+        EXPECT(sent == 0 || sent == 2 * (nodes - 1) * count / nodes, name, ": a node sends ", sent, " of ", count);
+      }
+    }
+  };
+  for (int nodes = 1; nodes <= 9; ++nodes) {
+    for (int local = 1; nodes * local <= 18; ++local) {
+      std::vector<int> blocked;
+      std::vector<int> cyclic;
+      for (int rank = 0; rank < nodes * local; ++rank) {
+        blocked.push_back(rank / local);
+        cyclic.push_back(rank % nodes);
+      }
+      const std::string size = std::to_string(nodes) + " nodes of " + std::to_string(local);
+      prove_all(size, places_in(blocked), 2);
+      prove_all(size + ", cyclic", places_in(cyclic), 1);
+    }
+  }
+  for (const auto& node_of_rank : {std::vector<int>{0, 0, 0, 1, 1, 2}, {2, 0, 1, 1, 0, 0, 3}, {0, 1, 1, 1, 1}}) {
+    prove_all("uneven nodes", places_in(node_of_rank), 3);
+  }
+}
+
 void even_nodes() {
   for (int nodes = 1; nodes <= 64; ++nodes) {
     for (int local = 1; nodes * local <= 64; ++local) {
@@ -135,6 +174,7 @@ void schedules_all_reduce() {
   for (int p = 1; p <= 64; ++p) flat(p);
   even_nodes();
   uneven_nodes();
+  other_ways_between();
 }
 
 }  // namespace test

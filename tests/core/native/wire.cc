@@ -1,6 +1,7 @@
 // The bytes that really went over the links are the bytes of the schedules (docs/algorithms.md).
 #include <cstdlib>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "api/support.h"
@@ -133,10 +134,38 @@ void count_algorithms(const std::string& layout, int nranks) {
   EXPECT(unsetenv("CCORE_ALGO") == 0, "unsetenv");
 }
 
+// 2d with each of the schedules between the nodes.
+void count_between(int nranks) {
+  const Layout where = layout_named("mixed");
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < nranks; ++rank) keys.push_back(where.node_id(rank));
+  const std::vector<ccore::Place> places = ccore::places_of(keys);
+  const size_t count = 5040;
+  EXPECT(setenv("CCORE_ALGO", "all_reduce:2d", 1) == 0, "setenv");
+  const std::vector<std::pair<const char*, ccore::Between>> ways = {{"ring", ccore::Between::ring},
+                                                                    {"ps", ccore::Between::direct},
+                                                                    {"tree", ccore::Between::double_tree},
+                                                                    {"butterfly", ccore::Between::halving}};
+  for (const auto& [name, between] : ways) {
+    EXPECT(setenv("CCORE_2D_BETWEEN", name, 1) == 0, "setenv");
+    run_ranks(nranks, where, [&, between = between, name = name](int rank, cc_comm* comm) {
+      std::vector<float> data(count, 1.0f);
+      EXPECT(cc_all_reduce(data.data(), data.data(), count, CC_FLOAT32, CC_AVG, comm, nullptr) == CC_SUCCESS,
+             last_error(comm));
+      EXPECT(data == std::vector<float>(count, 1.0f), name, ": not the average");
+      const ccore::Schedule schedule = ccore::hierarchical_all_reduce(rank, places, 1, between);
+      const uint64_t sent = sent_by(comm, nranks);
+      EXPECT(sent == elements_sent(schedule, count) * sizeof(float), name, ": rank ", rank, " sent ", sent);
+    });
+  }
+  EXPECT(unsetenv("CCORE_2D_BETWEEN") == 0 && unsetenv("CCORE_ALGO") == 0, "unsetenv");
+}
+
 }  // namespace
 
 void wire() {
   for (const int nranks : {3, 4, 6}) count_algorithms("mixed", nranks);
+  count_between(6);
 
   for (const int nranks : {2, 3, 5}) {
     count_bytes("shm", nranks);

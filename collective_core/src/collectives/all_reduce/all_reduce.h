@@ -35,7 +35,7 @@ void all_reduce_double_tree(const Context& context, const void* send, void* recv
 void all_reduce_n_trees(const Context& context, const void* send, void* recv, size_t count, cc_dtype dtype,
                         cc_redop op);
 
-// Reduce-scatter within the nodes, rings between them, all-gather within the nodes. Of all ranks of a communicator:
+// Reduce-scatter within the nodes, rings (or what the user wishes) between them, all-gather within the nodes. Of all ranks of a communicator:
 // context.places must be there.
 void all_reduce_2d(const Context& context, const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op);
 

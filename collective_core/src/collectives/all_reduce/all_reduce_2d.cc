@@ -17,12 +17,26 @@ int chunks_for(size_t bytes, const Shape& shape) {
   return static_cast<int>(std::clamp<size_t>(bytes / messages / kMessageBytes, 1, kMostChunks));
 }
 
+Between schedule_of(Algorithm between) {
+  switch (between) {
+    case Algorithm::direct:
+      return Between::direct;
+    case Algorithm::halving:
+      return Between::halving;
+    case Algorithm::double_tree:
+      return Between::double_tree;
+    default:
+      return Between::ring;
+  }
+}
+
 }  // namespace
 
 void all_reduce_2d(const Context& context, const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op) {
   const int chunks = chunks_for(count * dtype_size(dtype), context.chooser->shape);
-  all_reduce_scheduled(context, hierarchical_all_reduce(context.rank, *context.places, chunks), send, recv, count,
-                       dtype, op);
+  const Between between = schedule_of(context.chooser->overrides.between);
+  all_reduce_scheduled(context, hierarchical_all_reduce(context.rank, *context.places, chunks, between), send, recv,
+                       count, dtype, op);
 }
 
 }  // namespace ccore
