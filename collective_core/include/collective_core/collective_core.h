@@ -322,6 +322,23 @@ CC_API cc_result cc_topk_all_reduce(const void* send, void* recv, size_t count, 
                                     const cc_topk_options* topk, cc_residual* residual, cc_comm* comm,
                                     const cc_op_options* options);
 
+/* What cc_topk_all_reduce with these arguments does on this rank; set size before the call. It follows from sizes and
+ * settings alone, so all ranks have the same but for their shards. */
+typedef struct cc_topk_plan {
+  size_t size;
+  int32_t compressed; /* 0: it is cc_all_reduce */
+  int32_t method;     /* cc_topk_method, never the default */
+  int32_t values;     /* cc_topk_values, never the default */
+  int32_t samplings;
+  int32_t nodes;
+  int32_t shards;     /* rank s of each node owns shard s; ranks from `shards` on own none */
+  size_t shard_begin; /* the shard of this rank, in elements */
+  size_t shard_count;
+  size_t kept;        /* elements of the shard that are sent */
+} cc_topk_plan;
+CC_API cc_result cc_topk_get_plan(const cc_comm* comm, size_t count, cc_dtype dtype, const cc_topk_options* topk,
+                                  cc_topk_plan* plan);
+
 /* Copies between the memory of a device and that of the host, for cc_cpu_reduce. Set size to
  * sizeof(cc_copy_engine); the struct is copied, what context points to must outlive the handle. The callbacks are
  * called from the thread that is in cc_cpu_reduce_run or _destroy, one at a time; they neither block nor throw. */

@@ -66,6 +66,23 @@ class TopkOptions(ctypes.Structure):
     ]
 
 
+class TopkPlan(ctypes.Structure):
+    """cc_topk_plan."""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("compressed", c_int32),
+        ("method", c_int32),
+        ("values", c_int32),
+        ("samplings", c_int32),
+        ("nodes", c_int32),
+        ("shards", c_int32),
+        ("shard_begin", c_size_t),
+        ("shard_count", c_size_t),
+        ("kept", c_size_t),
+    ]
+
+
 class CpuReduceOptions(ctypes.Structure):
     """cc_cpu_reduce_options."""
 
@@ -209,6 +226,7 @@ _SIGNATURES: dict[str, tuple[object, ...]] = {
         *(c_void_p, c_void_p),
         POINTER(OpOptions),
     ),
+    "cc_topk_get_plan": (c_void_p, c_size_t, c_int, POINTER(TopkOptions), POINTER(TopkPlan)),
     "cc_cpu_reduce_create": (c_void_p, POINTER(CpuReduceOptions), POINTER(CopyEngine), POINTER(c_void_p)),
     "cc_cpu_reduce_run": (c_void_p, c_void_p, c_void_p, c_size_t, c_int, c_int, POINTER(OpOptions)),
     "cc_cpu_reduce_destroy": (c_void_p,),

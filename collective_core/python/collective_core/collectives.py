@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from ctypes import byref, c_size_t
+from ctypes import byref, c_size_t, sizeof
 from typing import Any
 
+from collective_core import _lib
 from collective_core.buffers import as_buffer, expect, same_type
-from collective_core.enums import Redop
+from collective_core.enums import Dtype, Redop
 from collective_core.handle import Handle
-from collective_core.topk import Residual, Topk
+from collective_core.topk import Plan, Residual, Topk
 
 
 class Collectives(Handle):
@@ -55,6 +56,17 @@ class Collectives(Handle):
             None if residual is None else residual.handle,
             timeout_s=timeout_s,
         )  # fmt: skip
+
+    def topk_plan(self, count: int, dtype: Dtype, topk: Topk | None = None) -> Plan:
+        """Return what `topk_all_reduce` of so many elements does on this rank."""
+        plan = _lib.TopkPlan(size=sizeof(_lib.TopkPlan))
+        options = (topk or Topk()).as_options()
+        _lib.check(
+            self._library.cc_topk_get_plan(self._live(), count, int(dtype), byref(options), byref(plan))
+        )
+        return Plan(
+            plan.compressed != 0, plan.nodes, plan.shards, plan.shard_begin, plan.shard_count, plan.kept
+        )
 
     def broadcast(self, array: Any, root: int, timeout_s: float | None = None) -> None:
         """Copy `array` of the root into `array` of the others."""

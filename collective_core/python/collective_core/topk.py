@@ -51,6 +51,18 @@ class Topk:
 
 
 @dataclass(frozen=True, slots=True)
+class Plan:
+    """What a top-k all_reduce does on this rank: the shard that it owns, and how many elements of it are sent."""
+
+    compressed: bool  # False: it is a dense all_reduce
+    nodes: int
+    shards: int
+    shard_begin: int
+    shard_count: int
+    kept: int
+
+
+@dataclass(frozen=True, slots=True)
 class ResidualState:
     """What a residual holds: elements of its tensor, this rank's shard of it, and compressed operations so far."""
 

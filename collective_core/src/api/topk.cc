@@ -1,6 +1,7 @@
 // The C ABI of top-k all_reduce: checks arguments, and chooses between compressed and dense.
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "api/support.h"
 #include "collective_core/collective_core.h"
@@ -9,6 +10,8 @@
 #include "compress/topk_all_reduce.h"
 #include "compress/topk_plan.h"
 #include "compress/widen.h"
+#include "schedule/schedule.h"
+#include "topology/node.h"
 
 struct cc_residual {
   ccore::Residual residual;
@@ -75,6 +78,35 @@ cc_result cc_residual_get_info(const cc_residual* residual, cc_residual_info* in
 
 cc_result cc_residual_destroy(cc_residual* residual) {
   return guarded([&] { delete residual; });
+}
+
+cc_result cc_topk_get_plan(const cc_comm* comm, size_t count, cc_dtype dtype, const cc_topk_options* topk,
+                           cc_topk_plan* plan) {
+  return guarded([&] {
+    require(comm && plan, "an argument is null");
+    require(plan->size >= sizeof(size_t), "cc_topk_plan.size is not set");
+    require(ccore::compressible(dtype), "topk_all_reduce works on f32, f16 and bf16; use cc_all_reduce");
+    require(count <= SIZE_MAX / ccore::dtype_size(dtype), "count is too large");
+    const ccore::TopkSettings settings = ccore::topk_settings_from(topk);
+    const std::vector<ccore::Place>& places = comm->communicator.places();
+    const int rank = comm->communicator.rank();
+    const ccore::Rails rails = ccore::rails_of(places, rank);
+    const ccore::Block own = rails.rail.empty()
+                                 ? ccore::Block{0, 0}
+                                 : ccore::block_of(count, rails.shards, places[static_cast<size_t>(rank)].local_rank);
+    cc_topk_plan full{};
+    full.size = std::min(plan->size, sizeof full);
+    full.compressed = ccore::compresses(settings, rails, count, dtype) ? 1 : 0;
+    full.method = settings.method;
+    full.values = settings.values == CC_FLOAT16 ? CC_TOPK_VALUES_F16 : CC_TOPK_VALUES_F32;
+    full.samplings = settings.samplings;
+    full.nodes = rails.nodes;
+    full.shards = rails.shards;
+    full.shard_begin = own.begin;
+    full.shard_count = own.count;
+    full.kept = ccore::kept_of(own.count, settings.ratio);
+    std::memcpy(plan, &full, full.size);
+  });
 }
 
 cc_result cc_topk_all_reduce(const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op,

@@ -90,6 +90,12 @@ void nothing_is_lost(const std::string& nodes, size_t count, const cc_topk_optio
               comm);
       shared.results[own] = out;
       shared.infos[own] = kept.info();
+      cc_topk_plan plan{};
+      plan.size = sizeof plan;
+      succeed(cc_topk_get_plan(comm, count, CC_FLOAT32, &options, &plan), comm);
+      EXPECT(plan.compressed == 1 && plan.shard_begin == shared.infos[own].shard_begin &&
+                 plan.shard_count == shared.infos[own].shard_count && plan.kept <= plan.shard_count,
+             nodes, ": the plan is not what was done");
       shared.meeting.wait();
       for (int other = 0; other < nranks; ++other) {
         const Values given = dyadic(count, other, step);
