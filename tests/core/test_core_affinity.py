@@ -8,10 +8,19 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from collective_core.affinity import cpu_of_thread, node_of_device, parse_list, plan, read_topology
+from collective_core.affinity import (
+    address_of_gpu,
+    cpu_of_thread,
+    describe_gpu,
+    node_of_device,
+    parse_list,
+    plan,
+    read_topology,
+)
 
 from collective_core import CollectiveCoreError
 
@@ -176,6 +185,17 @@ def test_what_a_launcher_has_bound_stays(program: Program) -> None:
         report = json.loads(one.output.splitlines()[-1])
         assert "the launcher has bound" in report["reason"]
         assert report["threads"] == [parse_list(masks[rank])] * 2
+
+
+def test_the_place_of_a_device_is_described() -> None:
+    properties = SimpleNamespace(pci_domain_id=0, pci_bus_id=0x3B, pci_device_id=0)
+    assert address_of_gpu(properties) == "0000:3b:00.0"
+    assert address_of_gpu(object()) is None
+    with pytest.raises(CollectiveCoreError, match="no PCI device 'ffff"):
+        describe_gpu("ffff:ff:1f.7")
+    present = sorted(path.name for path in Path("/sys/bus/pci/devices").glob("*"))
+    for address in present[:1]:
+        assert describe_gpu(address).startswith(f"{address}: NUMA node ")
 
 
 def test_importing_is_light() -> None:

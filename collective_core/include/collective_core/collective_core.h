@@ -232,6 +232,11 @@ CC_API cc_result cc_comm_trace(const cc_comm* comm, cc_trace_entry* entries, siz
  * CC_ERROR_INVALID_ARGUMENT: needed is NULL, or text is NULL and size is not 0. */
 CC_API cc_result cc_dump_config(const cc_comm* comm, char* text, size_t size, size_t* needed);
 
+/* Where a GPU of this host is, as one line of text: its NUMA node, its NVLinks as NVML reports them, and the network
+ * devices with their distance in the words of nvidia-smi (PIX, PXB, PHB, NODE, SYS), the nearest first. pci_address:
+ * "0000:18:00.0". text, size and needed as in cc_dump_config. CC_ERROR_INVALID_ARGUMENT: there is no such device. */
+CC_API cc_result cc_describe_gpu(const char* pci_address, char* text, size_t size, size_t* needed);
+
 /* recv[i] = send_0[i] op send_1[i] op ... ; bit-identical on all ranks. options may be NULL everywhere. */
 CC_API cc_result cc_all_reduce(const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op, cc_comm* comm,
                                const cc_op_options* options);

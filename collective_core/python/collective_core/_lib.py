@@ -191,6 +191,7 @@ _SIGNATURES: dict[str, tuple[object, ...]] = {
     "cc_comm_peer_info": (c_void_p, c_int, POINTER(PeerInfo)),
     "cc_comm_stats": (c_void_p, c_int, POINTER(OpStats)),
     "cc_dump_config": (c_void_p, c_char_p, c_size_t, POINTER(c_size_t)),
+    "cc_describe_gpu": (c_char_p, c_char_p, c_size_t, POINTER(c_size_t)),
     "cc_comm_trace": (c_void_p, POINTER(TraceEntry), c_size_t, POINTER(c_size_t)),
     "cc_all_reduce": (c_void_p, c_void_p, c_size_t, c_int, c_int, c_void_p, POINTER(OpOptions)),
     "cc_broadcast": (c_void_p, c_void_p, c_size_t, c_int, c_int, c_void_p, POINTER(OpOptions)),
@@ -286,10 +287,10 @@ def check(code: int) -> None:
     raise CollectiveCoreError(Result(code), text.decode(errors="replace"))
 
 
-def text_of(function: Callable[..., int], comm: c_void_p | None) -> str:
-    """Return the text of a function with the parameters (comm, text, size, needed)."""
+def text_of(function: Callable[..., int], subject: c_void_p | bytes | None) -> str:
+    """Return the text of a function with the parameters (subject, text, size, needed)."""
     needed = c_size_t()
-    check(function(comm, None, 0, byref(needed)))
+    check(function(subject, None, 0, byref(needed)))
     text = ctypes.create_string_buffer(needed.value)
-    check(function(comm, text, needed.value, byref(needed)))
+    check(function(subject, text, needed.value, byref(needed)))
     return text.value.decode(errors="replace")

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from collective_core import environment
+from collective_core import _lib, environment
 from collective_core.communicator import Communicator
 from collective_core.errors import CollectiveCoreError, Result
 
@@ -113,12 +113,25 @@ def node_of_gpu(local_rank: int, system: Path = _SYSTEM) -> int | None:
     index = 0 if torch.cuda.device_count() == 1 else local_rank
     if index >= torch.cuda.device_count():
         return None
-    properties = torch.cuda.get_device_properties(index)
+    address = address_of_gpu(torch.cuda.get_device_properties(index))
+    return None if address is None else node_of_device(address, system)
+
+
+def address_of_gpu(properties: Any) -> str | None:
+    """Return the PCI address in torch's properties of a device, such as 0000:3b:00.0; None with an older torch."""
     names = ("pci_domain_id", "pci_bus_id", "pci_device_id")
-    if not all(hasattr(properties, name) for name in names):  # an older torch does not tell
+    if not all(hasattr(properties, name) for name in names):
         return None
     domain, bus, device = (getattr(properties, name) for name in names)
-    return node_of_device(f"{domain:04x}:{bus:02x}:{device:02x}.0", system)
+    return f"{domain:04x}:{bus:02x}:{device:02x}.0"
+
+
+def describe_gpu(pci_address: str) -> str:
+    """Return where a GPU of this host is: NUMA node, NVLinks, and the network devices, the nearest first.
+
+    Raises CollectiveCoreError if there is no such PCI device.
+    """
+    return _lib.text_of(_lib.library().cc_describe_gpu, pci_address.encode())
 
 
 def node_of_device(pci_address: str, system: Path = _SYSTEM) -> int | None:

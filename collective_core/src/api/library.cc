@@ -1,14 +1,19 @@
 // The C ABI of what needs no communicator: versions, texts of errors, unique ids.
+#include <optional>
 #include <string>
 
 #include "api/support.h"
 #include "collective_core/collective_core.h"
 #include "common/dtype.h"
+#include "common/error.h"
+#include "topology/describe_gpu.h"
 
 namespace {
 
 using ccore::guarded;
 using ccore::require;
+
+constexpr const char* kSysfs = "/sys";
 
 thread_local std::string last_comm_error;
 
@@ -58,6 +63,20 @@ cc_result cc_get_unique_id(cc_unique_id* id) {
   return guarded([&] {
     require(id != nullptr, "id is null");
     *id = ccore::encode(ccore::make_unique_id());
+  });
+}
+
+cc_result cc_describe_gpu(const char* pci_address, char* text, size_t size, size_t* needed) {
+  return guarded([&] {
+    require(pci_address && needed, "an argument is null");
+    require(text || size == 0, "text is null");
+    const std::optional<ccore::PciPlace> place = ccore::pci_place(kSysfs, pci_address);
+    if (!place) {
+      throw ccore::Error(
+          CC_ERROR_INVALID_ARGUMENT,
+          ccore::format("this host has no PCI device '%s'; expected an address as in 0000:18:00.0", pci_address));
+    }
+    ccore::copy_text(ccore::describe(*place, ccore::nvlinks(place->address), ccore::nics(kSysfs)), text, size, needed);
   });
 }
 

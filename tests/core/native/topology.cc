@@ -1,7 +1,16 @@
-// Who is on which node, and which network address is chosen.
+// Who is on which node, which network address is chosen, and where devices are.
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "cases.h"
 #include "common/error.h"
 #include "expect.h"
+#include "topology/describe_gpu.h"
 #include "topology/interfaces.h"
 #include "topology/node.h"
 
@@ -75,11 +84,68 @@ void places() {
   EXPECT(ccore::node_key("x", "one", "boot") == ccore::node_key("x", "two", "other"), "an override decides");
 }
 
+// A tree of links as in sysfs: a GPU and a NIC behind one switch, a NIC behind another, and some farther away.
+class Sysfs {
+ public:
+  Sysfs() {
+    char pattern[] = "/tmp/ccore-sysfs-XXXXXX";
+    EXPECT(mkdtemp(pattern) != nullptr, "mkdtemp");
+    root_ = pattern;
+  }
+  ~Sysfs() { std::filesystem::remove_all(root_); }
+
+  // path: below devices, from the host bridge to the device.
+  void add(const std::string& path, int numa_node, const std::string& kind = "", const std::string& name = "") {
+    const std::filesystem::path device = root_ + "/devices/" + path;
+    std::filesystem::create_directories(device);
+    std::ofstream(device / "numa_node") << numa_node << "\n";
+    std::filesystem::create_directories(root_ + "/bus/pci/devices");
+    const std::string address = device.filename();
+    if (address.size() == 12) std::filesystem::create_symlink(device, root_ + "/bus/pci/devices/" + address);
+    if (kind.empty()) return;
+    std::filesystem::create_directories(root_ + "/class/" + kind + "/" + name);
+    std::filesystem::create_symlink(device, root_ + "/class/" + kind + "/" + name + "/device");
+  }
+  const std::string& root() const { return root_; }
+
+ private:
+  std::string root_;
+};
+
+void devices() {
+  Sysfs sysfs;
+  sysfs.add("pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:00.0/0000:18:00.0", 0);
+  sysfs.add("pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:01.0/0000:19:00.0", 0, "infiniband", "mlx5_0");
+  sysfs.add("pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:02.0/0000:1a:00.0/0000:1b:00.0/0000:1c:00.0", 0, "net",
+            "ens1");
+  sysfs.add("pci0000:15/0000:15:02.0/0000:1d:00.0", 0, "net", "ens2");
+  sysfs.add("pci0000:00/0000:00:1c.0/0000:02:00.0/virtio3", 0, "net", "eth0");
+  sysfs.add("pci0000:80/0000:80:01.0/0000:81:00.0", 1, "net", "ens3");
+  sysfs.add("virtual/net/lo", -1, "net", "lo");
+  std::ofstream(sysfs.root() + "/devices/pci0000:00/0000:00:1c.0/0000:02:00.0/numa_node") << "0\n";
+  const auto gpu = ccore::pci_place(sysfs.root(), "00000000:18:00.0");
+  EXPECT(gpu && gpu->address == "0000:18:00.0" && gpu->numa_node == 0 && gpu->path.size() == 5, "the GPU");
+  EXPECT(!ccore::pci_place(sysfs.root(), "0000:99:00.0") && !ccore::pci_place(sysfs.root(), "18:0"), "no such device");
+  EXPECT(distance(*gpu, *gpu) == ccore::PciDistance::same, "itself");
+  ccore::NvLinks links;
+  links.to_switches = 18;
+  const std::vector<ccore::Nic> nics = ccore::nics(sysfs.root());
+  const std::string text = ccore::describe(*gpu, links, nics);
+  EXPECT(
+      text == "0000:18:00.0: NUMA node 0, 18 NVLinks to switches; mlx5_0 PIX, ens1 PXB, ens2 PHB, eth0 NODE, ens3 SYS",
+      text);
+  links = ccore::NvLinks{0, {"0000:3b:00.0", "0000:3b:00.0", "0000:86:00.0"}};
+  const std::string pairs = ccore::describe(*gpu, links, {});
+  EXPECT(pairs == "0000:18:00.0: NUMA node 0, 2 NVLinks to 0000:3b:00.0, 1 NVLink to 0000:86:00.0", pairs);
+  EXPECT(contains(ccore::describe(*gpu, std::nullopt, {}), "NVLinks unknown"), "without NVML");
+}
+
 }  // namespace
 
 void topology() {
   interfaces();
   places();
+  devices();
 }
 
 }  // namespace test
