@@ -33,6 +33,7 @@ def world() -> Callable[..., list[str]]:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         shared = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(size)}
+        shared["CCORE_JOB_SECRET"] = f"gpu tests {port}"
         ranks = [
             subprocess.Popen(
                 (sys.executable, str(PROGRAMS / name), *arguments),

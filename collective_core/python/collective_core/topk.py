@@ -6,6 +6,7 @@ import ctypes
 from ctypes import byref, c_void_p, sizeof
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Protocol
 
 from collective_core import _lib
 from collective_core.errors import CollectiveCoreError, Result
@@ -62,6 +63,16 @@ class Plan:
     kept: int
 
 
+class OnDevice(Protocol):
+    """A residual in the memory of a GPU."""
+
+    def reset(self) -> None:
+        """Make it zero."""
+
+    def state(self) -> ResidualState:
+        """Return a copy of what it holds."""
+
+
 @dataclass(frozen=True, slots=True)
 class ResidualState:
     """What a residual holds: elements of its tensor, this rank's shard of it, and compressed operations so far."""
@@ -79,14 +90,19 @@ class Residual:
         """Start with zero; memory is taken at the first use."""
         self._library = _lib.library()
         self.handle = c_void_p()
+        self.on_device: OnDevice | None = None  # instead of the handle's, for a tensor on a GPU
         _lib.check(self._library.cc_residual_create(byref(self.handle)))
 
     def reset(self) -> None:
         """Make it zero."""
         _lib.check(self._library.cc_residual_reset(self.handle))
+        if self.on_device is not None:
+            self.on_device.reset()
 
     def state(self) -> ResidualState:
         """Return a copy of what it holds."""
+        if self.on_device is not None:
+            return self.on_device.state()
         info = _lib.ResidualInfo(size=ctypes.sizeof(_lib.ResidualInfo))
         _lib.check(self._library.cc_residual_get_info(self.handle, byref(info)))
         values = tuple(info.values[: info.shard_count]) if info.shard_count else ()

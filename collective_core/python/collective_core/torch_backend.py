@@ -76,6 +76,7 @@ class CcoreProcessGroup(Identity, Reductions, Copies, Transfers, _ProcessGroup):
         if self._open:
             self._open = False
             self._worker.stop()
+            self._cuda_nodes.release()
             self._cuda_reduce.release()
             self._shared_gpu.release()
             self._communicator.destroy()

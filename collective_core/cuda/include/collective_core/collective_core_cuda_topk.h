@@ -33,7 +33,7 @@ typedef struct cc_cuda_topk_request {
   int32_t values;       /* cc_topk_values; zero: f32 */
   int32_t samplings;    /* of MSTopK; zero: 30 */
   const float* residual; /* count elements that are added to the gradient; NULL: zeros */
-  float* next_residual;  /* count elements: what is not sent of gradient + residual, the rounding of f16 values included.
+  float* next_residual; /* count elements: what is not sent of gradient + residual, the rounding of f16 values included.
                             Must not overlap an input. NULL: not wanted */
   void* payload;
 } cc_cuda_topk_request;

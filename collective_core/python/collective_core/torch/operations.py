@@ -12,6 +12,7 @@ import torch.distributed as dist
 from collective_core.communicator import Communicator
 from collective_core.torch import cuda_pipeline, shared_gpu
 from collective_core.torch.cuda import Streams, device_of
+from collective_core.torch.cuda_nodes import CudaNodes
 from collective_core.torch.cuda_pipeline import CudaReduce
 from collective_core.torch.exchange import combined, combined_block, combiner
 from collective_core.torch.profile import begin_span
@@ -39,6 +40,7 @@ class Operations:
         self._streams = Streams(timeout.total_seconds())
         self._shared_gpu = SharedGpu(communicator, timeout.total_seconds())
         self._cuda_reduce = CudaReduce(communicator)
+        self._cuda_nodes = CudaNodes(communicator)
         self._worker = Worker(f"ccore-{communicator.rank}")
         self._open = True
         self._default_limit: float | None = None  # the communicator's own

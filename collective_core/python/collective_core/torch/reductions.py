@@ -17,7 +17,7 @@ from collective_core.torch.operations import (
     joined,
     reduction_of,
 )
-from collective_core.torch.tensors import as_dense, copy_back, for_reduction, only_one
+from collective_core.torch.tensors import as_dense, as_it_reads, copy_back, for_reduction, only_one
 from collective_core.torch.work import CcoreWork
 
 
@@ -38,6 +38,8 @@ class Reductions(Operations):
         op = dist.ReduceOp.AVG if average else dist.ReduceOp.SUM
 
         def run(limit: float | None) -> list[torch.Tensor]:
+            if tensor.is_cuda and self._topk_on_device(tensor, residual, topk, op, limit):
+                return [tensor]
             dense = as_dense(tensor)
             buffer, redop = for_reduction(dense, op)
             self._communicator.topk_all_reduce(buffer, buffer, residual, topk, redop, limit)
@@ -45,6 +47,20 @@ class Reductions(Operations):
             return [tensor]
 
         return self._submit("topk_all_reduce", opts, run, [tensor])
+
+    def _topk_on_device(
+        self, tensor: torch.Tensor, residual: Residual | None, topk: Topk, op: object, limit: float | None
+    ) -> bool:
+        """Reduce a CUDA tensor without a copy of all of it on the host; False, on every rank, if that is impossible."""
+        dense = as_it_reads(tensor).contiguous()
+        buffer, redop = for_reduction(dense, op)
+        if not self._communicator.topk_plan(buffer.count, buffer.dtype, topk).compressed:
+            self._reduce(tensor, op, limit)
+            return True
+        if not self._cuda_nodes.topk_all_reduce(dense, buffer, residual, topk, redop, limit):
+            return False
+        copy_back(tensor, dense)
+        return True
 
     def allreduce_coalesced(self, tensors: Sequence[torch.Tensor], opts: Any = None) -> CcoreWork:
         """Reduce several tensors as one operation."""
