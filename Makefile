@@ -97,7 +97,7 @@ core-sanitizers: dev ## collective_core's C++ tests under ASan + UBSan, then TSa
 	   cmake --build --preset $$preset --parallel 2 && ctest --preset $$preset) || exit 1; \
 	done
 
-# All but cma: qemu-user has no process_vm_readv, by which the kernel copies between processes.
+# Without cma and memory: qemu-user has no process_vm_readv, and its own memory counts as the program's.
 core-aarch64: dev ## collective_core's C++ tests for 64-bit Arm, cross-built and emulated (g++-aarch64-linux-gnu, qemu-user; half an hour)
 	@cd collective_core && export PATH="$(CURDIR)/$(BIN):$$PATH" && cmake --preset aarch64 && \
 	  cmake --build --preset aarch64 --parallel 2 && ctest --preset aarch64
