@@ -33,6 +33,7 @@ def test_install_tree(build: Any, tmp_path: Path) -> None:
     files = {str(path.relative_to(package)) for path in package.rglob("*") if path.is_file()}
     assert files == {
         "lib/libcollective_core.so",
+        "lib/libcollective_core_nccl.so",
         *(f"bin/{name}" for name in PROGRAMS),
         "include/collective_core/collective_core.h",
     }

@@ -18,6 +18,7 @@ NEEDED = (
     "collective_core/bin/sendrecv_perf",
     "collective_core/include/collective_core/collective_core.h",
     "collective_core/lib/libcollective_core.so",
+    "collective_core/lib/libcollective_core_nccl.so",
     *(f"clusterctl/apply/runner/{name}" for name in (*script.COMMON, *script.APPLY, *script.UNDO)),
 )
 

@@ -30,6 +30,7 @@ class Reader(Enum):
     PERF = "perf programs"
     PYTHON = "Python"
     HOROVOD = "Horovod API"
+    NCCL = "NCCL symbols"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +53,11 @@ _LAUNCHED = (Reader.PERF, Reader.PYTHON, Reader.HOROVOD)
 VARIABLES: tuple[Variable, ...] = (
     Variable(
         "CCORE_TIMEOUT_S", Kind.SECONDS, "300", "deadline of every operation",
-        (Reader.LIBRARY, Reader.HOROVOD),
+        (Reader.LIBRARY, Reader.HOROVOD, Reader.NCCL),
     ),
     Variable(
         "CCORE_INIT_TIMEOUT_S", Kind.SECONDS, "120", "deadline of the initialisation",
-        (Reader.LIBRARY, *_LAUNCHED), aliases=("HOROVOD_GLOO_TIMEOUT_SECONDS",),
+        (Reader.LIBRARY, *_LAUNCHED, Reader.NCCL), aliases=("HOROVOD_GLOO_TIMEOUT_SECONDS",),
     ),
     Variable(
         "CCORE_TRANSPORT", Kind.CHOICE, "auto", "`shm` fails if impossible; `tcp` also inside a node",
@@ -124,6 +125,20 @@ VARIABLES: tuple[Variable, ...] = (
         "CCORE_CUDA_PATH", Kind.CHOICE, "auto",
         "torch: all_reduce of CUDA tensors in the memory of a GPU that all ranks share (auto), or through host memory",
         _PYTHON, choices=("auto", "host"),
+    ),
+    Variable(
+        "CCORE_NCCL", Kind.CHOICE, "1",
+        "0: libcollective_core_nccl.so leaves every call to NCCL; `all`: it also takes what no run on a GPU has "
+        "proven, see [NCCL](nccl.md); equal on all ranks",
+        (Reader.NCCL,), choices=("0", "1", "all"),
+    ),
+    Variable(
+        "CCORE_NCCL_REPORT", Kind.TEXT, "none",
+        "where a process adds a line of JSON at its end: the calls taken and passed; a file, or `fd:2`", (Reader.NCCL,),
+    ),
+    Variable(
+        "CCORE_NCCL_PATH", Kind.TEXT, "libnccl.so.2",
+        "the NCCL behind libcollective_core_nccl.so, if the process has loaded none", (Reader.NCCL,),
     ),
     Variable(
         "CCORE_CPU_REDUCE_CHUNK_BYTES", Kind.BYTES, "4194304",

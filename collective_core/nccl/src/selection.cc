@@ -1,0 +1,131 @@
+#include "selection.h"
+
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+
+#include "nccl_abi.h"
+
+namespace ccore_nccl {
+namespace {
+
+struct Range {
+  Function function;
+  Place place;
+  size_t least, most;  // bytes, both included
+  bool proven;         // by runs of nccl-tests on a GPU, with right results; the others need CCORE_NCCL=all
+};
+
+constexpr size_t kEvery = SIZE_MAX;
+
+// What is not listed goes to NCCL.
+constexpr std::array kRanges = {
+    Range{Function::all_reduce, Place::shared_gpu_streams, 1, kEvery, true},
+    Range{Function::all_gather, Place::shared_gpu_streams, 1, kEvery, true},
+    Range{Function::reduce_scatter, Place::shared_gpu_streams, 1, kEvery, true},
+    Range{Function::broadcast, Place::shared_gpu_streams, 1, kEvery, true},
+    Range{Function::send, Place::shared_gpu_streams, 1, kEvery, false},
+    Range{Function::recv, Place::shared_gpu_streams, 1, kEvery, false},
+    Range{Function::all_reduce, Place::shared_gpu_kernels, 1, kEvery, true},
+    Range{Function::all_gather, Place::shared_gpu_kernels, 1, kEvery, true},
+    Range{Function::reduce_scatter, Place::shared_gpu_kernels, 1, kEvery, true},
+    Range{Function::broadcast, Place::shared_gpu_kernels, 1, kEvery, true},
+    Range{Function::send, Place::shared_gpu_kernels, 1, kEvery, false},
+    Range{Function::recv, Place::shared_gpu_kernels, 1, kEvery, false},
+    // Small messages only: their time is that of launches and flags.
+    Range{Function::all_reduce, Place::peers, 1, 256 << 10, false},
+};
+
+}  // namespace
+
+size_t size_of(int nccl_type) {
+  switch (nccl_type) {
+    case kInt8:
+    case kUint8:
+    case kFloat8e4m3:
+    case kFloat8e5m2:
+      return 1;
+    case kFloat16:
+    case kBfloat16:
+      return 2;
+    case kInt32:
+    case kUint32:
+    case kFloat32:
+      return 4;
+    case kInt64:
+    case kUint64:
+    case kFloat64:
+      return 8;
+    default:
+      return 0;
+  }
+}
+
+std::optional<cc_dtype> reduced_type(int nccl_type) {
+  switch (nccl_type) {
+    case kInt8:
+      return CC_INT8;
+    case kUint8:
+      return CC_UINT8;
+    case kInt32:
+      return CC_INT32;
+    case kUint32:
+      return CC_UINT32;
+    case kInt64:
+      return CC_INT64;
+    case kUint64:
+      return CC_UINT64;
+    case kFloat16:
+      return CC_FLOAT16;
+    case kFloat32:
+      return CC_FLOAT32;
+    case kFloat64:
+      return CC_FLOAT64;
+    case kBfloat16:
+      return CC_BFLOAT16;
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<cc_dtype> moved_type(int nccl_type) {
+  if (nccl_type == kFloat8e4m3 || nccl_type == kFloat8e5m2) return CC_UINT8;
+  return reduced_type(nccl_type);
+}
+
+std::optional<cc_redop> operator_of(int nccl_operator) {
+  switch (nccl_operator) {
+    case kSum:
+      return CC_SUM;
+    case kProd:
+      return CC_PROD;
+    case kMax:
+      return CC_MAX;
+    case kMin:
+      return CC_MIN;
+    case kAvg:
+      return CC_AVG;
+    default:
+      return std::nullopt;
+  }
+}
+
+bool takes_all() {
+  static const bool all = [] {
+    const char* text = std::getenv("CCORE_NCCL");
+    return text != nullptr && std::strcmp(text, "all") == 0;
+  }();
+  return all;
+}
+
+bool pays(Function function, Place place, size_t bytes) {
+  for (const Range& range : kRanges) {
+    if (range.function == function && range.place == place) {
+      return range.least <= bytes && bytes <= range.most && (range.proven || takes_all());
+    }
+  }
+  return false;
+}
+
+}  // namespace ccore_nccl

@@ -1,0 +1,35 @@
+// Which calls collective_core takes. Every rank must decide alike, so only what NCCL requires to be equal on all ranks
+// may count: the function, its type, its operator, its size, and what the ranks agreed on at the start.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+
+#include "collective_core/collective_core.h"
+#include "counters.h"
+
+namespace ccore_nccl {
+
+// Where the ranks of a communicator are, and how they reach each other.
+enum class Place {
+  shared_gpu_streams,  // one GPU, processes without MPS: streams wait
+  shared_gpu_kernels,  // one GPU with MPS, or threads of one process: kernels wait
+  peers,               // several GPUs with peer access: kernels wait
+};
+
+// Bytes of an element of NCCL's type; 0 for a type that this library does not know.
+size_t size_of(int nccl_type);
+// The type of a reduction; none for one that collective_core cannot add.
+std::optional<cc_dtype> reduced_type(int nccl_type);
+// The type under which data is moved as it is.
+std::optional<cc_dtype> moved_type(int nccl_type);
+// None for operators that the program made.
+std::optional<cc_redop> operator_of(int nccl_operator);
+
+// Whether CCORE_NCCL=all also takes what no run on a GPU has proven.
+bool takes_all();
+
+// Whether collective_core is faster than NCCL. bytes: of the larger of the two buffers of a rank.
+bool pays(Function function, Place place, size_t bytes);
+
+}  // namespace ccore_nccl

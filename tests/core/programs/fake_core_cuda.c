@@ -1,0 +1,82 @@
+/* libcollective_core_cuda.so without a GPU: writes each call to FAKE_LOG as a line. FAKE_FAILS: create fails here. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collective_core/collective_core_cuda.h"
+
+struct cc_cuda {
+  int number;
+};
+
+static void say(const char* form, ...) {
+  FILE* file = fopen(getenv("FAKE_LOG"), "a");
+  va_list values;
+  va_start(values, form);
+  vfprintf(file, form, values);
+  va_end(values);
+  fclose(file);
+}
+
+cc_result cc_cuda_device_identity(unsigned char identity[16]) { return memset(identity, 7, 16), CC_SUCCESS; }
+
+cc_result cc_cuda_create(cc_comm* comm, const cc_cuda_options* options, cc_cuda** handle) {
+  static int made;
+  (void)comm, (void)options;
+  if (getenv("FAKE_FAILS")) return CC_ERROR_SYSTEM;
+  *handle = malloc(sizeof **handle);
+  (*handle)->number = made++;
+  return CC_SUCCESS;
+}
+
+cc_result cc_cuda_get_path(cc_cuda* handle, int* path) { return *path = CC_CUDA_PATH_KERNEL, handle ? 0 : 1; }
+cc_result cc_cuda_describe(cc_cuda* handle, char* text, size_t size) {
+  return snprintf(text, size, "the fake's path"), handle ? CC_SUCCESS : CC_ERROR_INTERNAL;
+}
+
+cc_result cc_cuda_all_reduce(cc_cuda* handle, const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op,
+                             void* stream) {
+  (void)send, (void)recv, (void)stream;
+  say("%d all_reduce %zu %d %d\n", handle->number, count, dtype, op);
+  return CC_SUCCESS;
+}
+
+cc_result cc_cuda_reduce_scatter(cc_cuda* handle, const void* send, void* recv, size_t count, cc_dtype dtype,
+                                 cc_redop op, void* stream) {
+  return cc_cuda_all_reduce(handle, send, recv, count, dtype, op, stream);
+}
+
+cc_result cc_cuda_all_gather(cc_cuda* handle, const void* send, void* recv, size_t count, cc_dtype dtype,
+                             void* stream) {
+  (void)send, (void)recv, (void)stream;
+  say("%d all_gather %zu %d\n", handle->number, count, dtype);
+  return CC_SUCCESS;
+}
+
+cc_result cc_cuda_broadcast(cc_cuda* handle, const void* send, void* recv, size_t count, cc_dtype dtype, int root,
+                            void* stream) {
+  (void)send, (void)recv, (void)dtype, (void)stream;
+  say("%d broadcast %zu %d\n", handle->number, count, root);
+  return CC_SUCCESS;
+}
+
+cc_result cc_cuda_exchange(cc_cuda* handle, const cc_cuda_transfer* transfers, size_t count, void* stream) {
+  (void)stream;
+  say("%d exchange", handle->number);
+  for (size_t i = 0; i < count; i++)
+    say(" %s%d:%zu", transfers[i].send ? "to" : "from", transfers[i].peer, transfers[i].bytes);
+  say("\n");
+  return CC_SUCCESS;
+}
+
+cc_result cc_cuda_poll(cc_cuda* handle, const char** text) {
+  (void)handle;
+  *text = "rank 1 is late";
+  return getenv("FAKE_LATE") ? CC_ERROR_TIMEOUT : CC_SUCCESS;
+}
+
+cc_result cc_cuda_wait(cc_cuda* handle, int64_t timeout_ms) { return handle && timeout_ms ? CC_SUCCESS : 1; }
+cc_result cc_cuda_abort(cc_cuda* handle) { return say("%d abort\n", handle->number), CC_SUCCESS; }
+cc_result cc_cuda_destroy(cc_cuda* handle) { return free(handle), CC_SUCCESS; }
+const char* cc_cuda_last_error(void) { return "the fake was told to fail"; }
