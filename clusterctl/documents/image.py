@@ -166,6 +166,8 @@ class ProvenNode(Part):
     versions: tuple[str, ...]
     errors: tuple[str, ...]
     started: bool
+    beside: tuple[RankLibrary, ...] = ()
+    """Further libraries in these processes: collective_core in front of NCCL or on the GPU, NCCL's plugins."""
 
 
 class UnprovenNode(Part):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from clusterctl.images import gpu_code
 from clusterctl.images.base_image import BaseImage, Version, dotted, version
 from clusterctl.images.elf import ElfNeeds
 from clusterctl.images.library import Library
@@ -78,9 +79,7 @@ def judge(
                 f"{library.title} does not support {base.os or base.family}",
             )
         )
-    if architectures is not None or any(
-        "libcudart" in name for need in needs or () for name in need.libraries
-    ):
+    if architectures is not None or any(map(gpu_code.holds_gpu_code, needs or ())):
         findings += _gpu_code(architectures, gpus)
     return tuple(findings)
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _CODE = re.compile(r"\b((?:sm|compute)_\d+[af]?)\b")
 _TIMEOUT_S = 300
+# collective_core's library has CUDA's runtime linked into it.
+_OF_CUDA = ("libnccl.", "libcudart", "libcuda", "libcollective_core_cuda")
 _LIST = "cuobjdump --list-elf {0} 2>/dev/null; cuobjdump --list-ptx {0} 2>/dev/null"
 _TOOLKIT = "PATH=$PATH:/usr/local/cuda/bin; command -v cuobjdump >/dev/null || exit 0; "
 
@@ -28,7 +30,7 @@ def architectures(
 
     The tool is this machine's, else the base image's, run in a container without network.
     """
-    paths = [need.path for need in needs or () if _is_cuda(need)]
+    paths = [need.path for need in needs or () if holds_gpu_code(need)]
     if not paths:
         return None
     run = _here if shutil.which("cuobjdump") else lambda path: _in(client, base, path)
@@ -36,9 +38,10 @@ def architectures(
     return found or None
 
 
-def _is_cuda(need: ElfNeeds) -> bool:
+def holds_gpu_code(need: ElfNeeds) -> bool:
+    """Tell whether a library may hold GPU code: by its name, or because it needs a library of CUDA."""
     names = (need.soname or need.path.name, *need.libraries)
-    return any(name.startswith(("libnccl", "libcudart", "libcuda")) for name in names)
+    return any(name.startswith(_OF_CUDA) for name in names)
 
 
 def _here(path: Path) -> str:

@@ -89,6 +89,8 @@ class Library(Model):
     variables: tuple[LibraryVariable, ...] = ()
     mapped: str
     """A regular expression for the library's path in /proc/PID/maps."""
+    beside: str | None = None
+    """As ``mapped``, for further libraries that take part where they are loaded: plugins, libraries in front."""
     version_program: str | None = None
     """Python code that loads the library like a rank and prints its version line; None: not known."""
 

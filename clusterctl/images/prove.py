@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any
 
 from clusterctl import resources
@@ -31,6 +32,11 @@ class LibraryProof:
     sha256: str
     path: str
 
+    @property
+    def name(self) -> str:
+        """Return the file's name."""
+        return PurePosixPath(self.path.removesuffix(" (deleted)")).name
+
 
 @dataclass(frozen=True, slots=True)
 class ContainerProof:
@@ -45,6 +51,8 @@ class ContainerProof:
     ranks: tuple[LibraryProof, ...]
     versions: tuple[str, ...]
     errors: tuple[str, ...] = ()
+    beside: tuple[LibraryProof, ...] = ()
+    """Further libraries in the same processes: plugins, and libraries in front of this one."""
 
     @property
     def started(self) -> bool:
@@ -76,6 +84,7 @@ def ask(
             *("docker", "exec", "-i"),
             *_variables(
                 MAPPED=known.mapped,
+                BESIDE=known.beside or "",
                 VERSION_PROGRAM=known.version_program or "",
                 LOADER=resources.text("templates", "docker", "prove.py"),
                 PYTHON=node.python or "python3",
@@ -99,20 +108,23 @@ def parse(
     text: str, *, container: str, image: str, library: str, expected_sha256: str | None
 ) -> ContainerProof:
     """Return the proof that is in what the script printed."""
-    ranks, versions, errors = [], [], []
+    found: dict[str, list[LibraryProof]] = {"rank": [], "beside": []}
+    versions, errors = [], []
     for line in text.splitlines():
         fields = line.split("\t")
-        if fields[0] == "rank" and len(fields) == 5 and _PID.fullmatch(fields[2]):
-            ranks.append(LibraryProof(fields[1], int(fields[2]), fields[3], fields[4]))
+        if fields[0] in found and len(fields) == 5 and _PID.fullmatch(fields[2]):
+            found[fields[0]].append(LibraryProof(fields[1], int(fields[2]), fields[3], fields[4]))
         elif fields[0] == "version" and len(fields) == 2:
             versions.append(fields[1])
         elif fields[0] == "error":
             errors.append(" ".join(fields[1:]))
-    ranks.sort(key=lambda rank: (len(rank.rank), rank.rank, rank.pid))
+    for proofs in found.values():
+        proofs.sort(key=lambda rank: (len(rank.rank), rank.rank, rank.pid, rank.path))
     unique = tuple(dict.fromkeys(versions))
     return ContainerProof(
-        container, image, library, expected_sha256, tuple(ranks), unique, tuple(dict.fromkeys(errors))
-    )
+        container, image, library, expected_sha256, tuple(found["rank"]), unique, tuple(dict.fromkeys(errors)),
+        tuple(found["beside"]),
+    )  # fmt: skip
 
 
 def judge(answers: HostMap[ContainerProof]) -> tuple[str, ...]:
@@ -143,7 +155,26 @@ def judge(answers: HostMap[ContainerProof]) -> tuple[str, ...]:
     found += _unlike("sha256", {n: [r.sha256 for r in p.ranks] for n, p in proofs.items()})
     found += _unlike("path", {n: [r.path for r in p.ranks] for n, p in proofs.items()})
     found += _unlike("version", {n: p.versions for n, p in proofs.items()})
+    found += _beside(proofs)
     return tuple(found)
+
+
+def _beside(proofs: dict[str, ContainerProof]) -> list[str]:
+    """Name the ranks that lack a further library that others have, and the nodes where it is another file."""
+    found: list[str] = []
+    for name in sorted({one.name for proof in proofs.values() for one in proof.beside}):
+        sums: dict[str, Sequence[str]] = {}
+        for node, proof in proofs.items():
+            having = [one for one in proof.beside if one.name == name]
+            sums[node] = [one.sha256 for one in having]
+            pids = {one.pid for one in having}
+            found += [
+                f"{node}: rank {rank.rank} (pid {rank.pid}) does not have {name} mapped, but other ranks do"
+                for rank in proof.ranks
+                if rank.rank.isdigit() and rank.pid not in pids
+            ]
+        found += _unlike(f"sha256 of {name}", sums)
+    return found
 
 
 def _unlike(what: str, values: dict[str, Sequence[str]]) -> list[str]:

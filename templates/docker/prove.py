@@ -13,7 +13,8 @@ with contextlib.redirect_stdout(said):
 fields = [line.split(None, 5) for line in Path("/proc/self/maps").read_text().splitlines()]
 paths = {field[5].strip() for field in fields if len(field) == 6 and field[1].startswith("r-x")}
 lines = ["version\t" + said.getvalue().strip()]
-for path in sorted(path for path in paths if re.search(os.environ["MAPPED"], path)):
-    digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
-    lines.append("\t".join(("rank", "slot " + os.environ["SLOT"], str(os.getpid()), digest, path)))
+for kind, pattern in (("rank", os.environ["MAPPED"]), ("beside", os.environ["BESIDE"])):
+    for path in sorted(path for path in paths if pattern and re.search(pattern, path)):
+        digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+        lines.append("\t".join((kind, "slot " + os.environ["SLOT"], str(os.getpid()), digest, path)))
 sys.stdout.write("\n".join(lines) + "\n")

@@ -1,17 +1,26 @@
 # Runs in a container. Prints, with tabs: "rank", rank, pid, sha256 and path of the library in every process that has it
-# mapped, and "version" with the line that the library says of itself. Without such a process, $SLOTS are started that
+# mapped, "beside" with the same of the further libraries there ($BESIDE), and "version" with the line that the library says of itself. Without such a process, $SLOTS are started that
 # load the library as ranks do.
+mapped_by() {
+  sed -nE 's/^[0-9a-f]+-[0-9a-f]+ r.xp [^/]*(\/.*)$/\1/p' "$1/maps" 2>/dev/null | grep -E "$2" | sort -u
+}
+# Of a kind and a process: a line for each path on standard input.
+lines_of() {
+  while IFS= read -r path; do
+    sum=$(sha256sum "$2/root$path" 2>/dev/null)
+    printf '%s\t%s\t%s\t%s\t%s\n' "$1" "$rank" "${2#/proc/}" "${sum%% *}" "$path"
+  done
+}
 found=
 for folder in /proc/[0-9]*; do
-  paths=$(sed -nE 's/^[0-9a-f]+-[0-9a-f]+ r.xp [^/]*(\/.*)$/\1/p' "$folder/maps" 2>/dev/null | grep -E "$MAPPED" | sort -u)
+  paths=$(mapped_by "$folder" "$MAPPED")
   [ -n "$paths" ] || continue
   found=1
   rank=$(tr '\0' '\n' <"$folder/environ" 2>/dev/null |
     sed -nE 's/^(OMPI_COMM_WORLD_RANK|PMI_RANK|SLURM_PROCID|RANK)=//p' | head -n 1)
-  echo "$paths" | while IFS= read -r path; do
-    sum=$(sha256sum "$folder/root$path" 2>/dev/null)
-    printf 'rank\t%s\t%s\t%s\t%s\n' "${rank:--}" "${folder#/proc/}" "${sum%% *}" "$path"
-  done
+  rank=${rank:--}
+  echo "$paths" | lines_of rank "$folder"
+  [ -z "$BESIDE" ] || mapped_by "$folder" "$BESIDE" | lines_of beside "$folder"
 done
 [ -n "$VERSION_PROGRAM" ] || exit 0
 command -v "$PYTHON" >/dev/null || { printf 'error\t%s is not in the container\n' "$PYTHON"; exit 0; }

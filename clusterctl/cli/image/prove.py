@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,7 +17,8 @@ from clusterctl.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from clusterctl.images.prove import ContainerProof
+    from clusterctl.documents.image import RankLibrary
+    from clusterctl.images.prove import ContainerProof, LibraryProof
     from clusterctl.inventory.model import Node
     from clusterctl.transport.base import HostMap, Transport
 
@@ -79,13 +81,21 @@ def _table(proofs: dict[str, ContainerProof]) -> str:
     rows = [
         (node, rank.rank, str(rank.pid), rank.sha256[:12], ", ".join(proof.versions) or "-", rank.path)
         for node, proof in proofs.items()
-        for rank in proof.ranks
+        for rank in sorted((*proof.ranks, *proof.beside), key=lambda one: (len(one.rank), one.rank, one.pid))
     ]
     return console.table(("node", "rank", "pid", "sha256", "version", "path"), rows, right=(2,))
 
 
+def _libraries(proofs: Sequence[LibraryProof]) -> tuple[RankLibrary, ...]:
+    from clusterctl.documents.image import RankLibrary
+
+    return tuple(
+        RankLibrary(rank=proof.rank, pid=proof.pid, sha256=proof.sha256, path=proof.path) for proof in proofs
+    )
+
+
 def _document(answers: HostMap[ContainerProof], against: tuple[str, ...]) -> dict[str, object]:
-    from clusterctl.documents.image import ImageProve, ProvenNode, RankLibrary, UnprovenNode
+    from clusterctl.documents.image import ImageProve, ProvenNode, UnprovenNode
     from clusterctl.documents.words import Success
 
     proven = [
@@ -96,13 +106,11 @@ def _document(answers: HostMap[ContainerProof], against: tuple[str, ...]) -> dic
             image=proof.image,
             library=proof.library,
             expected_sha256=proof.expected_sha256,
-            ranks=tuple(
-                RankLibrary(rank=rank.rank, pid=rank.pid, sha256=rank.sha256, path=rank.path)
-                for rank in proof.ranks
-            ),
+            ranks=_libraries(proof.ranks),
             versions=proof.versions,
             errors=proof.errors,
             started=proof.started,
+            beside=_libraries(proof.beside),
         )
         for name, proof in answers.values_by_node.items()
     ]

@@ -144,6 +144,19 @@ def test_what_is_not_known_of_gpus_is_said() -> None:
         assert finding.judgement is compatibility.Compatibility.UNKNOWN
 
 
+def test_collective_cores_gpu_code_is_checked_although_it_needs_no_library_of_cuda() -> None:
+    def of(*sonames, **more):
+        elf = [needs(soname) for soname in ("libcollective_core.so", "libcollective_core_nccl.so", *sonames)]
+        return [f for f in judged("ccore", elf=elf, **more) if f.what == "GPU code"]
+
+    assert of() == []
+    (unknown,) = of("libcollective_core_cuda.so")
+    assert unknown.judgement is compatibility.Compatibility.UNKNOWN
+    code = frozenset({"sm_80", "sm_90", "compute_100"})
+    (fits, old) = of("libcollective_core_cuda.so", architectures=code, gpus=["NVIDIA H200", "Tesla T4"])
+    assert (fits.judgement.value, old.judgement.value) == ("fits", "refused")
+
+
 def answered(**answers: list[str]) -> BaseImage:
     debian = {
         "os": ["Debian GNU/Linux 12"],

@@ -76,6 +76,26 @@ def test_a_file_that_was_replaced_is_named() -> None:
     assert "has been removed" in found
 
 
+def test_what_is_loaded_beside_the_library_is_the_same_in_every_rank() -> None:
+    def beside(number, name, sha256=GOOD):
+        return rank(number, sha256=sha256, path=f"/lib/{name}").replace("rank", "beside", 1)
+
+    cuda, front = "libcollective_core_cuda.so", "libcollective_core_nccl.so"
+    both = [rank(0), rank(1), *(beside(number, name) for name in (cuda, front) for number in (0, 1))]
+    proof = node(*both)
+    assert against(a=proof) == ()
+    assert [(one.rank, one.name) for one in proof.beside] == [
+        ("0", cuda),
+        ("0", front),
+        ("1", cuda),
+        ("1", front),
+    ]
+    assert against(a=node(*both), b=node(rank(2), beside(2, cuda, OTHER))) == (
+        f"b: sha256 of {cuda} is {OTHER}, elsewhere {GOOD}",
+        f"b: rank 2 (pid 102) does not have {front} mapped, but other ranks do",
+    )
+
+
 def test_a_node_that_does_not_answer_is_no_part_of_the_comparison() -> None:
     assert against(a=node(rank(0)), b=Failure(FailureKind.TIMEOUT, "b: no answer")) == ()
 
