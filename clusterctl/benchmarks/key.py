@@ -12,7 +12,17 @@ from itertools import pairwise
 from typing import Any
 
 FIELDS = (
-    *("benchmark", "program", "library", "library_version", "launcher", "np", "nodes", "map_by"),
+    *(
+        "benchmark",
+        "program",
+        "library",
+        "library_version",
+        "launcher",
+        "np",
+        "nodes",
+        "map_by",
+        "ranks_per_gpu",
+    ),
     *("hardware", "torch", "precision", "memory_format", "batch_per_rank", "image_size", "sequence_length"),
     *("optimizer", "data", "compile", "bucket_cap_mb", "threads", "datatype", "redop", "cuda_graph"),
     "environment",
@@ -98,7 +108,7 @@ def library_version(library: str | None, lines: Iterable[str]) -> str | None:
 
     Several versions in one run, which is a fault of its own, are joined by ``+``.
     """
-    pattern = _VERSIONS.get(library or "")
+    pattern = _VERSIONS.get((library or "").partition("+")[0])
     if pattern is None:
         return None
     found = {match["version"] for line in lines if (match := pattern.search(line))}

@@ -25,6 +25,7 @@ _TRANSPORT = "Transport:"
 _VERSION = re.compile(r"(NCCL version \S+|#\s*nccl-tests version.*|#\s*Library .*|#\s*collective_core .*)")
 _MOST = 1e18
 """Upper limit of times (us) and bandwidths (GB/s), so that their sums and ratios stay finite."""
+_SHARING = re.compile(r"#\s*Ranks per GPU:\s*(?P<how>\S.{0,200})")
 # Columns before the two halves, in any layout of nccl-tests.
 _LEADING = ("size", "count", "type", "redop", "root")
 _TIMES = ("time", "cputime")
@@ -64,6 +65,8 @@ class Sweep:
     libraries: tuple[str, ...]
     transports: tuple[str, ...]
     faults: tuple[Fault, ...]
+    ranks_per_gpu: str | None = None
+    """How ranks shared the GPUs, if they did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +231,7 @@ def parse(text: str) -> Sweep:
     transports: dict[str, None] = {}
     out_of_bounds: int | None = None
     verdict: str | None = None
+    ranks_per_gpu: str | None = None
     for line in lines(text):
         if (found := _layout(line)) is not None:
             layout, tables = found, tables + 1
@@ -239,6 +243,8 @@ def parse(text: str) -> Sweep:
             out_of_bounds, verdict = int(match["count"]), match["word"]
         elif (transport := _transport(line)) is not None:
             transports[transport] = None
+        elif match := _SHARING.match(line):
+            ranks_per_gpu = match["how"].strip()
         elif match := _VERSION.search(line):
             libraries[match[0].lstrip("# ").strip()] = None
         elif layout is not None and (row := _row(layout, line)) is not None:
@@ -253,4 +259,5 @@ def parse(text: str) -> Sweep:
         tuple(libraries),
         tuple(transports),
         _judge(rows, endless, ranks, tables, out_of_bounds, verdict),
+        ranks_per_gpu,
     )

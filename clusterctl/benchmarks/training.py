@@ -84,6 +84,8 @@ class TrainingRun:
     settings: dict[str, Any]
     libraries: tuple[str, ...]
     faults: tuple[Fault, ...]
+    paths: tuple[tuple[int, str], ...] = ()
+    """How collective_core moved the CUDA tensors of each rank, if it did."""
 
     @property
     def samples_per_s(self) -> float:
@@ -102,7 +104,7 @@ _FIGURES = ("samples_per_s_mean", "samples_per_s_spread", "loss_first", "loss_la
 _SETTINGS = (
     *("model", "sample", "parameters", "device", "precision", "channels_last", "batch_size"),
     *("image_size", "phase", "sequence_length", "predictions", "optimizer", "data"),
-    *("compile", "bucket_cap_mb", "steps", "threads", "torch"),
+    *("compile", "bucket_cap_mb", "steps", "threads", "torch", "ranks_per_gpu"),
 )
 
 
@@ -256,4 +258,5 @@ def parse(stdout_by_rank: Mapping[int, str]) -> TrainingRun:
         _settings(finished[0]) if finished else {},
         _libraries(finished),
         tuple(faults),
+        tuple((r["rank"], path[:500]) for r in finished if isinstance(path := r.get("path"), str)),
     )

@@ -76,7 +76,8 @@ class VariantPoint(Part):
 class VariantResult(Part):
     """One variant: its settings, its number of repeats, its figures, their keys, and the proof of one repeat.
 
-    ``proof`` has the entries ``expected``, ``gpudirect``, ``nccl`` and ``stragglers`` of a plain run's proof.
+    ``proof`` has the entries ``expected``, ``gpudirect``, ``nccl``, ``paths``, ``sharing`` and ``stragglers`` of a
+    plain run's proof.
     """
 
     name: str

@@ -168,7 +168,7 @@ def spread(slots: Sequence[int], np: int, map_by: MapBy) -> tuple[int, ...]:
     if np > sum(slots):
         raise LaunchError(
             f"-np asks for {np} ranks, but the nodes have {sum(slots)} slots",
-            hint="lower -np, add nodes, or raise `slots` in the inventory",
+            hint="lower -np, add nodes, raise `slots` in the inventory, or let ranks share GPUs: --oversubscribe",
         )
     counts = [0] * len(slots)
     if map_by == "slot":

@@ -9,6 +9,7 @@ from clusterctl.benchmarks.neighbours import Neighbourhood
 from clusterctl.errors import LaunchError
 from clusterctl.launch import choose
 from clusterctl.launch.base import LaunchPlan
+from clusterctl.launch.environment import backend
 from clusterctl.launch.failure import Outcome
 from clusterctl.launch.plan import RequestPlan
 from clusterctl.workloads.archive import ARCHIVE
@@ -27,7 +28,7 @@ def plan(chosen: RequestPlan, measured: LaunchPlan) -> LaunchPlan | None:
     except LaunchError:
         return None  # Pythons at different paths
     timeout_s = min(measured.timeout_s, _TIMEOUT_S)
-    words = (*program.words, "--backend", chosen.library, "-T", f"{timeout_s:g}")
+    words = (*program.words, "--backend", backend(chosen.library), "-T", f"{timeout_s:g}")
     return replace(chosen.launch(measured.np, words, number=1), timeout_s=timeout_s)
 
 

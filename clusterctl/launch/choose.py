@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 
 from clusterctl.benchmarks.collective import program_of
 from clusterctl.errors import LaunchError, UsageError
 from clusterctl.inventory import nodeset
 from clusterctl.launch.base import MapBy, RankLauncher
-from clusterctl.launch.environment import Library
+from clusterctl.launch.environment import Library, backend
 from clusterctl.launch.launchers.hydra import Hydra
 from clusterctl.launch.launchers.local import LocalSpawn
 from clusterctl.launch.launchers.mpi_version import Family
@@ -25,7 +26,7 @@ LAUNCHERS: dict[str, RankLauncher] = {
     "srun": Srun(),
     "local": LocalSpawn(),
 }
-LIBRARIES: tuple[Library, ...] = ("nccl", "gloo", "ccore")
+LIBRARIES: tuple[Library, ...] = ("nccl", "gloo", "ccore", "nccl+ccore")
 _FAMILIES: dict[str, Family] = {"openmpi": "openmpi", "mpich": "mpich"}
 
 
@@ -138,28 +139,41 @@ def torch_program(answers: Sequence[Readiness], archive: str, workload: str) -> 
 
 
 def collective_program(name: str, chosen: Library, answers: Sequence[Readiness], archive: str) -> Program:
-    """Return nccl-tests' program if all nodes have it for this library, else the equivalent torch program."""
+    """Return nccl-tests' program if all nodes have it for this library, else the equivalent torch program.
+
+    collective_core's own program measures host memory, so nodes with GPUs measure it through torch.
+    """
     program = program_of(name)
-    if chosen == "nccl":
+    on_gpus = all(answer.gpus for answer in answers)
+    if backend(chosen) == "nccl":
         paths = [answer.perf for answer in answers]
     else:
         # A path that the inventory sets is used or rejected, but never replaced silently.
         paths = [answer.perf if answer.node.all_reduce_perf else answer.core_perf for answer in answers]
     wanted = any(answer.node.all_reduce_perf for answer in answers)
+    if chosen == "ccore" and on_gpus and not wanted:
+        return comparable_program(name, chosen, answers, archive)
     if chosen != "gloo" and (wanted or all(paths)):
         if not all(paths):
             return Program((program,), torch=False, perf=True)
         return Program((same(answers, paths, f"the path of {program}"),), torch=False, perf=True)
     found = torch_program(answers, archive, "collective")
     # Python takes longer to start a small transfer over NVLink than the transfer takes: only a CUDA graph can time it.
-    graph = ("-G", "auto") if chosen == "nccl" else ()
-    return Program((*found.words, name, "--backend", chosen, *graph), torch=True, perf=False)
+    graph = ("-G", "auto") if backend(chosen) == "nccl" else ()
+    return Program((*found.words, name, "--backend", backend(chosen), *graph), torch=True, perf=False)
 
 
 def comparable_program(name: str, chosen: Library, answers: Sequence[Readiness], archive: str) -> Program:
     """Return the torch program, which is the same for every library, so that only the library differs."""
     found = torch_program(answers, archive, "collective")
-    return Program((*found.words, name, "--backend", chosen), torch=True, perf=False)
+    return Program((*found.words, name, "--backend", backend(chosen)), torch=True, perf=False)
+
+
+def nccl_symbols(answers: Sequence[Readiness]) -> str:
+    """Return the path of collective_core's NCCL-symbol library, beside its programs; the same on all nodes."""
+    programs = [answer.core_perf for answer in answers]
+    program = same(answers, programs, "the path of collective_core")
+    return str(PurePosixPath(program).parent.parent / "lib" / "libcollective_core_nccl.so")
 
 
 def told_of_deadline(program: Program, timeout_s: float) -> Program:

@@ -13,7 +13,8 @@ from clusterctl.inventory.field_types import too_many_hcas
 from clusterctl.inventory.interfaces import Interfaces
 from clusterctl.secret.scrub import names_a_secret
 
-Library = Literal["nccl", "gloo", "ccore"]
+Library = Literal["nccl", "gloo", "ccore", "nccl+ccore"]
+"""``nccl+ccore``: NCCL behind collective_core's NCCL-symbol library, which takes the calls that it makes faster."""
 _GDR_LEVEL = re.compile(r"LOC|PIX|PXB|PHB|SYS|[0-5]")
 _DEBUG = ("VERSION", "WARN", "INFO", "ABORT", "TRACE")
 # Variables and the fields of Communication that set them: those of each library, then those of the layers above NCCL.
@@ -31,6 +32,7 @@ _OF_LIBRARY: dict[Library, dict[str, str]] = {
     "gloo": {"GLOO_SOCKET_IFNAME": "interfaces"},
     "ccore": {"CCORE_SOCKET_IFNAME": "interfaces"},
 }
+_OF_LIBRARY["nccl+ccore"] = _OF_LIBRARY["nccl"]
 _ABOVE = {
     "HOROVOD_FUSION_THRESHOLD": "fusion_threshold_bytes",
     "HOROVOD_CYCLE_TIME": "cycle_time_ms",
@@ -44,6 +46,11 @@ _ABOVE = {
 }
 # The order in which variables are written, which is that of the vendors' guides.
 _ORDER = (*(name for fields in _OF_LIBRARY.values() for name in fields), *_ABOVE)
+
+
+def backend(library: Library) -> Literal["nccl", "gloo", "ccore"]:
+    """Return the library that programs call: behind collective_core's NCCL-symbol library it is NCCL."""
+    return "nccl" if library == "nccl+ccore" else library
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +158,7 @@ def _check_hcas(selector: str | None) -> None:
 
 def _check(settings: Communication, np: int | None) -> None:
     light = (settings.two_d, settings.top_k, settings.intra_size, settings.top_k_ratio)
-    if settings.library != "nccl":
+    if backend(settings.library) != "nccl":
         if any(value is not None for value in (*light, settings.fusion_threshold_bytes)):
             raise ArtifactError(
                 f"the 2D, top-k and fusion variables belong to LightCC and Horovod over NCCL, "

@@ -200,7 +200,7 @@ def check_library(library: str, said: Iterable[str]) -> tuple[Fault, ...]:
     """Return a fault if the program reports another library than the requested one."""
     for other, titles in _TITLES.items():
         line = next((line for line in said if line.startswith(titles)), None)
-        if line is not None and other != library:
+        if line is not None and other != library.partition("+")[0]:
             return (
                 Fault(
                     FaultKind.MISSING_PROGRAM,

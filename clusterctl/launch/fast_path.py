@@ -100,7 +100,7 @@ def of_launch(
     selector = dict(plan.env).get("NCCL_IB_HCA")
     links = node_links.weakest([node_links.selected(answer.links, selector) for answer in used])
     nodes = [placement.node for placement in plan.placements]
-    if library != "nccl" or len(nodes) < 2:
+    if library.partition("+")[0] != "nccl" or len(nodes) < 2:
         return Trust(plan.np, len(nodes), links)
     log = read(outcome)
     of_rank = plan.node_of_rank

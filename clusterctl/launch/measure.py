@@ -27,6 +27,8 @@ from clusterctl.launch.request import Request
 from clusterctl.launch.run import Runner
 from clusterctl.launch.variants import require_reader, tunes, without_effect
 from clusterctl.transport.answers import HANDLING_ERRORS
+from clusterctl.trust import paths
+from clusterctl.trust.paths import RankPath
 from clusterctl.workloads.archive import ARCHIVE, build
 from clusterctl.workloads.training_sizes import default_sizes
 
@@ -62,6 +64,8 @@ class Measured:
     """What the last launch proves about its fast path."""
     neighbours: Neighbourhood = field(default_factory=Neighbourhood)
     """The rates between neighbouring ranks of a collective, if they were measured; they show which node is slow."""
+    paths: tuple[RankPath, ...] = ()
+    """How collective_core moved the ranks' CUDA tensors, or which calls it took in front of NCCL."""
 
 
 def planned(plan: LaunchPlan) -> dict[str, Any]:
@@ -132,7 +136,16 @@ def _collective_settings(
         "iters": swept.iters,
         "warmup_iters": swept.warmup_iters,
         "check": swept.check,
+        "ranks_per_gpu": sweep.ranks_per_gpu,
     }
+
+
+def _reports(outcome: Outcome) -> tuple[RankPath, ...]:
+    """Return the reports of the ranks' NCCL-symbol libraries; launchers that merge the streams put them on stdout."""
+    texts: dict[int, str] = dict(outcome.stdout_by_rank)
+    for rank, text in outcome.stderr_by_rank.items():
+        texts[rank] = f"{texts.get(rank, '')}\n{text}"
+    return paths.of_reports(texts)
 
 
 class Measurement:
@@ -213,9 +226,9 @@ class Measurement:
         self._say(f"starting {plan.np} rank(s) on {nodes} node(s) through {name}")
         slots = sum(answer.slots for answer in chosen.answers)
         if plan.np > slots:
-            self._say(
-                f"note: {plan.np} ranks share {slots} core(s), so the figures are low and not meaningful"
-            )
+            shared = "GPU(s), so the figures are not those of as many GPUs"
+            cores = "core(s), so the figures are low and not meaningful"
+            self._say(f"note: {plan.np} ranks share {slots} {shared if chosen.on_gpus else cores}")
         faults = self._runner.check_mesh(plan, chosen.answers).faults if plan.launcher.over_ssh else ()
         if faults:
             self._launches.append(document(plan, None))
@@ -247,6 +260,7 @@ class Measurement:
             hardware=_hardware(sweep.ranks, chosen.answers),
             trust=proven,
             neighbours=neighbours,
+            paths=_reports(outcome) if chosen.library == "nccl+ccore" else paths.of_table(outcome.table),
         )  # fmt: skip
 
     def _beside(self, chosen: RequestPlan, plan: LaunchPlan) -> Neighbourhood:
@@ -267,6 +281,7 @@ class Measurement:
         ranks: tuple[RankProof, ...] = ()
         faults: tuple[Fault, ...] = ()
         proven: trust.Trust | None = None
+        taken: tuple[RankPath, ...] = ()
         for plan in plans:
             outcome, causes = self._launch(chosen, plan)
             if outcome is None:
@@ -274,6 +289,9 @@ class Measurement:
                 break
             proven = self._trust(plan, outcome, chosen)
             run = training.parse(outcome.stdout_by_rank)
+            if plan.np > 1:
+                by_torch = tuple(RankPath(rank, path) for rank, path in run.paths)
+                taken = _reports(outcome) if chosen.library == "nccl+ccore" else by_torch
             ranks = run.ranks
             finished = tuple(RankProof(rate.rank, "", 0, "") for rate in run.rates)
             faults = merge(causes, run.faults, failure.check_ranks(finished, plan.np))
@@ -292,6 +310,7 @@ class Measurement:
             settings=settings,
             hardware=_hardware(ranks, chosen.answers),
             trust=proven,
+            paths=taken,
         )  # fmt: skip
 
     def _trust(self, plan: LaunchPlan, outcome: Outcome, chosen: RequestPlan) -> trust.Trust:

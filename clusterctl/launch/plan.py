@@ -20,13 +20,17 @@ from clusterctl.inventory import interfaces
 from clusterctl.launch import choose, environment, preflight
 from clusterctl.launch import fast_path as trust
 from clusterctl.launch.base import LaunchPlan, MapBy, Placement, RankLauncher, spread
-from clusterctl.launch.environment import Communication, Environment, Library, variables
+from clusterctl.launch.environment import Communication, Environment, Library, backend, variables
 from clusterctl.launch.identity import LaunchIdentity
 from clusterctl.launch.preflight import Needs, Readiness
 from clusterctl.launch.request import Request
+from clusterctl.trust import paths
 from clusterctl.workloads.archive import ARCHIVE
+from clusterctl.workloads.shared_gpu import SHARE_GPUS
 
 CPU_SWEEP = CollectiveSweep(min_bytes=8, max_bytes=16 << 20, step_factor=4, iters=10, warmup_iters=2)
+SHARING = 2
+"""How many ranks share each GPU if ``--oversubscribe`` comes without ``-np``."""
 GPU_SWEEP = CollectiveSweep(min_bytes=8, max_bytes=1 << 30, step_factor=2, iters=20, warmup_iters=5)
 
 
@@ -57,14 +61,14 @@ class RequestPlan:
     def training(self) -> Training | None:
         """Return the training with its backend and deadline; None for a collective."""
         asked = self.request.training
-        return asked and replace(asked, backend=self.library, timeout_s=self.request.timeout_s)
+        return asked and replace(asked, backend=backend(self.library), timeout_s=self.request.timeout_s)
 
     def unmet(self) -> tuple[Fault, ...]:
         """Return a fault for each requirement that a node does not meet."""
         needs = Needs(
             mpirun=choose.family(self.launcher.name), srun=self.launcher.by_slurm,
             torch=self.program.torch or self.launcher.name == "torchrun", perf=self.program.perf,
-            program=program_of(self.request.collective),
+            program=program_of(self.request.collective), nccl_symbols=self.library == "nccl+ccore",
         )  # fmt: skip
         return preflight.judge(self.answers, needs)
 
@@ -94,6 +98,7 @@ class RequestPlan:
             timeout_s=self.request.timeout_s,
             identity=self.identity,
             number=number,
+            oversubscribe=self.request.oversubscribe,
         )
 
 
@@ -107,7 +112,9 @@ def plan(request: Request, answers: Sequence[Readiness], identity: LaunchIdentit
     library = choose.library(request.library, answers, collective=request.training is None)
     archive = f"{identity.directory}/{ARCHIVE}"
     if request.training is None:
-        choosing = choose.comparable_program if request.same_program else choose.collective_program
+        # Only the torch program gives each rank what NCCL needs to share a GPU.
+        same_program = request.same_program or request.oversubscribe
+        choosing = choose.comparable_program if same_program else choose.collective_program
         program = choose.told_of_deadline(
             choosing(request.collective, library, answers, archive), request.timeout_s
         )
@@ -119,7 +126,7 @@ def plan(request: Request, answers: Sequence[Readiness], identity: LaunchIdentit
         launcher=launcher,
         library=library,
         program=program,
-        np=request.np or sum(answer.slots for answer in answers),
+        np=request.np or sum(answer.slots for answer in answers) * (SHARING if request.oversubscribe else 1),
         map_by=choose.mapping(request.map_by, answers),
         identity=identity,
     )
@@ -155,19 +162,23 @@ def launch(
     identity: LaunchIdentity | None = None,
     number: int = 0,
     forward: Sequence[str] = (),
+    oversubscribe: bool = False,
 ) -> LaunchPlan:
     """Return the launch of ``np`` ranks on these nodes (the launching one first).
 
     ``options`` are variables that the command line names, ``forward`` names of variables that the launcher copies from
-    its own environment. Without ``identity`` a person starts the command: it has no launch directory and no rendezvous.
+    its own environment. ``oversubscribe``: ranks may share GPUs. Without ``identity`` a person starts the command: it
+    has no launch directory and no rendezvous.
     """
-    counts = spread(_slots(answers, np), np, map_by)
+    slots = _slots(answers, np, oversubscribe=oversubscribe)
+    counts = spread(slots, np, map_by)
     used = [(answer, count) for answer, count in zip(answers, counts, strict=True) if count]
     members = [answer for answer, _ in used]
     first = members[0]
     selector = agreed([member.node for member in members], "socket_ifname")
     env = _environment(
-        members, np, library, launcher.name, options, forward, timeout_s=timeout_s, identity=identity, number=number
+        members, np, library, launcher.name, options, forward, timeout_s=timeout_s, identity=identity, number=number,
+        oversubscribe=oversubscribe,
     )  # fmt: skip
     return LaunchPlan(
         launcher=launcher,
@@ -177,7 +188,7 @@ def launch(
         placements=tuple(
             Placement(
                 a.node.name, a.host, a.ssh_address, a.ssh_port or a.node.port, a.node.user, count,
-                slots=a.slots, local=a.node.connection == "local",
+                slots=max(a.slots, count) if oversubscribe else a.slots, local=a.node.connection == "local",
             )
             for a, count in used
         ),
@@ -206,10 +217,10 @@ def _mpirun(first: Readiness, launcher_name: str) -> str:
     return found[0] if found is not None else "mpirun"
 
 
-def _slots(answers: Sequence[Readiness], np: int) -> list[int]:
-    """Return the nodes' slots; slots that only count CPU cores are overcommitted evenly if ``np`` exceeds them."""
+def _slots(answers: Sequence[Readiness], np: int, *, oversubscribe: bool) -> list[int]:
+    """Return the nodes' slots, overcommitted evenly if ``np`` exceeds them and they only count CPU cores, or may be."""
     slots = [answer.slots for answer in answers]
-    if np > sum(slots) and all(answer.slots_are_cores for answer in answers):
+    if np > sum(slots) and (oversubscribe or all(answer.slots_are_cores for answer in answers)):
         turns = -(-np // sum(slots))
         return [count * turns for count in slots]
     return slots
@@ -226,6 +237,7 @@ def _environment(
     timeout_s: float,
     identity: LaunchIdentity | None,
     number: int,
+    oversubscribe: bool,
 ) -> Environment:
     """Return the variables for all ranks, with the precedence of :func:`launch.environment.build`."""
     nodes = [member.node for member in members]
@@ -234,6 +246,10 @@ def _environment(
         library=library, interfaces=nodes[0].interfaces, rdma_devices=agreed(nodes, "rdma_devices")
     )
     chosen = _chosen(members, library, launcher_name, timeout_s, identity, number) if identity else {}
+    if library == "nccl+ccore":
+        chosen |= {"LD_PRELOAD": choose.nccl_symbols(members), "CCORE_NCCL_REPORT": paths.REPORT_TO}
+    if oversubscribe:
+        chosen |= {SHARE_GPUS: "1"}
     found = environment.build(
         options=options, free=agreed_env(nodes), settings=variables(settings, np=np), chosen=chosen, forward=forward
     )  # fmt: skip
@@ -253,14 +269,15 @@ def _chosen(
     """Return the variables that clusterctl chooses: the rendezvous, threads, and the log that proves the path."""
     first, alone = members[0], len(members) == 1
     # Across nodes NCCL logs enough to prove which path it takes.
-    proving = library == "nccl" and not alone
+    nccl = backend(library) == "nccl"
+    proving = nccl and not alone
     log = Communication(
         library=library,
-        debug="INFO" if proving else "VERSION" if library == "nccl" else None,
+        debug="INFO" if proving else "VERSION" if nccl else None,
         debug_subsystems=trust.SUBSYSTEMS if proving else None,
         debug_file=trust.log_file(launcher_name) if proving else None,
         # Ranks of one node use the loopback interface, whatever the node's name resolves to.
-        interfaces=interfaces.parse("lo") if alone and library != "nccl" else None,
+        interfaces=interfaces.parse("lo") if alone and not nccl else None,
     )
     port, core_port = identity.ports(first.ports, number)
     address = "127.0.0.1" if alone else first.fabric_address

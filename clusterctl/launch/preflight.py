@@ -26,6 +26,8 @@ class Needs:
     perf: bool = False
     program: str = "all_reduce_perf"
     """The perf program's name, for messages."""
+    nccl_symbols: bool = False
+    """Whether ranks load collective_core's NCCL-symbol library."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +224,11 @@ def _judge(answer: Readiness, needs: Needs) -> list[Fault]:
         missing(
             f"torch is not installed for {answer.python}",
             "install torch 2.4 or newer there, or set `python` in the inventory to a Python that has it",
+        )
+    if needs.nccl_symbols and answer.core_perf is None:
+        missing(
+            f"collective_core is not installed for {answer.python or node.python or 'python3'}",
+            "install clusterctl there, or choose --library nccl",
         )
     if needs.perf and answer.perf is None and (node.all_reduce_perf or answer.core_perf is None):
         missing(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from clusterctl.errors import ArtifactError, LaunchError, UsageError
 from clusterctl.launch import choose
-from clusterctl.launch.environment import Communication, Library, variables
+from clusterctl.launch.environment import Communication, Library, backend, variables
 from clusterctl.secret.scrub import names_a_secret
 
 # GDR: how far a NIC may be from a GPU for GPUDirect RDMA, as in Tencent Cloud's guide (0: never, 2: PXB).
@@ -22,6 +22,8 @@ _READERS: tuple[tuple[str, Library], ...] = (
 _LOGGING = ("NCCL_DEBUG",)
 # Variables without effect if all ranks run on one node.
 _NETWORK = ("NCCL_NET", "NCCL_IB", "NCCL_SOCKET")
+# Settings of collective_core that its NCCL-symbol library reads in front of NCCL.
+_IN_FRONT = ("CCORE_",)
 _FORM = "for example nccl,ccore or gdr=0,gdr=2 or nccl,nccl+NCCL_ALGO=Ring"
 
 
@@ -60,8 +62,8 @@ def _variant(word: str) -> Variant:
             name = _ALIASES.get(name, name)
             _require_variable(name, value)
             environment[name] = value
-        elif term in choose.LIBRARIES and library is None:
-            library = choose.known_library(term)
+        elif (joined := f"{library}+{term}" if library else term) in choose.LIBRARIES:
+            library = choose.known_library(joined)
         else:
             raise UsageError(
                 f"--compare: {term!r} is neither a library ({', '.join(choose.LIBRARIES)}) nor NAME=VALUE",
@@ -94,6 +96,8 @@ def _require_variable(name: str, value: str) -> None:
 def require_reader(library: Library, environment: dict[str, str]) -> None:
     """Raise LaunchError if a variable belongs to another library, so that it would have no effect."""
     for name in environment:
+        if name.startswith(_prefixes(library)):
+            continue
         reader = next((reader for prefix, reader in _READERS if name.startswith(prefix)), library)
         if reader != library:
             raise LaunchError(
@@ -105,8 +109,13 @@ def require_reader(library: Library, environment: dict[str, str]) -> None:
 
 def tunes(name: str, library: Library) -> bool:
     """Tell whether this library reads a variable and its value may change figures."""
-    own = tuple(prefix for prefix, reader in _READERS if reader == library)
+    own = _prefixes(library)
     return name.startswith(own) and not name.startswith(_LOGGING) and not _OWN.fullmatch(name)
+
+
+def _prefixes(library: Library) -> tuple[str, ...]:
+    own = tuple(prefix for prefix, reader in _READERS if reader == backend(library))
+    return (*own, *_IN_FRONT) if library == "nccl+ccore" else own
 
 
 def without_effect(environment: dict[str, str], nodes: int) -> list[str]:

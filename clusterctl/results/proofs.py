@@ -13,12 +13,18 @@ from clusterctl.trust.nccl_log_model import NcclLog
 
 
 def of_measured(measured: Measured) -> dict[str, Any]:
-    """Return the entries of ``proof`` that ``measured`` allows: gpudirect, nccl, expected, neighbours, stragglers."""
+    """Return the entries of ``proof`` that ``measured`` allows, such as gpudirect, expected and paths."""
     found: dict[str, Any] = {}
     trust = measured.trust
     if trust is not None and trust.gpudirect is not None and trust.log is not None:
         found["gpudirect"] = trust.gpudirect.document()
         found["nccl"] = _nccl(trust.log)
+    if measured.paths:
+        found["paths"] = [path.document() for path in measured.paths]
+    elif measured.library == "nccl+ccore" and not measured.faults:
+        found["paths"] = []
+    if shared := measured.settings.get("ranks_per_gpu"):
+        found["sharing"] = shared
     if measured.sweep is not None and measured.sweep.rows:
         rows = [
             (row.size_bytes, max(speeds))
@@ -74,5 +80,6 @@ def _nccl(log: NcclLog) -> dict[str, Any]:
 
 
 def _bounded(measured: Measured) -> bool:
-    """Tell whether this library's data uses GPU and NIC links; not true for gloo and for ranks on CPUs."""
-    return measured.library == "nccl"
+    """Tell whether the data uses GPU and NIC links; not true for gloo, for ranks on CPUs, and if ranks share a GPU."""
+    nccl = measured.library in ("nccl", "nccl+ccore")
+    return nccl and not measured.settings.get("ranks_per_gpu")

@@ -21,7 +21,7 @@ from clusterctl.launch.interleave import Interleaved, Repeated
 from clusterctl.results import proofs
 from clusterctl.results.model import fault_document, from_measured
 
-_PROVEN = ("gpudirect", "nccl", "stragglers")
+_PROVEN = ("gpudirect", "nccl", "stragglers", "paths", "sharing")
 
 
 def spread(values: Sequence[float]) -> Spread:
@@ -38,6 +38,7 @@ def from_interleaved(found: Interleaved, run: str) -> BenchResult:
     for one, repeats in zip(found.variants, results, strict=True):
         if repeats:
             variants.append(_variant(one, repeats, variants[0] if variants else None))
+    variants = [variants[0], *(_comparable(one, variants[0]) for one in variants[1:])] if variants else []
     first = results[0][0]
     proof = {**first.proof, **variants[0].proof, "repeats": found.repeats}
     proof.pop("failures", None)
@@ -52,6 +53,22 @@ def from_interleaved(found: Interleaved, run: str) -> BenchResult:
             "variants": tuple(variants),
         }
     )
+
+
+def _comparable(variant: VariantResult, first: VariantResult) -> VariantResult:
+    """Return the variant without ratios if NCCL alone was measured in place of ``nccl+ccore``."""
+    if not any(one.library == "nccl+ccore" and _took_nothing(one) for one in (variant, first)):
+        return variant
+    return variant.model_copy(
+        update={
+            "rows": tuple(row.model_copy(update={"ratio": None}) for row in variant.rows),
+            "points": tuple(point.model_copy(update={"ratio": None}) for point in variant.points),
+        }
+    )
+
+
+def _took_nothing(variant: VariantResult) -> bool:
+    return not any(sum(path["taken"].values()) for path in variant.proof.get("paths", ()))
 
 
 def _variant(one: Repeated, repeats: Sequence[BenchResult], first: VariantResult | None) -> VariantResult:

@@ -17,6 +17,7 @@ _MEMBERS = (
     "models",
     "ranks",
     "records",
+    "shared_gpu",
     "synthetic_training",
     "torchvision_models",
     "trainer",

@@ -140,8 +140,8 @@ def fair_us(times_us: Sequence[float], size: int) -> float:
     return one_by_one
 
 
-def header(arguments: argparse.Namespace, places: list[dict[str, Any]]) -> str:
-    """Return the comment lines above the table."""
+def header(arguments: argparse.Namespace, places: list[dict[str, Any]], shared: str | None = None) -> str:
+    """Return the comment lines above the table; ``shared``: how ranks share the GPUs, if they do."""
     lines = [
         f"# torch {torch.__version__} backend {dist.get_backend()}",
         f"# Collective test starting: {arguments.name}_perf",
@@ -159,6 +159,8 @@ def header(arguments: argparse.Namespace, places: list[dict[str, Any]]) -> str:
         f"[{p['device']}]"
         for p in places
     ]
+    if shared is not None:
+        lines.append(f"# Ranks per GPU: {shared}")
     lines += [
         "#",
         "#" + "out-of-place".rjust(73) + "in-place".rjust(33),
@@ -166,6 +168,17 @@ def header(arguments: argparse.Namespace, places: list[dict[str, Any]]) -> str:
         "#        (B)    (elements)                        " + 2 * "       (us)  (GB/s)  (GB/s)      ",
     ]
     return "\n".join(lines)
+
+
+def library_lines(backend: str, device: torch.device) -> list[str]:
+    """Return the lines on the library below the table, with the paths of all ranks; collective."""
+    proof = ranks.backend_proof(backend)
+    paths: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(paths, ranks.device_path(backend, device))
+    return [
+        f"# Library {proof['backend']} {proof['version']} {' '.join(proof['libraries'])}",
+        *(f"# Path of rank {rank}: {path}" for rank, path in enumerate(paths) if path is not None),
+    ]
 
 
 def row(
@@ -197,6 +210,7 @@ def run(arguments: argparse.Namespace, place: ranks.Place) -> int:
     if backend == "nccl" and arguments.cudagraph != "0":
         # Mixing graph launches with other calls costs NCCL 3 us or more per call; nothing else runs here.
         os.environ.setdefault("NCCL_GRAPH_MIXING_SUPPORT", "0")
+    shared = ranks.sharing(place, backend, device)
     ranks.join(place, backend, device, arguments.timeout + 30.0)
     gathered: list[Any] = [None] * place.world_size
     mine = {
@@ -209,7 +223,7 @@ def run(arguments: argparse.Namespace, place: ranks.Place) -> int:
         if place.rank == 0:
             print(text, flush=True)
 
-    say(header(arguments, gathered))
+    say(header(arguments, gathered, shared))
     dtype = DTYPES[arguments.datatype]
     width = torch.empty((), dtype=dtype).element_size()
     chosen = collectives.ALL[arguments.name]
@@ -242,8 +256,8 @@ def run(arguments: argparse.Namespace, place: ranks.Place) -> int:
         say(row(arguments.datatype, chosen, size, count, (time_us, algbw, algbw * factor), wrong))
     say(f"# Out of bounds values : {wrong_total} {'FAILED' if wrong_total else 'OK'}")
     say(f"# Avg bus bandwidth    : {sum(bandwidths) / len(bandwidths):g}\n#")
-    proof = ranks.backend_proof(backend)
-    say(f"# Library {proof['backend']} {proof['version']} {' '.join(proof['libraries'])}")
+    for line in library_lines(backend, device):
+        say(line)
     # A sweep of small messages only (preflight: 8 bytes) does not measure neighbours, which needs large ones.
     if arguments.maxbytes >= neighbours.LEAST_SWEEP_BYTES:
         for line in neighbours.lines([p["host"] for p in gathered], device):

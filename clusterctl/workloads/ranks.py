@@ -15,6 +15,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from clusterctl.workloads import shared_gpu
+
 # Each launcher's variables: rank, world size, local rank, local size. Plain RANK comes last, because a user's shell may
 # have a stale one. torchrun, detected by TORCHELASTIC_RUN_ID, comes first, because another launcher often starts its
 # agents.
@@ -84,15 +86,19 @@ def _slurm_local_size(environ: Mapping[str, str]) -> int | None:
 
 
 def choose_device(place: Place, wanted: str) -> torch.device:
-    """Return this rank's device (``auto``: its GPU if there is one); raise RankError if the node has too few GPUs."""
+    """Return this rank's device (``auto``: its GPU if there is one); raise RankError if the node has too few GPUs.
+
+    With ``--oversubscribe`` ranks take the GPUs round-robin.
+    """
     if wanted == "cpu" or (wanted == "auto" and not torch.cuda.is_available()):
         return torch.device("cpu")
     count = torch.cuda.device_count()
-    if place.local_rank >= count:
+    if place.local_rank >= count and not shared_gpu.allowed(os.environ):
         raise RankError(
-            f"rank {place.rank} needs GPU {place.local_rank}, but {place.host} has {count} GPU(s)"
+            f"rank {place.rank} needs GPU {place.local_rank}, but {place.host} has {count} GPU(s); "
+            "clusterctl bench --oversubscribe lets ranks share GPUs"
         )
-    device = torch.device("cuda", place.local_rank)
+    device = torch.device("cuda", place.local_rank % count)
     torch.cuda.set_device(device)
     return device
 
@@ -111,6 +117,37 @@ def use_own_cores(place: Place) -> int:
     threads = int(asked) if asked.isdigit() and int(asked) > 0 else max(1, share)
     torch.set_num_threads(threads)
     return threads
+
+
+def sharing(place: Place, backend: str, device: torch.device) -> str | None:
+    """Prepare this rank to share its GPU, and return how in words; None if each rank has a GPU of its own.
+
+    Called before :func:`join`, because NCCL reads its settings when it starts.
+    """
+    if device.type != "cuda" or not shared_gpu.allowed(os.environ):
+        return None
+    gpus = torch.cuda.device_count()
+    per_gpu = shared_gpu.ranks_per_gpu(place.local_size, gpus)
+    if per_gpu < 2:
+        return None
+    if backend != "nccl":
+        return str(per_gpu)
+    how = shared_gpu.prepare_nccl(
+        shared_gpu.nccl_version(shared_gpu.loaded_nccl()),
+        host=place.host, local_rank=place.local_rank, gpus=gpus, per_gpu=per_gpu,
+    )  # fmt: skip
+    return f"{per_gpu} ({how})"
+
+
+def device_path(backend: str, device: torch.device) -> str | None:
+    """Return how collective_core moves this rank's CUDA tensors; None for other backends and for CPUs."""
+    if backend != "ccore" or device.type != "cuda":
+        return None
+    describe = getattr(importlib.import_module("collective_core.torch"), "describe", None)
+    if describe is None:  # an older collective_core
+        return None
+    described = describe()
+    return f"{described['cuda_path']}: {described['cuda']}"
 
 
 def join(place: Place, backend: str, device: torch.device, timeout_s: float) -> None:
@@ -148,17 +185,21 @@ def loaded_libraries(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted(path for path in paths if any(name in Path(path).name for name in names)))
 
 
-def _nccl_version() -> tuple[int, ...]:
-    version: tuple[int, ...] = torch.cuda.nccl.version()  # type: ignore[no-untyped-call]
-    return version
+def _nccl_version() -> str:
+    """Return the version of the NCCL in this process, which a preloaded library may have replaced."""
+    loaded = shared_gpu.nccl_version(shared_gpu.loaded_nccl())
+    if loaded is not None:
+        return f"{loaded // 10000}.{loaded // 100 % 100}.{loaded % 100}"
+    built: tuple[int, ...] = torch.cuda.nccl.version()  # type: ignore[no-untyped-call]
+    return ".".join(str(part) for part in built)
 
 
 def backend_proof(backend: str) -> dict[str, Any]:
     """Return the collective library that this process really uses: its version and the files mapped into memory."""
     proof: dict[str, Any] = {"backend": dist.get_backend() if dist.is_initialized() else backend}
     if backend == "nccl":
-        proof["version"] = ".".join(str(part) for part in _nccl_version())
-        proof["libraries"] = loaded_libraries(("libnccl", "libtorch_cuda.so"))
+        proof["version"] = _nccl_version()
+        proof["libraries"] = loaded_libraries(("libnccl", "libtorch_cuda.so", "libcollective_core"))
     elif backend == "ccore":
         proof["version"] = str(getattr(sys.modules.get("collective_core"), "__version__", "unknown"))
         proof["libraries"] = loaded_libraries(("libcollective_core",))

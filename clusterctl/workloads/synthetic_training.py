@@ -102,6 +102,7 @@ def run(arguments: argparse.Namespace, place: ranks.Place) -> int:
         "start", rank=place.rank, world_size=place.world_size, host=place.host, pid=os.getpid(),
         device=ranks.device_name(device), local_rank=place.local_rank, launcher=place.launcher,
     )  # fmt: skip
+    shared = ranks.sharing(place, backend, device)
     if place.world_size > 1:
         ranks.join(place, backend, device, arguments.timeout_s + 30.0)
     task = choose_task(arguments, sizes)
@@ -139,6 +140,8 @@ def run(arguments: argparse.Namespace, place: ranks.Place) -> int:
         **ways.settings(),
         "steps": sizes.windows * sizes.steps_per_window,
         "threads": threads,
+        "ranks_per_gpu": shared,
+        "path": ranks.device_path(backend, device) if place.world_size > 1 else None,
         "torch": torch.__version__,
         "proof": ranks.backend_proof(backend) if place.world_size > 1 else {"backend": "none"},
     }

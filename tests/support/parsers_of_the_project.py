@@ -48,6 +48,7 @@ from clusterctl.secret.scrub import scrubbed_json
 from clusterctl.ssh_text import reader as ssh_reader
 from clusterctl.transport.answers import understanding
 from clusterctl.transport.base import TransportError
+from clusterctl.trust import paths
 from clusterctl.trust.nccl_log import LogReader
 from clusterctl.trust.nccl_transport import parse as parse_transport
 
@@ -209,6 +210,11 @@ def _imported(name: str, kind: kinds.Kind) -> Callable[[str], object]:
 
 _VERSIONS = ("mpirun (Open MPI) 4.1.4", "HYDRA build details:\n  Version:  4.2.1\n")
 _IMPORTS = "unit/inventory/imports"
+_PATHS = (
+    "# Path of rank 0: kernel: 2 ranks on one GPU\n"
+    '{"schema":"collective_core.nccl/1","pid":7,"communicators":[{"ranks":2,"rank":0,"path":"kernel","why":null}],'
+    '"functions":{"ncclAllReduce":{"taken":3,"taken_bytes":24,"passed":1,"passed_bytes":8}}}\n'
+)
 _RECORD = (
     'clusterctl-record {"kind": "start", "rank": 0, "host": "a", "pid": 7, "device": "cuda:0 H200"}\n'
     'clusterctl-record {"kind": "rank", "rank": 0, "host": "a", "pid": 7, "device": "cuda:0 H200", '
@@ -266,6 +272,7 @@ def parsers() -> tuple[Parser, ...]:
         Parser("foreign.decimal", foreign.decimal, ("12.5", "-7e3", ".5"), (foreign.NotUnderstood,)),
         Parser("benchmarks.perf_output", perf_output.parse, _files("unit/benchmarks/cases/*.txt")),
         Parser("benchmarks.neighbours", lambda text: neighbours.parse(text.splitlines()).document(), (_NEIGHBOURS,)),
+        Parser("trust.paths", lambda text: (paths.of_table(text), paths.of_reports({0: text})), (_PATHS,)),
         Parser("benchmarks.training", lambda text: training.parse({0: text, 1: text}), (_RECORD,)),
         Parser("benchmarks.nccl_log", _nccl, _files("unit/trust/nccl_logs/*.log")),
         Parser("benchmarks.nccl_transport", parse_transport, ("NET/IB/0(3)/GDRDMA(PCI)/Shared", "P2P/CUMEM")),

@@ -66,7 +66,9 @@ class Ranks:
     library: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(
-            "--library", help="nccl, gloo or ccore; default: nccl on GPUs, else an installed library."
+            "--library",
+            help="nccl, gloo, ccore, or nccl+ccore (NCCL, with collective_core in front); default: nccl on GPUs, "
+            "else an installed library.",
         ),
     ] = None
     launcher: Annotated[
@@ -79,6 +81,10 @@ class Ranks:
             "--map-by", help="slot: fill one node after another; node: one rank per node, round-robin."
         ),
     ] = None
+    oversubscribe: Annotated[
+        bool,
+        typer.Option("--oversubscribe", help="Let several ranks share a GPU; without -np two on each."),
+    ] = False
     timeout_s: Annotated[
         Optional[float],  # noqa: UP045
         typer.Option(

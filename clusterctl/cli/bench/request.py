@@ -45,6 +45,7 @@ def build_request(
     library: str | None = None,
     launcher: str | None = None,
     map_by: str | None = None,
+    oversubscribe: bool = False,
     timeout_s: float = TIMEOUT_S,
     min_bytes: str | None = None,
     max_bytes: str | None = None,
@@ -128,5 +129,6 @@ def build_request(
         map_by=choose.known_mapping(map_by) if map_by is not None else None,
         timeout_s=timeout_s,
         collective=collective or "all_reduce",
+        oversubscribe=oversubscribe,
         allow_slow_path=allow_slow_path,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 
@@ -72,9 +72,46 @@ def baseline(entry: Mapping[str, Any]) -> list[str]:
     ]
 
 
-_PARTS = {"expected": expected, "gpudirect": gpudirect, "stragglers": stragglers, "baseline": baseline}
+def paths(entry: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return one line for the ranks of each path (``proof.paths``), with the calls in front of NCCL."""
+    ranks: dict[str, list[int]] = {}
+    for path in entry:
+        ranks.setdefault(_path(path), []).append(path["rank"])
+    if not ranks:
+        return [
+            "collective_core took no call (its NCCL-symbol library did not report): the figures are NCCL's alone"
+        ]
+    return [f"path of rank {_folded(numbers)}: {said}" for said, numbers in ranks.items()]
+
+
+def _folded(numbers: Sequence[int]) -> str:
+    """Return ranks as text: ``0-3``, or ``0, 2``."""
+    first, last = numbers[0], numbers[-1]
+    unbroken = list(numbers) == list(range(first, last + 1))
+    return f"{first}-{last}" if unbroken and last > first else ", ".join(map(str, numbers))
+
+
+def _path(entry: Mapping[str, Any]) -> str:
+    if not entry["taken"] and not entry["passed"]:
+        return str(entry["path"])
+    taken, passed = sum(entry["taken"].values()), sum(entry["passed"].values())
+    calls = f"collective_core took {taken} calls, NCCL {passed}"
+    if not taken:
+        return f"collective_core took no call ({entry['why'] or 'of these'}): the figures are NCCL's alone"
+    return f"{entry['path']}; {calls}"
+
+
+def sharing(entry: str) -> list[str]:
+    """Return the line on ranks that share a GPU (``proof.sharing``)."""
+    return [f"ranks per GPU: {entry}; these figures are not those of as many GPUs"]
+
+
+_PARTS: dict[str, Callable[[Any], list[str]]] = {
+    "paths": paths, "sharing": sharing, "expected": expected, "gpudirect": gpudirect, "stragglers": stragglers,
+    "baseline": baseline,
+}  # fmt: skip
 
 
 def lines(proof: Mapping[str, Any]) -> list[str]:
     """Return all lines of a proof."""
-    return [line for name, render in _PARTS.items() if proof.get(name) for line in render(proof[name])]
+    return [line for name, render in _PARTS.items() if name in proof for line in render(proof[name])]

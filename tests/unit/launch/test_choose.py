@@ -24,10 +24,10 @@ def ready(name="n1", *, found=None, **settings):
     return Readiness(node=node, **{**READY, "host": name, **(found or {})})
 
 
-def plan(answers, np, map_by="slot", chosen="gloo", timeout_s=60.0, identity=None, number=0):
+def plan(answers, np, map_by="slot", chosen="gloo", timeout_s=60.0, identity=None, number=0, **more):
     return launch(
         answers, launcher=OpenMpi(), library=chosen, np=np, map_by=map_by, program=("p",), timeout_s=timeout_s,
-        identity=identity or LaunchIdentity.new("t0ken", "f00d"), number=number,
+        identity=identity or LaunchIdentity.new("t0ken", "f00d"), number=number, **more,
     )  # fmt: skip
 
 
@@ -54,7 +54,7 @@ def test_a_launcher_that_cannot_serve_is_refused():
     ("known", "names"),
     [
         (choose.known_launcher, ("openmpi", "mpich", "torchrun", "srun", "local")),
-        (choose.known_library, ("nccl", "gloo", "ccore")),
+        (choose.known_library, ("nccl", "gloo", "ccore", "nccl+ccore")),
         (choose.known_mapping, ("slot", "node")),
     ],
 )
@@ -130,6 +130,31 @@ def test_cores_are_taken_in_turn_and_overbooked_while_counted_slots_are_not():
     assert [p.ranks for p in plan(cores, 20, "node").placements] == [10, 10]
     with pytest.raises(LaunchError, match="2 slots"):
         plan([ready("n1", slots=1), ready("n2", slots=1)], 3)
+
+
+def test_ranks_share_gpus_if_they_may():
+    one_gpu = [ready(found={"gpus": 1})]
+    with pytest.raises(LaunchError, match="1 slots") as refused:
+        plan(one_gpu, 2)
+    assert "--oversubscribe" in refused.value.hint
+    made = plan(one_gpu, 4, oversubscribe=True)
+    assert (made.np, made.slots) == (4, [("n1", 4)])
+    assert dict(made.env)["CLUSTERCTL_SHARE_GPUS"] == "1"
+    assert "CLUSTERCTL_SHARE_GPUS" not in dict(plan(one_gpu, 1).env)
+
+
+def test_nccl_behind_collective_core_is_preloaded_into_the_ranks():
+    gpu = {"gpus": 1, "core_perf": "/site/collective_core/bin/all_reduce_perf", "perf": "/n/all_reduce_perf"}
+    made = plan([ready(found=gpu)], 1, chosen="nccl+ccore")
+    env = dict(made.env)
+    assert env["LD_PRELOAD"] == "/site/collective_core/lib/libcollective_core_nccl.so"
+    assert (env["CCORE_NCCL_REPORT"], env["NCCL_DEBUG"]) == ("fd:2", "VERSION")
+    assert "LD_PRELOAD" not in dict(plan([ready(found=gpu)], 1, chosen="nccl").env)
+    words = choose.collective_program("all_reduce", "nccl+ccore", [ready(found=gpu)], "a").words
+    assert words == ("/n/all_reduce_perf",)
+    # The program calls NCCL; on GPUs collective_core's own program would measure host memory.
+    assert choose.comparable_program("all_reduce", "nccl+ccore", [ready(found=gpu)], "a").words[-1] == "nccl"
+    assert choose.collective_program("all_reduce", "ccore", [ready(found=gpu)], "a").torch
 
 
 def test_this_machine_launches_even_when_it_is_listed_last():

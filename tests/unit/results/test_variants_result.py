@@ -22,6 +22,7 @@ from clusterctl.report.text import variants as variants_table
 from clusterctl.results import record
 from clusterctl.results.variants import from_interleaved, spread
 from clusterctl.trust.links import NodeLinks, NvLink
+from clusterctl.trust.paths import RankPath
 
 PROOF = (RankProof(0, "gpu1", 7, "cuda:0 H200"), RankProof(1, "gpu1", 8, "cuda:1 H200"))
 ABSENT = Half(None, None, None, None)
@@ -96,6 +97,24 @@ def test_a_collectives_variants():
     assert [row["time_us"] for row in document["rows"]] == [20.0, 900.0]
     assert (document["library"], document["proof"]["repeats"]) == ("gloo", 3)
     assert json.loads(json.dumps(document)) == document
+
+
+def test_nccl_alone_in_place_of_nccl_behind_collective_core_gets_no_ratio():
+    def result(taken):
+        behind = sweep("nccl+ccore", 5.0, 300.0)
+        path = RankPath(
+            0, taken and "kernel", None, {"ncclAllReduce": 9} if taken else {}, {"ncclAllReduce": 1}
+        )
+        runs = (Variant("nccl", "nccl"), [sweep("nccl", 10.0, 600.0)])
+        return from_interleaved(
+            interleaved(runs, (Variant("nccl+ccore", "nccl+ccore"), [replace(behind, paths=(path,))])),
+            "run-1",
+        )
+
+    assert [row.ratio for row in result(taken=True).variants[1].rows] == [2.0, 2.0]
+    nothing = result(taken=False)
+    assert [row.ratio for row in nothing.variants[1].rows] == [None, None]
+    assert "nccl+ccore: path of rank 0: collective_core took no call" in variants_table.render(nothing)
 
 
 def test_the_table_shows_median_bounds_and_ratio():
