@@ -122,9 +122,9 @@ test: prerequisites lint dev ## Everything but the journeys; of long sweeps a sa
 soak: prerequisites dev ## The long sweeps in full: sanitizers, crashes at every boundary, ten thousand inventories
 	CLUSTERCTL_SOAK=1 $(PYTEST) -n 2 --durations=15 -m soak $(EVERYTHING)
 
-gpu: dev ## On a machine with an NVIDIA GPU: ccore on CUDA tensors, tests and comparison with gloo
+gpu: dev ## On a machine with one NVIDIA GPU: tests, soaks, and races against NCCL and gloo, one table last (minutes)
 	$(PYTEST) tests/gpu
-	$(BIN)/python benchmarks/gpu_torch_vs_gloo.py
+	$(BIN)/python benchmarks/gpu_one.py
 
 bench: dev ## Side-by-side measurements against peers
 	$(BIN)/python benchmarks/help_time.py
@@ -162,4 +162,4 @@ docs: $(VENV)/.docs $(VENV)/.installed ## Regenerate docs/cli.md and docs/invent
 clean: ## Remove the venv and what was built
 	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 
-.PHONY: help install demo dev prerequisites lint lint-fast unit soak core core-sanitizers core-torch-suite core-torch-matrix integration lab journey test bench schema docs clean
+.PHONY: help install demo dev prerequisites lint lint-fast unit soak core core-sanitizers core-torch-suite core-torch-matrix integration lab journey test gpu bench schema docs clean
