@@ -44,7 +44,7 @@ def elf_files(folder: Path) -> tuple[Path, ...]:
 
 
 def available() -> bool:
-    """Tell whether this machine has readelf."""
+    """Return whether this machine has readelf."""
     return shutil.which(READELF) is not None
 
 

@@ -1,4 +1,4 @@
-"""A client of a docker engine, and the engine's errors with hints."""
+"""Connect to a docker engine, and add hints to its errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""For which GPUs a library has code, as cuobjdump of the CUDA toolkit lists it."""
+"""List for which GPUs a library has code, with cuobjdump of the CUDA toolkit."""
 
 from __future__ import annotations
 

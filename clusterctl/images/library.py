@@ -1,4 +1,4 @@
-"""Collective libraries as data: one file each in ``libraries/``, read once and validated."""
+"""Read and validate collective libraries: one file each in ``libraries/``."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Edit(Model):
     module: str
     """The Python module whose file it is."""
     expressions: tuple[str, ...]
-    """Expressions of sed, each of which has to change something."""
+    """Expressions of sed; each one must change something."""
 
 
 class Library(Model):
@@ -118,7 +118,7 @@ def kind_of(file_name: str) -> Kind:
 
 @cache
 def names() -> tuple[str, ...]:
-    """Return the names of the libraries that are known."""
+    """Return the names of all libraries."""
     return tuple(sorted(path.stem for path in FOLDER.glob("*.yaml")))
 
 

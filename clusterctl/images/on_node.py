@@ -47,7 +47,7 @@ class NodeImage:
     digests: tuple[str, ...]
 
     def same_as(self, other: NodeImage) -> bool:
-        """Tell whether both are the same image, independent of the engine's store."""
+        """Return whether both are the same image, independent of the engine's store."""
         return self.id == other.id or (self.layers, self.created) == (other.layers, other.created)
 
 
@@ -79,7 +79,7 @@ _PLAIN = {"LC_ALL": "C", "DOCKER_CLI_HINTS": "false"}
 
 
 def image_of(document: dict[str, Any]) -> NodeImage:
-    """Return what ``docker image inspect``, or the engine's API, says of an image."""
+    """Return the image described by ``docker image inspect`` or by the engine's API."""
     config = document.get("Config") or {}
     return NodeImage(
         id=str(document["Id"]),
@@ -126,7 +126,7 @@ def open_engine(transport: Transport, failure: type[ClusterctlError] = ImageErro
 
 
 def _is_denied(said: str) -> bool:
-    """Tell whether docker reported a permission error for its socket."""
+    """Return whether docker reported a permission error for its socket."""
     about = said.lower().partition("permission denied")[2]
     return "docker.sock" in about or "socket" in about.partition("docker")[2]
 

@@ -1,4 +1,4 @@
-"""The packages of a library: given as path or URL with a sha256, and never used without verification."""
+"""Get the packages of a library by path or URL, and verify the sha256 of each before use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The proof that every rank on every node uses the same library: what is mapped, its sum, its version line."""
+"""Prove that every rank on every node uses the same library: mapped file, checksum, version line."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ class LibraryProof:
 
 @dataclass(frozen=True, slots=True)
 class ContainerProof:
-    """What a node's container has."""
+    """The libraries that the processes of a node's container use."""
 
     container: str
     image: str
-    """One sum over the image's layers: engines with different stores call the same image by different ids."""
+    """One checksum over the image's layers; engines with different stores give the same image different ids."""
     library: str
     expected_sha256: str | None
-    """The sum in the image's label; None where the image says none."""
+    """The checksum in the image's label; None without the label."""
     ranks: tuple[LibraryProof, ...]
     versions: tuple[str, ...]
     errors: tuple[str, ...] = ()
@@ -107,7 +107,7 @@ def ask(
 def parse(
     text: str, *, container: str, image: str, library: str, expected_sha256: str | None
 ) -> ContainerProof:
-    """Return the proof that is in what the script printed."""
+    """Parse the output of the script into a proof."""
     found: dict[str, list[LibraryProof]] = {"rank": [], "beside": []}
     versions, errors = [], []
     for line in text.splitlines():
@@ -128,7 +128,7 @@ def parse(
 
 
 def judge(answers: HostMap[ContainerProof]) -> tuple[str, ...]:
-    """Return what speaks against the proof, each with the node's name; nothing: all ranks use one library.
+    """Return the problems of the proof, each with its node; none if all ranks use one library.
 
     Where nodes differ, those in the minority are named.
     """
@@ -178,7 +178,7 @@ def _beside(proofs: dict[str, ContainerProof]) -> list[str]:
 
 
 def _unlike(what: str, values: dict[str, Sequence[str]]) -> list[str]:
-    """Name the nodes that have another value than most; of equally many, the first node's counts."""
+    """Return the nodes whose value differs from the majority; in a tie the first node's value counts."""
     count = Counter(value for several in values.values() for value in dict.fromkeys(several))
     if len(count) < 2:
         return []

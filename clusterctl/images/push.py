@@ -1,4 +1,4 @@
-"""Pushing an image to the registry that its name says, with the credentials of docker's own configuration."""
+"""Push an image to the registry in its name, with the credentials of docker's own configuration."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """An image in its registry: ``digest`` is what the registry calls it (``sha256:...``)."""
+    """An image in its registry, with the registry's ``digest`` (``sha256:...``)."""
 
     image: str
     digest: str
@@ -48,7 +48,7 @@ def push(client: docker.DockerClient, image: str, *, progress: Callable[[str], N
 
 
 def split(image: str) -> tuple[str, str]:
-    """Return repository and tag (``latest`` when none is said); refuse a digest, which cannot be pushed."""
+    """Return repository and tag (default ``latest``); refuse a digest, which cannot be pushed."""
     if "@" in image:
         raise ImageError(
             f"{image} is named by its digest", hint="a push goes to a tag: NAME:TAG, as it was built"

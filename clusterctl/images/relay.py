@@ -1,4 +1,4 @@
-"""What a node does in a distribution, each a command through its Transport: prepare, receive, send, load, clean.
+"""Run the commands of a distribution on a node through its Transport: prepare, receive, send, load, clean.
 
 Nodes log in to each other with keys that they make for one distribution. Such a key may do nothing but add to
 the one archive, and is taken out again at the end; its private half never leaves its node.
@@ -33,10 +33,10 @@ _NO_BASE = 3
 """Exit status of ``relay_prepare.sh`` when it cannot create the directory of all distributions."""
 _TIMEOUT_S = 60.0
 _SLOWEST_BYTES_PER_S = 1 << 20
-"""A way that is slower than this is given up."""
+"""A slower transfer is abandoned."""
 _MARGIN = 1.05
 _FULL = "free space: docker system prune removes what no container uses"
-# What a node says of itself and others get: a word of ssh's command line, lines of authorized_keys and known_hosts.
+# Text of one node that reaches others: a word of ssh's command line, lines of authorized_keys and known_hosts.
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+\\-]*[$]?")
 _ADDRESS = re.compile(r"[0-9A-Fa-f:.]+(?:%[A-Za-z0-9_.-]+)?")
 _KEY = re.compile(r"[a-z0-9][a-z0-9@.-]* [A-Za-z0-9+/]+={0,2}")
@@ -66,7 +66,7 @@ def _script(name: str, values: Mapping[str, str]) -> bytes:
 
 
 def prepare(node: Node, engine: NodeEngine, token: str) -> Relay:
-    """Make the node's directory and key for this distribution; raise ImageError when that is impossible."""
+    """Create the node's directory and key for this distribution; raise ImageError if that fails."""
     values = {"SPACE_AT": f"{SPOOL}\n{engine.info.root_dir}"}
     facts = gather(engine.transport, node, _TIMEOUT_S, subjects=READS, values=values, sudo=False)
     base = _base(facts)
@@ -88,7 +88,7 @@ def _base(facts: NodeFacts) -> str:
 
 
 def of_facts(node: Node, facts: NodeFacts, token: str, docker_root: str, key: str) -> Relay:
-    """Return what a distribution needs of a node's facts of ``READS``; ``key``: the public key, empty without one.
+    """Return what a distribution needs from a node's facts of ``READS``; ``key``: the public key, empty without one.
 
     Raise ImageError for incomplete or malformed facts, and for words that other nodes may not get.
     """
@@ -126,21 +126,21 @@ def of_facts(node: Node, facts: NodeFacts, token: str, docker_root: str, key: st
 
 
 def _fit_to_travel(node: Node, what: str, word: str, allowed: re.Pattern[str]) -> str:
-    """Return a word that other nodes get, as part of a command or a file; raise ImageError for one that says more."""
+    """Return a word that other nodes get in a command or a file; raise ImageError if it is more than one word."""
     if not allowed.fullmatch(word):
         raise ImageError(f"{node.name}: its {what} {word[:60]!r} is not one that other nodes may use")
     return word
 
 
 def require_room(relay: Relay, image: NodeImage, archive_bytes: int) -> None:
-    """Raise ImageError when the archive, or the image made of it, does not fit the node's disks."""
+    """Raise ImageError if the archive, or the image in it, does not fit the node's disks."""
     for_image = int(image.size_bytes * _MARGIN) + (archive_bytes if relay.one_disk else 0)
     for where, free, needed, hint in (
         (
             relay.base,
             relay.free_spool_bytes,
             archive_bytes,
-            f"free space: df {relay.base} says of which disk",
+            f"free space on the disk that `df {relay.base}` shows",
         ),
         ("its docker engine", relay.free_docker_bytes, for_image, _FULL),
     ):
@@ -157,7 +157,7 @@ def _size(size_bytes: int) -> str:
 
 
 def known_hosts(relays: Iterable[Relay]) -> bytes:
-    """Return known_hosts lines for the nodes, from the keys that each showed over a verified connection."""
+    """Return known_hosts lines for the nodes, with the keys that each reported over a verified connection."""
     lines = []
     for relay in relays:
         name = relay.address if relay.port == 22 else f"[{relay.address}]:{relay.port}"
@@ -166,7 +166,7 @@ def known_hosts(relays: Iterable[Relay]) -> bytes:
 
 
 def authorized_keys(relay: Relay, others: Iterable[Relay], token: str, archive: Archive) -> bytes:
-    """Return the lines that let the other nodes add to the archive on this one, and do nothing else."""
+    """Return authorized_keys lines with which other nodes can only append to the archive on this node."""
     command = shlex.join(("exec", "sh", f"{relay.work}/receive.sh", *_fixed(relay, archive)))
     lines = [
         f'restrict,command="{command}" {other.key} clusterctl-{token}\n'
@@ -183,7 +183,7 @@ def _fixed(relay: Relay, archive: Archive) -> tuple[str, str, str]:
 def connect_peers(
     transport: Transport, relay: Relay, others: tuple[Relay, ...], token: str, archive: Archive
 ) -> None:
-    """Write what receives the archive, and let the other nodes in for it."""
+    """Install the receiver of the archive, and authorize the other nodes' keys for it."""
     receiver = Path(__file__).with_name("relay_receive.sh").read_bytes()
     transport.put(receiver, f"{relay.work}/receive.sh", mode=0o600)
     transport.put(known_hosts(others), f"{relay.work}/known_hosts", mode=0o600)
@@ -224,7 +224,7 @@ class Counter:
 def feed(
     transport: Transport, relay: Relay, archive: Archive, sent: Counter, piece_bytes: int = PIECE_BYTES
 ) -> None:
-    """Send the archive from this machine, piece by piece, from where the node has it."""
+    """Send the archive from this machine in pieces; continue after the bytes that the node has."""
     at = have(transport, relay, archive)
     while at < archive.size_bytes:
         piece = archive.piece(at, piece_bytes)
@@ -236,7 +236,7 @@ def feed(
 
 
 def pass_on(transport: Transport, source: Relay, target: Relay, archive: Archive) -> int:
-    """Send the archive from one node to another; return the bytes. ImageError says why it did not work."""
+    """Send the archive from one node to another; return the bytes. Raise ImageError with the reason of a failure."""
     values = {
         "WORK": source.work,
         "ADDRESS": f"{target.user}@{target.address}",
@@ -253,7 +253,7 @@ def pass_on(transport: Transport, source: Relay, target: Relay, archive: Archive
 
 
 def load(engine: NodeEngine, relay: Relay, archive: Archive, name: str, wanted: NodeImage) -> None:
-    """Load the archive into the node's engine and see that the image is there; ImageError else."""
+    """Load the archive into the node's engine; raise ImageError if the engine lacks the image afterwards."""
     path = f"{relay.base}/{archive.sha256}.archive"
     line = f"{DECOMPRESS[archive.compression]} < {shlex.quote(path)} | docker load -q"
     done = engine.transport.run(
@@ -271,7 +271,7 @@ def load(engine: NodeEngine, relay: Relay, archive: Archive, name: str, wanted: 
 
 
 def clean(transport: Transport, token: str, sha256: str | None, *, keep: bool) -> None:
-    """Remove keys, directory and archive (``sha256``); ``keep``: a part of the archive stays for a next time."""
+    """Remove keys, directory and archive (``sha256``); ``keep``: an incomplete archive stays for the next attempt."""
     values = {"TOKEN": token, "SUM": sha256 or "", "KEEP": "yes" if keep else "no"}
     done = transport.run(("sh", "-s"), stdin=_script("relay_clean.sh", values), timeout_s=_TIMEOUT_S)
     require(done, f"{transport.node}: what a distribution left cannot be taken away")

@@ -1,4 +1,4 @@
-# Takes away what a distribution made on this node. Variables stand above this text; KEEP=yes keeps a part for later.
+# Removes what a distribution created on this node. Variables are set above this text; KEEP=yes keeps an incomplete archive.
 umask 077
 BASE=/var/tmp/clusterctl-images-$(id -u)
 file=~/.ssh/authorized_keys
@@ -8,7 +8,7 @@ if [ -f "$file" ] && grep -q -F "clusterctl-$TOKEN" "$file"; then
   [ -s "$file" ] || [ ! -e "$BASE/$TOKEN/made_authorized_keys" ] || rm -f "$file"
 fi
 [ -d "$BASE" ] && [ -O "$BASE" ] && [ ! -L "$BASE" ] || exit 0
-# One that still adds has a sender that is no more.
+# A process that still appends has lost its sender.
 adder=$(cat "$BASE/${TOKEN:?}/adder" 2>/dev/null)
 [ -n "$adder" ] && [ "$(cat "/proc/$adder/comm" 2>/dev/null)" = cat ] && kill "$adder"
 rm -rf "${BASE:?}/${TOKEN:?}"

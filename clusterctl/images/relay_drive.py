@@ -1,4 +1,4 @@
-"""Running a spread: transfers and loads side by side, each on its own connection; what was made goes again."""
+"""Run a spread: parallel transfers and loads, each on its own connection; clean the nodes afterwards."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _RETRY_PAUSE_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Driven:
-    """What came of it: per node where the archive came from and how many bytes, or why it has no image."""
+    """The result: per node the source of the archive and its bytes, or why the node has no image."""
 
     received: dict[str, tuple[str, int]]
     failures: dict[str, Failure]
@@ -39,7 +39,7 @@ class Driven:
 
 @dataclass(frozen=True, slots=True)
 class _Ended:
-    """A transfer (or, without one, a load) that ended; ``failure`` when it did not work."""
+    """A transfer (or, without one, a load) that ended; ``failure`` if it failed."""
 
     transfer: Transfer | None
     node: str
@@ -73,7 +73,7 @@ class Drive:
     _interrupted: bool = False
 
     def run(self) -> Driven:
-        """Spread and load; afterwards no key and no archive is left on a node that answers."""
+        """Spread and load; then remove all keys and archives from nodes that answer."""
         archive: Archive | None = None
         note = traces.begin(self.token, self.nodes)
         try:
@@ -193,7 +193,7 @@ class Drive:
                 raise
 
     def _took(self, spread: DistributionState, ended: _Ended) -> bool:
-        """Tell the spread how a transfer ended; return True when the archive arrived."""
+        """Report the end of a transfer to the spread; return whether the archive arrived."""
         transfer, failure = ended.transfer, ended.failure
         assert transfer is not None
         if transfer.source == CONTROLLER:
@@ -234,7 +234,7 @@ class Drive:
             transport.close()
 
     def _transfer(self, transfer: Transfer, archive: Archive, tries: int) -> _Ended:
-        """One copy, from here or from a node; a failure names its node where that is known."""
+        """Copy once, from this machine or from a node; a failure names the node at fault if it is known."""
         target = self._relays[transfer.target]
         if tries and not self._interrupted:
             time.sleep(_RETRY_PAUSE_S)
@@ -265,7 +265,7 @@ class Drive:
     def _blamed(
         self, transfer: Transfer, target: Relay, archive: Archive, error: ClusterctlError
     ) -> tuple[Failure, str | None]:
-        """Look at the target from here: one that is gone or full is at fault itself."""
+        """Check the target from this machine: an unreachable or full target is at fault itself."""
         if "no space left" in error.message.lower():
             hint = "free space on it, and run it again"
             return Failure(
@@ -293,7 +293,7 @@ class Drive:
         return _Ended(None, name)
 
     def _clean(self, note: Note) -> None:
-        """Clean every node; a part of the archive stays only where it will be resumed."""
+        """Clean every node; keep an incomplete archive only where it will be resumed."""
 
         def work(node: Node, transport: Transport) -> None:
             keep = node.name in self._failures and node.name not in self._received and not self._interrupted

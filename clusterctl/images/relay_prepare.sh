@@ -3,7 +3,7 @@
 umask 077
 mkdir "$BASE" 2>/dev/null || { [ -d "$BASE" ] && [ -O "$BASE" ] && [ ! -L "$BASE" ]; } || exit 3
 mkdir "$WORK" || exit 4
-# Remove what a distribution that was never repeated left.
+# Remove what an earlier distribution left.
 find "$BASE" -name "*.part" -mtime +7 -exec rm -f {} + 2>/dev/null
 if command -v ssh >/dev/null 2>&1 && ssh-keygen -q -t ed25519 -N '' -C "clusterctl-$TOKEN" -f "$WORK/key" </dev/null 2>/dev/null; then
   cat "$WORK/key.pub"

@@ -1,5 +1,5 @@
-# All that the key of a distribution may do on a node: ask how much of the archive is there, add to it, check it.
-# $1 folder, $2 sha256, $3 size in bytes; then the request, or none when sshd was asked for it.
+# The only commands that the key of a distribution may run on a node: report the size of the archive, append, check.
+# $1 directory, $2 sha256, $3 size in bytes; then the request, unless sshd passes it in SSH_ORIGINAL_COMMAND.
 folder=$1 sum=$2 size=$3
 shift 3
 # shellcheck disable=SC2086  # the request is words
@@ -11,17 +11,17 @@ have() {
 }
 case $1 in
   have)
-    # Who asks is about to send: a sender before it was given up, but its line may still be open (a node without power
-    # closes nothing), and what it might yet send must not get between.
+    # The caller is about to send. An abandoned sender may still have an open connection (a node that lost power
+    # closes nothing), and its late bytes must not mix with the new ones.
     other=$(cat "$adder" 2>/dev/null)
     [ -n "$other" ] && [ "$(cat "/proc/$other/comm" 2>/dev/null)" = cat ] && kill "$other"
     rm -f "$adder"
     have
     ;;
   add)
-    # $2 where the piece begins, $3 its length: a piece of another round would spoil what is there. Another node says so,
-    # and bash runs commands that stand in what it reckons with.
-    case ${2:-x}${3:-x} in *[!0-9]*) echo "a piece is told by two numbers" >&2; exit 1 ;; esac
+    # $2 offset of the piece, $3 its length: a piece at another offset would damage the archive. The numbers come from
+    # another node, and bash executes commands inside arithmetic expressions.
+    case ${2:-x}${3:-x} in *[!0-9]*) echo "expected two numbers for a piece" >&2; exit 1 ;; esac
     at=$(($(have)))
     [ "$at" -eq "$2" ] || { echo "the archive here has $at bytes, not $2" >&2; exit 1; }
     exec 3<&0

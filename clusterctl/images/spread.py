@@ -1,4 +1,4 @@
-"""Who sends to whom when an archive spreads from one machine to many: a tree that doubles its senders; pure."""
+"""Plan which node sends an archive to which: a tree that doubles its senders (pure)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 CONTROLLER = ""
-"""Stands for this machine among the senders; no node has an empty name."""
+"""This machine among the senders; no node has an empty name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """One copy on its way."""
+    """One copy that is in progress."""
 
     source: str
     target: str
@@ -19,7 +19,7 @@ class Transfer:
 
 @dataclass(slots=True)
 class DistributionState:
-    """The state of one distribution: feed it what ended, ask it what to start.
+    """The state of one distribution: it receives what ended, and returns what to start.
 
     Every node that has the archive sends to one other at a time, so that after k equal steps 2**(k-1) nodes
     have it, and the last of N after 1 + ceil(log2 N). The controller sends again only while no node can.
@@ -31,7 +31,7 @@ class DistributionState:
     """Nodes that have it and can send it on."""
     running: list[Transfer] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
-    """Nodes that were given up, and why."""
+    """Nodes that were abandoned, and why."""
     tries: dict[str, int] = field(default_factory=dict)
     max_tries: int = 3
     silent: set[str] = field(default_factory=set)
@@ -54,9 +54,9 @@ class DistributionState:
         free = [node for node in able if node not in busy]
         if free:
             return free
-        # The controller's line is the one to spare: it serves while no node could, now or in a moment.
-        nobody = not able and not any(transfer.source == CONTROLLER for transfer in self.running)
-        return [CONTROLLER] if nobody and CONTROLLER not in busy else []
+        # The controller's link should be spared: it sends only while no node can, now or soon.
+        idle = not able and not any(transfer.source == CONTROLLER for transfer in self.running)
+        return [CONTROLLER] if idle and CONTROLLER not in busy else []
 
     def arrived(self, transfer: Transfer) -> None:
         """Note that the target has the archive: it sends on from now."""
@@ -79,11 +79,11 @@ class DistributionState:
             self.waiting.insert(0, transfer.target)
 
     def lost(self, node: str, reason: str) -> None:
-        """Note that a node is gone: it sends no more."""
+        """Record that a node is unreachable, so that it sends nothing more."""
         self.silent.add(node)
         self.failed.setdefault(node, reason)
 
     @property
     def over(self) -> bool:
-        """Whether nothing runs and nothing waits."""
+        """Whether no transfer runs or waits."""
         return not self.running and not self.waiting

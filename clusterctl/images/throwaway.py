@@ -1,4 +1,4 @@
-"""A shell script in a container that is gone afterwards, whatever happens, and that has no network."""
+"""Run a shell script in a container without network, and always remove the container."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     import docker
 
 LABEL = "clusterctl.image"
-"""By this label a container can be found that a killed process left."""
+"""This label finds containers that a killed process left."""
 _TIMEOUT_S = 300
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What the script said, and how it ended."""
+    """The output of the script, and its exit status."""
 
     status: int
     stdout: str

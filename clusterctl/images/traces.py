@@ -1,4 +1,4 @@
-"""What a distribution left on nodes: recorded on this machine, and removed by the next distribution.
+"""Record on this machine what a distribution left on nodes, for the next distribution to remove it.
 
 A node that dies keeps keys, directory and archive until it is back, and a controller that is killed removes nothing.
 So every distribution records its nodes before it touches them, and removes each from the record when it is clean. The
@@ -41,7 +41,7 @@ class Note:
     _clean: set[str] = field(default_factory=set)
 
     def has(self, node: Node) -> bool:
-        """Whether this node is still to be cleaned."""
+        """Whether this node must still be cleaned."""
         return _where(node) in self.nodes
 
     def cleaned(self, node: Node) -> None:
@@ -49,14 +49,14 @@ class Note:
         self._clean.add(_where(node))
 
     def write(self) -> None:
-        """Bring the file up to date."""
+        """Write the note to its file."""
         self._file.seek(0)
         self._file.truncate()
         json.dump({"token": self.token, "sha256": self.sha256, "nodes": sorted(self.nodes)}, self._file)
         self._file.flush()
 
     def close(self) -> None:
-        """Let go of the note; it is removed when no node is left on it."""
+        """Unlock the note, and remove it if all its nodes are clean."""
         self.nodes -= self._clean
         if self.nodes:
             self.write()
@@ -66,7 +66,7 @@ class Note:
 
 
 def begin(token: str, nodes: Sequence[Node]) -> Note:
-    """Note a distribution that is about to touch these nodes; raise ImageError where it cannot be written."""
+    """Write the note of a distribution before it changes nodes; raise ImageError if that fails."""
     path = _folder() / f"{token}.json"
     try:
         _folder().mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -84,7 +84,7 @@ def begin(token: str, nodes: Sequence[Node]) -> Note:
 
 @contextlib.contextmanager
 def left_by_others(nodes: Collection[Node]) -> Iterator[tuple[Note, ...]]:
-    """Give the notes of distributions that are over and left something on one of these nodes."""
+    """Yield the notes of ended distributions that left something on one of these nodes."""
     found: list[Note] = []
     try:
         for path in sorted(_folder().glob("*.json")):
@@ -100,7 +100,7 @@ def left_by_others(nodes: Collection[Node]) -> Iterator[tuple[Note, ...]]:
 
 
 def _locked(path: Path) -> Note | None:
-    """Return a note, locked; None while its distribution runs, and for one that is gone or torn."""
+    """Return a note, locked; None while its distribution runs, and for a missing or incomplete note."""
     try:
         file = path.open("r+", encoding="utf-8")
     except OSError:

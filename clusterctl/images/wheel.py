@@ -1,4 +1,4 @@
-"""clusterctl's own wheel, put together again from the files that are installed, the same bytes every time."""
+"""Rebuild clusterctl's own wheel from the installed files, with the same bytes every time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def rebuild(folder: Path) -> Path:
-    """Write the wheel of the clusterctl that runs into ``folder`` and return its path.
+    """Write the wheel of the running clusterctl into ``folder`` and return its path.
 
     Raise ImageError when it runs from a checkout, or when an installed file is not what was installed.
     """

@@ -1,4 +1,4 @@
-"""Virtual nodes to rehearse on: QEMU guests with real PCIe and RDMA, or containers on a real engine."""
+"""Run virtual nodes for rehearsal: QEMU guests with real PCIe and RDMA, or containers on a real engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which Debian mirror this machine is configured to use, read from apt's own source files."""
+"""Read from apt's source files which Debian mirror this machine is configured to use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SUITE = "bookworm"
 
 @dataclass(frozen=True, slots=True)
 class AptSource:
-    """One repository line: where, which suite, which components."""
+    """One repository line: URL, suite and components."""
 
     uri: str
     suite: str

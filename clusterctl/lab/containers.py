@@ -1,4 +1,4 @@
-"""Nodes as containers on a real docker engine: SSH, MPI and a network of their own, but the host's kernel."""
+"""Run nodes as containers on a real docker engine: SSH, MPI and a separate network, but the host's kernel."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _NETWORKS = ipaddress.IPv4Network("10.84.0.0/16")
 
 @contextmanager
 def engine() -> Iterator[docker.DockerClient]:
-    """Give a client of this machine's engine; raise LabError, with what to do, when none answers."""
+    """Yield a client of this machine's engine; raise LabError, with a hint, if no engine answers."""
     with connect(LabError) as client:
         yield client
 
@@ -92,7 +92,7 @@ def ensure_image(client: docker.DockerClient, image: Image) -> str:
 def _prune_images(client: docker.DockerClient, keep: str) -> None:
     """Remove the images of root filesystems that the cache no longer holds, unless a container is made of one."""
     for image in client.images.list(filters={"label": f"{LABEL}=image"}):
-        # One that has lost its name to another goes by its id.
+        # An image that lost its name to another one is removed by its id.
         for tag in image.tags or [str(image.id)]:
             if tag != keep and not (cache_folder() / tag.rpartition(":")[2]).is_dir():
                 _remove_image(client, tag)
@@ -164,7 +164,7 @@ def create(
 
 
 def extra_files() -> tuple[NodeFile, ...]:
-    """Return what sshd needs where no init made it."""
+    """Return the directory that sshd needs and that an init system would create."""
     return (NodeFile("run/sshd", None, 0o755),)
 
 
@@ -194,7 +194,7 @@ def is_running(client: docker.DockerClient, node: LabNode) -> bool:
     """Tell whether a node's container runs."""
     return any(
         container.id == node.container_id and container.status == "running"
-        # Of another lab, one may be going at this moment.
+        # A container of another lab may be removed at this moment.
         for container in client.containers.list(filters={"label": LABEL}, ignore_removed=True)
     )
 
@@ -228,12 +228,12 @@ def remove(client: docker.DockerClient, lab_id: str) -> None:
 
 
 def logs(client: docker.DockerClient, node: LabNode) -> str:
-    """Return the end of what a node's SSH server said, for an error message."""
+    """Return the end of the log of a node's SSH server, for an error message."""
     return _container(client, node).logs(tail=15).decode(errors="replace")
 
 
 def purge_images() -> None:
-    """Remove every image that a lab imported into the engine, by whatever name; without an engine there is none."""
+    """Remove every image that a lab imported into the engine; do nothing without an engine."""
     try:
         with engine() as client:
             for image in client.images.list(filters={"label": f"{LABEL}=image"}):

@@ -1,4 +1,4 @@
-"""This machine as the lab's host: commands with a deadline, and what is missing for each driver."""
+"""Use this machine as the host of the lab: run commands with a deadline, find missing tools of each driver."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ MAX_NODES = 16
 
 @dataclass(frozen=True, slots=True)
 class LabOptions:
-    """What a lab shall be. ``vcpus`` None: two per guest where this machine has as many, else one."""
+    """Options of a lab. ``vcpus`` None: two per guest if this machine has as many, else one."""
 
     driver: Driver = "qemu"
     nodes: int = 2
@@ -41,13 +41,13 @@ class LabOptions:
     vcpus: int | None = None
     ssh_timeout_s: float = power.SSH_TIMEOUT_S
     bare: bool = False
-    """Guests as an installer leaves them, for a bootstrap to complete with the packages of the inventory."""
+    """Start guests as an installer leaves them; ``bootstrap`` adds the packages of the inventory."""
     engines: bool = False
-    """Containers with a docker engine of their own each, whose images and containers belong to this node alone."""
+    """Give each container its own docker engine, with its own images and containers."""
 
 
 def up(options: LabOptions) -> Lab:
-    """Build what is missing, start the nodes and wait until SSH answers; a failure leaves nothing behind."""
+    """Build missing images, start the nodes and wait until SSH answers; a failure removes everything."""
     directory = options.directory.absolute()
     _refuse_early(options, directory)
     image = rootfs.ensure()
@@ -65,7 +65,7 @@ def up(options: LabOptions) -> Lab:
     except FileExistsError:
         raise LabError(f"another lab is being started in {directory}", hint="wait for it") from None
     try:
-        # Recorded before anything is started: `down` finds even what a killed `up` left.
+        # Recorded before anything starts, so that `down` also finds the nodes of a killed `up`.
         save(lab)
         mounts = (*options.mounts, *(python_mounts.for_this_python() if options.with_python else ()))
         nodes = _start_guests(lab, options, image) if lab.driver == "qemu" else ()
@@ -105,7 +105,7 @@ def _refuse_early(options: LabOptions, directory: Path) -> None:
     there = next(folder for folder in (directory, *directory.parents) if folder.exists())
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
         raise LabError(
-            f"there is no place for a lab in {directory}: {there} is not a writable directory",
+            f"cannot create a lab in {directory}: {there} is not a writable directory",
             hint="name another with --dir",
         )
     if load(directory) is not None:
@@ -180,7 +180,7 @@ def _start_containers(
 
 
 def down(directory: Path = DEFAULT_DIRECTORY, *, purge_cache: bool = False) -> bool:
-    """Remove a lab with all that it made; tell whether there was one. The cache stays unless purged."""
+    """Remove a lab and everything that it created; return whether there was one. The cache stays unless purged."""
     lab = load(directory)
     if lab is not None:
         _remove(lab)
@@ -194,7 +194,7 @@ def down(directory: Path = DEFAULT_DIRECTORY, *, purge_cache: bool = False) -> b
 
 def _remove(lab: Lab) -> None:
     if lab.driver == "qemu":
-        # Repeated, because a guest that is just being started is two processes, one after the other.
+        # Repeated, because QEMU forks while a guest starts.
         while guests := qemu.find_guests(lab.lab_id):
             for process in guests:
                 processes.end(process, grace_s=5.0)
@@ -205,7 +205,7 @@ def _remove(lab: Lab) -> None:
         shutil.rmtree(lab.nodes_folder)
     public_key = lab.identity_file.with_suffix(".pub")
     partial = lab.state_path.with_suffix(".partial")
-    # The record goes last: as long as it is there, `down` can be repeated.
+    # The record is removed last, so that `down` can be repeated until then.
     written = (lab.inventory_path, lab.known_hosts_path, lab.ssh_config_path, lab.identity_file, public_key)
     for path in (*written, partial, lab.state_path):
         path.unlink(missing_ok=True)

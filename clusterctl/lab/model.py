@@ -1,4 +1,4 @@
-"""What a lab is: its nodes, its files, and the record (``state.json``) by which it is found and removed."""
+"""Define a lab: its nodes, its files, and the record (``state.json``) that finds and removes it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class LabNode:
 
     @property
     def pid(self) -> int | None:
-        """The qemu process of the node, when it is a guest that was started."""
+        """The qemu process of the node; None for containers and for guests that were not started."""
         return self.process.pid if self.process else None
 
 
@@ -138,7 +138,7 @@ class Lab:
 
 @dataclass(frozen=True, slots=True)
 class NodeStatus:
-    """How a node is doing: whether it runs, and whether its SSH server answers with the expected host key."""
+    """State of a node: whether it runs, and whether its SSH server answers with the expected host key."""
 
     node: LabNode
     running: bool

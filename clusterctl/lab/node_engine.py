@@ -1,4 +1,4 @@
-"""A docker engine of its own in a lab container: what that takes from the outer engine, short of ``--privileged``."""
+"""Run a separate docker engine in a lab container, with less than ``--privileged`` from the outer engine."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _START = "usr/local/sbin/clusterctl-lab-engine"
 COMMAND = (f"/{_START}",)
 # Mounts and namespaces, the host network of inner containers, and IPC_LOCK for them to be given.
 CAPABILITIES = ("SYS_ADMIN", "NET_ADMIN", "IPC_LOCK")
-# A control group namespace puts the inner containers' groups below the node's: they go with it.
+# A control group namespace puts the groups of inner containers below the node's, so both are removed together.
 FREEDOMS: dict[str, Any] = {
     "security_opt": ["seccomp=unconfined", "apparmor=unconfined"],
     "cgroupns": "private",
@@ -55,7 +55,7 @@ def programs(image: Image) -> Path:
             target.parent.mkdir(parents=True, exist_ok=True)
             request = f'dump -p /{program} "{target}"'
             host.run(("debugfs", "-R", request, str(image.disk)), _EXTRACT_TIMEOUT_S)
-            # debugfs ends with 0 whatever happened.
+            # debugfs exits with 0 even if it failed.
             if not target.is_file() or target.stat().st_size == 0:
                 raise LabError(
                     f"{image.disk} has no /{program}", hint="clusterctl lab down --purge-cache, then up"

@@ -1,4 +1,4 @@
-"""The files that make a node itself (keys, names, addresses), and the files by which the user finds it."""
+"""Write the files that identify a node (keys, names, addresses) and those with which a user reaches it."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def ssh_files(
 ) -> tuple[NodeFile, ...]:
     """Return what SSH needs on node ``index``: its host key, the others' keys, and the lab's login key.
 
-    A ``bare`` node lets this machine in, and knows no other node.
+    A ``bare`` node accepts logins from this machine and has no keys of other nodes.
     """
     files = [
         NodeFile("etc/ssh/ssh_host_ed25519_key", host_keys[index].private, 0o600),
@@ -94,7 +94,7 @@ def ssh_files(
 
 
 def identity_files(nodes: Sequence[LabNode], index: int) -> tuple[NodeFile, ...]:
-    """Return what makes a guest that node: host name, machine id, and the names of its peers."""
+    """Return the files that identify a guest: host name, machine id, and the names of its peers."""
     hosts = ["127.0.0.1 localhost", "::1 localhost ip6-localhost"]
     hosts += [f"{node.fabric_address} {node.name}" for node in nodes]
     return (
@@ -135,7 +135,7 @@ def to_tar(files: Iterable[NodeFile]) -> bytes:
 
 
 def ssh_config_text(nodes: Sequence[LabNode], identity_file: Path, known_hosts: Path) -> str:
-    """Return an OpenSSH configuration that knows the nodes by name (ssh_config(5))."""
+    """Return an OpenSSH configuration with the nodes' names (ssh_config(5))."""
     sections = [
         writer.section(
             f"Host {node.name}", (("HostName", node.address), ("Port", str(node.port)), ("User", node.user))

@@ -1,4 +1,4 @@
-"""The power switch of each node of a lab, and whether it answers."""
+"""Switch nodes of a lab on and off, and report whether they answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SSH_ATTEMPT_S = 60.0
 
 
 def node_states(lab: Lab) -> LabStatus:
-    """Say which nodes of a lab run, and whether SSH answers on them."""
+    """Return which nodes of a lab run, and whether SSH answers on them."""
     nodes = []
     for node in lab.nodes:
         running = is_running(lab, node)
@@ -26,7 +26,7 @@ def node_states(lab: Lab) -> LabStatus:
 
 
 def kill(lab: Lab, name: str) -> Lab:
-    """Cut a node's power, with no chance to write anything; return the lab as it is now."""
+    """Cut a node's power, so that it cannot write anything more; return the changed lab."""
     node = lab.node(name)
     if lab.driver == "qemu":
         return _with_node(lab, qemu.kill(node))
@@ -36,7 +36,7 @@ def kill(lab: Lab, name: str) -> Lab:
 
 
 def start(lab: Lab, name: str, *, timeout_s: float = SSH_TIMEOUT_S) -> Lab:
-    """Switch a node on again with the disk it had, wait until SSH answers; return the lab as it is now."""
+    """Switch a node on with its previous disk and wait until SSH answers; return the changed lab."""
     node = lab.node(name)
     if is_running(lab, node):
         return lab
@@ -57,7 +57,7 @@ def _with_node(lab: Lab, changed: LabNode) -> Lab:
 
 
 def is_running(lab: Lab, node: LabNode) -> bool:
-    """Tell whether a node's guest or container runs."""
+    """Return whether a node's guest or container runs."""
     if lab.driver == "qemu":
         return qemu.is_running(node)
     with containers.engine() as client:
@@ -65,7 +65,7 @@ def is_running(lab: Lab, node: LabNode) -> bool:
 
 
 def wait_ssh(lab: Lab, name: str, *, timeout_s: float = SSH_TIMEOUT_S) -> None:
-    """Return when SSH answers on a node; raise LabError with the end of its log when it does not in time."""
+    """Wait until SSH answers on a node; raise LabError with the end of its log after the timeout."""
     node = lab.node(name)
     deadline = time.monotonic() + timeout_s
     while True:

@@ -1,4 +1,4 @@
-"""Processes that the lab started: recognised by id and start time, so that no stranger is ever signalled."""
+"""Signal only processes that the lab started; id and start time identify them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _stat_fields(pid: int) -> list[str] | None:
 
 
 def mark(pid: int) -> ProcessMark:
-    """Return the mark of a process that runs now; raise LabError when it is gone."""
+    """Return the mark of a running process; raise LabError if it has ended."""
     fields = _stat_fields(pid)
     if fields is None:
         raise LabError(f"process {pid} ended at once", hint="look at the node's console log")
@@ -32,7 +32,7 @@ def mark(pid: int) -> ProcessMark:
 
 
 def is_alive(process: ProcessMark) -> bool:
-    """Tell whether that very process still runs (a zombie does not)."""
+    """Return whether exactly this process still runs (a zombie does not)."""
     fields = _stat_fields(process.pid)
     return (
         fields is not None
@@ -42,7 +42,7 @@ def is_alive(process: ProcessMark) -> bool:
 
 
 def end(process: ProcessMark, *, grace_s: float = 0.0, timeout_s: float = 20.0) -> None:
-    """End that very process: SIGTERM with ``grace_s`` to obey, then SIGKILL; return when it is gone."""
+    """End exactly this process: SIGTERM, after ``grace_s`` SIGKILL; return when it has ended."""
     deadline = time.monotonic() + timeout_s
     kill_at = time.monotonic() + grace_s
     if grace_s > 0 and is_alive(process):
@@ -63,7 +63,7 @@ def _signal(process: ProcessMark, number: signal.Signals) -> None:
 
 
 def any_has_open(folder: Path) -> bool:
-    """Tell whether a process of this machine has a file below ``folder`` open, as far as we may look."""
+    """Return whether a process that this user may inspect has an open file below ``folder``."""
     for link in Path("/proc").glob("[0-9]*/fd/*"):
         try:
             if link.readlink().is_relative_to(folder):

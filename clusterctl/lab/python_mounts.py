@@ -1,4 +1,4 @@
-"""What has to be mounted into a container so that this process's Python runs there, at the same paths."""
+"""Find the mounts with which this process's Python runs in a container, at the same paths."""
 
 from __future__ import annotations
 

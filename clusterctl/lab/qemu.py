@@ -1,4 +1,4 @@
-"""Guests: q35 machines with real PCIe root ports (and so ACS registers), on a fabric network."""
+"""Run guests: q35 machines with real PCIe root ports (and so ACS registers), on a fabric network."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ACCELERATORS: dict[Accelerator, tuple[str, ...]] = {
 def choose_accelerator(image: Image) -> Accelerator:
     """Return ``kvm`` where the lab's kernel really boots with it, else ``tcg`` (20 to 50 times slower).
 
-    That /dev/kvm exists and opens does not prove it: inside some virtual machines it does, and no guest ever runs.
+    Inside some virtual machines /dev/kvm exists and opens, but no guest runs.
     """
     if not os.access("/dev/kvm", os.R_OK | os.W_OK):
         return "tcg"
@@ -46,7 +46,7 @@ def choose_accelerator(image: Image) -> Accelerator:
     try:
         host.run(argv, _KVM_PROBE_S)
     except LabError as error:
-        _logger.info("/dev/kvm is there, but does not run guests; going on without it (%s)", error)
+        _logger.info("/dev/kvm exists but does not run guests; continuing without it (%s)", error)
         return "tcg"
     return "kvm"
 
@@ -72,7 +72,7 @@ def _free_port(address: str) -> int:
 
 
 def guest_name(lab_id: str, node: str) -> str:
-    """Return the name that the guest's process carries on its command line."""
+    """Return the name of the guest on the command line of its process."""
     return f"clusterctl-lab-{lab_id}-{node}"
 
 
@@ -192,7 +192,7 @@ def kill(node: LabNode) -> LabNode:
 
 
 def is_running(node: LabNode) -> bool:
-    """Tell whether the guest's process runs."""
+    """Return whether the guest's process runs."""
     return node.process is not None and processes.is_alive(node.process)
 
 

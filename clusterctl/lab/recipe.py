@@ -1,4 +1,4 @@
-"""What the lab's root filesystem is made of, and the key under which a built one is cached."""
+"""List the contents of the lab's root filesystem, and compute the key of its cache."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ BARE_PACKAGES = (
     "gcc", "libc6-dev", "make", "python3",
 )  # fmt: skip
 
-# What a node would have after its first day. Everything a test may need of a node that is not bare is installed
-# here: without KVM a guest is 20 to 50 times slower than its host.
+# The packages of a node in use, with everything that a test may need on a node that is not bare: without KVM a guest
+# would take 20 to 50 times as long as its host to install it.
 MORE_PACKAGES = (
     "pciutils", "ethtool",
     # RDMA userspace and its tools
     "rdma-core", "ibverbs-providers", "ibverbs-utils", "librdmacm1", "perftest", "infiniband-diags",
     # containers and MPI
     "docker.io", "iptables", "openmpi-bin",
-    # what a CPython of the host needs when it is mounted into a container, and its torch
+    # libraries of a host CPython that is mounted into a container, and of its torch
     "libbz2-1.0", "libexpat1", "libffi8", "libgomp1", "liblzma5", "libncursesw6", "libreadline8",
     "libsqlite3-0", "libssl3", "libuuid1", "netbase", "tzdata", "zlib1g",
 )  # fmt: skip
@@ -54,7 +54,7 @@ CONTAINER_EXCLUDES = (
     "./usr/sbin/dockerd",
 )  # fmt: skip
 
-# Units that only cost a slow guest time.
+# Units that slow guests do not need.
 MASKED_UNITS = (
     "apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer",
     "e2scrub_reap.service", "fstrim.timer", "getty@tty1.service", "systemd-networkd-wait-online.service",

@@ -1,4 +1,4 @@
-"""The lab's root filesystem: built once with debootstrap, kept in the cache, shared by both drivers."""
+"""Build the lab's root filesystem once with debootstrap, and keep it in the cache for both drivers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ KEPT_IMAGES = 2
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A built root filesystem, in the forms that the drivers want."""
+    """A built root filesystem, in the formats of both drivers."""
 
     key: str
     building: bool = False
@@ -116,7 +116,7 @@ def _locked() -> Iterator[None]:
             opened = path.open("w")
         except OSError as error:
             raise LabError(
-                f"the lab's root filesystem cannot be kept in {folder}: {error.strerror}",
+                f"cannot store the lab's root filesystem in {folder}: {error.strerror}",
                 hint="set $XDG_CACHE_HOME to a writable directory with some GB of free space",
             ) from None
         with opened as handle:

@@ -26,7 +26,7 @@ _CHROOT_ENVIRONMENT = (
     "env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C",
     "DEBIAN_FRONTEND=noninteractive",
 )  # fmt: skip
-# What is mounted and started in there is gone when the command is, even when it is killed.
+# The namespaces end all mounts and processes with the command, even if it is killed.
 _NAMESPACES = ("unshare", "--mount", "--pid", "--fork", "--kill-child")
 
 
@@ -82,7 +82,7 @@ def install(root: Path, packages: tuple[str, ...]) -> None:
     wanted = ("install", *packages)
     host.run(("apt-get", *_apt_options(root), "--yes", "--download-only", *wanted), _DOWNLOAD_TIMEOUT_S)
 
-    # Nothing may start while packages are configured: there is no init in there.
+    # No service may start while packages are configured, because no init runs in the tree.
     policy = root / "usr/sbin/policy-rc.d"
     policy.write_text("#!/bin/sh\nexit 101\n", encoding="utf-8")
     policy.chmod(0o755)
@@ -95,7 +95,7 @@ def install(root: Path, packages: tuple[str, ...]) -> None:
 
 
 def carry_packages(root: Path, folder: Path) -> None:
-    """Download what a bare node lacks, with all dependencies, into ``folder``, and write its SHA256SUMS.
+    """Download the packages that a bare node lacks, with dependencies, into ``folder``, and write its SHA256SUMS.
 
     Their files are compressed again: a guest without KVM takes a minute for a second of xz.
     """
@@ -132,7 +132,7 @@ def _kernel_package(depends: str) -> str:
         words = line.split()
         if len(words) == 2 and words[0] == "Depends:" and words[1].startswith("linux-image-"):
             return words[1]
-    raise LabError(f"apt knows no kernel behind {KERNEL_PACKAGE}", hint="is the Debian mirror complete?")
+    raise LabError(f"apt finds no kernel for {KERNEL_PACKAGE}", hint="is the Debian mirror complete?")
 
 
 def install_kernel(root: Path, kernel: str, scratch: Path) -> tuple[Path, Path]:
@@ -156,7 +156,7 @@ def install_kernel(root: Path, kernel: str, scratch: Path) -> tuple[Path, Path]:
 
 
 def configure(root: Path) -> None:
-    """Write the settings that all nodes share, and strip what makes nodes alike that must differ."""
+    """Write the settings that all nodes share, and remove files that must differ between nodes."""
     sshd = root / "etc/ssh/sshd_config.d/clusterctl-lab.conf"
     sshd.write_text(resources.text("templates", "lab", "sshd.conf"), encoding="utf-8")
     for key in (root / "etc/ssh").glob("ssh_host_*"):

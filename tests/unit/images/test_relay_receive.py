@@ -103,7 +103,7 @@ def test_a_request_of_another_node_is_never_reckoned_with_unless_it_is_a_number(
             env={"PATH": os.environ["PATH"], "SSH_ORIGINAL_COMMAND": request},
             input=b"bytes", capture_output=True, timeout=30, check=False,
         )  # fmt: skip
-        assert (done.returncode, done.stderr) == (1, b"a piece is told by two numbers\n"), request
+        assert (done.returncode, done.stderr) == (1, b"expected two numbers for a piece\n"), request
     assert not seen.exists()
     assert not part.exists()
 
@@ -125,7 +125,7 @@ def test_what_the_next_node_says_is_never_reckoned_with_unless_it_is_a_number(sh
         (shell, "-s"), input=relay._script("relay_send.sh", values), capture_output=True, timeout=30, check=False,
         env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
     )  # fmt: skip
-    assert (done.returncode, done.stderr) == (1, b"it did not say how much it has\n")
+    assert (done.returncode, done.stderr) == (1, b"the other node reported no size of the archive\n")
     assert not seen.exists()
     assert asked.read_text().endswith(" -- me@10.0.0.2 have\n")
 
