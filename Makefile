@@ -113,14 +113,17 @@ JOURNEYS := tests/lab/test_bootstrap_qemu.py tests/lab/test_reboot_qemu.py
 journey: dev ## Bare guests from nothing to met, over a power cut and a reboot, and back (half an hour)
 	$(PYTEST) $(JOURNEYS)
 
-# One worker begins with the tests of the nodes, the other with those of the core; the rest fills both (tests/support/worker_groups.py).
-# The C++ build goes on beside them; the lab comes last, as its guests would slow the rest.
-EVERYTHING := tests/integration tests/core tests/lab $(UNIT) $(JOURNEYS:%=--ignore=%)
+# Three workers on two processors, because tests with real parts mostly wait: one begins with the tests of nodes, one with the
+# lab, one with the core; the rest fills all three (tests/support/worker_groups.py). The C++ build runs beside them.
+WORKERS ?= 3
+EVERYTHING := tests/integration tests/lab tests/core $(UNIT) $(JOURNEYS:%=--ignore=%)
 test: prerequisites lint dev ## Everything but the journeys; of long sweeps a sample
-	$(PYTEST) -n 2 --durations=15 $(EVERYTHING)
+	$(PYTEST) -n $(WORKERS) --durations=15 $(EVERYTHING)
 
+# Only the files with such sweeps: each worker would collect thousands of tests to leave them out.
+SOAKS = $(shell grep -rl 'pytest.mark.soak' tests --include='test_*.py')
 soak: prerequisites dev ## The long sweeps in full: sanitizers, crashes at every boundary, ten thousand inventories
-	CLUSTERCTL_SOAK=1 $(PYTEST) -n 2 --durations=15 -m soak $(EVERYTHING)
+	CLUSTERCTL_SOAK=1 $(PYTEST) -n $(WORKERS) --durations=15 -m soak $(SOAKS)
 
 gpu: dev ## On a machine with one NVIDIA GPU: tests, soaks, and races against NCCL and gloo, one table last (minutes)
 	$(PYTEST) tests/gpu

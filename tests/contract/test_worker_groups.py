@@ -20,7 +20,8 @@ def test_the_files_of_the_groups_exist() -> None:
     ("nodeid", "group"),
     [
         ("tests/integration/test_check_nodes.py::test_a", "nodes"),
-        ("tests/lab/test_bench_docker.py::test_a", "nodes"),
+        ("tests/lab/test_bench_docker.py::test_a", "lab"),
+        ("tests/lab/test_lab_pure.py::test_a", "tests/lab/test_lab_pure.py"),
         ("tests/core/test_core_faults.py::test_a[1]", "core"),
         ("tests/core/test_core_sanitizers.py::test_a[asan]", "tests/core/test_core_sanitizers.py"),
         ("tests/unit/plan/test_plan_build.py::test_a[x::y]", "tests/unit/plan/test_plan_build.py"),

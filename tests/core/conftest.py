@@ -21,13 +21,17 @@ import collective_core
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PROGRAMS = Path(__file__).resolve().parent / "programs"
+BUILD_LIMIT_S = 1800
+"""For a build of two minutes that runs below the priority of the tests."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Everything in this folder is of the core tier."""
+    """Everything in this directory is of the core tier; the first test that needs the C++ build waits for it."""
     for item in items:
         if item.path.is_relative_to(Path(__file__).parent):
             item.add_marker(pytest.mark.core)
+            if "build" in getattr(item, "fixturenames", ()):
+                item.add_marker(pytest.mark.timeout(BUILD_LIMIT_S + 600))
 
 
 def _tool(name: str) -> str:
@@ -84,7 +88,7 @@ def pytest_sessionfinish() -> None:
 def build() -> Build:
     """The C++ side, with its tests, built."""
     native = _native_build()
-    native.finish(timeout_s=570)
+    native.finish(BUILD_LIMIT_S)
     return Build(
         folder=native.folder,
         library=native.folder / "libcollective_core.so",

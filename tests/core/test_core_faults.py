@@ -13,12 +13,13 @@ from free_ports import free_ports
 Program = Callable[..., Any]
 # Of the program endless.py where a rank stops; elsewhere it is 30 s, and what ends sooner was not ended by it.
 DEADLINE_S = 3
-# What a busy machine gets more, to run a rank that has been told.
-SLACK_S = 4
+# What a loaded machine gets more, to run a rank that has been told. With it a rank still ends before the orphan (20 s)
+# and before the deadline of the others.
+SLACK_S = 11
 # A rank must know a second after its deadline.
 LATEST_S = DEADLINE_S + 1 + SLACK_S
 # An abort returns within it; the other ranks are told at once, and do not wait for their deadline.
-ABORT_S = 1
+ABORT_S = 5
 
 
 SIBLINGS = ("broadcast", "scatter", "gather", "reduce", "all_gather", "reduce_scatter", "all_to_all")

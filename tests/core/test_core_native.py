@@ -92,7 +92,7 @@ def test_native(build: Any, case: str) -> None:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=150,
+        timeout=450,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

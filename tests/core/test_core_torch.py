@@ -68,7 +68,7 @@ def test_a_rank_that_dies_under_ddp(program: Program) -> None:
     assert len(report["told"]) == 2, report
     assert all("rank 1 (host" in text for text in report["told"]), report
     assert report["told"][1].startswith("CcoreBackendError: all_reduce on rank 0: remote")
-    assert report["after_s"] < 10
+    assert report["after_s"] < 20
 
 
 @pytest.mark.parametrize("size", [2, 3])

@@ -1,4 +1,4 @@
-"""The lab's fixtures: two QEMU guests (``qemu_lab``) and two containers (``docker_lab``), once per session.
+"""The lab's fixtures: two QEMU guests (``qemu_lab``) and two containers (``docker_lab``), once per run.
 
 ``bare_lab`` is two more guests, for one module: they have no docker, no RDMA userspace, no keys of each other, and
 their inventory names the folder of packages that they can be completed with.
@@ -24,7 +24,8 @@ In the containers this process's Python environment and the checkout are mounted
 ``sys.executable`` is a python there with everything that is installed here (``lab.python``, and ``python`` in
 the inventory).
 
-Tests that break a node must mend it (``start``) before they end: the nodes are shared by the whole session.
+Tests that break a node must repair it (``start``) before they end: all tests of this directory share the nodes. They
+are taken down after the last of these tests, because a worker may have others after it.
 What is missing on this machine skips the tests with the reason; with ``CI=true`` it fails them.
 Tests that use these fixtures are marked ``lab`` by themselves, and may take 20 minutes.
 """
@@ -36,6 +37,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -51,20 +53,40 @@ GUESTS = {"qemu_lab", "bare_lab"}
 LAB_FIXTURES = {*GUESTS, "docker_lab", "docker_engine"}
 LAB_TEST_TIMEOUT_S = 1200
 REBOOT_TIMEOUT_S = 600.0
+HERE = Path(__file__).parent
 BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
+_shared = ExitStack()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests that use a lab, and give them time for guests that are slow without KVM.
 
-    Guests come last: they live to the end of the session, and without KVM two idle ones slow everything else.
+    Guests come last of this directory: without KVM two idle ones slow everything else.
     """
-    items.sort(key=lambda item: bool(GUESTS.intersection(getattr(item, "fixturenames", ()))))
-    for item in items:
-        if LAB_FIXTURES.intersection(getattr(item, "fixturenames", ())):
+    places = [number for number, item in enumerate(items) if item.path.is_relative_to(HERE)]
+    here = sorted((items[number] for number in places), key=lambda item: bool(GUESTS & _fixtures(item)))
+    for number, item in zip(places, here, strict=True):
+        items[number] = item
+        if LAB_FIXTURES & _fixtures(item):
             item.add_marker(pytest.mark.lab)
             if item.get_closest_marker("timeout") is None:
                 item.add_marker(pytest.mark.timeout(LAB_TEST_TIMEOUT_S))
+
+
+def _fixtures(item: pytest.Item) -> set[str]:
+    return set(getattr(item, "fixturenames", ()))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+    """Take down what the tests of this directory share, after the last of them."""
+    if nextitem is None or not nextitem.path.is_relative_to(HERE):
+        _shared.close()
+
+
+def pytest_sessionfinish() -> None:
+    """Leave nothing behind a session that ends early."""
+    _shared.close()
 
 
 @dataclass
@@ -137,31 +159,33 @@ def clusterctl_wheels(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, P
 
 
 @pytest.fixture(scope="session")
-def docker_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A docker engine that answers: this machine's own, or one started for this session and ended with it."""
+def docker_engine(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A docker engine that answers: this machine's own, or one started for these tests and ended after them."""
     if os.geteuid() != 0:
         missing("it needs root")
     if _engine_answers():
-        yield
         return
     dockerd = shutil.which("dockerd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
     if dockerd is None:
         missing("no docker engine answers and there is no dockerd (apt-get install docker.io iptables)")
     log_path = tmp_path_factory.mktemp("dockerd") / "log"
-    with log_path.open("wb") as log, subprocess.Popen((dockerd,), stdout=log, stderr=log) as process:
-        try:
-            deadline = time.monotonic() + 90
-            while not _engine_answers():
-                if process.poll() is not None or time.monotonic() > deadline:
-                    missing(f"dockerd does not start:\n{log_path.read_text(errors='replace')[-2000:]}")
-                time.sleep(0.5)
-            yield
-        finally:
-            process.terminate()
-            try:
-                process.wait(30)
-            except subprocess.TimeoutExpired:
-                process.kill()
+    with log_path.open("wb") as log:
+        process = subprocess.Popen((dockerd,), stdout=log, stderr=log)
+    _shared.callback(_end, process)
+    deadline = time.monotonic() + 90
+    while not _engine_answers():
+        if process.poll() is not None or time.monotonic() > deadline:
+            missing(f"dockerd does not start:\n{log_path.read_text(errors='replace')[-2000:]}")
+        time.sleep(0.5)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(30)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _engine_answers() -> bool:
@@ -173,15 +197,16 @@ def _engine_answers() -> bool:
 
 
 @pytest.fixture(scope="session")
-def qemu_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabSession]:
+def qemu_lab(tmp_path_factory: pytest.TempPathFactory) -> LabSession:
     """Two guests with PCIe root ports, Soft-RoCE and a kernel of their own."""
     need("qemu")
-    folder = tmp_path_factory.mktemp("qemu") / "lab"
-    session = LabSession(labs.up(LabOptions(driver="qemu", nodes=2, directory=folder)))
-    try:
-        yield session
-    finally:
-        labs.down(folder)
+    return _up(LabOptions(driver="qemu", nodes=2, directory=tmp_path_factory.mktemp("qemu") / "lab"))
+
+
+def _up(options: LabOptions) -> LabSession:
+    session = LabSession(labs.up(options))
+    _shared.callback(labs.down, options.directory)
+    return session
 
 
 @pytest.fixture(scope="module")
@@ -197,20 +222,15 @@ def bare_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabSession]:
 
 
 @pytest.fixture(scope="session")
-def docker_lab(docker_engine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabSession]:
+def docker_lab(docker_engine: None, tmp_path_factory: pytest.TempPathFactory) -> LabSession:
     """Two containers with SSH and Open MPI, and with this Python environment inside."""
     need("docker")
-    folder = tmp_path_factory.mktemp("docker") / "lab"
     checkout = str(Path(__file__).resolve().parents[2])
     options = LabOptions(
         driver="docker",
         nodes=2,
-        directory=folder,
+        directory=tmp_path_factory.mktemp("docker") / "lab",
         mounts=(BindMount(checkout, checkout, read_only=True),),
         with_python=True,
     )
-    session = LabSession(labs.up(options))
-    try:
-        yield session
-    finally:
-        labs.down(folder)
+    return _up(options)

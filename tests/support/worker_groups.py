@@ -1,8 +1,9 @@
-"""Which tests one worker runs one after the other (``make test`` has two workers), and which are free.
+"""Which tests one worker runs one after the other (``make test`` has three workers), and which are free.
 
-Tests with real parts start daemons, ranks and guests, and meet deadlines. Those of the nodes (integration, lab) look
-on the whole machine for what they leave behind, and mostly wait; those of the core do neither: each of the two is one
-group, in the order of a run without workers. The rest needs a processor and little else, and fills what is left.
+Tests with real parts start daemons, ranks and guests, and meet deadlines. Each tier of them is one group, in the order
+of a run without workers: ``nodes`` (integration) searches the whole machine for what its nodes leave behind, ``lab``
+searches its guests and containers only, ``core`` searches nothing. These three begin, and the rest, which needs a
+processor and little else, fills the workers that have ended their group.
 xdist's own ``--dist loadgroup`` would do, but its release 3.8 groups nothing under pytest 9.2.
 """
 
@@ -14,11 +15,12 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 NODES = "nodes"
+LAB = "lab"
 CORE = "core"
-REAL = (NODES, CORE)
+REAL = (NODES, LAB, CORE)
 FREE_NICENESS = 5
 """The niceness of free tests, so that tests with deadlines come first."""
-_TIERS = {"tests/integration/": NODES, "tests/lab/": NODES, "tests/core/": CORE}
+_TIERS = {"tests/integration/": NODES, "tests/lab/": LAB, "tests/core/": CORE}
 # Tests of these tiers that are by themselves: threads of one program, ranks that only compute, and no real part at all.
 # Those that need the C++ build come late in this way, when it has ended.
 _FREE = (
