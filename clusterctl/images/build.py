@@ -236,7 +236,10 @@ def _run(
             if "aux" in message:
                 image = str(message["aux"].get("ID") or image)
     if not image:
-        raise ImageError(f"the engine ended without an image for {request.tag}", hint="run it with -v")
+        raise ImageError(
+            f"the engine returned no image for {request.tag}",
+            hint="run it with -v to see the log of the build",
+        )
     return image
 
 
@@ -250,7 +253,7 @@ def _tag(image: Image, tag: str) -> None:
     try:
         image.tag(*split(tag))
     except docker.errors.APIError as error:
-        raise ImageError(f"{tag!r} cannot be the image's name: {error.explanation or error}") from None
+        raise ImageError(f"{tag!r} is not a valid image name: {error.explanation or error}") from None
 
 
 def _failed(request: BuildRequest, said: str, tail: Sequence[str]) -> ImageError:

@@ -97,7 +97,7 @@ def ask(
     )
     if said.returncode != 0:
         raise ImageError(
-            f"{node.name}: the container {name} cannot be asked: {said.error_text.strip()[-300:]}"
+            f"{node.name}: cannot inspect the container {name}: {said.error_text.strip()[-300:]}"
         )
     expected = labels.get(f"{LABEL}.sha256") if labels.get(LABEL) == known.name else None
     image = _layers(node, transport, image_id, timeout_s)
@@ -218,7 +218,7 @@ def _inspect(node: Node, transport: Transport, name: str, timeout_s: float) -> d
         running = state["State"]["Running"]
     if not running:
         raise ImageError(
-            f"{node.name}: the container {name} does not run", hint=f"docker logs {name} says why"
+            f"{node.name}: the container {name} does not run", hint=f"read `docker logs {name}` on the node"
         )
     return state
 

@@ -44,7 +44,7 @@ def push(client: docker.DockerClient, image: str, *, progress: Callable[[str], N
         aux = message.get("aux") or {}
         if aux.get("Digest"):
             return Pushed(image, str(aux["Digest"]), int(aux.get("Size") or 0))
-    raise ImageError(f"the registry of {image} ended without naming a digest", hint="push it again")
+    raise ImageError(f"the registry of {image} returned no digest", hint="push it again")
 
 
 def split(image: str) -> tuple[str, str]:

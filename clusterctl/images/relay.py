@@ -128,7 +128,9 @@ def of_facts(node: Node, facts: NodeFacts, token: str, docker_root: str, key: st
 def _fit_to_travel(node: Node, what: str, word: str, allowed: re.Pattern[str]) -> str:
     """Return a word that other nodes get in a command or a file; raise ImageError if it is more than one word."""
     if not allowed.fullmatch(word):
-        raise ImageError(f"{node.name}: its {what} {word[:60]!r} is not one that other nodes may use")
+        raise ImageError(
+            f"{node.name}: the {what} {word[:60]!r} has characters that are not passed to other nodes"
+        )
     return word
 
 

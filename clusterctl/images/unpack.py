@@ -26,7 +26,7 @@ def unpack(package: VerifiedPackage, folder: Path) -> str | None:
     """Unpack a package below ``folder`` and return the version that it states; None without one.
 
     Wheels go to ``python/``, Debian packages and archives to the directory itself. Raise ImageError for a file that
-    is damaged or that reaches out of the directory.
+    is damaged or that has a path outside of the directory.
     """
     try:
         if package.kind == "wheel":
@@ -131,16 +131,16 @@ def _tar(archive: tarfile.TarFile, target: Path, *, strip: int) -> None:
             _write(source, place, 0o755 if member.mode & 0o111 else 0o644)
         elif member.issym():
             if member.linkname.startswith("/") or ".." in PurePosixPath(member.linkname).parts:
-                raise ValueError(f"{member.name} links out of its directory, to {member.linkname}")
+                raise ValueError(f"{member.name} links to {member.linkname}, outside of its directory")
             place.parent.mkdir(parents=True, exist_ok=True)
             place.symlink_to(member.linkname)
 
 
 def _inside(name: str) -> PurePosixPath:
-    """Return the path of a member; raise ValueError for one that reaches out of the directory."""
+    """Return the path of a member; raise ValueError if it is outside of the directory."""
     path = PurePosixPath(name.removeprefix("./"))
     if path.is_absolute() or ".." in path.parts:
-        raise ValueError(f"{name} reaches out of the directory")
+        raise ValueError(f"{name} is outside of the directory")
     return path
 
 

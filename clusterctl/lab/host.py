@@ -102,5 +102,7 @@ def run(
         ) from None
     if done.returncode != 0:
         tail = (done.stdout + done.stderr)[-_OUTPUT_TAIL_CHARS:].strip()
-        raise LabError(f"exit {done.returncode} from: {shown}\n{tail}", hint="the output above says why")
+        raise LabError(
+            f"exit {done.returncode} from: {shown}\n{tail}", hint="the output above has the reason"
+        )
     return done.stdout

@@ -87,7 +87,7 @@ def test_a_wheels_data_goes_beside_its_packages_and_scripts_stay_out(tmp_path: P
 )
 def test_what_reaches_out_of_the_folder_is_refused(tmp_path: Path, member: tarfile.TarInfo) -> None:
     path = archive(tmp_path / "bad.txz", [(tarfile.TarInfo("a/first"), b""), (member, b"")])
-    with pytest.raises(ImageError, match=r"reaches out|links out"):
+    with pytest.raises(ImageError, match=r"is outside of the directory|, outside of its directory"):
         unpack.unpack(package(path), tmp_path / "tree")
     assert not (tmp_path / "outside").exists()
 
@@ -96,7 +96,7 @@ def test_a_wheel_that_reaches_out_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a-1.0-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as wheel:
         wheel.writestr("../../outside", "x")
-    with pytest.raises(ImageError, match="reaches out"):
+    with pytest.raises(ImageError, match="is outside of the directory"):
         unpack.unpack(package(path), tmp_path / "tree")
     assert not list(tmp_path.rglob("outside"))
 

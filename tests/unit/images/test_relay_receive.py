@@ -186,7 +186,7 @@ def test_an_answer_cut_short_makes_no_relay():
 )  # fmt: skip
 def test_what_a_node_says_of_itself_is_no_option_and_no_pattern_on_others(section, text):
     node = Node(name="n1", address="10.0.0.2", socket_ifname="ib0" if section == "addresses" else None)
-    with pytest.raises(ImageError, match="is not one that other nodes may use"):
+    with pytest.raises(ImageError, match="has characters that are not passed to other nodes"):
         if section == "key":
             relay_of({}, node, key=text)
         else:
