@@ -31,7 +31,7 @@ import nccl_loop
 
 from clusterctl.benchmarks import perf_output
 from clusterctl.benchmarks.scaling import percent
-from clusterctl.report.text.bench import columns, size
+from clusterctl.report.text.table import columns, size
 
 _ROOT = Path(__file__).resolve().parents[1]
 _CASES = _ROOT / "tests" / "unit" / "benchmarks" / "cases"

@@ -83,7 +83,7 @@ def document(climbed: Climbed, run_id: str) -> dict[str, Any]:
 
 def table(climbed: Climbed) -> str:
     """Return one line for each rung, and each further fault of the rung that failed."""
-    from clusterctl.report.text.bench import columns
+    from clusterctl.report.text.table import columns
 
     rows = [[rung.name, rung.status, rung.detail] for rung in climbed.rungs]
     further = [f"also: {fault.message}" for fault in climbed.faults[1:]]

@@ -84,7 +84,7 @@ def _require_good(document: object) -> None:
 def list_baselines(runs: cli.RunsOption = None, as_json: cli.JsonOption = False) -> None:
     """List the baselines, with their benchmarks and number of runs."""
     from clusterctl.documents.baseline import Baselines, ListedBaseline
-    from clusterctl.report.text.bench import columns
+    from clusterctl.report.text.table import columns
     from clusterctl.results import baseline_files
 
     loaded = [baseline_files.load(name, runs) for name in baseline_files.names(runs)]

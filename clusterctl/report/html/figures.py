@@ -8,7 +8,7 @@ from typing import Any
 from clusterctl.benchmarks.scaling import percent
 from clusterctl.report.html.chart import Axis, Chart, ChartSeries, Mark, Reference
 from clusterctl.report.html.scale import Tick, duration, linear_ticks, size_ticks, time_bounds, time_ticks
-from clusterctl.report.text.bench import size
+from clusterctl.report.text.table import size
 
 Rows = Sequence[Mapping[str, Any]]
 _HEADROOM = 1.04

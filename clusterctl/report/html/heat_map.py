@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from clusterctl.report.text.bench import size
+from clusterctl.report.text.table import size
 
 ROWS_SHOWN = 64
 _BOUNDS = (0.02, 0.05, 0.10)

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from clusterctl import __version__, resources
 from clusterctl.report.html import chart
-from clusterctl.report.text.bench import size
+from clusterctl.report.text.table import size
 from clusterctl.visible import visible
 
 

@@ -14,7 +14,7 @@ from clusterctl.report.html import bounds, figures, page, trust, variants
 from clusterctl.report.html.chart import Chart
 from clusterctl.report.html.heat_map import of_proof
 from clusterctl.report.html.scale import duration
-from clusterctl.report.text.bench import size
+from clusterctl.report.text.table import size
 from clusterctl.results.record import Record
 
 SETTING_NAMES = {"benchmark": "model", "batch_per_rank": "batch_size", "memory_format": "channels_last"}

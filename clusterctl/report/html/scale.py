@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from clusterctl.report.text.table import size
+
 _DECADES = (1.0,)
 _OF_DECADES = (1.0, 2.0, 5.0)
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
@@ -59,8 +61,6 @@ def _mantissa(step: float) -> float:
 
 def size_ticks(low: float, high: float, count: int) -> tuple[Tick, ...]:
     """Return ticks at powers of two bytes, equally far apart, at most ``count`` of them; at least one."""
-    from clusterctl.report.text.bench import size
-
     first, last = math.ceil(math.log2(max(low, 1)) - 1e-9), math.floor(math.log2(max(high, 1)) + 1e-9)
     # Ticks start at the first size, because sweeps double from there: each tick is then at a measured size. Steps that
     # divide ten give 1, 32 and 1024 of each unit.

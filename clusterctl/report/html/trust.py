@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from clusterctl.report.text.bench import size
+from clusterctl.report.text.table import size
 
 _FALLEN_BACK = ("sockets", "no-gpudirect")
 

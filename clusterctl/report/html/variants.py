@@ -10,7 +10,7 @@ from clusterctl.benchmarks.scaling import percent
 from clusterctl.report.html import figures
 from clusterctl.report.html.chart import Chart
 from clusterctl.report.text import trust as trust_lines
-from clusterctl.report.text.bench import size
+from clusterctl.report.text.table import size
 
 Variant = Mapping[str, Any]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from clusterctl.benchmarks.key import ABSENT
 from clusterctl.documents.baseline import Published
-from clusterctl.report.text.bench import columns, fits, size, with_notes
+from clusterctl.report.text.table import columns, fits, size, with_notes
 from clusterctl.results.baseline import Baseline, BaselineEntry
 
 

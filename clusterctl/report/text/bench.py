@@ -2,52 +2,10 @@
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Sequence
-
 from clusterctl.benchmarks.scaling import percent
 from clusterctl.documents.bench import BenchResult
 from clusterctl.report.text import trust as trust_lines
-
-_UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
-
-
-def size(size_bytes: int) -> str:
-    """Return a size in a readable unit: 1536 -> 1.5 KiB."""
-    for unit, name in _UNITS:
-        if size_bytes >= unit:
-            return (
-                f"{size_bytes / unit:g} {name}"
-                if size_bytes % unit == 0
-                else f"{size_bytes / unit:.1f} {name}"
-            )
-    return f"{size_bytes} B"
-
-
-def columns(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequence[int] = ()) -> str:
-    """Return right-aligned columns; those with an index in ``left`` align left."""
-    cells = [list(headers), *[list(row) for row in rows]]
-    widths = [max(len(row[index]) for row in cells) for index in range(len(headers))]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if index in left else cell.rjust(width)
-            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in cells
-    )
-
-
-def fits(table: str, width: int) -> bool:
-    """Tell whether all lines fit into the width."""
-    return max(map(len, table.splitlines())) <= width
-
-
-def with_notes(table: str, notes: Sequence[str], width: int) -> str:
-    """Return a table with a note below each row, for columns that do not fit."""
-    head, *rows = table.splitlines()
-    indent = " " * 4
-    told = (textwrap.fill(n, max(20, width), initial_indent=indent, subsequent_indent=indent) for n in notes)
-    return "\n".join([head, *(f"{row}\n{note}" for row, note in zip(rows, told, strict=True))])
+from clusterctl.report.text.table import columns, size
 
 
 def _figure(value: float | None, digits: int = 2) -> str:

@@ -13,7 +13,7 @@ from clusterctl.documents.results import (
     ComparisonWord,
     Difference,
 )
-from clusterctl.report.text.bench import columns, size
+from clusterctl.report.text.table import columns, size
 from clusterctl.results.comparison import NOISE_OF_ONE, Comparison, Figure
 from clusterctl.results.record import Summary
 

@@ -11,10 +11,10 @@ from pydantic import ValidationError
 from clusterctl.documents.bench import BenchResult
 from clusterctl.documents.results import ExportedRun, Results, ResultsExport, StoredRun
 from clusterctl.errors import ResultError
-from clusterctl.report.text import bench as table
+from clusterctl.report.text import bench as bench_table
 from clusterctl.report.text import variants as variants_table
-from clusterctl.report.text.bench import columns
 from clusterctl.report.text.failures import fault_lines
+from clusterctl.report.text.table import columns, fits, with_notes
 from clusterctl.results.record import Record, Summary
 
 
@@ -56,11 +56,11 @@ def render(runs: Sequence[Summary], width: int | None = None) -> str:
     ]
     heads = ["run", "benchmark", "library", "launcher", "ranks", "nodes", "best", "status", "hardware"]
     text = columns(heads, rows, left=(0, 1, 2, 3, 7, 8))
-    if width is None or table.fits(text, width):
+    if width is None or fits(text, width):
         return text
     first = (0, 1, 6, 7)
     lines = columns([heads[i] for i in first], [[row[i] for i in first] for row in rows], left=(0, 1, 3))
-    return table.with_notes(lines, [_ran_on(row) for row in rows], width)
+    return with_notes(lines, [_ran_on(row) for row in rows], width)
 
 
 def _ran_on(row: Sequence[str]) -> str:
@@ -79,7 +79,7 @@ def shown(record: Record) -> str:
             f"and this version cannot read its result: {error.errors()[0]['msg']}",
             hint="--json prints it as it was stored",
         ) from None
-    text = variants_table.render(result) if result.variants else table.render(result)
+    text = variants_table.render(result) if result.variants else bench_table.render(result)
     lines = [f"run {summary.run}, {summary.started_at}, {summary.status}", text]
     return "\n".join([*lines, *fault_lines(result.proof.get("failures") or ())])
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from clusterctl.report.text.table import size
+
 
 def _share(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.0f} %"
@@ -58,8 +60,6 @@ def stragglers(entry: Mapping[str, Any]) -> list[str]:
 
 def baseline(entry: Mapping[str, Any]) -> list[str]:
     """Return the lines on the comparison with a baseline (``proof.baseline``)."""
-    from clusterctl.report.text.bench import size
-
     reason = f" ({entry['reason']})" if entry["reason"] else ""
     return [
         f"baseline {entry['name']}: {entry['verdict']}{reason}",

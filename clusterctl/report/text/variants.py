@@ -5,7 +5,7 @@ from __future__ import annotations
 from clusterctl.benchmarks.scaling import percent
 from clusterctl.documents.bench import BenchResult, Spread, VariantResult
 from clusterctl.report.text import trust as trust_lines
-from clusterctl.report.text.bench import columns, size
+from clusterctl.report.text.table import columns, size
 
 
 def render(result: BenchResult) -> str:
