@@ -87,7 +87,7 @@ def measured(nodes: Nodes, name: str, work: object) -> Round:
 def steps(document: dict) -> tuple[int, int]:
     """Return how many equal steps the copies need when every sender serves one at a time, and the controller's copies.
 
-    Nodes are served in the order of the inventory (clusterctl.images.spread).
+    Nodes are served in the order of the inventory (clusterctl.images.distribution.spread).
     """
     free: dict[str, int] = {"controller": 0}
     copies = 0

@@ -35,7 +35,7 @@ PROVEN = {
     "clusterctl/facts/subjects/software.py": ('"curl"',),  # only looks whether it is there
     "clusterctl/secret/shapes.py": ("(?:curl|wget)",),  # only looks for its logins in what was said
     "clusterctl/images/packages.py": ("if wanted.sha256 is None:", "if sha256_of(path) != wanted.sha256:"),
-    "clusterctl/images/distribute.py": (
+    "clusterctl/images/distribution/distribute.py": (
         "ImageError",
     ),  # the node's own docker, from the registry of the image's name
     "clusterctl/images/engine.py": ("urllib3.exceptions.HTTPError",),  # what docker's client raises, by name

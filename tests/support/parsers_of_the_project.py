@@ -31,7 +31,8 @@ from clusterctl.facts.drift import drift
 from clusterctl.facts.model.host import RootAccess
 from clusterctl.facts.model.node import NodeFacts
 from clusterctl.facts.subjects.clock import ClockExchange
-from clusterctl.images import on_node, prove, relay
+from clusterctl.images import on_node, prove
+from clusterctl.images.distribution import relay
 from clusterctl.inventory import interfaces, yaml_source
 from clusterctl.inventory.imports import kinds, spreadsheet
 from clusterctl.inventory.imports.found import Source

@@ -13,7 +13,7 @@ from clusterctl.cli.image.name import image_of
 from clusterctl.cli.status_line import StatusLine
 
 if TYPE_CHECKING:
-    from clusterctl.images.distribute import Distributed
+    from clusterctl.images.distribution.distribute import Distributed
 
 
 class MethodName(str, Enum):
@@ -50,7 +50,7 @@ def distribute(
     Exit code 0: all nodes have it; 9: a node does not; 5: each node that failed is unreachable.
     """
     from clusterctl.cli.session import open_session
-    from clusterctl.images.distribute import Distribution
+    from clusterctl.images.distribution.distribute import Distribution
 
     name = image or image_of(inventory, limit)
     session = open_session(inventory, limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 from clusterctl.facts.base import Fragment, Sections
@@ -10,7 +9,7 @@ from clusterctl.facts.model.host import ConfigLine
 from clusterctl.facts.model.services import Mount
 from clusterctl.facts.model.sharing import MountHealth, MountUnit, Nfs
 from clusterctl.facts.subjects.limits import config_lines
-from clusterctl.facts.subjects.storage import parse_mounts
+from clusterctl.facts.subjects.storage import parse_mounts, unescaped
 from clusterctl.foreign import is_whole, whole
 from clusterctl.secret.scrub import scrubbed
 
@@ -93,10 +92,6 @@ for f in /etc/exports /etc/exports.d/* /etc/systemd/system/*.mount; do [ -s "$f"
 )
 
 
-def _unescaped(word: str) -> str:
-    return re.sub(r"\\([0-3][0-7]{2})", lambda match: chr(int(match[1], 8)), word)
-
-
 def _automounts(text: str) -> tuple[Mount, ...]:
     lines = [line.partition(" ")[2] for line in text.splitlines() if line.startswith("automount ")]
     # An automount's options hold process numbers, which would make all nodes differ.
@@ -115,7 +110,7 @@ def parse(sections: Sections) -> Nfs:
     exported = [line.text.split(None, 1) for line in config_lines(section, "/var/lib/nfs/etab")]
     return Nfs(
         exports=config_lines(section, "/etc/exports"),
-        exported=tuple(ConfigLine(_unescaped(w[0]), w[1]) for w in exported if len(w) == 2),
+        exported=tuple(ConfigLine(unescaped(w[0]), w[1]) for w in exported if len(w) == 2),
         server_threads=threads[0] if threads else None,
         server_enabled=any("server" in name for name in wanted if name.endswith(".service")),
         mount_units=tuple(
@@ -125,7 +120,7 @@ def parse(sections: Sections) -> Nfs:
         # An automount and the file system mounted by it share one path, which is tested twice.
         health=tuple(
             dict.fromkeys(
-                MountHealth(_unescaped(w[2]), w[1]) for w in words if w[0] == "mount" and len(w) == 3
+                MountHealth(unescaped(w[2]), w[1]) for w in words if w[0] == "mount" and len(w) == 3
             )
         ),
         automounts=_automounts(section.text),

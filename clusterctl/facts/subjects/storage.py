@@ -31,19 +31,20 @@ t 10 df -kP "$@\"""",
 )
 
 
+def unescaped(word: str) -> str:
+    """Return a word of /proc/mounts with its octal escapes (\\040) decoded."""
+    return re.sub(r"\\([0-3][0-7]{2})", lambda match: chr(int(match[1], 8)), word)
+
+
 def parse_mounts(text: str) -> tuple[Mount, ...]:
-    """Parse /proc/mounts and decode its octal escapes (\\040)."""
-
-    def plain(word: str) -> str:
-        return re.sub(r"\\([0-3][0-7]{2})", lambda match: chr(int(match[1], 8)), word)
-
+    """Parse /proc/mounts."""
     mounts = []
     # Some file systems in user space have user and password in their source or options.
     for line in scrubbed(text).splitlines():
         words = line.split(" ")
         if len(words) < 4 or not words[1].startswith("/"):
             raise Unparsable(f"not a line of /proc/mounts: {line[:80]!r}")
-        mounts.append(Mount(plain(words[0]), plain(words[1]), words[2], tuple(words[3].split(","))))
+        mounts.append(Mount(unescaped(words[0]), unescaped(words[1]), words[2], tuple(words[3].split(","))))
     return tuple(mounts)
 
 

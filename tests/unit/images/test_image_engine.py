@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from clusterctl.errors import ImageError
-from clusterctl.images import archive, engine
+from clusterctl.images import engine
+from clusterctl.images.distribution import archive
 from clusterctl.images.on_node import NodeImage
 
 

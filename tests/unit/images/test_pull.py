@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from clusterctl.images.distribute import Distribution
+from clusterctl.images.distribution.distribute import Distribution
 from clusterctl.inventory.model import Node
 from clusterctl.transport.local import LocalTransport
 

@@ -13,12 +13,12 @@ import pytest
 from launch_facts import facts_of
 
 from clusterctl.errors import ImageError
-from clusterctl.images import relay
+from clusterctl.images.distribution import relay
 from clusterctl.images.on_node import EngineInfo, NodeEngine
 from clusterctl.inventory.model import Node
 from clusterctl.transport.local import LocalTransport
 
-SCRIPT = Path(relay.__file__).with_name("relay_receive.sh")
+SCRIPT = Path(relay.__file__).with_name("receive.sh")
 DATA = bytes(range(256)) * 64
 SUM = hashlib.sha256(DATA).hexdigest()
 
@@ -122,7 +122,7 @@ def test_what_the_next_node_says_is_never_reckoned_with_unless_it_is_a_number(sh
         "SIZE": "9",
     }
     done = subprocess.run(
-        (shell, "-s"), input=relay._script("relay_send.sh", values), capture_output=True, timeout=30, check=False,
+        (shell, "-s"), input=relay._script("send.sh", values), capture_output=True, timeout=30, check=False,
         env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (1, b"the other node reported no size of the archive\n")

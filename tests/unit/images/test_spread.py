@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusterctl.images.spread import CONTROLLER, DistributionState, Transfer
+from clusterctl.images.distribution.spread import CONTROLLER, DistributionState, Transfer
 
 
 def run_in_steps(spread, break_at=lambda transfer, step: None):

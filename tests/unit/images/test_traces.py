@@ -7,7 +7,7 @@ import json
 import pytest
 
 from clusterctl.errors import ImageError
-from clusterctl.images import traces
+from clusterctl.images.distribution import traces
 from clusterctl.inventory.model import Node
 
 A, B = Node(name="a", address="10.0.0.1"), Node(name="b", address="10.0.0.2")

@@ -9,8 +9,8 @@ from launch_facts import Answering, facts_of
 
 from clusterctl.containers import found
 from clusterctl.errors import ClusterctlError
-from clusterctl.images import relay
-from clusterctl.images.archive import Archive
+from clusterctl.images.distribution import relay
+from clusterctl.images.distribution.archive import Archive
 from clusterctl.images.on_node import EngineInfo, NodeEngine, open_engine
 from clusterctl.inventory.model import Node
 from clusterctl.launch.run import Runner

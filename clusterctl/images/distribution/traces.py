@@ -17,7 +17,7 @@ from typing import IO
 
 from clusterctl.errors import ImageError
 from clusterctl.foreign import json_value
-from clusterctl.images import archive as archives
+from clusterctl.images.distribution import archive as archives
 from clusterctl.inventory.model import Node
 
 

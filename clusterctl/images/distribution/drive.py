@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 
 from clusterctl import log
 from clusterctl.errors import ClusterctlError, ImageError
-from clusterctl.images import archive as archives
 from clusterctl.images import engine as local_engine
-from clusterctl.images import relay, traces
-from clusterctl.images.archive import Archive, Compression
+from clusterctl.images.distribution import archive as archives
+from clusterctl.images.distribution import relay, traces
+from clusterctl.images.distribution.archive import Archive, Compression
+from clusterctl.images.distribution.relay import Relay
+from clusterctl.images.distribution.spread import CONTROLLER, DistributionState, Transfer
+from clusterctl.images.distribution.traces import Note
 from clusterctl.images.on_node import EngineInfo, NodeEngine, NodeImage
-from clusterctl.images.relay import Relay
-from clusterctl.images.spread import CONTROLLER, DistributionState, Transfer
-from clusterctl.images.traces import Note
 from clusterctl.inventory.model import Node
 from clusterctl.transport.base import Failure, FailureKind, Transport, TransportError
 from clusterctl.transport.fanout import fan_out

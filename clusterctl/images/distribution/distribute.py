@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from clusterctl.errors import ClusterctlError, ImageError
-from clusterctl.images import archive as archives
 from clusterctl.images import engine as local_engine
-from clusterctl.images import relay, traces
+from clusterctl.images.distribution import archive as archives
+from clusterctl.images.distribution import relay, traces
+from clusterctl.images.distribution.drive import Drive
+from clusterctl.images.distribution.traces import Note
 from clusterctl.images.on_node import EngineInfo, NodeEngine, NodeImage, brief, open_engine
-from clusterctl.images.relay_drive import Drive
-from clusterctl.images.traces import Note
 from clusterctl.inventory.model import Node
 from clusterctl.transport.base import Failure, FailureKind, Transport
 from clusterctl.transport.fanout import fan_out

@@ -18,7 +18,7 @@ from clusterctl.facts.catalog import is_complete
 from clusterctl.facts.gather import gather
 from clusterctl.facts.model.node import NodeFacts
 from clusterctl.foreign import whole
-from clusterctl.images.archive import DECOMPRESS, Archive
+from clusterctl.images.distribution.archive import DECOMPRESS, Archive
 from clusterctl.images.on_node import NodeEngine, NodeImage, brief, require
 from clusterctl.inventory.model import Node
 from clusterctl.transport.answers import understanding
@@ -30,7 +30,7 @@ SPOOL = "/var/tmp"
 """The directory below which nodes keep archives."""
 PIECE_BYTES = 16 << 20
 _NO_BASE = 3
-"""Exit status of ``relay_prepare.sh`` when it cannot create the directory of all distributions."""
+"""Exit status of ``prepare.sh`` when it cannot create the directory of all distributions."""
 _TIMEOUT_S = 60.0
 _SLOWEST_BYTES_PER_S = 1 << 20
 """A slower transfer is abandoned."""
@@ -71,7 +71,7 @@ def prepare(node: Node, engine: NodeEngine, token: str) -> Relay:
     facts = gather(engine.transport, node, _TIMEOUT_S, subjects=READS, values=values, sudo=False)
     base = _base(facts)
     made = {"TOKEN": token, "BASE": base, "WORK": f"{base}/{token}"}
-    done = engine.transport.run(("sh", "-s"), stdin=_script("relay_prepare.sh", made), timeout_s=_TIMEOUT_S)
+    done = engine.transport.run(("sh", "-s"), stdin=_script("prepare.sh", made), timeout_s=_TIMEOUT_S)
     if done.returncode != 0:
         raise ImageError(
             f"{node.name}: cannot make {made['BASE' if done.returncode == _NO_BASE else 'WORK']}",
@@ -186,12 +186,12 @@ def connect_peers(
     transport: Transport, relay: Relay, others: tuple[Relay, ...], token: str, archive: Archive
 ) -> None:
     """Install the receiver of the archive, and authorize the other nodes' keys for it."""
-    receiver = Path(__file__).with_name("relay_receive.sh").read_bytes()
+    receiver = Path(__file__).with_name("receive.sh").read_bytes()
     transport.put(receiver, f"{relay.work}/receive.sh", mode=0o600)
     transport.put(known_hosts(others), f"{relay.work}/known_hosts", mode=0o600)
     keys = authorized_keys(relay, others, token, archive)
     if keys:
-        script = _script("relay_authorize.sh", {"WORK": relay.work}).decode()
+        script = _script("authorize.sh", {"WORK": relay.work}).decode()
         done = transport.run(("sh", "-c", script), stdin=keys, timeout_s=_TIMEOUT_S)
         require(done, f"{relay.node}: its authorized_keys cannot be written")
 
@@ -247,7 +247,7 @@ def pass_on(transport: Transport, source: Relay, target: Relay, archive: Archive
         "SIZE": str(archive.size_bytes),
     }
     done = transport.run(
-        ("sh", "-s"), stdin=_script("relay_send.sh", values), timeout_s=_patience_s(archive.size_bytes)
+        ("sh", "-s"), stdin=_script("send.sh", values), timeout_s=_patience_s(archive.size_bytes)
     )
     text = require(done, f"{source.node} cannot send to {target.node}")
     with understanding(source.node, "how much it sent"):
@@ -275,5 +275,5 @@ def load(engine: NodeEngine, relay: Relay, archive: Archive, name: str, wanted: 
 def clean(transport: Transport, token: str, sha256: str | None, *, keep: bool) -> None:
     """Remove keys, directory and archive (``sha256``); ``keep``: an incomplete archive stays for the next attempt."""
     values = {"TOKEN": token, "SUM": sha256 or "", "KEEP": "yes" if keep else "no"}
-    done = transport.run(("sh", "-s"), stdin=_script("relay_clean.sh", values), timeout_s=_TIMEOUT_S)
+    done = transport.run(("sh", "-s"), stdin=_script("clean.sh", values), timeout_s=_TIMEOUT_S)
     require(done, f"{transport.node}: what a distribution left cannot be taken away")

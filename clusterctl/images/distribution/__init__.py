@@ -1,0 +1,1 @@
+"""Bring one image to many nodes, from a registry or from node to node."""
