@@ -24,6 +24,7 @@ _TIERS = {"tests/integration/": NODES, "tests/lab/": LAB, "tests/core/": CORE}
 # Tests of these tiers that are by themselves: threads of one program, ranks that only compute, and no real part at all.
 # Those that need the C++ build come late in this way, when it has ended.
 _FREE = (
+    "tests/core/test_core_aarch64.py",
     "tests/core/test_core_docs.py",
     "tests/core/test_core_install.py",
     "tests/core/test_core_native.py",
