@@ -43,6 +43,7 @@ CASES = (
     "lifecycle",
     "memory",
     "n-trees",
+    "nccl-plugins",
     "packing",
     "perf-check",
     "stripes",

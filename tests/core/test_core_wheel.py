@@ -19,6 +19,8 @@ NEEDED = (
     "collective_core/include/collective_core/collective_core.h",
     "collective_core/lib/libcollective_core.so",
     "collective_core/lib/libcollective_core_nccl.so",
+    "collective_core/lib/libnccl-net-ccore.so",
+    "collective_core/lib/libnccl-tuner-ccore.so",
     *(f"clusterctl/apply/runner/{name}" for name in (*script.COMMON, *script.APPLY, *script.UNDO)),
 )
 

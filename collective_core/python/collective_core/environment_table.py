@@ -31,6 +31,7 @@ class Reader(Enum):
     PYTHON = "Python"
     HOROVOD = "Horovod API"
     NCCL = "NCCL symbols"
+    PLUGINS = "NCCL plugins"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,7 @@ class Variable:
 
 _LIBRARY = (Reader.LIBRARY,)
 _PYTHON = (Reader.PYTHON,)
+_PLUGINS = (Reader.PLUGINS,)
 _LAUNCHED = (Reader.PERF, Reader.PYTHON, Reader.HOROVOD)
 
 VARIABLES: tuple[Variable, ...] = (
@@ -57,7 +59,7 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "CCORE_INIT_TIMEOUT_S", Kind.SECONDS, "120", "deadline of the initialisation",
-        (Reader.LIBRARY, *_LAUNCHED, Reader.NCCL), aliases=("HOROVOD_GLOO_TIMEOUT_SECONDS",),
+        (Reader.LIBRARY, *_LAUNCHED, Reader.NCCL, Reader.PLUGINS), aliases=("HOROVOD_GLOO_TIMEOUT_SECONDS",),
     ),
     Variable(
         "CCORE_TRANSPORT", Kind.CHOICE, "auto", "`shm` fails if impossible; `tcp` also inside a node",
@@ -197,7 +199,8 @@ VARIABLES: tuple[Variable, ...] = (
     Variable(
         "CCORE_SOCKET_IFNAME", Kind.TEXT, "the way to rank 0",
         "interfaces for TCP: name prefixes `eth,ib`, exact names `=eth0`, all but `^docker`; of several names each is "
-        "a rail, see below", _LIBRARY,
+        "a rail, see below; of the NCCL plugins a device, and the default is `NCCL_SOCKET_IFNAME`",
+        (Reader.LIBRARY, Reader.PLUGINS),
         aliases=("HOROVOD_GLOO_IFACE",),
     ),
     Variable(
@@ -304,6 +307,35 @@ VARIABLES: tuple[Variable, ...] = (
         "CCORE_THREAD_AFFINITY", Kind.TEXT, "none",
         "CPUs with commas, one for each rank of the node: that of the thread which runs the collectives",
         (Reader.HOROVOD,), aliases=("HOROVOD_THREAD_AFFINITY",),
+    ),
+    Variable(
+        "CCORE_NCCL_STREAMS", Kind.COUNT, "`CCORE_NCCL_THREADS`",
+        "sockets of a connection besides the lead socket, 0 to 15; the receiving rank's holds", _PLUGINS,
+    ),
+    Variable(
+        "CCORE_NCCL_THREADS", Kind.COUNT, "a quarter of the CPUs, 1 to 4",
+        "threads of a process that serve these sockets", _PLUGINS,
+    ),
+    Variable(
+        "CCORE_NCCL_INLINE_BYTES", Kind.BYTES, "16384",
+        "a message of up to this size is sent as a whole on the lead socket by NCCL's own thread", _PLUGINS,
+    ),
+    Variable(
+        "CCORE_NCCL_CHUNK_BYTES", Kind.BYTES, "131072", "the most that a socket takes at once of a larger message",
+        _PLUGINS,
+    ),
+    Variable(
+        "CCORE_NCCL_SPIN_US", Kind.COUNT, "200 with 8 CPUs or more, else 0",
+        "microseconds for which an idle thread polls before it sleeps", _PLUGINS,
+    ),
+    Variable(
+        "CCORE_NCCL_SPEED_MBPS", Kind.COUNT, "what the kernel reports, else 10000",
+        "the speed of every interface, as NCCL sees it", _PLUGINS,
+    ),
+    Variable("CCORE_NCCL_TUNER", Kind.FLAG, "1", "0: the tuner plugin uses no table", _PLUGINS),
+    Variable(
+        "CCORE_NCCL_TABLE", Kind.TEXT, "a file of the directory of `CCORE_CACHE_DIR`",
+        "the file of the tuner plugin's table", _PLUGINS,
     ),
 )  # fmt: skip
 

@@ -211,6 +211,14 @@ void drop_user_timeout(int fd) { set_tcp_option_if_tcp(fd, TCP_USER_TIMEOUT, 0);
 
 void limit_unsent(int fd, size_t bytes) { set_tcp_option_if_tcp(fd, TCP_NOTSENT_LOWAT, static_cast<int>(bytes)); }
 
+UniqueFd start_connect(const Address& address) {
+  UniqueFd fd(socket(address.family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd) throw_errno("socket");
+  const Raw raw = raw_from(address);
+  if (connect(fd.get(), raw.get(), raw.size) != 0 && errno != EINPROGRESS) throw_errno("connect to " + text(address));
+  return fd;
+}
+
 UniqueFd connect_to(const Address& address, const Deadline& deadline, const Address* from, const Alarm* alarm) {
   int pause_ms = 5;
   int patience_ms = kLeastPatienceMs;

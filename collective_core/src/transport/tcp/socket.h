@@ -45,6 +45,9 @@ struct Alarm {
 // Until the socket (-1: none) is ready, or ms have passed, or the alarm goes off, which throws. A signal may end it too.
 void wait_for(int fd, short events, int ms, const Alarm* alarm);
 
+// A socket that begins to connect: poll() reports it writable when SO_ERROR has the outcome.
+UniqueFd start_connect(const Address& address);
+
 // Tries again until the deadline while nobody listens there yet. from: the own address to use, null for any.
 UniqueFd connect_to(const Address& address, const Deadline& deadline, const Address* from = nullptr,
                     const Alarm* alarm = nullptr);
