@@ -47,7 +47,7 @@ def names_read(folder: str) -> set[str]:
 def test_what_the_sources_read_is_in_the_table_and_the_other_way_round() -> None:
     readers = {
         "src": {Reader.LIBRARY}, "perf": {Reader.PERF}, "python": {Reader.PYTHON, Reader.HOROVOD},
-        "nccl": {Reader.NCCL}, "nccl_plugins": {Reader.PLUGINS},
+        "cuda": {Reader.CUDA}, "nccl": {Reader.NCCL}, "nccl_plugins": {Reader.PLUGINS},
     }  # fmt: skip
     for folder, parts in readers.items():
         documented = {variable.name for variable in VARIABLES if parts & set(variable.readers)}

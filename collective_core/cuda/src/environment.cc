@@ -38,7 +38,7 @@ cc_cuda_path path() {
 Environment read_environment() {
   Environment environment{};
   environment.path = path();
-  environment.staging_bytes = number("CCORE_CUDA_STAGING_MIB", 256, 1, 65536) << 20;
+  environment.staging_bytes = number("CCORE_CUDA_STAGING_BYTES", int64_t{256} << 20, 65536, int64_t{1} << 40);
   environment.packet_bytes = number("CCORE_CUDA_PACKET_BYTES", 0, 0, int64_t{1} << 30);
   environment.blocks = static_cast<int32_t>(number("CCORE_CUDA_BLOCKS", 0, 0, 64));
   return environment;

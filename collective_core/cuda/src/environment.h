@@ -9,7 +9,7 @@ namespace ccore_cuda {
 
 struct Environment {
   cc_cuda_path path;      // CCORE_CUDA_PATH
-  int64_t staging_bytes;  // CCORE_CUDA_STAGING_MIB
+  int64_t staging_bytes;  // CCORE_CUDA_STAGING_BYTES
   int64_t packet_bytes;   // CCORE_CUDA_PACKET_BYTES; 0: unset
   int32_t blocks;         // CCORE_CUDA_BLOCKS; 0: unset
 };

@@ -32,6 +32,7 @@ class Reader(Enum):
     HOROVOD = "Horovod API"
     NCCL = "NCCL symbols"
     PLUGINS = "NCCL plugins"
+    CUDA = "CUDA library"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,7 @@ class Variable:
 _LIBRARY = (Reader.LIBRARY,)
 _PYTHON = (Reader.PYTHON,)
 _PLUGINS = (Reader.PLUGINS,)
+_CUDA = (Reader.CUDA,)
 _LAUNCHED = (Reader.PERF, Reader.PYTHON, Reader.HOROVOD)
 
 VARIABLES: tuple[Variable, ...] = (
@@ -125,8 +127,19 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "CCORE_CUDA_PATH", Kind.CHOICE, "auto",
-        "torch: all_reduce of CUDA tensors in the memory of a GPU that all ranks share (auto), or through host memory",
-        _PYTHON, choices=("auto", "host"),
+        "how CUDA memory moves between ranks: see [cuda](cuda.md#paths); equal on all ranks",
+        (Reader.PYTHON, Reader.CUDA), choices=("auto", "stream", "kernel", "host"),
+    ),
+    Variable(
+        "CCORE_CUDA_STAGING_BYTES", Kind.BYTES, "268435456",
+        "largest staging buffer of a rank on its GPU, from 65536; equal on all ranks", _CUDA,
+    ),
+    Variable(
+        "CCORE_CUDA_PACKET_BYTES", Kind.BYTES, "by the number of ranks",
+        "largest message that kernels send as packets; equal on all ranks, see [cuda](cuda.md#kernel)", _CUDA,
+    ),
+    Variable(
+        "CCORE_CUDA_BLOCKS", Kind.COUNT, "64", "most blocks of a kernel that waits for other ranks, at most 64", _CUDA,
     ),
     Variable(
         "CCORE_NCCL", Kind.CHOICE, "1",
