@@ -4,7 +4,6 @@
 #include <time.h>
 
 #include <algorithm>
-#include <cstddef>
 
 #include "clock.h"
 #include "error.h"
@@ -66,12 +65,8 @@ Group::Group(cc_comm* comm, const Wishes& wishes, int64_t timeout_ms)
       buffers_(board_, meeting_.rank(), agreement_.processes),
       staging_(&buffers_, has_threads_on_device(agreement_)),
       description_(agreement_.description) {
-  // All epochs of the block, which is at the end of Control.
-  const std::vector<uint32_t> epochs((sizeof(Control) - offsetof(Control, epochs)) / sizeof(uint32_t),
-                                     std::max(wishes.first_epoch, kFirstEpoch));
-  check(cudaMemcpy(control_.as<Control>()->epochs, epochs.data(), epochs.size() * sizeof(uint32_t),
-                   cudaMemcpyHostToDevice),
-        "setting the epochs");
+  const Control control = initial_control(wishes.first_epoch);
+  check(cudaMemcpy(control_.as<Control>(), &control, sizeof control, cudaMemcpyHostToDevice), "setting the epochs");
   HostWords* const words = words_.host<HostWords>();
   words->begun = words->ended = wishes.first_epoch;
   Service::Watched watched{board_, &buffers_,       &failure_,       words,   control_.as<Control>(), nullptr,

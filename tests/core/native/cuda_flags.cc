@@ -1,5 +1,5 @@
 // The words by which GPU kernels wait for each other, with a thread for each block: packets in two buffers, headers,
-// the barrier around peers' buffers, the epochs and their wrap-around, and aborts.
+// the barrier around peers' buffers, transfers, the epochs and their wrap-around, and aborts.
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -13,6 +13,7 @@
 #include "expect.h"
 #include "protocol/flags.h"
 #include "protocol/layout.h"
+#include "protocol/transfers.h"
 
 namespace test {
 namespace {
@@ -36,11 +37,13 @@ class AbortWatch {
   explicit AbortWatch(const std::atomic<bool>* aborted) : aborted_(aborted) {}
   bool ends(int) {
     std::this_thread::yield();
-    return aborted_->load(std::memory_order_relaxed);
+    // A word that never comes is a failure of the test, not a hang.
+    return aborted_->load(std::memory_order_relaxed) || std::chrono::steady_clock::now() > end_;
   }
 
  private:
   const std::atomic<bool>* aborted_;
+  const std::chrono::steady_clock::time_point end_ = std::chrono::steady_clock::now() + std::chrono::seconds(90);
 };
 
 // The end of a kernel, which all of its blocks reach before the next one begins.
@@ -69,17 +72,20 @@ class EndOfKernel {
 constexpr int kRanks = 3, kBlocks = 2, kOperations = 1500;
 constexpr uint32_t kPackets = 5, kElements = 7;
 constexpr uint32_t kStart = 0xfffffffdu;
+static_assert(kBlocks <= kTransferBlocks, "each block makes transfers");
 
 // Memory that peers use directly in a two-shot operation; races on it are what a sanitizer looks for.
 struct Buffers {
   uint64_t input[kBlocks][kRanks][kElements];
   uint64_t output[kBlocks][kRanks][kElements];
+  uint64_t sent[kBlocks][kElements];
 };
 
 struct World {
   std::vector<std::vector<RegionPart>> parts{kRanks, std::vector<RegionPart>(kRanks)};
   std::vector<std::vector<BlockWords>> words{kRanks, std::vector<BlockWords>(kBlocks)};
   std::vector<Buffers> buffers{kRanks};
+  std::vector<Control> controls{kRanks, initial_control(kStart)};
   std::atomic<bool> aborted{false};
   std::atomic<int> wrong{0}, ended{0};
 };
@@ -93,14 +99,21 @@ uint64_t value(int operation, int rank, int block, uint32_t at) {
 // A block of a rank through all operations. The rank `absent` leaves before operation `absent_at`.
 class Block {
  public:
-  Block(World* world, int rank, int block) : world_(*world), rank_(rank), block_(block), watch_(&world->aborted) {}
+  Block(World* world, int rank, int block)
+      : world_(*world),
+        control_(world->controls[static_cast<size_t>(rank)]),
+        rank_(rank),
+        block_(block),
+        watch_(&world->aborted) {}
 
   bool run(int operation) {
-    const int kind = operation / 4 % 5;
+    const int kind = operation / 4 % 6;
+    epoch_ = control_.epochs[block_];
+    if (kind == 5) return transfer(operation);
     const bool ended = kind < 2    ? packets(operation, -1)
                        : kind == 2 ? packets(operation, operation / 4 % kRanks)
                                    : two_shot(operation);
-    epoch_ = epoch_after(epoch_);
+    control_.epochs[block_] = epoch_after(epoch_);
     return ended;
   }
 
@@ -180,10 +193,45 @@ class Block {
     return true;
   }
 
+  // To the next rank, and from the one before. The last rank only sends, so that not all take part alike.
+  bool transfer(int operation) {
+    const int next = (rank_ + 1) % kRanks, before = (rank_ + kRanks - 1) % kRanks;
+    uint32_t& sent = control_.sent[next][block_];
+    uint32_t& received = control_.received[before][block_];
+    const uint64_t bytes = 8 * kElements + static_cast<uint64_t>(operation);
+    if (next != kRanks - 1) {
+      auto& memory = world_.buffers[static_cast<size_t>(rank_)].sent[block_];
+      for (uint32_t i = 0; i < kElements; ++i) memory[i] = value(operation, rank_, block_, i);
+      send_mail<AtomicMemory>(&part(next, rank_).transfer, block_, reinterpret_cast<uint64_t>(memory), bytes, sent);
+    }
+    if (rank_ != kRanks - 1) {
+      uint64_t address = 0, said = 0;
+      if (!receive_mail<AtomicMemory>(part(rank_, before).transfer, block_, &address, &said, received, &watch_,
+                                      before)) {
+        return false;
+      }
+      if (said != bytes) {
+        ++world_.wrong;
+        return false;
+      }
+      for (uint32_t i = 0; i < kElements; ++i) {
+        if (reinterpret_cast<const uint64_t*>(address)[i] != value(operation, before, block_, i)) ++world_.wrong;
+      }
+      acknowledge<AtomicMemory>(&part(before, rank_).transfer, block_, received);
+      received = epoch_after(received);
+    }
+    if (next != kRanks - 1) {
+      if (!await_acknowledgement<AtomicMemory>(part(rank_, next).transfer, block_, sent, &watch_, next)) return false;
+      sent = epoch_after(sent);
+    }
+    return true;
+  }
+
   World& world_;
+  Control& control_;
   const int rank_, block_;
   AbortWatch watch_;
-  uint32_t epoch_ = kStart;
+  uint32_t epoch_ = 0;
 };
 
 // absent < 0: all ranks do all operations. Else the others wait for that rank until they are aborted.

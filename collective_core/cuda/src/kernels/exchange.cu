@@ -2,6 +2,7 @@
 #include "error.h"
 #include "kernels/copy.cuh"
 #include "kernels/watch.cuh"
+#include "protocol/transfers.h"
 
 namespace ccore_cuda {
 namespace {
@@ -33,12 +34,10 @@ __device__ void send(const Peers& peers, const Transfer& transfer, int block, De
   if (transfer.stages) copy_packs(transfer.to, transfer.from, transfer.bytes, block, transfer.blocks);
   __syncthreads();
   if (threadIdx.x != 0) return;
-  TransferPart& theirs = part_of(peers.regions[transfer.peer], peers.rank)->transfer;
-  send_packet<DeviceMemory>(&theirs.mail[block][kAddress], transfer.address, epoch);
-  send_packet<DeviceMemory>(&theirs.mail[block][kBytes], transfer.bytes, epoch);
-  announce<DeviceMemory>(&theirs.sent[block], epoch);
-  const TransferPart& own = part_of(peers.regions[peers.rank], transfer.peer)->transfer;
-  await<DeviceMemory>(&own.received[block], epoch, watch, transfer.peer);
+  send_mail<DeviceMemory>(&part_of(peers.regions[transfer.peer], peers.rank)->transfer, block, transfer.address,
+                          transfer.bytes, epoch);
+  await_acknowledgement<DeviceMemory>(part_of(peers.regions[peers.rank], transfer.peer)->transfer, block, epoch, watch,
+                                      transfer.peer);
   *epochs = epoch_after(epoch);
 }
 
@@ -49,11 +48,8 @@ __device__ void receive(const Exchange& a, const Peers& peers, const Transfer& t
   uint32_t* const epochs = &peers.control->received[transfer.peer][block];
   const uint32_t epoch = DeviceMemory::load(epochs);
   if (threadIdx.x == 0) {
-    const TransferPart& mail = part_of(peers.regions[peers.rank], transfer.peer)->transfer;
-    complete =
-        receive_packet<DeviceMemory>(&mail.mail[block][kAddress], epoch, &words[kAddress], watch, transfer.peer) &&
-        receive_packet<DeviceMemory>(&mail.mail[block][kBytes], epoch, &words[kBytes], watch, transfer.peer) &&
-        await<DeviceMemory>(&mail.sent[block], epoch, watch, transfer.peer);
+    complete = receive_mail<DeviceMemory>(part_of(peers.regions[peers.rank], transfer.peer)->transfer, block,
+                                          &words[kAddress], &words[kBytes], epoch, watch, transfer.peer);
     if (complete && words[kBytes] != transfer.bytes) {
       watch->fail(Failure::kDesync, transfer.peer, call_of(Kind::kExchange, 0, 0, 0, words[kBytes]));
       complete = false;
@@ -64,7 +60,7 @@ __device__ void receive(const Exchange& a, const Peers& peers, const Transfer& t
   copy_packs(transfer.to, source_of(a, peers, transfer, words[kAddress]), transfer.bytes, block, transfer.blocks);
   __syncthreads();
   if (threadIdx.x != 0) return;
-  announce<DeviceMemory>(&part_of(peers.regions[transfer.peer], peers.rank)->transfer.received[block], epoch);
+  acknowledge<DeviceMemory>(&part_of(peers.regions[transfer.peer], peers.rank)->transfer, block, epoch);
   *epochs = epoch_after(epoch);
 }
 

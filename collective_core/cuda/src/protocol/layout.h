@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 
 #include "protocol/flags.h"
 
@@ -75,6 +76,19 @@ struct Control {
   uint32_t sent[kMostRanks][kTransferBlocks];
   uint32_t received[kMostRanks][kTransferBlocks];
 };
+
+// As a handle begins. No epoch is that of memory which no peer has written.
+inline Control initial_control(uint32_t first_epoch) {
+  Control control{};
+  const uint32_t first = first_epoch < kFirstEpoch ? kFirstEpoch : first_epoch;
+  for (uint32_t& epoch : control.epochs) epoch = first;
+  for (auto* epochs : {control.sent, control.received}) {
+    for (int rank = 0; rank < kMostRanks; ++rank) {
+      for (uint32_t& epoch : epochs[rank]) epoch = first;
+    }
+  }
+  return control;
+}
 
 // Why an operation ended early. The first one of a handle counts.
 enum class Failure : uint32_t { kNone = 0, kTimeout = 1, kAborted = 2, kDesync = 3 };
