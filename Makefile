@@ -127,6 +127,7 @@ soak: prerequisites dev ## The long sweeps in full: sanitizers, crashes at every
 
 gpu: dev ## On a machine with one NVIDIA GPU: tests, soaks, and races against NCCL and gloo, one table last (minutes)
 	$(PYTEST) tests/gpu
+	$(BIN)/python benchmarks/gpu_collectives.py
 	$(BIN)/python benchmarks/gpu_one.py
 
 bench: dev ## Side-by-side measurements against peers
