@@ -156,6 +156,7 @@ Agreement agree(const Meeting& meeting, const Wishes& wishes) {
       if (link == Link::kSameDevice && !all[a].has_mps && crowded.empty()) crowded = pair;
     }
   }
+  result.takes_turns = !crowded.empty();
   std::string reason;
   if (wishes.path != CC_CUDA_PATH_AUTO) {
     result.path = wishes.path;

@@ -24,6 +24,7 @@ struct Agreement {
   std::vector<uint64_t> processes;
   int ranks_on_device;    // of the rank's own device, itself included
   int threads_on_device;  // those of its process among them
+  bool takes_turns;       // some ranks are processes that share a GPU without MPS
 };
 
 // Collective. Throws on all ranks if one cannot take part or wishes something else.

@@ -24,6 +24,8 @@ size_t packet_bytes_for(int ranks) {
 // To this size streams meet once instead of twice. That saves a change of the time slice, at the price of more copies.
 constexpr size_t kSlotBytes = size_t{1} << 20;
 constexpr size_t kHostSlotBytes = size_t{256} << 10;  // of transfers through host memory
+// PCIe carries twice the data in packets; above it HostFold is faster.
+constexpr size_t kPacketBytesInHostMemory = size_t{128} << 10;
 
 // As if all peers had come to the epoch before the first.
 StreamLine first_line(uint32_t epoch) {
@@ -91,6 +93,10 @@ Group::Group(cc_comm* comm, const Wishes& wishes, int64_t timeout_ms)
     }
   }
   check(cudaDeviceSynchronize(), "setting up");
+  if (in_host_memory) {
+    host_fold_ = std::make_unique<HostFold>(meeting_, agreement_.takes_turns, timeout_ms);
+    watched.host_waits.push_back(host_fold_.get());
+  }
   service_ = std::make_unique<Service>(watched, wishes.first_epoch);
 
   context_.peers.control = control_.as<Control>();
@@ -169,10 +175,17 @@ void Group::all_reduce(const void* send, void* recv, size_t count, cc_dtype dtyp
       copy_own(send, recv, count * call.element, stream);
     } else if (stream_path_ && !captured) {
       stream_path_->all_reduce(call);
+    } else if (folds_on_host(count * call.element, captured)) {
+      host_fold_->all_reduce(send, recv, count, dtype, op, stream);
     } else {
       kernel_path_->all_reduce(call);
     }
   });
+}
+
+bool Group::folds_on_host(size_t bytes, bool captured) const {
+  if (!host_fold_ || captured) return false;
+  return agreement_.takes_turns || bytes > kPacketBytesInHostMemory;
 }
 
 void Group::reduce_scatter(const void* send, void* recv, size_t count, cc_dtype dtype, cc_redop op,

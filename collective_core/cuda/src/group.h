@@ -11,6 +11,7 @@
 #include "agreement.h"
 #include "collective_core/collective_core_cuda.h"
 #include "failure.h"
+#include "host/host_fold.h"
 #include "meeting.h"
 #include "memory/board.h"
 #include "memory/buffers.h"
@@ -48,6 +49,7 @@ class Group {
  private:
   template <typename Body>
   void queue(cudaStream_t stream, Body body);
+  bool folds_on_host(size_t bytes, bool captured) const;
   static void copy_own(const void* send, void* recv, size_t bytes, cudaStream_t stream);
   int agree_on_blocks(int wished) const;
 
@@ -62,7 +64,8 @@ class Group {
   Buffers buffers_;
   Staging staging_;
   std::unique_ptr<Regions> regions_;
-  std::unique_ptr<Service> service_;
+  std::unique_ptr<HostFold> host_fold_;
+  std::unique_ptr<Service> service_;  // looks at it
   PathContext context_{};
   std::unique_ptr<KernelPath> kernel_path_;
   std::unique_ptr<ExchangePath> exchange_path_;

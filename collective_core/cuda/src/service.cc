@@ -41,6 +41,9 @@ Service::~Service() {
 }
 
 bool Service::is_busy() const {
+  for (const HostWaits* waits : watched_.host_waits) {
+    if (!waits->is_idle()) return true;
+  }
   return load(&watched_.words->ended) != queued_.load(std::memory_order_acquire) ||
          now_ns() - last_work_ns_.load(std::memory_order_relaxed) < kBusyAfterWorkNs;
 }
@@ -59,6 +62,7 @@ void Service::run() {
         watched_.failure->fail(state, std::string("the communicator failed: ") + cc_last_error(watched_.comm));
       }
       if (watched_.parts) watch_streams();
+      for (HostWaits* waits : watched_.host_waits) watch(waits);
     } catch (const Error& error) {
       watched_.failure->fail(error.result(), error.what());
     }
@@ -89,6 +93,15 @@ void Service::watch_streams() {
                                                  ", waited for " + ranks_behind(operation));
     release_streams();
   }
+}
+
+void Service::watch(HostWaits* waits) const {
+  if (!watched_.failure->failed() && waits->is_overdue(watched_.timeout_ns)) {
+    watched_.failure->fail(CC_ERROR_TIMEOUT, std::string("the deadline passed in ") + waits->name() +
+                                                 " while this rank, " + std::to_string(watched_.rank) +
+                                                 ", waited for " + waits->ranks_behind());
+  }
+  if (watched_.failure->failed() && !waits->is_idle()) waits->release();
 }
 
 // Lets the waiting streams run to their end. Peers that are alive may overwrite the words, so this is repeated.

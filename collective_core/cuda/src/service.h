@@ -8,9 +8,11 @@
 #include <atomic>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "collective_core/collective_core.h"
 #include "failure.h"
+#include "host/host_waits.h"
 #include "memory/buffers.h"
 
 namespace ccore_cuda {
@@ -29,6 +31,7 @@ class Service {
     int size;
     int device;
     int64_t timeout_ns;
+    std::vector<HostWaits*> host_waits = {};
   };
 
   Service(const Watched& watched, uint32_t first_epoch);
@@ -60,6 +63,7 @@ class Service {
   void run();
   bool is_busy() const;
   void watch_streams();
+  void watch(HostWaits* waits) const;
   void release_streams();
   std::string ranks_behind(const StreamOperation& operation) const;
   static constexpr size_t kRemembered = 1024;

@@ -1,0 +1,62 @@
+// Pinned host memory for HostFold: made once, at the first call that needs it, because pinning takes 0.7 ms per MiB.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "meeting.h"
+#include "memory/board.h"
+
+namespace ccore_cuda {
+
+constexpr size_t kFoldChunkBytes = size_t{4} << 20;
+constexpr int kFoldSlots = 4;
+
+// How many chunks a rank has come to. Written by streams of that rank; a line for each word.
+struct alignas(128) FoldWords {
+  alignas(128) uint32_t given;   // its input is in its slot
+  alignas(128) uint32_t folded;  // it has read the inputs of the others, and its block of the result is in its slot
+  alignas(128) uint32_t taken;   // it has read the blocks of the others
+};
+
+// Memory that all ranks map: per rank its words, and slots for chunks.
+class HostPool {
+ public:
+  // Collective. Fails on all ranks if it fails on one.
+  explicit HostPool(const Meeting& meeting);
+  ~HostPool();
+  HostPool(const HostPool&) = delete;
+  HostPool& operator=(const HostPool&) = delete;
+
+  // As this rank's GPU sees them, which is also how its host sees them.
+  FoldWords* words(int rank) const;
+  // A chunk of input; the rank's own block of it is not used.
+  char* input(int rank, int slot) const;
+  // The rank's block of the result.
+  char* result(int rank, int slot) const;
+
+ private:
+  SharedMapping mapping_;
+  char* device_ = nullptr;
+};
+
+// Memory of this rank that the communicator's all_reduce reads and writes without a copy.
+class CpuPool {
+ public:
+  // Collective.
+  CpuPool(const Meeting& meeting, size_t bytes);
+  ~CpuPool();
+  CpuPool(const CpuPool&) = delete;
+  CpuPool& operator=(const CpuPool&) = delete;
+
+  char* memory() const { return static_cast<char*>(memory_); }
+  cudaEvent_t arrived() const { return arrived_; }
+
+ private:
+  void* memory_ = nullptr;
+  cudaEvent_t arrived_ = nullptr;
+};
+
+}  // namespace ccore_cuda
