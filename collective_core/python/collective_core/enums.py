@@ -61,3 +61,12 @@ class Operation(IntEnum):
     MEM_REGISTER = 23
     MEM_DEREGISTER = 24
     RECV = 32
+
+
+class CudaPath(IntEnum):
+    """cc_cuda_path."""
+
+    AUTO = 0
+    STREAM = 1
+    KERNEL = 2
+    HOST = 3

@@ -126,9 +126,16 @@ VARIABLES: tuple[Variable, ...] = (
         _LIBRARY, aliases=("LIGHT_TOPK_FP16",),
     ),
     Variable(
-        "CCORE_CUDA_PATH", Kind.CHOICE, "auto",
-        "how CUDA memory moves between ranks: see [cuda](cuda.md#paths); equal on all ranks",
-        (Reader.PYTHON, Reader.CUDA), choices=("auto", "stream", "kernel", "host"),
+        "CCORE_CUDA_PATH", Kind.CHOICE, "staged",
+        "how CUDA memory moves between ranks: [cuda](cuda.md#paths); for torch and the Horovod API all but `staged` "
+        "are experimental, see [pytorch](pytorch.md#paths); for the C ABI the default is auto; equal on all ranks",
+        (Reader.PYTHON, Reader.CUDA), choices=("staged", "auto", "stream", "kernel", "host"),
+    ),
+    Variable(
+        "CCORE_CUDA_BLOCKING_WAIT", Kind.FLAG, "1",
+        "torch: on the experimental paths, `wait()` blocks the host until the operation has ended, and raises if it "
+        "failed",
+        _PYTHON,
     ),
     Variable(
         "CCORE_CUDA_STAGING_BYTES", Kind.BYTES, "268435456",

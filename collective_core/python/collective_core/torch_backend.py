@@ -78,14 +78,24 @@ class CcoreProcessGroup(Identity, Reductions, Copies, Transfers, _ProcessGroup):
             self._worker.stop()
             self._cuda_nodes.release()
             self._cuda_reduce.release()
-            self._shared_gpu.release()
+            self._cuda.release()
             self._communicator.destroy()
 
     def abort(self) -> None:
         """End what is running with an error on all ranks, then leave the group."""
         if self._open:
+            self._cuda.abort()
             self._communicator.abort()
             self.shutdown()
+
+    def describe(self) -> dict[str, str]:
+        """Return how this group moves data: see `collective_core.torch.describe`."""
+        return {
+            "library": f"collective_core {_lib.version()}",
+            "transport": _transports(self._communicator),
+            "cuda_path": self._cuda.path_name(),
+            "cuda": self._cuda.describe(),
+        }
 
 
 def create_process_group(store: Any, rank: int, size: int, timeout: timedelta) -> CcoreProcessGroup:
@@ -124,11 +134,15 @@ def _announce(communicator: Communicator) -> None:
         _logger.addHandler(handler)
         _logger.setLevel(logging.INFO)
     rank, size = communicator.rank, communicator.size
-    transports = ",".join(sorted({communicator.peer(peer).transport for peer in range(size) if peer != rank}))
     _logger.info(
         "collective_core %s ccore backend init rank %d/%d host %s transport %s",
-        _lib.version(), rank, size, communicator.peer(rank).host, transports or "self",
+        _lib.version(), rank, size, communicator.peer(rank).host, _transports(communicator),
     )  # fmt: skip
+
+
+def _transports(communicator: Communicator) -> str:
+    peers = [peer for peer in range(communicator.size) if peer != communicator.rank]
+    return ",".join(sorted({communicator.peer(peer).transport for peer in peers})) or "self"
 
 
 register(create_process_group)

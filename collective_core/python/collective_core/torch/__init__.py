@@ -1,3 +1,24 @@
 """What the backend `ccore` of torch.distributed is made of; `collective_core.torch_backend` puts it together."""
 
+from __future__ import annotations
+
+from typing import Any
+
 BACKEND_NAME = "ccore"
+
+
+def describe(group: Any = None) -> dict[str, str]:
+    """Return how a process group of this backend moves data; without an argument, the default group.
+
+    `library` is name and version, `transport` the links between the CPUs ("shm", "tcp"). `cuda_path` is "stream",
+    "kernel" or "host" (of libcollective_core_cuda.so), "staged" without that library, or "" before the first CUDA
+    tensor; `cuda` is the reason in one line, with the link of each pair of ranks. Raises TypeError for another backend.
+    """
+    if group is None:
+        import torch.distributed as dist
+
+        group = dist.group.WORLD
+    if not hasattr(group, "describe"):
+        raise TypeError(f"expected a process group of backend {BACKEND_NAME}, not {type(group).__name__}")
+    described: dict[str, str] = group.describe()
+    return described

@@ -94,14 +94,18 @@ class Streams:
 
 def _settle(stream: Any) -> None:
     """Return when all work of a stream has ended; raise TIMEOUT at the deadline of this thread's operation."""
+    await_end(stream, stream.device, getattr(_deadlines, "timeout_s", None))
+
+
+def await_end(work: Any, device: torch.device | None, timeout_s: float | None) -> None:
+    """Return when a stream or an event of a device has come to its end; raise TIMEOUT at the deadline."""
     begin = time.monotonic()
-    timeout_s = getattr(_deadlines, "timeout_s", None)
-    while not stream.query():
+    while not work.query():
         waited = time.monotonic() - begin
         if timeout_s is not None and waited > timeout_s:
             raise CollectiveCoreError(
                 Result.TIMEOUT,
-                f"{stream.device} did not finish the work queued before this call within {timeout_s:g} s: "
+                f"{device} did not finish the work queued before this call within {timeout_s:g} s: "
                 "look for a kernel that hangs, or raise the timeout",
             )
         time.sleep(0 if waited < _LOOK_S else _SLEEP_S)

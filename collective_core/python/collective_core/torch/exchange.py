@@ -12,21 +12,22 @@ from functools import reduce
 import torch
 import torch.distributed as dist
 
-from collective_core.communicator import Communicator
-from collective_core.torch.tensors import count_of_one, for_copy
+from collective_core.torch.tensors import count_of_one, for_copy, op_code
+from collective_core.torch.ways import Way
 
 Combine = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
-_BITWISE: dict[object, Combine] = {
-    dist.ReduceOp.BAND: torch.bitwise_and,
-    dist.ReduceOp.BOR: torch.bitwise_or,
-    dist.ReduceOp.BXOR: torch.bitwise_xor,
+_PRODUCT = op_code(dist.ReduceOp.PRODUCT)
+_BITWISE: dict[int, Combine] = {
+    op_code(dist.ReduceOp.BAND): torch.bitwise_and,
+    op_code(dist.ReduceOp.BOR): torch.bitwise_or,
+    op_code(dist.ReduceOp.BXOR): torch.bitwise_xor,
 }
-_ARITHMETIC: dict[object, Combine] = {
-    dist.ReduceOp.SUM: torch.add,
-    dist.ReduceOp.PRODUCT: torch.mul,
-    dist.ReduceOp.MIN: torch.minimum,
-    dist.ReduceOp.MAX: torch.maximum,
+_ARITHMETIC: dict[int, Combine] = {
+    op_code(dist.ReduceOp.SUM): torch.add,
+    _PRODUCT: torch.mul,
+    op_code(dist.ReduceOp.MIN): torch.minimum,
+    op_code(dist.ReduceOp.MAX): torch.maximum,
 }
 # torch itself has few operators on these; bits have no sign.
 _SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
@@ -34,13 +35,12 @@ _SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: t
 
 def combiner(dtype: torch.dtype, op: object) -> Combine | None:
     """Return torch's operator if the library has none for this type but torch has, else None."""
-    for ours, combine in _BITWISE.items():
-        # Operators of torch compare by value but are not all hashable in the same way in every release.
-        if op == ours and not (dtype.is_floating_point or dtype.is_complex):
-            return _bits(dtype, combine)
+    code = op_code(op)
+    if code in _BITWISE and not (dtype.is_floating_point or dtype.is_complex):
+        return _bits(dtype, _BITWISE[code])
     if dtype == torch.int16:
-        return next((combine for ours, combine in _ARITHMETIC.items() if op == ours), None)
-    if dtype.is_complex and op == dist.ReduceOp.PRODUCT:
+        return _ARITHMETIC.get(code)
+    if dtype.is_complex and code == _PRODUCT:
         return torch.mul
     return None
 
@@ -52,33 +52,21 @@ def _bits(dtype: torch.dtype, combine: Combine) -> Combine:
     return lambda one, other: combine(one.view(signed), other.view(signed)).view(dtype)
 
 
-def combined_block(
-    communicator: Communicator,
-    source: torch.Tensor,
-    counts: Sequence[int],
-    combine: Combine,
-    limit: float | None,
-) -> torch.Tensor:
+def combined_block(way: Way, source: torch.Tensor, counts: Sequence[int], combine: Combine) -> torch.Tensor:
     """Return this rank's block, of `counts[rank]` elements, of the combination of all ranks' `source`."""
-    own, unit = counts[communicator.rank], count_of_one(source)
-    received = source.new_empty(communicator.size * own)
-    communicator.all_to_all(
-        for_copy(source),
-        for_copy(received),
-        [unit * count for count in counts],
-        [unit * own] * communicator.size,
-        limit,
+    own, unit = counts[way.rank], count_of_one(source)
+    received = source.new_empty(way.size * own)
+    way.all_to_all(
+        for_copy(source), for_copy(received), [unit * count for count in counts], [unit * own] * way.size
     )
-    return reduce(combine, received.view(communicator.size, own).unbind())
+    return reduce(combine, received.view(way.size, own).unbind())
 
 
-def combined(
-    communicator: Communicator, source: torch.Tensor, combine: Combine, limit: float | None
-) -> torch.Tensor:
+def combined(way: Way, source: torch.Tensor, combine: Combine) -> torch.Tensor:
     """Return the combination of all ranks' `source`, on every rank."""
-    share, rest = divmod(source.numel(), communicator.size)
-    counts = [share + (rank < rest) for rank in range(communicator.size)]
-    block = combined_block(communicator, source, counts, combine, limit)
+    share, rest = divmod(source.numel(), way.size)
+    counts = [share + (rank < rest) for rank in range(way.size)]
+    block = combined_block(way, source, counts, combine)
     result, unit = torch.empty_like(source), count_of_one(source)
-    communicator.all_gatherv(for_copy(block), for_copy(result), [unit * count for count in counts], limit)
+    way.all_gatherv(for_copy(block), for_copy(result), [unit * count for count in counts])
     return result

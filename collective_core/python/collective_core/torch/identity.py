@@ -57,12 +57,14 @@ class Identity:
     @property
     def _device_types(self) -> list[torch.device]:
         """Where its tensors may be: checkpoints, sharded and not, choose theirs by it."""
-        return [torch.device("cpu")]
+        return [torch.device(one) for one in _served()]
 
     def _get_backend(self, device: torch.device) -> Identity:
         """Return what serves a device, as torch does after a look at `_device_types`."""
-        if torch.device(device).type != "cpu":
-            raise RuntimeError(f"No backend type associated with device type {device}: ccore serves the CPU")
+        if torch.device(device).type not in _served():
+            raise RuntimeError(
+                f"No backend type associated with device type {device}: ccore serves {' and '.join(_served())}"
+            )
         return self
 
     # What torch asks of that before it takes a way of NCCL's.
@@ -90,3 +92,7 @@ class Identity:
     def getSize(self) -> int:
         """As size."""
         return self._size
+
+
+def _served() -> list[str]:
+    return ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]

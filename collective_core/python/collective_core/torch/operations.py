@@ -10,25 +10,25 @@ import torch
 import torch.distributed as dist
 
 from collective_core.communicator import Communicator
-from collective_core.torch import cuda_pipeline, shared_gpu
+from collective_core.torch import cuda_pipeline
 from collective_core.torch.cuda import Streams, device_of
+from collective_core.torch.cuda_group import CudaGroup
 from collective_core.torch.cuda_nodes import CudaNodes
 from collective_core.torch.cuda_pipeline import CudaReduce
 from collective_core.torch.exchange import combined, combined_block, combiner
 from collective_core.torch.profile import begin_span
-from collective_core.torch.shared_gpu import SharedGpu
 from collective_core.torch.sparse import sparse_all_reduce
 from collective_core.torch.tensors import (
-    as_dense,
     as_it_reads,
+    check_dense,
     copy_back,
-    empty_on_host,
     for_copy,
     for_reduction,
-    landing,
     refuse,
+    scaled,
 )
-from collective_core.torch.work import CcoreBackendError, CcoreWork, Worker
+from collective_core.torch.ways import HostWay, Way
+from collective_core.torch.work import CcoreBackendError, CcoreWork, WorkBase, Worker
 
 
 class Operations:
@@ -38,7 +38,7 @@ class Operations:
         """Take over the communicator and start the worker; `timeout` is the group's."""
         self._communicator = communicator
         self._streams = Streams(timeout.total_seconds())
-        self._shared_gpu = SharedGpu(communicator, timeout.total_seconds())
+        self._cuda = CudaGroup(communicator, timeout.total_seconds())
         self._cuda_reduce = CudaReduce(communicator)
         self._cuda_nodes = CudaNodes(communicator)
         self._worker = Worker(f"ccore-{communicator.rank}")
@@ -55,87 +55,103 @@ class Operations:
         self,
         name: str,
         opts: Any,
-        operation: Callable[[float | None], list[Any]],
+        operation: Callable[[Way], list[Any]],
         inputs: Sequence[torch.Tensor] = (),
-    ) -> CcoreWork:
-        """Start an operation, which is given its deadline in seconds; None: the communicator's.
+        *,
+        needs_host: bool = False,
+    ) -> WorkBase:
+        """Start an operation, which is given the way that it is to take.
 
         The inputs are what a profile shows of it. If they are CUDA tensors, it runs after what the caller's current
-        stream has queued.
+        stream has queued: on the device, unless it `needs_host` or the library cannot serve the device.
         """
-        if not self._open:
-            raise CcoreBackendError(f"{name}: the process group was destroyed")
+        self._expect_open(name)
         limit = limit_of(opts) or self._default_limit
-        if (device := device_of(inputs)) is not None:
-            operation = self._streams.after_callers(device, name, operation)
+        caller_waits = getattr(opts, "asyncOp", True) is False
+        device = device_of(inputs)
+        if device is not None and not needs_host and self._on_device(device, name, limit):
+            return self._cuda.launch(name, operation, inputs, device, limit, caller_waits=caller_waits)
+
+        def on_host(limit: float | None) -> list[Any]:
+            return operation(HostWay(self._communicator, limit))
+
+        run = on_host if device is None else self._streams.after_callers(device, name, on_host)
         return self._worker.submit(
             CcoreWork(f"{name} on rank {self._communicator.rank}", begin_span(name, inputs)),
-            lambda: operation(limit),
-            caller_waits=getattr(opts, "asyncOp", True) is False,
+            lambda: run(limit),
+            caller_waits=caller_waits,
         )
 
-    def _reduce(self, tensor: torch.Tensor, op: object, limit: float | None) -> torch.Tensor:
-        if tensor.layout != torch.strided:
-            return sparse_all_reduce(self._communicator, tensor, op, limit)
-        if (
-            tensor.is_cuda
-            and combiner(tensor.dtype, op) is None
-            and self._reduced_on_device(tensor, op, limit)
-        ):
-            return tensor
-        dense = as_dense(tensor)
+    def _expect_open(self, name: str) -> None:
+        if not self._open:
+            raise CcoreBackendError(f"{name}: the process group was destroyed")
+
+    def _on_device(self, device: torch.device, name: str, limit: float | None) -> bool:
+        """Return whether CUDA tensors go through the library for devices; at the first one, the ranks meet."""
+        if not self._cuda.has_met:
+            if torch.cuda.is_current_stream_capturing():
+                raise refuse(f"{name}: the first CUDA tensor of a group cannot be captured in a CUDA graph")
+            self._worker.submit(
+                CcoreWork(f"first CUDA tensor on rank {self._communicator.rank}"),
+                lambda: self._cuda.meet(device, limit),
+                caller_waits=True,
+            ).wait()
+        return self._cuda.is_used
+
+    def _reduce(self, way: Way, tensor: torch.Tensor, op: object) -> torch.Tensor:
+        if isinstance(way, HostWay):
+            if tensor.layout != torch.strided:
+                return sparse_all_reduce(way.communicator, tensor, op, way.limit)
+            if self._reduced_in_chunks(way, tensor, op):
+                return tensor
+        dense, op = scaled(way.dense(tensor), op)
         if (combine := combiner(dense.dtype, op)) is not None:
-            dense = combined(self._communicator, dense, combine, limit)
+            dense = combined(way, dense, combine)
         else:
-            buffer, redop = for_reduction(dense, op)
-            self._communicator.all_reduce(buffer, buffer, redop, limit)
+            way.all_reduce(*for_reduction(dense, op))
         copy_back(tensor, dense)
         return tensor
 
-    def _reduced_on_device(self, tensor: torch.Tensor, op: object, limit: float | None) -> bool:
-        """Reduce a CUDA tensor without a copy of all of it on the host; False, on every rank, if it is too small."""
-        size_bytes = tensor.numel() * tensor.element_size()
-        if size_bytes < shared_gpu.SMALLEST_BYTES:
+    def _reduced_in_chunks(self, way: HostWay, tensor: torch.Tensor, op: object) -> bool:
+        """Reduce a large CUDA tensor chunk by chunk through the host; False, on every rank, if it is not one."""
+        if not tensor.is_cuda or tensor.numel() * tensor.element_size() < cuda_pipeline.SMALLEST_BYTES:
             return False
-        dense = as_it_reads(tensor).contiguous()
-        buffer, redop = for_reduction(dense, op)
-        if not self._shared_gpu.all_reduce(dense, buffer, redop, limit):
-            if size_bytes < cuda_pipeline.SMALLEST_BYTES:
-                return False
-            self._cuda_reduce.run(dense, buffer, redop, limit)
+        if combiner(tensor.dtype, op) is not None:
+            return False
+        check_dense(tensor)
+        dense, op = scaled(as_it_reads(tensor).contiguous(), op)
+        self._cuda_reduce.run(dense, *for_reduction(dense, op), way.limit)
         copy_back(tensor, dense)
         return True
 
     def _reduce_scatter(
-        self, output: torch.Tensor, source: torch.Tensor, op: object, limit: float | None
+        self, way: Way, output: torch.Tensor, source: torch.Tensor, op: object
     ) -> torch.Tensor:
-        dense, target = as_dense(source), landing(output)
+        dense, op = scaled(way.dense(source), op)
+        target = way.landing(output)
         if (combine := combiner(dense.dtype, op)) is not None:
-            counts = [target.numel()] * self._communicator.size
-            target = combined_block(self._communicator, dense, counts, combine, limit)
+            target = combined_block(way, dense, [target.numel()] * way.size, combine)
         else:
             buffer, redop = for_reduction(dense, op)
-            self._communicator.reduce_scatter(buffer, for_reduction(target, op)[0], redop, limit)
+            way.reduce_scatter(buffer, for_reduction(target, op)[0], redop)
         copy_back(output, target)
         return output
 
-    def _broadcast(self, tensor: torch.Tensor, root: int, limit: float | None) -> torch.Tensor:
-        dense = as_dense(tensor)
-        self._communicator.broadcast(for_copy(dense), root, limit)
+    def _broadcast(self, way: Way, tensor: torch.Tensor, root: int) -> torch.Tensor:
+        dense = way.dense(tensor)
+        way.broadcast(for_copy(dense), root)
         copy_back(tensor, dense)
         return tensor
 
-    def _gather(self, output: torch.Tensor, source: torch.Tensor, limit: float | None) -> torch.Tensor:
-        target = landing(output)
-        self._communicator.all_gather(for_copy(as_dense(source)), for_copy(target), limit)
+    def _gather(self, way: Way, output: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
+        target = way.landing(output)
+        way.all_gather(for_copy(way.dense(source)), for_copy(target))
         copy_back(output, target)
         return output
 
-    def _gather_list(
-        self, outputs: list[torch.Tensor], source: torch.Tensor, limit: float | None
-    ) -> list[torch.Tensor]:
-        joined = empty_on_host(source, (self._communicator.size, *source.shape))
-        self._gather(joined, source, limit)
+    def _gather_list(self, way: Way, outputs: list[torch.Tensor], source: torch.Tensor) -> list[torch.Tensor]:
+        joined = way.empty(source, (way.size, *source.shape))
+        self._gather(way, joined, source)
         spread(joined, outputs)
         return outputs
 

@@ -25,3 +25,16 @@ def begin_span(name: str, tensors: Sequence[torch.Tensor]) -> torch.futures.Futu
     ended: torch.futures.Future[Any] = torch.futures.Future()
     torch.ops.profiler._call_end_callbacks_on_jit_fut(span, ended)
     return ended
+
+
+def begin_launch(name: str, tensors: Sequence[torch.Tensor]) -> Any:
+    """Begin a span of the launch of an operation on a device, if this thread is being profiled, for `end_launch`."""
+    if not _autograd._profiler_enabled():
+        return None
+    return _autograd._record_function_with_args_enter(f"{BACKEND_NAME}:{name}", *tensors)
+
+
+def end_launch(span: Any) -> None:
+    """End what `begin_launch` has begun."""
+    if span is not None:
+        _autograd._record_function_with_args_exit(span)

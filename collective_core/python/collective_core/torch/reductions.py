@@ -17,104 +17,125 @@ from collective_core.torch.operations import (
     joined,
     reduction_of,
 )
-from collective_core.torch.tensors import as_dense, as_it_reads, copy_back, for_reduction, only_one
-from collective_core.torch.work import CcoreWork
+from collective_core.torch.tensors import (
+    as_dense,
+    as_it_reads,
+    copy_back,
+    for_reduction,
+    only_one,
+    plain_reduction,
+    scaled,
+)
+from collective_core.torch.ways import HostWay, Way
+from collective_core.torch.work import WorkBase
 
 
 class Reductions(Operations):
     """Mixed into the process group."""
 
-    def allreduce(self, tensors: Sequence[torch.Tensor], opts: Any = None) -> CcoreWork:
+    def allreduce(self, tensors: Sequence[torch.Tensor], opts: Any = None) -> WorkBase:
         """Reduce one tensor over all ranks, in place."""
         tensor = only_one(tensors)
+        if (stream := self._cuda.prompt_stream(tensor, opts)) is not None:
+            kind = plain_reduction(tensor.dtype, opts.reduceOp)
+            if kind is not None:
+                self._expect_open("all_reduce")
+                return self._cuda.all_reduce_promptly(tensor, *kind, stream)
         return self._submit(
-            "all_reduce", opts, lambda limit: [self._reduce(tensor, reduction_of(opts), limit)], tensors
+            "all_reduce",
+            opts,
+            lambda way: [self._reduce(way, tensor, reduction_of(opts))],
+            tensors,
+            needs_host=_is_sparse(tensors),
         )
 
     def topk_allreduce(
         self, tensor: torch.Tensor, residual: Residual | None, topk: Topk, *, average: bool, opts: Any = None
-    ) -> CcoreWork:
+    ) -> WorkBase:
         """Reduce one tensor over all ranks, in place, by Communicator.topk_all_reduce."""
         op = dist.ReduceOp.AVG if average else dist.ReduceOp.SUM
 
-        def run(limit: float | None) -> list[torch.Tensor]:
-            if tensor.is_cuda and self._topk_on_device(tensor, residual, topk, op, limit):
+        def run(way: Way) -> list[torch.Tensor]:
+            if tensor.is_cuda and self._topk_on_device(way, tensor, residual, topk, op):
                 return [tensor]
             dense = as_dense(tensor)
             buffer, redop = for_reduction(dense, op)
+            limit = way.limit if isinstance(way, HostWay) else None
             self._communicator.topk_all_reduce(buffer, buffer, residual, topk, redop, limit)
             copy_back(tensor, dense)
             return [tensor]
 
-        return self._submit("topk_all_reduce", opts, run, [tensor])
+        return self._submit("topk_all_reduce", opts, run, [tensor], needs_host=True)
 
     def _topk_on_device(
-        self, tensor: torch.Tensor, residual: Residual | None, topk: Topk, op: object, limit: float | None
+        self, way: Way, tensor: torch.Tensor, residual: Residual | None, topk: Topk, op: object
     ) -> bool:
         """Reduce a CUDA tensor without a copy of all of it on the host; False, on every rank, if that is impossible."""
         dense = as_it_reads(tensor).contiguous()
         buffer, redop = for_reduction(dense, op)
         if not self._communicator.topk_plan(buffer.count, buffer.dtype, topk).compressed:
-            self._reduce(tensor, op, limit)
+            self._reduce(way, tensor, op)
             return True
+        limit = way.limit if isinstance(way, HostWay) else None
         if not self._cuda_nodes.topk_all_reduce(dense, buffer, residual, topk, redop, limit):
             return False
         copy_back(tensor, dense)
         return True
 
-    def allreduce_coalesced(self, tensors: Sequence[torch.Tensor], opts: Any = None) -> CcoreWork:
+    def allreduce_coalesced(self, tensors: Sequence[torch.Tensor], opts: Any = None) -> WorkBase:
         """Reduce several tensors as one operation."""
         listed = list(tensors)
         return self._submit(
             "all_reduce of several",
             opts,
-            lambda limit: [self._reduce(one, reduction_of(opts), limit) for one in listed],
+            lambda way: [self._reduce(way, one, reduction_of(opts)) for one in listed],
             listed,
+            needs_host=_is_sparse(listed),
         )
 
-    def reduce(self, tensors: Sequence[torch.Tensor], opts: Any) -> CcoreWork:
+    def reduce(self, tensors: Sequence[torch.Tensor], opts: Any) -> WorkBase:
         """Reduce to the root; the tensors of the others stay as they are."""
         tensor = only_one(tensors)
 
-        def run(limit: float | None) -> list[torch.Tensor]:
-            dense = as_dense(tensor)
-            if (combine := combiner(dense.dtype, opts.reduceOp)) is not None:
-                result = combined(self._communicator, dense, combine, limit)
-                dense = result if self._communicator.rank == opts.rootRank else dense
+        def run(way: Way) -> list[torch.Tensor]:
+            dense, op = scaled(way.dense(tensor), opts.reduceOp)
+            if (combine := combiner(dense.dtype, op)) is not None:
+                dense = combined(way, dense, combine)
             else:
-                buffer, redop = for_reduction(dense, opts.reduceOp)
-                self._communicator.reduce(buffer, buffer, opts.rootRank, redop, limit)
-            copy_back(tensor, dense)
+                buffer, redop = for_reduction(dense, op)
+                way.reduce(buffer, opts.rootRank, redop)
+            if way.rank == opts.rootRank:
+                copy_back(tensor, dense)
             return [tensor]
 
         return self._submit("reduce", opts, run, tensors)
 
     def reduce_scatter(
         self, outputs: Sequence[torch.Tensor], inputs: Sequence[Sequence[torch.Tensor]], opts: Any = None
-    ) -> CcoreWork:
+    ) -> WorkBase:
         """Reduce a list with one tensor per rank; each rank keeps its own."""
         output, blocks = only_one(outputs), list(inputs[0])
         check_one_per_rank(blocks, output, self._communicator.size)
         return self._submit(
             "reduce_scatter",
             opts,
-            lambda limit: [self._reduce_scatter(output, joined(blocks), reduction_of(opts), limit)],
+            lambda way: [self._reduce_scatter(way, output, joined(blocks), reduction_of(opts))],
             blocks,
         )
 
-    def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> CcoreWork:
+    def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> WorkBase:
         """Reduce a tensor of one block per rank; each rank keeps its block."""
         check_blocks(input, output, self._communicator.size)
         return self._submit(
             "reduce_scatter",
             opts,
-            lambda limit: [self._reduce_scatter(output, input, reduction_of(opts), limit)],
+            lambda way: [self._reduce_scatter(way, output, input, reduction_of(opts))],
             [input],
         )
 
     def reduce_scatter_single_coalesced(
         self, outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], opts: Any = None
-    ) -> CcoreWork:
+    ) -> WorkBase:
         """Run several reduce_scatter_single as one operation."""
         pairs = list(zip(outputs, inputs, strict=True))
         for output, source in pairs:
@@ -122,8 +143,8 @@ class Reductions(Operations):
         return self._submit(
             "reduce_scatter of several",
             opts,
-            lambda limit: [
-                self._reduce_scatter(output, source, reduction_of(opts), limit) for output, source in pairs
+            lambda way: [
+                self._reduce_scatter(way, output, source, reduction_of(opts)) for output, source in pairs
             ],
             inputs,
         )
@@ -131,3 +152,7 @@ class Reductions(Operations):
     # Their names in torch before 2.13.
     _reduce_scatter_base = reduce_scatter_single
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
+
+
+def _is_sparse(tensors: Sequence[torch.Tensor]) -> bool:
+    return any(tensor.layout != torch.strided for tensor in tensors)

@@ -23,12 +23,27 @@ _DTYPES = {
     torch.int64: Dtype.INT64,
     torch.uint64: Dtype.UINT64,
 }
+
+
+def op_code(op: object) -> int:
+    """Return the number of torch's operator, which it passes in two types that compare slowly."""
+    code: int = int(getattr(op, "op", op))  # type: ignore[call-overload]
+    return code
+
+
 _REDOPS = {
-    dist.ReduceOp.SUM: Redop.SUM,
-    dist.ReduceOp.PRODUCT: Redop.PROD,
-    dist.ReduceOp.MIN: Redop.MIN,
-    dist.ReduceOp.MAX: Redop.MAX,
-    dist.ReduceOp.AVG: Redop.AVG,
+    op_code(dist.ReduceOp.SUM): Redop.SUM,
+    op_code(dist.ReduceOp.PRODUCT): Redop.PROD,
+    op_code(dist.ReduceOp.MIN): Redop.MIN,
+    op_code(dist.ReduceOp.MAX): Redop.MAX,
+    op_code(dist.ReduceOp.AVG): Redop.AVG,
+}
+_PREMUL_SUM = op_code(dist.ReduceOp.PREMUL_SUM)
+# By type and number of the operator: what the library reduces without a change of the tensor.
+_PLAIN = {
+    (dtype, code): (int(ours), int(redop))
+    for dtype, ours in _DTYPES.items()
+    for code, redop in _REDOPS.items()
 }
 # The sum of truth values is "or", their product "and", as other backends have it.
 _BOOL_REDOPS = {Redop.SUM: Redop.MAX, Redop.PROD: Redop.MIN, Redop.MIN: Redop.MIN, Redop.MAX: Redop.MAX}
@@ -102,6 +117,17 @@ def copy_back(tensor: torch.Tensor, dense: torch.Tensor) -> None:
         tensor.detach().copy_(dense.view(tensor.shape), non_blocking=tensor.is_cuda)
 
 
+def scaled(dense: torch.Tensor, op: object) -> tuple[torch.Tensor, object]:
+    """Return what is to be summed, if the operator is PREMUL_SUM (each rank's tensor by its factor), and SUM.
+
+    Any other operator is returned as it is.
+    """
+    if op_code(op) != _PREMUL_SUM:
+        return dense, op
+    _, factor = op.__getstate__()  # type: ignore[attr-defined]  # torch shows the factor only to pickle
+    return dense.mul(factor).to(dense.dtype), dist.ReduceOp.SUM
+
+
 def for_copy(dense: torch.Tensor) -> Buffer:
     """Memory that is only moved: types without arithmetic in the library go as bytes."""
     dtype = _DTYPES.get(dense.dtype)
@@ -115,9 +141,14 @@ def count_of_one(dense: torch.Tensor) -> int:
     return 1 if dense.dtype in _DTYPES else dense.element_size()
 
 
+def plain_reduction(dtype: torch.dtype, op: object) -> tuple[int, int] | None:
+    """Return the library's numbers of a type and an operator, if it reduces such tensors as they are."""
+    return _PLAIN.get((dtype, op_code(op)))
+
+
 def for_reduction(dense: torch.Tensor, op: object) -> tuple[Buffer, Redop]:
     """Memory and operator of a reduction."""
-    redop = next((ours for theirs, ours in _REDOPS.items() if op == theirs), None)
+    redop = _REDOPS.get(op_code(op))
     if redop is None:
         raise refuse(f"the ccore backend has no {op_name(op)} of {dense.dtype}")
     if dense.dtype == torch.bool:

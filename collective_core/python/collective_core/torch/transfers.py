@@ -11,10 +11,21 @@ import torch
 from collective_core.communicator import Communicator, Source
 from collective_core.errors import CollectiveCoreError
 from collective_core.torch.cuda import device_of
+from collective_core.torch.cuda_library import Move
+from collective_core.torch.cuda_work import CudaWork
 from collective_core.torch.operations import Operations
-from collective_core.torch.profile import begin_span
-from collective_core.torch.tensors import as_dense, copy_back, for_copy, landing, only_one
-from collective_core.torch.work import Batch, CcoreBackendError, CcoreWork, Ended, Queue, Task
+from collective_core.torch.profile import begin_launch, begin_span, end_launch
+from collective_core.torch.tensors import (
+    as_dense,
+    as_it_reads,
+    check_dense,
+    copy_back,
+    for_copy,
+    landing,
+    only_one,
+    refuse,
+)
+from collective_core.torch.work import Batch, CcoreBackendError, CcoreWork, Ended, Queue, Task, WorkBase
 
 # How long the worker waits for the links before it looks for newly called transfers.
 _LOOK_EVERY_S = 0.002
@@ -92,9 +103,11 @@ class Transfer(Batch):
 class Transfers(Operations):
     """Mixed into the process group."""
 
-    def send(self, tensors: Sequence[torch.Tensor], dst: int, tag: int = 0) -> CcoreWork:
-        """Send a tensor to a rank. The tag is checked by the receiver; it does not change the order."""
+    def send(self, tensors: Sequence[torch.Tensor], dst: int, tag: int = 0) -> WorkBase:
+        """Send a tensor to a rank. The tag does not change the order; a receiver on the host checks it."""
         tensor = only_one(tensors)
+        if self._defers(tensor, "send"):
+            return self._defer("send", f"to rank {dst}", tensor, dst, is_send=True)
         dense = as_dense(tensor)
         return self._submit_transfer(
             "send",
@@ -104,9 +117,11 @@ class Transfers(Operations):
             list,  # no result: nobody need wait for a send, and its Work is not to keep what was sent
         )
 
-    def recv(self, tensors: Sequence[torch.Tensor], src: int, tag: int = 0) -> CcoreWork:
-        """Receive the next tensor that a rank sent; size, type and tag must agree."""
+    def recv(self, tensors: Sequence[torch.Tensor], src: int, tag: int = 0) -> WorkBase:
+        """Receive the next tensor that a rank sent; size, type and tag must agree (on a device, only the size)."""
         tensor = only_one(tensors)
+        if self._defers(tensor, "recv"):
+            return self._defer("recv", f"from rank {src}", tensor, src, is_send=False)
         dense = landing(tensor)
         conclude = self._landed(tensor, dense)
 
@@ -118,9 +133,13 @@ class Transfers(Operations):
             conclude,
         )
 
-    def recv_anysource(self, tensors: Sequence[torch.Tensor], tag: int = 0) -> CcoreWork:
+    def recv_anysource(self, tensors: Sequence[torch.Tensor], tag: int = 0) -> WorkBase:
         """Receive the next tensor that any rank sent with that tag; `_source_rank` of the work is who it was."""
         tensor = only_one(tensors)
+        if self._defers(tensor, "recv"):
+            raise refuse(
+                "a CUDA tensor cannot be received from any rank: name the source, or receive on the CPU"
+            )
         dense = landing(tensor)
         sources: list[Source] = []
 
@@ -134,6 +153,29 @@ class Transfers(Operations):
         return self._submit_transfer(
             "recvAnySource", "from any rank", tensor, post, conclude, lambda: sources[0].rank
         )
+
+    def _defers(self, tensor: torch.Tensor, name: str) -> bool:
+        """Return whether a tensor is sent or received by its device."""
+        self._expect_open(name)
+        device = device_of([tensor])
+        return device is not None and self._on_device(device, name, self._default_limit)
+
+    def _defer(
+        self, kind: str, direction: str, tensor: torch.Tensor, peer: int, *, is_send: bool
+    ) -> WorkBase:
+        check_dense(tensor)
+        dense = as_it_reads(tensor).contiguous()
+        is_copy = dense.data_ptr() != tensor.data_ptr()
+        name = f"{kind} {direction} on rank {self._communicator.rank}"
+        work = CudaWork(name, tensor.device, self._cuda, None if is_send else peer)
+        move = Move(dense.data_ptr(), dense.numel() * dense.element_size(), peer, is_send)
+        landed = None if is_send or not is_copy else lambda: copy_back(tensor, dense)
+        span = begin_launch(kind, [tensor])
+        try:
+            self._cuda.defer(work, move, tensor, dense, landed)
+        finally:
+            end_launch(span)
+        return work
 
     def _landed(self, tensor: torch.Tensor, dense: torch.Tensor) -> Callable[[], list[torch.Tensor]]:
         """Return what brings a received tensor home, on a CUDA device after what the caller's stream has queued."""
@@ -156,8 +198,7 @@ class Transfers(Operations):
         source: Callable[[], int] | None = None,
     ) -> CcoreWork:
         name = f"{kind} {direction} on rank {self._communicator.rank}"
-        if not self._open:
-            raise CcoreBackendError(f"{name}: the process group was destroyed")
+        self._expect_open(name)
         work = CcoreWork(name, begin_span(kind, [tensor]), source)
         self._worker.enqueue(Transfer(work, self._communicator, post, conclude))
         return work

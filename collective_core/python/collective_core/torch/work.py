@@ -28,23 +28,29 @@ _Work: Any = vars(dist)["_Work"]
 # Ended works that nobody has asked yet. Where torch does not keep the Python part of a Work (seen in 2.6), C++ that
 # waits for one whose Python part is gone waits for ever. Bounded, because nobody need ask.
 _MOST_UNASKED = 1024
-_unasked: dict[int, CcoreWork] = {}
+_unasked: dict[int, WorkBase] = {}
 _unasked_lock = threading.Lock()
 
 
-def _keep(work: CcoreWork) -> None:
+class WorkBase(_Work):  # type: ignore[misc]  # see above
+    """The base of the works of this backend."""
+
+
+def keep(work: WorkBase) -> None:
+    """Keep a work until it is released: C++ may hold it without its Python part."""
     with _unasked_lock:
         _unasked[id(work)] = work
         if len(_unasked) > _MOST_UNASKED:
             del _unasked[next(iter(_unasked))]
 
 
-def _release(work: CcoreWork) -> None:
+def release(work: WorkBase) -> None:
+    """Let a work go that was asked for its result."""
     with _unasked_lock:
         _unasked.pop(id(work), None)
 
 
-class CcoreWork(_Work):  # type: ignore[misc]  # see above
+class CcoreWork(WorkBase):
     """One operation on its way."""
 
     def __init__(
@@ -77,7 +83,7 @@ class CcoreWork(_Work):  # type: ignore[misc]  # see above
         with self._lock:
             futures = self._futures
             if futures is None:
-                _keep(self)
+                keep(self)
             self._done.set()
         if futures is not None:
             futures[0].set_result(result)
@@ -93,7 +99,7 @@ class CcoreWork(_Work):  # type: ignore[misc]  # see above
                 self._futures = (plain, plain.then(self._unwrap))
             futures, ended = self._futures, self._done.is_set()
         if made and ended:
-            _release(self)
+            release(self)
             futures[0].set_result(self._result)
         return futures[1]
 
@@ -109,7 +115,7 @@ class CcoreWork(_Work):  # type: ignore[misc]  # see above
             raise self.unreachable()
         if not self._done.wait(seconds if seconds > 0 else None):
             raise CcoreBackendError(f"{self.description}: not complete after {seconds} s")
-        _release(self)
+        release(self)
         if self._error is not None:
             raise self._error
         return True

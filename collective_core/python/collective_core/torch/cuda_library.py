@@ -1,0 +1,177 @@
+"""libcollective_core_cuda.so through ctypes: collectives on device memory, ordered by CUDA streams."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from ctypes import byref, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint32, c_void_p, sizeof
+from dataclasses import dataclass
+from functools import cache
+
+from collective_core.buffers import Buffer
+from collective_core.communicator import Communicator, Redop
+from collective_core.enums import CudaPath
+from collective_core.errors import CollectiveCoreError, Result
+from collective_core.handle import milliseconds
+from collective_core.locations import library_path
+
+LIBRARY_NAME = "libcollective_core_cuda.so"
+_DESCRIPTION_BYTES = 8192
+
+
+class _Options(ctypes.Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("staging_bytes", c_int64),
+        ("first_epoch", c_uint32),
+        ("path", c_int32),
+        ("timeout_ms", c_int64),
+    ]
+
+
+class _Transfer(ctypes.Structure):
+    _fields_ = [("send", c_void_p), ("recv", c_void_p), ("bytes", c_size_t), ("peer", c_int)]
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One send (to `peer`) or one receive (from `peer`) of an exchange, in device memory."""
+
+    address: int
+    size_bytes: int
+    peer: int
+    is_send: bool
+
+
+# Parameters in the order of the header; `stream` is a cudaStream_t.
+_SIGNATURES: dict[str, tuple[object, ...]] = {
+    "cc_cuda_create": (c_void_p, c_void_p, c_void_p),
+    "cc_cuda_get_path": (c_void_p, c_void_p),
+    "cc_cuda_describe": (c_void_p, c_char_p, c_size_t),
+    "cc_cuda_all_reduce": (c_void_p, c_void_p, c_void_p, c_size_t, c_int, c_int, c_void_p),
+    "cc_cuda_reduce_scatter": (c_void_p, c_void_p, c_void_p, c_size_t, c_int, c_int, c_void_p),
+    "cc_cuda_all_gather": (c_void_p, c_void_p, c_void_p, c_size_t, c_int, c_void_p),
+    "cc_cuda_broadcast": (c_void_p, c_void_p, c_void_p, c_size_t, c_int, c_int, c_void_p),
+    "cc_cuda_exchange": (c_void_p, c_void_p, c_size_t, c_void_p),
+    "cc_cuda_poll": (c_void_p, c_void_p),
+    "cc_cuda_wait": (c_void_p, c_int64),
+    "cc_cuda_abort": (c_void_p,),
+    "cc_cuda_destroy": (c_void_p,),
+}
+
+
+@cache
+def library() -> ctypes.CDLL:
+    """Load the library once; raises OSError or AttributeError. The library that it needs is loaded already."""
+    loaded = ctypes.CDLL(str(library_path().with_name(LIBRARY_NAME)))
+    for name, arguments in _SIGNATURES.items():
+        function = getattr(loaded, name)
+        function.argtypes = list(arguments)
+        function.restype = c_int
+    loaded.cc_cuda_last_error.restype = c_char_p
+    return loaded
+
+
+def _check(code: int) -> None:
+    if code != Result.SUCCESS:
+        text: bytes = library().cc_cuda_last_error()
+        raise CollectiveCoreError(Result(code), text.decode(errors="replace"))
+
+
+class CudaHandle:
+    """A cc_cuda: the ranks of a communicator with a device each. Calls queue work on a stream and return."""
+
+    def __init__(self, communicator: Communicator, timeout_s: float) -> None:
+        """Meet the other ranks, for the current device. `timeout_s` is the deadline of waits on the device."""
+        self.rank, self.size = communicator.rank, communicator.size
+        self._library = library()
+        self._handle: c_void_p | None = c_void_p()
+        options = _Options(size=sizeof(_Options), timeout_ms=milliseconds(timeout_s))
+        _check(self._library.cc_cuda_create(communicator._live(), byref(options), byref(self._handle)))
+
+    def path(self) -> CudaPath:
+        """Return how the ranks reach each other."""
+        path = c_int()
+        _check(self._library.cc_cuda_get_path(self._live(), byref(path)))
+        return CudaPath(path.value)
+
+    def describe(self) -> str:
+        """Return the path, its reason and the links in one line."""
+        text = ctypes.create_string_buffer(_DESCRIPTION_BYTES)
+        _check(self._library.cc_cuda_describe(self._live(), text, _DESCRIPTION_BYTES))
+        return text.value.decode(errors="replace")
+
+    def all_reduce(self, send: int, recv: int, count: int, dtype: int, redop: int, stream: int) -> None:
+        """Reduce what is at `send` on all ranks into `recv` of each; they may be the same."""
+        _check(self._library.cc_cuda_all_reduce(self._live(), send, recv, count, dtype, redop, stream))
+
+    def reduce_scatter(self, send: int, buffer: Buffer, redop: Redop, stream: int) -> None:
+        """Reduce blocks, one per rank at `send`; the buffer gets this rank's."""
+        _check(
+            self._library.cc_cuda_reduce_scatter(
+                self._live(), send, buffer.address, buffer.count, int(buffer.dtype), int(redop), stream
+            )
+        )
+
+    def all_gather(self, buffer: Buffer, recv: int, stream: int) -> None:
+        """Concatenate the buffers of all ranks at `recv`."""
+        _check(
+            self._library.cc_cuda_all_gather(
+                self._live(), buffer.address, recv, buffer.count, int(buffer.dtype), stream
+            )
+        )
+
+    def broadcast(self, buffer: Buffer, root: int, stream: int) -> None:
+        """Copy the root's buffer into the others'."""
+        _check(
+            self._library.cc_cuda_broadcast(
+                self._live(), buffer.address, buffer.address, buffer.count, int(buffer.dtype), root, stream
+            )
+        )
+
+    def exchange(self, moves: Sequence[Move], stream: int) -> None:
+        """Carry out sends and receives as one operation. Empty ones are left out on both sides."""
+        wanted = [move for move in moves if move.size_bytes]
+        if not wanted:
+            return
+        transfers = (_Transfer * len(wanted))(
+            *(
+                _Transfer(
+                    send=move.address if move.is_send else None,
+                    recv=None if move.is_send else move.address,
+                    bytes=move.size_bytes,
+                    peer=move.peer,
+                )
+                for move in wanted
+            )
+        )
+        _check(self._library.cc_cuda_exchange(self._live(), transfers, len(wanted), stream))
+
+    def poll(self) -> None:
+        """Raise the handle's first error, if there is one. Does not wait."""
+        handle = self._handle
+        if handle is None or self._library.cc_cuda_poll(handle, None) == Result.SUCCESS:
+            return
+        text = c_char_p()
+        code = self._library.cc_cuda_poll(handle, byref(text))
+        raise CollectiveCoreError(Result(code), (text.value or b"").decode(errors="replace"))
+
+    def wait(self, timeout_s: float) -> None:
+        """Return when the last operation of this rank has ended; raises TIMEOUT, which names the missing ranks."""
+        _check(self._library.cc_cuda_wait(self._live(), milliseconds(timeout_s)))
+
+    def abort(self) -> None:
+        """End all waits of this rank on the device. From any thread."""
+        if self._handle is not None:
+            _check(self._library.cc_cuda_abort(self._handle))
+
+    def destroy(self) -> None:
+        """Free everything; no rank may be in an operation. Idempotent."""
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            _check(self._library.cc_cuda_destroy(handle))
+
+    def _live(self) -> c_void_p:
+        if self._handle is None:
+            raise CollectiveCoreError(Result.INVALID_USAGE, "the process group was destroyed")
+        return self._handle

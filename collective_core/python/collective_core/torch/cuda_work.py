@@ -1,0 +1,197 @@
+"""A Work of an operation that a CUDA stream carries out: waiting orders streams, it does not block the host."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Protocol
+
+import torch
+
+from collective_core.torch.work import CcoreBackendError, WorkBase, keep, release
+
+# Any: torch's stubs leave its events and streams untyped.
+_cuda: Any = torch.cuda
+
+# The current stream of a device, by its number, as a cudaStream_t.
+raw_stream: Any = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+
+_LOOK_S = 0.001
+_SLEEP_S = 0.0001
+
+
+@dataclass(slots=True)
+class Launched:
+    """An operation on its way on the device."""
+
+    description: str
+    end: Any  # the event after it
+    began: float
+    limit_s: float
+    # Tensors that the stream reads and writes. They stay alive until it has, or until another stream waits for it.
+    tensors: list[torch.Tensor] = field(default_factory=list)
+
+
+class Overseer(Protocol):
+    """What a Work asks of its group."""
+
+    blocks_in_wait: bool
+
+    def flush(self) -> None:
+        """Launch the transfers that wait for company."""
+
+    def check(self, description: str) -> None:
+        """Raise CcoreBackendError if an operation of the group has failed."""
+
+
+class CudaWork(WorkBase):
+    """One operation on a device."""
+
+    def __init__(
+        self, description: str, device: torch.device, overseer: Overseer, source: int | None = None
+    ) -> None:
+        """Make a work that is not launched yet; `source` is the sender, if it receives."""
+        super().__init__()
+        self._source = source
+        self.description = description
+        self._device = device
+        self._overseer = overseer
+        self._stream: Any = None
+        self._launched: Launched | None = None
+        self._captured = False
+        self._error: CcoreBackendError | None = None
+        self._result: list[torch.Tensor] = []
+        self._future: torch.futures.Future[Any] | None = None
+
+    def launched(
+        self, stream: Any, launched: Launched, result: list[torch.Tensor], *, captured: bool
+    ) -> None:
+        """Publish where it runs and what it will have written; called once."""
+        self._stream, self._launched, self._result, self._captured = stream, launched, result, captured
+        keep(self)
+
+    def refused(self, error: CcoreBackendError) -> None:
+        """Publish why it was not launched."""
+        self._error = error
+
+    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+        """Let the current stream wait for the operation. With a timeout, block the host until it has ended.
+
+        Raises CcoreBackendError if an operation of the group is known to have failed.
+        """
+        launched = self._found()
+        current = _cuda.current_stream(self._device)
+        if current != self._stream:
+            current.wait_event(launched.end)
+        seconds = timeout.total_seconds()
+        if not self._captured:
+            if seconds > 0 or self._overseer.blocks_in_wait:
+                self._block(launched, seconds if seconds > 0 else launched.limit_s)
+            self._overseer.check(self.description)
+        launched.tensors.clear()
+        release(self)
+        return True
+
+    def synchronize(self) -> None:
+        """As wait, without a timeout."""
+        self.wait()
+
+    def _block(self, launched: Launched, limit_s: float) -> None:
+        begin = time.monotonic()
+        while not launched.end.query():
+            waited = time.monotonic() - begin
+            self._overseer.check(self.description)
+            if waited > limit_s:
+                raise CcoreBackendError(f"{self.description}: not complete after {limit_s:g} s")
+            time.sleep(0 if waited < _LOOK_S else _SLEEP_S)
+
+    def _found(self) -> Launched:
+        """Return what runs; launches it if it waits for company."""
+        if self._launched is None and self._error is None:
+            self._overseer.flush()
+        if self._error is not None:
+            raise self._error
+        if self._launched is None:
+            raise CcoreBackendError(f"{self.description}: it was not launched")
+        return self._launched
+
+    def get_future(self) -> torch.futures.Future[Any]:
+        """Return a future of the output tensors. It is complete; streams that use its value wait for the operation."""
+        self._found()
+        if self._future is None:
+            future: torch.futures.Future[Any] = torch.futures.Future(devices=[self._device])
+            # The future records an event on the current stream.
+            with _cuda.stream(self._stream):
+                future.set_result(self._result)
+            self._future = future
+            release(self)
+        return self._future
+
+    def is_completed(self) -> bool:
+        """Tell whether the operation has ended, well or not. Raises what wait() would raise."""
+        launched = self._found()
+        ended = bool(launched.end.query())
+        self._overseer.check(self.description)
+        return ended
+
+    def is_success(self) -> bool:
+        """Tell whether it has ended well."""
+        return self.exception() is None and self.is_completed()
+
+    def exception(self) -> BaseException | None:
+        """Return the error of the group, if an operation has failed."""
+        try:
+            self._found()
+            self._overseer.check(self.description)
+        except CcoreBackendError as error:
+            return error
+        return None
+
+    def _source_rank(self) -> int:
+        """Return the sender's rank, if it receives."""
+        if self._source is None:
+            raise CcoreBackendError(f"{self.description} is not a receive")
+        return self._source
+
+    def result(self) -> list[torch.Tensor]:
+        """Return the output tensors, for the current stream."""
+        self.wait()
+        return self._result
+
+
+class PromptWork(CudaWork):
+    """An operation that was queued on the stream of its caller, who is about to wait for it.
+
+    It has no event before somebody asks for more than that, and then one that may come a little late.
+    """
+
+    def __init__(
+        self,
+        description: str,
+        device: torch.device,
+        overseer: Overseer,
+        stream: int,
+        limit_s: float,
+        result: list[torch.Tensor],
+    ) -> None:
+        """Take the stream (a cudaStream_t) on which it was queued."""
+        super().__init__(description, device, overseer)
+        self._raw = stream
+        self._limit_s = limit_s
+        self._result = result
+
+    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+        """As CudaWork.wait."""
+        if timeout or self._overseer.blocks_in_wait or raw_stream(self._device.index) != self._raw:
+            return super().wait(timeout)
+        self._overseer.check(self.description)
+        return True
+
+    def _found(self) -> Launched:
+        if self._launched is None:
+            self._stream = _cuda.ExternalStream(self._raw, device=self._device)
+            end = _cuda.Event()
+            end.record(self._stream)
+            self._launched = Launched(self.description, end, time.monotonic(), self._limit_s)
+        return self._launched
