@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 import torch
 import torch.distributed as dist
 
-from collective_core.communicator import Communicator
+from collective_core.horovod.devices import Devices
 from collective_core.horovod.reduce_ops import ReduceOp
 from collective_core.horovod.requests import Kind, Request
 from collective_core.topk import Residual
-from collective_core.torch.tensors import as_it_reads, count_of_one, for_copy, for_reduction
+from collective_core.torch.tensors import count_of_one, for_copy, for_reduction
+from collective_core.torch.ways import HostWay, Way
 
 Tensors = list[torch.Tensor]
 _OPS = {
@@ -23,28 +24,25 @@ _OPS = {
 }
 
 
-def on_host(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the tensor, or a copy of it, as dense host memory; never to be written to."""
-    return as_it_reads(tensor).to("cpu").contiguous()
-
-
-def run(communicator: Communicator, request: Request, extents: list[list[int]]) -> Tensors:
+def run(devices: Devices, request: Request, extents: list[list[int]]) -> Tensors:
     """Run it and return the results, which are the request's outputs if it has any.
 
     `extents`: for each rank, what `Request.extents` is there.
     """
-    for event in request.events:
-        event.synchronize()
-    results = _RUN[request.kind](communicator, request, extents)
-    if request.outputs is not None:
-        for output, result in zip(request.outputs, results, strict=True):
-            if output.data_ptr() != result.data_ptr() or output.device != result.device:
-                output.detach().copy_(result.view(output.shape))
-        return request.outputs
-    return [
-        result.to(tensor.device) if tensor.device.type != "cpu" else result
-        for result, tensor in zip(results, request.tensors, strict=True)
-    ]
+
+    def body(way: Way) -> Tensors:
+        results = _RUN[request.kind](way, request, extents)
+        if request.outputs is not None:
+            for output, result in zip(request.outputs, results, strict=True):
+                if output.data_ptr() != result.data_ptr() or output.device != result.device:
+                    output.detach().copy_(result.view(output.shape))
+            return request.outputs
+        return [
+            result.to(tensor.device) if tensor.device.type != "cpu" else result
+            for result, tensor in zip(results, request.tensors, strict=True)
+        ]
+
+    return devices.run(request, body)
 
 
 def _scale(tensor: torch.Tensor, factor: float) -> None:
@@ -56,10 +54,10 @@ def _scale(tensor: torch.Tensor, factor: float) -> None:
         tensor.copy_(tensor.to(torch.float64).mul_(factor))
 
 
-def _all_reduce(communicator: Communicator, request: Request, _: list[list[int]]) -> Tensors:
+def _all_reduce(way: Way, request: Request, _: list[list[int]]) -> Tensors:
     results: list[torch.Tensor | None] = [None] * len(request.tensors)
     for places in _by_type(request.tensors):
-        members = [on_host(request.tensors[place]) for place in places]
+        members = [way.dense(request.tensors[place]) for place in places]
         if len(members) > 1:
             flat = torch.cat([member.reshape(-1) for member in members])
         elif request.outputs is None and members[0].data_ptr() == request.tensors[places[0]].data_ptr():
@@ -68,11 +66,11 @@ def _all_reduce(communicator: Communicator, request: Request, _: list[list[int]]
             flat = members[0]
         _scale(flat, request.prescale)
         buffer, redop = for_reduction(flat, _OPS[request.op])
-        if request.residuals is not None and _is_compressible(flat, request.op):
+        if request.residuals is not None and isinstance(way, HostWay) and _is_compressible(flat, request.op):
             residual = request.residuals.setdefault(flat.dtype, Residual())
-            communicator.topk_all_reduce(buffer, buffer, residual, op=redop)
+            way.communicator.topk_all_reduce(buffer, buffer, residual, op=redop)
         else:
-            communicator.all_reduce(buffer, buffer, redop)
+            way.all_reduce(buffer, redop)
         _scale(flat, request.postscale)
         if len(members) == 1:
             results[places[0]] = flat
@@ -99,14 +97,14 @@ def _by_type(tensors: Sequence[torch.Tensor]) -> list[list[int]]:
     return list(places.values())
 
 
-def _all_gather(communicator: Communicator, request: Request, extents: list[list[int]]) -> Tensors:
+def _all_gather(way: Way, request: Request, extents: list[list[int]]) -> Tensors:
     results = []
     for place, tensor in enumerate(request.tensors):
-        dense = on_host(tensor)
+        dense = way.dense(tensor)
         rows = [of_rank[place] for of_rank in extents]
         result = dense.new_empty((sum(rows), *dense.shape[1:]))
         per_row = _elements_per_row(dense)
-        communicator.all_gatherv(for_copy(dense), for_copy(result), [count * per_row for count in rows])
+        way.all_gatherv(for_copy(dense), for_copy(result), [count * per_row for count in rows])
         results.append(result)
     return results
 
@@ -116,36 +114,36 @@ def _elements_per_row(dense: torch.Tensor) -> int:
     return dense.shape[1:].numel() * count_of_one(dense)
 
 
-def _broadcast(communicator: Communicator, request: Request, _: list[list[int]]) -> Tensors:
+def _broadcast(way: Way, request: Request, _: list[list[int]]) -> Tensors:
     results = []
     for tensor in request.tensors:
-        dense = on_host(tensor)
+        dense = way.dense(tensor)
         if request.outputs is None and dense.data_ptr() == tensor.data_ptr():
             dense = dense.clone()
-        communicator.broadcast(for_copy(dense), request.root)
+        way.broadcast(for_copy(dense), request.root)
         results.append(dense)
     return results
 
 
-def _all_to_all(communicator: Communicator, request: Request, extents: list[list[int]]) -> Tensors:
-    dense = on_host(request.tensors[0])
-    coming = [of_rank[communicator.rank] for of_rank in extents]
-    leaving = extents[communicator.rank]
+def _all_to_all(way: Way, request: Request, extents: list[list[int]]) -> Tensors:
+    dense = way.dense(request.tensors[0])
+    coming = [of_rank[way.rank] for of_rank in extents]
+    leaving = extents[way.rank]
     result = dense.new_empty((sum(coming), *dense.shape[1:]))
     per_row = _elements_per_row(dense)
-    communicator.all_to_all(
+    way.all_to_all(
         for_copy(dense), for_copy(result), [n * per_row for n in leaving], [n * per_row for n in coming]
     )
     return [result]
 
 
-def _reduce_scatter(communicator: Communicator, request: Request, _: list[list[int]]) -> Tensors:
-    return [_reduce_scatter_one(communicator, tensor, request) for tensor in request.tensors]
+def _reduce_scatter(way: Way, request: Request, _: list[list[int]]) -> Tensors:
+    return [_reduce_scatter_one(way, tensor, request) for tensor in request.tensors]
 
 
-def _reduce_scatter_one(communicator: Communicator, tensor: torch.Tensor, request: Request) -> torch.Tensor:
+def _reduce_scatter_one(way: Way, tensor: torch.Tensor, request: Request) -> torch.Tensor:
     """The first ranks get a row more where the rows cannot be shared out evenly, as Horovod has it."""
-    dense, size = on_host(tensor), communicator.size
+    dense, size = way.dense(tensor), way.size
     least, more = divmod(dense.shape[0], size)
     rows = [least + (rank < more) for rank in range(size)]
     # The library's blocks are equal, so shorter ones are filled up.
@@ -155,18 +153,19 @@ def _reduce_scatter_one(communicator: Communicator, tensor: torch.Tensor, reques
     _scale(blocks, request.prescale)
     result = dense.new_empty(blocks.shape[1:])
     buffer, redop = for_reduction(blocks, _OPS[request.op])
-    communicator.reduce_scatter(buffer, for_reduction(result, _OPS[request.op])[0], redop)
+    way.reduce_scatter(buffer, for_reduction(result, _OPS[request.op])[0], redop)
     _scale(result, request.postscale)
-    own = rows[communicator.rank]
+    own = rows[way.rank]
     return result if own == rows[0] else result[:own].clone()
 
 
-def _barrier(communicator: Communicator, _: Request, __: list[list[int]]) -> Tensors:
-    communicator.barrier()
+def _barrier(way: Way, _: Request, __: list[list[int]]) -> Tensors:
+    if isinstance(way, HostWay):  # it has no tensors
+        way.communicator.barrier()
     return []
 
 
-_RUN: dict[Kind, Callable[[Communicator, Request, list[list[int]]], Tensors]] = {
+_RUN: dict[Kind, Callable[[Way, Request, list[list[int]]], Tensors]] = {
     Kind.ALLREDUCE: _all_reduce,
     Kind.ALLGATHER: _all_gather,
     Kind.BROADCAST: _broadcast,

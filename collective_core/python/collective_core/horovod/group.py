@@ -14,6 +14,7 @@ from collective_core.communicator import Buffer, Communicator, Dtype
 from collective_core.errors import CollectiveCoreError, Result
 from collective_core.horovod import collectives, stalls
 from collective_core.horovod.agreement import Agreed, agree
+from collective_core.horovod.devices import Devices
 from collective_core.horovod.requests import Kind, Request
 from collective_core.horovod.timeline import Timeline
 
@@ -33,6 +34,7 @@ class Group:
         self.communicator = communicator
         self._timeline = timeline
         self._cpu = cpu
+        self._devices = Devices(communicator, deadline_s)
         self._at_rest = False
         self._process = os.getpid()
         self._wire = _CommunicatorWire(communicator)
@@ -71,6 +73,7 @@ class Group:
         if not self._calls.close():
             self.communicator.abort()
         self._thread.join()
+        self._devices.release()
 
     def _work(self) -> None:
         try:
@@ -133,7 +136,7 @@ class Group:
             # Its ranks meet, and stay, in the network in which those of this set have met.
             return self.communicator.split(0 if self.communicator.rank in request.ranks else None)
         extents = self._wire.gather_numbers(request.extents())
-        results = collectives.run(self.communicator, request, extents)
+        results = collectives.run(self._devices, request, extents)
         if request.kind is Kind.ALLTOALL:
             received = [of_rank[self.communicator.rank] for of_rank in extents]
             return results[0], torch.tensor(received, dtype=torch.int32, device="cpu")

@@ -72,6 +72,8 @@ class Request:
                 for tensor in self.tensors
             ],
         }
+        if self.device() is not None:
+            said["device"] = "cuda"
         if self.kind in {Kind.ALLREDUCE, Kind.REDUCESCATTER}:
             said |= {"op": self.op.name, "prescale": self.prescale, "postscale": self.postscale}
         if self.residuals is not None:
@@ -81,6 +83,13 @@ class Request:
         if self.kind is Kind.PROCESS_SET:
             said["ranks"] = self.ranks
         return json.dumps(said)
+
+    def device(self) -> torch.device | None:
+        """Return the CUDA device of the tensors, if the call can run there. Top-k all_reduce runs on the CPUs."""
+        if self.residuals is not None or len({tensor.device for tensor in self.tensors}) != 1:
+            return None
+        device = self.tensors[0].device
+        return device if device.type == "cuda" else None
 
     def extents(self) -> list[int]:
         """Return the lengths that all ranks must know of each other, as many on each rank."""
@@ -117,8 +126,9 @@ def stand_in(name: str, descriptor: str) -> Request:
     said = json.loads(descriptor)
     if Kind(said["call"]) is Kind.BARRIER:
         return Request(Kind.BARRIER, name, [])
+    device = said.get("device", "cpu")
     tensors = [
-        torch.zeros(shape, dtype=getattr(torch, dtype), device="cpu") for dtype, shape in said["tensors"]
+        torch.zeros(shape, dtype=getattr(torch, dtype), device=device) for dtype, shape in said["tensors"]
     ]
     return Request(
         Kind.ALLREDUCE, name, tensors, outputs=tensors, op=ReduceOp[said["op"]],
