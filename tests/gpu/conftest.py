@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,22 @@ PROGRAMS = Path(__file__).parent / "programs"
 def _gpu() -> None:
     if not torch.cuda.is_available():
         pytest.fail("tests/gpu needs an NVIDIA GPU, and torch finds none on this machine")
+
+
+@pytest.fixture
+def mps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Run the MPS server of CUDA for the ranks of a test. Skip the test where it cannot be started."""
+    control = shutil.which("nvidia-cuda-mps-control")
+    if control is None:
+        pytest.skip("nvidia-cuda-mps-control is not installed")
+    monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", str(tmp_path / "pipe"))
+    monkeypatch.setenv("CUDA_MPS_LOG_DIRECTORY", str(tmp_path / "log"))
+    for name in ("pipe", "log"):
+        (tmp_path / name).mkdir()
+    if subprocess.run((control, "-d"), check=False, timeout=30).returncode:
+        pytest.skip("the MPS server could not be started")
+    yield
+    subprocess.run((control,), input="quit\n", text=True, check=True, timeout=30)
 
 
 @pytest.fixture

@@ -14,18 +14,33 @@ pytestmark = pytest.mark.gpu
 World = Callable[..., list[str]]
 
 
-@pytest.mark.parametrize("size", [1, 2, 4])
-def test_collectives(world: World, size: int) -> None:
+# The default, and the experimental one that the library chooses.
+ways = pytest.mark.parametrize("way", ["staged", "auto"])
+
+
+@pytest.mark.parametrize(
+    ("way", "size"), [("staged", 1), ("staged", 2), ("auto", 1), ("auto", 2), ("auto", 4), ("host", 2)]
+)
+def test_collectives(world: World, monkeypatch: pytest.MonkeyPatch, way: str, size: int) -> None:
+    monkeypatch.setenv("CCORE_CUDA_PATH", way)
     assert all(output.splitlines()[-1] == "done" for output in world("cuda_collectives.py", size=size))
 
 
-def test_collectives_through_host_memory(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CCORE_CUDA_PATH", "host")
-    assert all(output.splitlines()[-1] == "done" for output in world("cuda_collectives.py"))
+@pytest.mark.usefixtures("mps")
+@pytest.mark.parametrize("way", ["kernel", "host"])
+def test_collectives_with_mps(world: World, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    monkeypatch.setenv("CCORE_CUDA_PATH", way)
+    outputs = world("cuda_collectives.py")
+    assert all(output.splitlines()[-1] == "done" for output in outputs)
+    assert all(way in output.splitlines()[-2] for output in outputs)
 
 
+@ways
 @pytest.mark.parametrize("kind", ["ddp", "compiled", "fsdp2"])
-def test_training_equals_a_single_process(world: World, kind: str) -> None:
+def test_training_equals_a_single_process(
+    world: World, monkeypatch: pytest.MonkeyPatch, way: str, kind: str
+) -> None:
+    monkeypatch.setenv("CCORE_CUDA_PATH", way)
     (alone,) = _results(world("cuda_training.py", "alone", kind, size=1))
     one, other = _results(world("cuda_training.py", "ccore", kind))
     assert one["parameters"] == other["parameters"]  # to the last bit
@@ -33,28 +48,50 @@ def test_training_equals_a_single_process(world: World, kind: str) -> None:
         assert got == pytest.approx(wanted, rel=1e-9, abs=1e-12)
 
 
-@pytest.mark.parametrize("hook", ["fp16", "topk"])
-def test_hooks_keep_the_replicas_equal_and_train(world: World, hook: str) -> None:
-    one, other = _results(world("cuda_training.py", "ccore", hook))
+@ways
+@pytest.mark.parametrize("kind", ["fp16", "topk", "tuned"])
+def test_hooks_and_bucket_tuning_keep_the_replicas_equal(
+    world: World, monkeypatch: pytest.MonkeyPatch, way: str, kind: str
+) -> None:
+    monkeypatch.setenv("CCORE_CUDA_PATH", way)
+    one, other = _results(world("cuda_training.py", "ccore", kind))
     assert one["parameters"] == other["parameters"]
     assert one["losses"][-1] < 0.9 * one["losses"][0]
 
 
-# The smaller one passes through host memory, the larger one stays in the memory of the GPU.
-@pytest.mark.parametrize(
-    ("elements", "named"), [(1000, "cuda:0 did not finish the work"), (3_000_000, "had queued before")]
-)
-def test_a_gpu_that_hangs_ends_the_call_at_its_deadline(world: World, elements: int, named: str) -> None:
-    stuck, waiting = world("cuda_faults.py", "stuck", str(elements))
-    assert named in stuck
-    for output in (stuck, waiting):
-        assert 2.5 < float(re.findall(r"after ([\d.]+) s", output)[-1]) < 5.0
-    if elements > 1000:
-        assert "waiting for rank 0" in waiting
+@ways
+def test_horovod(world: World, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    monkeypatch.setenv("CCORE_CUDA_PATH", way)
+    assert all("cuda node" in output for output in world("../../core/programs/horovod_cuda.py"))
 
 
 @pytest.mark.parametrize("elements", [1000, 3_000_000])
-def test_a_killed_rank_is_an_error_on_the_other(world: World, elements: int) -> None:
+@pytest.mark.parametrize(
+    ("way", "fault", "named"),
+    [
+        ("staged", "stuck", "did not finish the work"),
+        ("auto", "stuck", "rank 0"),
+        ("auto", "missing", "rank 1"),
+        ("auto", "counts", "all_reduce of"),
+    ],
+)
+def test_a_fault_is_a_named_error_by_the_deadline(
+    world: World, monkeypatch: pytest.MonkeyPatch, way: str, fault: str, named: str, elements: int
+) -> None:
+    monkeypatch.setenv("CCORE_CUDA_PATH", way)
+    outputs = world("cuda_faults.py", fault, str(elements))
+    assert any(named in output for output in outputs), outputs
+    waiting = outputs[0 if fault == "missing" else 1]
+    took_s = float(re.findall(r"after ([\d.]+) s", waiting)[-1])
+    assert took_s < (1.0 if fault == "counts" else 5.0)
+
+
+@ways
+@pytest.mark.parametrize("elements", [1000, 3_000_000])
+def test_a_killed_rank_is_an_error_on_the_other(
+    world: World, monkeypatch: pytest.MonkeyPatch, way: str, elements: int
+) -> None:
+    monkeypatch.setenv("CCORE_CUDA_PATH", way)
     with pytest.raises(AssertionError, match="rank 1 ended with -9"):
         world("cuda_faults.py", "killed", str(elements))
 

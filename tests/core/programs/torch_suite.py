@@ -1,10 +1,12 @@
 """Runs torch's own tests of a distributed backend and prints one JSON line per test.
 
-    torch_suite.py BACKEND [--as NAME] [--world-size N] [TEST...]
+    torch_suite.py BACKEND [--as NAME] [--world-size N] [--part K/N] [TEST...]
 
-BACKEND is gloo or ccore; without names, all tests of torch's class. The tests decide by the backend's name which of
-them apply, and they know nothing of ccore. So that is decided for NAME, which is gloo unless said otherwise, and the
+BACKEND is gloo, nccl or ccore; without names, all tests of torch's class. The tests decide by the backend's name which
+of them apply, and they know nothing of ccore. So that is decided for NAME, which is gloo unless said otherwise, and the
 groups are then made with BACKEND: ccore is excused from nothing that NAME is not excused from.
+
+As nccl, the tests use CUDA tensors, and all ranks use device 0 (one_gpu.py).
 
 Ranks are forked from this process, which has imported torch and started nothing: 0.1 s instead of 3 s for each.
 """
@@ -25,9 +27,10 @@ TEST_TIMEOUT_S = 150
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("backend", choices=("gloo", "ccore"))
-    parser.add_argument("--as", dest="posed", default="gloo", choices=("gloo", "mpi"))
+    parser.add_argument("backend", choices=("gloo", "nccl", "ccore"))
+    parser.add_argument("--as", dest="posed", default="gloo", choices=("gloo", "mpi", "nccl"))
     parser.add_argument("--world-size", type=int, default=2)
+    parser.add_argument("--part", default="0/1", help="run the tests whose index is K modulo N: K/N")
     parser.add_argument("tests", nargs="*")
     return parser.parse_intermixed_args()
 
@@ -43,13 +46,24 @@ os.environ.update(
         "MASTER_ADDR": "127.0.0.1",
         "OMP_NUM_THREADS": "1",
         "DISTRIBUTED_TESTS_DEFAULT_TIMEOUT": str(TEST_TIMEOUT_S),
+        # This process must not initialise CUDA: the ranks are its forks.
+        "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
     }
 )
 
 import collective_core.torch_backend  # noqa: E402, F401  # registers ccore
+import one_gpu  # noqa: E402
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 import torch.multiprocessing  # noqa: E402
+import torch.utils._triton  # noqa: E402
+
+if ARGUMENTS.posed == "nccl":
+    # The imports below ask these, and the answers would initialise CUDA.
+    torch.utils._triton.has_triton = lambda: False
+    torch.accelerator.is_available = lambda: True
+    torch.accelerator.current_accelerator = lambda *_, **__: torch.device("cuda")
+    torch.accelerator.device_count = lambda: 1
 from torch.testing._internal.distributed import distributed_test  # noqa: E402
 
 
@@ -81,6 +95,13 @@ class Suite(distributed_test.TestDistBackend, distributed_test.DistributedTest._
         super().setUp()
         distributed_test.INIT_METHOD = os.environ["INIT_METHOD"]
         self._start_processes(torch.multiprocessing.get_context("fork").Process)
+
+    @classmethod
+    def _run(cls, rank: int, *arguments: Any, **more: Any) -> None:
+        if ARGUMENTS.posed == "nccl":
+            one_gpu.use_device_zero(ARGUMENTS.world_size)
+            one_gpu.use_a_host_per_rank(rank)
+        super()._run(rank, *arguments, **more)
 
 
 class Lines(unittest.TestResult):
@@ -120,7 +141,8 @@ def main() -> None:
     if ARGUMENTS.backend == "ccore":
         dist.monitored_barrier = monitored_barrier
     there = unittest.defaultTestLoader.getTestCaseNames(Suite)
-    for name in ARGUMENTS.tests or there:
+    first, every = (int(word) for word in ARGUMENTS.part.split("/"))
+    for name in (ARGUMENTS.tests or there)[first::every]:
         if name in there:
             unittest.TestSuite([Suite(name)]).run(Lines())
         else:
