@@ -9,6 +9,16 @@ namespace ccore {
 // What the caches hold and lose as one.
 constexpr size_t kCacheLine = 64;
 
+// Begins to fetch the line for a store to come, so that the store need not wait until the other cores have given it up.
+inline void fetch_for_store(const void* line) {
+#if defined(__x86_64__)
+  // Not the compiler's builtin: without flags for newer CPUs that fetches the line to be read only.
+  asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(line)));
+#else
+  __builtin_prefetch(line, 1);
+#endif
+}
+
 // From this size on, results outgrow a core's caches before the caller can look at their beginning.
 constexpr size_t kPastCachesBytes = size_t{4} << 20;
 

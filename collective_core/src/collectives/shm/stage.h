@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "collectives/context.h"
+#include "common/caches.h"
 #include "schedule/schedule.h"
 #include "transport/shm/arena.h"
 
@@ -41,6 +42,7 @@ class Stage {
   // The same with data for each: inlined_for(member, to) writes it.
   template <typename InlinedFor>
   void post_inlined(InlinedFor inlined_for) {
+    inlined_bytes_ = kCacheLine;
     for (int member = 0; member < context_.nranks; ++member) {
       if (meets(member)) inlined_for(member, inlined_to(member));
     }
@@ -67,12 +69,14 @@ class Stage {
   template <typename Ready>
   void wait_until(int member, Ready ready) const;
   void require_left(int member, int local, uint64_t stage) const;
+  void fetch_next_mail(const Arena::Pair& pair, int local) const;
 
   const Context& context_;
   Arena& arena_;
   int root_;
   unsigned half_ = 0;
   uint64_t posted_ = 0;
+  size_t inlined_bytes_ = 0;
 };
 
 }  // namespace ccore
