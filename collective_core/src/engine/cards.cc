@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "common/error.h"
-#include "transport/progress.h"
 
 namespace ccore {
 namespace {
@@ -24,7 +24,7 @@ Card card_of(const Settings& settings, const std::vector<Address>& rails, bool l
   card.pid = getpid();
   std::copy(rails.begin(), rails.end(), card.rails);
   card.nrails = static_cast<int32_t>(rails.size());
-  card.cores = usable_cores();
+  card.cpus = usable_cpus();
   card.streams = settings.streams;
   put(card.host, host_name());
   put(card.boot, boot_id());
@@ -79,9 +79,17 @@ int ranks_on_host_of(const std::vector<Card>& cards, const Card& card) {
                                         [&](const Card& other) { return std::strcmp(other.boot, card.boot) == 0; }));
 }
 
+int cores_on_host_of(const std::vector<Card>& cards, const Card& card) {
+  std::vector<CpuSet> sets;
+  for (const Card& other : cards) {
+    if (std::strcmp(other.boot, card.boot) == 0) sets.push_back(other.cpus);
+  }
+  return cores_of(std::move(sets));
+}
+
 StreamSettings streams_between(const std::vector<Card>& cards, size_t rank, size_t peer) {
   const Card& first = cards.front();
-  return plan_streams(first.streams, first.cores / ranks_on_host_of(cards, first),
+  return plan_streams(first.streams, cores_on_host_of(cards, first) / ranks_on_host_of(cards, first),
                       std::strcmp(cards[peer].boot, cards[rank].boot) == 0,
                       std::min(cards[peer].nrails, cards[rank].nrails));
 }

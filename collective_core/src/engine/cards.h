@@ -9,6 +9,7 @@
 #include "collective_core/collective_core.h"
 #include "collectives/choose.h"
 #include "engine/settings.h"
+#include "topology/cpus.h"
 #include "topology/node.h"
 #include "transport/tcp/socket.h"
 #include "transport/tcp/stream_settings.h"
@@ -23,15 +24,14 @@ struct Card {
   int64_t pid = 0;
   Address rails[kMostRails];  // where this rank listens; the first has the control connections too
   int32_t nrails = 0;
-  int32_t cores = 0;  // that this process may use
+  int32_t linked = 0;  // this rank has a matrix of links
+  CpuSet cpus;  // that this process may use
   StreamWish streams;
   char host[CC_HOST_BYTES] = {};
   char boot[64] = {};
   char node[CC_HOST_BYTES + 64] = {};
   Overrides overrides;
   TunerSettings tuner;
-  int32_t linked = 0;  // this rank has a matrix of links
-  int32_t reserved = 0;
 };
 
 // This rank's own. rails: where it listens, kMostRails at most. linked: it has a matrix of links.
@@ -52,6 +52,8 @@ std::vector<Peer> peers_of(const std::vector<Card>& cards);
 std::vector<Address> rails_of(const Card& card);
 // How many of the ranks share the host of that one.
 int ranks_on_host_of(const std::vector<Card>& cards, const Card& card);
+// The CPUs that these may use together; see cores_of().
+int cores_on_host_of(const std::vector<Card>& cards, const Card& card);
 // Of the connections between two ranks.
 StreamSettings streams_between(const std::vector<Card>& cards, size_t rank, size_t peer);
 

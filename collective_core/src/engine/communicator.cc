@@ -58,7 +58,7 @@ Communicator::Communicator(const UniqueId& id, int rank, int nranks, const Setti
       chooser_{shape_of(places_), connections_.overrides, CostModel()},
       tuning_(connections_.tuner, &chooser_),
       doorbell_(&lonely_doorbell_),
-      spin_(may_spin(usable_cores(), connections_.ranks_on_host)),
+      spin_(may_spin(connections_.cores_on_host, connections_.ranks_on_host)),
       transfers_(rank, nranks,
                  [this](const Transfer& transfer) {
                    recorder_.set_source(transfer.ticket, transfer.peer);
@@ -72,7 +72,8 @@ Communicator::Communicator(const UniqueId& id, int rank, int nranks, const Setti
   }
   settings_.link_matrix = connections_.link_matrix;
   settings_.link_matrix_path.clear();
-  settings_.ranks_on_host = connections_.ranks_on_host;  // parts of it inherit this
+  settings_.ranks_on_host = connections_.ranks_on_host;  // parts of it inherit these
+  settings_.cores_on_host = connections_.cores_on_host;
   std::vector<std::string> names;
   for (const Peer& peer : connections_.peers) names.push_back(peer.name);
   chooser_.shape.shared = connections_.arena && connections_.arena->has_all();

@@ -84,6 +84,7 @@ class Connector {
     }
     result_.peers = peers_of(cards_);
     result_.ranks_on_host = std::max(ranks_on_host_of(cards_, card), settings_.ranks_on_host);
+    result_.cores_on_host = std::max(cores_on_host_of(cards_, card), settings_.cores_on_host);
   }
 
   // Rank 0's holds for all, and the file need only be there.
@@ -160,7 +161,7 @@ class Connector {
       local_of.push_back(shares ? result_.peers[peer].place.local_rank : -1);
     }
     result_.arena = std::make_unique<Arena>(*result_.segment, result_.peers[own()].place.local_rank,
-                                            std::move(local_of), usable_cores() >= result_.ranks_on_host);
+                                            std::move(local_of), result_.cores_on_host >= result_.ranks_on_host);
   }
 
   // Only what all ranks do together uses it. All of them know alike whether they share one arena.

@@ -31,6 +31,7 @@ struct Connections {
   std::vector<std::unique_ptr<Link>> links;  // by rank, empty at the own place
   std::vector<Connection> control;             // by rank, empty at the own place
   int ranks_on_host = 1;
+  int cores_on_host = 1;  // that these may use together
   Overrides overrides;  // of rank 0
   std::optional<LinkMatrix> link_matrix;  // of rank 0
   TunerSettings tuner;  // of rank 0

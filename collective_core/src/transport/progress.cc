@@ -49,14 +49,6 @@ void ring_always(Doorbell* doorbell) {
 
 bool may_spin(int cores, int ranks_on_host) { return cores >= 2 * ranks_on_host; }
 
-int usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
-  const long online = sysconf(_SC_NPROCESSORS_ONLN);
-  return online > 0 ? static_cast<int>(online) : 1;
-}
-
 WaitLadder::WaitLadder(Doorbell* doorbell, int wake_fd, bool spin, std::function<void()> check)
     : doorbell_(doorbell),
       wake_fd_(wake_fd),

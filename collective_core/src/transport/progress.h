@@ -26,8 +26,6 @@ void relax();
 
 // A pure spin pays only if every spinning rank has a core to itself and one to spare for its peer.
 bool may_spin(int cores, int ranks_on_host);
-// Cores that this process may use.
-int usable_cores();
 
 class WaitLadder {
  public:

@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "common/error.h"
-#include "transport/progress.h"
+#include "topology/cpus.h"
 
 namespace ccore {
 namespace {
@@ -63,7 +63,7 @@ bool is_virtual(const std::string& cpuinfo) {
 
 std::string machine_text() {
   const std::string cpuinfo = text_of("/proc/cpuinfo");
-  std::string text = format("%s, %d cores, %s, interfaces", processor_of(cpuinfo).c_str(), usable_cores(),
+  std::string text = format("%s, %d cores, %s, interfaces", processor_of(cpuinfo).c_str(), usable_cpus().count(),
                             is_virtual(cpuinfo) ? "virtual" : "bare");
   const std::vector<long> speeds = interface_speeds();
   if (speeds.empty()) text += " of unknown speed";
