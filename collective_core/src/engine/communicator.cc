@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -62,7 +63,7 @@ Communicator::Communicator(const UniqueId& id, int rank, int nranks, const Setti
       transfers_(rank, nranks,
                  [this](const Transfer& transfer) {
                    recorder_.set_source(transfer.ticket, transfer.peer);
-                   recorder_.end(transfer.ticket, CC_SUCCESS);
+                   recorder_.end(transfer.ticket, CC_SUCCESS, clock_.now_ns());
                  }),
       standoff_(rank, nranks) {
   chooser_.chosen = &chosen_;
@@ -120,7 +121,7 @@ void Communicator::run(Operation operation, int64_t timeout_ms, const std::funct
   monitor_->set_begun(sequence_);
   if (has_others_out_of_sight()) monitor_->set_call(operation);
   const int64_t limit_ms = timeout_ms > 0 ? timeout_ms : settings_.timeout_ms;
-  const int64_t start_ns = now_ns();
+  const int64_t start_ns = clock_.now_ns();
   const Deadline deadline = Deadline::in_ms(limit_ms, start_ns);
   int send_to = -1;
   int receive_from = -1;
@@ -149,19 +150,20 @@ void Communicator::run(Operation operation, int64_t timeout_ms, const std::funct
   }
   WaitLadder ladder(doorbell_, monitor_->wake_fd(), spin_, std::cref(check));
   Context context = this->context(&ladder, &send_to, &receive_from, operation);
-  std::optional<Chooser> tuned;  // the tuner's choice is for this operation alone
+  std::unique_ptr<Chooser> tuned;  // the tuner's choice is for this operation alone
   try {
     if (tuning_.active()) {
-      context.chooser = &tuned.emplace(chooser_);
-      tuning_.begin(&context, &*tuned);
+      tuned = std::make_unique<Chooser>(chooser_);
+      context.chooser = tuned.get();
+      tuning_.begin(&context, tuned.get());
     }
     told_to_all([&] { body(context); });
     if (tuned) tuning_.end(rank_);
   } catch (const Error& error) {
-    recorder_.end(ticket, error.code(), chosen_);
+    recorder_.end(ticket, error.code(), clock_.now_ns(), chosen_);
     give_up(error, operation.sequence);
   }
-  recorder_.end(ticket, CC_SUCCESS, chosen_);
+  recorder_.end(ticket, CC_SUCCESS, clock_.now_ns(), chosen_);
   monitor_->set_finished(sequence_);
 }
 

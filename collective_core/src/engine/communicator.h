@@ -9,6 +9,7 @@
 
 #include "collectives/context.h"
 #include "collectives/links/transfers.h"
+#include "common/quick_clock.h"
 #include "engine/connect.h"
 #include "engine/failure.h"
 #include "engine/monitor.h"
@@ -104,6 +105,7 @@ class Communicator {
   Turns turns_;
   std::atomic<bool> finalized_{false};
   uint64_t sequence_ = 0;
+  QuickClock clock_;  // of whose turn it is
   Recorder recorder_;
   Algorithm chosen_ = Algorithm::none;  // by the operation that runs
   Transfers transfers_;

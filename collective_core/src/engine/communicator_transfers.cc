@@ -13,14 +13,16 @@ void Communicator::transfer(Transfer transfer) {
   check_usable();
   if (group_owner_ != std::thread::id()) {
     require_own_group();
-    transfer.ticket = recorder_.begin(transfers_.next_header(transfer), transfer.sends, transfer.header.count);
+    transfer.ticket =
+        recorder_.begin(transfers_.next_header(transfer), transfer.sends, transfer.header.count, clock_.now_ns());
     transfers_.add(transfer);
     return;
   }
   if (transfer.peer == rank_ || size() == 1) {
     throw Error(CC_ERROR_INVALID_USAGE, "a rank can send to itself only in a group");
   }
-  transfer.ticket = recorder_.begin(transfers_.next_header(transfer), transfer.sends, transfer.header.count);
+  transfer.ticket =
+      recorder_.begin(transfers_.next_header(transfer), transfer.sends, transfer.header.count, clock_.now_ns());
   transfers_.add(transfer);
   move_transfers(nullptr, 0);
   transfers_.clear();
@@ -78,7 +80,8 @@ void Communicator::move_transfers(const Deadline* patience, int64_t wait_ms) {
     told_to_all([&] { transfers_.run(context, patience); });
   } catch (const Error& error) {
     const Error cause = error.code() == CC_ERROR_TIMEOUT ? explained(error) : error;
-    transfers_.for_each_unfinished([&](const Transfer& transfer) { recorder_.end(transfer.ticket, cause.code()); });
+    transfers_.for_each_unfinished(
+        [&](const Transfer& transfer) { recorder_.end(transfer.ticket, cause.code(), clock_.now_ns()); });
     transfers_.clear();
     group_owner_ = std::thread::id();
     give_up(cause, 0);

@@ -91,19 +91,19 @@ void Recorder::set_source(uint64_t ticket, int rank) {
   if (cc_trace_entry* entry = own(ticket)) entry->root = rank;
 }
 
-void Recorder::end(uint64_t ticket, cc_result result, Algorithm algorithm) {
+void Recorder::end(uint64_t ticket, cc_result result, int64_t end_ns, Algorithm algorithm) {
   cc_trace_entry* entry = own(ticket);
   if (!entry) {
     const auto found = displaced_.find(ticket);
     if (found == displaced_.end()) return;
-    found->second.end_ns = now_ns();
+    found->second.end_ns = end_ns;
     found->second.result = result;
     count(found->second);
     displaced_.erase(found);
     return;
   }
   note(entry, algorithm);
-  entry->end_ns = now_ns();
+  entry->end_ns = end_ns;
   entry->result = result;
   if (entry->algorithm[0] == '\0' && !is_transfer(*entry)) {
     std::strncpy(entry->algorithm, only_algorithm(static_cast<Kind>(entry->operation)), sizeof entry->algorithm - 1);

@@ -1,10 +1,13 @@
 // What the flight recorder and the sums say of operations that went well, that hang and that failed.
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <thread>
 #include <vector>
 
 #include "cases.h"
+#include "common/clock.h"
+#include "common/quick_clock.h"
 #include "expect.h"
 #include "ranks.h"
 
@@ -138,6 +141,34 @@ void groups_of_any_size_are_counted() {
   });
 }
 
+// The scale of the processor's counter: learned after a millisecond, right to a microsecond, and forgotten when the
+// counter runs otherwise.
+void ticks_become_times() {
+  ccore::TickScale scale;
+  EXPECT(!scale.covers(1000), "nothing is known");
+  scale.learn(1000, 5000);
+  EXPECT(!scale.covers(1001), "one reading is no scale");
+  scale.learn(2000, 5500);
+  EXPECT(!scale.covers(2001), "too soon to tell");
+  const uint64_t later = 1000 + 6000000;  // at 3 ticks a nanosecond
+  scale.learn(later, 5000 + 2000000);
+  EXPECT(scale.covers(later) && scale.ns_at(later) == 2005000, scale.ns_at(later));
+  EXPECT(scale.covers(later + 2999000) && scale.ns_at(later + 2999000) / 1000 == 3004, scale.ns_at(later + 2999000));
+  EXPECT(!scale.covers(later + 3100000) && !scale.covers(later - 1), "a millisecond, and no time before");
+  scale.learn(later + 6000000, 2005000 + 4000000);  // half as fast: a machine that was suspended
+  EXPECT(!scale.covers(later + 6000000), "another rate is not trusted at once");
+  scale.learn(later, 9000000);  // and backwards
+  EXPECT(!scale.covers(later), "no ticks before the last");
+  ccore::QuickClock clock;
+  int64_t before = 0;
+  for (int i = 0; i < 200000; ++i) {
+    const int64_t now = clock.now_ns();
+    EXPECT(now >= before, "backwards by ", before - now);
+    before = now;
+  }
+  EXPECT(std::abs(clock.now_ns() - ccore::now_ns()) < 1000000, "it is the monotonic clock");
+}
+
 void room_and_versions() {
   run_ranks(1, layout_named("shm"), [](int, cc_comm* comm) {
     for (size_t i = 0; i < 4; ++i) EXPECT(reduce(comm, i) == CC_SUCCESS, last_error(comm));
@@ -168,6 +199,7 @@ void recorder() {
   }
   readers_disturb_nobody();
   groups_of_any_size_are_counted();
+  ticks_become_times();
   room_and_versions();
 }
 
