@@ -9,6 +9,19 @@ namespace ccore {
 // What the caches hold and lose as one.
 constexpr size_t kCacheLine = 64;
 
+// Writes one byte of each line of what this core has read with what it holds, so that this core has the lines for itself. If
+// their owner overwrites them next, it takes them from the one core that has them; of lines that two cores share, an EPYC
+// whose cores have no cache in common overwrites one after the other, in 33 ns each. Nobody else may read or write these
+// bytes meanwhile.
+inline void take_over(std::byte* at, size_t bytes) {
+  constexpr size_t kLeastTaken = 1024;  // less is over before it pays
+  if (bytes < kLeastTaken) return;
+  for (size_t done = 0; done < bytes; done += kCacheLine) {
+    volatile std::byte* one = at + done;
+    *one = *one;
+  }
+}
+
 // Begins to fetch the line for a store to come, so that the store need not wait until the other cores have given it up.
 inline void fetch_for_store(const void* line) {
 #if defined(__x86_64__)
@@ -26,7 +39,8 @@ constexpr size_t kPastCachesBytes = size_t{4} << 20;
 // ordinary store first fetches the line that it overwrites, which of large data is a third of all that moves between the
 // caches and the memory.
 void copy_past_caches(std::byte* to, const std::byte* from, size_t bytes);
-// The ordinary way, to choose between the two.
-inline void copy_into_caches(std::byte* to, const std::byte* from, size_t bytes) { std::memcpy(to, from, bytes); }
+// As memcpy, the ordinary way. From some KiB on the C library's memcpy is one instruction (rep movsb), which on some CPUs takes
+// far longer where source and destination do not begin at the same place of a line, as memory of malloc does.
+void copy_into_caches(std::byte* to, const std::byte* from, size_t bytes);
 
 }  // namespace ccore

@@ -108,7 +108,7 @@ void fold_in_slots(const Context& context, const void* send, void* recv, size_t 
       if (member == context.rank) continue;
       const Block block = plan.block(c, member);
       if (block.count == 0) continue;  // of nothing at all there is no address either
-      std::memcpy(stage.slot() + plan.part_at(c, member), input + block.begin * element, block.count * element);
+      copy_into_caches(stage.slot() + plan.part_at(c, member), input + block.begin * element, block.count * element);
       stage.count_sent(member, block.count * element);
     }
   };
@@ -131,7 +131,7 @@ void fold_in_slots(const Context& context, const void* send, void* recv, size_t 
       if (wanted_here) copy(output + block.begin * element + at, sum, n * element);
       for (int member = 0; member < context.nranks && !in_place; ++member) {
         if (member == context.rank || !wants(member)) continue;
-        std::memcpy(stage.slot_of(member) + part_at + at, sum, n * element);
+        copy_into_caches(stage.slot_of(member) + part_at + at, sum, n * element);
       }
     }
     for (int member = 0; member < context.nranks; ++member) {

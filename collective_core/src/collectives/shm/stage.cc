@@ -85,8 +85,18 @@ void Stage::post() {
     Mail& mail = arena_.mail_to(peer, pair.stage);
     if (posted_ == 1) std::memcpy(mail.header.data(), &context_.operation, kHeaderBytes);
     mail.posts.store(2 * (pair.posts + posted_) + half_, std::memory_order_release);
-    ring(arena_.doorbell(peer));
+    if (!rings_later_) ring(arena_.doorbell(peer));
   }
+  rings_due_ = rings_later_;
+}
+
+// A look at a doorbell waits until the lines of the mail have come from the peer's core, and whatever this rank reads next
+// waits for it.
+void Stage::ring_for_posts() const {
+  for (int member = 0; rings_due_ && member < context_.nranks; ++member) {
+    if (meets(member)) ring(arena_.doorbell(local(member)));
+  }
+  rings_due_ = false;
 }
 
 void Stage::wait(uint64_t posts) {
@@ -156,6 +166,7 @@ void Stage::wait_until(int member, Ready ready) const {
       if (ready()) return;
     }
   }
+  ring_for_posts();
   *context_.waiting_to_receive_from = member == kNone ? kNone : context_.rank_of(member);
   *context_.waiting_to_send_to = kNone;
   while (!ready()) context_.wait->idle(nullptr, nullptr);

@@ -35,6 +35,9 @@ class Stage {
   bool meets(int member) const {
     return member != context_.rank && (root_ == kNone || context_.rank == root_ || member == root_);
   }
+  // For data that is all inlined: a peer that sleeps is told of the first post by the end of the stage, or when this rank
+  // stops spinning. Between the post and either of them is no long work.
+  void ring_later() { rings_later_ = arena_.may_spin(); }
   // All that this rank has written before may be read by all that it meets.
   void post();
   // The first post with at most Arena::kInlineBytes of data.
@@ -68,6 +71,7 @@ class Stage {
   void check_unmet() const;
   template <typename Ready>
   void wait_until(int member, Ready ready) const;
+  void ring_for_posts() const;
   void require_left(int member, int local, uint64_t stage) const;
   void fetch_next_mail(const Arena::Pair& pair, int local) const;
 
@@ -77,6 +81,8 @@ class Stage {
   unsigned half_ = 0;
   uint64_t posted_ = 0;
   size_t inlined_bytes_ = 0;
+  bool rings_later_ = false;
+  mutable bool rings_due_ = false;  // who sleeps has not been told of the last post
 };
 
 }  // namespace ccore
