@@ -138,6 +138,7 @@ bench: dev ## Side-by-side measurements against peers
 	$(BIN)/python benchmarks/dead_nodes.py
 	$(BIN)/python benchmarks/push_throughput.py
 	$(BIN)/python benchmarks/core_vs_mpi.py
+	$(BIN)/python benchmarks/core_choice.py
 	$(BIN)/python benchmarks/core_tcp_shaped.py
 	$(BIN)/python benchmarks/core_2d.py
 	$(BIN)/python benchmarks/core_topk.py
