@@ -222,6 +222,7 @@ def environment(library: Path, free_port: int) -> dict[str, str]:
         "CCORE_ROOT_PORT": str(free_port),
         "CCORE_JOB_SECRET": f"test job {free_port}",
         "CCORE_INIT_TIMEOUT_S": "60",
+        "CCORE_MEASURE_CACHE": "0",  # what tests measure is for no other job
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(free_port),
         "OMP_NUM_THREADS": "1",

@@ -167,6 +167,15 @@ VARIABLES: tuple[Variable, ...] = (
         "cpu_reduce: data that is copied, reduced and copied back at a time; equal on all ranks", _LIBRARY,
     ),
     Variable(
+        "CCORE_MEASURE", Kind.FLAG, "1",
+        "measure the algorithms of a collective before its first operation of a size, see "
+        "[algorithms](algorithms.md#measured-times); 0: the built-in figures decide; rank 0's holds for all", _LIBRARY,
+    ),
+    Variable(
+        "CCORE_MEASURE_CACHE", Kind.FLAG, "1",
+        "what was measured is kept for other jobs on this machine; rank 0's holds for all", _LIBRARY,
+    ),
+    Variable(
         "CCORE_AUTOTUNE", Kind.FLAG, "0",
         "measure the algorithms and take the fastest, see [tuner](tuner.md); rank 0's holds for all", _LIBRARY,
         aliases=("HOROVOD_AUTOTUNE",),
@@ -214,7 +223,7 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable(
         "CCORE_CACHE_DIR", Kind.TEXT, "`$XDG_CACHE_HOME/collective_core`, else `~/.cache/collective_core`",
-        "where choices are kept from job to job", _LIBRARY,
+        "where choices and measured times are kept from job to job", _LIBRARY,
     ),
     Variable(
         "CCORE_SOCKET_IFNAME", Kind.TEXT, "the way to rank 0",

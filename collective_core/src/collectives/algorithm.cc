@@ -96,6 +96,10 @@ Shape shape_of(const std::vector<Place>& places) {
   return shape;
 }
 
+bool in_shared_memory(Algorithm algorithm) {
+  return algorithm == Algorithm::oneshot || algorithm == Algorithm::twoshot || algorithm == Algorithm::cma;
+}
+
 bool Algorithms::has(Algorithm algorithm) const { return std::find(begin(), end(), algorithm) != end(); }
 
 namespace {

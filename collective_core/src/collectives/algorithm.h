@@ -45,6 +45,7 @@ struct Shape {
   bool shared = false;  // all ranks share the memory of one node (transport/shm/arena.h)
   bool linked = false;  // the user has said what their links carry (topology/link_matrix.h)
   bool crossed = false;  // and the kernel lets them copy from and to each other's (transport/shm/cross_memory.h)
+  bool socketed = false;  // ranks of one node reach each other by sockets
 };
 Shape shape_of(const std::vector<Place>& places);
 
@@ -64,6 +65,9 @@ class Algorithms {
   std::array<Algorithm, 16> items_{};
   size_t count_ = 0;
 };
+
+// Whether it goes through the memory of a node, and over no links.
+bool in_shared_memory(Algorithm algorithm);
 
 // All that can run this collective on ranks in this shape; of equally good ones the first is taken. None for
 // transfers and for what is made of other collectives.

@@ -100,12 +100,24 @@ Algorithm choose(Kind kind, size_t bytes, const Shape& shape, const Overrides& o
   if (candidates.has(Algorithm::hierarchical) && overrides.allows_2d(bytes) && enough) return Algorithm::hierarchical;
   const bool between_nodes = shape.nodes > 1 && shape.most_local == 1 && kind == Kind::all_reduce;
   if (between_nodes && enough && candidates.has(overrides.between)) return overrides.between;
+  const auto range_of = [&](Algorithm one) {
+    return model.measured ? model.measured->range_of(kind, one) : Measured::Range();
+  };
+  size_t measured_to = 0;
+  for (const Algorithm one : candidates) measured_to = std::max(measured_to, range_of(one).last);
   Algorithm best = Algorithm::none;
   double least_us = 0;
   for (const Algorithm one : candidates) {
-    const double us = estimated_us(kind, one, bytes, shape, model);
     // What these two have over the others is not in the model.
     if (one == Algorithm::hierarchical || one == Algorithm::n_trees) continue;
+    const Measured::Range range = range_of(one);
+    // What a model says, or what caches that hold less than this let one hope for, does not beat what a clock has shown.
+    if (measured_to > 0 && range.last < std::min(bytes, measured_to)) continue;
+    if (measured_to > 0 && range.last == 0) continue;
+    // Byte rings in the same memory copy more often, and add in another order: they have to prove themselves.
+    if (candidates.has(Algorithm::oneshot) && !in_shared_memory(one) && (range.last == 0 || bytes < range.first))
+      continue;
+    const double us = estimated_us(kind, one, bytes, shape, model);
     if (best != Algorithm::none && us >= least_us) continue;
     best = one;
     least_us = us;

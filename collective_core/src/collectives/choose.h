@@ -35,7 +35,8 @@ Overrides overrides_from_env();
 void parse_forced(const std::string& setting, const std::string& text, Overrides* overrides);
 
 // The forced one if it can run on this shape; n_trees where the links are known; 2d where there is something to gain on
-// both levels and the overrides allow it; the one between nodes, if one is wished and each node has one rank; else the one that the model says is fastest.
+// both levels and the overrides allow it; the one between nodes, if one is wished and each node has one rank; else the one
+// that takes least, as was measured, else by the model.
 Algorithm choose(Kind kind, size_t bytes, const Shape& shape, const Overrides& overrides, const CostModel& model);
 
 // The last choices of one chooser, since programs call the same sizes again and again, and a small operation takes hardly

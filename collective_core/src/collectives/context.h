@@ -1,11 +1,13 @@
 // All that a collective sees of the world: its rank, its links, how to wait, and how to name a failure.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <vector>
 
 #include "collectives/choose.h"
 #include "collectives/operation.h"
+#include "common/caches.h"
 #include "topology/node.h"
 #include "transport/link.h"
 #include "transport/progress.h"
@@ -38,6 +40,10 @@ struct Context {
   // stages of their own (shm/stage.h). Else null.
   Arena* node_arena = nullptr;
   Arena* arena = nullptr;
+  // From this size on, what is not in place is written past the caches. A rank's own affair.
+  size_t past_caches_bytes = kPastCachesBytes;
+  // Whether this rank takes over the lines of slots that it alone has read (common/caches.h). Its own affair too.
+  bool takes_over = false;
   const Windows* windows = nullptr;  // what the ranks have registered; null: nothing
   // The memory of the other ranks of the communicator, if all of them may reach each other's; else null.
   CrossMemory* cross_memory = nullptr;

@@ -1,6 +1,7 @@
 #include "collectives/cost.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace ccore {
 namespace {
@@ -26,12 +27,12 @@ struct Flat {
   double gamma;
 };
 
-Flat flat(size_t bytes, const Shape& shape, const CostModel& model) {
-  const LinkCost& link = shape.nodes > 1 ? model.inter : model.intra;
+Flat flat(double bytes, const Shape& shape, const CostModel& model) {
+  const LinkCost& link = shape.nodes > 1 || shape.socketed ? model.inter : model.intra;
   const double sharing = shape.nodes > 1 ? shape.most_local : 1;
   return Flat{static_cast<double>(shape.nranks),
               static_cast<double>(log2_up(shape.nranks)),
-              static_cast<double>(bytes),
+              bytes,
               link.alpha_us,
               link.overhead_us,
               link.beta_us_per_byte,
@@ -157,10 +158,7 @@ double rooted_us(Kind kind, Algorithm algorithm, const Flat& f, const SharedCost
   return (f.p - 1) * f.alpha + f.bytes * (f.beta + gamma);  // chain
 }
 
-}  // namespace
-
-double estimated_us(Kind kind, Algorithm algorithm, size_t bytes, const Shape& shape, const CostModel& model) {
-  if (shape.nranks == 1) return 0;
+double modelled_us(Kind kind, Algorithm algorithm, double bytes, const Shape& shape, const CostModel& model) {
   const Flat f = flat(bytes, shape, model);
   const double part = (f.p - 1) / f.p * f.bytes;
   if (kind != Kind::all_reduce && algorithm == Algorithm::oneshot) return oneshot_us(kind, f, model.shared);
@@ -196,6 +194,17 @@ double estimated_us(Kind kind, Algorithm algorithm, size_t bytes, const Shape& s
       break;
   }
   return f.alpha + f.bytes * f.beta;
+}
+
+}  // namespace
+
+double estimated_us(Kind kind, Algorithm algorithm, size_t bytes, const Shape& shape, const CostModel& model) {
+  if (shape.nranks == 1) return 0;
+  const auto by_model = [&](double size) { return modelled_us(kind, algorithm, size, shape, model); };
+  const auto size = static_cast<double>(bytes);
+  const std::optional<double> measured =
+      model.measured ? model.measured->us(kind, algorithm, size, by_model) : std::nullopt;
+  return measured ? *measured : by_model(size);
 }
 
 }  // namespace ccore

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "collectives/algorithm.h"
+#include "collectives/measured.h"
 
 namespace ccore {
 
@@ -28,15 +29,17 @@ struct CrossCost {
 };
 
 struct CostModel {
-  // Orders of magnitude of a present server; the tuner measures.
+  // Orders of magnitude of a present server, for what is not measured.
   LinkCost intra{1.0, 0.3, 0.1e-3};  // shared memory: 10 GB/s
   SharedCost shared{0.4, 0.05e-3, 0.1e-3};  // two shots overtake one at 8 KiB, as was measured for 2, 4 and 8 ranks
   CrossCost cross{4.0, 0.093e-3, 0.5};  // all_reduce overtakes the slots at 220 KiB for two ranks, at 3 MiB for four
   LinkCost inter{10.0, 3.0, 0.4e-3};  // TCP: 2.5 GB/s, shared by the ranks of a node
   double gamma_us_per_byte = 0.12e-3;  // 8 GB/s
+  // What was measured instead, where it was; null: nothing.
+  const Measured* measured = nullptr;
 };
 
-// Microseconds until the last rank is done. bytes: M of docs/algorithms.md. Pure, and growing with bytes.
+// Microseconds until the last rank is done: what was measured, else by the model. bytes: M of docs/algorithms.md. Pure, and growing with bytes.
 double estimated_us(Kind kind, Algorithm algorithm, size_t bytes, const Shape& shape, const CostModel& model);
 
 }  // namespace ccore

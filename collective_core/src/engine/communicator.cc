@@ -57,6 +57,8 @@ Communicator::Communicator(const UniqueId& id, int rank, int nranks, const Setti
       places_(places_of(connections_.peers)),
       trees_(connections_.link_matrix ? pack_trees(*connections_.link_matrix) : std::vector<Tree>()),
       chooser_{shape_of(places_), connections_.overrides, CostModel()},
+      measuring_(connections_.tuner.measure != 0 && connections_.roomy && nranks > 1,
+                 connections_.tuner.keep_timings != 0),
       tuning_(connections_.tuner, &chooser_),
       doorbell_(&lonely_doorbell_),
       spin_(may_spin(connections_.cores_on_host, connections_.ranks_on_host)),
@@ -75,10 +77,15 @@ Communicator::Communicator(const UniqueId& id, int rank, int nranks, const Setti
   settings_.link_matrix_path.clear();
   settings_.ranks_on_host = connections_.ranks_on_host;  // parts of it inherit these
   settings_.cores_on_host = connections_.cores_on_host;
+  settings_.roomy = connections_.roomy;
   std::vector<std::string> names;
   for (const Peer& peer : connections_.peers) names.push_back(peer.name);
   chooser_.shape.shared = connections_.arena && connections_.arena->has_all();
   chooser_.shape.crossed = connections_.cross_memory != nullptr;
+  chooser_.shape.socketed =
+      chooser_.shape.nodes == 1 && std::any_of(connections_.links.begin(), connections_.links.end(),
+                                               [](const auto& link) { return link && link->fd() >= 0; });
+  chooser_.model.measured = &measuring_.measured();
   if (connections_.segment) {
     doorbell_ = connections_.segment->doorbell(connections_.peers[static_cast<size_t>(rank)].place.local_rank);
   }
@@ -96,6 +103,7 @@ Communicator::~Communicator() {
   if (busy()) abort("the communicator was destroyed while an operation was running");
   turns_.wait_for_none();
   monitor_.reset();
+  if (rank_ == 0) measuring_.save();
 }
 
 void Communicator::check_process() const {
@@ -152,6 +160,12 @@ void Communicator::run(Operation operation, int64_t timeout_ms, const std::funct
   Context context = this->context(&ladder, &send_to, &receive_from, operation);
   std::unique_ptr<Chooser> tuned;  // the tuner's choice is for this operation alone
   try {
+    if (measuring_.due(operation, chooser_)) {
+      measuring_.run(context, chooser_, [this] { return timings_identity(); });
+      chooser_.remembered = RememberedChoices();
+      context.past_caches_bytes = measuring_.measured().past_caches_bytes(operation.kind);
+      context.takes_over = measuring_.measured().takes_over(operation.kind);
+    }
     if (tuning_.active()) {
       tuned = std::make_unique<Chooser>(chooser_);
       context.chooser = tuned.get();
@@ -181,6 +195,8 @@ Context Communicator::context(WaitLadder* ladder, int* send_to, int* receive_fro
                   &chooser_};
   context.node_arena = connections_.arena.get();
   context.windows = &windows_;
+  context.past_caches_bytes = measuring_.measured().past_caches_bytes(operation.kind);
+  context.takes_over = measuring_.measured().takes_over(operation.kind);
   context.cross_memory = connections_.cross_memory.get();
   context.arena = context.node_arena && context.node_arena->has_all() ? context.node_arena : nullptr;
   return context;

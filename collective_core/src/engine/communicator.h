@@ -12,6 +12,7 @@
 #include "common/quick_clock.h"
 #include "engine/connect.h"
 #include "engine/failure.h"
+#include "engine/measuring.h"
 #include "engine/monitor.h"
 #include "engine/recorder.h"
 #include "engine/standoff.h"
@@ -72,6 +73,7 @@ class Communicator {
 
  private:
   void load_choices();
+  CacheIdentity timings_identity() const;
   void check_process() const;
   void check_usable() const;
   // What a rank called as the operation of that number, as far as it is known here; false if it is not.
@@ -96,6 +98,7 @@ class Communicator {
   Windows windows_;
   std::vector<Tree> trees_;  // by the matrix of links, if there is one
   Chooser chooser_;
+  Measuring measuring_;
   Tuning tuning_;
   Doorbell lonely_doorbell_;  // when no segment has one for us
   Doorbell* doorbell_;

@@ -46,6 +46,15 @@ void Communicator::load_choices() {
   tuning_.use(choices);
 }
 
+CacheIdentity Communicator::timings_identity() const {
+  const Shape& shape = chooser_.shape;
+  const char* where = shape.shared ? "shared memory" : "links";
+  return {processor_text(connections_.cores_on_host), "", "",
+          format("%d ranks, %s, cma %s, slots of %lld bytes, %d streams", size(), where,
+                 shape.crossed ? "in use" : "not used", static_cast<long long>(settings_.slot_bytes),
+                 connections_.streams.streams)};
+}
+
 void Communicator::retune() {
   run(operation_of(kTunerSearches), 0, [&](const Context& context) {
     barrier_dissemination(context);

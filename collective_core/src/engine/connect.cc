@@ -84,6 +84,9 @@ class Connector {
     }
     result_.peers = peers_of(cards_);
     result_.ranks_on_host = std::max(ranks_on_host_of(cards_, card), settings_.ranks_on_host);
+    result_.roomy = settings_.roomy && std::all_of(cards_.begin(), cards_.end(), [&](const Card& one) {
+                      return cores_on_host_of(cards_, one) >= ranks_on_host_of(cards_, one);
+                    });
     result_.cores_on_host = std::max(cores_on_host_of(cards_, card), settings_.cores_on_host);
   }
 

@@ -32,6 +32,7 @@ struct Connections {
   std::vector<Connection> control;             // by rank, empty at the own place
   int ranks_on_host = 1;
   int cores_on_host = 1;  // that these may use together
+  bool roomy = false;  // on every host, each rank has a core of its own; the same on all ranks
   Overrides overrides;  // of rank 0
   std::optional<LinkMatrix> link_matrix;  // of rank 0
   TunerSettings tuner;  // of rank 0

@@ -36,6 +36,8 @@ Settings settings_from_env() {
   settings.tuner = tuner_settings_from_env();
   settings.streams = stream_wish_from_env();
   settings.fault_seed = env_integer("CCORE_FAULT_SEED", 0, 0, INT64_MAX);
+  // Links that move bytes in random pieces say nothing of the machine.
+  if (settings.fault_seed != 0) settings.tuner.measure = 0;
   settings.ring_bytes = env_integer("CCORE_SHM_RING_BYTES", kRingBytes, 4096, int64_t{1} << 30);
   settings.slot_bytes = env_integer("CCORE_SHM_SLOT_BYTES", kSlotBytes, 0, int64_t{1} << 30);
   settings.cross_memory = env_integer("CCORE_CMA", 1, 0, 1) != 0;

@@ -34,6 +34,7 @@ struct Settings {
   std::vector<std::string> given;  // what cc_config says, by the names of the variables that it beats
   int ranks_on_host = 1;  // at least so many share the cores: a part of a communicator is not alone
   int cores_on_host = 1;  // that these may use together
+  bool roomy = true;      // of a part of a communicator: whether every rank of the whole has a core of its own
 };
 // base: what a zero or null field means; null: the environment, else the default.
 Settings settings_from(const cc_config* config, const Settings* base = nullptr);

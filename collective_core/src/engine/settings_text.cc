@@ -54,6 +54,8 @@ ToldSettings of_rank_0(const Connections& connections) {
                                                                    : number(overrides.hierarchical_limit)},
       {"CCORE_ALGO", {forced_text(overrides), kFromRank0}},
       {"CCORE_LINK_MATRIX", {links, kFromRank0}},
+      {"CCORE_MEASURE", number(tuner.measure)},
+      {"CCORE_MEASURE_CACHE", number(tuner.keep_timings)},
       {"CCORE_AUTOTUNE", number(tuner.enabled)},
       {"CCORE_AUTOTUNE_PERF_MODE", {name_of(tuner.mode), kFromRank0}},
       {"CCORE_AUTOTUNE_WARMUP_CALLS", number(tuner.warmup_calls)},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <optional>
 #include <stdexcept>
 #include <utility>
@@ -105,7 +106,12 @@ bool Tuning::tunable(Kind kind) const {
 std::vector<Candidate> Tuning::candidates(const TunerKey& key) const {
   const auto kind = static_cast<Kind>(key.kind);
   const size_t middle = (size_t{1} << key.size_class) + (size_t{1} << key.size_class) / 2;
-  const auto cost = [&](Algorithm one) { return estimated_us(kind, one, middle, chooser_->shape, chooser_->model); };
+  const auto cost = [&](Algorithm one) {
+    // Byte rings in shared memory copy more often than what shares the memory itself, and add in another order: no search
+    // tries them.
+    if (chooser_->shape.shared && !in_shared_memory(one)) return std::numeric_limits<double>::infinity();
+    return estimated_us(kind, one, middle, chooser_->shape, chooser_->model);
+  };
   const Algorithm first = choose(kind, middle, chooser_->shape, chooser_->overrides, chooser_->model);
   std::vector<Candidate> all = {Candidate{static_cast<uint32_t>(first), cost(first)}};
   for (const Algorithm one : algorithms_of(kind, chooser_->shape)) {

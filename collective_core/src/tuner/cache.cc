@@ -89,31 +89,43 @@ std::string CacheIdentity::text() const {
 
 std::string CacheIdentity::file_name() const { return hex_sha256(text()).substr(0, 32) + ".txt"; }
 
-std::string format_cache(const CacheIdentity& identity, const std::vector<CacheEntry>& entries) {
-  std::string text = std::string(kTitle) + "\n" + identity.text();
-  for (const CacheEntry& one : entries) {
-    text += format("choice %s %d %d %s %lld\n", one.collective.c_str(), one.size_class, one.dtype_class,
-                   one.algorithm.c_str(), static_cast<long long>(one.us * 1000));
-  }
+std::string format_lines(const std::string& title, const CacheIdentity& identity, const std::string& lines) {
+  const std::string text = title + "\n" + identity.text() + lines;
   return text + "sha256 " + hex_sha256(text) + "\n";
 }
 
-std::vector<CacheEntry> parse_cache(const CacheIdentity& identity, const std::string& text) {
+std::vector<std::string> parse_lines(const std::string& title, const CacheIdentity& identity, const std::string& text,
+                                     size_t most_lines) {
   if (text.size() > kMostCacheBytes) throw std::invalid_argument("it is too large");
-  const std::string head = std::string(kTitle) + "\n" + identity.text();
-  if (text.compare(0, std::strlen(kTitle), kTitle) != 0) throw std::invalid_argument("it is of another version");
+  const std::string head = title + "\n" + identity.text();
+  if (text.compare(0, title.size(), title) != 0) throw std::invalid_argument("it is of another version");
   const size_t sum = text.rfind("sha256 ");
   if (sum == std::string::npos || text.substr(sum) != "sha256 " + hex_sha256(text.substr(0, sum)) + "\n") {
     throw std::invalid_argument("its checksum is wrong");
   }
   if (text.compare(0, head.size(), head) != 0) throw std::invalid_argument("it is of another machine or model");
-  std::vector<CacheEntry> entries;
+  std::vector<std::string> lines;
   for (size_t begin = head.size(); begin < sum;) {
     const size_t end = text.find('\n', begin);
-    if (entries.size() == kMostEntries) throw std::invalid_argument("it has too many choices");
-    entries.push_back(entry_of(text.substr(begin, end - begin)));
+    if (lines.size() == most_lines) throw std::invalid_argument("it has too many lines");
+    lines.push_back(text.substr(begin, end - begin));
     begin = end + 1;
   }
+  return lines;
+}
+
+std::string format_cache(const CacheIdentity& identity, const std::vector<CacheEntry>& entries) {
+  std::string lines;
+  for (const CacheEntry& one : entries) {
+    lines += format("choice %s %d %d %s %lld\n", one.collective.c_str(), one.size_class, one.dtype_class,
+                    one.algorithm.c_str(), static_cast<long long>(one.us * 1000));
+  }
+  return format_lines(kTitle, identity, lines);
+}
+
+std::vector<CacheEntry> parse_cache(const CacheIdentity& identity, const std::string& text) {
+  std::vector<CacheEntry> entries;
+  for (const std::string& line : parse_lines(kTitle, identity, text, kMostEntries)) entries.push_back(entry_of(line));
   return entries;
 }
 

@@ -32,6 +32,12 @@ struct CacheIdentity {
   std::string file_name() const;
 };
 
+// A file of this title and identity with these lines, each with its end.
+std::string format_lines(const std::string& title, const CacheIdentity& identity, const std::string& lines);
+// The lines, without their ends. Throws std::invalid_argument, which says what is wrong.
+std::vector<std::string> parse_lines(const std::string& title, const CacheIdentity& identity, const std::string& text,
+                                     size_t most_lines);
+
 constexpr size_t kMostCacheBytes = size_t{1} << 20;
 
 std::string format_cache(const CacheIdentity& identity, const std::vector<CacheEntry>& entries);

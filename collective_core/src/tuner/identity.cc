@@ -1,6 +1,7 @@
 #include "tuner/identity.h"
 
 #include <dirent.h>
+#include <sys/utsname.h>
 
 #include <algorithm>
 #include <fstream>
@@ -8,11 +9,20 @@
 #include <memory>
 #include <sstream>
 
+#include "collective_core/collective_core.h"
 #include "common/error.h"
 #include "topology/cpus.h"
 
 namespace ccore {
 namespace {
+
+// Only of the first processor: the others are the same, and with hundreds of them the whole takes long.
+std::string first_of_cpuinfo() {
+  std::ifstream file("/proc/cpuinfo");
+  std::string text;
+  for (std::string line; std::getline(file, line) && !line.empty();) text += line + "\n";
+  return text;
+}
 
 std::string text_of(const std::string& path) {
   std::ifstream file(path);
@@ -62,13 +72,21 @@ bool is_virtual(const std::string& cpuinfo) {
 }
 
 std::string machine_text() {
-  const std::string cpuinfo = text_of("/proc/cpuinfo");
+  const std::string cpuinfo = first_of_cpuinfo();
   std::string text = format("%s, %d cores, %s, interfaces", processor_of(cpuinfo).c_str(), usable_cpus().count(),
                             is_virtual(cpuinfo) ? "virtual" : "bare");
   const std::vector<long> speeds = interface_speeds();
   if (speeds.empty()) text += " of unknown speed";
   for (const long speed : speeds) text += format(" %ld", speed);
   return text;
+}
+
+std::string processor_text(int cores) {
+  const std::string cpuinfo = first_of_cpuinfo();
+  utsname system{};
+  const char* release = uname(&system) == 0 ? system.release : "of unknown version";
+  return format("%s, %d cores, %s, kernel %s, collective_core %s", processor_of(cpuinfo).c_str(), cores,
+                is_virtual(cpuinfo) ? "virtual" : "bare", release, cc_version_string());
 }
 
 std::string scale_text(const std::vector<Place>& places, const std::vector<std::string>& transports) {

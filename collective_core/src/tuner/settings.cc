@@ -41,6 +41,8 @@ TunerSettings tuner_settings_from_env() {
       static_cast<int32_t>(env_integer("CCORE_AUTOTUNE_PROFILE_CALLS", settings.profile_calls, 1, kMost));
   settings.window_calls =
       static_cast<int32_t>(env_integer("CCORE_AUTOTUNE_WINDOW_CALLS", settings.window_calls, 1, kMost));
+  settings.measure = static_cast<int32_t>(env_integer("CCORE_MEASURE", settings.measure, 0, 1));
+  settings.keep_timings = static_cast<int32_t>(env_integer("CCORE_MEASURE_CACHE", settings.keep_timings, 0, 1));
   settings.model_bytes = env_integer("CCORE_CACHE_MODEL_BYTES", 0, 0, INT64_MAX);
   settings.cache_disabled = static_cast<int32_t>(env_integer("CCORE_CACHE_DISABLE", 1, 0, 1));
   settings.cache_update_disabled = static_cast<int32_t>(env_integer("CCORE_CACHE_UPDATE_DISABLE", 1, 0, 1));

@@ -27,10 +27,12 @@ struct TunerSettings {
   double drift_ratio = 1.2;           // slower or faster than when it was chosen
   int32_t cache_disabled = 1;         // the file of choices is neither read nor written
   int32_t cache_update_disabled = 1;  // one that exists is left as it is
+  int32_t measure = 1;                // algorithms are measured before the first operation of a size
+  int32_t keep_timings = 1;           // and what they took is kept for other jobs
   int64_t model_bytes = 0;            // of the model, a part of what tells files of choices apart; 0: not known
 };
 
-static_assert(sizeof(TunerSettings) == 80, "no gaps: two are equal if their bytes are");
+static_assert(sizeof(TunerSettings) == 88, "no gaps: two are equal if their bytes are");
 
 // From CCORE_AUTOTUNE* and CCORE_CACHE_*. Throws CC_ERROR_INVALID_ARGUMENT.
 TunerSettings tuner_settings_from_env();

@@ -2,10 +2,15 @@
 #include "collectives/choose.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <string>
+#include <vector>
 
 #include "cases.h"
+#include "common/caches.h"
 #include "common/error.h"
+#include "engine/algorithm_probe.h"
 #include "expect.h"
 
 namespace test {
@@ -14,8 +19,11 @@ namespace {
 using ccore::Algorithm;
 using ccore::CostModel;
 using ccore::Kind;
+using ccore::Measured;
 using ccore::Overrides;
 using ccore::Shape;
+using ccore::SizeGroup;
+using ccore::Timing;
 
 constexpr Shape kOneNode{4, 1, 4, 4};
 constexpr Shape kSharedByTwo{2, 1, 2, 2, true};
@@ -143,21 +151,155 @@ void wishes() {
   expect_error("ring", "expected collective:algorithm");
 }
 
-// The model must not make an operation cheaper by making it larger.
-void costs_grow() {
+// The model must not make an operation cheaper by making it larger, nor must times that a loaded machine has shown.
+void costs_grow(const CostModel& model) {
   for (const Shape& shape : {kOneNode, kSharedByTwo, kCrossedByTwo, kTwoByTwo, Shape{7, 3, 1, 3}, Shape{64, 8, 8, 8}}) {
     for (int number = 1; number < ccore::kKinds; ++number) {
       const auto kind = static_cast<Kind>(number);
       for (const Algorithm algorithm : ccore::algorithms_of(kind, shape)) {
         double before = 0;
         for (size_t bytes = 1; bytes < (size_t{1} << 34); bytes *= 2) {
-          const double us = estimated_us(kind, algorithm, bytes, shape, ccore::CostModel());
+          const double us = estimated_us(kind, algorithm, bytes, shape, model);
           EXPECT(us > 0 && us >= before, name_of(kind), " ", name_of(algorithm), " of ", bytes, " bytes: ", us);
           before = us;
         }
       }
     }
   }
+}
+
+// A time for each point of a plan: `us` of an algorithm, and a share of its bytes.
+template <typename Us>
+std::vector<Timing> timed(Kind kind, SizeGroup group, const Shape& shape, Us us) {
+  std::vector<Timing> timings;
+  for (const ccore::ProbePoint& point : ccore::probe_plan(kind, group, shape)) {
+    Timing timing;
+    timing.kind = static_cast<uint8_t>(kind);
+    timing.algorithm = static_cast<int8_t>(point.algorithm);
+    timing.way = point.way;
+    timing.bytes = static_cast<uint32_t>(point.bytes);
+    timing.us = us(point);
+    timings.push_back(timing);
+  }
+  return timings;
+}
+
+Algorithm chosen_of(const Measured& measured, Kind kind, size_t bytes, const Shape& shape) {
+  CostModel model;
+  model.measured = &measured;
+  return ccore::choose(kind, bytes, shape, Overrides(), model);
+}
+
+// Two machines with other figures get other choices, whatever the built-in ones say.
+void measured_times_decide() {
+  const auto cost = [](double call_us, double per_kib, double slots_per_kib) {
+    return [=](const ccore::ProbePoint& point) {
+      const double kib = static_cast<double>(point.bytes) / 1024;
+      if (point.algorithm == Algorithm::cma) return static_cast<float>(call_us + per_kib * kib);
+      const bool once = point.algorithm == Algorithm::oneshot;
+      return static_cast<float>((once ? 0.3 : 0.6) + (once ? 2 : 1) * slots_per_kib * kib);
+    };
+  };
+  Measured slow_kernel;
+  slow_kernel.put(timed(Kind::all_reduce, SizeGroup::little, kCrossedByTwo, cost(8, 0.1, 0.05)), 2);
+  Measured fast_kernel;
+  fast_kernel.put(timed(Kind::all_reduce, SizeGroup::little, kCrossedByTwo, cost(2, 0.02, 0.05)), 2);
+  EXPECT(chosen(Kind::all_reduce, kMiB, kCrossedByTwo) == Algorithm::cma, "by the built-in figures");
+  EXPECT(chosen_of(slow_kernel, Kind::all_reduce, kMiB, kCrossedByTwo) == Algorithm::twoshot, "1 MiB");
+  EXPECT(chosen_of(slow_kernel, Kind::all_reduce, 64 * kMiB, kCrossedByTwo) == Algorithm::twoshot, "beyond the last");
+  EXPECT(chosen_of(fast_kernel, Kind::all_reduce, 64 * 1024, kCrossedByTwo) == Algorithm::cma, "64 KiB");
+  EXPECT(chosen_of(fast_kernel, Kind::all_reduce, 16 * 1024, kCrossedByTwo) == Algorithm::twoshot, "16 KiB");
+  for (const Measured* machine : {&slow_kernel, &fast_kernel}) {
+    EXPECT(chosen_of(*machine, Kind::all_reduce, 64, kCrossedByTwo) == Algorithm::oneshot, "below the first");
+    EXPECT(chosen_of(*machine, Kind::broadcast, 2 * kMiB, kCrossedByTwo) ==
+               chosen(Kind::broadcast, 2 * kMiB, kCrossedByTwo),
+           "what is not measured is estimated");
+  }
+  // Not the algorithm of a rank that may not have the kernel copy, nor one that adds in another order.
+  EXPECT(chosen_of(fast_kernel, Kind::all_reduce, kMiB, kSharedByTwo) == Algorithm::twoshot, "no copies");
+  Measured over_links;
+  const Shape two_by_sockets{2, 1, 2, 2, false, false, false, true};
+  over_links.put(
+      timed(Kind::all_reduce, SizeGroup::little, two_by_sockets,
+            [](const ccore::ProbePoint& point) {
+              const double bytes = static_cast<double>(point.bytes);
+              return static_cast<float>(point.algorithm == Algorithm::ring ? 20 + bytes * 2e-4 : 10 + bytes * 2.5e-4);
+            }),
+      2);
+  EXPECT(chosen_of(over_links, Kind::all_reduce, 128 * 1024, two_by_sockets) == Algorithm::doubling, "128 KiB");
+  EXPECT(chosen_of(over_links, Kind::all_reduce, kMiB, two_by_sockets) == Algorithm::ring, "1 MiB");
+}
+
+// Times that no clock shows are not used, nor is what was measured together with them.
+void implausible_times_are_dropped() {
+  const float wrong[] = {0, -1, std::nanf(""), std::numeric_limits<float>::infinity(), 1e-6F, 1e12F};
+  for (const float us : wrong) {
+    for (size_t at = 0; at < 11; ++at) {
+      size_t number = 0;
+      Measured measured;
+      measured.put(timed(Kind::all_reduce, SizeGroup::little, kCrossedByTwo,
+                         [&](const ccore::ProbePoint&) { return number++ == at ? us : 10.0F; }),
+                   2);
+      EXPECT(number == 11 && measured.timings().empty(), "point ", at, " of ", us, " us");
+      for (const size_t bytes : {size_t{64}, 64 * 1024 * size_t{1}, kMiB, 64 * kMiB}) {
+        EXPECT(chosen_of(measured, Kind::all_reduce, bytes, kCrossedByTwo) ==
+                   chosen(Kind::all_reduce, bytes, kCrossedByTwo),
+               "the built-in figures decide");
+      }
+    }
+  }
+  // The rest of what is known is not harmed, and a second try replaces the first.
+  Measured measured;
+  const auto ten = [](const ccore::ProbePoint&) { return 10.0F; };
+  measured.put(timed(Kind::reduce, SizeGroup::little, kCrossedByTwo, ten), 2);
+  const size_t before = measured.timings().size();
+  measured.put(timed(Kind::all_reduce, SizeGroup::much, kCrossedByTwo, [](const ccore::ProbePoint&) { return 0.0F; }),
+               2);
+  EXPECT(measured.timings().size() == before && measured.has(Kind::reduce), "of another collective");
+  for (int round = 0; round < 2; ++round) {
+    measured.put(timed(Kind::reduce, SizeGroup::little, kCrossedByTwo, ten), 2);
+    EXPECT(measured.timings().size() == before, "once is enough");
+  }
+}
+
+// From where results are written past the caches, as a machine with small caches and one with large ones measure it.
+void caches_are_measured() {
+  const auto with = [](float ordinary_much, float ordinary_vast) {
+    Measured measured;
+    for (const SizeGroup group : {SizeGroup::much, SizeGroup::vast}) {
+      measured.put(timed(Kind::all_reduce, group, kCrossedByTwo,
+                         [&](const ccore::ProbePoint& point) {
+                           if (point.way == ccore::Way::past_caches) return group == SizeGroup::much ? 300.0F : 1200.0F;
+                           return group == SizeGroup::much ? ordinary_much : ordinary_vast;
+                         }),
+                   2);
+    }
+    return measured.past_caches_bytes(Kind::all_reduce);
+  };
+  EXPECT(Measured().past_caches_bytes(Kind::all_reduce) == ccore::kPastCachesBytes, "not measured");
+  EXPECT(with(400, 1800) == ccore::kPastCachesBytes, "small caches");
+  EXPECT(with(200, 1800) == ccore::kVastBytes, "4 MiB fit");
+  EXPECT(with(200, 1000) == std::numeric_limits<size_t>::max(), "16 MiB fit");
+}
+
+// Every point of a plan is in the group that it is for, and there is a choice.
+void plans() {
+  for (const Shape& shape : {kSharedByTwo, kCrossedByTwo, kCrossedByEight}) {
+    for (const Kind kind : {Kind::all_reduce, Kind::reduce, Kind::broadcast, Kind::all_gather, Kind::reduce_scatter,
+                            Kind::gather, Kind::scatter, Kind::all_to_all}) {
+      for (const SizeGroup group : {SizeGroup::little, SizeGroup::much, SizeGroup::vast}) {
+        const auto plan = ccore::probe_plan(kind, group, shape);
+        EXPECT(plan.size() >= 2 && plan.front().algorithm != Algorithm::cma, name_of(kind));
+        for (const ccore::ProbePoint& point : plan) {
+          EXPECT(ccore::size_group(point.bytes) == group && point.kind == kind, name_of(kind), " ", point.bytes);
+          EXPECT(ccore::algorithms_of(kind, shape).has(point.algorithm), name_of(point.algorithm));
+          const bool adds = kind == Kind::all_reduce || kind == Kind::reduce || kind == Kind::reduce_scatter;
+          EXPECT(!adds || shape.nranks == 2 || ccore::in_shared_memory(point.algorithm), "another order of adding");
+        }
+      }
+    }
+  }
+  EXPECT(ccore::probe_plan(Kind::all_to_allv, SizeGroup::little, kOneNode).empty(), "nothing to choose");
 }
 
 void shapes() {
@@ -177,7 +319,18 @@ void choose() {
   wishes();
   remembered();
   wishes_between_nodes();
-  costs_grow();
+  costs_grow(CostModel());
+  Measured uneven;
+  uneven.put(timed(Kind::all_reduce, SizeGroup::little, kCrossedByTwo,
+                   [](const ccore::ProbePoint& point) { return point.bytes < 65536 ? 50.0F : 20.0F; }),
+             2);
+  CostModel measured;
+  measured.measured = &uneven;
+  costs_grow(measured);
+  measured_times_decide();
+  implausible_times_are_dropped();
+  caches_are_measured();
+  plans();
   shapes();
 }
 

@@ -11,9 +11,12 @@
 #include "cases.h"
 #include "common/error.h"
 #include "common/sha256.h"
+#include "engine/timing_store.h"
 #include "expect.h"
 #include "ranks.h"
+#include "topology/cpus.h"
 #include "tuner/cache.h"
+#include "tuner/timings.h"
 
 namespace test {
 namespace {
@@ -144,6 +147,79 @@ void writes_whole_files() {
   std::filesystem::remove_all(folder);
 }
 
+bool timings_refused(const std::string& text) {
+  try {
+    ccore::parse_timings(kIdentity, text);
+    return false;
+  } catch (const std::invalid_argument&) {
+    return true;
+  }
+}
+
+void reads_timings_that_were_written() {
+  const auto all_reduce = static_cast<uint8_t>(ccore::Kind::all_reduce);
+  const auto twoshot = static_cast<int8_t>(ccore::Algorithm::twoshot);
+  const std::vector<ccore::Timing> timings = {{all_reduce, twoshot, ccore::Way::ordinary, 0, 65536, 6.25F},
+                                              {all_reduce, twoshot, ccore::Way::past_caches, 0, 4u << 20, 301.5F}};
+  const std::string text = ccore::format_timings(kIdentity, timings);
+  const auto read = ccore::parse_timings(kIdentity, text);
+  EXPECT(read.size() == 2 && read[0].same_point(timings[0]) && read[0].us == 6.25F, text);
+  EXPECT(read[1].same_point(timings[1]) && read[1].us == 301.5F, text);
+  for (size_t length = 0; length < text.size(); ++length) EXPECT(timings_refused(text.substr(0, length)), length);
+  EXPECT(timings_refused(ccore::format_cache(kIdentity, kEntries)), "choices are no timings");
+  EXPECT(refused(text), "timings are no choices");
+  CacheIdentity other = kIdentity;
+  other.machine += ", 2 more cores";
+  EXPECT(timings_refused(ccore::format_timings(other, timings)), "of another machine");
+  const std::string head = "collective_core timings 1\n" + kIdentity.text();
+  EXPECT(!timings_refused(signed_text(head + "timing all_reduce twoshot ordinary 65536 6250\n")), "the pattern");
+  for (const char* line :
+       {"timing all_reduce twoshot ordinary 65536 0\n", "timing all_reduce twoshot ordinary 65536 nan\n",
+        "timing all_reduce twoshot ordinary 65536 -1\n", "timing all_reduce twoshot ordinary 65536 20000000000000\n",
+        "timing all_reduce twoshot ordinary 4294967296 6250\n", "timing all_reduce guess ordinary 65536 6250\n",
+        "timing guess twoshot ordinary 65536 6250\n", "timing all_reduce twoshot other 65536 6250\n",
+        "timing all_reduce twoshot ordinary 65536\n", "timing all_reduce twoshot ordinary 65536 6250 1\n", "\n"}) {
+    EXPECT(timings_refused(signed_text(head + line)), line);
+  }
+}
+
+std::vector<std::filesystem::path> files_in(const std::string& folder) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) files.push_back(entry.path());
+  return files;
+}
+
+// Two ranks measure before an operation, and leave a file, whatever was in its place.
+void measured_times_are_kept() {
+  if (ccore::usable_cpus().count() < 2) return;  // on one core there is nothing to measure
+  char folder[] = "/tmp/ccore-timings-XXXXXX";
+  EXPECT(mkdtemp(folder) != nullptr, "");
+  EXPECT(setenv("CCORE_CACHE_DIR", folder, 1) == 0 && setenv("CCORE_MEASURE_CACHE", "1", 1) == 0, "");
+  const auto reduce = [] {
+    ccore::TimingStore::instance().forget();
+    run_ranks(2, layout_named("shm"), [](int, cc_comm* comm) {
+      std::vector<float> data(16384, 1);
+      EXPECT(cc_all_reduce(data.data(), data.data(), data.size(), CC_FLOAT32, CC_SUM, comm, nullptr) == CC_SUCCESS, "");
+      EXPECT(data.front() == 2 && data.back() == 2, data.front());
+    });
+  };
+  reduce();
+  const auto files = files_in(folder);
+  EXPECT(files.size() == 1, files.size(), " files");
+  const std::string good = ccore::read_cache(files.front());
+  EXPECT(contains(good, "timing all_reduce twoshot ordinary 65536 "), good);
+  for (const std::string& bad : {std::string("collective_core timings 1\n"), good.substr(0, good.size() / 2),
+                                 ccore::format_timings(kIdentity, {}), std::string(5000, 'x')}) {
+    ccore::write_cache(files.front(), bad);
+    reduce();
+    const std::string now = ccore::read_cache(files.front());
+    EXPECT(contains(now, "timing all_reduce twoshot ordinary 65536 ") && files_in(folder).size() == 1, now);
+  }
+  EXPECT(setenv("CCORE_MEASURE_CACHE", "0", 1) == 0 && unsetenv("CCORE_CACHE_DIR") == 0, "");
+  ccore::TimingStore::instance().forget();
+  std::filesystem::remove_all(folder);
+}
+
 }  // namespace
 
 void tuner_cache() {
@@ -152,6 +228,8 @@ void tuner_cache() {
   refuses_damage();
   survives_anything_signed();
   writes_whole_files();
+  reads_timings_that_were_written();
+  measured_times_are_kept();
 }
 
 }  // namespace test

@@ -44,12 +44,13 @@ void reduce_by_kernel(const Context& context, const MutualAccess& access, const 
 constexpr size_t kSlotsBytes = 2 * kPastCachesBytes;
 
 // Whether the slots would be as fast at least, and the faster the more is in the way in the caches: the kernel's stores
-// first fetch what they overwrite, unless it was just read. Who names this algorithm, or has measured it (the tuner),
+// first fetch what they overwrite, unless it was just read. Who names this algorithm, or has measured it,
 // gets it anyway.
 bool prefer_slots(const Context& context, const void* send, const void* recv, size_t bytes) {
   const Chooser* chooser = context.chooser;
-  const bool asked_for = !chooser || chooser->overrides.forced[static_cast<size_t>(Kind::all_reduce)] == Algorithm::cma;
-  return !asked_for && send != recv && bytes >= kSlotsBytes;
+  if (!chooser || chooser->overrides.forced[static_cast<size_t>(Kind::all_reduce)] == Algorithm::cma) return false;
+  const Measured* measured = chooser->model.measured;
+  return !(measured && measured->has(Kind::all_reduce)) && send != recv && bytes >= kSlotsBytes;
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "collectives/shm/fold.h"
 #include "collectives/shm/stage.h"
+#include "common/caches.h"
 #include "common/dtype.h"
 
 namespace ccore {
@@ -23,6 +24,7 @@ void reduce_piece(const Context& context, const void* send, void* recv, size_t c
   const size_t bytes = count * reduction.element_bytes;
   const bool inlined = bytes <= Arena::kInlineBytes;
   Stage stage(context, inlined ? Stage::Data::inlined : Stage::Data::slots);
+  if (inlined) stage.ring_later();
   const auto* own = static_cast<const std::byte*>(send);
   // In place, the third rank's own part would be gone before its turn. Then the copy is what it reads.
   std::array<std::byte, Arena::kInlineBytes> copy;
@@ -31,7 +33,7 @@ void reduce_piece(const Context& context, const void* send, void* recv, size_t c
     if (bytes > 0 && overwrites) own = static_cast<const std::byte*>(std::memcpy(copy.data(), send, bytes));
     stage.post_inlined(own, bytes);
   } else {
-    std::memcpy(stage.slot(), send, bytes);
+    copy_into_caches(stage.slot(), own, bytes);
     if (overwrites) own = stage.slot();
     stage.post();
   }
@@ -40,6 +42,7 @@ void reduce_piece(const Context& context, const void* send, void* recv, size_t c
     if (member == context.rank) return own;
     return inlined ? stage.inlined_of(member) : stage.slot_of(member);
   });
+  if (context.takes_over && !inlined && context.nranks == 2) take_over(stage.slot_of(1 - context.rank), bytes);
   stage.finish();
   count_bytes(context, stage, bytes);
 }

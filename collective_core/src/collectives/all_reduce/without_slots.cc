@@ -115,7 +115,7 @@ void reduce_in_windows(const Context& context, const MutualAccess& access, const
          [&](int member) { return buffers[static_cast<size_t>(member)].send + at; });
     for (const Buffers& one : buffers) {
       // In place the line that is overwritten has just been read.
-      const bool past = one.send != one.recv && count * element >= kPastCachesBytes;
+      const bool past = one.send != one.recv && count * element >= context.past_caches_bytes;
       (past ? copy_past_caches : copy_into_caches)(one.recv + at, sum.data(), n * element);
     }
   };

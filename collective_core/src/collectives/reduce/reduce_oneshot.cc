@@ -6,6 +6,7 @@
 
 #include "collectives/shm/fold.h"
 #include "collectives/shm/slot_stream.h"
+#include "common/caches.h"
 #include "common/dtype.h"
 
 namespace ccore {
@@ -22,7 +23,9 @@ void reduce_oneshot(const Context& context, const void* send, void* recv, size_t
   Stage stage(context, plan.inlined() || is_root ? Stage::Data::inlined : Stage::Data::slots, root);
   const size_t piece = plan.piece_bytes();
   const auto bytes_of = [&](size_t c) { return std::min(piece, bytes - c * piece); };
-  const auto write = [&](size_t c) { std::memcpy(stage.slot() + plan.part_at(c, 0), input + c * piece, bytes_of(c)); };
+  const auto write = [&](size_t c) {
+    copy_into_caches(stage.slot() + plan.part_at(c, 0), input + c * piece, bytes_of(c));
+  };
   // In place, the own part of a rank after the second would be gone before its turn.
   const bool overwrites = input == output && root >= 2;
   alignas(64) std::array<std::byte, kFoldBytes> sum;
@@ -37,6 +40,9 @@ void reduce_oneshot(const Context& context, const void* send, void* recv, size_t
              return plan.inlined() ? stage.inlined_of(member) : stage.slot_of(member) + plan.part_at(c, 0) + done;
            });
       if (overwrites) std::memcpy(output + at, sum.data(), n);
+      for (int member = 0; context.takes_over && !plan.inlined() && member < context.nranks; ++member) {
+        if (member != context.rank) take_over(stage.slot_of(member) + plan.part_at(c, 0) + done, n);
+      }
     }
   };
   for (int member = 0; member < context.nranks; ++member) {

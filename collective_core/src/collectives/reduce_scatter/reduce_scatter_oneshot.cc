@@ -6,6 +6,7 @@
 
 #include "collectives/shm/fold.h"
 #include "collectives/shm/slot_stream.h"
+#include "common/caches.h"
 #include "common/dtype.h"
 
 namespace ccore {
@@ -26,7 +27,7 @@ void reduce_scatter_oneshot(const Context& context, const void* send, void* recv
     for (int member = 0; member < context.nranks; ++member) {
       if (member == context.rank) continue;
       const std::byte* part = input + static_cast<size_t>(member) * bytes + c * piece;
-      std::memcpy(stage.slot() + plan.part_at(c, static_cast<size_t>(member)), part, bytes_of(c));
+      copy_into_caches(stage.slot() + plan.part_at(c, static_cast<size_t>(member)), part, bytes_of(c));
     }
   };
   // In place, the own part of a rank after the second would be gone before its turn.
@@ -44,6 +45,9 @@ void reduce_scatter_oneshot(const Context& context, const void* send, void* recv
              return plan.inlined() ? stage.inlined_of(member) : stage.slot_of(member) + part_at + done;
            });
       if (overwrites) std::memcpy(output + at, sum.data(), n);
+      for (int member = 0; context.takes_over && !plan.inlined() && member < context.nranks; ++member) {
+        if (member != context.rank) take_over(stage.slot_of(member) + part_at + done, n);
+      }
     }
   };
   for (int member = 0; member < context.nranks; ++member) {

@@ -22,7 +22,7 @@ void exchange_by_slots(const Context& context, const ExchangeShape& shape, Leavi
   Stage stage(context, in_slots ? Stage::Data::slots : Stage::Data::inlined, shape.root);
   const size_t piece = plan.piece_bytes();
   const size_t coming_bytes = shape.largest * (shape.root == kNone || context.rank == shape.root ? members - 1 : 1);
-  const auto copy = coming_bytes >= kPastCachesBytes ? copy_past_caches : copy_into_caches;
+  const auto copy = coming_bytes >= context.past_caches_bytes ? copy_past_caches : copy_into_caches;
   const auto bytes_of = [piece](size_t c, size_t bytes) { return std::min(piece, bytes - std::min(bytes, c * piece)); };
   const auto part_at = [&](size_t c, int member) {
     return plan.part_at(c, shape.alike ? 0 : static_cast<size_t>(member));
@@ -32,6 +32,7 @@ void exchange_by_slots(const Context& context, const ExchangeShape& shape, Leavi
     const size_t bytes = shape.moves_own() ? bytes_of(c, shape.own.bytes) : 0;
     if (bytes > 0) copy(shape.own_to + c * piece, shape.own.at + c * piece, bytes);
   };
+  const bool takes_over = context.takes_over && !plan.inlined() && (!shape.alike || context.nranks == 2);
   const auto read = [&](size_t c) {
     for (int member = 0; member < context.nranks; ++member) {
       if (!stage.meets(member)) continue;
@@ -41,6 +42,7 @@ void exchange_by_slots(const Context& context, const ExchangeShape& shape, Leavi
       const std::byte* from =
           plan.inlined() ? stage.inlined_of(member) : stage.slot_of(member) + part_at(c, context.rank);
       copy(part.at + c * piece, from, bytes);
+      if (takes_over) take_over(stage.slot_of(member) + part_at(c, context.rank), bytes);
       stage.count_received(member, bytes);
     }
   };
@@ -52,11 +54,12 @@ void exchange_by_slots(const Context& context, const ExchangeShape& shape, Leavi
       const size_t bytes = bytes_of(c, part.bytes);
       stage.count_sent(member, bytes);
       if (bytes == 0 || (shape.alike && written)) continue;
-      std::memcpy(stage.slot() + part_at(c, member), part.at + c * piece, bytes);
+      copy_into_caches(stage.slot() + part_at(c, member), part.at + c * piece, bytes);
       written = true;
     }
   };
   if (!plan.inlined()) return run_slot_stream(&stage, shape.role, plan.chunks(), write, move_own, read);
+  stage.ring_later();
   if (shape.role != StreamRole::reads) {
     stage.post_inlined([&](int member, std::byte* to) {
       const Leaving part = leaving(member);

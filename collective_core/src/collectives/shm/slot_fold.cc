@@ -98,7 +98,7 @@ void fold_in_slots(const Context& context, const void* send, void* recv, size_t 
   const auto* input = static_cast<const std::byte*>(send);
   auto* output = static_cast<std::byte*>(recv);
   // In place the line that is overwritten has just been read.
-  const auto copy = send != recv && count * element >= kPastCachesBytes ? copy_past_caches : copy_into_caches;
+  const auto copy = send != recv && count * element >= context.past_caches_bytes ? copy_past_caches : copy_into_caches;
   const auto wants = [root](int member) { return root == kNone || member == root; };
   const bool wanted_here = wants(context.rank);
   const SlotPlan plan(count, element, context.nranks, context.arena->slot_bytes());
