@@ -7,7 +7,7 @@
 namespace ccore_cuda {
 namespace {
 
-struct Outcome {
+struct RegionOutcome {
   char error[160];
   int32_t buffer;
 };
@@ -15,7 +15,7 @@ struct Outcome {
 class DeviceRegions : public Regions {
  public:
   DeviceRegions(const Meeting& meeting, size_t bytes, Buffers* buffers) : buffers_(buffers) {
-    Outcome outcome{};
+    RegionOutcome outcome{};
     try {
       own_ = std::make_unique<DeviceMemoryBlock>(bytes);
       // Clearing has ended before a peer writes.
@@ -27,7 +27,7 @@ class DeviceRegions : public Regions {
     }
     const auto all = meeting.exchange(outcome);
     require_all(all);
-    for (const Outcome& one : all) numbers_.push_back(one.buffer);
+    for (const RegionOutcome& one : all) numbers_.push_back(one.buffer);
   }
   char* of(int rank) const override { return buffers_->mapped(rank, numbers_[static_cast<size_t>(rank)]); }
 
@@ -41,7 +41,7 @@ class HostRegions : public Regions {
  public:
   HostRegions(const Meeting& meeting, size_t bytes)
       : mapping_(meeting, bytes * static_cast<size_t>(meeting.size()), "pinned memory"), stride_(bytes) {
-    Outcome outcome{};
+    RegionOutcome outcome{};
     // Each rank has a mapping of its own, threads of one process too.
     cudaError_t code =
         cudaHostRegister(mapping_.get(), mapping_.bytes(), cudaHostRegisterMapped | cudaHostRegisterPortable);
