@@ -67,7 +67,7 @@ def topk(**given: Any) -> tuple[TopkState, Any]:
     return TopkState(ratio=0.01, threshold_bytes=1, **given), topk_hook
 
 
-STEPS = 1500
+STEPS = 900
 feedback, forgetful, warmed = topk(), topk(error_feedback=False), topk(warmup_steps=1000)
 report: dict[str, Any] = {
     "dense": train(None, STEPS),
