@@ -56,7 +56,7 @@ def from_interleaved(found: Interleaved, run: str) -> BenchResult:
 
 
 def _comparable(variant: VariantResult, first: VariantResult) -> VariantResult:
-    """Return the variant without ratios if NCCL alone was measured in place of ``nccl+ccore``."""
+    """Return the variant without ratios if NCCL alone was measured instead of ``nccl+ccore``."""
     if not any(one.library == "nccl+ccore" and _took_nothing(one) for one in (variant, first)):
         return variant
     return variant.model_copy(
