@@ -139,23 +139,25 @@ void devices() {
   const std::string pairs = ccore::describe(*gpu, links, {});
   EXPECT(pairs == "0000:18:00.0: NUMA node 0, 2 NVLinks to 0000:3b:00.0, 1 NVLink to 0000:86:00.0", pairs);
   EXPECT(contains(ccore::describe(*gpu, std::nullopt, {}), "NVLinks unknown"), "without NVML");
-  ccore::CpuSet cpus(std::initializer_list<int> numbers) {
-    ccore::CpuSet set;
-    for (const int number : numbers) set.add(number);
-    return set;
-  }
+}
 
-  // Whether ranks may spin depends on it: each of them needs a core, whether or not its launcher has bound it to one.
-  void cores() {
-    const ccore::CpuSet four = cpus({0, 1, 64, 1023});
-    EXPECT(four.count() == 4, four.count());
-    EXPECT(ccore::cores_of({four, four}) == 4, "two that share four");
-    EXPECT(ccore::cores_of({cpus({0}), cpus({1})}) == 2, "each is bound to its own");
-    EXPECT(ccore::cores_of({four, cpus({0}), cpus({1})}) == 4, "the first of the free one has two left");
-    EXPECT(ccore::cores_of({cpus({3}), cpus({3})}) == 1, "both are bound to the same one");
-    EXPECT(ccore::cores_of({cpus({0}), cpus({0}), four}) == 2, "two of three are");
-    EXPECT(ccore::cores_of({}) == 0 && ccore::usable_cpus().count() > 0, "none, and this process");
-  }
+ccore::CpuSet cpus(std::initializer_list<int> numbers) {
+  ccore::CpuSet set;
+  for (const int number : numbers) set.add(number);
+  return set;
+}
+
+// Whether ranks may spin depends on it: each of them needs a core, whether or not its launcher has bound it to one.
+void cores() {
+  const ccore::CpuSet four = cpus({0, 1, 64, 1023});
+  EXPECT(four.count() == 4, four.count());
+  EXPECT(ccore::cores_of({four, four}) == 4, "two that share four");
+  EXPECT(ccore::cores_of({cpus({0}), cpus({1})}) == 2, "each is bound to its own");
+  EXPECT(ccore::cores_of({four, cpus({0}), cpus({1})}) == 4, "the first of the free one has two left");
+  EXPECT(ccore::cores_of({cpus({3}), cpus({3})}) == 1, "both are bound to the same one");
+  EXPECT(ccore::cores_of({cpus({0}), cpus({0}), four}) == 2, "two of three are");
+  EXPECT(ccore::cores_of({}) == 0 && ccore::usable_cpus().count() > 0, "none, and this process");
+}
 
 }  // namespace
 
