@@ -27,7 +27,9 @@ def reports_of(job: Any) -> list[dict[str, Any]]:
 )
 def test_the_bits_are_those_of_the_slots(program: Program, size: int, taken: list[str]) -> None:
     pytest.importorskip("numpy")
-    for report in reports_of(program("cma.py", size=size)):
+    # Without measured times, which depend on the machine.
+    built_in = {"CCORE_MEASURE": "0"}
+    for report in reports_of(program("cma.py", size=size, per_rank=lambda _: built_in)):
         assert report["setting"] == "CCORE_CMA=1 (default, in use)"
         assert report["algorithms"][:3] == taken
 
