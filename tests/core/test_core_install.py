@@ -34,6 +34,8 @@ def test_install_tree(build: Any, tmp_path: Path) -> None:
     assert files == {
         "lib/libcollective_core.so",
         "lib/libcollective_core_nccl.so",
+        "lib/libnccl-net-ccore.so",
+        "lib/libnccl-tuner-ccore.so",
         *(f"bin/{name}" for name in PROGRAMS),
         "include/collective_core/collective_core.h",
     }

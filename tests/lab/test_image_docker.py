@@ -51,7 +51,9 @@ def test_another_version_of_the_library_is_one_other_layer(images):
     again = images.build("one", "--package", images.package(0))
     assert again["id"] == first["id"]
 
-    assert {finding["judgement"] for finding in first["findings"]} == {"fits"}
+    # A package that was built beside nvcc has GPU code, and no node has a known GPU to compare it with.
+    judged = {finding["judgement"] for finding in first["findings"] if finding["what"] != "GPU code"}
+    assert judged == {"fits"}
     contents = {(entry["kind"], entry["name"]) for entry in first["contents"]}
     assert {
         ("deb", "openssh-server"), ("deb", "openmpi-bin"), ("deb", "libibverbs1"), ("deb", "ibverbs-providers"),

@@ -76,7 +76,9 @@ def test_dnf_installs_every_layer_and_the_library_is_inside(base, run_clusterctl
     )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     document = json.loads(done.stdout)
-    assert {finding["judgement"] for finding in document["findings"]} == {"fits"}
+    # A package that was built beside nvcc has GPU code, and no node has a known GPU to compare it with.
+    judged = {finding["judgement"] for finding in document["findings"] if finding["what"] != "GPU code"}
+    assert judged == {"fits"}
     contents = {(entry["kind"], entry["name"]) for entry in document["contents"]}
     installed = {("rpm", package.name) for package in PACKAGES}
     assert installed | {("rdma-provider", "mlx5"), ("program", "sshd"), ("program", "mpirun")} <= contents
