@@ -83,8 +83,8 @@ bool Measuring::target_of(const Operation& operation, const Chooser& chooser, Ta
   if (buffer < kLeastMeasuredBytes || nranks > kMostMeasuredRanks) return false;
   if (chooser.overrides.forced[static_cast<size_t>(target->kind)] != Algorithm::none) return false;
   // Between nodes a slow line would be busy with it for seconds, and the cost model has its rate.
-  const bool links_of_two = nranks == 2 && chooser.shape.nodes == 1 && !chooser.shape.linked &&
-                            chooser.overrides.between == Algorithm::none;
+  const bool links_of_two =
+      nranks == 2 && chooser.shape.nodes == 1 && !chooser.shape.linked && chooser.overrides.between == Algorithm::none;
   if (!chooser.shape.shared && !links_of_two) return false;
   target->group = size_group(buffer);
   // Over links, what is past the caches of the ranks is past those of the kernel too.
