@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from ctypes import byref, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint32, c_void_p, sizeof
 from dataclasses import dataclass
 from functools import cache
 
+from collective_core import _lib
 from collective_core.buffers import Buffer
 from collective_core.communicator import Communicator, Redop
 from collective_core.enums import CudaPath
@@ -61,20 +62,36 @@ _SIGNATURES: dict[str, tuple[object, ...]] = {
 
 
 @cache
-def library() -> ctypes.CDLL:
-    """Load the library once; raises OSError or AttributeError. The library that it needs is loaded already."""
+def _loaded() -> ctypes.CDLL:
+    _lib.library()  # which it needs
     loaded = ctypes.CDLL(str(library_path().with_name(LIBRARY_NAME)))
-    for name, arguments in _SIGNATURES.items():
-        function = getattr(loaded, name)
-        function.argtypes = list(arguments)
-        function.restype = c_int
     loaded.cc_cuda_last_error.restype = c_char_p
     return loaded
 
 
-def _check(code: int) -> None:
+def declared(signatures: Mapping[str, Sequence[object]]) -> ctypes.CDLL:
+    """Return the library with the parameters of these functions, by name; raises OSError or AttributeError.
+
+    It is loaded once. Each module declares the functions that it calls; all return a cc_result.
+    """
+    loaded = _loaded()
+    for name, arguments in signatures.items():
+        function = getattr(loaded, name)
+        function.argtypes = list(arguments)
+        function.restype = c_int
+    return loaded
+
+
+@cache
+def library() -> ctypes.CDLL:
+    """Return the library with the functions of this module; raises OSError or AttributeError."""
+    return declared(_SIGNATURES)
+
+
+def check(code: int) -> None:
+    """Raise a failed call's result with its text."""
     if code != Result.SUCCESS:
-        text: bytes = library().cc_cuda_last_error()
+        text: bytes = _loaded().cc_cuda_last_error()
         raise CollectiveCoreError(Result(code), text.decode(errors="replace"))
 
 
@@ -87,27 +104,27 @@ class CudaHandle:
         self._library = library()
         self._handle: c_void_p | None = c_void_p()
         options = _Options(size=sizeof(_Options), timeout_ms=milliseconds(timeout_s))
-        _check(self._library.cc_cuda_create(communicator._live(), byref(options), byref(self._handle)))
+        check(self._library.cc_cuda_create(communicator._live(), byref(options), byref(self._handle)))
 
     def path(self) -> CudaPath:
         """Return how the ranks reach each other."""
         path = c_int()
-        _check(self._library.cc_cuda_get_path(self._live(), byref(path)))
+        check(self._library.cc_cuda_get_path(self._live(), byref(path)))
         return CudaPath(path.value)
 
     def describe(self) -> str:
         """Return the path, its reason and the links in one line."""
         text = ctypes.create_string_buffer(_DESCRIPTION_BYTES)
-        _check(self._library.cc_cuda_describe(self._live(), text, _DESCRIPTION_BYTES))
+        check(self._library.cc_cuda_describe(self._live(), text, _DESCRIPTION_BYTES))
         return text.value.decode(errors="replace")
 
     def all_reduce(self, send: int, recv: int, count: int, dtype: int, redop: int, stream: int) -> None:
         """Reduce what is at `send` on all ranks into `recv` of each; they may be the same."""
-        _check(self._library.cc_cuda_all_reduce(self._live(), send, recv, count, dtype, redop, stream))
+        check(self._library.cc_cuda_all_reduce(self._live(), send, recv, count, dtype, redop, stream))
 
     def reduce_scatter(self, send: int, buffer: Buffer, redop: Redop, stream: int) -> None:
         """Reduce blocks, one per rank at `send`; the buffer gets this rank's."""
-        _check(
+        check(
             self._library.cc_cuda_reduce_scatter(
                 self._live(), send, buffer.address, buffer.count, int(buffer.dtype), int(redop), stream
             )
@@ -115,7 +132,7 @@ class CudaHandle:
 
     def all_gather(self, buffer: Buffer, recv: int, stream: int) -> None:
         """Concatenate the buffers of all ranks at `recv`."""
-        _check(
+        check(
             self._library.cc_cuda_all_gather(
                 self._live(), buffer.address, recv, buffer.count, int(buffer.dtype), stream
             )
@@ -123,7 +140,7 @@ class CudaHandle:
 
     def broadcast(self, buffer: Buffer, root: int, stream: int) -> None:
         """Copy the root's buffer into the others'."""
-        _check(
+        check(
             self._library.cc_cuda_broadcast(
                 self._live(), buffer.address, buffer.address, buffer.count, int(buffer.dtype), root, stream
             )
@@ -145,7 +162,7 @@ class CudaHandle:
                 for move in wanted
             )
         )
-        _check(self._library.cc_cuda_exchange(self._live(), transfers, len(wanted), stream))
+        check(self._library.cc_cuda_exchange(self._live(), transfers, len(wanted), stream))
 
     def poll(self) -> None:
         """Raise the handle's first error, if there is one. Does not wait."""
@@ -158,18 +175,18 @@ class CudaHandle:
 
     def wait(self, timeout_s: float) -> None:
         """Return when the last operation of this rank has ended; raises TIMEOUT, which names the missing ranks."""
-        _check(self._library.cc_cuda_wait(self._live(), milliseconds(timeout_s)))
+        check(self._library.cc_cuda_wait(self._live(), milliseconds(timeout_s)))
 
     def abort(self) -> None:
         """End all waits of this rank on the device. From any thread."""
         if self._handle is not None:
-            _check(self._library.cc_cuda_abort(self._handle))
+            check(self._library.cc_cuda_abort(self._handle))
 
     def destroy(self) -> None:
         """Free everything; no rank may be in an operation. Idempotent."""
         handle, self._handle = self._handle, None
         if handle is not None:
-            _check(self._library.cc_cuda_destroy(handle))
+            check(self._library.cc_cuda_destroy(handle))
 
     def _live(self) -> c_void_p:
         if self._handle is None:

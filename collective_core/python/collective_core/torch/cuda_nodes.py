@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
-from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_int64, c_size_t, c_void_p, sizeof
+from ctypes import POINTER, byref, c_float, c_int, c_int64, c_size_t, c_void_p, sizeof
 from functools import cache
 from typing import Any
 
@@ -18,10 +18,9 @@ from collective_core import _lib, affinity, environment
 from collective_core.communicator import Buffer, Communicator, Redop
 from collective_core.errors import CollectiveCoreError, Result
 from collective_core.handle import milliseconds
-from collective_core.locations import library_path
 from collective_core.topk import Residual, ResidualState, Topk
+from collective_core.torch.cuda_library import LIBRARY_NAME, check, declared
 
-LIBRARY_NAME = "libcollective_core_cuda.so"
 _logger = logging.getLogger("collective_core")
 
 _SIGNATURES: dict[str, tuple[object, ...]] = {
@@ -45,20 +44,7 @@ _SIGNATURES: dict[str, tuple[object, ...]] = {
 
 @cache
 def _library() -> ctypes.CDLL:
-    """Load the library once; raises OSError or AttributeError. The library that it needs is loaded already."""
-    loaded = ctypes.CDLL(str(library_path().with_name(LIBRARY_NAME)))
-    for name, arguments in _SIGNATURES.items():
-        function = getattr(loaded, name)
-        function.argtypes = list(arguments)
-        function.restype = c_int
-    loaded.cc_cuda_last_error.restype = c_char_p
-    return loaded
-
-
-def _check(code: int) -> None:
-    if code != Result.SUCCESS:
-        text: bytes = _library().cc_cuda_last_error()
-        raise CollectiveCoreError(Result(code), text.decode(errors="replace"))
+    return declared(_SIGNATURES)
 
 
 class DeviceResidual:
@@ -68,20 +54,20 @@ class DeviceResidual:
         """Start with zero; memory is taken at the first use."""
         self.device = device
         self.handle = c_void_p()
-        _check(_library().cc_cuda_residual_create(byref(self.handle)))
+        check(_library().cc_cuda_residual_create(byref(self.handle)))
 
     def reset(self) -> None:
         """Make it zero."""
-        _check(_library().cc_cuda_residual_reset(self.handle))
+        check(_library().cc_cuda_residual_reset(self.handle))
 
     def state(self) -> ResidualState:
         """Return a copy of what it holds; waits for the GPU."""
         info = _lib.ResidualInfo(size=sizeof(_lib.ResidualInfo))
-        _check(_library().cc_cuda_residual_get_info(self.handle, byref(info)))
+        check(_library().cc_cuda_residual_get_info(self.handle, byref(info)))
         values = (c_float * info.shard_count)()
         if info.shard_count:
             with torch.cuda.device(self.device):
-                _check(_library().cc_cuda_residual_read(self.handle, values))
+                check(_library().cc_cuda_residual_read(self.handle, values))
         return ResidualState(info.count, info.shard_begin, info.steps, tuple(values))
 
     def __del__(self) -> None:
@@ -121,7 +107,7 @@ class CudaNodes:
             if not isinstance(on_device, DeviceResidual):
                 on_device = residual.on_device = DeviceResidual(tensor.device)
             handle = on_device.handle
-        _check(
+        check(
             _library().cc_cuda_nodes_topk_all_reduce(
                 self._handle, buffer.address, buffer.address, buffer.count, int(buffer.dtype), int(redop),
                 byref(topk.as_options()), handle, _stream(tensor.device), milliseconds(limit),
@@ -133,7 +119,7 @@ class CudaNodes:
         """Reduce a contiguous tensor as above, without leaving anything out."""
         if not self._is_ready(tensor.device):
             return False
-        _check(
+        check(
             _library().cc_cuda_nodes_all_reduce(
                 self._handle, buffer.address, buffer.address, buffer.count, int(buffer.dtype), int(redop),
                 _stream(tensor.device), milliseconds(limit),
@@ -169,7 +155,7 @@ class CudaNodes:
         if all(every):
             handle = c_void_p()
             with torch.cuda.device(self._device):
-                _check(_library().cc_cuda_nodes_create(self._communicator._live(), None, byref(handle)))
+                check(_library().cc_cuda_nodes_create(self._communicator._live(), None, byref(handle)))
             self._handle = handle
         way = (
             "on the GPU"

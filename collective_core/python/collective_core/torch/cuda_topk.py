@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from ctypes import c_char_p, c_int, c_int32, c_size_t, c_void_p, sizeof
+from ctypes import c_int, c_int32, c_size_t, c_void_p, sizeof
 from functools import cache
 from typing import Any
 
 import torch
 
-from collective_core import _lib
 from collective_core.errors import CollectiveCoreError, Result
-from collective_core.locations import library_path
 from collective_core.topk import Method
+from collective_core.torch.cuda_library import check, declared
 from collective_core.torch.tensors import dtype_of
 
-LIBRARY_NAME = "libcollective_core_cuda.so"
 _HEADER_BYTES = 8
 
 
@@ -42,26 +40,20 @@ class _Request(ctypes.Structure):
     ]
 
 
+_SIGNATURES: dict[str, tuple[object, ...]] = {
+    "cc_cuda_topk_create": (c_size_t, c_size_t, c_void_p),
+    "cc_cuda_topk_select": (c_void_p, c_void_p, c_void_p),
+    "cc_cuda_topk_sum": (
+        *(c_void_p, c_void_p, c_size_t, c_size_t, c_int, c_int, c_void_p, c_size_t, c_int, c_void_p),
+    ),
+    "cc_cuda_topk_poll": (c_void_p,),
+    "cc_cuda_topk_destroy": (c_void_p,),
+}
+
+
 @cache
 def _library() -> ctypes.CDLL:
-    """Load the library once; raises OSError or AttributeError."""
-    _lib.library()  # which it needs
-    loaded = ctypes.CDLL(str(library_path().with_name(LIBRARY_NAME)))
-    loaded.cc_cuda_last_error.restype = c_char_p
-    loaded.cc_cuda_topk_create.argtypes = [c_size_t, c_size_t, c_void_p]
-    loaded.cc_cuda_topk_select.argtypes = [c_void_p, c_void_p, c_void_p]
-    loaded.cc_cuda_topk_sum.argtypes = [
-        *(c_void_p, c_void_p, c_size_t, c_size_t, c_int, c_int, c_void_p, c_size_t, c_int, c_void_p)
-    ]
-    loaded.cc_cuda_topk_poll.argtypes = [c_void_p]
-    loaded.cc_cuda_topk_destroy.argtypes = [c_void_p]
-    return loaded
-
-
-def _check(code: int) -> None:
-    if code != Result.SUCCESS:
-        text: bytes = _library().cc_cuda_last_error()
-        raise CollectiveCoreError(Result(code), text.decode(errors="replace"))
+    return declared(_SIGNATURES)
 
 
 def payload_bytes(kept: int, *, half_values: bool = False) -> int:
@@ -89,7 +81,7 @@ class CudaTopk:
         self.device = device
         self._handle: c_void_p | None = c_void_p()
         with torch.cuda.device(device):
-            _check(_library().cc_cuda_topk_create(count, kept, ctypes.byref(self._handle)))
+            check(_library().cc_cuda_topk_create(count, kept, ctypes.byref(self._handle)))
 
     def select(
         self,
@@ -119,7 +111,7 @@ class CudaTopk:
             payload=payload.data_ptr(),
         )
         with torch.cuda.device(self.device):
-            _check(_library().cc_cuda_topk_select(self._handle, ctypes.byref(request), self._stream()))
+            check(_library().cc_cuda_topk_select(self._handle, ctypes.byref(request), self._stream()))
 
     def add_up(
         self,
@@ -134,7 +126,7 @@ class CudaTopk:
         _expect_contiguous(out, *payloads)
         addresses = (c_void_p * len(payloads))(*(payload.data_ptr() for payload in payloads))
         with torch.cuda.device(self.device):
-            _check(
+            check(
                 _library().cc_cuda_topk_sum(
                     self._handle, addresses, len(payloads), kept, 1 + int(half_values), divisor,
                     out.data_ptr(), out.numel(), int(dtype_of(out)), self._stream(),
@@ -143,14 +135,14 @@ class CudaTopk:
 
     def check(self) -> None:
         """Raise if a sum that has ended met an index out of range."""
-        _check(_library().cc_cuda_topk_poll(self._handle))
+        check(_library().cc_cuda_topk_poll(self._handle))
 
     def release(self) -> None:
         """Wait for the last operation and free the memory."""
         handle, self._handle = self._handle, None
         if handle is not None:
             with torch.cuda.device(self.device):
-                _check(_library().cc_cuda_topk_destroy(handle))
+                check(_library().cc_cuda_topk_destroy(handle))
 
     def _stream(self) -> int:
         stream: Any = torch.cuda.current_stream(self.device)
