@@ -131,7 +131,7 @@ def main() -> None:
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--transport", choices=("shm", "tcp"), default="shm")
     parser.add_argument("--budget-ms", type=int, default=60, help="time for each size, all variants together")
-    parser.add_argument("--rounds", type=int, default=3, help="starts, of which each variant's best counts")
+    parser.add_argument("--rounds", type=int, default=3, help="starts of each variant; the best one counts")
     parser.add_argument("--least", type=int, default=64, help="bytes of the first size")
     parser.add_argument("--most", type=int, default=64 << 20, help="bytes of the last size")
     parser.add_argument("--factor", type=int, default=4, help="from one size to the next")

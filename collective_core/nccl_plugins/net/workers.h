@@ -15,7 +15,7 @@ namespace ccore::nccl {
 
 enum class Step {
   moved,    // it did something, and there may be more
-  idle,     // nothing to do until somebody signals
+  idle,     // nothing to do until another thread signals
   blocked,  // nothing to do until the kernel reports the socket as ready
 };
 

@@ -163,7 +163,7 @@ class CudaWork(WorkBase):
 class PromptWork(CudaWork):
     """An operation that was queued on the stream of its caller, who is about to wait for it.
 
-    It has no event before somebody asks for more than that, and then one that may come a little late.
+    It has no event before a caller asks for more than that, and then one that may come a little late.
     """
 
     def __init__(

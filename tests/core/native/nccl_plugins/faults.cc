@@ -231,7 +231,7 @@ void test_wrong_handles(const std::string& library) {
   EXPECT_THAT(net.connect(0, handle, &comm) == kInvalidUsage);
   EXPECT_TEXT(last_warning(), "set the same NCCL_NET_PLUGIN");
   EXPECT_THAT(net.connect(5, handle, &comm) == kInvalidArgument);
-  // The peer's process has ended: nobody listens any more.
+  // The peer's process has ended and no longer listens.
   void* listener = nullptr;
   check(net.listen(0, handle, &listener));
   check(net.close_listener(listener));
