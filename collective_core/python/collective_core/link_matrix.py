@@ -73,13 +73,17 @@ def _received_gbytes_per_s(comm: Communicator, peer: int) -> float:
             comm.send(room.send, peer)
             comm.recv(room.recv, peer)
         took_s = time.perf_counter() - began
+        if took_s < LONG_ENOUGH_S and size_bytes < MOST_BYTES:
+            # Also while it counts: a pause of the host, or a burst after it, made too small a size look long enough.
+            plan[:] = [size_bytes * 4, 0]
+        elif repeat < REPEATS:  # the first exchange of a size touches its memory for the first time, and does not count
+            plan[:] = [size_bytes, repeat + 1]
+        else:
+            plan[:] = [0, 0]
+        if repeat == 1:
+            rates.clear()  # those of a smaller size
         if repeat:
             rates.append(size_bytes / took_s / 1e9)
-            plan[:] = [size_bytes, repeat + 1] if repeat < REPEATS else [0, 0]
-        elif took_s < LONG_ENOUGH_S and size_bytes < MOST_BYTES:
-            plan[:] = [size_bytes * 4, 0]
-        else:  # the memory was touched for the first time: only the next one counts
-            plan[:] = [size_bytes, 1]
 
 
 class _Room:
