@@ -76,7 +76,9 @@ def _received_gbytes_per_s(comm: Communicator, peer: int) -> float:
         if took_s < LONG_ENOUGH_S and size_bytes < MOST_BYTES:
             # Also while it counts: a pause of the host, or a burst after it, made too small a size look long enough.
             plan[:] = [size_bytes * 4, 0]
-        elif repeat < REPEATS:  # the first exchange of a size touches its memory for the first time, and does not count
+        elif (
+            repeat < REPEATS
+        ):  # the first exchange of a size touches its memory for the first time, and does not count
             plan[:] = [size_bytes, repeat + 1]
         else:
             plan[:] = [0, 0]
