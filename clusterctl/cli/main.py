@@ -16,10 +16,10 @@ import typer
 
 from clusterctl import __version__, log
 from clusterctl.cli import console, verbs
+from clusterctl.cli.exit_codes import INTERRUPTED, READER_GONE
+from clusterctl.cli.help.application import Application
 from clusterctl.errors import ClusterctlError, ConfigError, ControllerFileError
 
-INTERRUPTED = 130
-READER_GONE = 141
 # Errors of this machine's disk (full, over quota, read-only, broken), in any part of a run.
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG)
 
@@ -53,7 +53,7 @@ def options(
 
 def application(verb: str | None = None) -> typer.Typer:
     """Return the whole application, or only the part that one command needs."""
-    app = typer.Typer(
+    app = Application(
         name="clusterctl",
         help="Turn bare GPU nodes that answer SSH into a proven training cluster.",
         no_args_is_help=True,

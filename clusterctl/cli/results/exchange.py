@@ -107,8 +107,9 @@ def import_runs(
 ) -> None:
     """Store the results of run folders.
 
-    Use it for runs of another machine, or after the database was lost. Exit code 1: a result could not be read, or
-    no result was found.
+    Use it for runs of another machine, or after the database was lost.
+
+    Exit code 0: each result is stored; 1: a result could not be read, or no result was found.
     """
     from clusterctl.documents.results import ResultsImport
     from clusterctl.results import folders

@@ -78,10 +78,8 @@ def test_all_verbs_are_there_where_none_is_named(arguments: list[str]) -> None:
     "verb", [(), ("render",), ("results",), ("results", "baseline"), ("image",), ("inventory",)]
 )
 def test_help_says_what_each_verb_does_in_whole_words(verb: tuple[str, ...]) -> None:
-    _, _, commands = run(*verb, "--help").stdout.partition("Commands:")
-    assert commands and not [
-        line for line in commands.splitlines() if line.endswith("...") and ", ..." not in line
-    ]
+    lines = run(*verb, "--help").stdout.splitlines()[1:]  # without the usage
+    assert len(lines) > 5 and not [line for line in lines if line.endswith("...") and ", ..." not in line]
 
 
 def test_version() -> None:

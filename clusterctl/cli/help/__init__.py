@@ -1,0 +1,1 @@
+"""``help``: the help of each command, and its page for the terminal."""

@@ -1,0 +1,32 @@
+"""The application of all commands, whose help and usage are laid out by this package instead of Typer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import typer
+
+from clusterctl.cli.description import CommandDescription, described
+from clusterctl.cli.help import page
+
+
+class Application(typer.Typer):
+    """Run a command line as Typer does, with the help of ``page``."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        parsed = typer.main.get_command(self)
+        whole = described(self)
+        _give_help(parsed, whole, whole)
+        return parsed(*args, **kwargs)
+
+
+def _give_help(parsed: Any, command: CommandDescription, whole: CommandDescription) -> None:
+    """Let a command that Typer parses print the help and the usage of its description."""
+    vars(parsed).update(
+        get_help=lambda _: page.render(command, whole, page.width()),
+        get_usage=lambda _: page.usage(command, page.width()),
+    )
+    below: Mapping[str, Any] = getattr(parsed, "commands", {})
+    for name, inner in below.items():
+        _give_help(inner, command.commands[name], whole)

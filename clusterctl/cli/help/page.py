@@ -1,0 +1,135 @@
+"""Lay out the help of a command: usage, options under their headings, defaults, exit codes."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+
+from clusterctl import DOCUMENTATION
+from clusterctl.cli import exit_codes
+from clusterctl.cli.description import CommandDescription, Parameter
+from clusterctl.cli.help.headings import HEADINGS
+
+_Rows = Mapping[str, Sequence[tuple[str, str]]]
+"""Headings with their rows; a row is a term and its text."""
+
+_LEAST, _MOST = 60, 200
+_WIDEST_TERM = 30
+"""A longer term stands on a line of its own."""
+_WHOLE_NOTE = 30
+"""A longer note on defaults may wrap."""
+_UNBROKEN = "\xa0"
+_HELP = ("-h, --help", "Print this help and exit.")
+
+
+def width() -> int:
+    """Return the columns to use: those of the terminal or ``COLUMNS``, 80 without both, and never more than 200."""
+    return max(_LEAST, min(_MOST, shutil.get_terminal_size((80, 24)).columns))
+
+
+def render(command: CommandDescription, whole: CommandDescription, columns: int) -> str:
+    """Return the help of a command as text; ``whole`` describes ``clusterctl`` itself and its global options."""
+    blocks = [
+        usage(command, columns),
+        *(_filled(text, columns) for text in (command.summary, *command.remarks)),
+    ]
+    if command.commands:
+        blocks += _sections(_commands(command, whole), columns)
+    own = [_row(one) for one in whole.parameters if command is whole or "--version" not in one.spellings]
+    heading = "Options" if command is whole else "Global options, before or after the command"
+    blocks += _sections({**_options(command), heading: [*own, _HELP]}, columns)
+    codes = _exit_codes() if command is whole else command.exit_codes
+    if codes:
+        blocks += _sections({"Exit codes": codes}, columns)
+    return "\n\n".join([*blocks, *(_filled(text, columns) for text in _last(command, whole))])
+
+
+def usage(command: CommandDescription, columns: int) -> str:
+    """Return the synopsis of a command."""
+    return "\n".join(_wrapped(f"Usage: {command.usage}", columns, "", "  "))
+
+
+def _exit_codes() -> list[tuple[str, str]]:
+    """Return each exit code with its first meaning, the general one."""
+    found: dict[str, str] = {}
+    for code, text in exit_codes.meanings():
+        found.setdefault(str(code), text)
+    return list(found.items())
+
+
+def _last(command: CommandDescription, whole: CommandDescription) -> Iterable[str]:
+    if command is whole:
+        yield "'clusterctl help COMMAND' or 'clusterctl COMMAND --help' prints the help of one command."
+        yield f"Documentation: {DOCUMENTATION}"
+    elif command.commands:
+        yield f"'{command.path} COMMAND --help' prints the help of one command."
+
+
+def _options(command: CommandDescription) -> _Rows:
+    """Return headings with their rows: arguments, then options in the order of their headings, output last."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    if command.application is None:
+        for one in command.parameters:
+            found.setdefault(one.panel or ("Options" if one.is_option else "Arguments"), []).append(_row(one))
+    order = sorted(found, key=lambda heading: (heading != "Arguments", heading == "Output"))
+    return {heading: found[heading] for heading in order}
+
+
+def _commands(command: CommandDescription, whole: CommandDescription) -> _Rows:
+    """Return headings with the commands below them."""
+    rows = {name: (name, below.summary) for name, below in command.commands.items()}
+    found: dict[str, list[tuple[str, str]]] = {}
+    for heading, names in HEADINGS.items() if command is whole else ():
+        found[heading] = [rows.pop(name) for name in names if name in rows]
+    found["Commands"] = list(rows.values())
+    return {heading: found[heading] for heading in found if found[heading]}
+
+
+def _row(one: Parameter) -> tuple[str, str]:
+    if one.is_option:
+        short_first = sorted(one.spellings, key=len)
+        term = " ".join([", ".join(short_first), *([one.metavar] if one.metavar else [])])
+    else:
+        term = one.metavar if one.required else f"[{one.metavar}]"
+    notes = [f"default: {one.shown_default}"] if one.shown_default else []
+    notes += [one.range] if one.range else []
+    notes += ["repeatable"] if one.repeatable and one.is_option else []
+    noted = f"[{'; '.join(notes)}]" if notes else ""
+    if len(noted) <= _WHOLE_NOTE:
+        noted = noted.replace(" ", _UNBROKEN)
+    return term, " ".join(part for part in (one.info.help, noted) if part)
+
+
+def _sections(rows_by_heading: _Rows, columns: int) -> list[str]:
+    """Return each heading with its rows; the texts of all of them begin at the same column."""
+    terms = [term for rows in rows_by_heading.values() for term, _ in rows if len(term) <= _WIDEST_TERM]
+    indent = max((len(term) for term in terms), default=0) + 4
+    return [
+        "\n".join([f"{heading}:", *_rows(rows, indent, columns)]) for heading, rows in rows_by_heading.items()
+    ]
+
+
+def _rows(rows: Iterable[tuple[str, str]], indent: int, columns: int) -> Iterable[str]:
+    for term, text in rows:
+        beside = len(term) + 4 <= indent
+        if not beside:
+            yield f"  {term}"
+        first = f"  {term}".ljust(indent) if beside else " " * indent
+        yield from _wrapped(text, columns, first, " " * indent) or [first.rstrip()]
+
+
+def _filled(text: str, columns: int) -> str:
+    return "\n".join(_wrapped(text, columns, "", ""))
+
+
+def _wrapped(text: str, columns: int, first: str, rest: str) -> list[str]:
+    lines = textwrap.wrap(
+        text,
+        columns,
+        initial_indent=first,
+        subsequent_indent=rest,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [line.replace(_UNBROKEN, " ") for line in lines]

@@ -1,0 +1,77 @@
+"""The help of every command: headings, words for values, defaults, exit codes, and lines that fit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from clusterctl.cli import main as cli
+from clusterctl.cli.description import CommandDescription, described
+from clusterctl.cli.help import page
+
+WHOLE = described(cli.application())
+
+
+def every(command: CommandDescription = WHOLE) -> Iterator[CommandDescription]:
+    yield command
+    for below in command.commands.values():
+        yield from every(below)
+
+
+@pytest.mark.parametrize("columns", [80, 120, 200])
+def test_lines_fit_and_a_wider_terminal_is_used(columns: int) -> None:
+    pages = [page.render(command, WHOLE, columns).splitlines() for command in every()]
+    assert len(pages) > 30
+    longest = max(len(line) for lines in pages for line in lines)
+    assert columns - 20 < longest <= columns
+
+
+def test_columns_decides_the_width(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    heights = []
+    for columns in ("80", "200", "1000"):
+        monkeypatch.setenv("COLUMNS", columns)
+        assert cli.main(["bench", "--help"]) == 0
+        heights.append(len(capsys.readouterr().out.splitlines()))
+    assert heights[0] > heights[1] == heights[2]
+
+
+def test_no_value_is_named_after_a_python_type() -> None:
+    for command in every():
+        assert not re.search(r"<(int|str|float|path|list)|list\[", page.render(command, WHOLE, 120)), (
+            command.path
+        )
+
+
+def test_each_page_names_the_global_options_and_its_exit_codes() -> None:
+    for command in every():
+        shown = page.render(command, WHOLE, 120)
+        assert all(word in shown for word in ("-v, --verbose", "-q, --quiet", "-h, --help")), command.path
+        assert ("--version" in shown) == (command is WHOLE), command.path
+        if command.function is not None and command is not WHOLE:
+            stated = "Exit code" in (command.function.__doc__ or "")
+            assert stated == ("\nExit codes:\n" in shown), command.path
+
+
+def test_the_top_page_has_exit_codes_and_the_documentation(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"^  10 +A program failed to start", shown, re.MULTILINE)
+    assert "Documentation: docs/README.md" in shown
+
+
+def test_values_have_their_range_and_default() -> None:
+    up = page.render(WHOLE.commands["up"], WHOLE, 120)
+    assert re.search(r"--port N +Port .*\[default: 2222; 1 to 65535\]", up)
+    mpirun = page.render(WHOLE.commands["render"].commands["mpirun"], WHOLE, 120)
+    assert re.search(r"--library nccl\|gloo\|ccore ", mpirun)
+    assert "[default: --tree-spawn]" in mpirun
+    assert mpirun.startswith("Usage: clusterctl render mpirun [OPTIONS] [PROGRAM...]\n")
+
+
+def test_an_error_shows_the_same_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["exec", "--no-such"]) == 2
+    assert capsys.readouterr().err.startswith("Usage: clusterctl exec [OPTIONS] COMMAND...\n")
