@@ -8,11 +8,10 @@ import secrets
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from clusterctl import json_text, user_files
+from clusterctl import json_text, run_ids, user_files
 from clusterctl.errors import ConfigError, ControllerFileError, UsageError
 from clusterctl.foreign import NotUnderstood, json_value
 
@@ -25,6 +24,29 @@ _HINT_OTHERS = "if another user started the run (with sudo?), continue it as tha
 def default_root() -> Path:
     """Return the directory of the run folders: ``$CLUSTERCTL_RUNS``, else ``./runs``."""
     return Path(os.environ.get("CLUSTERCTL_RUNS") or "runs")
+
+
+def ids(root: Path | None = None, verb: str | None = None, stage: str | None = None) -> list[str]:
+    """Return the ids of the runs in a directory, newest first, of one command (``verb``) and with one stage's file.
+
+    Links are left out, because they are further names of runs.
+    """
+    base = root if root is not None else default_root()
+    try:
+        with os.scandir(base) as entries:
+            found = [one.name for one in entries if one.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
+    return sorted(
+        (
+            name
+            for name in found
+            if run_ids.is_id(name)
+            and verb in (None, run_ids.verb_of(name))
+            and (stage is None or (base / name / f"{stage}.json").exists())
+        ),
+        reverse=True,
+    )
 
 
 @contextlib.contextmanager
@@ -87,8 +109,7 @@ class RunDir:
     def create(cls, verb: str, root: Path | None = None) -> RunDir:
         """Create a run folder (mode 0700) in ``root``; raise ConfigError if that fails."""
         base = root if root is not None else default_root()
-        stamp = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
-        path = base / f"{stamp}-{verb}-{secrets.token_hex(2)}"
+        path = base / run_ids.make(verb, secrets.token_hex(2))
         with own_file(
             path, "choose another directory with --runs DIR or $CLUSTERCTL_RUNS", verb="create the run folder"
         ):
@@ -97,26 +118,29 @@ class RunDir:
         return cls(path)
 
     @classmethod
-    def open(cls, name: str, root: Path | None = None, verb: str | None = None) -> RunDir:
-        """Open an existing run by its id or path; ``verb`` restricts it to runs of one command.
+    def open(
+        cls, name: str, root: Path | None = None, verb: str | None = None, stage: str | None = None
+    ) -> RunDir:
+        """Open an existing run by its path, its id, a unique part of its id, or ``latest``.
 
-        Raise UsageError, with the names of the latest runs, if there is no such run.
+        ``verb`` restricts it to runs of one command; a part of an id and ``latest`` name only runs that have the file
+        of ``stage``. Raise UsageError, with the candidates, if there is no such run or several match.
         """
         base = root if root is not None else default_root()
-        kind = f"-{verb}-" if verb else "-"
-        problem = f"there is no run {name!r} in {base}"
         # An empty name, probably an unset variable of a script, would open the parent of all runs.
         for candidate in (base / name, Path(name)) if name else ():
             if is_run_folder(candidate):
                 # Resolve a link to a run, or ".": the journals of nodes hold the real name of the run folder.
                 real = candidate.resolve()
-                if verb is None or kind in real.name:
+                if run_ids.is_id(real.name):
+                    if verb not in (None, run_ids.verb_of(real.name)):
+                        latest = ", ".join(ids(base, verb)[:5])
+                        raise UsageError(
+                            f"{name} is not a run of {verb!r}",
+                            hint=f"the latest runs of {verb!r} are: {latest}" if latest else None,
+                        )
                     return cls(candidate if candidate.name == real.name else real)
-                problem = f"{name} is not a run of '{verb}'"
-        known = sorted(entry.name for entry in base.glob(f"*{kind}*") if entry.is_dir())[-5:]
-        raise UsageError(
-            problem, hint="the latest runs are: " + ", ".join(known) if known else "no run is recorded there"
-        )
+        return cls(base / run_ids.resolve(name, ids(base, verb, stage), str(base), of=verb or ""))
 
     def holds(self, name: str) -> bool:
         """Return whether the run has a file of this name; raise ConfigError if that cannot be read."""

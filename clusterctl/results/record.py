@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
+from clusterctl import run_ids
 from clusterctl.benchmarks.key import hardware_name
 
-# 20261122T015714Z-bench-1a2b, as clusterctl.rundir names runs.
-_STAMP = re.compile(r"^(\d{8}T\d{6}Z)-")
 HIGH = "busbw_gbps"
 # A larger value is not a number of ranks, and may not fit into a database column.
 _MOST_RANKS = 1 << 31
@@ -54,13 +52,7 @@ class Record:
 
 def started_at(run: str) -> str:
     """Return the start of a run from its id, in RFC 3339; the current time if the id has none."""
-    match = _STAMP.match(run)
-    moment = datetime.now(timezone.utc)
-    if match is not None:
-        try:
-            moment = datetime.strptime(match[1], "%Y%m%dT%H%M%SZ").replace(tzinfo=timezone.utc)
-        except ValueError:
-            pass  # the digits are not a valid date
+    moment = run_ids.started_at(run) or datetime.now(timezone.utc)
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from clusterctl import json_text, rundir
+from clusterctl import json_text, run_ids, rundir
 from clusterctl.errors import ResultError
 from clusterctl.results import damage, migrations
 from clusterctl.results.record import Record, Summary
@@ -157,7 +157,7 @@ class Store:
         return tuple(summaries)
 
     def get(self, run: str) -> Record:
-        """Return one run by its id or by a unique beginning or end of its id; ``latest``: the newest."""
+        """Return one run by its id or by a unique part of its id; ``latest``: the newest."""
         row = self._row(run) or self._row(self._resolve(run))
         if row is None:
             raise ResultError(f"another process has just removed run {run} from {self.path}")
@@ -179,24 +179,12 @@ class Store:
         with _explained(self.path):
             ids = [
                 row[0]
-                for row in self._connection.execute("SELECT run FROM runs ORDER BY started_at DESC")
+                for row in self._connection.execute("SELECT run FROM runs ORDER BY started_at DESC, run DESC")
                 if isinstance(row[0], str)
             ]
         if not ids:
             raise ResultError(f"{self.path} has no results yet", hint="run clusterctl bench first")
-        if run == "latest":
-            return str(ids[0])
-        fitting = [one for one in ids if one == run] or [
-            one for one in ids if run and (one.startswith(run) or one.endswith(run))
-        ]
-        if len(fitting) == 1:
-            return str(fitting[0])
-        if fitting:
-            raise ResultError(
-                f"{run!r} matches {len(fitting)} runs: {', '.join(fitting[:5])}",
-                hint="give more characters of the id",
-            )
-        raise ResultError(f"run {run!r} not found in {self.path}", hint=f"latest runs: {', '.join(ids[:5])}")
+        return run_ids.resolve(run, ids, str(self.path), ResultError)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

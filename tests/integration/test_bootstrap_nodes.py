@@ -321,7 +321,8 @@ def test_an_undo_names_the_node_that_is_down_once_and_runs_by_their_ids(sshd_far
     assert "None" not in done.stdout + done.stderr
     for name in ("nope", "..", "runs/", "20200101T000000Z-check-0000"):
         done = run_clusterctl("undo", "--dry-run", "--run", name, inventory, env=farm.env)
-        assert done.returncode == 2 and "is not a valid run id" in done.stderr
+        assert done.returncode == 2
+        assert "there is no run" in done.stderr or "is not a run of 'bootstrap'" in done.stderr
 
 
 def test_a_dry_run_with_a_node_down_leaves_nothing_to_resume(sshd_farm, run_clusterctl, tmp_path):

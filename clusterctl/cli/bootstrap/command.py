@@ -35,7 +35,11 @@ def bootstrap(
     yes: cli.YesOption = False,
     resume: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option("--resume", metavar="RUN", help="Continue an interrupted run, with its inventory."),
+        typer.Option(
+            "--resume",
+            metavar="RUN",
+            help="Continue an interrupted run, with its inventory: its id, a unique part, or 'latest'.",
+        ),
     ] = None,
     reboot: Annotated[
         bool, typer.Option("--reboot", help="Allow reboots of nodes without logged-in users or running work.")
@@ -102,7 +106,7 @@ def bootstrap(
                     "--resume uses the inventory and the requirements of the run that it continues",
                     hint="leave out INVENTORY, --limit, --only and --skip",
                 )
-            run = RunDir.open(resume, runs, "bootstrap")
+            run = RunDir.open(resume, runs, "bootstrap", "apply")
             session = session_of(
                 engine_of.stored_inventory(run), fanout=fanout, accept_new_host_keys=accept_new_host_keys
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
@@ -18,7 +19,11 @@ def undo(
     inventory: cli.InventoryArgument = None,
     run: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option("--run", metavar="RUN", help="The run to undo; default: the latest run of each node."),
+        typer.Option(
+            "--run",
+            metavar="RUN",
+            help="The run to undo: its id, a unique part of it, or 'latest'; default: the latest run of each node.",
+        ),
     ] = None,
     limit: cli.LimitOption = None,
     dry_run: cli.DryRunOption = False,
@@ -28,6 +33,7 @@ def undo(
     ] = False,
     fanout: cli.FanoutOption = None,
     accept_new_host_keys: cli.AcceptHostKeysOption = False,
+    runs: cli.RunsOption = None,
     as_json: cli.JsonOption = False,
 ) -> None:
     """Restore the state of the nodes before bootstrap changed them.
@@ -40,28 +46,32 @@ def undo(
     from clusterctl.apply.undo import Undo
     from clusterctl.cli.session import open_session, say_failures
     from clusterctl.cli.undo.named_run import refuse_unknown, run_id
+    from clusterctl.rundir import default_root
 
+    wanted = run_id(run, runs)
     session = open_session(inventory, limit=limit, fanout=fanout, accept_new_host_keys=accept_new_host_keys)
     work = Undo(
         connect=session.connect,
         fanout=session.fanout,
         timeout_s=config.resolve(config.APPLY_TIMEOUT_S).value,
         operator=operator(),
-        run=run_id(run),
+        run=wanted,
         force=force,
     )
     nodes = session.inventory.nodes
     outcomes = work.list(nodes)
-    if run is not None:
-        refuse_unknown(run, outcomes)
-    runs = {name: o.run for name, o in outcomes.values_by_node.items() if o.run is not None and not o.nothing}
-    if (not as_json or not yes) and runs:
+    if run is not None and wanted is not None:
+        refuse_unknown(wanted, outcomes, Path(run), (runs or default_root()) / wanted)
+    undone = {
+        name: o.run for name, o in outcomes.values_by_node.items() if o.run is not None and not o.nothing
+    }
+    if (not as_json or not yes) and undone:
         console.talk(_shown(outcomes))
-    asks = not dry_run and bool(runs) and not yes
-    declined = asks and not console.confirm(f"undo on {len(runs)} node{'s' if len(runs) > 1 else ''}?")
-    if not dry_run and runs and not declined:
+    asks = not dry_run and bool(undone) and not yes
+    declined = asks and not console.confirm(f"undo on {len(undone)} node{'s' if len(undone) > 1 else ''}?")
+    if not dry_run and undone and not declined:
         try:
-            done = work.execute(nodes, runs)
+            done = work.execute(nodes, undone)
         except KeyboardInterrupt:
             console.talk(
                 "Interrupted. Each node finishes its current step and starts no other. To continue, run undo again"

@@ -2,43 +2,45 @@
 
 from __future__ import annotations
 
-import re
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from clusterctl import run_ids
 from clusterctl.errors import UsageError
+from clusterctl.rundir import RunDir, is_run_folder
 
 if TYPE_CHECKING:
     from clusterctl.apply.undo import UndoOutcome
     from clusterctl.transport.base import HostMap
 
-_RUN_ID = re.compile(r"[0-9]{8}T[0-9]{6}Z-bootstrap-[0-9a-f]+")
 _TOLD = 5
 
 
-def run_id(run: str | None) -> str | None:
-    """Return the id of a run that is given by its id or by the path of its run folder."""
+def run_id(run: str | None, runs: Path | None) -> str | None:
+    """Return the id of a run that is given by its id, by a unique part of it, by ``latest``, or by its path.
+
+    A whole id needs no run folder, because the nodes have the journals: another machine may have made the run.
+    """
     if run is None:
         return None
     name = run.rstrip("/").rpartition("/")[2]
-    if not _RUN_ID.fullmatch(name):
-        raise UsageError(f"{run!r} is not a valid run id", hint="give a run's id, as bootstrap printed it")
-    return name
+    if run_ids.is_id(name):
+        if run_ids.verb_of(name) != "bootstrap":
+            raise UsageError(f"{name} is not a run of 'bootstrap'", hint="only a bootstrap can be undone")
+        return name
+    return RunDir.open(run, runs, "bootstrap", "apply").id
 
 
-def refuse_unknown(run: str, outcomes: HostMap[UndoOutcome]) -> None:
-    """Raise UsageError for a run that is in no node's journal and has no run folder on this machine.
+def refuse_unknown(run: str, outcomes: HostMap[UndoOutcome], *folders: Path) -> None:
+    """Raise UsageError for a run that is in no node's journal and has none of these run folders.
 
-    A run that changed nothing on a node is missing in that node's journal; other journals or the run folder still
-    show that it exists. If no node answered, the command reports that failure instead.
+    ``run`` is the whole id. A run that changed nothing on a node is missing in that node's journal; other journals or
+    the run folder still show that it exists. If no node answered, the command reports that failure instead.
     """
     from clusterctl.inventory import nodeset
-    from clusterctl.rundir import default_root, is_run_folder
 
-    name = run_id(run) or ""
     answered = {node: o for node, o in outcomes.values_by_node.items() if o.failure is None}
-    folders = (Path(run), default_root() / name)
     if not answered or any(o.known is None for o in answered.values()) or any(map(is_run_folder, folders)):
         return
     holders: dict[str, list[str]] = {}
@@ -46,7 +48,7 @@ def refuse_unknown(run: str, outcomes: HostMap[UndoOutcome]) -> None:
         for known in outcome.known or ():
             holders.setdefault(known, []).append(node)
     silent = [node for node in outcomes if node not in answered]
-    close = get_close_matches(name, holders, n=3, cutoff=0.85)
+    close = get_close_matches(run, holders, n=3, cutoff=0.85)
     latest = sorted(holders)[-_TOLD:]
     told = "; ".join(f"{known} (on {nodeset.fold(holders[known])})" for known in close or latest)
     if close:
@@ -57,4 +59,4 @@ def refuse_unknown(run: str, outcomes: HostMap[UndoOutcome]) -> None:
         hint = "these nodes have no journal of a bootstrap run"
     if silent:
         hint += f"; {nodeset.fold(silent)} did not answer and may have it"
-    raise UsageError(f"no journal on {nodeset.fold(answered)} has the run {name}", hint=hint)
+    raise UsageError(f"no journal on {nodeset.fold(answered)} has the run {run}", hint=hint)

@@ -90,7 +90,7 @@ def test_runs_are_compared_with_the_first(runs, capsys):
 def test_a_run_that_is_not_there_is_named(runs, capsys, arguments):
     code, out, err = call(capsys, *arguments)
     assert (code, out) == (11, "")
-    assert "run 'nope' not found" in err and f"hint: latest runs: {OTHER}" in err
+    assert "there is no run 'nope' in" in err and f"hint: the latest runs are: {OTHER}" in err
 
 
 def test_export_goes_to_a_file_or_to_stdout(runs, capsys, tmp_path):

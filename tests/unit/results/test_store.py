@@ -117,13 +117,14 @@ def test_a_run_is_named_by_enough_of_its_id(tmp_path):
     with Store.open(tmp_path) as results:
         assert results.get("latest").summary.run.endswith("00bb")
         assert results.get("00aa").summary.run.endswith("00aa")
+        assert results.get("T100000Z-bench-00b").summary.run.endswith("00bb")
         assert results.get("20261102").summary.run.endswith("00bb")
         with pytest.raises(ResultError, match="matches 2 runs"):
             results.get("202611")
-        with pytest.raises(ResultError, match="run 'zz' not found"):
+        with pytest.raises(ResultError, match="no run 'zz' in"):
             results.get("zz")
         for nothing in ("", "%", "\udcff"):
-            with pytest.raises(ResultError, match="not found in"):
+            with pytest.raises(ResultError, match="there is no run"):
                 results.get(nothing)
 
 
