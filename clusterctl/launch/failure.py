@@ -139,19 +139,42 @@ def classify(plan: LaunchPlan, outcome: Outcome) -> tuple[Fault, ...]:
             )
         )
     elif not faults:
-        faults.append(
-            Fault(
-                FaultKind.LAUNCHER,
-                f"the launcher ended with status {outcome.returncode}: {notices.last_words(text) or 'no output'}",
-                hint="see launcher.log under logs/ in the run folder",
-            )
-        )
+        faults.append(_by_a_rank(plan, outcome) or _by_the_launcher(outcome))
     return tuple(faults)
+
+
+def _by_a_rank(plan: LaunchPlan, outcome: Outcome) -> Fault | None:
+    """Return the fault of a launch whose ranks reported an error, although the launcher did not name a rank.
+
+    mpirun omits the rank in its message if all ranks end at the same moment.
+    """
+    said = {rank: notices.last_words(text) for rank, text in outcome.stderr_by_rank.items() if rank < plan.np}
+    said = {rank: words for rank, words in said.items() if words}
+    if not said or not notices.only_a_status(outcome.launcher):
+        return None
+    rank = min(said)
+    node = _place(plan, rank)
+    return Fault(
+        FaultKind.RANK_DIED,
+        f"rank {rank} on {node} ended with an error (launcher status {outcome.returncode}): {said[rank]}",
+        rank=rank,
+        node=node,
+        hint=f"see rank-{rank}.log under logs/ in the run folder",
+    )
+
+
+def _by_the_launcher(outcome: Outcome) -> Fault:
+    said = notices.last_words(outcome.launcher) or "no output"
+    return Fault(
+        FaultKind.LAUNCHER,
+        f"the launcher ended with status {outcome.returncode}: {said}",
+        hint="see launcher.log under logs/ in the run folder",
+    )
 
 
 def _rank_died(plan: LaunchPlan, outcome: Outcome, death: RankDeath) -> Fault:
     rank, node = death.rank, _place(plan, death.rank)
-    hint = f"see rank-{rank}.log in the run folder"
+    hint = f"see rank-{rank}.log under logs/ in the run folder"
     if death.signal is None:
         how = f"ended with status {death.status}"
     else:

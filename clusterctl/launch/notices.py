@@ -104,6 +104,12 @@ def gave_up(text: str) -> bool:
     )
 
 
+def only_a_status(text: str) -> bool:
+    """Tell whether the launcher only reported that ranks failed, and neither which rank nor why."""
+    said = " ".join(last_words(text).split())
+    return not said or "process returned a non-zero exit code" in said or "MPI_ABORT was invoked" in said
+
+
 def last_words(text: str) -> str:
     """Return the last line with text, at most 200 characters, without NCCL's INFO lines.
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from clusterctl.benchmarks.base import RankProof
+from clusterctl.benchmarks.base import FaultKind, RankProof
 from clusterctl.launch.base import LaunchPlan, Placement
 from clusterctl.launch.failure import Outcome, check_library, check_ranks, classify
 from clusterctl.launch.launchers.openmpi import OpenMpi
@@ -55,6 +55,31 @@ the daemon itself.
 
 def outcome(launcher="", returncode=1, **more):
     return Outcome(returncode, {}, more.pop("stderr", {}), launcher, 1.0, **more)
+
+
+ONLY_A_STATUS = "\n".join(KILLED.splitlines()[:4])
+REFUSED = "invalid argument: CCORE_ALGO=ring: expected collective:algorithm, not 'ring'"
+
+
+def test_the_words_of_a_rank_are_the_cause_if_mpirun_only_reports_that_one_failed():
+    """mpirun omits the message that names the rank if all ranks end at the same moment."""
+    said = {rank: f"all_reduce_perf: rank {rank} of 4 on vm failed: {REFUSED}\n" for rank in (3, 2, 1)}
+    (fault,) = classify(TWO_NODES, outcome(ONLY_A_STATUS, stderr=said))
+    assert (fault.kind, fault.rank, fault.node) == (FaultKind.RANK_DIED, 1, "gpu01")
+    assert fault.message.endswith(f"all_reduce_perf: rank 1 of 4 on vm failed: {REFUSED}")
+    assert fault.hint == "see rank-1.log under logs/ in the run folder"
+
+
+@pytest.mark.parametrize("stderr", [{}, {1: "\n"}, {7: "not a rank of this launch"}])
+def test_without_words_of_a_rank_the_launcher_is_cited(stderr):
+    (fault,) = classify(TWO_NODES, outcome(ONLY_A_STATUS, stderr=stderr))
+    assert fault.kind is FaultKind.LAUNCHER
+    assert "1 process returned a non-zero exit code" in fault.message
+
+
+def test_a_warning_of_a_rank_does_not_hide_what_the_launcher_reports():
+    (fault,) = classify(TWO_NODES, outcome("mpirun: no such file: gpu.txt", stderr={0: "a warning"}))
+    assert "no such file: gpu.txt" in fault.message
 
 
 def test_a_rank_that_was_killed_is_named_with_its_node():
